@@ -1,0 +1,70 @@
+# What a person types about hosts. `make help` lists the targets; `fab --list` is about runs.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+INVENTORY ?= $(or $(REGATTA_INVENTORY),inventory/lab)
+NODES ?= 3
+LAB ?= lab
+LAB_EGRESS ?= yes
+ARGS ?=
+
+PY := .venv/bin/python
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+export REGATTA_INVENTORY := $(INVENTORY)
+
+.PHONY: help setup setup-node lab lab-down lab-status provision check verify teardown demo test lint unit local-tests lab-tests bench locks
+
+help: ## Show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+setup: ## Install what Regatta needs on this machine: system packages and .venv
+	@tools/setup.sh controller
+
+setup-node: setup ## Also make .venv-node: torch and Ray, for inventory/local
+	@tools/setup.sh node
+
+lab: setup ## Make throw-away hosts here: NODES=3 LAB=lab LAB_EGRESS=yes|no
+	@$(PY) -m lab up --name $(LAB) --nodes $(NODES) --egress $(LAB_EGRESS)
+
+lab-down: ## Destroy them and everything that belongs to them: LAB=lab
+	@$(if $(wildcard $(PY)),$(PY),python3) -m lab down --name $(LAB)
+
+lab-status: ## Show the labs of this machine
+	@$(if $(wildcard $(PY)),$(PY),python3) -m lab status
+
+provision: setup ## Bare hosts -> cluster: INVENTORY=inventory/NAME
+	@$(PY) -m regatta.provision provision --inventory $(INVENTORY) $(ARGS)
+
+check: setup ## Say what provisioning would change, change nothing
+	@$(PY) -m regatta.provision check --inventory $(INVENTORY) $(ARGS)
+
+verify: setup ## Prove the cluster: SSH between nodes, versions, all-reduce, Ray, its token
+	@$(PY) -m regatta.provision verify --inventory $(INVENTORY) $(ARGS)
+
+teardown: setup ## Remove what provisioning made, and prove it (asks; CONFIRM=yes does not)
+	@$(PY) -m regatta.provision teardown --inventory $(INVENTORY) $(ARGS)
+
+demo: ## Everything: hosts, provision, verify, a timed run, the comparison
+	@tools/demo.sh $(if $(filter command line environment,$(origin INVENTORY)),$(INVENTORY))
+
+test: setup-node ## Lint, types, unit tests, this machine alone, lab tests
+	@tools/test.sh
+
+lint: setup ## Lint and types
+	@tools/lint.sh
+
+unit: setup-node ## Unit tests alone: no root, no network
+	@tools/test.sh unit
+
+local-tests: setup-node ## Tests of this machine alone, as a user without privileges
+	@tools/test.sh local
+
+lab-tests: setup-node ## Lab tests alone: real hosts
+	@tools/test.sh lab
+
+bench: setup ## Measure the figures of docs/results.md on a lab of 3 hosts
+	@$(PY) -m benchmarks.cluster
+
+locks: setup ## Resolve requirements/*.in anew
+	@UV=.venv/bin/uv requirements/compile.sh

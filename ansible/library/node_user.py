@@ -1,0 +1,78 @@
+"""End everything that an account runs, remove its temporary files and the account itself."""
+
+import contextlib
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import time
+
+from ansible.module_utils.basic import AnsibleModule
+
+DOCUMENTATION = r"""
+module: node_user
+short_description: Remove an account and all it runs
+options:
+  name: {type: str, required: true, description: The account}
+"""
+TEMPORARY = ("/tmp", "/var/tmp", "/dev/shm")
+
+
+def processes(uid):
+    """Process ids of a user."""
+    found = []
+    for name in os.listdir("/proc"):
+        try:
+            if name.isdigit() and os.stat(f"/proc/{name}").st_uid == uid:
+                found.append(int(name))
+        except OSError:
+            continue
+    return found
+
+
+def end(uid):
+    """Kill until nothing is left."""
+    for _ in range(50):
+        left = processes(uid)
+        if not left:
+            return
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.1)
+
+
+def temporary(uid):
+    """What the user left in folders for temporary files."""
+    return [
+        entry.path
+        for folder in TEMPORARY
+        for entry in os.scandir(folder)
+        if entry.stat(follow_symlinks=False).st_uid == uid
+    ]
+
+
+def main():
+    """Remove it."""
+    module = AnsibleModule(argument_spec={"name": {"type": "str", "required": True}}, supports_check_mode=True)
+    name = module.params["name"]
+    try:
+        uid = pwd.getpwnam(name).pw_uid
+    except KeyError:
+        module.exit_json(changed=False)
+    if not module.check_mode:
+        end(uid)
+        for path in temporary(uid):
+            if os.path.isdir(path) and not os.path.islink(path):
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                os.unlink(path)
+        done = subprocess.run(["userdel", name], capture_output=True, text=True, check=False)
+        if done.returncode:
+            module.fail_json(msg=f"userdel {name}: {done.stderr.strip()}")
+    module.exit_json(changed=True)
+
+
+if __name__ == "__main__":
+    main()

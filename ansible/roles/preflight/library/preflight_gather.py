@@ -1,0 +1,210 @@
+"""Read everything that provisioning wants to know about a host, in one round trip. Changes nothing."""
+
+import glob
+import json
+import os
+import platform
+import pwd
+import re
+import shutil
+import subprocess
+import time
+
+from ansible.module_utils.basic import AnsibleModule
+
+DOCUMENTATION = r"""
+module: preflight_gather
+short_description: Facts and obstacles of one host, for the report of the preflight role
+options:
+  address: {type: str, required: true, description: The private address that the host must have}
+  paths: {type: list, elements: str, required: true, description: Folders whose free space matters}
+  sent: {type: float, required: true, description: When the controller asked (Unix time)}
+  packages: {type: list, elements: str, default: [], description: Debian packages to look for}
+  root: {type: str, default: /opt/regatta, description: Where the environment is}
+"""
+
+
+def run(*command):
+    """(exit code, output) of a command; 127 where it is not installed."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+    except FileNotFoundError:
+        return 127, ""
+    except subprocess.TimeoutExpired:
+        return 124, ""
+    return done.returncode, done.stdout
+
+
+def read(path):
+    """A small text file; empty where there is none."""
+    try:
+        with open(path) as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
+def os_release():
+    """`/etc/os-release` as a dict."""
+    with open("/etc/os-release") as file:
+        pairs = (line.strip().partition("=") for line in file if "=" in line)
+        return {key: value.strip('"') for key, _, value in pairs}
+
+
+def sudo_works():
+    """Whether this user is root or becomes it without a password."""
+    return os.geteuid() == 0 or run("sudo", "-n", "true")[0] == 0
+
+
+def listeners(root):
+    """TCP ports in use: [{port, process, unit}]; process and unit are empty where we may not see them."""
+    prefix = [] if os.geteuid() == 0 or not root else ["sudo", "-n"]
+    found = []
+    for line in run(*prefix, "ss", "-H", "-ltnp")[1].splitlines():
+        fields = line.split()
+        if len(fields) < 4:
+            continue
+        who = re.search(r'\("([^"]+)",pid=(\d+)', line)
+        found.append(
+            {
+                "port": int(fields[3].rpartition(":")[2]),
+                "process": who.group(1) if who else "",
+                "unit": unit_of(who.group(2)) if who else "",
+            }
+        )
+    return found
+
+
+def unit_of(pid):
+    """The systemd unit that a process belongs to."""
+    try:
+        with open(f"/proc/{pid}/cgroup") as file:
+            units = re.findall(r"([^/\n]+\.(?:service|scope))", file.read())
+    except OSError:
+        return ""
+    return units[-1] if units else ""
+
+
+def disk(path):
+    """Free bytes at a path that may not exist yet, and which filesystem that is."""
+    while not os.path.exists(path):
+        path = os.path.dirname(path)
+    info = os.statvfs(path)
+    return {"free": info.f_bavail * info.f_frsize, "device": os.stat(path).st_dev}
+
+
+def interface_of(address):
+    """The interface that holds an address, and all addresses of the host."""
+    try:
+        links = json.loads(run("ip", "-j", "address")[1] or "[]")
+    except ValueError:
+        links = []
+    held = {info["local"]: link["ifname"] for link in links for info in link["addr_info"] if "local" in info}
+    return held.get(address, ""), sorted(a for a in held if not a.startswith(("127.", "::1", "fe80")))
+
+
+def memory():
+    """Bytes of memory."""
+    with open("/proc/meminfo") as file:
+        return next(int(line.split()[1]) * 1024 for line in file if line.startswith("MemTotal:"))
+
+
+def missing_packages(names):
+    """Those of the packages that are not installed."""
+    if not names:
+        return []
+    listed = run("dpkg-query", "-W", "-f", "${Package} ${db:Status-Status}\n", *names)[1]
+    there = {line.split()[0] for line in listed.splitlines() if line.endswith(" installed")}
+    return [name for name in names if name not in there]
+
+
+def container():
+    """Name of the container technology, empty on a machine of its own (virtual or not)."""
+    code, name = run("systemd-detect-virt", "--container")
+    return name.strip() if code == 0 else ""
+
+
+def time_service():
+    """The running service that keeps the clock right, or empty."""
+    for name in ("chrony", "chronyd", "systemd-timesyncd", "ntpsec", "ntp", "openntpd"):
+        if run("systemctl", "is-active", "--quiet", name)[0] == 0:
+            return name
+    return ""
+
+
+def host_keys():
+    """Public host keys as `type key`."""
+    keys = []
+    for path in sorted(glob.glob("/etc/ssh/ssh_host_*_key.pub")):
+        with open(path) as file:
+            keys.append(" ".join(file.read().split()[:2]))
+    return keys
+
+
+def has_user(name):
+    """Whether an account exists."""
+    try:
+        pwd.getpwnam(name)
+    except KeyError:
+        return False
+    return True
+
+
+def main():
+    """Answer with the facts."""
+    module = AnsibleModule(
+        argument_spec={
+            "address": {"type": "str", "required": True},
+            "paths": {"type": "list", "elements": "str", "required": True},
+            "sent": {"type": "float", "required": True},
+            "packages": {"type": "list", "elements": "str", "default": []},
+            "root": {"type": "str", "default": "/opt/regatta"},
+        },
+        supports_check_mode=True,
+    )
+    wanted = module.params
+    clock = time.time()
+    release, root = os_release(), sudo_works()
+    interface, addresses = interface_of(wanted["address"])
+    ports = listeners(root)
+    sshd = sorted({entry["port"] for entry in ports if entry["process"] == "sshd"})
+    module.exit_json(
+        changed=False,
+        clock=clock,
+        sent=wanted["sent"],
+        address=wanted["address"],
+        os={
+            "id": release.get("ID", ""),
+            "version": release.get("VERSION_ID", ""),
+            "name": release.get("PRETTY_NAME", ""),
+        },
+        python=platform.python_version(),
+        machine=platform.machine(),
+        glibc=platform.libc_ver()[1] or os.confstr("CS_GNU_LIBC_VERSION").split()[-1],
+        sudo=root,
+        user=pwd.getpwuid(os.getuid()).pw_name,
+        systemd=os.path.isdir("/run/systemd/system"),
+        container=container(),
+        cores=len(os.sched_getaffinity(0)),
+        memory=memory(),
+        shm=os.statvfs("/dev/shm").f_blocks * os.statvfs("/dev/shm").f_frsize if os.path.isdir("/dev/shm") else 0,
+        disks={path: disk(path) for path in wanted["paths"]},
+        interface=interface,
+        addresses=addresses,
+        listeners=ports,
+        ssh_port=22 if 22 in sshd or not sshd else sshd[0],
+        host_keys=host_keys(),
+        hostname=platform.node(),
+        hosts_file=read("/etc/hosts"),
+        missing_packages=missing_packages(wanted["packages"]),
+        apt=bool(shutil.which("apt-get")),
+        time_service=time_service(),
+        has_user=has_user("regatta"),
+        units=sorted(os.path.basename(path) for path in glob.glob("/etc/systemd/system/regatta-*.service")),
+        has_config=os.path.isdir("/etc/regatta"),
+        has_environment=os.path.exists(os.path.join(wanted["root"], "env", "regatta-env.json")),
+    )
+
+
+if __name__ == "__main__":
+    main()

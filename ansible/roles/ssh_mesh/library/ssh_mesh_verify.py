@@ -1,0 +1,45 @@
+"""From this node to every other by SSH, as the user regatta, all at once."""
+
+import json
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+
+from ansible.module_utils.basic import AnsibleModule
+
+DOCUMENTATION = r"""
+module: ssh_mesh_verify
+short_description: Reach every node by SSH, strictly
+options:
+  peers: {type: list, elements: str, required: true, description: Names of the nodes}
+"""
+
+
+def reach(peer):
+    """None, or why a node was not reached."""
+    command = ["runuser", "-u", "regatta", "--", "ssh", "-n", peer, "cat", "/etc/regatta/node.json"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30, cwd="/", check=False)
+        answered = json.loads(done.stdout)["node"] if done.returncode == 0 else None
+    except subprocess.TimeoutExpired:
+        return "no answer within 30 s"
+    except (ValueError, KeyError):
+        return "has no /etc/regatta/node.json"
+    if answered is None:
+        return (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+    return None if answered == peer else f"leads to {answered}"
+
+
+def main():
+    """Reach all."""
+    module = AnsibleModule(
+        argument_spec={"peers": {"type": "list", "elements": "str", "required": True}}, supports_check_mode=True
+    )
+    peers = module.params["peers"]
+    with ThreadPoolExecutor(8) as pool:
+        answers = dict(zip(peers, pool.map(reach, peers), strict=True))
+    problems = [f"SSH to {peer}: {why}" for peer, why in answers.items() if why]
+    module.exit_json(changed=False, problems=problems)
+
+
+if __name__ == "__main__":
+    main()

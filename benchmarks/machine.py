@@ -1,0 +1,54 @@
+"""What the figures were measured on: this machine, how busy it was, which commit."""
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from datetime import datetime, timezone
+
+from regatta.node.facts import facts
+from regatta.paths import PROJECT
+
+QUIET_LOAD = 0.5
+
+
+@dataclass(frozen=True)
+class Machine:
+    """This machine now; `load` is the mean number of processes that wanted to run in the last minute."""
+
+    cpu: str | None
+    cores: int
+    ram_bytes: int | None
+    kernel: str
+    os: str | None
+    load: float
+    date: str
+    commit: str | None
+    dirty: bool | None
+
+    @property
+    def quiet(self) -> bool:
+        """Whether nothing else ran here that would spoil the figures."""
+        return self.load <= QUIET_LOAD
+
+
+def describe() -> Machine:
+    """This machine, at this moment."""
+    found = facts({"python": sys.executable})
+    commit = _git("rev-parse", "HEAD")
+    return Machine(
+        cpu=found["cpu_model"],
+        cores=found["cores"],
+        ram_bytes=found["ram_bytes"],
+        kernel=found["kernel"],
+        os=found["os"],
+        load=os.getloadavg()[0],
+        date=datetime.now(timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z"),
+        commit=commit,
+        dirty=bool(_git("status", "--porcelain", "--untracked-files=no")) if commit else None,
+    )
+
+
+def _git(*words: str) -> str | None:
+    done = subprocess.run(["git", "-C", str(PROJECT), *words], capture_output=True, text=True, check=False)
+    return done.stdout.strip() if done.returncode == 0 else None

@@ -1,0 +1,122 @@
+"""Command line: python3 -m lab COMMAND."""
+
+import argparse
+import os
+import sys
+
+from . import cgroups, check, image, lifecycle, nodes
+from .model import MOST_NODES, Node, all_labs
+from .system import Interrupted, LabError, become_root, catch_signals, lock, say
+
+
+def _count(text: str) -> int:
+    if not text.isdigit() or not 1 <= int(text) <= MOST_NODES:
+        raise argparse.ArgumentTypeError(f"{text!r} nodes: a lab has 1 to {MOST_NODES}")
+    return int(text)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    main = argparse.ArgumentParser(prog="python3 -m lab", description="Throw-away hosts on this machine.")
+    commands = main.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    def command(word: str, text: str, *, lab: bool = True, node: bool = False) -> argparse.ArgumentParser:
+        one = commands.add_parser(word, help=text, description=text)
+        if lab:
+            one.add_argument("--name", default="lab", help="the lab's name (default: lab)")
+        if node:
+            one.add_argument("node", nargs="+", metavar="NODE", help="node1, node2, ...")
+        return one
+
+    up = command("up", "make a lab, let it grow, or start again what does not run")
+    up.add_argument("--nodes", type=_count, metavar="N", help=f"1 to {MOST_NODES} (default: 3)")
+    up.add_argument("--egress", choices=("yes", "no"), help="a way out to the internet (default: yes)")
+    up.add_argument("--suite", help=f"Debian or Ubuntu release (default: {image.default_suite()})")
+    up.add_argument("--mirror", metavar="URL", help="package archive (default: the one this machine uses)")
+    up.add_argument("--subnet", metavar="NET", help="a private /24 (default: one of 10.98.x.0/24 by the name)")
+    command("down", "remove a lab and everything of it but the cached base image")
+    status = command("status", "list the labs and whether their nodes run", lab=False)
+    status.add_argument("--name", help="only the lab of this name")
+    command("off", "cut the power of nodes", node=True)
+    command("on", "boot nodes with the state they had", node=True)
+    command("stop", "shut nodes down cleanly", node=True)
+    rebuild = command("rebuild", "replace nodes by fresh ones with other host keys", node=True)
+    rebuild.add_argument("--keep-known-hosts", action="store_true", help="leave the old host keys in known_hosts")
+    base = command("image", "make the cached base image only", lab=False)
+    base.add_argument("--suite", default=image.default_suite())
+    base.add_argument("--mirror", metavar="URL")
+    command("check", "say what this machine lacks to run a lab", lab=False)
+    return main
+
+
+def status(name: str | None) -> None:
+    """Print a line a lab and a line a node."""
+    labs = [lifecycle.existing(name)] if name else all_labs()
+    if not labs:
+        say("no lab here: python3 -m lab up")
+    for lab in labs:
+        way = "yes" if lab.egress else "no"
+        say(f"{lab.name}: {lab.nodes} nodes of {lab.suite} on {lab.bridge} {lab.subnet}, egress {way}")
+        for node in lab.all_nodes():
+            say(f"  {node.name:8} {node.address:15} {'runs' if cgroups.supervisor(node) else 'off'}")
+
+
+def act(chosen: argparse.Namespace) -> None:
+    """Carry out one command."""
+    match chosen.command:
+        case "up":
+            egress = None if chosen.egress is None else chosen.egress == "yes"
+            wish = (chosen.name, chosen.nodes, egress, chosen.suite, chosen.mirror, chosen.subnet)
+            lifecycle.up(lifecycle.Wish(*wish))
+        case "down":
+            removed = lifecycle.down(chosen.name)
+            say(f"lab {chosen.name}: removed" if removed else f"there is no lab {chosen.name}: nothing to remove")
+        case "status":
+            status(chosen.name)
+        case "image":
+            say(str(image.ensure(chosen.suite, chosen.mirror)))
+        case "check":
+            say("a lab can run here")
+        case _:
+            lab = lifecycle.existing(chosen.name)
+            with lock(f"lab-{lab.name}"):
+                some = lifecycle.pick(lab, chosen.node)
+                _act_on(some, chosen)
+
+
+def _act_on(some: list[Node], chosen: argparse.Namespace) -> None:
+    match chosen.command:
+        case "off":
+            nodes.power_off(some)
+        case "on":
+            lifecycle.on(some)
+        case "stop":
+            nodes.stop(some)
+        case "rebuild":
+            lifecycle.rebuild(some, keep_known_hosts=chosen.keep_known_hosts)
+
+
+def main(arguments: list[str]) -> int:
+    """Run one command; return the exit status."""
+    os.environ["PATH"] = os.environ.get("PATH", "/usr/bin:/bin") + ":/usr/local/sbin:/usr/sbin:/sbin"
+    chosen = parser().parse_args(arguments)
+    if os.geteuid() and sys.platform == "linux":
+        become_root(arguments, image.cache_dir())
+    catch_signals()
+    try:
+        if chosen.command in ("up", "image", "check", "on", "rebuild") or os.geteuid():
+            found = check.problems()
+            if found:
+                raise LabError(check.advice(found))
+        act(chosen)
+    except LabError as error:
+        print(f"lab: {error}", file=sys.stderr)
+        return 1
+    except Interrupted as stop:
+        print(f"lab: stopped by {stop}", file=sys.stderr)
+        return 128 + stop.number
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,114 @@
+"""A cgroup for every node.
+
+Without one of its own, all nodes share the caller's cgroup (nspawn runs with --keep-unit): each node's systemd would
+then see, and on `systemctl stop` kill, the processes of equally named units of the other nodes. It also tells
+which processes a node has, whatever became of their parents.
+"""
+
+import contextlib
+import os
+import signal
+import time
+from pathlib import Path
+
+from .model import Lab, Node
+from .system import LabError
+
+
+def hierarchies() -> list[Path]:
+    """Mount points that systemd keeps its processes in: cgroup2, and name=systemd where there is one."""
+    found = []
+    for line in Path("/proc/self/mounts").read_text().splitlines():
+        _, point, kind, options, *_ = line.split()
+        if kind == "cgroup2" or (kind == "cgroup" and "name=systemd" in options.split(",")):
+            found.append(Path(point))
+    return found
+
+
+def _folders(node: Node) -> list[Path]:
+    return [point / node.lab.table / node.name for point in hierarchies()]
+
+
+def make(node: Node) -> list[Path]:
+    """Make the node's cgroups; a process joins each by writing its number to its cgroup.procs."""
+    folders = _folders(node)
+    if not folders:
+        raise LabError("this machine has no cgroups mounted: systemd cannot run in a node")
+    for folder in folders:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise LabError(f"cannot make the cgroup {folder}: {error.strerror}") from error
+        _delegate(folder.parent)
+    return folders
+
+
+def _delegate(folder: Path) -> None:
+    """Pass on the controllers that are at hand, so that limits set inside a node hold (cgroup2 alone)."""
+    with contextlib.suppress(OSError):
+        for controller in (folder / "cgroup.controllers").read_text().split():
+            with contextlib.suppress(OSError):
+                (folder / "cgroup.subtree_control").write_text(f"+{controller}")
+
+
+def processes(node: Node) -> set[int]:
+    """Numbers of all processes of the node, with its systemd-nspawn."""
+    found: set[int] = set()
+    for folder in _folders(node):
+        for parent, _, _ in os.walk(folder):
+            with contextlib.suppress(OSError):
+                found.update(int(word) for word in (Path(parent) / "cgroup.procs").read_text().split())
+    return found
+
+
+def supervisor(node: Node) -> int | None:
+    """Number of the node's systemd-nspawn."""
+    wanted = f"--directory={node.root}".encode()
+    for number in processes(node):
+        with contextlib.suppress(OSError):
+            if wanted in Path(f"/proc/{number}/cmdline").read_bytes().split(b"\0"):
+                return number
+    return None
+
+
+def kill(nodes: list[Node], *, seconds: float = 20) -> None:
+    """End every process of the nodes as a power loss would, and remove their cgroups."""
+    end = time.monotonic() + seconds
+    left = list(nodes)
+    while True:
+        for node in left:
+            for number in processes(node):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(number, signal.SIGKILL)
+        left = [node for node in left if not _remove(_folders(node))]
+        if not left:
+            return
+        if time.monotonic() > end:
+            raise LabError(f"{left[0].machine}: its processes do not end: {sorted(processes(left[0]))}")
+        time.sleep(0.02)
+
+
+def _remove(folders: list[Path]) -> bool:
+    """Remove empty cgroups; False where one is still in use."""
+    for folder in folders:
+        for parent, _, _ in os.walk(folder, topdown=False):
+            try:
+                Path(parent).rmdir()
+            except FileNotFoundError:
+                continue
+            except OSError:
+                return False
+    return True
+
+
+def remove_lab(lab: Lab) -> None:
+    """Remove the lab's own cgroup once its nodes have none."""
+    for point in hierarchies():
+        with contextlib.suppress(FileNotFoundError):
+            (point / lab.table).rmdir()
+
+
+def node_numbers(lab: Lab) -> set[int]:
+    """Numbers of the nodes that have a cgroup."""
+    names = [entry.name for point in hierarchies() for entry in (point / lab.table).glob("node*")]
+    return {int(name[4:]) for name in names if name[4:].isdigit()}

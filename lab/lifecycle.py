@@ -1,0 +1,253 @@
+"""Bringing labs up and down."""
+
+import dataclasses
+import shutil
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+from . import cgroups, image, inventory, network, nodes
+from .model import STATE, Lab, Node, all_labs, check_name, check_subnet, default_subnet, load
+from .system import LabError, ignore_signals, lock, say, unmount_below
+
+
+@dataclasses.dataclass(frozen=True)
+class Wish:
+    """What `up` was asked for; None stands for what the lab has, or else the default."""
+
+    name: str
+    nodes: int | None = None
+    egress: bool | None = None
+    suite: str | None = None
+    mirror: str | None = None
+    subnet: str | None = None
+
+
+def plan(wish: Wish, old: Lab | None, base: Path) -> Lab:
+    """The lab that `wish` asks for; an existing one can only grow."""
+    place = str(inventory.folder(wish.name))
+    if old is None:
+        return Lab(
+            name=check_name(wish.name),
+            nodes=wish.nodes or 3,
+            egress=wish.egress is not False,
+            suite=wish.suite or image.default_suite(),
+            image=str(base),
+            subnet=check_subnet(wish.subnet or default_subnet(wish.name)),
+            inventory=place,
+        )
+    asked = {"egress": wish.egress, "suite": wish.suite, "subnet": wish.subnet and check_subnet(wish.subnet)}
+    has = dataclasses.asdict(old)
+    for name, value in asked.items():
+        if value not in (None, has[name]):
+            raise LabError(
+                f"the lab {old.name} has {name} {has[name]}, which cannot be changed to {value}: "
+                f"remove it first (python3 -m lab down --name {old.name}), or give another --name"
+            )
+    if old.inventory != place:
+        raise LabError(f"the lab {old.name} belongs to another checkout ({old.inventory}): give another --name")
+    return dataclasses.replace(old, nodes=max(old.nodes, wish.nodes or 0))
+
+
+def up(wish: Wish) -> Lab:
+    """Make the lab, let it grow, or start again what does not run. What fails is undone."""
+    started = time.monotonic()
+    check_name(wish.name)
+    inventory.refuse_foreign(wish.name)
+    old = load(wish.name)
+    base = Path(old.image) if old else image.ensure(wish.suite or image.default_suite(), wish.mirror)
+    with lock(f"lab-{wish.name}"):
+        old = load(wish.name)
+        lab = plan(wish, old, base)
+        if old and wish.nodes and wish.nodes < old.nodes:
+            say(f"the lab has {old.nodes} nodes and keeps them")
+        try:
+            with lock("all"):
+                others = [other for other in all_labs() if other.name != lab.name]
+                network.refuse_clash(lab, others)
+                lab.save()
+                network.up(lab, others)
+            public = inventory.begin(lab)
+            for node in lab.all_nodes():
+                nodes.mount(node)
+                nodes.prepare(node, public)
+                nodes.boot(node)
+            inventory.finish(lab)
+            wait(lab.all_nodes())
+        except BaseException as error:
+            ignore_signals()
+            if old is None or lab.nodes > old.nodes:
+                undone = "the lab" if old is None else "the new nodes"
+                say(f"{str(error).splitlines()[0] or type(error).__name__}: removing {undone}")
+            _undo(lab, old)
+            raise
+    _report(lab, time.monotonic() - started)
+    return lab
+
+
+def _undo(lab: Lab, old: Lab | None) -> None:
+    if old is None:
+        _remove(lab)
+        return
+    nodes.erase([node for node in lab.all_nodes() if node.number > old.nodes])
+    old.save()
+    inventory.begin(old)
+    inventory.finish(old)
+
+
+def _report(lab: Lab, seconds: float) -> None:
+    first, last = lab.node(1), lab.node(lab.nodes)
+    span = f"{first.name} {first.address}"
+    if lab.nodes > 1:
+        span += f" to {last.name} {last.address}"
+    way = "through this machine's addresses" if lab.egress else "none"
+    path = Path(lab.inventory)
+    shown = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+    say(f"lab {lab.name}: {lab.nodes} nodes up in {seconds:.1f} s")
+    say(f"  addresses    {span}")
+    say(f"  way out      {way}")
+    say(f"  inventory    {shown}")
+    say(f"  next         make provision INVENTORY={shown}")
+
+
+def down(name: str) -> bool:
+    """Remove the lab and all that is left of it; False where nothing was."""
+    check_name(name)
+    with lock(f"lab-{name}"):
+        try:
+            lab = load(name)
+        except LabError:
+            lab = None
+        lab = lab or Lab(name, 0, False, "", "", default_subnet(name), str(inventory.folder(name)))
+        there = lab.folder.exists() or inventory.is_generated(name)
+        ignore_signals()
+        _remove(lab)
+    return there
+
+
+def _remove(lab: Lab) -> None:
+    folders = [entry.name for entry in lab.folder.glob("node*")]
+    numbers = {int(name[4:]) for name in folders if name[4:].isdigit()} | cgroups.node_numbers(lab)
+    nodes.power_off([lab.node(number) for number in sorted(numbers)])
+    cgroups.remove_lab(lab)
+    unmount_below(lab.folder)
+    with lock("all"):
+        network.down(lab, [other for other in all_labs() if other.name != lab.name])
+        if lab.inventory == str(inventory.folder(lab.name)):
+            inventory.remove(lab.name)
+        if lab.folder.exists():
+            shutil.rmtree(lab.folder)
+        if STATE.is_dir() and not any(STATE.iterdir()):
+            STATE.rmdir()
+
+
+def existing(name: str) -> Lab:
+    """The lab of this name; LabError where there is none."""
+    if lab := load(check_name(name)):
+        return lab
+    raise LabError(f"there is no lab {name}: make one with `python3 -m lab up --name {name}`")
+
+
+def pick(lab: Lab, names: list[str]) -> list[Node]:
+    """The named nodes of the lab."""
+    known = {node.name: node for node in lab.all_nodes()}
+    if unknown := [name for name in names if name not in known]:
+        raise LabError(f"the lab {lab.name} has no {unknown[0]}: it has node1 to node{lab.nodes}")
+    return [known[name] for name in names]
+
+
+def on(chosen: list[Node]) -> None:
+    """Boot nodes with the state they have, and wait for them."""
+    lab = chosen[0].lab
+    public = inventory.begin(lab)
+    for node in chosen:
+        nodes.mount(node)
+        nodes.prepare(node, public)
+        nodes.boot(node)
+    wait(chosen)
+
+
+def rebuild(chosen: list[Node], *, keep_known_hosts: bool) -> None:
+    """Replace nodes by fresh ones of the same name and address, with other host keys."""
+    nodes.erase(chosen)
+    on_fresh = inventory.begin(chosen[0].lab)
+    for node in chosen:
+        nodes.mount(node)
+        nodes.prepare(node, on_fresh)
+        nodes.boot(node)
+    kept = None
+    file = Path(chosen[0].lab.inventory) / "known_hosts"
+    if keep_known_hosts and file.exists():
+        kept = file.read_text()
+    inventory.finish(chosen[0].lab)
+    wait(chosen)
+    if kept is not None:
+        file.write_text(kept)
+
+
+def ssh_command(node: Node, *words: str) -> list[str]:
+    """A command on the node, as its user, under strict host key checking."""
+    place = Path(node.lab.inventory)
+    options = [
+        *("-F", "/dev/null", "-i", str(inventory.key_file(node.lab)), "-o", "IdentitiesOnly=yes"),
+        *("-o", "StrictHostKeyChecking=yes", "-o", f"UserKnownHostsFile={place}/known_hosts"),
+        *("-o", "GlobalKnownHostsFile=/dev/null", "-o", "BatchMode=yes", "-o", "ConnectTimeout=5"),
+    ]
+    return ["ssh", *options, f"{image.USER}@{node.address}", *words]
+
+
+def wait(chosen: list[Node]) -> None:
+    """Return when an SSH login on every node has succeeded."""
+    started = time.monotonic()
+    end = started + 60 + len(chosen)
+    trying: dict[Node, subprocess.Popen[str] | None] = dict.fromkeys(chosen)
+    reason = dict.fromkeys(chosen, "its port 22 does not answer")
+    try:
+        while trying:
+            for node, login in list(trying.items()):
+                if login is None:
+                    busy = sum(other is not None for other in trying.values())
+                    if busy < 16 and _listens(node):
+                        trying[node] = subprocess.Popen(
+                            ssh_command(node, "true"),
+                            stdin=subprocess.DEVNULL,
+                            stdout=subprocess.DEVNULL,
+                            stderr=subprocess.PIPE,
+                            text=True,
+                        )
+                elif login.poll() is not None:
+                    said = login.communicate()[1].strip()
+                    if login.returncode == 0:
+                        del trying[node]
+                        say(f"  {node.name} {node.address} answers after {time.monotonic() - started:.1f} s")
+                    else:
+                        reason[node] = said
+                        trying[node] = None
+            _still_alive(list(trying), time.monotonic() - started)
+            if trying and time.monotonic() > end:
+                node = next(iter(trying))
+                raise LabError(f"{node.name} does not answer: {reason[node]}\n  {nodes.console_tail(node)}")
+            time.sleep(0.05)
+    finally:
+        for login in trying.values():
+            if login:
+                login.kill()
+                login.communicate()
+
+
+def _listens(node: Node) -> bool:
+    try:
+        socket.create_connection((node.address, 22), timeout=0.05).close()
+    except OSError:
+        return False
+    return True
+
+
+def _still_alive(waiting: list[Node], seconds: float) -> None:
+    """A node whose systemd-nspawn has ended will never answer."""
+    if seconds < 1:
+        return
+    for node in waiting:
+        if not cgroups.processes(node):
+            raise LabError(f"{node.name} ended while booting:\n  {nodes.console_tail(node)}")

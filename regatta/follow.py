@@ -1,0 +1,235 @@
+"""Follow a run on all its nodes to its end; the first failure ends it everywhere."""
+
+import contextlib
+import queue
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from regatta import rayjob
+from regatta.cluster import Node
+from regatta.console import clean
+from regatta.errors import HostKeyError, RegattaError, RemoteError, RunError, UnreachableError
+from regatta.launch import Handle, stop_everywhere
+from regatta.remote import Remote, Stream
+
+SILENT_SECONDS = 5.0
+LOST_SECONDS = 15.0
+SETTLE_SECONDS = 6.0
+JOB_POLL_SECONDS = 0.25
+JOB_END_SECONDS = 10.0
+
+
+class ConnectionLostError(RunError):
+    """No node answers any more: the run goes on without us."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What ended a run: `rank` is None where a node or a service was lost; `code` is what to pass on."""
+
+    node: str
+    rank: int | None
+    cause: str
+    code: int
+    last_lines: tuple[str, ...] = ()
+
+    def text(self) -> str:
+        """Node, rank, cause and the last lines, for a person."""
+        where = self.node if self.rank is None or self.rank == rayjob.DRIVER else f"rank {self.rank} on {self.node}"
+        if self.rank == rayjob.DRIVER:
+            where = f"the driver on {self.node}"
+        shown = [clean(line) for line in self.last_lines if "@regatta {" not in line][-12:]
+        tail = "".join(f"\n    | {line}" for line in shown)
+        return f"{where}: {self.cause}" + (f"; its last lines:{tail}" if shown else "")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended: `state` is succeeded, failed, stopped or lost; `exits` is each node's own account."""
+
+    state: str
+    code: int
+    failure: Failure | None
+    exits: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+
+OnLine = Callable[[str, int | None, str], None]
+
+
+class Follower:
+    """One thread a node reads its log and heartbeats; `follow` decides."""
+
+    def __init__(self, remote: Remote, handle: Handle, on_line: OnLine) -> None:
+        self.remote = remote
+        self.handle = handle
+        self.on_line = on_line
+        self.messages: queue.Queue[tuple[str, str, Any]] = queue.Queue()
+        self.heard = {node.name: time.monotonic() for node in handle.nodes}
+        self.exits: dict[str, dict[str, Any]] = {}
+        self.lost: dict[str, RemoteError] = {}
+        self.job: dict[str, Any] | None = None
+        self.ending = threading.Event()
+        self._streams: dict[str, Stream] = {}
+
+    def follow(self) -> Outcome:
+        """Return when the run has ended on every node; KeyboardInterrupt and ConnectionLostError leave it as it is."""
+        threads = [threading.Thread(target=self._watch, args=(node,), daemon=True) for node in self.handle.nodes]
+        if self.handle.api is not None:
+            threads.append(threading.Thread(target=self._poll_job, args=(self.handle.api,), daemon=True))
+        for thread in threads:
+            thread.start()
+        try:
+            return self._decide()
+        finally:
+            self.ending.set()
+            for stream in list(self._streams.values()):
+                stream.close()
+            for thread in threads:
+                thread.join(1)
+
+    def _decide(self) -> Outcome:
+        while not self._over():
+            try:
+                kind, name, value = self.messages.get(timeout=0.25)
+            except queue.Empty:
+                self._check_silence()
+                continue
+            self._take(kind, name, value)
+            if kind == "lost":
+                self._raise_if_alone(value)
+            if kind == "lost" or (kind == "exit" and value["state"] != "succeeded"):
+                return self._end_all()
+        return self._end_all() if self._job_failed() else self._success()
+
+    def _take(self, kind: str, name: str, value: Any) -> None:
+        if kind == "lines":
+            for rank, text in value:
+                self.on_line(name, rank, text)
+        elif kind == "exit":
+            self.exits[name] = value
+        elif kind == "lost":
+            self.lost[name] = value
+        elif kind == "job":
+            self.job = value
+
+    def _over(self) -> bool:
+        if self.handle.api is None:
+            return all(node.name in self.exits for node in self.handle.nodes)
+        if self.job is None or self.job["status"] not in rayjob.ENDED:
+            return False
+        assert self.handle.head is not None
+        if self.handle.head.name not in self.exits:
+            return bool(time.monotonic() - self.job["seen"] > SETTLE_SECONDS)
+        return True
+
+    def _job_failed(self) -> bool:
+        return self.job is not None and self.job["status"] != "SUCCEEDED"
+
+    def _success(self) -> Outcome:
+        self._finish_members("succeeded", 0)
+        return Outcome("succeeded", 0, None, self.exits)
+
+    def _finish_members(self, state: str, code: int) -> None:
+        if self.handle.api is not None:
+            for_all = {"run": self.handle.run, "state": state, "code": code}
+            self.remote.gather(
+                [node for node in self.handle.nodes if node.name not in self.lost],
+                lambda node: self.remote.call(node, "run.finish", timeout=8, **for_all),
+            )
+
+    def _end_all(self) -> Outcome:
+        """Stop the run where it still goes on, hear every node's account, name the cause."""
+        vanished = {name for name, value in self.exits.items() if value["state"] == "lost"}
+        ended = self.exits.keys() - vanished
+        going = [node for node in self.handle.nodes if node.name not in ended and node.name not in self.lost]
+        if self.handle.api is not None:
+            going = [node for node in self.handle.nodes if node.name not in self.lost]
+        first = next(iter(self.exits), None) or next(iter(self.lost), None)
+        unanswered = stop_everywhere(self.remote, self.handle, going, f"the run ended on {first}")
+        self.lost |= {name: error for name, error in unanswered.items() if isinstance(error, UnreachableError)}
+        end = time.monotonic() + SETTLE_SECONDS
+        waiting = {node.name for node in going}
+        while waiting - self.exits.keys() - self.lost.keys() and time.monotonic() < end:
+            try:
+                kind, name, value = self.messages.get(timeout=0.1)
+            except queue.Empty:
+                continue
+            self._take(kind, name, value)
+        if self.handle.api is not None:
+            with contextlib.suppress(RegattaError):
+                self.job = self.job or {**self.handle.api.job(self.handle.run), "seen": 0.0}
+            self._finish_members("failed", 1)
+        failure = self._cause()
+        if failure is None:
+            stopped = all(value["state"] in ("stopped", "succeeded") for value in self.exits.values())
+            return Outcome("stopped" if stopped else "lost", 143 if stopped else 1, None, self.exits)
+        return Outcome("lost" if self.lost else "failed", failure.code, failure, self.exits)
+
+    def _cause(self) -> Failure | None:
+        """A rank killed by a signal comes before one that exited (its peers' complaint), then the earliest."""
+        found = [(name, value["failure"]) for name, value in self.exits.items() if value.get("failure")]
+        for name, error in self.lost.items():
+            return Failure(name, None, f"the node was lost in mid-run: {error.reason}", 1)
+        if found:
+            name, worst = min(found, key=lambda item: (item[1]["signal"] is None, item[1]["at"]))
+            cause = f"killed by {worst['signal']}" if worst["signal"] else f"exited with code {worst['code']}"
+            return Failure(name, worst["rank"], cause, worst["code"], tuple(worst["last_lines"]))
+        vanished = [name for name, value in self.exits.items() if value["state"] == "lost"]
+        if vanished:
+            return Failure(vanished[0], None, "the run vanished there: was the host rebooted?", 1)
+        if self.job is not None and self.job["status"] == "FAILED" and self.handle.head is not None:
+            return Failure(self.handle.head.name, None, f"Ray ended the job: {self.job.get('message')}", 1)
+        return None
+
+    def _check_silence(self) -> None:
+        now = time.monotonic()
+        for name, stream in list(self._streams.items()):
+            if now - stream.last_heard > SILENT_SECONDS and name not in self.exits:
+                stream.close()
+
+    def _raise_if_alone(self, error: RemoteError) -> None:
+        others = [node.name for node in self.handle.nodes if node.name != error.node and node.name not in self.lost]
+        now = time.monotonic()
+        if any(now - self.heard[name] < SILENT_SECONDS or name in self.exits for name in others):
+            return
+        if isinstance(error, UnreachableError):
+            raise ConnectionLostError(
+                f"no node answers any more ({error}). The run goes on if they are up: fab attach {self.handle.run}"
+            )
+
+    def _watch(self, node: Node) -> None:
+        offset = 0
+        while not self.ending.is_set():
+            try:
+                with self.remote.stream(node, "run.watch", run=self.handle.run, offset=offset) as stream:
+                    self._streams[node.name] = stream
+                    for line in stream:
+                        self.heard[node.name] = time.monotonic()
+                        offset = line.get("offset", offset)
+                        if "lines" in line:
+                            self.messages.put(("lines", node.name, line["lines"]))
+                        if "exit" in line:
+                            self.messages.put(("exit", node.name, line["exit"]))
+                            return
+            except UnreachableError as error:
+                if time.monotonic() - self.heard[node.name] > LOST_SECONDS:
+                    self.messages.put(("lost", node.name, error))
+                    return
+                self.ending.wait(0.5)
+            except (HostKeyError, RemoteError) as error:
+                self.messages.put(("lost", node.name, error))
+                return
+            except (OSError, ValueError):
+                self.ending.wait(0.2)
+
+    def _poll_job(self, api: rayjob.JobApi) -> None:
+        while not self.ending.is_set():
+            with contextlib.suppress(RegattaError):
+                job = api.job(self.handle.run)
+                if job.get("status") in rayjob.ENDED:
+                    self.messages.put(("job", "", {**job, "seen": time.monotonic()}))
+                    return
+            self.ending.wait(JOB_POLL_SECONDS)

@@ -1,0 +1,96 @@
+"""Start a run on all its nodes, or on none."""
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from regatta import rayjob, torchrun, tunnels
+from regatta.cluster import Cluster, Node
+from regatta.errors import LaunchError, NodesError, RegattaError
+from regatta.plan import Plan
+from regatta.remote import Remote
+
+STOP_TIMEOUT = 8.0
+
+
+@dataclass
+class Handle:
+    """A run that has been started: the nodes it is on, and Ray's job API where Ray runs it."""
+
+    run: str
+    nodes: tuple[Node, ...]
+    framework: str
+    api: rayjob.JobApi | None = None
+    head: Node | None = None
+    started_on: list[Node] = field(default_factory=list)
+    interfaces: dict[str, str | None] = field(default_factory=dict)
+
+
+@contextlib.contextmanager
+def job_api(remote: Remote) -> Iterator[rayjob.JobApi]:
+    """Ray's job API of the cluster through a tunnel, proven to answer."""
+    cluster = remote.cluster
+    with tunnels.tunnel(cluster, cluster.head, rayjob.DASHBOARD_PORT) as port:
+        api = rayjob.JobApi(port, token(remote), cluster.name)
+        yield api
+
+
+def check_api(port: int, remote: Remote) -> None:
+    """Prove that Ray's job API answers at a local port. Raises LaunchError."""
+    rayjob.JobApi(port, token(remote), remote.cluster.name).version()
+
+
+def token(remote: Remote) -> str:
+    """Ray's token: the inventory's own copy, else the head's (which only those who are root there can read)."""
+    own = remote.cluster.folder / "secrets" / "ray_token"
+    if own.is_file():
+        return own.read_text().strip()
+    return str(remote.call(remote.cluster.head, "secret", name="ray_token")["value"])
+
+
+def members(cluster: Cluster, plan: Plan) -> tuple[Node, ...]:
+    """The nodes of a Ray run: those with ranks, and the head, where the driver runs."""
+    found = {node.name: node for node in (cluster.head, *plan.nodes)}
+    return tuple(found.values())
+
+
+def start(remote: Remote, plan: Plan, api: rayjob.JobApi | None = None) -> Handle:
+    """Start a run. Raises LaunchError, NodesError; what had been started by then is stopped."""
+    cluster = remote.cluster
+    if plan.framework == "ray" and not cluster.local:
+        nodes = members(cluster, plan)
+        specs = {node.name: rayjob.member_spec(plan, node, cluster.head) for node in nodes}
+    elif plan.framework == "ray":
+        nodes = plan.nodes
+        specs = {node.name: rayjob.private_spec(plan, node) for node in nodes}
+    else:
+        nodes = plan.nodes
+        specs = {node.name: torchrun.spec(plan, node) for node in nodes}
+    handle = Handle(plan.run, nodes, plan.framework, api, cluster.head)
+    try:
+        started, failed = remote.gather(nodes, lambda node: remote.call(node, "run.start", spec=specs[node.name]))
+        handle.started_on = [node for node in nodes if node.name in started]
+        handle.interfaces = {name: answer.get("interface") for name, answer in started.items()}
+        if failed:
+            raise NodesError(f"run {plan.run}: start", failed)
+        if plan.framework == "ray" and not cluster.local:
+            if api is None:
+                raise LaunchError("a Ray run on a cluster needs Ray's job API")
+            api.submit(rayjob.submission(plan, cluster.head))
+    except BaseException as error:
+        told = handle.started_on if isinstance(error, Exception) else list(nodes)  # Ctrl-C: who has started is unknown
+        stop_everywhere(remote, handle, told, "the run could not be started on every node")
+        raise
+    return handle
+
+
+def stop_everywhere(remote: Remote, handle: Handle, nodes: list[Node], reason: str) -> dict[str, Exception]:
+    """Stop a run on the given nodes; returns the nodes that could not be asked, with the reason."""
+    if handle.api is not None:
+        remote.gather(nodes, lambda node: remote.call(node, "run.mark", timeout=3, run=handle.run, reason=reason))
+        with contextlib.suppress(RegattaError):
+            handle.api.stop(handle.run)
+    _done, failed = remote.gather(
+        nodes, lambda node: remote.call(node, "run.stop", timeout=STOP_TIMEOUT, run=handle.run, reason=reason)
+    )
+    return failed

@@ -1,0 +1,51 @@
+"""Input files on a node, kept by content: `data/<sha256>/<name>`, read-only."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from typing import Any
+
+from regatta.node import manifest
+
+
+def path(place: dict[str, Any], sha256: str, name: str) -> str:
+    """Where a file of that content is kept."""
+    return os.path.join(place["state"], "data", sha256, name)
+
+
+def have(place: dict[str, Any], sha256: str, name: str, size: int) -> bool:
+    """Whether the node has the file (its content was proven when it came)."""
+    target = path(place, sha256, name)
+    return os.path.isfile(target) and os.path.getsize(target) == size
+
+
+def begin(place: dict[str, Any], size: int) -> dict[str, Any]:
+    """Make a folder to receive a file; says so where the disk is too small for it."""
+    base = os.path.join(place["state"], "data")
+    os.makedirs(base, mode=0o755, exist_ok=True)
+    free = shutil.disk_usage(base).free
+    if free < size + (64 << 20):
+        return {"error": f"{base} has {free >> 20} MiB free, the file needs {size >> 20} MiB"}
+    incoming = os.path.join(base, f".incoming-{secrets.token_hex(8)}")
+    os.mkdir(incoming)
+    return {"incoming": incoming}
+
+
+def commit(place: dict[str, Any], incoming: str, sha256: str, name: str) -> dict[str, Any]:
+    """Prove the file that arrived and move it to its place."""
+    arrived = os.path.join(incoming, name)
+    actual = manifest.file_hash(arrived)
+    if actual != sha256:
+        shutil.rmtree(incoming, ignore_errors=True)
+        return {"ok": False, "actual": actual}
+    os.chmod(arrived, 0o444)
+    os.chmod(incoming, 0o755)
+    target = os.path.dirname(path(place, sha256, name))
+    try:
+        os.rename(incoming, target)
+    except OSError:
+        os.replace(arrived, path(place, sha256, name))
+        shutil.rmtree(incoming, ignore_errors=True)
+    return {"ok": True}

@@ -1,0 +1,194 @@
+"""Releases on a node: begin, commit (proven by hash), check, prune."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import secrets
+import shutil
+import stat
+import time
+from typing import Any, Dict, Iterator
+
+from regatta.node import manifest, rundirs
+
+Place = Dict[str, Any]
+Answer = Dict[str, Any]
+
+KEEP = 5
+GRACE_SECONDS = 900
+
+
+class ReleaseError(Exception):
+    """The release cannot be made or is not what it should be."""
+
+
+def folder(place: Place, release: str) -> str:
+    """Path of a release, whether or not it exists."""
+    return os.path.join(place["root"], "releases", release)
+
+
+@contextlib.contextmanager
+def lock(place: Place) -> Iterator[None]:
+    """One at a time on this node: what renames into, starts from or prunes `releases/`."""
+    base = os.path.join(place["root"], "releases")
+    os.makedirs(base, exist_ok=True)
+    with open(os.path.join(base, ".lock"), "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def begin(place: Place, release: str, hint: str | None) -> Answer:
+    """Make an empty folder to receive a release; names older releases that rsync can link unchanged files to."""
+    base = os.path.join(place["root"], "releases")
+    os.makedirs(base, exist_ok=True)
+    _clear_abandoned(base)
+    incoming = os.path.join(base, f".incoming-{release}-{secrets.token_hex(4)}")
+    os.mkdir(incoming, 0o755)
+    current = os.path.basename(os.path.realpath(os.path.join(place["root"], "current")))
+    bases = [name for name in dict.fromkeys([hint, current]) if name and _complete(base, name)]
+    return {"incoming": incoming, "link_dest": [os.path.join("..", name) for name in bases]}
+
+
+def _complete(base: str, name: str) -> bool:
+    return os.path.isfile(os.path.join(base, f".{name}.json")) and os.path.isdir(os.path.join(base, name))
+
+
+def commit(place: Place, release: str, incoming: str, expected: list[manifest.Entry]) -> Answer:
+    """Prove what arrived in `incoming`, make it read-only and rename it into place. Returns {"ok"} or {"differs"}."""
+    actual = [manifest.entry(incoming, path) for path in manifest.walk(incoming)]
+    difference = manifest.first_difference(expected, [item for item in actual if item])
+    if difference:
+        shutil.rmtree(incoming, ignore_errors=True)
+        return {"ok": False, "differs": difference}
+    _protect(incoming)
+    target = folder(place, release)
+    with lock(place):
+        if _state(place, release)["state"] == "whole":
+            _remove(incoming)
+        else:
+            _remove(target)
+            os.chmod(incoming, 0o755)  # a folder is renamed only by who may write it
+            os.rename(incoming, target)
+            os.chmod(target, 0o555)
+            _remember(place, release, expected)
+        _switch(place, release)
+        pruned = prune(place, release)
+    return {"ok": True, "pruned": pruned}
+
+
+def abandon(incoming: str) -> None:
+    """Remove a folder that `begin` made."""
+    if os.path.basename(incoming).startswith(".incoming-"):
+        shutil.rmtree(incoming, ignore_errors=True)
+
+
+def check(place: Place, release: str) -> Answer:
+    """Whether the node has the release unchanged: {"state": "whole" | "missing" | "differs", "differs"?}.
+
+    Files whose inode, size and times are as they were when last hashed are taken as unchanged; all others are hashed.
+    """
+    with lock(place):
+        answer = _state(place, release)
+        if answer["state"] == "whole":
+            _switch(place, release)
+            os.utime(_memory(place, release))
+    return answer
+
+
+def _state(place: Place, release: str) -> Answer:
+    target = folder(place, release)
+    try:
+        with open(_memory(place, release)) as file:
+            memory = json.load(file)
+    except (OSError, ValueError):
+        return {"state": "missing"}
+    if not os.path.isdir(target):
+        return {"state": "missing"}
+    known = memory["stat"]
+    actual, stale = [], False
+    for path in manifest.walk(target):
+        signature = _signature(os.path.join(target, path))
+        if path in known and known[path][0] == signature:
+            actual.append([path, *known[path][1]])
+        else:
+            stale = True
+            actual.append(manifest.entry(target, path) or [path, "?", ""])
+    difference = manifest.first_difference(memory["entries"], actual)
+    if difference:
+        return {"state": "differs", "differs": difference}
+    if stale:
+        _remember(place, release, memory["entries"])
+    return {"state": "whole"}
+
+
+def _memory(place: Place, release: str) -> str:
+    return os.path.join(place["root"], "releases", f".{release}.json")
+
+
+def _signature(path: str) -> list[int]:
+    info = os.lstat(path)
+    return [info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns, info.st_mode]
+
+
+def _remember(place: Place, release: str, entries: list[manifest.Entry]) -> None:
+    target = folder(place, release)
+    known = {item[0]: [_signature(os.path.join(target, item[0])), item[1:]] for item in entries}
+    path = _memory(place, release)
+    with open(path + ".new", "w") as file:
+        json.dump({"entries": entries, "stat": known}, file)
+    os.rename(path + ".new", path)
+
+
+def _protect(tree: str) -> None:
+    for base, _, files in os.walk(tree):
+        for name in files:
+            path = os.path.join(base, name)
+            if not os.path.islink(path):
+                wanted = 0o555 if os.lstat(path).st_mode & 0o111 else 0o444
+                if stat.S_IMODE(os.lstat(path).st_mode) != wanted:
+                    os.chmod(path, wanted)
+        os.chmod(base, 0o555)
+
+
+def _remove(tree: str) -> None:
+    if not os.path.isdir(tree):
+        return
+    for base, _, _ in os.walk(tree):
+        os.chmod(base, 0o755)
+    shutil.rmtree(tree)
+
+
+def _switch(place: Place, release: str) -> None:
+    link = os.path.join(place["root"], "current")
+    target = os.path.join("releases", release)
+    if os.path.islink(link) and os.readlink(link) == target:
+        return
+    new = f"{link}.{secrets.token_hex(4)}"
+    os.symlink(target, new)
+    os.rename(new, link)
+
+
+def prune(place: Place, keep: str) -> list[str]:
+    """Remove old releases: all but the newest KEEP, the given one, those of runs in progress and those just used."""
+    base = os.path.join(place["root"], "releases")
+    known = [name[1:-5] for name in os.listdir(base) if name.startswith(".") and name.endswith(".json")]
+    ages = {name: os.path.getmtime(_memory(place, name)) for name in known}
+    newest = sorted(ages, key=ages.__getitem__, reverse=True)
+    needed = {keep, *newest[:KEEP], *rundirs.releases_in_use(place)}
+    needed |= {name for name in known if time.time() - ages[name] < GRACE_SECONDS}
+    removed = [name for name in known if name not in needed]
+    for name in removed:
+        os.unlink(_memory(place, name))
+        _remove(os.path.join(base, name))
+    return removed
+
+
+def _clear_abandoned(base: str) -> None:
+    for name in os.listdir(base):
+        path = os.path.join(base, name)
+        with contextlib.suppress(OSError):
+            if name.startswith(".incoming-") and time.time() - os.path.getmtime(path) > 86400:
+                _remove(path)

@@ -1,0 +1,329 @@
+"""Runs on a node: start, watch, stop, list, finish."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import pwd
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+from typing import Any, BinaryIO, Callable, Dict
+
+from regatta.node import releases, rundirs, supervisor
+
+Place = Dict[str, Any]
+Spec = Dict[str, Any]
+Answer = Dict[str, Any]
+Emit = Callable[[Dict[str, Any]], None]
+
+POLL_SECONDS = 0.03
+BEAT_SECONDS = 1.0
+BLOCK = 1 << 18
+STOP_SECONDS = 4.0
+SIOCGIFADDR = 0x8915
+
+
+class RunProblem(Exception):
+    """The run cannot be started, is unknown, or is not what was asked for."""
+
+
+def start(place: Place, spec: Spec) -> Answer:
+    """Make the run's folder and start its processes. `spec["mode"]` says how:
+
+    `unit`: a systemd unit of the user `regatta`; `session`: a session of this user's own; `member`: the folder
+    only, for a Ray run, whose processes are Ray's (the head's folder then holds the job's supervisor).
+    """
+    run = spec["id"]
+    folder = rundirs.path(place, run)
+    with releases.lock(place):
+        if not os.path.isdir(releases.folder(place, spec["release"])):
+            raise RunProblem(f"release {spec['release']} is not on this node: run 'fab sync'")
+        os.makedirs(rundirs.base(place), exist_ok=True)
+        try:
+            os.mkdir(folder, 0o750)
+        except FileExistsError:
+            raise RunProblem(f"a run named '{run}' exists already: choose another name") from None
+        try:
+            _prepare(place, spec, folder)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+    try:
+        if spec["mode"] == "unit":
+            _start_unit(place, spec, folder)
+        elif spec["mode"] == "session":
+            _start_session(place, spec, folder)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    return {"folder": folder, "interface": interface(place["cluster_address"])}
+
+
+def _prepare(place: Place, spec: Spec, folder: str) -> None:
+    scratch = os.path.join(folder, "scratch")
+    os.mkdir(scratch, 0o700)
+    spec["env"].update(REGATTA_SCRATCH=scratch, REGATTA_RUN_ID=spec["id"])
+    name = interface(place["cluster_address"])
+    if name and spec.get("interface_variables"):
+        spec["env"].update(dict.fromkeys(spec["interface_variables"], name))
+    spec["started"] = time.time()
+    for file, source in spec.pop("files", {}).items():
+        os.makedirs(os.path.dirname(os.path.join(folder, file)), exist_ok=True)
+        with open(os.path.join(folder, file), "w") as handle:
+            handle.write(source)
+    with open(os.path.join(folder, "log"), "w"):
+        pass
+    _make_working_folder(releases.folder(place, spec["release"]), os.path.join(folder, "work"))
+    rundirs.store(os.path.join(folder, "spec.json"), spec, 0o640)
+    if os.geteuid() == 0 and place.get("user"):
+        owner = pwd.getpwnam(place["user"])
+        for base, _, files in os.walk(folder):
+            for path in [base, *(os.path.join(base, name) for name in files)]:
+                os.lchown(path, owner.pw_uid, owner.pw_gid)
+
+
+def _make_working_folder(release: str, work: str) -> None:
+    """A folder to run in: what the release has is read there, what a script writes there stays with the run."""
+    os.mkdir(work)
+    for name in os.listdir(release):
+        os.symlink(os.path.join(release, name), os.path.join(work, name))
+
+
+def _start_unit(place: Place, spec: Spec, folder: str) -> None:
+    run = spec["id"]
+    python = "/usr/bin/python3"
+    program = os.path.join(folder, "supervisor.py")
+    properties = {
+        "Description": f"Regatta run {run}",
+        "KillMode": "control-group",
+        "TimeoutStopSec": "1",
+        "NoNewPrivileges": "yes",
+        "ProtectSystem": "full",
+        "LimitNOFILE": "1048576",
+        "LimitCORE": "0",
+        "TasksMax": "infinity",
+        "OOMPolicy": "stop",
+        "ExecStopPost": f"{python} {program} --post {folder}",
+    }
+    command = ["systemd-run", "--quiet", "--collect", f"--unit={rundirs.unit(run)}", f"--uid={place['user']}"]
+    command += [f"--property={key}={value}" for key, value in properties.items()]
+    command += [f"--working-directory={folder}", "--", python, program, folder]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    if done.returncode:
+        raise RunProblem(f"systemd did not start the run: {done.stderr.strip()}")
+
+
+def _start_session(place: Place, spec: Spec, folder: str) -> None:
+    program = os.path.join(folder, "supervisor.py")
+    with open(os.path.join(folder, "supervisor.log"), "w") as log:
+        process = subprocess.Popen(
+            [sys.executable, program, folder],
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            close_fds=True,
+        )
+    end = time.monotonic() + 20
+    while True:
+        ended = process.poll() is not None
+        if os.path.exists(os.path.join(folder, "pid.json")):
+            return
+        if ended or time.monotonic() > end:
+            process.kill()
+            with open(os.path.join(folder, "supervisor.log")) as log:
+                raise RunProblem(f"the run's supervisor did not start: {log.read().strip()[-500:] or 'no word of it'}")
+        time.sleep(0.005)
+
+
+def watch(place: Place, run: str, offset: int, emit: Emit) -> None:
+    """Emit the log from byte `offset`, a heartbeat a second, and how the run ended on this node."""
+    log, ended = rundirs.path(place, run, "log"), rundirs.path(place, run, "exit.json")
+    if not os.path.isdir(rundirs.path(place, run)):
+        raise RunProblem(f"no run '{run}' on this node")
+    next_beat = next_check = 0.0
+    with open(log, "rb") as file:
+        file.seek(offset)
+        while True:
+            finished = rundirs.load(ended)
+            offset = _emit_lines(file, offset, emit)
+            if finished:
+                emit({"exit": finished, "offset": offset})
+                return
+            now = time.monotonic()
+            if now >= next_beat:
+                emit({"beat": 1})
+                next_beat = now + BEAT_SECONDS
+                if now >= next_check:
+                    next_check = now + 3
+                    if not rundirs.active(place, run) and not rundirs.load(ended):
+                        time.sleep(0.5)
+                        if not rundirs.load(ended):
+                            lost = {"state": "lost", "code": 1, "failure": None, "codes": {}}
+                            emit({"exit": lost, "offset": _emit_lines(file, offset, emit)})
+                            return
+            time.sleep(POLL_SECONDS)
+
+
+def _emit_lines(file: BinaryIO, offset: int, emit: Emit) -> int:
+    while True:
+        file.seek(offset)
+        block = file.read(BLOCK)
+        while block and b"\n" not in block and len(block) % BLOCK == 0 and (more := file.read(BLOCK)):
+            block += more
+        whole = block.rfind(b"\n") + 1
+        if not whole:
+            return offset
+        lines = []
+        for line in block[:whole].split(b"\n")[:-1]:
+            rank, _, text = line.partition(b"|")
+            lines.append([int(rank) if rank.lstrip(b"-").isdigit() else None, text.decode("utf-8", "replace")])
+        offset += whole
+        emit({"lines": lines, "offset": offset})
+
+
+def mark_stopped(place: Place, run: str, reason: str) -> Answer:
+    """Say that the run is being stopped, so that what its processes do from now on is no failure of theirs."""
+    folder = rundirs.path(place, run)
+    if os.path.isdir(folder) and not os.path.exists(os.path.join(folder, "exit.json")):
+        rundirs.store(os.path.join(folder, "stop.json"), {"reason": reason, "at": time.time()})
+    return {}
+
+
+def stop(place: Place, run: str, reason: str) -> Answer:
+    """End the run's processes on this node and wait until they are gone. Harmless for a run that has ended.
+
+    A run whose supervisor has vanished stays `lost`; what it left behind is ended.
+    """
+    folder = rundirs.path(place, run)
+    if not os.path.isdir(folder):
+        raise RunProblem(f"no run '{run}' on this node")
+    spec = rundirs.load(os.path.join(folder, "spec.json")) or {}
+    if os.path.exists(os.path.join(folder, "pid.json")) and rundirs.state(place, run) == "lost":
+        return finish(place, run, "lost", 1)
+    if not os.path.exists(os.path.join(folder, "exit.json")):
+        mark_stopped(place, run, reason)
+        if spec.get("mode") == "unit":
+            subprocess.run(["systemctl", "stop", rundirs.unit(run)], capture_output=True, check=False)
+        else:
+            _stop_session(place, run)
+    return finish(place, run, "stopped", 143)
+
+
+def _stop_session(place: Place, run: str) -> None:
+    pid = rundirs.supervisor_pid(place, run)
+    if pid is None:
+        return
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, signal.SIGTERM)
+    end = time.monotonic() + STOP_SECONDS
+    while rundirs.supervisor_pid(place, run) is not None and time.monotonic() < end:
+        time.sleep(0.01)
+
+
+def finish(place: Place, run: str, state: str, code: int) -> Answer:
+    """End what is left of the run's processes, drop its scratch folder, write how it ended."""
+    folder = rundirs.path(place, run)
+    spec = rundirs.load(os.path.join(folder, "spec.json")) or {}
+    killed = sweep(run, spec.get("mode") == "session")
+    supervisor.write_exit(folder, state, code, None, {}, None)
+    return {"exit": rundirs.load(os.path.join(folder, "exit.json")), "killed": killed}
+
+
+def sweep(run: str, sessions: bool = False) -> int:
+    """Kill every process whose environment says REGATTA_RUN_ID=run (an idle Ray worker of the job, a daemon).
+
+    Ray's processes write their titles over that, so descendants go too and, where the sessions are the run's own, all
+    of a session.
+    """
+    killed: set[int] = set()
+    for _ in range(50):
+        found = _left(f"REGATTA_RUN_ID={run}".encode(), sessions) - {os.getpid()}
+        if not found:
+            break
+        for pid in found:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        killed |= found
+        time.sleep(0.02)
+    return len(killed)
+
+
+def _left(mark: bytes, sessions: bool) -> set[int]:
+    marked, session = set(), {}
+    for name in os.listdir("/proc"):
+        with contextlib.suppress(OSError, ValueError):
+            pid = int(name)
+            with open(f"/proc/{name}/stat") as file:
+                fields = file.read().rpartition(")")[2].split()
+            if fields[0] != "Z":
+                session[pid] = fields[3]
+            with open(f"/proc/{name}/environ", "rb") as file:
+                if mark in file.read().split(b"\0"):
+                    marked.add(pid)
+    own = {session.get(pid) for pid in marked} if sessions else set()
+    below = {pid for top in marked for pid in supervisor.descendants(top)}
+    return {pid for pid in session if pid in marked or pid in below or session[pid] in own}
+
+
+def listing(place: Place) -> list[Answer]:
+    """All runs of this node, oldest first."""
+    found = []
+    for run in rundirs.names(place):
+        spec = rundirs.load(rundirs.path(place, run, "spec.json"))
+        if spec:
+            ended = rundirs.load(rundirs.path(place, run, "exit.json")) or {}
+            found.append(
+                {
+                    "id": run,
+                    "state": rundirs.state(place, run),
+                    "started": spec["started"],
+                    "ended": ended.get("ended"),
+                    "code": ended.get("code"),
+                    "spec": {key: spec.get(key) for key in ("framework", "mode", "release", "plan")},
+                }
+            )
+    return sorted(found, key=lambda item: item["started"])
+
+
+def interface(address: str) -> str | None:
+    """Name of the network interface that holds an IPv4 address; None where there is none."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        for _, name in socket.if_nameindex():
+            with contextlib.suppress(OSError):
+                answer = fcntl.ioctl(sock.fileno(), SIOCGIFADDR, struct.pack("256s", name.encode()[:15]))
+                if socket.inet_ntoa(answer[20:24]) == address:
+                    return name
+    return None
+
+
+def free_port(place: Place, low: int, high: int) -> int:
+    """A TCP port of `cluster_address` in [low, high] that nothing listens on and no run in progress has."""
+    taken = set()
+    for run in rundirs.names(place):
+        if not os.path.exists(rundirs.path(place, run, "exit.json")):
+            plan = (rundirs.load(rundirs.path(place, run, "spec.json")) or {}).get("plan") or {}
+            taken.add(plan.get("master_port"))
+    first = low + (time.time_ns() // 1000) % (high - low + 1)
+    for step in range(high - low + 1):
+        port = low + (first - low + step) % (high - low + 1)
+        if port in taken:
+            continue
+        with socket.socket() as sock, contextlib.suppress(OSError):
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            sock.bind((place["cluster_address"], port))
+            return port
+    raise RunProblem(f"no free port between {low} and {high}")
+
+
+def dumps(value: Any) -> str:
+    """One line of JSON."""
+    return json.dumps(value, ensure_ascii=True, separators=(",", ":"))

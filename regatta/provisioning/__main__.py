@@ -1,0 +1,69 @@
+"""Steps of provisioning on the controller, called by the roles: `python -m regatta.provisioning STEP ...`."""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from regatta.errors import RegattaError
+from regatta.provisioning import archive, locks, secrets, wheels
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one step; prints JSON. A problem is one message on standard error and exit code 1 or 2."""
+    options = _parser().parse_args(arguments)
+    try:
+        print(json.dumps(_step(options)))
+    except RegattaError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+def _step(options: argparse.Namespace) -> object:
+    if options.step == "secrets":
+        if options.remove:
+            return {"changed": secrets.remove(options.inventory_dir)}
+        if options.look:
+            return {"changed": secrets.missing(options.inventory_dir)}
+        return {"changed": secrets.ensure(options.inventory_dir)}
+    if options.step == "send":
+        archive.send(options.inventory, options.host, options.source, options.target)
+        return {"changed": True}
+    if options.step == "fetch":
+        archive.fetch(options.inventory, options.host, options.source, options.target, options.sha256)
+        return {"changed": True}
+    target = locks.Target(options.python, options.machine, options.glibc, options.torch_build)
+    plan = archive.make_plan(options.lock, target)
+    if options.step == "wheels":
+        wheels.make(Path(plan.wheels), plan.pins, target, options.torch_index)
+    return json.loads(archive.as_json(plan))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m regatta.provisioning", description=__doc__)
+    steps = parser.add_subparsers(dest="step", required=True)
+    for name, text in (("plan", "which environment, and what the cache has"), ("wheels", "make the wheelhouse")):
+        step = steps.add_parser(name, help=text)
+        step.add_argument("--lock", type=Path, required=True)
+        step.add_argument("--python", required=True, help="X.Y.Z of the nodes")
+        step.add_argument("--machine", required=True, help="uname -m of the nodes")
+        step.add_argument("--glibc", required=True)
+        step.add_argument("--torch-build", default="cpu")
+        step.add_argument("--torch-index", default="https://download.pytorch.org/whl/cpu")
+    for name, text in (("send", "cache to node"), ("fetch", "node to cache")):
+        step = steps.add_parser(name, help=text)
+        step.add_argument("--inventory", required=True)
+        step.add_argument("--host", required=True)
+        step.add_argument("--sha256", default="")
+        step.add_argument("source", type=Path if name == "send" else str)
+        step.add_argument("target", type=Path if name == "fetch" else str)
+    step = steps.add_parser("secrets", help="make the cluster's key and Ray's token where they are missing")
+    step.add_argument("inventory_dir", type=Path)
+    step.add_argument("--look", action="store_true", help="only say whether something is missing")
+    step.add_argument("--remove", action="store_true")
+    return parser
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

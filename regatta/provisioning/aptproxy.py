@@ -1,0 +1,193 @@
+"""A caching HTTP proxy for apt, so that nodes without a way to the internet get their Debian packages.
+
+It listens on a Unix socket of this user; an SSH reverse forward leads to it from a node's loopback while provisioning
+runs. apt verifies signatures end to end: neither this proxy nor its cache need be trusted by the nodes.
+"""
+
+import contextlib
+import hashlib
+import http.client
+import os
+import re
+import select
+import shutil
+import socket
+import socketserver
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from urllib.parse import urlsplit
+
+_TIMEOUT = 30.0
+_REPOSITORY = re.compile(r"/(dists|pool|by-hash)/|/(In)?Release(\.gpg)?$|/Packages(\.\w+)?$|\.deb$")
+_KEPT = re.compile(r"\.deb$|/by-hash/")
+_PASSED_ON = ("If-Modified-Since", "Range", "If-Range", "Accept", "User-Agent", "Cache-Control")
+
+
+def allowed(url: str) -> bool:
+    """Whether a URL is a file of an apt repository, as far as its address tells."""
+    parts = urlsplit(url)
+    return parts.scheme in ("http", "https") and bool(parts.hostname) and bool(_REPOSITORY.search(parts.path))
+
+
+class Handler(BaseHTTPRequestHandler):
+    """GET of repository files, cached where their name fixes their content; CONNECT to port 443 of apt sources."""
+
+    protocol_version = "HTTP/1.1"
+    timeout = _TIMEOUT
+    server: "Server"
+
+    def do_GET(self) -> None:
+        if not allowed(self.path):
+            self._refuse(403, "only files of apt repositories")
+            return
+        try:
+            if _KEPT.search(urlsplit(self.path).path) and "Range" not in self.headers:
+                self._send_file(self.server.cached(self.path))
+            else:
+                self._relay()
+        except urllib.error.HTTPError as error:
+            self._answer(error.code, error.headers, b"")
+        except (OSError, http.client.HTTPException) as error:
+            self._refuse(502, f"this machine cannot reach {urlsplit(self.path).hostname}: {error}")
+
+    def do_CONNECT(self) -> None:
+        host, _, port = self.path.rpartition(":")
+        if port != "443":
+            self._refuse(403, "only port 443")
+            return
+        try:
+            there = socket.create_connection((host.strip("[]"), 443), timeout=_TIMEOUT)
+        except OSError as error:
+            self._refuse(502, f"this machine cannot reach {host}: {error}")
+            return
+        with there:
+            self.send_response(200, "Connection established")
+            self.end_headers()
+            _pump(self.connection, there)
+        self.close_connection = True
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Quiet."""
+
+    def address_string(self) -> str:
+        """A Unix socket has no address."""
+        return "node"
+
+    def _relay(self) -> None:
+        with self.server.open(self.path, dict(self._passed_on())) as answer:
+            self._answer(answer.status, answer.headers, answer.read())
+
+    def _send_file(self, path: Path) -> None:
+        with path.open("rb") as file:
+            self.send_response(200)
+            self.send_header("Content-Type", "application/octet-stream")
+            self.send_header("Content-Length", str(os.fstat(file.fileno()).st_size))
+            self.end_headers()
+            shutil.copyfileobj(file, self.wfile, 1 << 18)
+
+    def _passed_on(self) -> Iterator[tuple[str, str]]:
+        for name in _PASSED_ON:
+            if value := self.headers.get(name):
+                yield name, value
+
+    def _answer(self, status: int, headers: object, body: bytes) -> None:
+        self.send_response(status)
+        get = getattr(headers, "get", lambda _: None)
+        for name in ("Content-Type", "Last-Modified", "ETag", "Content-Range"):
+            if value := get(name):
+                self.send_header(name, value)
+        if status != 304:
+            self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def _refuse(self, status: int, reason: str) -> None:
+        self.close_connection = True
+        self.send_response(status, reason.replace("\n", " ")[:200])
+        self.send_header("Content-Length", "0")
+        self.send_header("Connection", "close")
+        self.end_headers()
+
+
+class Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
+    """The proxy on a Unix socket; downloads of the same file happen once."""
+
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(self, path: Path, cache: Path) -> None:
+        path.unlink(missing_ok=True)
+        self.cache = cache
+        self.downloads = 0
+        self._busy: dict[str, threading.Lock] = {}
+        self._guard = threading.Lock()
+        super().__init__(str(path), Handler)
+        path.chmod(0o600)
+
+    def get_request(self) -> tuple[socket.socket, tuple[str, int]]:
+        """BaseHTTPRequestHandler wants an address, which a Unix socket has not."""
+        request, _ = super().get_request()
+        return request, ("node", 0)
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A node that went away is no news."""
+
+    def open(self, url: str, headers: dict[str, str]) -> contextlib.AbstractContextManager[http.client.HTTPResponse]:
+        """Ask the repository, through this machine's own proxy where it has one."""
+        answer: http.client.HTTPResponse = urllib.request.urlopen(
+            urllib.request.Request(url, headers=headers), timeout=_TIMEOUT
+        )
+        return contextlib.closing(answer)
+
+    def cached(self, url: str) -> Path:
+        """The file of a URL whose name fixes its content, downloaded at most once."""
+        name = hashlib.sha256(url.encode()).hexdigest()
+        path = self.cache / f"{name}{'.deb' if url.endswith('.deb') else ''}"
+        with self._guard:
+            lock = self._busy.setdefault(name, threading.Lock())
+        with lock:
+            if not path.is_file():
+                self.cache.mkdir(parents=True, exist_ok=True)
+                new = path.with_name(f".{path.name}.{os.getpid()}")
+                with self.open(url, {}) as answer, new.open("wb") as file:
+                    shutil.copyfileobj(answer, file, 1 << 18)
+                    length = answer.headers.get("Content-Length")
+                if length and new.stat().st_size != int(length):
+                    new.unlink()
+                    raise OSError("the connection ended early")
+                new.replace(path)
+                self.downloads += 1
+        return path
+
+
+@contextmanager
+def serving(path: Path, cache: Path) -> Iterator[Server]:
+    """Run the proxy in a thread; the socket goes with it."""
+    with Server(path, cache) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.1,), daemon=True)
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join(5)
+            path.unlink(missing_ok=True)
+
+
+def _pump(left: socket.socket, right: socket.socket) -> None:
+    """Bytes in both directions until one side has nothing more for a while."""
+    other = {left: right, right: left}
+    while True:
+        readable, _, _ = select.select([left, right], [], [], _TIMEOUT)
+        if not readable:
+            return
+        for source in readable:
+            data = source.recv(1 << 16)
+            if not data:
+                return
+            other[source].sendall(data)

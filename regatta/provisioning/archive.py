@@ -1,0 +1,112 @@
+"""The packed environment in the controller's cache, and its way to and from the nodes."""
+
+import json
+import subprocess
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from regatta import cluster, paths
+from regatta.errors import RegattaError, RemoteError
+from regatta.provisioning import locks, wheels
+from regatta.remote import Remote, explain
+
+
+class ArchiveError(RegattaError):
+    """The packed environment is missing, damaged or could not be moved."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Which environment a cluster gets and what the cache already has of it."""
+
+    hash: str
+    python: str
+    pins: tuple[str, ...]
+    wheels: str
+    archive: str
+    packed: bool
+    sha256: str
+    bytes: int
+
+
+def make_plan(lock: Path, target: locks.Target) -> Plan:
+    """Read the lock for the target and look into the cache. Changes nothing."""
+    pins = locks.read_pins(lock, target)
+    name = locks.fingerprint(pins, target)
+    archive = paths.cache_dir() / "env" / f"env-{name}.tar.zst"
+    described = _description(archive)
+    return Plan(
+        hash=name,
+        python=target.minor,
+        pins=pins,
+        wheels=str(paths.cache_dir() / "wheels" / name),
+        archive=str(archive),
+        packed=bool(described),
+        sha256=str(described.get("sha256", "")),
+        bytes=int(described.get("bytes", 0)),
+    )
+
+
+def as_json(plan: Plan) -> str:
+    """A plan for Ansible."""
+    return json.dumps(asdict(plan))
+
+
+def fetch(inventory: str, host: str, remote_path: str, archive: Path, sha256: str) -> None:
+    """Copy the archive that a node packed into the cache, and keep it only if its SHA-256 is as the node says."""
+    archive.parent.mkdir(parents=True, exist_ok=True)
+    with wheels.locked(archive.with_name(f"{archive.name}.lock")):
+        arriving = archive.with_name(f"{archive.name}.part")
+        _rsync(inventory, host, ("NODE:" + remote_path, str(arriving)))
+        found = wheels.sha256(arriving)
+        if found != sha256:
+            arriving.unlink()
+            raise ArchiveError(f"{host}: the packed environment arrived damaged (SHA-256 differs); try again")
+        _describe(archive).unlink(missing_ok=True)
+        arriving.replace(archive)
+        _describe(archive).write_text(json.dumps({"sha256": sha256, "bytes": archive.stat().st_size}) + "\n")
+
+
+def send(inventory: str, host: str, source: Path, target: str) -> None:
+    """Copy a file or a folder of the cache to a node; what a stopped copy left there is used again."""
+    if not source.exists():
+        raise ArchiveError(f"{source} is gone from the cache; try again, it will be made anew")
+    tail = "/" if source.is_dir() else ""
+    _rsync(inventory, host, (f"{source}{tail}", f"NODE:{target}{tail}"))
+
+
+def _rsync(inventory: str, host: str, ends: tuple[str, str]) -> None:
+    chosen = cluster.load(inventory)
+    node, remote = chosen.node(host), Remote(chosen)
+    shell = " ".join(_quoted(word) for word in remote.ssh(node))
+    command = ["rsync", "-rt", "--inplace", "--partial", "--mkpath", "--delete", "--chmod=D700,F600", "--timeout=60"]
+    command += ["-e", shell, "--rsync-path=sudo -n rsync", "--protect-args"]
+    command += [end.replace("NODE:", f"{remote.destination(node)}:", 1) for end in ends]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        raise ArchiveError("rsync is not installed on this machine: apt-get install rsync") from None
+    if done.returncode == 255:
+        raise explain(node, 255, done.stderr.strip())
+    if done.returncode:
+        lines = [line for line in done.stderr.splitlines() if line.strip()]
+        telling = [line for line in lines if "No space left" in line] or lines or ["rsync failed without a message"]
+        raise RemoteError(host, f"copying {Path(ends[0]).name}: {telling[0]}")
+
+
+def _quoted(word: str) -> str:
+    return word if not set(word) & set(" '\"\t") else '"' + word.replace('"', '""') + '"'
+
+
+def _describe(archive: Path) -> Path:
+    return archive.with_name(f"{archive.name}.json")
+
+
+def _description(archive: Path) -> dict[str, Any]:
+    try:
+        described = json.loads(_describe(archive).read_text())
+        whole = archive.stat().st_size == described["bytes"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+    return described if whole else {}

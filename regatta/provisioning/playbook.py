@@ -1,0 +1,118 @@
+"""One playbook on one inventory: the lock, the SSH configuration, the package proxy, Ansible, the time."""
+
+import contextlib
+import fcntl
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from regatta import paths, sshconfig
+from regatta.cluster import Cluster
+from regatta.errors import RegattaError
+from regatta.provisioning import aptproxy
+
+APT_PORT = 28142
+_GRACE = 10.0
+_FORKS = 32
+
+
+class ProvisionError(RegattaError):
+    """Provisioning cannot start."""
+
+
+def play(book: str, inventory: Path, cluster: Cluster, extra: Sequence[str]) -> int:
+    """Run `ansible/playbooks/<book>.yml`; returns Ansible's exit code. Two at once on an inventory are refused."""
+    begin = time.monotonic()
+    with alone(cluster):
+        config = sshconfig.write(cluster.folder, cluster.nodes, accept_new=book != "teardown")
+        sshconfig.write(cluster.folder, cluster.nodes, accept_new=False)
+        control = sshconfig.control_prefix(cluster.folder, accept_new=True)
+        socket = control.with_name(f"{control.name}.apt")
+        with aptproxy.serving(socket, paths.cache_dir() / "apt"), _closing(control):
+            code = _ansible(command(book, inventory, len(cluster.nodes), extra), environment(config, socket))
+    seconds = time.monotonic() - begin
+    what = f"{book} (check only)" if "--check" in extra else book
+    print(f"{what} of {cluster.name}: {'done' if code == 0 else 'FAILED'} after {seconds:.1f} s", flush=True)
+    return code
+
+
+def command(book: str, inventory: Path, nodes: int, extra: Sequence[str]) -> list[str]:
+    """The ansible-playbook of this environment, all nodes at a time: they meet in the all-reduce of verify."""
+    program = Path(sys.executable).parent / "ansible-playbook"
+    forks = f"--forks={max(_FORKS, nodes)}"
+    return [str(program), "-i", str(inventory), forks, *extra, str(paths.PROJECT / "ansible/playbooks" / f"{book}.yml")]
+
+
+def environment(config: Path, socket: Path) -> dict[str, str]:
+    """Ansible's settings; every SSH connection obeys `config`, a jump host's too, and brings the package proxy."""
+    return os.environ | {
+        "ANSIBLE_CONFIG": str(paths.PROJECT / "ansible/ansible.cfg"),
+        "ANSIBLE_SSH_ARGS": shlex.join(["-F", str(config), "-o", f"RemoteForward=127.0.0.1:{APT_PORT} {socket}"]),
+        "REGATTA_APT_PROXY": f"http://127.0.0.1:{APT_PORT}",
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(paths.PROJECT), os.environ.get("PYTHONPATH")])),
+        "PYTHONUNBUFFERED": "1",
+    }
+
+
+@contextmanager
+def alone(cluster: Cluster) -> Iterator[None]:
+    """Hold the inventory's lock, or say that somebody else has it."""
+    path = cluster.folder / ".provision.lock"
+    with path.open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ProvisionError(
+                f"another provision, verify or teardown of {cluster.name} is running; wait until it has ended"
+            ) from None
+        yield
+
+
+def _ansible(words: Sequence[str], env: dict[str, str]) -> int:
+    """Ansible in a process group of its own, which ends with us."""
+    try:
+        process = subprocess.Popen(words, env=env, start_new_session=True, stdin=subprocess.DEVNULL)
+    except FileNotFoundError:
+        raise ProvisionError("ansible-playbook is not installed beside this Python: run 'make setup'") from None
+    previous = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+
+    def stop(number: int, _: object) -> None:
+        raise KeyboardInterrupt(number)
+
+    for number in previous:
+        signal.signal(number, stop)
+    try:
+        return process.wait()
+    except KeyboardInterrupt:
+        print("\nstopping; provision again to go on from here", file=sys.stderr, flush=True)
+        _end(process)
+        return 130
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    for number in (signal.SIGINT, signal.SIGKILL):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_GRACE)
+
+
+@contextmanager
+def _closing(control: Path) -> Iterator[None]:
+    """End provisioning's own connections, and with them the way back to the proxy."""
+    try:
+        yield
+    finally:
+        for socket in control.parent.glob(f"{control.name}-*"):
+            subprocess.run(
+                ["ssh", "-S", str(socket), "-O", "exit", "regatta"], capture_output=True, timeout=10, check=False
+            )

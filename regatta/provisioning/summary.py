@@ -1,0 +1,38 @@
+"""What verify found on all nodes: lines to read, and problems that make it fail."""
+
+from collections.abc import Mapping
+from typing import Any
+
+Found = Mapping[str, Any]
+
+
+def summary(mesh: Mapping[str, Found], torchrun: Mapping[str, Found], ray: Found) -> dict[str, list[str]]:
+    """`mesh` and `torchrun` are the answers of each node, `ray` is the head's."""
+    nodes = list(mesh)
+    problems = [
+        f"{node}: {text}"
+        for answers in (mesh, torchrun)
+        for node, answer in answers.items()
+        for text in answer.get("problems", ["was not checked"])
+    ]
+    problems += [f"head: {text}" for text in ray.get("problems", ["Ray was not checked"])]
+    versions = {node: answer.get("versions", {}) for node, answer in torchrun.items()}
+    problems += _unequal(versions)
+    first: Mapping[str, str] = next(iter(versions.values()), {})
+    lines = [
+        f"SSH: each of {len(nodes)} node(s) reaches every node, host keys checked",
+        "Versions equal: " + ", ".join(f"{name} {version}" for name, version in first.items()),
+        f"torchrun: all-reduce over {len(nodes)} node(s) is right",
+        "Ray: a task has run on " + ", ".join(nodes),
+        f"Ray: without the token the API answers {' and with a wrong one '.join(map(str, ray.get('refused', [])))}",
+    ]
+    return {"lines": [] if problems else lines, "problems": problems}
+
+
+def _unequal(versions: Mapping[str, Mapping[str, str]]) -> list[str]:
+    found = []
+    for name in sorted({name for held in versions.values() for name in held}):
+        held = {node: values[name] for node, values in versions.items() if name in values}
+        if len(set(held.values())) > 1:
+            found.append(f"{name} differs: " + ", ".join(f"{node} has {value}" for node, value in held.items()))
+    return found

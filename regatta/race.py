@@ -1,0 +1,88 @@
+"""The same workload under several frameworks, in turns, and the comparison of its records."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from regatta import data, graphs, paths, plan, record
+from regatta.errors import DataError, UsageError
+from regatta.session import Request, Session
+
+
+@dataclass(frozen=True)
+class Ppr:
+    """What `run-ppr` was asked for; `None` leaves the workload's own default."""
+
+    graph: str | None = None
+    sources: str | None = None
+    count: str | None = None
+    top: str | None = None
+    alpha: str | None = None
+    tolerance: str | None = None
+    max_iterations: str | None = None
+    engine: str | None = None
+    undirected: bool = False
+
+    def options(self) -> list[str]:
+        """Command-line options of `workloads.ppr`, without the graph."""
+        names = ("sources", "count", "top", "alpha", "tolerance", "max_iterations", "engine")
+        given = [(name, getattr(self, name)) for name in names]
+        words = [f"--{name.replace('_', '-')}={value}" for name, value in given if value is not None]
+        return [*words, "--undirected"] if self.undirected else words
+
+
+def prepare_graph(session: Session, graph: str | None) -> tuple[str, data.DataFile]:
+    """Put the graph on every node, outside the clocks; returns its path there. DataError where there is none."""
+    if graph is not None and not Path(graph).expanduser().is_file():
+        raise DataError(f"there is no graph file {graph}; give an edge list (SNAP: 'src dst' lines, .gz too)")
+    file = data.identify(Path(graph) if graph is not None else graphs.debian())
+    if file.size == 0:
+        raise DataError(f"{file.path} is empty; an edge list has a line 'src dst' for each edge")
+    nodes = session.cluster.nodes
+    found = {file.on(node) for node in nodes}
+    if len(found) > 1:
+        raise UsageError("the nodes have different regatta_state folders; a graph needs the same path on all of them")
+    sent = data.place(session.remote, file, nodes)
+    if sent:
+        session.console.note(f"{file.path.name} ({file.size / 1e6:.1f} MB) put on {', '.join(sent)}")
+    return found.pop(), file
+
+
+def ppr(
+    session: Session,
+    asked: Ppr,
+    frameworks: Sequence[record.Framework],
+    *,
+    workers: int | None,
+    repeats: int,
+    request: Request,
+) -> dict[str, list[record.Record]]:
+    """Run PPR `repeats` times under each framework, in turns, in the frameworks' order reversed every other time."""
+    if repeats < 1:
+        raise UsageError(f"--repeats must be at least 1, not {repeats}")
+    on_node, file = prepare_graph(session, asked.graph)
+    done: dict[str, list[record.Record]] = {framework: [] for framework in frameworks}
+    parameters = {"graph": file.path.name, "graph_sha256": file.sha256, "options": asked.options()}
+    label = f"ppr-{plan.new_run_name('series', 'x').rpartition('x-')[2]}"
+    for index in range(repeats):
+        for framework in frameworks if index % 2 == 0 else list(reversed(frameworks)):
+            args = [f"--graph={on_node}", f"--framework={framework}", *asked.options()]
+            name = request.name and (
+                request.name if len(frameworks) == repeats == 1 else _name(request, framework, index)
+            )
+            one = replace(
+                request,
+                program=plan.Program.module("workloads.ppr", args, "ppr"),
+                framework=framework,
+                root=paths.PROJECT,
+                workers=workers,
+                name=name,
+                parameters=parameters,
+                series=record.Series(label, index + 1, repeats),
+            )
+            done[framework].append(session.run(one))
+    return done
+
+
+def _name(request: Request, framework: str, index: int) -> str:
+    return f"{request.name}-{framework}-{index + 1}"

@@ -1,0 +1,288 @@
+"""The record of one run: its values, its schema, its text."""
+
+import dataclasses
+import functools
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+from regatta.clocks import Clocks, Phases
+from regatta.errors import RecordError
+
+SCHEMA_VERSION = 1
+
+Framework = Literal["single", "torch", "ray"]
+State = Literal["succeeded", "failed", "cancelled", "lost"]
+
+
+@dataclass(frozen=True)
+class RunIdentity:
+    """What ran. `started` is UTC by the controller's clock, ISO 8601 with a final Z; `commit` is None outside git."""
+
+    run_id: str
+    workload: str
+    framework: Framework
+    started: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    seed: int | None = None
+    release: str | None = None
+    commit: str | None = None
+    dirty: bool | None = None
+
+
+@dataclass(frozen=True)
+class Versions:
+    """Versions on a node; None where the thing is not installed or was not asked for."""
+
+    python: str | None = None
+    torch: str | None = None
+    ray: str | None = None
+    java: str | None = None
+    hadoop: str | None = None
+
+
+@dataclass(frozen=True)
+class NodeFacts:
+    """A node that the run used and the ranks on it; None where the node could not be asked."""
+
+    name: str
+    address: str
+    ranks: tuple[int, ...] = ()
+    cpu: str | None = None
+    cores: int | None = None
+    ram_bytes: int | None = None
+    kernel: str | None = None
+    os: str | None = None
+    versions: Versions = Versions()
+
+
+@dataclass(frozen=True)
+class ClusterFacts:
+    """The cluster as far as the run used it."""
+
+    name: str
+    nodes: tuple[NodeFacts, ...]
+
+    @property
+    def versions_equal(self) -> bool:
+        """Whether all nodes have the same versions of everything."""
+        return len({node.versions for node in self.nodes}) <= 1
+
+    @property
+    def rank_map(self) -> tuple[str, ...]:
+        """The name of each rank's node."""
+        return tuple(name for _, name in sorted((rank, n.name) for n in self.nodes for rank in n.ranks))
+
+
+@dataclass(frozen=True)
+class Speed:
+    """What else changes speed: threads a rank, network, protection, HDFS replication, state of caches."""
+
+    threads: int | None = None
+    backend: str | None = None
+    interfaces: Mapping[str, str | None] = field(default_factory=dict)
+    rendezvous: str | None = None
+    token: bool = False
+    tls: bool = False
+    replication: int | None = None
+    cache: Literal["cold", "warm"] | None = None
+
+
+@dataclass(frozen=True)
+class RankRecord:
+    """One rank (-1: a Ray driver): seconds a phase, each repetition of repeated ones, peak memory in bytes."""
+
+    rank: int
+    node: str | None
+    phases: Mapping[str, float] = field(default_factory=dict)
+    laps: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    peak_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class Failure:
+    """The first thing that went wrong, and where."""
+
+    cause: str
+    node: str | None = None
+    rank: int | None = None
+    last_lines: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ExitInfo:
+    """How the run ended; a negative code is the signal that ended it."""
+
+    state: State
+    code: int | None = None
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True)
+class Series:
+    """The place of the run among its repeats; `index` counts from 1."""
+
+    label: str
+    index: int
+    total: int
+
+
+@dataclass(frozen=True)
+class Record:
+    """One run as it is kept in `results/<run id>.json`."""
+
+    identity: RunIdentity
+    cluster: ClusterFacts
+    speed: Speed
+    phases: Phases
+    ranks: tuple[RankRecord, ...]
+    exit: ExitInfo
+    answer: Mapping[str, Any] | None = None
+    tolerance: Mapping[str, float] = field(default_factory=dict)
+    show: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    series: Series | None = None
+
+    @property
+    def run_id(self) -> str:
+        return self.identity.run_id
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON object of the schema, not yet validated."""
+        cluster = {"versions_equal": self.cluster.versions_equal, "rank_map": self.cluster.rank_map}
+        fields = {f.name: plain(getattr(self, f.name)) for f in dataclasses.fields(self)}
+        fields["cluster"] |= plain(cluster)
+        return {"schema_version": SCHEMA_VERSION, **fields}
+
+    def to_json(self) -> str:
+        """The text of the record's file; raises RecordError when it does not fit the schema."""
+        document = self.to_dict()
+        validate(document, f"record of run {self.run_id}")
+        try:
+            return json.dumps(document, indent=1, allow_nan=False) + "\n"
+        except (TypeError, ValueError) as error:
+            raise RecordError(f"record of run {self.run_id} cannot be written as JSON: {error}") from error
+
+
+def build(
+    identity: RunIdentity,
+    cluster: ClusterFacts,
+    speed: Speed,
+    clocks: Clocks,
+    exit: ExitInfo,
+    *,
+    series: Series | None = None,
+    driver_node: str | None = None,
+) -> Record:
+    """The record of a run that has ended, in whatever way; `driver_node` is where the Ray driver ran."""
+    nodes = {rank: node.name for node in cluster.nodes for rank in node.ranks}
+    nodes |= {-1: driver_node} if driver_node else {}
+    result = clocks.result
+    return Record(
+        identity=dataclasses.replace(identity, parameters=plain(identity.parameters)),
+        cluster=cluster,
+        speed=speed,
+        phases=clocks.phases(),
+        ranks=tuple(RankRecord(r.rank, nodes.get(r.rank), r.phases, plain(r.laps), r.peak_bytes) for r in clocks.ranks),
+        exit=exit,
+        answer=plain(result.answer) if result else None,
+        tolerance=result.tolerance if result else {},
+        show=result.show if result else (),
+        warnings=clocks.warnings,
+        series=series,
+    )
+
+
+def plain(value: Any) -> Any:
+    """`value` as JSON has it: lists for tuples, objects for dataclasses, and strings for NaN and infinities."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return value
+
+
+def validate(document: object, source: str) -> None:
+    """Raise RecordError with `source` and the path of each fault (the first three) unless the schema is met."""
+    if isinstance(document, dict) and "schema_version" in document:
+        version = document["schema_version"]
+        if isinstance(version, bool) or version != SCHEMA_VERSION:
+            raise RecordError(
+                f"{source}: schema version {str(version)[:40]} is unknown, this Regatta reads {SCHEMA_VERSION}: "
+                "read it with the Regatta that wrote it"
+            )
+    faults = sorted(_validator().iter_errors(document), key=lambda fault: str(fault.json_path))
+    if faults:
+        lines = [f"{_path(f)}: {_shorten(str(f.message))}" for f in faults[:3]]
+        more = [f"and {len(faults) - 3} more"] if len(faults) > 3 else []
+        raise RecordError(f"{source} does not fit the schema: " + "; ".join(lines + more))
+
+
+def parse(text: str, source: str) -> Record:
+    """The record in `text`; RecordError names `source` and the path of the fault."""
+    try:
+        document = json.loads(text, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise RecordError(f"{source} is truncated or not JSON: {error}") from error
+    validate(document, source)
+    fields = {name: value for name, value in document.items() if name != "schema_version"}
+    failure, cluster = fields["exit"].pop("failure"), fields["cluster"]
+    return Record(
+        **fields
+        | {
+            "identity": RunIdentity(**fields["identity"]),
+            "cluster": ClusterFacts(cluster["name"], tuple(_node(n) for n in cluster["nodes"])),
+            "speed": Speed(**fields["speed"]),
+            "phases": Phases(**fields["phases"]),
+            "ranks": tuple(RankRecord(**rank) for rank in fields["ranks"]),
+            "exit": ExitInfo(failure=_failure(failure), **fields["exit"]),
+            "show": tuple(fields["show"]),
+            "warnings": tuple(fields["warnings"]),
+            "series": Series(**fields["series"]) if fields["series"] else None,
+        }
+    )
+
+
+def load(path: Path) -> Record:
+    """The record in the file `path`; RecordError when it is unreadable, truncated or does not fit the schema."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise RecordError(f"{path} cannot be read: {error}") from error
+    return parse(text, str(path))
+
+
+def _node(fields: dict[str, Any]) -> NodeFacts:
+    return NodeFacts(**fields | {"ranks": tuple(fields["ranks"]), "versions": Versions(**fields["versions"])})
+
+
+def _failure(fields: dict[str, Any] | None) -> Failure | None:
+    return Failure(**fields | {"last_lines": tuple(fields["last_lines"])}) if fields else None
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _path(fault: Any) -> str:
+    return str(fault.json_path).removeprefix("$").removeprefix(".") or "top level"
+
+
+def _shorten(message: str) -> str:
+    return message if len(message) <= 200 else f"{message[:120]} ... {message[-70:]}"
+
+
+@functools.cache
+def _validator() -> Any:
+    import jsonschema
+
+    text = (resources.files("regatta") / "schemas" / "record.schema.json").read_text(encoding="utf-8")
+    return jsonschema.Draft202012Validator(json.loads(text))

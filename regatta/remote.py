@@ -1,0 +1,263 @@
+"""Requests to nodes, over SSH or (inventory/local) here, many at a time.
+
+OpenSSH carries the requests: one multiplexed connection a node, kept for a minute after its last use, under the pinned
+host keys of the inventory. Each request is served by `regatta.node.main` in a Python that ends with it.
+"""
+
+import contextlib
+import json
+import shlex
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from importlib import resources
+from typing import Any
+
+from regatta import sshconfig
+from regatta.cluster import Cluster, Node
+from regatta.errors import (
+    AuthenticationError,
+    HostKeyError,
+    NodesError,
+    PrivilegeError,
+    RegattaError,
+    RemoteError,
+    UnreachableError,
+)
+
+AT_A_TIME = 32
+TIMEOUT = 30.0
+_MODULES = ("manifest", "rundirs", "releases", "supervisor", "runs", "facts", "files", "main")
+_BOOT = "import sys;exec(sys.stdin.buffer.read(int(sys.argv[1])))"
+_LOADER = """
+import json, sys, types
+sources, request = json.loads({sources!r}), json.loads({request!r})
+for name in ("regatta", "regatta.node"):
+    sys.modules[name] = types.ModuleType(name)
+sys.modules["regatta"].node = sys.modules["regatta.node"]
+for name, source in sources:
+    module = types.ModuleType("regatta.node." + name)
+    sys.modules[module.__name__] = module
+    setattr(sys.modules["regatta.node"], name, module)
+    exec(compile(source, name + ".py", "exec"), module.__dict__)
+sys.modules["regatta.node"].main.main(request)
+"""
+
+
+class Remote:
+    """The nodes of one cluster, reachable. `call` asks one node, `everywhere` many, `stream` follows one."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self._sources = json.dumps([(name, source(name)) for name in _MODULES])
+        self._config = None if cluster.local else sshconfig.write(cluster.folder, cluster.nodes, accept_new=False)
+
+    def ssh(self, node: Node) -> list[str]:
+        """The ssh program with every option for this node, without the destination."""
+        assert self._config is not None
+        options = ["ssh", "-F", str(self._config), "-T"]
+        if node.port:
+            options += ["-p", str(node.port)]
+        if node.key_file:
+            options += ["-i", node.key_file, "-o", "IdentitiesOnly=yes"]
+        return [*options, *node.ssh_args]
+
+    def destination(self, node: Node) -> str:
+        """`user@host` as ssh and rsync take it."""
+        return f"{node.user}@{node.host}" if node.user else node.host
+
+    def place(self, node: Node) -> dict[str, Any]:
+        """What the node's side needs to know about where things are on this node."""
+        return {
+            "root": node.root,
+            "state": node.state,
+            "python": node.python,
+            "cluster_address": node.cluster_address,
+            "user": None if node.local else "regatta",
+        }
+
+    def call(self, node: Node, op: str, *, timeout: float = TIMEOUT, **args: Any) -> dict[str, Any]:
+        """Ask a node for one thing; raises RemoteError or a subclass."""
+        answer: dict[str, Any] = {}
+        with self.stream(node, op, timeout=timeout, **args) as lines:
+            for line in lines:
+                if "done" in line:
+                    answer = line["done"] or {}
+        return answer
+
+    def everywhere(
+        self,
+        nodes: Iterable[Node],
+        op: str,
+        *,
+        args: Callable[[Node], Mapping[str, Any]] = lambda _: {},
+        timeout: float = TIMEOUT,
+        step: str | None = None,
+    ) -> dict[str, dict[str, Any]]:
+        """Ask many nodes at once; `args(node)` are the arguments for each. NodesError names every node that failed."""
+        done, failed = self.gather(nodes, lambda node: self.call(node, op, timeout=timeout, **args(node)))
+        if failed:
+            raise NodesError(step or op, failed)
+        return done
+
+    def gather(self, nodes: Iterable[Node], work: Callable[[Node], Any]) -> tuple[dict[str, Any], dict[str, Exception]]:
+        """Call `work` for many nodes at once, a bounded number at a time: (results, errors) by node name."""
+        done: dict[str, Any] = {}
+        failed: dict[str, Exception] = {}
+        nodes = list(nodes)
+        with ThreadPoolExecutor(max_workers=min(AT_A_TIME, max(1, len(nodes)))) as pool:
+            futures = {pool.submit(work, node): node.name for node in nodes}
+            for future in as_completed(futures):
+                error = future.exception()
+                if error is None:
+                    done[futures[future]] = future.result()
+                elif isinstance(error, RegattaError | OSError | subprocess.SubprocessError):
+                    failed[futures[future]] = error
+                else:
+                    raise error
+        order = [node.name for node in nodes]
+        return {n: done[n] for n in order if n in done}, {n: failed[n] for n in order if n in failed}
+
+    def stream(self, node: Node, op: str, *, timeout: float | None = None, **args: Any) -> "Stream":
+        """Follow a request's answer line by line; closing it ends the request, not what it started."""
+        request = json.dumps({"op": op, "place": self.place(node), "args": args})
+        payload = _LOADER.format(sources=self._sources, request=request).encode()
+        program = [sys.executable if node.local else "/usr/bin/python3", "-ISuc", _BOOT, str(len(payload))]
+        if not node.local:
+            remote = shlex.join(["sudo", "-n", *program])
+            program = [*self.ssh(node), "--", self.destination(node), remote]
+        return Stream(node, program, payload, timeout)
+
+    def close(self) -> None:
+        """End the kept connections (they end by themselves after a minute)."""
+        for node in self.cluster.nodes:
+            if not node.local:
+                with contextlib.suppress(OSError, subprocess.SubprocessError):
+                    command = [*self.ssh(node), "-O", "exit", self.destination(node)]
+                    subprocess.run(command, capture_output=True, timeout=10, check=False)
+
+
+class Stream:
+    """The answer to one request, as an iterator of JSON objects; `last_heard` is when the last one came."""
+
+    def __init__(self, node: Node, command: list[str], payload: bytes, timeout: float | None) -> None:
+        self.node = node
+        self.last_heard = time.monotonic()
+        self._timed_out = False
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        self._errors: list[bytes] = []
+        self._reader = threading.Thread(target=self._read_errors, daemon=True)
+        self._reader.start()
+        self._timer: threading.Timer | None = None
+        if timeout is not None:
+            self._timeout = timeout
+            self._timer = threading.Timer(timeout, self._expire)
+            self._timer.daemon = True
+            self._timer.start()
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.write(payload)
+            self._process.stdin.flush()
+
+    def __enter__(self) -> "Stream":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        assert self._process.stdout is not None
+        ended = False
+        for line in self._process.stdout:
+            self.last_heard = time.monotonic()
+            try:
+                value = json.loads(line)
+            except ValueError:
+                raise RemoteError(self.node.name, f"unexpected output: {line[:200]!r}") from None
+            if "error" in value:
+                raise RemoteError(self.node.name, str(value["error"]))
+            yield value
+            ended = ended or "done" in value
+        if not ended:
+            raise self._explain()
+
+    def close(self) -> None:
+        """End the request: closing its input ends the node's side."""
+        if self._timer:
+            self._timer.cancel()
+        process = self._process
+        assert process.stdin is not None
+        with contextlib.suppress(OSError):
+            process.stdin.close()
+        try:
+            process.wait(0.2 if process.poll() is None else 0)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        self._reader.join(1)
+        for pipe in (process.stdout, process.stderr):
+            if pipe and not self._reader.is_alive():
+                pipe.close()
+
+    def _expire(self) -> None:
+        self._timed_out = True
+        self._process.kill()
+
+    def _read_errors(self) -> None:
+        assert self._process.stderr is not None
+        for line in self._process.stderr:
+            self._errors.append(line)
+            if len(self._errors) > 200:
+                del self._errors[:100]
+
+    def _explain(self) -> RemoteError:
+        if self._timed_out:
+            return UnreachableError(self.node.name, f"no answer within {self._timeout:g} s; is the host up?")
+        code = self._process.wait()
+        self._reader.join(1)
+        return explain(self.node, code, b"".join(self._errors).decode("utf-8", "replace").strip())
+
+
+def explain(node: Node, code: int, stderr: str) -> RemoteError:
+    """What ssh's or sudo's failure means, and what to do about it."""
+    name, where = node.name, f"{node.user + '@' if node.user else ''}{node.host}"
+    if "HOST IDENTIFICATION HAS CHANGED" in stderr or "Host key verification failed" in stderr:
+        changed = "HAS CHANGED" in stderr
+        return HostKeyError(
+            name,
+            f"the host key of {node.host} {'is not the pinned one' if changed else 'is not known'}. "
+            + (
+                "Somebody may be in between, or the host was made anew. If you know why it changed: "
+                f"ssh-keygen -f KNOWN_HOSTS -R {node.host} for the inventory's known_hosts, then 'make provision'."
+                if changed
+                else "Run 'make provision' once, which pins it."
+            ),
+        )
+    if "Permission denied" in stderr:
+        return AuthenticationError(
+            name, f"{where} refuses our key: check ansible_user and ansible_ssh_private_key_file of the inventory"
+        )
+    if "sudo:" in stderr and ("password is required" in stderr or "not allowed" in stderr or "sudoers" in stderr):
+        return PrivilegeError(name, f"{where} may not use sudo without a password; runs and releases need it")
+    if code == 255 or code < 0:
+        return UnreachableError(name, f"{where} does not answer ({_last_line(stderr) or 'connection closed'})")
+    return RemoteError(name, f"the node's side failed with exit code {code}: {stderr[-2000:] or 'no message'}")
+
+
+def _last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else ""
+
+
+def source(module: str) -> str:
+    """Source text of a module of the node's side."""
+    return resources.files("regatta.node").joinpath(f"{module}.py").read_text()

@@ -1,0 +1,122 @@
+"""Runs as the nodes know them: list, find, read the log, cancel, attach. Nothing is kept on the controller for this."""
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from regatta import rayjob
+from regatta.cluster import Node
+from regatta.errors import NodesError, RegattaError, RunError
+from regatta.launch import Handle, job_api, stop_everywhere
+from regatta.remote import Remote
+
+_WORST = ("running", "failed", "lost", "stopped", "succeeded")
+
+
+@dataclass(frozen=True)
+class RunInfo:
+    """A run, put together from what each node says; times are Unix seconds by the nodes' clocks."""
+
+    run: str
+    state: str
+    framework: str
+    started: float
+    ended: float | None
+    code: int | None
+    nodes: tuple[Node, ...]
+    plan: dict[str, Any]
+    release: str
+
+    @property
+    def ranks(self) -> int:
+        """Number of ranks."""
+        return len(self.plan.get("ranks", {}))
+
+
+def listing(remote: Remote) -> tuple[list[RunInfo], dict[str, Exception]]:
+    """All runs, oldest first, and the nodes that could not be asked. NodesError where none could."""
+    answers, failed = remote.gather(remote.cluster.nodes, lambda node: remote.call(node, "run.list"))
+    if failed and not answers:
+        raise NodesError("runs", failed)
+    parts: dict[str, dict[str, dict[str, Any]]] = {}
+    for name, answer in answers.items():
+        for item in answer["runs"]:
+            parts.setdefault(item["id"], {})[name] = item
+    runs = [_merge(remote, run, by_node) for run, by_node in parts.items()]
+    return sorted(runs, key=lambda info: info.started), failed
+
+
+def _merge(remote: Remote, run: str, by_node: dict[str, dict[str, Any]]) -> RunInfo:
+    items = list(by_node.values())
+    spec = items[0]["spec"]
+    telling = items
+    if spec["framework"] == "ray" and remote.cluster.head.name in by_node:
+        telling = [by_node[remote.cluster.head.name]]
+    state = min((item["state"] for item in telling), key=_WORST.index)
+    ended = [item["ended"] for item in telling]
+    codes = [item["code"] for item in telling if item["state"] == state]
+    return RunInfo(
+        run=run,
+        state=state,
+        framework=str(spec["framework"]),
+        started=min(item["started"] for item in items),
+        ended=max(ended) if all(ended) else None,
+        code=codes[0] if codes else None,
+        nodes=tuple(remote.cluster.node(name) for name in by_node),
+        plan=spec.get("plan") or {},
+        release=str(spec["release"]),
+    )
+
+
+def find(remote: Remote, wanted: str) -> RunInfo:
+    """A run by its id, a unique beginning of it, or `last`. RunError names what there is instead."""
+    runs, failed = listing(remote)
+    missing = f" ({', '.join(failed)} could not be asked)" if failed else ""
+    if wanted == "last" and runs:
+        return runs[-1]
+    found = [info for info in runs if info.run == wanted] or [info for info in runs if info.run.startswith(wanted)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise RunError(f"'{wanted}' may be any of {', '.join(info.run for info in found)}")
+    known = ", ".join(info.run for info in runs[-5:]) or "none"
+    raise RunError(f"no run '{wanted}' on {remote.cluster.name}{missing}; the latest are: {known}")
+
+
+@contextlib.contextmanager
+def handle(remote: Remote, info: RunInfo) -> Iterator[Handle]:
+    """What following or cancelling a run needs; Ray's API is reached only for a Ray run of a cluster."""
+    with contextlib.ExitStack() as stack:
+        api: rayjob.JobApi | None = None
+        if info.framework == "ray" and not remote.cluster.local:
+            api = stack.enter_context(job_api(remote))
+        yield Handle(info.run, info.nodes, info.framework, api, remote.cluster.head)
+
+
+def cancel(remote: Remote, info: RunInfo) -> None:
+    """Stop a run on all its nodes, also what a lost one has left behind.
+
+    RunError where it has ended already, NodesError where a node could not be asked.
+    """
+    if info.state not in ("running", "lost"):
+        raise RunError(f"{info.run} is not running: it has {info.state}")
+    with contextlib.ExitStack() as stack:
+        try:
+            used = stack.enter_context(handle(remote, info))
+        except RegattaError:
+            used = Handle(info.run, info.nodes, info.framework, None, remote.cluster.head)
+        failed = stop_everywhere(remote, used, list(info.nodes), "cancelled")
+    if failed:
+        raise NodesError(f"cancel {info.run}", failed)
+
+
+def log(remote: Remote, info: RunInfo) -> Iterator[tuple[str, int | None, str]]:
+    """(node, rank, text) of everything that a run has printed so far, node after node."""
+    for node in info.nodes:
+        with remote.stream(node, "run.watch", run=info.run, offset=0) as stream:
+            for line in stream:
+                for rank, text in line.get("lines", []):
+                    yield node.name, rank, text
+                if "beat" in line:
+                    break

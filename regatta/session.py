@@ -1,0 +1,262 @@
+"""One run from the synced tree to its record; what all `run` commands share."""
+
+import contextlib
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from regatta import events, launch, plan, rayjob, record, runs, store, sync, tree
+from regatta.clocks import Clocks
+from regatta.cluster import Cluster, Node
+from regatta.console import Console
+from regatta.errors import LaunchError, RunFailedError, UsageError
+from regatta.follow import Follower, Outcome
+from regatta.remote import Remote
+
+_STATES: dict[str, record.State] = {
+    "succeeded": "succeeded",
+    "failed": "failed",
+    "stopped": "cancelled",
+    "lost": "lost",
+}
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to run. `root` is the tree to sync; `workers` is None for one rank a core of the cluster."""
+
+    program: plan.Program
+    framework: record.Framework
+    root: Path
+    workers: int | None = None
+    name: str | None = None
+    launcher: str = "env"
+    pg_timeout: int = plan.PG_TIMEOUT_SECONDS
+    time_limit: float | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    seed: int | None = None
+    series: record.Series | None = None
+
+
+class Session:
+    """Runs on one cluster from one controller; connections are shared between its runs."""
+
+    def __init__(self, cluster: Cluster, console: Console, results: Path) -> None:
+        self.cluster = cluster
+        self.remote = Remote(cluster)
+        self.console = console
+        self.results = results
+        self._stack = contextlib.ExitStack()
+        self._pool = ThreadPoolExecutor(1)
+        self._api: Future[rayjob.JobApi] | None = None
+        self._handle: launch.Handle | None = None
+
+    def __enter__(self) -> "Session":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown(wait=True)
+        self._stack.close()
+
+    def _open_api(self) -> "Future[rayjob.JobApi]":
+        """Reach Ray's job API while the release is being proven; the tunnel serves all runs of the session."""
+        if self._api is None or (self._api.done() and self._api.exception()):
+            self._api = self._pool.submit(lambda: self._stack.enter_context(launch.job_api(self.remote)))
+        return self._api
+
+    def run(self, request: Request) -> record.Record:
+        """Sync, start, follow, record. Raises RunFailedError after the record of a failed run has been kept."""
+        started = datetime.now(timezone.utc)
+        clocks_start = time.monotonic()
+        api = self._open_api() if request.framework == "ray" and not self.cluster.local else None
+        source = tree.read(request.root)
+        ports = {"ports": list(plan.PORTS)}
+        synced = sync.sync(self.remote, source, self.cluster.nodes, ask={n.name: ports for n in self.cluster.workers})
+        synced_at = time.monotonic()
+        facts = {name: answer["facts"] for name, answer in synced.answers.items()}
+        made = self._plan(request, source, {name: fact["cores"] for name, fact in facts.items()}, synced.answers)
+        clocks = Clocks(len(made.ranks), driver=request.framework == "ray")
+        clocks.sync_seconds = synced_at - clocks_start
+        clocks.start(synced_at)
+        self.console.note(_headline(made, self.cluster, source))
+        self._handle = None
+        with self._cancelled_by_hand(made.run):
+            self._handle = launch.start(self.remote, made, api.result() if api else None)
+            outcome = self._follow(self._handle, clocks)
+        clocks.end()
+        kept = self._record(request, made, started, source, facts, clocks, outcome)
+        store.Store(self.results).save(kept)
+        self._raise_unless_succeeded(made.run, outcome, clocks)
+        return kept
+
+    def attach(self, info: runs.RunInfo) -> Outcome:
+        """Follow a run that somebody started earlier, from its first line. Raises RunFailedError as `run` does."""
+        clocks = Clocks(info.ranks, driver=info.framework == "ray")
+        self._handle = None
+        with contextlib.ExitStack() as stack:
+            if info.state == "running":
+                stack.enter_context(self._cancelled_by_hand(info.run))
+                self._handle = stack.enter_context(runs.handle(self.remote, info))
+            else:
+                self._handle = launch.Handle(info.run, info.nodes, info.framework, None, self.cluster.head)
+            outcome = self._follow(self._handle, clocks)
+        self._raise_unless_succeeded(info.run, outcome, clocks)
+        return outcome
+
+    def _follow(self, handle: launch.Handle, clocks: Clocks) -> Outcome:
+        def on_line(node: str, rank: int | None, text: str) -> None:
+            event = events.parse_line(text)
+            if event is None:
+                self.console.line(node, rank, text)
+                return
+            clocks.feed(event, time.monotonic())
+            self.console.event(node, event)
+
+        return Follower(self.remote, handle, on_line).follow()
+
+    @contextlib.contextmanager
+    def _cancelled_by_hand(self, run: str) -> Iterator[None]:
+        try:
+            yield
+        except KeyboardInterrupt:
+            self.console.warn(f"cancelling {run} on every node")
+            if self._handle is not None:
+                failed = launch.stop_everywhere(self.remote, self._handle, list(self._handle.nodes), "Ctrl-C")
+                for name, error in failed.items():
+                    self.console.error(f"{name}: could not be told to stop ({error}); later: fab cancel {run}")
+            raise
+
+    def _plan(
+        self, request: Request, source: tree.Tree, cores: dict[str, int], answers: dict[str, dict[str, Any]]
+    ) -> plan.Plan:
+        workers = self.cluster.workers
+        if request.framework == "single":
+            workers, wanted = (self.cluster.head,), 1
+        else:
+            wanted = request.workers if request.workers is not None else sum(cores[node.name] for node in workers)
+        ranks = plan.spread(wanted, workers, cores)
+        for warning in plan.crowded(ranks, cores):
+            self.console.warn(warning)
+        name = plan.check_run_name(request.name) if request.name else None
+        return plan.Plan(
+            run=name or plan.new_run_name(request.program.label, request.framework),
+            framework=request.framework,
+            program=request.program,
+            release=source.release,
+            ranks=ranks,
+            threads=plan.threads(ranks, cores),
+            launcher=request.launcher,
+            pg_timeout=request.pg_timeout,
+            master_port=answers[ranks[0].node.name].get("port"),
+            time_limit=request.time_limit,
+        )
+
+    def _record(
+        self,
+        request: Request,
+        made: plan.Plan,
+        started: datetime,
+        source: tree.Tree,
+        facts: Mapping[str, Mapping[str, Any]],
+        clocks: Clocks,
+        outcome: Outcome,
+    ) -> record.Record:
+        identity = record.RunIdentity(
+            run_id=made.run,
+            workload=made.program.label,
+            framework=request.framework,
+            started=started.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            parameters={"workers": len(made.ranks), **(request.parameters or {"argv": list(made.program.argv)})},
+            seed=request.seed,
+            release=made.release,
+            commit=source.commit,
+            dirty=source.dirty,
+        )
+        used = launch.members(self.cluster, made) if request.framework == "ray" else made.nodes
+        torch = request.framework == "torch"
+        speed = record.Speed(
+            threads=made.threads,
+            backend={"torch": "gloo", "ray": "ray", "single": None}[request.framework],
+            interfaces=self._handle.interfaces if torch and self._handle else {},
+            rendezvous=made.launcher if torch else None,
+            token=request.framework == "ray",
+        )
+        failure = outcome.failure
+        end = record.ExitInfo(
+            state=_STATES[outcome.state],
+            code=outcome.code,
+            failure=record.Failure(failure.cause, failure.node, failure.rank, failure.last_lines) if failure else None,
+        )
+        return record.build(
+            identity,
+            record.ClusterFacts(self.cluster.name, tuple(_node_facts(node, made, facts[node.name]) for node in used)),
+            speed,
+            clocks,
+            end,
+            series=request.series,
+            driver_node=self.cluster.head.name if request.framework == "ray" else None,
+        )
+
+    def _raise_unless_succeeded(self, run: str, outcome: Outcome, clocks: Clocks) -> None:
+        if outcome.state == "succeeded":
+            return
+        if clocks.error is not None:
+            raise RunFailedError(clocks.error.message, outcome.code)
+        if outcome.failure is not None:
+            raise RunFailedError(f"{run} failed: {outcome.failure.text()}\nthe whole log: fab logs {run}", outcome.code)
+        raise RunFailedError(f"{run} was {_STATES[outcome.state]}", outcome.code)
+
+
+def check_framework(value: str) -> tuple[record.Framework, ...]:
+    """`torch`, `ray`, `single` or `both` -> the frameworks to run, in order."""
+    if value == "both":
+        return ("torch", "ray")
+    for known in ("single", "torch", "ray"):
+        if value == known:
+            return (known,)
+    raise UsageError(f"--framework must be torch, ray, single or both, not '{value}'")
+
+
+def check_script(root: Path, script: str) -> str:
+    """A script's path relative to the tree that is synced. UsageError where it is missing or outside."""
+    path = Path(script)
+    full = (path if path.is_absolute() else Path.cwd() / path).resolve()
+    if not full.is_file():
+        raise UsageError(f"there is no script {script} in {Path.cwd()}")
+    try:
+        return str(full.relative_to(root.resolve()))
+    except ValueError:
+        raise UsageError(f"{full} is outside {root}, the tree that is synced; run from the folder it is in") from None
+
+
+def check_synced(source: tree.Tree, script: str) -> None:
+    """LaunchError where git's ignore rules keep the script from being synced."""
+    if script not in {entry[0] for entry in source.entries}:
+        raise LaunchError(f"{script} is ignored by git, so it is not synced: add '!/{script}' to {tree.IGNORE_FILE}")
+
+
+def _headline(made: plan.Plan, cluster: Cluster, source: tree.Tree) -> str:
+    places: Sequence[str] = [f"{len(made.on(node))} on {node.name}" for node in made.nodes]
+    kind = {"torch": f"torch ({made.launcher})", "ray": "Ray", "single": "single process"}[made.framework]
+    return (
+        f"{made.run}: {kind}, {len(made.ranks)} rank(s) x {made.threads} thread(s): {', '.join(places)}; "
+        f"release {source.release[:8]} on {cluster.name}"
+    )
+
+
+def _node_facts(node: Node, made: plan.Plan, facts: Mapping[str, Any]) -> record.NodeFacts:
+    return record.NodeFacts(
+        name=node.name,
+        address=node.cluster_address,
+        ranks=tuple(rank.rank for rank in made.on(node)),
+        cpu=facts["cpu_model"],
+        cores=facts["cores"],
+        ram_bytes=facts["ram_bytes"],
+        kernel=facts["kernel"],
+        os=facts["os"],
+        versions=record.Versions(**facts["versions"]),
+    )

@@ -1,0 +1,121 @@
+"""The same release on every node, proven by hash."""
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from regatta import paths, transfer
+from regatta.cluster import Node
+from regatta.errors import NodesError, RemoteError, SyncError
+from regatta.remote import Remote
+from regatta.tree import Tree
+
+COMMIT_TIMEOUT = 600.0
+
+
+@dataclass(frozen=True)
+class Synced:
+    """A release that every node has. `sent_to` are the nodes that had to receive it; `answers` what each node said."""
+
+    tree: Tree
+    sent_to: tuple[str, ...]
+    answers: dict[str, dict[str, Any]]
+
+
+def sync(
+    remote: Remote,
+    tree: Tree,
+    nodes: Iterable[Node],
+    *,
+    repair: bool = False,
+    ask: dict[str, dict[str, Any]] | None = None,
+) -> Synced:
+    """Prove or make the release on every node; `ask` adds per-node arguments to the one question asked first.
+
+    Raises SyncError naming node and path where a node's copy differs (unless `repair`, which makes it anew), NodesError
+    where nodes cannot be reached.
+    """
+    nodes = list(nodes)
+    hint = _last_release(tree.root)
+    answers, failed = remote.gather(
+        nodes,
+        lambda node: remote.call(node, "hello", release=tree.release, hint=hint, **(ask or {}).get(node.name, {})),
+    )
+    if failed:
+        for node in nodes:
+            if begun := answers.get(node.name, {}).get("begun"):
+                _abandon(remote, node, begun["incoming"])
+        raise NodesError("sync", failed)
+    states = {name: answer["release"] for name, answer in answers.items()}
+    damaged = [node for node in nodes if states[node.name]["state"] == "differs"]
+    if damaged and not repair:
+        raise SyncError("\n".join(_damage(node, tree.release, states[node.name]["differs"]) for node in damaged))
+    lacking = [node for node in nodes if states[node.name]["state"] != "whole"]
+    _done, failed = remote.gather(lacking, lambda node: _send(remote, tree, node, answers[node.name].get("begun")))
+    if failed:
+        raise NodesError("sync", failed)
+    _remember(tree)
+    return Synced(tree, tuple(node.name for node in lacking), answers)
+
+
+def _send(remote: Remote, tree: Tree, node: Node, begun: dict[str, Any] | None) -> None:
+    """Send a release to one node; once more without links to older releases where what arrived differs."""
+    for attempt in ("against older releases", "whole"):
+        if begun is None:
+            begun = remote.call(node, "release.begin", release=tree.release, hint=None)
+        incoming = begun["incoming"]
+        link_dest = begun["link_dest"] if attempt != "whole" else []
+        try:
+            transfer.rsync(remote, node, tree.root, (e[0] for e in tree.entries), incoming, link_dest=link_dest)
+            answer = remote.call(
+                node,
+                "release.commit",
+                timeout=COMMIT_TIMEOUT,
+                release=tree.release,
+                incoming=incoming,
+                expected=[list(entry) for entry in tree.entries],
+            )
+        except BaseException:
+            _abandon(remote, node, incoming)
+            raise
+        if answer["ok"]:
+            return
+        begun = None
+        difference = answer["differs"]
+    raise RemoteError(
+        node.name, f"the copy of {difference[0]} {difference[1]}: did it change while it was being sent? Sync again"
+    )
+
+
+def _abandon(remote: Remote, node: Node, incoming: str) -> None:
+    try:
+        remote.call(node, "release.abandon", timeout=5, incoming=incoming)
+    except Exception:  # the first error is the one to show; the node clears abandoned folders itself
+        return
+
+
+def _damage(node: Node, release: str, difference: tuple[str, str]) -> str:
+    path, what = difference
+    return (
+        f"{node.name}: release {release} was changed there: {path} {what}. Nothing was started. "
+        f"'fab sync --repair' makes it anew."
+    )
+
+
+def _memory(root: Path) -> Path:
+    return paths.cache_dir() / "releases" / hashlib.sha256(str(root).encode()).hexdigest()[:16]
+
+
+def _last_release(root: Path) -> str | None:
+    try:
+        return _memory(root).read_text()
+    except OSError:
+        return None
+
+
+def _remember(tree: Tree) -> None:
+    file = _memory(tree.root)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(tree.release)

@@ -1,0 +1,78 @@
+"""What the tasks share: errors as one message, whole numbers, words after `--`."""
+
+import functools
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from invoke.exceptions import Exit
+from invoke.tasks import task as invoke_task
+
+from regatta.errors import RegattaError, UsageError
+
+INTERRUPTED = 130
+INVENTORY_HELP = "inventory folder (default: $REGATTA_INVENTORY, then inventory/lab)"
+
+
+def task(*, help: dict[str, str] | None = None, **options: Any) -> Any:
+    """`invoke.task` whose errors end the program with one message and the right exit code."""
+
+    def decorate(body: Callable[..., Any]) -> Any:
+        @functools.wraps(body)
+        def guarded(*call_args: Any, **call_options: Any) -> Any:
+            try:
+                return body(*call_args, **call_options)
+            except RegattaError as error:
+                print(f"error: {error}", file=sys.stderr)
+                raise Exit(code=error.exit_code) from None
+            except BrokenPipeError:  # the reader of a pipe (head) has seen enough
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+                raise Exit(code=1) from None
+            except KeyboardInterrupt:
+                print("interrupted", file=sys.stderr)
+                raise Exit(code=INTERRUPTED) from None
+
+        made: Any = invoke_task(guarded, help={"inventory": INVENTORY_HELP} | (help or {}), **options)
+        made.is_regatta_task = True
+        return made
+
+    return decorate
+
+
+def whole(option: str, text: str | int | None, *, least: int = 1) -> int | None:
+    """A whole number given as an option. UsageError where it is none or too small."""
+    if text is None:
+        return None
+    try:
+        value = int(text)
+    except ValueError:
+        raise UsageError(f"--{option} takes a whole number, not '{text}'") from None
+    if value < least:
+        raise UsageError(f"--{option} must be at least {least}, not {value}")
+    return value
+
+
+def seconds(option: str, text: str | float | None) -> float | None:
+    """A positive number of seconds given as an option."""
+    if text is None:
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        raise UsageError(f"--{option} takes seconds, not '{text}'") from None
+    if not value > 0:
+        raise UsageError(f"--{option} must be more than 0, not {text}")
+    return value
+
+
+def after_dashes() -> list[str]:
+    """The words after `--` on the command line, exactly as typed."""
+    return sys.argv[sys.argv.index("--") + 1 :] if "--" in sys.argv else []
+
+
+def print_table(rows: Sequence[tuple[str, ...]]) -> None:
+    """Print rows, the first of which are headings, in columns."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())

@@ -1,0 +1,179 @@
+"""Tasks about any run: sync, torchrun, rayrun, runs, logs, attach, cancel.
+
+What a task needs is imported in it: a sync is over before rich, paramiko and jsonschema would be loaded.
+"""
+
+import contextlib
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from invoke.context import Context
+
+from regatta import cluster, paths, tree
+from regatta import sync as syncing
+from regatta.errors import RegattaError
+from regatta.remote import Remote
+from regatta.tasks.common import after_dashes, print_table, seconds, task, whole
+
+if TYPE_CHECKING:
+    from regatta.session import Session
+
+LAUNCH_HELP = {
+    "workers": "number of ranks over the cluster (default: one a core)",
+    "name": "the run's name (default: made from script and time)",
+    "time-limit": "end the run after so many seconds",
+}
+
+
+@contextlib.contextmanager
+def session(inventory: str | None) -> Iterator["Session"]:
+    """A session on the chosen cluster, with a console that is left as it was found."""
+    from regatta.console import Console
+    from regatta.session import Session
+
+    with Console() as console, Session(cluster.load(inventory), console, paths.results_dir()) as made:
+        yield made
+
+
+@task(help={"path": "tree to sync (default: the one around this folder)", "repair": "make a damaged copy anew"})
+def sync(c: Context, inventory: str | None = None, path: str = ".", repair: bool = False) -> None:
+    """Put this source tree on every node, proven by hash."""
+    began = time.monotonic()
+    chosen = cluster.load(inventory)
+    source = tree.read(tree.find_root(Path(path)))
+    done = syncing.sync(Remote(chosen), source, chosen.nodes, repair=repair)
+    sent = f"sent to {', '.join(done.sent_to)}" if done.sent_to else "already on every node"
+    print(
+        f"release {source.release}: {len(source.entries)} files, {source.size / 1e6:.1f} MB, {sent}; "
+        f"proven on {len(chosen.nodes)} node(s) in {time.monotonic() - began:.2f} s"
+    )
+
+
+@task(
+    positional=["script"],
+    help={
+        **LAUNCH_HELP,
+        "script": "Python script of this tree; its arguments follow --",
+        "launcher": "env (fastest), static or c10d (the torchrun program with that rendezvous)",
+        "pg-timeout": "seconds until a process group gives up on a silent peer (default 60)",
+    },
+)
+def torchrun(
+    c: Context,
+    script: str,
+    workers: str | None = None,
+    inventory: str | None = None,
+    name: str | None = None,
+    launcher: str = "env",
+    pg_timeout: str | None = None,
+    time_limit: str | None = None,
+) -> None:
+    """Run a script under PyTorch: fab torchrun train.py -- ARGS."""
+    timeout = whole("pg-timeout", pg_timeout)
+    _run_script("torch", script, workers, inventory, name, time_limit, launcher, timeout)
+
+
+@task(positional=["script"], help={**LAUNCH_HELP, "script": "Python script of this tree; its arguments follow --"})
+def rayrun(
+    c: Context,
+    script: str,
+    workers: str | None = None,
+    inventory: str | None = None,
+    name: str | None = None,
+    time_limit: str | None = None,
+) -> None:
+    """Run a script under Ray: fab rayrun train.py -- ARGS."""
+    _run_script("ray", script, workers, inventory, name, time_limit, "env", None)
+
+
+def _run_script(
+    framework: str,
+    script: str,
+    workers: str | None,
+    inventory: str | None,
+    name: str | None,
+    time_limit: str | None,
+    launcher: str,
+    pg_timeout: int | None,
+) -> None:
+    from regatta import plan
+    from regatta.session import Request, check_script, check_synced
+
+    wanted = whole("workers", workers)
+    limit = seconds("time-limit", time_limit)
+    root = tree.find_root(Path.cwd())
+    relative = check_script(root, script)
+    check_synced(tree.read(root), relative)
+    with session(inventory) as made:
+        kept = made.run(
+            Request(
+                program=plan.Program.script(relative, after_dashes()),
+                framework="torch" if framework == "torch" else "ray",
+                root=root,
+                workers=wanted,
+                name=name,
+                launcher=launcher,
+                pg_timeout=pg_timeout or plan.PG_TIMEOUT_SECONDS,
+                time_limit=limit,
+            )
+        )
+        made.console.note(
+            f"{kept.run_id}: succeeded in {kept.phases.total:.1f} s; record {paths.results_dir()}/{kept.run_id}.json"
+        )
+
+
+@task(help={"count": "how many of the latest to show (default 20)"})
+def runs(c: Context, inventory: str | None = None, count: str = "20") -> None:
+    """List the runs that the nodes know, latest last."""
+    from regatta import runs as known
+
+    number = whole("count", count) or 20
+    remote = Remote(cluster.load(inventory))
+    found, failed = known.listing(remote)
+    rows = [("run", "state", "framework", "ranks", "nodes", "started (UTC)", "took")]
+    for info in found[-number:]:
+        took = (info.ended or time.time()) - info.started
+        began = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(info.started))
+        names = ",".join(node.name for node in info.nodes)
+        rows.append((info.run, info.state, info.framework, str(info.ranks), names, began, f"{took:.1f} s"))
+    if found:
+        print_table(rows)
+    else:
+        print(f"no runs on {remote.cluster.name} yet")
+    if failed:
+        raise RegattaError("; ".join(str(error) for error in failed.values()))
+
+
+@task(positional=["run"], help={"run": "id of a run, a unique beginning of it, or 'last'"})
+def logs(c: Context, run: str, inventory: str | None = None) -> None:
+    """Print what a run has printed so far."""
+    from regatta import runs as known
+    from regatta.console import clean, label
+
+    remote = Remote(cluster.load(inventory))
+    for node, rank, text in known.log(remote, known.find(remote, run)):
+        print(f"{label(node, rank)} | {clean(text)}")
+
+
+@task(positional=["run"], help={"run": "id of a run, a unique beginning of it, or 'last'"})
+def attach(c: Context, run: str, inventory: str | None = None) -> None:
+    """Follow a run from its first line to its end (Ctrl-C cancels it)."""
+    from regatta import runs as known
+
+    with session(inventory) as made:
+        info = known.find(made.remote, run)
+        made.attach(info)
+        made.console.note(f"{info.run}: succeeded")
+
+
+@task(positional=["run"], help={"run": "id of a run, a unique beginning of it, or 'last'"})
+def cancel(c: Context, run: str, inventory: str | None = None) -> None:
+    """End a run on all its nodes, with everything that it started."""
+    from regatta import runs as known
+
+    remote = Remote(cluster.load(inventory))
+    info = known.find(remote, run)
+    known.cancel(remote, info)
+    print(f"{info.run}: cancelled on {', '.join(node.name for node in info.nodes)}")

@@ -1,0 +1,121 @@
+"""Tasks about the cluster's services: up, down, status, dashboard.
+
+What a task needs is imported in it, see `regatta.tasks.runs`.
+"""
+
+import contextlib
+import time
+
+from invoke.context import Context
+
+from regatta import cluster
+from regatta.errors import RegattaError, RunError
+from regatta.remote import Remote
+from regatta.tasks.common import print_table, task
+
+HEADINGS = ("node", "address", "services", "in Ray", "cores", "load", "free memory", "python", "torch", "ray")
+
+
+@task()
+def up(c: Context, inventory: str | None = None) -> None:
+    """Start the services; wait until every node has joined."""
+    from regatta import services
+
+    remote = Remote(cluster.load(inventory))
+    if remote.cluster.local:
+        print("inventory/local has no services: each Ray run starts and stops a Ray of its own")
+        return
+    began = time.monotonic()
+    services.act(remote, "start")
+    joined = services.wait_until_joined(remote)
+    print(f"{remote.cluster.name}: Ray is up on {joined} node(s) after {time.monotonic() - began:.1f} s")
+
+
+@task(help={"force": "cancel the runs in progress first"})
+def down(c: Context, inventory: str | None = None, force: bool = False) -> None:
+    """Stop the services (not while runs are in progress)."""
+    from regatta import runs, services
+
+    remote = Remote(cluster.load(inventory))
+    found, failed = runs.listing(remote)
+    going = [info for info in found if info.state == "running"]
+    if going and not force:
+        names = ", ".join(info.run for info in going)
+        raise RunError(f"still running: {names}. Cancel them (fab cancel RUN), or all: fab down --force")
+    for info in going:
+        runs.cancel(remote, info)
+        print(f"{info.run}: cancelled")
+    if remote.cluster.local:
+        print("inventory/local has no services to stop")
+        return
+    if failed:
+        raise RegattaError("; ".join(str(error) for error in failed.values()))
+    states = services.act(remote, "stop")
+    print(f"{remote.cluster.name}: Ray is down on {', '.join(states)}")
+
+
+@task()
+def status(c: Context, inventory: str | None = None) -> None:
+    """Show nodes, services, load, versions, runs in progress."""
+    from regatta import runs, services
+
+    remote = Remote(cluster.load(inventory))
+    nodes = services.status(remote)
+    alive = [] if remote.cluster.local else services.ray_alive(remote)
+    rows: list[tuple[str, ...]] = [
+        ("node", "address", "services", "in Ray", "cores", "load", "free memory", "python", "torch", "ray")
+    ]
+    for item in nodes:
+        if item.error:
+            rows.append((item.node.name, item.node.cluster_address, "NO ANSWER", *["-"] * 7))
+            continue
+        facts, versions = item.facts, item.facts["versions"]
+        units = ", ".join(f"{u.removeprefix('regatta-').removesuffix('.service')} {s}" for u, s in item.units.items())
+        joined = "-"
+        if isinstance(alive, list) and not item.node.local:
+            joined = {0: "NO", 1: "yes"}.get(alive.count(item.node.cluster_address), "twice")
+        rows.append(
+            (
+                item.node.name,
+                item.node.cluster_address,
+                units or ("none needed" if item.node.local else "not provisioned"),
+                joined,
+                str(facts["cores"]),
+                f"{facts['load']:.2f}",
+                f"{(facts['available_bytes'] or 0) / 2**30:.1f} of {(facts['ram_bytes'] or 0) / 2**30:.1f} GiB",
+                *(str(versions[name] or "-") for name in ("python", "torch", "ray")),
+            )
+        )
+    print_table(rows)
+    problems = [f"{item.node.name}: {item.error}" for item in nodes if item.error]
+    if isinstance(alive, str):
+        problems.append(f"Ray: {alive}")
+    if len(problems) < len(nodes):
+        found, _failed = runs.listing(remote)
+        going = [info.run for info in found if info.state == "running"]
+        print(f"runs in progress: {', '.join(going) or 'none'}")
+    if problems:
+        raise RegattaError("\n       ".join(problems))
+
+
+@task(help={"port": "local port (default 8265, or a free one)", "open": "open it in a browser"})
+def dashboard(c: Context, inventory: str | None = None, port: str | None = None, open: bool = False) -> None:
+    """Reach Ray's dashboard through SSH, until Ctrl-C."""
+    import webbrowser
+
+    from regatta import launch, tunnels
+    from regatta.rayjob import DASHBOARD_PORT
+
+    remote = Remote(cluster.load(inventory))
+    if remote.cluster.local:
+        raise RegattaError("inventory/local has no dashboard: each Ray run has a Ray of its own without one")
+    local = int(port) if port else tunnels.free_local_port(DASHBOARD_PORT)
+    head = remote.cluster.head
+    with contextlib.suppress(KeyboardInterrupt), tunnels.tunnel(remote.cluster, head, DASHBOARD_PORT, local_port=local):
+        secret = remote.cluster.folder / "secrets" / "ray_token"
+        print(f"Ray dashboard: http://127.0.0.1:{local}/  (it asks for the token in {secret})", flush=True)
+        launch.check_api(local, remote)
+        if open:
+            webbrowser.open(f"http://127.0.0.1:{local}/")
+        while True:
+            time.sleep(3600)

@@ -1,0 +1,72 @@
+"""Tasks that run Regatta's own workloads and compare the frameworks (imports: see `regatta.tasks.runs`)."""
+
+from pathlib import Path
+
+from invoke.context import Context
+
+from regatta import paths
+from regatta.tasks.common import seconds, task, whole
+from regatta.tasks.runs import LAUNCH_HELP, session
+
+
+@task(
+    name="run-ppr",
+    help={
+        **LAUNCH_HELP,
+        "framework": "torch, ray, single or both (default both)",
+        "graph": "SNAP edge list, .gz too (default: this machine's package dependencies)",
+        "sources": "ids or names of nodes: a,b,c (default: the first --count nodes)",
+        "count": "the first K nodes as sources (default 4)",
+        "top": "nodes to name for each source (default 10)",
+        "alpha": "teleport probability (default 0.05)",
+        "tolerance": "L1 residual to stop at (default 1e-6)",
+        "max-iterations": "iterations at most (default 1000)",
+        "engine": "csr (our own) or torch-ppr (the library; needs --undirected)",
+        "undirected": "follow edges both ways",
+        "repeats": "runs under each framework, in turns (default 1)",
+        "json": "write the comparison to this file",
+        "no-single": "leave out the single process that the cluster has to beat",
+        "launcher": "how torch ranks meet: env, static or c10d",
+    },
+)
+def run_ppr(
+    c: Context,
+    workers: str | None = None,
+    framework: str = "both",
+    graph: str | None = None,
+    sources: str | None = None,
+    count: str | None = None,
+    top: str | None = None,
+    alpha: str | None = None,
+    tolerance: str | None = None,
+    max_iterations: str | None = None,
+    engine: str | None = None,
+    undirected: bool = False,
+    repeats: str = "1",
+    json: str | None = None,
+    no_single: bool = False,
+    launcher: str = "env",
+    name: str | None = None,
+    time_limit: str | None = None,
+    inventory: str | None = None,
+) -> None:
+    """PageRank under torch and Ray: timed, recorded, compared."""
+    from regatta import compare, plan, race
+    from regatta.session import Request, check_framework
+
+    frameworks = check_framework(framework)
+    if framework == "both" and not no_single:
+        frameworks = ("single", *frameworks)
+    wanted = whole("workers", workers)
+    times = whole("repeats", repeats) or 1
+    limit = seconds("time-limit", time_limit)
+    asked = race.Ppr(graph, sources, count, top, alpha, tolerance, max_iterations, engine, undirected)
+    base = Request(plan.Program((), "ppr"), "single", paths.PROJECT, name=name, launcher=launcher, time_limit=limit)
+    with session(inventory) as made:
+        done = race.ppr(made, asked, frameworks, workers=wanted, repeats=times, request=base)
+        shown = next(records[-1] for records in done.values())
+        made.console.note("\n".join(["", *shown.show]))
+        result = compare.compare(done)
+        if json:
+            compare.write_json(result, Path(json))
+        compare.show(result, made.console)

@@ -1,0 +1,157 @@
+"""Local ports that lead to services on the nodes' loopback addresses, through SSH.
+
+Fabric's connections end with this process and leave no program behind. Fabric accepts any host key by default; here
+only the keys pinned in the inventory's known_hosts are accepted.
+"""
+
+import contextlib
+import logging
+import select
+import shlex
+import socket
+import socketserver
+import threading
+from collections.abc import Iterator
+
+import paramiko
+from fabric import Config, Connection
+
+from regatta import sshconfig
+from regatta.cluster import Cluster, Node
+from regatta.errors import AuthenticationError, HostKeyError, RemoteError, UnreachableError
+
+logging.getLogger("paramiko").setLevel(logging.CRITICAL)  # its errors reach us as exceptions
+
+
+class RefuseUnknown(paramiko.MissingHostKeyPolicy):
+    """Refuses a host whose key is not pinned."""
+
+    def missing_host_key(self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey) -> None:
+        """See paramiko.MissingHostKeyPolicy."""
+        raise paramiko.SSHException(f"the host key of {hostname} is not pinned")
+
+
+class StrictConnection(Connection):  # type: ignore[misc]
+    """A Fabric connection that trusts the inventory's known_hosts alone."""
+
+    def __init__(self, cluster: Cluster, node: Node) -> None:
+        options: dict[str, object] = {"timeout": 10, "banner_timeout": 15, "auth_timeout": 15}
+        if node.key_file:
+            options |= {"key_filename": node.key_file, "look_for_keys": False, "allow_agent": False}
+        super().__init__(
+            host=node.host,
+            user=node.user,
+            port=node.port or 22,
+            gateway=proxy_command(cluster, node),
+            connect_kwargs=options,
+            config=Config(lazy=True),
+        )
+        self.client.set_missing_host_key_policy(RefuseUnknown())
+        known = cluster.folder / "known_hosts"
+        if known.exists():
+            self.client.load_host_keys(str(known))
+
+
+def proxy_command(cluster: Cluster, node: Node) -> str | None:
+    """The command that reaches a node behind a jump host (`-J host` or `-o ProxyJump/ProxyCommand`); else None."""
+    words = list(node.ssh_args)
+    for index, word in enumerate(words):
+        following = words[index + 1] if index + 1 < len(words) else ""
+        jump = following if word == "-J" else word[2:] if word.startswith("-J") else None
+        option = following if word == "-o" else word[2:] if word.startswith("-o") else ""
+        name, _, value = option.partition("=")
+        if name.strip().lower() == "proxycommand":
+            return value.strip()
+        if name.strip().lower() == "proxyjump":
+            jump = value.strip()
+        if jump:
+            config = sshconfig.write(cluster.folder, cluster.nodes, accept_new=False)
+            before, _, last = jump.rpartition(",")
+            host, port = last.removeprefix("ssh://"), ""
+            if host.count(":") == 1:
+                host, _, port = host.partition(":")
+            command = ["ssh", "-F", str(config), *(["-J", before] if before else []), *(["-p", port] if port else [])]
+            return f"{shlex.join([*command, '-W'])} %h:%p {shlex.quote(host)}"
+    return None
+
+
+def connect(cluster: Cluster, node: Node) -> StrictConnection:
+    """Open a connection. Raises HostKeyError, AuthenticationError or UnreachableError."""
+    connection = StrictConnection(cluster, node)
+    try:
+        connection.open()
+    except paramiko.BadHostKeyException:
+        raise HostKeyError(
+            node.name, f"the host key of {node.host} is not the pinned one; see 'make provision'"
+        ) from None
+    except paramiko.AuthenticationException:
+        raise AuthenticationError(node.name, f"{node.host} refuses our key") from None
+    except paramiko.SSHException as error:
+        kind = HostKeyError if "not pinned" in str(error) else UnreachableError
+        raise kind(node.name, f"{node.host}: {error}") from None
+    except (OSError, EOFError) as error:
+        raise UnreachableError(node.name, f"{node.host} does not answer ({error})") from None
+    return connection
+
+
+def free_local_port(preferred: int = 0) -> int:
+    """A TCP port of 127.0.0.1 that nothing listens on now: the preferred one where it is free."""
+    for port in (preferred, 0):
+        with socket.socket() as sock, contextlib.suppress(OSError):
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            sock.bind(("127.0.0.1", port))
+            return int(sock.getsockname()[1])
+    raise OSError("no free port on 127.0.0.1")
+
+
+class _Forwarder(socketserver.ThreadingTCPServer):
+    """Passes each connection to a local port on to `127.0.0.1:remote_port` of the other side, in threads.
+
+    Fabric's own forwarding ends for good when one connection is refused there; here the local one is closed.
+    """
+
+    daemon_threads = True
+    allow_reuse_address = True
+
+    def __init__(self, port: int, transport: paramiko.Transport, remote_port: int) -> None:
+        super().__init__(("127.0.0.1", port), _Pump)
+        self.transport = transport
+        self.remote_port = remote_port
+
+
+class _Pump(socketserver.BaseRequestHandler):
+    server: _Forwarder
+
+    def handle(self) -> None:
+        try:
+            target, origin = ("127.0.0.1", self.server.remote_port), self.client_address
+            channel = self.server.transport.open_channel("direct-tcpip", target, origin, timeout=10)
+        except (paramiko.SSHException, EOFError, OSError):
+            return
+        with contextlib.closing(channel), contextlib.suppress(OSError):
+            ends = {self.request: channel, channel: self.request}
+            while True:
+                for ready in select.select(list(ends), [], [])[0]:
+                    data = ready.recv(1 << 16)
+                    if not data:
+                        return
+                    ends[ready].sendall(data)
+
+
+@contextlib.contextmanager
+def tunnel(cluster: Cluster, node: Node, remote_port: int, *, local_port: int | None = None) -> Iterator[int]:
+    """A local port that leads to `127.0.0.1:remote_port` of a node, for as long as the context is open."""
+    connection = connect(cluster, node)
+    try:
+        server = _Forwarder(local_port or 0, connection.transport, remote_port)
+    except OSError as error:
+        connection.close()
+        raise RemoteError(node.name, f"no tunnel from port {local_port} here: {error}") from None
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+    thread.start()
+    try:
+        yield int(server.server_address[1])
+    finally:
+        server.shutdown()
+        server.server_close()
+        connection.close()

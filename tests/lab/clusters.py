@@ -1,0 +1,117 @@
+"""A provisioned lab, used as a person uses it: through `fab`, `regatta` and `python -m regatta.provision`."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lab.handle import LabHandle
+from lab.model import PROJECT
+
+BIN = Path(sys.executable).parent
+Done = subprocess.CompletedProcess[str]
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A lab and the commands that work on it; all output in one text, errors included."""
+
+    lab: LabHandle
+
+    def environment(self, results: Path | None = None) -> dict[str, str]:
+        """The environment of a person whose inventory this lab is."""
+        env = os.environ | {"REGATTA_INVENTORY": str(self.lab.inventory), "CONFIRM": "yes"}
+        env["PATH"] = f"{BIN}:{env['PATH']}"
+        return env | ({"REGATTA_RESULTS": str(results)} if results else {})
+
+    def make(self, word: str, *words: str, check: bool = True) -> Done:
+        """`python -m regatta.provision WORD`, what `make WORD` calls."""
+        return self._run(["python", "-m", "regatta.provision", word, *words], PROJECT, None, check)
+
+    def fab(self, *words: str, results: Path | None = None, check: bool = True) -> Done:
+        """`fab WORDS` in the checkout."""
+        return self._run(["fab", *words], PROJECT, results, check)
+
+    def regatta(self, folder: Path, *words: str, check: bool = True) -> Done:
+        """`regatta WORDS` in a folder of the user's own."""
+        return self._run(["regatta", *words], folder, folder.parent / "results", check)
+
+    def background(self, folder: Path, *words: str) -> "subprocess.Popen[str]":
+        """`regatta WORDS` going on in the background, in a process group of its own."""
+        return subprocess.Popen(
+            ["regatta", *words],
+            cwd=folder,
+            env=self.environment(folder.parent / "results"),
+            text=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+    def _run(self, command: list[str], folder: Path, results: Path | None, check: bool) -> Done:
+        done = subprocess.run(
+            command,
+            cwd=folder,
+            env=self.environment(results),
+            text=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            check=False,
+        )
+        assert not check or done.returncode == 0, f"{command} ended with {done.returncode}:\n{done.stdout}"
+        return done
+
+    def processes(self, node: str, mark: str) -> list[str]:
+        """Processes of a node whose environment contains a mark (a run's id)."""
+        command = f"sudo sh -c 'grep -lzxF {mark} /proc/[0-9]*/environ 2>/dev/null'"
+        return self.lab.ssh(node, command, check=False).stdout.split()
+
+    def nothing_runs(self, run: str) -> bool:
+        """Whether no node has a process or a unit of a run."""
+        for node in self.lab.nodes:
+            units = self.lab.ssh(node, f"systemctl list-units --all --plain --no-legend 'regatta-run-{run}*'").stdout
+            if units.strip() or self.processes(node, f"REGATTA_RUN_ID={run}"):
+                return False
+        return True
+
+
+def read_until(process: "subprocess.Popen[str]", text: str) -> str:
+    """Output of a background command up to and including the first line that contains a text."""
+    assert process.stdout is not None
+    seen = ""
+    for line in process.stdout:
+        seen += line
+        if text in line:
+            return seen
+    raise AssertionError(f"'{text}' never came:\n{seen}")
+
+
+def finish(process: "subprocess.Popen[str]", seconds: float = 90) -> str:
+    """The rest of a background command's output; its exit code is then in `returncode`."""
+    try:
+        return process.communicate(timeout=seconds)[0]
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        raise AssertionError(f"still going on after {seconds} s:\n{process.communicate()[0]}") from None
+
+
+def wait_for(condition: Any, seconds: float = 30) -> None:
+    """Wait until a condition holds; an assertion fails where it does not in time."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.2)
+
+
+def record(results: Path, beginning: str) -> dict[str, Any]:
+    """The newest record whose run id begins so."""
+    found = sorted(results.glob(f"{beginning}*.json"), key=lambda path: path.stat().st_mtime)
+    assert found, f"no record {beginning}* in {results}"
+    return dict(json.loads(found[-1].read_text()))

@@ -1,0 +1,93 @@
+"""Steps of a cluster's life, each a small function, for tests to put in order."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+from lab.handle import LabHandle
+
+PROJECT = Path(__file__).resolve().parents[2]
+LEFT = r"""
+sh -c '
+ls -d /opt/regatta /var/lib/regatta /etc/regatta /etc/security/limits.d/90-regatta.conf /etc/ssh/ssh_known_hosts2 \
+   /etc/systemd/system/*regatta* /etc/systemd/system/*/*regatta* /run/systemd/*/regatta* /tmp/*ray* /tmp/*regatta* \
+   /dev/shm/*plasma* 2>/dev/null
+getent passwd regatta; getent group regatta; grep -n regatta /etc/hosts
+systemctl list-units --all --plain --no-legend "regatta*"
+pgrep -af "/opt/regatta|raylet|gcs_server" | grep -v pgrep'
+true
+"""
+
+
+def command(lab: LabHandle, word: str, *extra: str) -> list[str]:
+    """`python -m regatta.provision WORD` for a lab."""
+    return [sys.executable, "-m", "regatta.provision", word, "--inventory", str(lab.inventory), *extra]
+
+
+def play(lab: LabHandle, word: str, *extra: str, good: bool = True, **env: str) -> str:
+    """Run it and return what it printed; it must succeed, or fail where `good` is false."""
+    done = subprocess.run(
+        command(lab, word, *extra),
+        cwd=PROJECT,
+        env={**os.environ, **env},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode == 0) is good, done.stdout[-6000:]
+    assert "Traceback" not in done.stdout, done.stdout[-6000:]
+    return done.stdout
+
+
+def changed(output: str) -> dict[str, int]:
+    """How many tasks changed something on each host, from Ansible's recap."""
+    return {host: int(count) for host, count in re.findall(r"^(\S+)\s+: ok=\d+\s+changed=(\d+)", output, re.M)}
+
+
+def check(lab: LabHandle) -> str:
+    """Say what provisioning would change."""
+    return play(lab, "check")
+
+
+def provision(lab: LabHandle, *extra: str) -> str:
+    """Make the hosts into a cluster."""
+    return play(lab, "provision", *extra)
+
+
+def provision_again(lab: LabHandle) -> None:
+    """Nothing is left to do, and nothing is done."""
+    assert set(changed(play(lab, "provision")).values()) == {0}
+
+
+def verify(lab: LabHandle) -> str:
+    """Prove the cluster."""
+    output = play(lab, "verify")
+    for proof in ("reaches every node", "Versions equal", "all-reduce", "a task has run on", "answers 401"):
+        assert proof in output
+    return output
+
+
+def teardown(lab: LabHandle) -> str:
+    """Remove everything again; the playbook proves it, `left` looks independently."""
+    return play(lab, "teardown", CONFIRM="yes")
+
+
+def left(lab: LabHandle) -> dict[str, str]:
+    """What provisioning left on each host, as far as an independent look finds it."""
+    found = {node: lab.ssh(node, f"sudo {LEFT.strip()}").stdout.strip() for node in lab.nodes}
+    return {node: text for node, text in found.items() if text}
+
+
+def state(lab: LabHandle, node: str) -> str:
+    """What makes a provisioned host: paths with owner and mode, units, the environment, the account."""
+    script = (
+        "find /opt/regatta /etc/regatta /var/lib/regatta /etc/hosts /etc/ssh/ssh_known_hosts2 -maxdepth 2 "
+        "-not -path '*/ray/*' -not -path '*/cache/*' -not -path '*/runs/*' -printf '%p %u %m %l\\n' | sort; "
+        "systemctl is-active 'regatta-*'; getent passwd regatta; cat /etc/hosts"
+    )
+    return lab.ssh(node, f"sudo sh -c {shlex.quote(script)}").stdout

@@ -1,0 +1,155 @@
+"""From bare hosts to a cluster, proven, and back; and everything that may be wrong with the hosts."""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from provisioning import (
+    PROJECT,
+    changed,
+    check,
+    command,
+    left,
+    play,
+    provision,
+    provision_again,
+    state,
+    teardown,
+    verify,
+)
+
+from lab.handle import LabHandle
+
+FAKE_PYTHON = "/usr/lib/python3/dist-packages/fake.pth"
+pytestmark = pytest.mark.timeout(1200)
+
+
+@pytest.fixture(scope="module")
+def hosts(make_lab: Callable[..., LabHandle]) -> Iterator[LabHandle]:
+    """Three bare hosts without a way to the internet."""
+    made = make_lab(nodes=3, egress=False)
+    yield made
+    made.down()
+
+
+@pytest.fixture(scope="module")
+def single(make_lab: Callable[..., LabHandle]) -> Iterator[LabHandle]:
+    """One bare host without a way to the internet."""
+    made = make_lab(nodes=1, egress=False)
+    yield made
+    made.down()
+
+
+def test_all_problems_of_all_hosts_in_one_report(hosts: LabHandle) -> None:
+    one, two, three = hosts.nodes
+    fake = 'import platform; platform.python_version = lambda: "3.12.1"'
+    hosts.ssh(two, f"echo '{fake}' | sudo tee {FAKE_PYTHON}")
+    hosts.ssh(one, "sudo systemd-run --unit squatter python3 -m http.server 6379")
+    hosts.off(three)
+    try:
+        said = play(hosts, "provision", "-e", "preflight_min_root_mb=99000000", good=False)
+    finally:
+        hosts.on(three)
+        hosts.ssh(two, f"sudo rm {FAKE_PYTHON}")
+        hosts.ssh(one, "sudo systemctl stop squatter")
+    flat = " ".join(said.split())
+    assert "Nothing was changed" in flat
+    assert f"{three}: ubuntu@{hosts.addresses[three]} does not answer" in flat
+    assert f"{one} has 3.11" in flat or f"{two} has 3.12" in flat
+    assert "needs 99001000 (preflight_min_*_mb)" in flat
+    assert "port 6379" in flat and "squatter.service" in flat
+    assert left(hosts) == {}
+
+
+def test_a_changed_host_key_is_refused(hosts: LabHandle) -> None:
+    hosts.rebuild(hosts.nodes[2], keep_known_hosts=True)
+    flat = " ".join(play(hosts, "provision", good=False).split())
+    assert f"{hosts.nodes[2]}: the host key of" in flat
+    assert "is not the pinned one" in flat
+    hosts.rebuild(hosts.nodes[2])
+
+
+def test_no_sudo_and_a_refused_key(hosts: LabHandle) -> None:
+    for node in hosts.nodes:
+        hosts.ssh(node, "sudo useradd -m guest && sudo cp -r ~ubuntu/.ssh ~guest/ && sudo chown -R guest: ~guest/.ssh")
+    flat = " ".join(play(hosts, "provision", "-e", "ansible_user=guest", good=False).split())
+    assert f"{', '.join(hosts.nodes)}: user guest may not use sudo" in flat
+    flat = " ".join(play(hosts, "provision", "-e", "ansible_user=nobody", good=False).split())
+    assert "refuses our key" in flat
+    assert left(hosts) == {}
+
+
+def test_life_of_a_cluster(hosts: LabHandle) -> None:
+    check(hosts)
+    assert left(hosts) == {}
+    provision(hosts)
+    provision_again(hosts)
+    assert set(changed(check(hosts)).values()) == {0}
+    verify(hosts)
+    teardown(hosts)
+    assert left(hosts) == {}
+    assert not (hosts.inventory / "secrets/ray_token").exists()
+    provision(hosts)
+    verify(hosts)
+
+
+def test_what_is_open_to_whom(hosts: LabHandle) -> None:
+    one, two, _ = hosts.nodes
+    program = f"import urllib.request as u; print(u.urlopen('http://{hosts.addresses[one]}:8265', timeout=2).status)"
+    refused = hosts.ssh(two, f'python3 -c "{program}"', check=False)
+    assert refused.returncode != 0, "the dashboard answers outside of the head"
+    keys = hosts.ssh(one, "sudo cat /var/lib/regatta/.ssh/authorized_keys").stdout
+    assert keys.startswith('from="') and all(address in keys for address in hosts.addresses.values())
+    assert hosts.ssh(one, "sudo stat -c '%a %U' /etc/regatta/ray_token").stdout.split() == ["600", "regatta"]
+
+
+def test_a_damaged_environment_is_put_right(hosts: LabHandle) -> None:
+    two = hosts.nodes[1]
+    before = state(hosts, two)
+    hosts.ssh(
+        two, "sudo rm /opt/regatta/env/regatta-env.json /etc/regatta/node.json && sudo rm -r /var/lib/regatta/.ssh"
+    )
+    provision(hosts)
+    assert state(hosts, two) == before
+
+
+def test_teardown_of_a_bare_host(single: LabHandle) -> None:
+    assert set(changed(teardown(single)).values()) == {0}
+
+
+def test_a_disk_that_fills_leaves_nothing(single: LabHandle) -> None:
+    (node,) = single.nodes
+    single.ssh(node, "sudo mkdir /opt/regatta && sudo mount -t tmpfs -o size=700m none /opt/regatta")
+    said = play(single, "provision", "-e", "preflight_min_root_mb=1", good=False)
+    assert "no space left" in said
+    listed = single.ssh(node, "sudo ls -A /opt/regatta").stdout.split()
+    single.ssh(node, "sudo umount /opt/regatta && sudo rmdir /opt/regatta")
+    assert listed == ["releases"]
+
+
+def test_killed_half_way_and_started_again(single: LabHandle) -> None:
+    (node,) = single.nodes
+    process = subprocess.Popen(
+        command(single, "provision"), cwd=PROJECT, stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    assert process.stdout is not None
+    for line in process.stdout:
+        if "Copy the packed environment" in line:
+            break
+    time.sleep(1)
+    again = play(single, "provision", good=False)
+    assert "another provision" in again
+    os.kill(process.pid, signal.SIGINT)
+    process.stdout.read()
+    assert process.wait(30) == 130
+    provision(single)
+    provision_again(single)
+    verify(single)
+    first = state(single, node)
+    teardown(single)
+    assert left(single) == {}
+    provision(single)
+    assert state(single, node) == first

@@ -1,0 +1,424 @@
+"""Runs on three real hosts: PageRank under both frameworks, scripts of a user, what happens when something breaks."""
+
+import json
+import os
+import re
+import secrets
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from clusters import Cluster, finish, read_until, record, wait_for
+
+SESSION = secrets.token_hex(2)
+
+
+def named(run: str) -> str:
+    """A name for a run that an earlier session on the same lab has not used."""
+    return f"{run}-{SESSION}"
+
+
+SCRIPTS = {
+    "allreduce.py": """\
+import os, sys
+import torch
+import torch.distributed as dist
+dist.init_process_group("gloo")
+value = torch.tensor([float(dist.get_rank() + 1)])
+dist.all_reduce(value)
+timeout = dist.distributed_c10d._get_default_timeout("gloo").total_seconds()
+print(f"sum {value.item():g} of {dist.get_world_size()} on {os.environ['GLOO_SOCKET_IFNAME']}", timeout, sys.argv[1:])
+dist.destroy_process_group()
+""",
+    "wait.py": """\
+import os, subprocess, sys, time
+subprocess.Popen(["setsid", "sleep", "900"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+print("rank", os.environ["RANK"], "waits as", os.getpid(), flush=True)
+time.sleep(600)
+""",
+    "fail.py": """\
+import os, sys, time
+if os.environ["RANK"] == "2":
+    time.sleep(0.5)
+    print("rank two gives up", flush=True)
+    sys.exit(9)
+time.sleep(600)
+""",
+    "hang.py": """\
+import torch, time
+import torch.distributed as dist
+dist.init_process_group("gloo")
+print("formed", dist.get_rank(), flush=True)
+while True:
+    dist.all_reduce(torch.ones(1))
+    time.sleep(0.05)
+""",
+    "rayhosts.py": """\
+import os, subprocess, sys, time
+import ray
+ray.init()
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy as On
+@ray.remote(num_cpus=0)
+class Actor:
+    def address(self):
+        import helper
+        return helper.name(ray.util.get_node_ip_address())
+    def wait(self):
+        subprocess.Popen(["setsid", "sleep", "900"])
+        time.sleep(600)
+nodes = [node["NodeID"] for node in ray.nodes() if node["Alive"]]
+actors = [Actor.options(scheduling_strategy=On(node, soft=False)).remote() for node in nodes for _ in range(2)]
+print("hosts", sorted(set(ray.get([a.address.remote() for a in actors]))), sys.argv[1:], flush=True)
+if "exit" in sys.argv:
+    sys.exit(6)
+if "wait" in sys.argv:
+    print("waiting", flush=True)
+    ray.get([a.wait.remote() for a in actors])
+""",
+    "helper.py": "def name(address):\n    return 'at ' + address\n",
+}
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A folder of a user's own scripts."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    for name, text in SCRIPTS.items():
+        (folder / name).write_text(text)
+    return folder
+
+
+@pytest.fixture
+def small_graph(tmp_path: Path) -> Path:
+    """An edge list of 200 nodes."""
+    path = tmp_path / "graph.txt"
+    path.write_text(
+        "# a ring with chords\n" + "".join(f"{i}\t{(i * 7 + k) % 200}\n" for i in range(200) for k in (1, 3))
+    )
+    return path
+
+
+def test_pagerank_under_both_frameworks_with_equal_answers(cluster: Cluster, tmp_path: Path) -> None:
+    done = cluster.fab("run-ppr", "--workers", "4", "--json", str(tmp_path / "c.json"), results=tmp_path / "results")
+    assert "rendezvous" in done.stdout
+    compared = json.loads((tmp_path / "c.json").read_text())
+    assert set(compared["runs"]) == {"single", "torch", "ray"}
+    records = [json.loads(path.read_text()) for path in (tmp_path / "results").glob("*.json")]
+    assert len(records) == 3
+    assert len({r["answer"]["checksum"] for r in records}) == 1
+    for one in records:
+        assert one["exit"]["state"] == "succeeded"
+        assert one["phases"]["compute"] > 0
+        assert one["cluster"]["versions_equal"]
+        assert one["identity"]["release"]
+    torch = next(r for r in records if r["identity"]["framework"] == "torch")
+    ray = next(r for r in records if r["identity"]["framework"] == "ray")
+    assert torch["cluster"]["rank_map"] == ray["cluster"]["rank_map"] == ["node1", "node1", "node2", "node3"]
+    assert torch["speed"]["threads"] == ray["speed"]["threads"]
+    assert len([rank for rank in ray["ranks"] if rank["peak_bytes"]]) >= 4
+
+
+def test_own_edge_list_and_sources_and_a_bad_source(cluster: Cluster, small_graph: Path, tmp_path: Path) -> None:
+    words = ("run-ppr", "--workers", "2", "--framework", "torch", "--graph", str(small_graph))
+    cluster.fab(*words, "--sources", "5,17", results=tmp_path / "results")
+    answer = record(tmp_path / "results", "ppr-torch")["answer"]
+    assert [source["id"] for source in answer["sources"]] == [5, 17]
+    done = cluster.fab(*words, "--sources", "5,777", results=tmp_path / "results", check=False)
+    assert done.returncode == 2
+    assert "777" in done.stdout.splitlines()[-1]
+    assert "Traceback" not in done.stdout
+    assert record(tmp_path / "results", "ppr-torch")["exit"]["state"] == "failed"
+
+
+@pytest.mark.parametrize("launcher", ["env", "static", "c10d"])
+def test_torchrun_forms_one_group_over_all_hosts(cluster: Cluster, project: Path, launcher: str) -> None:
+    words = ("torchrun", "allreduce.py", "--workers", "4", "--launcher", launcher, "--", "--epochs", "3 x", "$HOME")
+    done = cluster.regatta(project, *words)
+    lines = [line for line in done.stdout.splitlines() if "sum 10 of 4 on host0" in line]
+    assert len(lines) == 4, done.stdout
+    assert all("60.0 ['--epochs', '3 x', '$HOME']" in line for line in lines)
+
+
+def test_exit_code_node_rank_and_last_lines_of_the_first_failure(cluster: Cluster, project: Path) -> None:
+    began = time.monotonic()
+    done = cluster.regatta(project, "torchrun", "fail.py", "--workers", "3", "--name", named("fails"), check=False)
+    assert done.returncode == 9
+    assert "rank 2 on node3: exited with code 9" in done.stdout
+    assert "rank two gives up" in done.stdout.partition("its last lines:")[2]
+    assert time.monotonic() - began < 300
+    assert cluster.nothing_runs(named("fails"))
+
+
+def test_a_killed_rank_ends_the_run_everywhere(cluster: Cluster, project: Path) -> None:
+    process = cluster.background(project, "torchrun", "wait.py", "--workers", "3", "--name", named("killed"))
+    seen = ""
+    while len(re.findall(r"rank \d waits as", seen)) < 3:
+        seen += read_until(process, "waits as")
+    pid = re.search(r"rank 1 waits as (\d+)", seen)
+    assert pid
+    cluster.lab.ssh("node2", f"sudo kill -KILL {pid[1]}")
+    rest = finish(process)
+    assert process.returncode == 137
+    assert "rank 1 on node2: killed by SIGKILL" in rest
+    assert cluster.nothing_runs(named("killed"))
+
+
+def test_cancel_attach_logs_and_runs(cluster: Cluster, project: Path) -> None:
+    process = cluster.background(project, "torchrun", "wait.py", "--workers", "3", "--name", named("kept"))
+    read_until(process, "waits as")
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    listed = cluster.fab("runs").stdout
+    assert re.search(rf"^{named('kept')}\s+running\s+torch\s+3\s+node1,node2,node3", listed, re.M)
+    wait_for(lambda: cluster.fab("logs", named("kept")).stdout.count("waits as") == 3)
+    refused = cluster.fab("down", check=False)
+    assert refused.returncode == 1
+    assert f"still running: {named('kept')}" in refused.stdout
+    attached = cluster.background(project, "attach", named("kept"))
+    read_until(attached, "waits as")
+    cluster.fab("cancel", named("kept"))
+    finish(attached)
+    assert attached.returncode == 143
+    assert cluster.nothing_runs(named("kept"))
+    again = cluster.fab("cancel", named("kept"), check=False)
+    assert again.returncode == 1
+    assert "is not running" in again.stdout
+
+
+def test_interrupt_cancels_on_every_node(cluster: Cluster, project: Path) -> None:
+    process = cluster.background(project, "torchrun", "wait.py", "--workers", "3", "--name", named("interrupted"))
+    read_until(process, "waits as")
+    os.killpg(process.pid, signal.SIGINT)
+    finish(process)
+    assert process.returncode == 130
+    assert cluster.nothing_runs(named("interrupted"))
+
+
+def test_the_same_name_twice(cluster: Cluster, project: Path) -> None:
+    cluster.regatta(project, "torchrun", "allreduce.py", "--workers", "1", "--name", named("once"))
+    done = cluster.regatta(project, "torchrun", "allreduce.py", "--workers", "2", "--name", named("once"), check=False)
+    assert done.returncode == 1
+    assert f"a run named '{named('once')}' exists already" in done.stdout
+
+
+def test_ray_script_finds_its_release_on_every_node(cluster: Cluster, project: Path) -> None:
+    done = cluster.regatta(project, "rayrun", "rayhosts.py", "--", "a b", "$HOME")
+    hosts = [f"at {address}" for address in cluster.lab.addresses.values()]
+    assert f"hosts {sorted(hosts)} ['a b', '$HOME']" in done.stdout
+    failing = cluster.regatta(project, "rayrun", "rayhosts.py", "--", "exit", check=False)
+    assert failing.returncode == 6
+    assert "the driver on node1: exited with code 6" in failing.stdout
+
+
+def test_cancelled_ray_run_leaves_nothing(cluster: Cluster, project: Path) -> None:
+    process = cluster.background(project, "rayrun", "rayhosts.py", "--name", named("rayed"), "--", "wait")
+    read_until(process, "waiting")
+    cluster.fab("cancel", named("rayed"))
+    finish(process)
+    assert process.returncode == 143
+    wait_for(lambda: cluster.nothing_runs(named("rayed")))
+    assert re.search(rf"^{named('rayed')}\s+stopped\s+ray", cluster.fab("runs").stdout, re.M)
+
+
+def test_more_ranks_than_cores_is_allowed_and_said(cluster: Cluster, project: Path) -> None:
+    done = cluster.regatta(project, "torchrun", "allreduce.py", "--workers", "7")
+    assert "runs 3 ranks on 2 core(s)" in done.stdout
+    assert done.stdout.count("sum 28 of 7") == 7
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("torchrun", "allreduce.py", "--workers", "0"), "--workers must be at least 1"),
+        (("torchrun", "allreduce.py", "--workers", "two"), "--workers takes a whole number"),
+        (("torchrun", "nothing.py"), "there is no script nothing.py"),
+        (("torchrun", "allreduce.py", "--launcher", "mpi"), "--launcher must be one of"),
+        (("torchrun", "allreduce.py", "--name", "../x"), "cannot name a run"),
+        (("run-ppr", "--graph", "nothing.txt"), "there is no graph file nothing.txt"),
+        (("run-ppr", "--framework", "spark"), "--framework must be"),
+        (("logs", "nothing"), "no run 'nothing'"),
+        (("sync", "--inventory", "inventory/nothing"), "there is no inventory"),
+    ],
+)
+def test_bad_words_end_with_one_clear_message(
+    cluster: Cluster, project: Path, words: tuple[str, ...], said: str
+) -> None:
+    done = cluster.regatta(project, *words, check=False)
+    assert done.returncode in (1, 2)
+    assert said in done.stdout
+    assert "Traceback" not in done.stdout
+
+
+def test_a_release_changed_on_a_node_stops_the_launch(cluster: Cluster, project: Path) -> None:
+    cluster.regatta(project, "sync")
+    release = cluster.lab.ssh("node2", "readlink /opt/regatta/current").stdout.strip()
+    cluster.lab.ssh("node2", f"sudo sh -c 'echo changed >> /opt/regatta/{release}/helper.py'")
+    done = cluster.regatta(project, "torchrun", "allreduce.py", "--workers", "3", check=False)
+    assert done.returncode == 1
+    assert "node2: release" in done.stdout
+    assert "helper.py has other content" in done.stdout
+    assert "sum" not in done.stdout
+    cluster.regatta(project, "sync", "--repair")
+    assert "sum 6 of 3" in cluster.regatta(project, "torchrun", "allreduce.py", "--workers", "3").stdout
+
+
+def test_one_line_reaches_every_node_and_two_may_sync_at_once(cluster: Cluster, project: Path) -> None:
+    (project / "helper.py").write_text(f"VERSION = {time.time()}\n")
+    both = [cluster.background(project, "sync") for _ in range(2)]
+    assert [finish(process) and process.returncode for process in both] == [0, 0]
+    for node in cluster.lab.nodes:
+        shown = cluster.lab.ssh(node, "cat /opt/regatta/current/helper.py").stdout
+        assert shown == (project / "helper.py").read_text()
+    assert "already on every node" in cluster.regatta(project, "sync").stdout
+
+
+def test_down_status_up(cluster: Cluster) -> None:
+    cluster.fab("down")
+    stopped = cluster.fab("status", check=False)
+    assert stopped.returncode == 1
+    assert "fab up" in stopped.stdout
+    assert "ray-head inactive" in stopped.stdout
+    cluster.fab("up")
+    started = cluster.fab("status").stdout
+    assert len(re.findall(r"^node\d .* active +yes ", started, re.M)) == 3
+
+
+def test_dashboard_answers_through_the_tunnel(cluster: Cluster, project: Path) -> None:
+    import urllib.request
+
+    process = cluster.background(project, "dashboard")
+    shown = read_until(process, "Ray dashboard:")
+    address = re.search(r"http://127\.0\.0\.1:\d+/", shown)
+    assert address
+    with urllib.request.urlopen(address[0], timeout=30) as page:
+        assert page.status == 200
+    os.killpg(process.pid, signal.SIGINT)
+    finish(process, 20)
+    assert process.returncode == 0
+
+
+@pytest.fixture
+def spoiled_inventory(cluster: Cluster, tmp_path: Path) -> Iterator[Path]:
+    """A copy of the lab's inventory to spoil."""
+    folder = tmp_path / "spoiled"
+    folder.mkdir()
+    for name in ("hosts.yml", "known_hosts"):
+        (folder / name).write_text((cluster.lab.inventory / name).read_text())
+    (folder / "secrets").symlink_to(cluster.lab.inventory / "secrets")
+    yield folder
+
+
+def test_changed_host_key_is_refused(cluster: Cluster, project: Path, spoiled_inventory: Path) -> None:
+    known = (spoiled_inventory / "known_hosts").read_text().splitlines()
+    keys = [line.split(" ", 1) for line in known]
+    swapped = [f"{keys[0][0]} {keys[1][1]}", *known[1:]]
+    (spoiled_inventory / "known_hosts").write_text("\n".join(swapped) + "\n")
+    done = cluster.regatta(project, "sync", "--inventory", str(spoiled_inventory), check=False)
+    assert done.returncode == 1
+    assert "node1: the host key of" in done.stdout
+    assert "is not the pinned one" in done.stdout
+    tunnel = cluster.regatta(project, "dashboard", "--inventory", str(spoiled_inventory), check=False)
+    assert tunnel.returncode == 1
+    assert "is not the pinned one" in tunnel.stdout
+
+
+def test_unknown_host_key_is_refused(cluster: Cluster, project: Path, spoiled_inventory: Path) -> None:
+    (spoiled_inventory / "known_hosts").write_text("")
+    done = cluster.regatta(project, "sync", "--inventory", str(spoiled_inventory), check=False)
+    assert done.returncode == 1
+    assert "is not known" in done.stdout
+    tunnel = cluster.regatta(project, "dashboard", "--inventory", str(spoiled_inventory), check=False)
+    assert "not pinned" in tunnel.stdout
+
+
+def test_refused_key_is_named(cluster: Cluster, project: Path, spoiled_inventory: Path, tmp_path: Path) -> None:
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / "stranger"], check=True)
+    set_variable(spoiled_inventory, "node2", f"ansible_ssh_private_key_file: {tmp_path}/stranger")
+    done = cluster.regatta(project, "sync", "--inventory", str(spoiled_inventory), check=False)
+    assert done.returncode == 1
+    assert re.search(r"node2: \S+ refuses our key", done.stdout)
+
+
+def test_missing_sudo_is_named(cluster: Cluster, project: Path, spoiled_inventory: Path) -> None:
+    make = "id plain || useradd -m plain; cp -r /home/ubuntu/.ssh /home/plain/; chown -R plain: /home/plain/.ssh"
+    cluster.lab.ssh("node2", f"sudo sh -c '{make}'")
+    try:
+        set_variable(spoiled_inventory, "node2", "ansible_user: plain")
+        done = cluster.regatta(project, "sync", "--inventory", str(spoiled_inventory), check=False)
+        assert done.returncode == 1
+        assert "node2: plain@" in done.stdout
+        assert "may not use sudo without a password" in done.stdout
+    finally:
+        cluster.lab.ssh("node2", "sudo userdel -rf plain", check=False)
+
+
+def test_works_through_a_jump_host(cluster: Cluster, project: Path, spoiled_inventory: Path) -> None:
+    jump = cluster.lab.addresses["node1"]
+    rule = "/etc/ssh/sshd_config.d/only_jump.conf"
+    for node in ("node2", "node3"):
+        set_variable(spoiled_inventory, node, f"ansible_ssh_common_args: -J ubuntu@{jump}")
+        cluster.lab.ssh(node, f"echo 'AllowUsers ubuntu@{jump}' | sudo tee {rule} && sudo systemctl reload ssh")
+    inventory = ("--inventory", str(spoiled_inventory))
+    try:
+        wait_for(lambda: cluster.lab.ssh("node2", "true", check=False).returncode == 255)
+        shown = cluster.regatta(project, "status", *inventory).stdout
+        assert len(re.findall(r"^node\d .* active +yes ", shown, re.M)) == 3
+        done = cluster.regatta(project, "torchrun", "allreduce.py", "--workers", "3", *inventory)
+        assert "sum 6 of 3" in done.stdout
+    finally:
+        for node in ("node2", "node3"):
+            through = ["ssh", "-F", spoiled_inventory / "ssh_config", "-J", f"ubuntu@{jump}", node]
+            subprocess.run([*through, f"sudo rm {rule} && sudo systemctl reload ssh"], check=True)
+        wait_for(lambda: cluster.lab.ssh("node2", "true", check=False).returncode == 0)
+
+
+def test_a_host_powered_off_in_mid_run(cluster: Cluster, project: Path) -> None:
+    process = cluster.background(project, "torchrun", "hang.py", "--workers", "3", "--name", named("off"))
+    seen = ""
+    while seen.count("formed") < 3:
+        seen += read_until(process, "formed")
+    cluster.lab.off("node3")
+    try:
+        rest = finish(process)
+        assert process.returncode != 0
+        assert "node3" in rest
+        shown = cluster.fab("status", check=False)
+        assert shown.returncode == 1
+        assert re.search(r"^node3 .*NO ANSWER", shown.stdout, re.M)
+        assert "node3: " in cluster.regatta(project, "sync", check=False).stdout
+    finally:
+        cluster.lab.on("node3")
+    wait_for(lambda: cluster.fab("status", check=False).returncode == 0, 60)
+    wait_for(lambda: len(re.findall(r"active +yes ", cluster.fab("status", check=False).stdout)) == 3, 120)
+    assert re.search(rf"^{named('off')}\s+(lost|failed)\s", cluster.fab("runs").stdout, re.M)
+    assert cluster.nothing_runs(named("off"))
+    assert "sum 6 of 3" in cluster.regatta(project, "torchrun", "allreduce.py", "--workers", "3").stdout
+
+
+def test_a_host_powered_off_in_a_ray_run(cluster: Cluster, project: Path) -> None:
+    process = cluster.background(project, "rayrun", "rayhosts.py", "--name", named("rayoff"), "--", "wait")
+    read_until(process, "waiting")
+    cluster.lab.off("node2")
+    try:
+        rest = finish(process)
+        assert process.returncode != 0
+        assert "node2" in rest
+    finally:
+        cluster.lab.on("node2")
+    wait_for(lambda: cluster.nothing_runs(named("rayoff")))
+    # Ray takes a host's earlier life for alive for some 30 s more
+    wait_for(lambda: cluster.regatta(project, "rayrun", "rayhosts.py", check=False).returncode == 0, 150)
+
+
+def set_variable(inventory: Path, node: str, line: str) -> None:
+    """Give one host of an inventory's hosts.yml a variable, in the place of what it had."""
+    file = inventory / "hosts.yml"
+    text, name = file.read_text(), line.partition(":")[0]
+    stanza = re.search(rf"^    {node}:\n(?:      .*\n)+", text, re.M)
+    assert stanza
+    kept = "".join(f"{kept}\n" for kept in stanza[0].splitlines() if not kept.strip().startswith(f"{name}:"))
+    file.write_text(text.replace(stanza[0], f"{kept}      {line}\n"))

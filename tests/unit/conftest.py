@@ -1,0 +1,57 @@
+"""What the unit tests share: a cluster of this machine alone, in a folder of its own."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from regatta import cluster
+from regatta.remote import Remote
+
+HOSTS = """\
+head: {{hosts: {{here: }}}}
+workers: {{hosts: {{here: }}}}
+all:
+  vars:
+    ansible_connection: local
+    cluster_address: 127.0.0.1
+    regatta_root: {root}
+    regatta_python: {python}
+"""
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep caches and records of a test out of the user's."""
+    monkeypatch.setenv("REGATTA_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("REGATTA_RESULTS", str(tmp_path / "results"))
+    monkeypatch.delenv("REGATTA_INVENTORY", raising=False)
+    monkeypatch.delenv("INVENTORY", raising=False)
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    """An inventory of this machine alone; runs use the Python of the tests."""
+    folder = tmp_path / "inventory" / "here"
+    folder.mkdir(parents=True)
+    (folder / "hosts.yml").write_text(HOSTS.format(root=tmp_path / "root", python=sys.executable))
+    return folder
+
+
+@pytest.fixture
+def remote(here: Path) -> Remote:
+    """Requests to this machine as a node."""
+    return Remote(cluster.load(str(here)))
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """A small tree without git."""
+    root = tmp_path / "tree"
+    (root / "package").mkdir(parents=True)
+    (root / "train.py").write_text("print('train')\n")
+    (root / "package" / "__init__.py").write_text("")
+    (root / "run.sh").write_text("#!/bin/sh\n")
+    (root / "run.sh").chmod(0o755)
+    (root / "link").symlink_to("train.py")
+    return root

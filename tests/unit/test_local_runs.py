@@ -1,0 +1,294 @@
+"""Runs on this machine alone: real processes, followed, cancelled, killed."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from regatta import cluster, launch, plan, runs, sync, tree
+from regatta.errors import NodesError, RunError
+from regatta.follow import Follower, Outcome
+from regatta.remote import Remote
+
+SCRIPT = """\
+import os, signal, subprocess, sys, time
+print("rank", os.environ["RANK"], "of", os.environ["WORLD_SIZE"], sys.argv[1:], flush=True)
+mode = sys.argv[1] if len(sys.argv) > 1 else "end"
+mine = os.environ["RANK"] == "1"
+if mode == "daemon":
+    subprocess.Popen(["setsid", "sleep", "297"], stdout=subprocess.DEVNULL)
+if mode == "exit" and mine:
+    print("about to fail", flush=True)
+    sys.exit(7)
+if mode == "kill" and mine:
+    os.kill(os.getpid(), signal.SIGKILL)
+if mode == "stubborn":
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if mode in ("exit", "kill", "wait", "daemon-wait", "stubborn"):
+    if mode == "daemon-wait":
+        subprocess.Popen(["setsid", "sleep", "298"], stdout=subprocess.DEVNULL)
+    time.sleep(120)
+"""
+
+
+@pytest.fixture
+def started(remote: Remote, source: Path) -> Iterator[object]:
+    """Start the script with arguments on two ranks; whatever still runs at the end is stopped."""
+    (source / "train.py").write_text(SCRIPT)
+    handles = []
+
+    def start(*args: str, name: str | None = None, script: str = "train.py", workers: int = 2) -> launch.Handle:
+        synced = sync.sync(remote, tree.read(source), remote.cluster.nodes, ask={"here": {"ports": plan.PORTS}})
+        cores = {"here": synced.answers["here"]["facts"]["cores"]}
+        made = plan.Plan(
+            run=name or plan.new_run_name("t", "torch"),
+            framework="torch",
+            program=plan.Program.script(script, args),
+            release=synced.tree.release,
+            ranks=plan.spread(workers, remote.cluster.workers, cores),
+            threads=1,
+            launcher="env",
+            master_port=synced.answers["here"]["port"],
+        )
+        handle = launch.start(remote, made)
+        handles.append(handle)
+        return handle
+
+    yield start
+    for handle in handles:
+        launch.stop_everywhere(remote, handle, list(handle.nodes), "test over")
+
+
+def follow(remote: Remote, handle: launch.Handle) -> tuple[Outcome, list[tuple[int | None, str]]]:
+    lines: list[tuple[int | None, str]] = []
+    outcome = Follower(remote, handle, lambda _, rank, text: lines.append((rank, text))).follow()
+    return outcome, lines
+
+
+def wait_for(condition: object, seconds: float = 30) -> None:
+    end = time.monotonic() + seconds
+    while not condition():  # type: ignore[operator]
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.05)
+
+
+def processes(mark: str) -> list[int]:
+    """Processes of a run, by its mark in their environment."""
+    found = []
+    for name in (path.name for path in Path("/proc").iterdir() if path.name.isdigit()):
+        with contextlib.suppress(OSError):
+            if mark.encode() in Path(f"/proc/{name}/environ").read_bytes():
+                found.append(int(name))
+    return [pid for pid in found if pid != os.getpid()]
+
+
+def test_arguments_arrive_as_typed_and_every_rank_speaks(remote: Remote, started) -> None:
+    args = ["end", "a b", "$(touch /tmp/x)", "';'", "-x", "line\nbreak", "*"]
+    outcome, lines = follow(remote, started(*args))
+    assert outcome.state == "succeeded"
+    first = {rank: text for rank, text in lines if text.startswith("rank")}
+    assert first == {0: f"rank 0 of 2 {args}", 1: f"rank 1 of 2 {args}"}
+
+
+def test_a_failing_rank_ends_the_others_and_is_named(remote: Remote, started) -> None:
+    handle = started("exit")
+    outcome, _ = follow(remote, handle)
+    assert (outcome.state, outcome.code) == ("failed", 7)
+    assert outcome.failure is not None
+    assert (outcome.failure.node, outcome.failure.rank) == ("here", 1)
+    assert outcome.failure.last_lines[-1] == "about to fail"
+    assert "rank 1 on here: exited with code 7" in outcome.failure.text()
+    wait_for(lambda: not processes(f"REGATTA_RUN_ID={handle.run}"), 5)
+
+
+def test_a_killed_rank_is_told_from_one_that_exits(remote: Remote, started) -> None:
+    outcome, _ = follow(remote, started("kill"))
+    assert outcome.code == 137
+    assert outcome.failure is not None
+    assert outcome.failure.cause == "killed by SIGKILL"
+
+
+def test_nothing_is_left_after_the_end_not_even_a_daemon(remote: Remote, started) -> None:
+    handle = started("daemon")
+    outcome, _ = follow(remote, handle)
+    assert outcome.state == "succeeded"
+    assert processes(f"REGATTA_RUN_ID={handle.run}") == []
+    assert not (Path(remote.cluster.head.state) / "runs" / handle.run / "scratch").exists()
+
+
+@pytest.mark.parametrize("mode", ["daemon-wait", "stubborn"])
+def test_cancel_ends_everything(remote: Remote, started, mode: str) -> None:
+    handle = started(mode)
+    mark = f"REGATTA_RUN_ID={handle.run}"
+    wait_for(lambda: len(processes(mark)) >= (4 if mode == "daemon-wait" else 2))
+    runs.cancel(remote, runs.find(remote, handle.run))
+    assert processes(mark) == []
+    info = runs.find(remote, handle.run)
+    assert info.state == "stopped"
+    with pytest.raises(RunError, match="is not running: it has stopped"):
+        runs.cancel(remote, info)
+    outcome, _ = follow(remote, handle)
+    assert outcome.state == "stopped"
+
+
+def test_a_run_survives_its_controller_and_can_be_attached_to(remote: Remote, started) -> None:
+    handle = started("wait")
+    follower = Follower(remote, handle, lambda *_: None)
+    with contextlib.suppress(TimeoutError):
+
+        def leave(*_: object) -> None:
+            raise TimeoutError
+
+        signal.signal(signal.SIGALRM, leave)
+        signal.setitimer(signal.ITIMER_REAL, 1.5)
+        follower.follow()
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    info = runs.find(remote, handle.run[:-2])
+    assert info.state == "running"
+    assert {text for _, _, text in runs.log(remote, info)} == {f"rank {r} of 2 ['wait']" for r in (0, 1)}
+    runs.cancel(remote, info)
+    outcome, lines = follow(remote, handle)
+    assert len(lines) == 2
+    assert outcome.state == "stopped"
+
+
+def test_killed_supervisor_is_told_as_lost_and_its_ranks_can_be_ended(remote: Remote, started) -> None:
+    handle = started("wait")
+    wait_for(lambda: len(processes(f"REGATTA_RUN_ID={handle.run}")) >= 2)
+    folder = Path(remote.cluster.head.state) / "runs" / handle.run
+    os.kill(json.loads((folder / "pid.json").read_text())["pid"], signal.SIGKILL)
+    outcome, _ = follow(remote, handle)
+    assert outcome.state == "failed"
+    assert outcome.failure is not None
+    assert "vanished" in outcome.failure.cause
+    assert processes(f"REGATTA_RUN_ID={handle.run}") == []
+
+
+def test_what_a_killed_supervisor_leaves_behind_can_be_cancelled_later(remote: Remote, started) -> None:
+    handle = started("daemon-wait")
+    mark = f"REGATTA_RUN_ID={handle.run}"
+    wait_for(lambda: len(processes(mark)) >= 4)
+    folder = Path(remote.cluster.head.state) / "runs" / handle.run
+    os.kill(json.loads((folder / "pid.json").read_text())["pid"], signal.SIGKILL)
+    wait_for(lambda: runs.find(remote, handle.run).state == "lost")
+    assert processes(mark)
+    runs.cancel(remote, runs.find(remote, handle.run))
+    assert processes(mark) == []
+    assert runs.find(remote, handle.run).state == "lost"
+
+
+def test_ctrl_c_while_a_run_is_being_started_leaves_nothing(
+    remote: Remote, started, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gather = remote.gather
+
+    def interrupted(*args: object) -> object:
+        done = gather(*args)  # type: ignore[arg-type]
+        monkeypatch.setattr(remote, "gather", gather)
+        if any("folder" in answer for answer in done[0].values()):
+            raise KeyboardInterrupt
+        return done
+
+    def at_launch(*args: object, **kwargs: object) -> object:
+        monkeypatch.setattr(remote, "gather", interrupted)
+        return start(*args, **kwargs)
+
+    start = launch.start
+    monkeypatch.setattr(launch, "start", at_launch)
+    with pytest.raises(KeyboardInterrupt):
+        started("wait", name="early")
+    assert processes("REGATTA_RUN_ID=early") == []
+    assert runs.find(remote, "early").state == "stopped"
+
+
+def test_the_same_name_twice_is_refused_and_the_first_goes_on(remote: Remote, started) -> None:
+    started("wait", name="mine")
+    with pytest.raises(NodesError, match="a run named 'mine' exists already"):
+        started("wait", name="mine")
+    assert runs.find(remote, "mine").state == "running"
+
+
+def test_a_program_that_cannot_be_started(remote: Remote, started) -> None:
+    outcome, lines = follow(remote, started(script="no_such_script.py"))
+    assert outcome.state == "failed"
+    assert any("no_such_script.py" in text for _, text in lines)
+
+
+def test_long_and_broken_lines_arrive(remote: Remote, started, source: Path) -> None:
+    (source / "odd.py").write_text(
+        "import sys\nw = sys.stdout.buffer\nw.write(b'x' * 300000 + b'\\n')\nw.write(b'bad \\xff\\xfe\\n')\n"
+        "w.write(b'one\\rtwo\\n')\nw.write(b'no newline at the end')\n"
+    )
+    outcome, lines = follow(remote, started(script="odd.py", workers=1))
+    assert outcome.state == "succeeded"
+    texts = [text for _, text in lines]
+    assert texts == ["x" * 300000, "bad \ufffd\ufffd", "one", "two", "no newline at the end"]
+
+
+def test_scripts_read_beside_them_and_write_where_they_run(remote: Remote, started, source: Path) -> None:
+    (source / "package" / "data.txt").write_text("from the tree")
+    (source / "package" / "nested.py").write_text(
+        "import pathlib, sys\nimport helper\npathlib.Path('snapshot.pt').write_text('state')\n"
+        "print(pathlib.Path('package/data.txt').read_text(), helper.__name__, sys.path[0])\n"
+    )
+    (source / "package" / "helper.py").write_text("")
+    handle = started(script="package/nested.py", workers=1)
+    outcome, lines = follow(remote, handle)
+    assert outcome.state == "succeeded", lines
+    release = runs.find(remote, handle.run).release
+    root = Path(remote.cluster.head.root) / "releases" / release
+    assert lines == [(0, f"from the tree helper {root / 'package'}")]
+    written = Path(remote.cluster.head.state) / "runs" / handle.run / "work" / "snapshot.pt"
+    assert written.read_text() == "state"
+    assert not (root / "snapshot.pt").exists()
+
+
+def test_unknown_and_ambiguous_runs_are_explained(remote: Remote, started) -> None:
+    with pytest.raises(RunError, match="no run 'nothing'"):
+        runs.find(remote, "nothing")
+    started("end", name="same-1")
+    started("end", name="same-2")
+    with pytest.raises(RunError, match="may be any of same-1, same-2"):
+        runs.find(remote, "same-")
+    assert runs.find(remote, "last").run == "same-2"
+
+
+def test_supervisor_alone_ends_descendants_when_terminated(tmp_path: Path) -> None:
+    """What `kill` of the supervisor's process does, without the controller."""
+    from regatta.remote import source as source_of
+
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "supervisor.py").write_text(source_of("supervisor"))
+    sleeper = [sys.executable, "-c", "import subprocess; subprocess.run(['setsid', 'sleep', '299'])"]
+    spec = {"cwd": str(tmp_path), "env": {"MARK": str(tmp_path)}, "ranks": [{"rank": 0, "argv": sleeper, "env": {}}]}
+    (folder / "spec.json").write_text(json.dumps(spec))
+    process = subprocess.Popen([sys.executable, folder / "supervisor.py", folder])
+    wait_for(lambda: len(processes(f"MARK={tmp_path}")) >= 2)
+    process.terminate()
+    assert process.wait(10) == 143
+    assert processes(f"MARK={tmp_path}") == []
+    assert json.loads((folder / "exit.json").read_text())["state"] == "stopped"
+
+
+def test_supervisor_of_a_run_that_was_stopped_before_it_began_starts_nothing(tmp_path: Path) -> None:
+    from regatta.remote import source as source_of
+
+    (tmp_path / "supervisor.py").write_text(source_of("supervisor"))
+    (tmp_path / "stop.json").write_text("{}")
+    rank = {"rank": 0, "argv": ["touch", str(tmp_path / "started")], "env": {}}
+    (tmp_path / "spec.json").write_text(json.dumps({"cwd": str(tmp_path), "env": {}, "ranks": [rank]}))
+    done = subprocess.run([sys.executable, tmp_path / "supervisor.py", tmp_path], check=False)
+    assert done.returncode == 143
+    assert not (tmp_path / "started").exists()
+
+
+def test_cluster_of_this_machine_is_local(here: Path) -> None:
+    assert cluster.load(str(here)).local

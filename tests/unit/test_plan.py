@@ -1,0 +1,132 @@
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regatta import plan, rayjob, torchrun
+from regatta.cluster import Node
+from regatta.errors import UsageError
+
+
+def node(number: int) -> Node:
+    return Node(
+        name=f"n{number}",
+        host=f"10.0.0.{number}",
+        cluster_address=f"10.0.0.{number}",
+        local=False,
+        port=None,
+        user="ubuntu",
+        key_file=None,
+        ssh_args=(),
+        root="/opt/regatta",
+        state="/var/lib/regatta",
+        python="/opt/regatta/env/bin/python",
+    )
+
+
+def made(workers: int, cores: dict[str, int], **changes: object) -> plan.Plan:
+    nodes = [node(int(name[1:])) for name in cores]
+    ranks = plan.spread(workers, nodes, cores)
+    base = plan.Plan(
+        run="r1",
+        framework="torch",
+        program=plan.Program.script("train.py", ["--epochs", "3 4", "$(x)"]),
+        release="abc",
+        ranks=ranks,
+        threads=plan.threads(ranks, cores),
+        launcher="env",
+        master_port=29400,
+    )
+    return replace(base, **changes)  # type: ignore[arg-type]
+
+
+def places(workers: int, cores: dict[str, int]) -> list[str]:
+    return [rank.node.name for rank in plan.spread(workers, [node(int(n[1:])) for n in cores], cores)]
+
+
+def test_ranks_follow_cores() -> None:
+    assert places(4, {"n1": 2, "n2": 2, "n3": 2}) == ["n1", "n1", "n2", "n3"]
+    assert places(6, {"n1": 4, "n2": 2}) == ["n1"] * 4 + ["n2"] * 2
+    assert places(1, {"n1": 2, "n2": 8}) == ["n2"]
+
+
+@given(st.integers(1, 60), st.lists(st.integers(1, 64), min_size=1, max_size=9))
+def test_every_rank_has_one_place(workers: int, cores: list[int]) -> None:
+    known = {f"n{i}": c for i, c in enumerate(cores, 1)}
+    ranks = plan.spread(workers, [node(i) for i in range(1, len(cores) + 1)], known)
+    assert [rank.rank for rank in ranks] == list(range(workers))
+    for name, own_cores in known.items():
+        own = [rank for rank in ranks if rank.node.name == name]
+        assert [rank.local for rank in own] == list(range(len(own)))
+        assert len(own) <= -(-workers * own_cores // sum(known.values())) + 1
+
+
+def test_zero_workers_are_refused() -> None:
+    with pytest.raises(UsageError, match="at least 1"):
+        places(0, {"n1": 2})
+
+
+def test_more_ranks_than_cores_are_allowed_and_said() -> None:
+    cores = {"n1": 2, "n2": 2}
+    ranks = plan.spread(6, [node(1), node(2)], cores)
+    assert plan.threads(ranks, cores) == 1
+    assert plan.crowded(ranks, cores) == [
+        "n1 runs 3 ranks on 2 core(s): they take turns, and times say so",
+        "n2 runs 3 ranks on 2 core(s): they take turns, and times say so",
+    ]
+
+
+@pytest.mark.parametrize("name", ["", "A", "a_b", "-a", "a-", "../x", "a b", "x" * 61, "a;b"])
+def test_names_that_cannot_be_runs(name: str) -> None:
+    with pytest.raises(UsageError):
+        plan.check_run_name(name)
+
+
+def test_made_names_are_valid() -> None:
+    assert plan.check_run_name(plan.new_run_name("ppr", "torch"))
+
+
+def test_environment_of_a_torch_rank() -> None:
+    spec = torchrun.spec(made(3, {"n1": 4, "n2": 2}), node(2))
+    (rank,) = spec["ranks"]
+    assert rank["argv"] == ["/opt/regatta/env/bin/python", "train.py", "--epochs", "3 4", "$(x)"]
+    env = rank["env"]
+    assert (env["RANK"], env["LOCAL_RANK"], env["WORLD_SIZE"], env["LOCAL_WORLD_SIZE"]) == ("2", "0", "3", "1")
+    assert (env["MASTER_ADDR"], env["MASTER_PORT"]) == ("10.0.0.1", "29400")
+    assert spec["env"]["REGATTA_RANK_MAP"] == '["10.0.0.1", "10.0.0.1", "10.0.0.2"]'
+    assert spec["interface_variables"][0] == "GLOO_SOCKET_IFNAME"
+
+
+def test_torch_and_ray_ranks_get_the_same_threads() -> None:
+    torch = made(4, {"n1": 8, "n2": 8})
+    ray = replace(torch, framework="ray")
+    torch_env = torchrun.spec(torch, node(1))["env"]
+    ray_env = rayjob.submission(ray, node(1))["runtime_env"]["env_vars"]
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"):
+        assert torch_env[name] == ray_env[name] == "4"
+
+
+@pytest.mark.parametrize("launcher", ["static", "c10d"])
+def test_torchrun_program(launcher: str) -> None:
+    spec = torchrun.spec(made(3, {"n1": 4, "n2": 2}, launcher=launcher), node(2))
+    (start,) = spec["ranks"]
+    assert start["argv"][1:3] == ["-m", "torch.distributed.run"]
+    assert "--nproc-per-node=1" in start["argv"]
+    assert "--local-addr=10.0.0.2" in start["argv"]
+    assert start["argv"][-4:] == ["train.py", "--epochs", "3 4", "$(x)"]
+
+
+def test_unknown_launcher() -> None:
+    with pytest.raises(UsageError, match="env, static, c10d"):
+        torchrun.spec(made(1, {"n1": 1}, launcher="mpi"), node(1))
+
+
+def test_ray_job_keeps_arguments_and_uploads_nothing() -> None:
+    ray = made(2, {"n1": 2}, framework="ray")
+    body = rayjob.submission(ray, node(1))
+    assert "working_dir" not in body["runtime_env"]
+    assert body["entrypoint"].endswith("/var/lib/regatta/runs/r1/supervisor.py /var/lib/regatta/runs/r1")
+    driver = rayjob.member_spec(ray, node(1), node(1))["ranks"][0]
+    assert driver["argv"][1:] == ["train.py", "--epochs", "3 4", "$(x)"]
+    assert rayjob.member_spec(ray, node(2), node(1))["ranks"] == []

@@ -1,0 +1,122 @@
+"""The command that `make provision | verify | teardown` calls."""
+
+import io
+from pathlib import Path
+
+import pytest
+
+from regatta import provision
+from regatta.cluster import Cluster, Node
+from regatta.errors import RegattaError
+from regatta.provisioning import playbook, secrets
+
+HOSTS = """
+all:
+  hosts:
+    n1: {cluster_address: 10.0.0.1}
+  children:
+    head: {hosts: {n1: }}
+    workers: {hosts: {n1: }}
+"""
+
+
+@pytest.fixture
+def inventory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("REGATTA_CACHE", str(tmp_path / "cache"))
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / "hosts.yml").write_text(HOSTS)
+    return folder
+
+
+def cluster(folder: Path) -> Cluster:
+    node = Node("n1", "n1", "10.0.0.1", False, None, None, None, (), "/opt/regatta", "/var/lib/regatta", "python")
+    return Cluster("mine", folder, (node,), (node,), node)
+
+
+def test_a_missing_inventory_says_how_to_make_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert provision.main(["provision", "--inventory", "inventory/none-such"]) == 2
+    said = capsys.readouterr().err
+    assert "make lab" in said
+    assert "inventory/example" in said
+
+
+def test_this_machine_alone_needs_none(capsys: pytest.CaptureFixture[str]) -> None:
+    assert provision.main(["provision", "--inventory", "inventory/local"]) == 2
+    assert "needs no provision" in capsys.readouterr().err
+
+
+def test_teardown_asks(inventory: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    called = []
+    monkeypatch.setattr(playbook, "play", lambda *words: called.append(words) or 0)
+    monkeypatch.delenv("CONFIRM", raising=False)
+    monkeypatch.setattr("sys.stdin", io.StringIO("yes\n"))
+    assert provision.main(["teardown", "--inventory", str(inventory)]) == 2
+    assert "CONFIRM=yes" in capsys.readouterr().err
+    terminal = io.StringIO("no\n")
+    terminal.isatty = lambda: True  # type: ignore[method-assign]
+    monkeypatch.setattr("sys.stdin", terminal)
+    assert provision.main(["teardown", "--inventory", str(inventory)]) == 2
+    assert not called
+    monkeypatch.setenv("CONFIRM", "yes")
+    assert provision.main(["teardown", "--inventory", str(inventory)]) == 0
+    assert called[0][0] == "teardown"
+
+
+def test_check_and_further_arguments_reach_ansible(inventory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    called = []
+    monkeypatch.setattr(playbook, "play", lambda *words: called.append(words) or 0)
+    assert provision.main(["check", "--inventory", str(inventory), "-e", "ray_gcs_port=7000"]) == 0
+    assert provision.main(["provision", "--inventory", str(inventory), "--check", "--diff"]) == 0
+    assert [(words[0], words[3]) for words in called] == [
+        ("provision", ["--check", "-e", "ray_gcs_port=7000"]),
+        ("provision", ["--check", "--diff"]),
+    ]
+
+
+def test_two_at_once_are_refused(inventory: Path) -> None:
+    again = pytest.raises(RegattaError, match="another provision")
+    with playbook.alone(cluster(inventory)), again, playbook.alone(cluster(inventory)):
+        pass
+    with playbook.alone(cluster(inventory)):
+        pass
+
+
+def test_every_connection_obeys_the_pinned_keys() -> None:
+    found = playbook.environment(Path("/i/ssh_config.provision"), Path("/tmp/s.apt"))
+    assert "-F /i/ssh_config.provision" in found["ANSIBLE_SSH_ARGS"]
+    assert "RemoteForward=127.0.0.1:28142 /tmp/s.apt" in found["ANSIBLE_SSH_ARGS"]
+    assert found["REGATTA_APT_PROXY"] == "http://127.0.0.1:28142"
+    assert "StrictHostKeyChecking" not in found["ANSIBLE_SSH_ARGS"]
+
+
+def test_as_many_forks_as_nodes() -> None:
+    assert "--forks=32" in playbook.command("verify", Path("i"), 3, [])
+    assert "--forks=80" in playbook.command("verify", Path("i"), 80, [])
+
+
+def test_secrets_are_made_once_and_private(inventory: Path) -> None:
+    assert secrets.missing(inventory)
+    assert secrets.ensure(inventory)
+    held = {path.name: path.read_text() for path in (inventory / "secrets").iterdir()}
+    assert set(held) == {"ray_token", "cluster_key", "cluster_key.pub"}
+    assert len(held["ray_token"].strip()) == 64
+    assert (inventory / "secrets").stat().st_mode & 0o777 == 0o700
+    assert all((inventory / "secrets" / name).stat().st_mode & 0o077 == 0 for name in ("ray_token", "cluster_key"))
+    assert not secrets.ensure(inventory)
+    assert held == {path.name: path.read_text() for path in (inventory / "secrets").iterdir()}
+
+
+def test_removing_secrets_leaves_other_files(inventory: Path) -> None:
+    secrets.ensure(inventory)
+    (inventory / "secrets/mine").write_text("x")
+    assert secrets.remove(inventory)
+    assert [path.name for path in (inventory / "secrets").iterdir()] == ["mine"]
+    assert not secrets.remove(inventory)
+
+
+def test_a_token_that_is_none_is_refused(inventory: Path) -> None:
+    secrets.ensure(inventory)
+    (inventory / "secrets/ray_token").write_text("short\n")
+    with pytest.raises(RegattaError, match="64 hex"):
+        secrets.ensure(inventory)

@@ -1,0 +1,185 @@
+"""The report before any change: all problems of all hosts, each with its host and what to do."""
+
+import pytest
+
+from regatta.provisioning.hostsfile import with_block, without_block
+from regatta.provisioning.preflight import report
+from regatta.provisioning.summary import summary
+
+NOW = 1_000_000.0
+LIMITS = {
+    "only_reach": False,
+    "folders": {"regatta_root": "/opt/regatta", "regatta_state": "/var/lib/regatta"},
+    "disk_mb": {"/opt/regatta": 4500, "/var/lib/regatta": 1000},
+    "disk_mb_again": {"/opt/regatta": 200, "/var/lib/regatta": 200},
+    "memory_mb": 1500,
+    "clock_skew_s": 5,
+    "ports": {6379: "Ray (ray_gcs_port)"},
+}
+GROUPS = {"head": ["n1"], "workers": ["n1", "n2"]}
+
+
+def host(address: str = "10.0.0.1", **changes: object) -> dict:
+    return {
+        "address": address,
+        "clock": NOW,
+        "sent": NOW,
+        "os": {"id": "debian", "version": "12", "name": "Debian GNU/Linux 12"},
+        "python": "3.11.2",
+        "machine": "x86_64",
+        "sudo": True,
+        "user": "ubuntu",
+        "systemd": True,
+        "interface": "eth0",
+        "addresses": [address],
+        "memory": 8_000_000_000,
+        "disks": {p: {"free": 9e9, "device": 1} for p in ("/opt/regatta", "/var/lib/regatta")},
+        "has_environment": False,
+        "listeners": [],
+        "container": "",
+        **changes,
+    }
+
+
+def problems(*hosts: dict, groups: dict | None = None, **limits: object) -> list[str]:
+    results = {f"n{number}": result for number, result in enumerate(hosts, start=1)}
+    logins = {name: {"host": f"10.0.0.{name[1:]}", "user": "ubuntu"} for name in results}
+    groups = groups if groups is not None else {"head": ["n1"], "workers": list(results)}
+    return report(results, groups, {**LIMITS, **limits}, logins, NOW)["problems"]
+
+
+def test_nothing_wrong() -> None:
+    assert problems(host(), host("10.0.0.2")) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"os": {"id": "fedora", "version": "43", "name": "Fedora 43"}}, "Fedora 43; supported are Debian 12"),
+        ({"os": {"id": "debian", "version": "11", "name": "Debian 11"}}, "Debian 11; supported"),
+        ({"python": "3.9.2"}, "3.10 is the oldest"),
+        ({"sudo": False}, "sudo without a password: add 'ubuntu"),
+        ({"systemd": False}, "systemd does not run"),
+        ({"interface": "", "addresses": ["10.9.9.9"]}, "10.0.0.1 is not an address of this host; it has 10.9.9.9"),
+        ({"memory": 500_000_000}, "500 MB of memory"),
+        ({"clock": NOW + 60}, "60 s ahead"),
+        ({"clock": NOW - 60}, "60 s behind"),
+        (
+            {"listeners": [{"port": 6379, "process": "redis", "unit": "redis.service"}]},
+            "port 6379, Ray .* redis.service",
+        ),
+        ({"listeners": [{"port": 6379, "process": "", "unit": ""}]}, "an unknown process"),
+        (
+            {"unreachable": True, "msg": "ssh: connect to host x port 22: No route to host"},
+            "does not answer .*No route",
+        ),
+        (
+            {"unreachable": True, "msg": "ubuntu@x: Permission denied (publickey)."},
+            "refuses our key: check ansible_user",
+        ),
+        ({"unreachable": True, "msg": "@ REMOTE HOST IDENTIFICATION HAS CHANGED! @"}, "host key of .* ssh-keygen"),
+    ],
+)
+def test_each_problem_names_its_host(changes: dict, said: str) -> None:
+    (found,) = problems(host(**changes))
+    assert found.startswith("n1: ")
+    assert __import__("re").search(said, found), found
+
+
+def test_all_at_once() -> None:
+    found = problems(
+        host(sudo=False), host("10.0.0.2", unreachable=True, msg="Connection refused"), host("10.0.0.3", memory=1)
+    )
+    assert sorted(line[:2] for line in found) == ["n1", "n2", "n3"]
+
+
+def test_a_host_without_python() -> None:
+    (found,) = problems({"rc": 127, "msg": "x", "module_stderr": "/bin/sh: /usr/bin/python3: not found"})
+    assert "apt-get install python3" in found
+
+
+def test_the_odd_one_out_is_named() -> None:
+    found = problems(host(), host("10.0.0.2"), host("10.0.0.3", python="3.12.3", machine="aarch64"))
+    assert found[0].startswith("all hosts must have the same Python: n3 has 3.12; n1, n2 3.11")
+    assert "n3 has aarch64" in found[1]
+
+
+def test_a_patch_release_is_a_warning() -> None:
+    results = {"n1": host(), "n2": host("10.0.0.2", python="3.11.9")}
+    found = report(results, GROUPS, LIMITS, {}, NOW)
+    assert not found["problems"]
+    assert "n2 has 3.11.9" in found["warnings"][0] or "n1 has 3.11.2" in found["warnings"][0]
+
+
+def test_a_newer_system_is_a_warning() -> None:
+    result = host(os={"id": "ubuntu", "version": "26.04", "name": "Ubuntu 26.04"})
+    found = report({"n1": result}, {"head": ["n1"], "workers": ["n1"]}, LIMITS, {}, NOW)
+    assert (found["problems"], len(found["warnings"])) == ([], 1)
+
+
+def test_disks_on_one_filesystem_need_the_sum() -> None:
+    disks = {p: {"free": 5e9, "device": 1} for p in ("/opt/regatta", "/var/lib/regatta")}
+    assert "needs 5500" in problems(host(disks=disks))[0]
+    disks["/var/lib/regatta"] = {"free": 5e9, "device": 2}
+    assert problems(host(disks=disks)) == []
+    assert problems(host(disks={p: {"free": 1e9, "device": 1} for p in disks}, has_environment=True)) == []
+
+
+def test_our_own_services_may_hold_our_ports() -> None:
+    assert problems(host(listeners=[{"port": 6379, "process": "gcs", "unit": "regatta-ray-head.service"}])) == []
+
+
+def test_a_slow_connection_is_no_clock_skew() -> None:
+    assert problems(host(clock=NOW - 2, sent=NOW - 9)) == []
+
+
+@pytest.mark.parametrize(
+    "groups", [{"head": [], "workers": ["n1"]}, {"head": ["a", "b"], "workers": ["a"]}, {"head": ["a"]}]
+)
+def test_groups(groups: dict) -> None:
+    assert any(line.startswith("inventory: group") for line in problems(host(), groups=groups))
+
+
+@pytest.mark.parametrize("path", ["/", "/opt", "regatta", "/var/lib", ""])
+def test_folders_that_teardown_could_not_delete_are_refused(path: str) -> None:
+    assert problems(host(), folders={"regatta_root": path})[0].startswith("inventory: regatta_root is")
+
+
+def test_a_part_of_the_cluster_alone_is_refused() -> None:
+    assert "leaves out n2" in problems(host(), groups=GROUPS)[0]
+
+
+def test_same_address_twice() -> None:
+    assert "n1 and n2 have the same cluster_address 10.0.0.1" in problems(host(), host())[0]
+
+
+def test_only_reach_asks_for_nothing_else() -> None:
+    assert problems(host(memory=1, systemd=False), only_reach=True) == []
+    assert "sudo" in problems(host(sudo=False), only_reach=True)[0]
+
+
+HOSTS = "127.0.0.1\tlocalhost\n127.0.1.1\tn1\n\n10.1.1.1 mine\n"
+
+
+def test_hosts_file_and_back() -> None:
+    names = {"10.0.0.1": ["n1", "vm-1"], "10.0.0.2": ["n2", "n2"]}
+    once = with_block(HOSTS, names, ["n1", "vm-1"])
+    assert "\n127.0.1.1" not in once
+    assert "\n10.0.0.1 n1 vm-1\n10.0.0.2 n2\n" in once
+    assert with_block(once, names, ["n1", "vm-1"]) == once
+    assert without_block(once) == HOSTS
+    assert without_block(HOSTS) == HOSTS
+
+
+def test_localhost_stays_even_where_it_claims_our_name() -> None:
+    assert "\n127.0.0.1 localhost n1" in "\n" + with_block("127.0.0.1 localhost n1\n", {}, ["n1"])
+
+
+def test_verify_fails_for_versions_that_differ() -> None:
+    mesh = {"n1": {"problems": []}, "n2": {"problems": []}}
+    ray = {"problems": [], "refused": [401, 403]}
+    good = {name: {"problems": [], "versions": {"torch": "2"}} for name in mesh}
+    assert summary(mesh, good, ray)["problems"] == []
+    bad = {**good, "n2": {"problems": [], "versions": {"torch": "3"}}}
+    assert summary(mesh, bad, ray) == {"lines": [], "problems": ["torch differs: n1 has 2, n2 has 3"]}
+    assert "n2: was not checked" in summary({**mesh, "n2": {}}, good, ray)["problems"]

@@ -1,0 +1,246 @@
+"""Records: what is written is what is read, and what does not fit is named."""
+
+import copy
+import dataclasses
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from regatta import record as record_module
+from regatta.clocks import Clocks
+from regatta.errors import RecordError
+from regatta.events import DRIVER, Memory, Phase, Ready, Result, WarningEvent
+from regatta.record import (
+    ClusterFacts,
+    ExitInfo,
+    Failure,
+    NodeFacts,
+    Record,
+    RunIdentity,
+    Series,
+    Speed,
+    Versions,
+    build,
+    load,
+    parse,
+    validate,
+)
+
+VERSIONS = Versions(python="3.11.2", torch="2.13.0", ray="2.50.0")
+NODES = (
+    NodeFacts("node1", "10.0.0.1", (0, 2), "EPYC", 8, 2**34, "6.1.0", "Debian 12", VERSIONS),
+    NodeFacts("node2", "10.0.0.2", (1,), None, None, None, None, None, VERSIONS),
+)
+IDENTITY = RunIdentity(
+    run_id="ppr-ray-1",
+    workload="ppr",
+    framework="ray",
+    started="2026-01-31T10:00:00.5Z",
+    parameters={"alpha": 0.85, "sources": ("a", "b"), "limit": math.inf},
+    seed=7,
+    release="abc",
+    commit="d24ec8c",
+    dirty=True,
+)
+
+
+def example() -> Record:
+    clocks = Clocks(3, driver=True)
+    clocks.sync_seconds = 0.5
+    clocks.start(0.0)
+    clocks.feed(Ready(DRIVER, 0.0), 2.0)
+    for rank in range(3):
+        clocks.feed(Phase(rank, 0.0, "load", 1.0), 9.0)
+        clocks.feed(Phase(rank, 0.0, "compute", 4.0), 9.0)
+        clocks.feed(Phase(rank, 0.0, "epoch", 2.0), 9.0)
+        clocks.feed(Phase(rank, 0.0, "epoch", 2.0), 9.0)
+    clocks.feed(Memory(1, 0.0, 2**30), 9.0)
+    clocks.feed(WarningEvent(1, 0.0, "few rows"), 9.0)
+    answer = {"sum": 1.0, "loss": math.nan, "top": [["libc6", 0.25]], "low": -math.inf}
+    clocks.feed(Result(DRIVER, 0.0, answer, {"sum": 1e-9}, ("best: libc6",)), 9.0)
+    clocks.end(8.0)
+    return build(
+        IDENTITY,
+        ClusterFacts("lab", NODES),
+        Speed(threads=2, backend="gloo", interfaces={"node1": "eth0", "node2": None}, token=True, cache="warm"),
+        clocks,
+        ExitInfo("succeeded", 0),
+        series=Series("ray", 2, 3),
+        driver_node="node1",
+    )
+
+
+def failed() -> Record:
+    return dataclasses.replace(
+        example(),
+        answer=None,
+        exit=ExitInfo("failed", -9, Failure("killed by SIGKILL", "node2", 1, ("epoch 1", "epoch 2"))),
+        series=None,
+    )
+
+
+def test_build_takes_everything_over() -> None:
+    made = example()
+    assert made.phases.launch == 2.0
+    assert made.phases.collect == 1.0
+    assert [(r.rank, r.node, r.peak_bytes) for r in made.ranks] == [
+        (0, "node1", None),
+        (1, "node2", 2**30),
+        (2, "node1", None),
+    ]
+    assert made.ranks[0].laps == {"epoch": [2.0, 2.0]}
+    assert made.answer == {"sum": 1.0, "loss": "NaN", "top": [["libc6", 0.25]], "low": "-Infinity"}
+    assert made.tolerance == {"sum": 1e-9}
+    assert made.show == ("best: libc6",)
+    assert made.warnings == ("few rows (rank 1)",)
+    document = made.to_dict()
+    assert document["cluster"]["rank_map"] == ["node1", "node2", "node1"]
+    assert document["cluster"]["versions_equal"] is True
+    assert document["identity"]["parameters"] == {"alpha": 0.85, "sources": ["a", "b"], "limit": "Infinity"}
+
+
+def test_the_driver_is_on_its_node() -> None:
+    clocks = Clocks(0, driver=True)
+    clocks.feed(Phase(DRIVER, 0.0, "compute", 1.0), 0.0)
+    made = build(IDENTITY, ClusterFacts("lab", NODES), Speed(), clocks, ExitInfo("lost"), driver_node="node2")
+    assert [(r.rank, r.node) for r in made.ranks] == [(-1, "node2")]
+
+
+def test_unequal_versions_are_seen() -> None:
+    other = dataclasses.replace(NODES[1], versions=Versions(python="3.11.2", torch="2.13.1", ray="2.50.0"))
+    assert not ClusterFacts("lab", (NODES[0], other)).versions_equal
+
+
+@pytest.mark.parametrize("made", [example(), failed()], ids=["succeeded", "failed"])
+def test_round_trip(made: Record, tmp_path: Path) -> None:
+    path = tmp_path / "r.json"
+    path.write_text(made.to_json())
+    assert load(path) == made
+    assert "NaN" not in made.to_json().replace('"NaN"', "")
+
+
+def test_schema_is_a_schema() -> None:
+    jsonschema.Draft202012Validator.check_schema(record_module._validator().schema)
+
+
+def at(document: Any, path: tuple[str | int, ...]) -> Any:
+    for step in path:
+        document = document[step]
+    return document
+
+
+def paths(value: Any, path: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [path, *(p for key, item in items for p in paths(item, (*path, key)))]
+
+
+FREE = ("parameters", "answer")
+ALL_PATHS = [
+    p for p in paths(failed().to_dict()) if p and p[-1] != "schema_version" and not any(name in p[:-1] for name in FREE)
+]
+
+
+@pytest.mark.parametrize("path", ALL_PATHS, ids=lambda p: ".".join(map(str, p)))
+def test_a_wrong_type_anywhere_is_named(path: tuple[str | int, ...]) -> None:
+    document = copy.deepcopy(failed().to_dict())
+    at(document, path[:-1])[path[-1]] = ["wrong", 0.5]
+    with pytest.raises(RecordError) as caught:
+        validate(document, "results/r.json")
+    assert "results/r.json" in str(caught.value)
+    name = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in path).lstrip(".")
+    assert name in str(caught.value)
+
+
+REQUIRED = [
+    p
+    for p in ALL_PATHS
+    if isinstance(p[-1], str) and not any(p[-2:-1] == (m,) for m in ("phases", "laps", "tolerance", "interfaces"))
+]
+
+
+@pytest.mark.parametrize("path", REQUIRED, ids=lambda p: ".".join(map(str, p)))
+def test_a_missing_field_is_named(path: tuple[str | int, ...]) -> None:
+    document = copy.deepcopy(failed().to_dict())
+    del at(document, path[:-1])[path[-1]]
+    with pytest.raises(RecordError, match=f"'{path[-1]}' is a required property"):
+        validate(document, "r")
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("identity", "run_id"), "../evil"),
+        (("identity", "run_id"), ""),
+        (("identity", "run_id"), "name\n"),
+        (("identity", "framework"), "spark"),
+        (("identity", "started"), "yesterday"),
+        (("cluster", "nodes"), []),
+        (("speed", "cache"), "hot"),
+        (("speed", "threads"), 0),
+        (("phases", "load"), -1),
+        (("ranks", 0, "peak_bytes"), True),
+        (("exit", "state"), "done"),
+    ],
+)
+def test_a_wrong_value_is_named(path: tuple[str | int, ...], value: object) -> None:
+    document = example().to_dict()
+    at(document, path[:-1])[path[-1]] = value
+    with pytest.raises(RecordError, match=str(path[-1])):
+        validate(document, "r")
+
+
+def test_an_unknown_field_is_named() -> None:
+    document = example().to_dict() | {"weather": "fine"}
+    with pytest.raises(RecordError, match="weather"):
+        validate(document, "r")
+
+
+@pytest.mark.parametrize("version", [0, 2, "1", None, True])
+def test_an_unknown_version_is_named(version: object) -> None:
+    text = json.dumps(example().to_dict() | {"schema_version": version})
+    with pytest.raises(RecordError, match=f"old.json: schema version {version} is unknown"):
+        parse(text, "old.json")
+
+
+def test_nothing_invalid_is_written() -> None:
+    bad = dataclasses.replace(example(), exit=ExitInfo("done"))  # type: ignore[arg-type]
+    with pytest.raises(RecordError, match=r"run ppr-ray-1 .*exit\.state"):
+        bad.to_json()
+
+
+def test_what_json_cannot_hold_is_an_error_of_ours() -> None:
+    bad = dataclasses.replace(example(), answer={"x": object()})
+    with pytest.raises(RecordError, match="ppr-ray-1"):
+        bad.to_json()
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1]", "null", "NaN", '{"schema_version": 1}', "[" * 100_000])
+def test_other_texts_are_named(text: str) -> None:
+    with pytest.raises(RecordError, match=r"odd\.json"):
+        parse(text, "odd.json")
+
+
+@pytest.mark.parametrize("constant", ["NaN", "Infinity", "-Infinity"])
+def test_numbers_that_json_lacks_are_refused(constant: str) -> None:
+    text = example().to_json().replace('"NaN"', constant)
+    with pytest.raises(RecordError, match=rf"r\.json .*{constant} is not JSON"):
+        parse(text, "r.json")
+
+
+def test_every_truncation_is_named() -> None:
+    text = example().to_json().rstrip()
+    for length in range(0, len(text), 97):
+        with pytest.raises(RecordError, match=r"r\.json is truncated or not JSON"):
+            parse(text[:length], "r.json")
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(RecordError, match=r"none\.json cannot be read"):
+        load(tmp_path / "none.json")
+    (tmp_path / "binary.json").write_bytes(b"\xff\xfe")
+    with pytest.raises(RecordError, match=r"binary\.json cannot be read"):
+        load(tmp_path / "binary.json")

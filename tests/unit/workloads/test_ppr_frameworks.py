@@ -1,0 +1,171 @@
+"""The same program alone, under torch and under Ray, as real processes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from launching import PPR, Ended, ppr, python, ranks, start, torchrun
+
+PARTS = str(Path(__file__).with_name("parts.py"))
+SOURCES = "--sources=s0,17,3,99,42"
+LAUNCHED = {"REGATTA_RUN_ID": "r"}
+WANTED = [0, 17, 3, 99, 42]
+
+
+@pytest.fixture(scope="module")
+def graph(tmp_path_factory: pytest.TempPathFactory) -> str:
+    rng = np.random.default_rng(5)
+    edges = np.stack((rng.integers(0, 700, 4000), rng.integers(0, 1000, 4000)))
+    path = tmp_path_factory.mktemp("graph") / "g.txt"
+    path.write_text("# node 0 s0\n# node 3 drei\n" + "".join(f"{a}\t{b}\n" for a, b in edges.T))
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def alone(graph: str) -> Ended:
+    return ppr("--graph", graph, SOURCES)
+
+
+def phases(run: Ended, rank: int) -> list[str]:
+    return [
+        event["name"] if event["event"] == "phase" else event["event"] for event in run.events if event["rank"] == rank
+    ]
+
+
+def graph_folders(scratch: Path) -> list[str]:
+    return [path.name for path in scratch.iterdir() if path.is_dir()]
+
+
+def test_alone(alone: Ended) -> None:
+    assert (alone.status, alone.err) == (0, "")
+    assert phases(alone, 0) == ["ready", "load", "compute", "memory", "collect", "result"]
+    assert [source["id"] for source in alone.answer["sources"]] == WANTED
+    assert alone.answer["sources"][2]["name"] == "drei"
+    assert all(len(source["top"]) == 10 and abs(source["sum"] - 1) < 1e-9 for source in alone.answer["sources"])
+    assert "source s0 (0): iterations" in alone.out.partition('@regatta {"event":"result"')[2].partition("\n")[2]
+
+
+def test_torchrun_by_hand(alone: Ended, graph: str, tmp_path: Path) -> None:
+    run = torchrun([*PPR, "--graph", graph, SOURCES], 2, TMPDIR=str(tmp_path))
+    assert run.status == 0, run.err
+    assert run.answer == alone.answer
+    assert phases(run, 0) == ["rendezvous", "ready", "load", "compute", "memory", "collect", "result"]
+    assert phases(run, 1) == ["rendezvous", "ready", "load", "compute", "memory", "collect"]
+    assert not list(tmp_path.glob("regatta-*"))
+
+
+def test_ranks_started_by_a_launcher(alone: Ended, graph: str, tmp_path: Path) -> None:
+    runs = ranks([*PPR, "--graph", graph, SOURCES], 2, REGATTA_SCRATCH=str(tmp_path), **LAUNCHED)
+    assert [run.status for run in runs] == [0, 0], runs[0].err + runs[1].err
+    assert runs[0].answer == alone.answer
+    assert not runs[1].of("result")
+    assert all(line.startswith("@regatta ") for run in runs for line in run.out.splitlines())
+    assert len(graph_folders(tmp_path)) == 1
+    assert all(run.of("memory")[0]["peak_bytes"] > 10 << 20 for run in runs)
+
+
+def test_ray_with_more_workers_than_cores(
+    alone: Ended, graph: str, tmp_path: Path, ray_cluster: dict[str, str]
+) -> None:
+    run = ppr(
+        *("--graph", graph, SOURCES, "--framework=ray"),
+        **ray_cluster,
+        REGATTA_WORKERS="3",
+        REGATTA_RANK_MAP=json.dumps(["127.0.0.1"] * 3),
+        REGATTA_SCRATCH=str(tmp_path),
+    )
+    assert run.status == 0, run.err
+    assert run.answer == alone.answer
+    assert phases(run, -1) == ["rendezvous", "ready", "collect", "memory", "result"]
+    for rank in range(3):
+        assert phases(run, rank) == ["ready", "load", "compute", "memory"]
+    assert len(graph_folders(tmp_path)) == 1
+
+
+def test_a_private_ray_by_hand(alone: Ended, graph: str, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    run = ppr("--graph", graph, SOURCES, "--framework=ray", REGATTA_WORKERS="2", HOME=str(home), TMPDIR="/tmp")
+    assert run.status == 0, run.err
+    assert run.answer == alone.answer
+    assert not list(home.rglob("*"))
+
+
+def test_torch_ppr_spread_over_more_ranks_than_sources(graph: str, tmp_path: Path) -> None:
+    arguments = ("--graph", graph, "--undirected", "--sources=17,3", "--tolerance=1e-9")
+    first, *others = ranks([*PPR, *arguments, "--engine=torch-ppr"], 3, TMPDIR=str(tmp_path))
+    assert [run.status for run in (first, *others)] == [0, 0, 0], first.err
+    for one, other in zip(first.answer["sources"], ppr(*arguments).answer["sources"], strict=True):
+        assert dict(one["top"]) == pytest.approx(dict(other["top"]), abs=1e-6)
+        assert one["residual"] < 1e-6
+    assert [event["message"] for event in first.of("warning")] == ["3 ranks for 2 sources: 1 have nothing to do"]
+    assert not any(run.of("warning") for run in others)
+    assert not list(tmp_path.glob("regatta-*"))
+
+
+def test_bad_input_ends_every_rank(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.txt"
+    bad.write_text("1 2\n3\n")
+    runs = ranks([*PPR, "--graph", str(bad)], 2, TMPDIR=str(tmp_path), REGATTA_PG_TIMEOUT="1000")
+    for run in runs:
+        assert run.status == 2
+        (error,) = run.of("error")
+        assert error["message"] == f"{bad}: line 2: an edge is exactly two node ids, here is 1: '3'"
+        assert "Traceback" not in run.err
+    assert not list(tmp_path.glob("regatta-*"))
+
+
+def test_a_rank_that_never_comes(graph: str) -> None:
+    environment = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
+    run = ppr("--graph", graph, **environment, REGATTA_PG_TIMEOUT="1")
+    assert run.status not in (0, 2)
+    assert not run.of("ready")
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [("die", "rank 1 on 127.0.0.1 died"), ("raise", "rank 1 on 127.0.0.1 failed: ZeroDivisionError: oh")],
+)
+def test_an_actor_that_fails(kind: str, said: str, ray_cluster: dict[str, str]) -> None:
+    run = python(PARTS, kind, "ray", **ray_cluster, **LAUNCHED, REGATTA_RANK_MAP='["127.0.0.1", "127.0.0.1"]')
+    assert run.status == 1
+    assert run.of("warning")[0]["t"] - run.of("ready", -1)[0]["t"] < 10
+    assert [event["message"] for event in run.of("warning")] == [said]
+    assert "in compute" in run.err or kind == "die"
+
+
+def test_progress_of_actors_comes_while_they_work(ray_cluster: dict[str, str]) -> None:
+    with start([PARTS, "progress", "ray"], {**ray_cluster, **LAUNCHED, "REGATTA_WORKERS": "2"}) as process:
+        assert process.stdout
+        seen = json.loads(next(line for line in process.stdout if '"progress"' in line).removeprefix("@regatta "))
+        assert (seen["rank"], seen["done"], process.poll()) == (1, 1, None)
+        process.terminate()
+
+
+def test_actors_refuse_input_as_ranks_do(ray_cluster: dict[str, str]) -> None:
+    run = python(PARTS, "refuse", "ray", **ray_cluster, **LAUNCHED, REGATTA_WORKERS="2")
+    assert run.status == 2
+    assert [(event["rank"], event["message"]) for event in run.of("error")] == [(-1, "this is no input")]
+
+
+def test_actors_see_threads_and_ranks_and_import_only_what_they_need(ray_cluster: dict[str, str]) -> None:
+    run = python(PARTS, "look", "ray", **{**ray_cluster, "OMP_NUM_THREADS": "2"}, REGATTA_WORKERS="2")
+    assert run.status == 0, run.err
+    assert run.answer["parts"] == [
+        {
+            "threads": "2",
+            "modules": [],
+            "ranks": {"rank": rank, "world": 2, "local_rank": rank, "local_world": 2},
+        }
+        for rank in range(2)
+    ]
+    assert not run.of("warning")
+
+
+def test_an_address_without_a_ray_node(ray_cluster: dict[str, str], graph: str) -> None:
+    run = ppr("--graph", graph, "--framework=ray", **ray_cluster, REGATTA_RANK_MAP='["10.255.0.9"]')
+    assert run.status == 1
+    assert "no Ray node at 10.255.0.9" in run.err

@@ -1,0 +1,165 @@
+"""The engine against a dense solve, networkx and torch-ppr, and against itself however it is spread."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import networkx as nx
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from workloads.common.events import BadInput
+from workloads.ppr import graph, power, reference
+from workloads.ppr.part import highest
+
+ALPHA = 0.15
+TIGHT = 1e-12
+MANY = 10_000
+
+
+def made(folder: Path, edges: Sequence[tuple[int, int]], undirected: bool = False, head: str = "") -> graph.Graph:
+    path = folder / "g.txt"
+    path.write_text(head + "".join(f"{a} {b}\n" for a, b in edges))
+    return graph.build(path, undirected, keep_steps=True)
+
+
+def scores(built: graph.Graph, sources: Sequence[int], tolerance: float = TIGHT) -> NDArray[np.float64]:
+    """Scores (k, n), by position."""
+    found = dict(power.solve(built, np.array(sources), ALPHA, tolerance, MANY))
+    return np.array([found[position].scores for position in range(len(sources))])
+
+
+def dense(edges: Sequence[tuple[int, int]], ids: Sequence[int], source: int, undirected: bool) -> NDArray[np.float64]:
+    """Solve (I - (1 - alpha) (P + e_s d^T)) x = alpha e_s."""
+    place = {node: number for number, node in enumerate(ids)}
+    counts = np.zeros((len(ids), len(ids)))
+    for a, b in edges:
+        counts[place[b], place[a]] += 1
+        if undirected:
+            counts[place[a], place[b]] += 1
+    degrees = counts.sum(axis=0)
+    steps = counts / np.where(degrees > 0, degrees, 1)
+    steps[source] += degrees == 0
+    home = np.zeros(len(ids))
+    home[source] = ALPHA
+    return np.linalg.solve(np.eye(len(ids)) - (1 - ALPHA) * steps, home)
+
+
+def random_edges(seed: int, nodes: int = 40, edges: int = 90) -> list[tuple[int, int]]:
+    """Random multigraph with dangling nodes and self-loops, ids far apart."""
+    rng = np.random.default_rng(seed)
+    ids = np.sort(rng.choice(10**6, nodes, replace=False))
+    sources = rng.integers(0, nodes * 2 // 3, edges)
+    targets = rng.integers(0, nodes, edges)
+    pairs = [(int(ids[a]), int(ids[b])) for a, b in zip(sources, targets, strict=True)]
+    return [*pairs, pairs[0], pairs[0], (pairs[1][0], pairs[1][0])]
+
+
+GRAPHS = {
+    "random 0": random_edges(0),
+    "random 1": random_edges(1, 60, 60),
+    "random 2": random_edges(2, 25, 300),
+    "one node": [(5, 5)],
+    "one edge": [(3, 9)],
+    "path": [(0, 1), (1, 2), (2, 3)],
+    "two parts": [(0, 1), (1, 0), (5, 6)],
+    "64 bits": [(0, 2**64 - 1), (2**64 - 1, 2**63), (2**63, 0), (0, 2**63)],
+}
+
+
+@pytest.mark.parametrize("undirected", [False, True])
+@pytest.mark.parametrize("name", GRAPHS)
+def test_equals_a_dense_solve(tmp_path: Path, name: str, undirected: bool) -> None:
+    edges = GRAPHS[name]
+    built = made(tmp_path, edges, undirected)
+    ids = sorted({node for edge in edges for node in edge})
+    assert built.ids.tolist() == ids
+    assert (built.nodes, built.edges) == (len(ids), len(edges))
+    found = scores(built, range(built.nodes))
+    for source in range(built.nodes):
+        assert np.abs(found[source] - dense(edges, ids, source, undirected)).sum() < 1e-10
+        assert abs(found[source].sum() - 1) < 1e-12
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_equals_networkx(tmp_path: Path, name: str) -> None:
+    edges = GRAPHS[name]
+    built = made(tmp_path, edges)
+    graph_of_networkx = nx.MultiDiGraph(edges)
+    found = scores(built, range(built.nodes))
+    for source, node in enumerate(built.ids.tolist()):
+        ranks = nx.pagerank(graph_of_networkx, 1 - ALPHA, personalization={node: 1}, tol=1e-14, max_iter=MANY)
+        assert found[source] == pytest.approx([ranks[other] for other in built.ids.tolist()], abs=1e-9)
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_undirected_equals_torch_ppr(tmp_path: Path, name: str) -> None:
+    built = made(tmp_path, GRAPHS[name], undirected=True, head="# node 77 alone\n")
+    sources = np.arange(built.nodes)
+    found = scores(built, sources.tolist())
+    for position, solution in reference.solve(built, sources, ALPHA, 1e-11, MANY):
+        assert np.abs(solution.scores - found[position]).sum() < 1e-8
+        assert solution.residual < 1e-8
+
+
+def test_the_error_is_bounded_by_the_residual(tmp_path: Path) -> None:
+    built = made(tmp_path, GRAPHS["random 2"])
+    exact = scores(built, [0, 1, 2])
+    for position, solution in power.solve(built, np.arange(3), ALPHA, 1e-4, MANY):
+        assert solution.residual <= 1e-4
+        assert np.abs(solution.scores - exact[position]).sum() <= (1 - ALPHA) / ALPHA * solution.residual
+
+
+def test_an_answer_is_the_same_to_the_bit_in_any_company(tmp_path: Path) -> None:
+    built = made(tmp_path, random_edges(7, 500, 2000))
+    sources = list(range(0, 57, 3))
+    alone = [scores(built, [source], 1e-6)[0].tobytes() for source in sources]
+    for share in (2, 3, 5, 8, 9, len(sources)):
+        for start in range(0, len(sources), share):
+            together = scores(built, sources[start : start + share], 1e-6)
+            assert [row.tobytes() for row in together] == alone[start : start + share]
+
+
+def test_the_order_of_lines_does_not_change_a_bit(tmp_path: Path) -> None:
+    edges = random_edges(8, 100, 400)
+    one = scores(made(tmp_path, edges), [0, 5])
+    assert np.array_equal(one, scores(made(tmp_path, edges[::-1]), [0, 5]))
+
+
+def test_iterations_stop_at_the_limit(tmp_path: Path) -> None:
+    built = made(tmp_path, GRAPHS["random 2"])
+    found = dict(power.solve(built, np.arange(12), ALPHA, 1e-300, 3))
+    assert len(found) == 12
+    assert {solution.iterations for solution in found.values()} == {3}
+
+
+def test_saved_and_mapped_is_the_same_graph_without_a_copy(tmp_path: Path) -> None:
+    built = made(tmp_path, random_edges(3), head="# node 1000001 Zoë\n# node 1000003 b\n")
+    built.save(tmp_path)
+    mapped = graph.Graph.open(tmp_path)
+    assert np.array_equal(scores(mapped, [0, 1]), scores(built, [0, 1]))
+    matrix = power.transition_matrix(mapped)
+    for used, file in ((matrix.data, mapped.weights), (matrix.indices, mapped.indices), (matrix.indptr, mapped.indptr)):
+        assert isinstance(file, np.memmap)
+        assert np.shares_memory(used, file)
+    assert [mapped.name(node) for node in (0, mapped.nodes - 2, mapped.nodes - 1)] == [None, "Zoë", "b"]
+
+
+def test_sources_by_id_and_by_name(tmp_path: Path) -> None:
+    built = made(tmp_path, [(10, 20), (20, 30)], head="# node 10 ten\n# node 20 30\n# node 40 x y\n# node 50 ten b\n")
+    assert [built.find(wanted) for wanted in ("10", "ten", "30", "x y", "ten b", "040")] == [0, 0, 2, 3, 4, 3]
+    for unknown in ("11", "te", "en", "", str(2**64), "2²"):
+        with pytest.raises(BadInput, match="is not in the graph"):
+            built.find(unknown)
+    twice = made(tmp_path, [(1, 2)], head="# node 1 same\n# node 2 same\n")
+    with pytest.raises(BadInput, match="more than one node"):
+        twice.find("same")
+
+
+def test_highest_breaks_ties_by_id_and_leaves_out_zeros() -> None:
+    values = np.array([0.1, 0.3, 0.0, 0.3, 0.1, 0.1, 0.0])
+    assert highest(values, 3) == [1, 3, 0]
+    assert highest(values, 4) == [1, 3, 0, 4]
+    assert highest(values, 7) == highest(values, 99) == [1, 3, 0, 4, 5]

@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# The whole of Regatta in one command: on throw-away hosts where this machine can make them, else on this machine alone.
+# An inventory given as argument is used as it is.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+export PATH="$PWD/.venv/bin:$PATH"
+workers=${WORKERS:-4}
+inventory=${1:-}
+
+can_be_root() { [ "$(id -u)" -eq 0 ] || sudo -n true 2>/dev/null; }
+
+if [ "${inventory%/}" = inventory/local ]; then
+    inventory=inventory/local
+    echo "demo: this machine alone (inventory/local)"
+elif [ -n "$inventory" ]; then
+    echo "demo: the hosts of $inventory"
+elif python3 -m lab check >/dev/null 2>&1 || { can_be_root && command -v apt-get >/dev/null; }; then
+    inventory=inventory/lab
+    echo "demo: 3 throw-away hosts on this machine (systemd-nspawn)"
+else
+    inventory=inventory/local
+    echo "demo: this machine alone (inventory/local), since it cannot make throw-away hosts"
+fi
+tools/setup.sh controller
+if [ "$inventory" = inventory/lab ] && ! python -m lab check; then
+    inventory=inventory/local
+    echo "demo: so this machine alone (inventory/local) instead"
+fi
+if [ "$inventory" = inventory/lab ]; then
+    python -m lab up --name lab --nodes 3
+fi
+export REGATTA_INVENTORY=$inventory
+
+if [ "$inventory" = inventory/local ]; then
+    tools/setup.sh node
+else
+    python -m regatta.provision provision --inventory "$inventory"
+    python -m regatta.provision verify --inventory "$inventory"
+fi
+fab run-ppr --workers "$workers"
+echo
+if [ "$inventory" = inventory/local ]; then
+    echo "More of it: export REGATTA_INVENTORY=inventory/local PATH=\"$PWD/.venv/bin:\$PATH\""
+    echo "then 'fab torchrun SCRIPT -- ARGS', 'fab rayrun SCRIPT -- ARGS', 'fab runs', 'fab --list'."
+elif [ "$inventory" = inventory/lab ]; then
+    echo "The hosts stay: try 'fab status', 'fab torchrun SCRIPT -- ARGS', 'fab runs'. Away with them: make lab-down"
+fi

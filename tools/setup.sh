@@ -1,0 +1,107 @@
+#!/usr/bin/env bash
+# Make what Regatta needs on this machine: `tools/setup.sh controller` (system packages and .venv) or
+# `tools/setup.sh node` (.venv-node: torch and Ray for inventory/local and the workloads' tests).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+say() { printf 'setup: %s\n' "$*"; }
+
+as_root() {
+    if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo -n "$@"; fi
+}
+
+may_be_root() { [ "$(id -u)" -eq 0 ] || sudo -n true 2>/dev/null; }
+
+# Name the Debian packages that are not installed.
+missing_packages() {
+    local package
+    for package in "$@"; do
+        dpkg-query -W -f='${Status}\n' "$package" 2>/dev/null | grep -q '^install ok installed' || printf '%s ' "$package"
+    done
+}
+
+system_packages() {
+    command -v dpkg-query >/dev/null || { say "no Debian packages here: other hosts than this one need ssh and rsync"; return; }
+    local needed=(git python3-venv python3-pip openssh-client rsync zstd)
+    local lab=(mmdebstrap systemd-container nftables iproute2)
+    local missing
+    missing=$(missing_packages "${needed[@]}" "${lab[@]}")
+    [ -n "$missing" ] || return 0
+    if may_be_root; then
+        say "installing $missing"
+        as_root apt-get update -qq || say "some package lists could not be refreshed; going on with what there is"
+        # shellcheck disable=SC2086
+        as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing >/dev/null
+        return
+    fi
+    [ -f .venv/.made-from ] && return
+    say "not root and no sudo without a password, so not installed: ${missing% }"
+    say "this machine alone (inventory/local) needs none of them; other hosts need ssh and rsync, make lab the rest"
+}
+
+venv_works() { python3 -c 'import ensurepip, venv' 2>/dev/null; }
+
+# uv does not read pip's settings: a folder of wheels, a mirror, the machine's own certificates.
+pip_setting() { .venv/bin/python -m pip config get "global.$1" 2>/dev/null || true; }
+
+find_links() { printf '%s' "${UV_FIND_LINKS:-${PIP_FIND_LINKS:-$(pip_setting find-links)}}"; }
+
+uv_pip_install() {
+    local index=${UV_DEFAULT_INDEX:-${PIP_INDEX_URL:-$(pip_setting index-url)}}
+    UV_FIND_LINKS="$(find_links)" UV_SYSTEM_CERTS="${UV_SYSTEM_CERTS:-true}" \
+        .venv/bin/uv pip install --quiet ${index:+--default-index "$index"} "$@"
+}
+
+have_torch_wheel() {
+    local folder
+    for folder in $(find_links); do
+        compgen -G "$folder/torch-*.whl" >/dev/null && return 0
+    done
+    return 1
+}
+
+# Make venv $1 from lock $2 unless it was made from just that lock.
+environment() {
+    local folder=$1 lock=$2
+    shift 2
+    local stamp="$folder/.made-from"
+    if [ -f "$stamp" ] && cmp -s "$lock" "$stamp" && "$folder/bin/python" -c '' 2>/dev/null; then return; fi
+    say "making $folder from $lock"
+    rm -f "$stamp"
+    if ! "$folder/bin/python" -m pip --version >/dev/null 2>&1; then
+        venv_works || { say "python3 has no venv module: have root run 'apt-get install python3-venv'" >&2; exit 1; }
+        python3 -m venv --clear "$folder"
+    fi
+    if [ ! -x .venv/bin/uv ]; then
+        .venv/bin/python -m pip install --quiet --disable-pip-version-check "$(grep -E '^uv==' requirements/controller.lock)"
+    fi
+    uv_pip_install --python "$folder/bin/python" "$@" -r "$lock"
+    [ "$folder" != .venv-node ] || compile_what_runs_import
+    cp "$lock" "$stamp"
+}
+
+# Else the first timed run would do it. All packages whole would take five times as long (48 s of CPU, measured).
+compile_what_runs_import() {
+    env -u PYTHONDONTWRITEBYTECODE .venv-node/bin/python >/dev/null 2>&1 -c '
+import numpy, scipy.sparse, torch.distributed
+import ray._private.node, ray._private.log_monitor, ray._private.runtime_env.agent.main
+from ray.dashboard.utils import DashboardAgentModule, get_all_modules
+get_all_modules(DashboardAgentModule)' || say "not everything could be imported; going on"
+}
+
+case "${1:-controller}" in
+    controller)
+        system_packages
+        environment .venv requirements/dev.lock
+        [ -x .venv/bin/regatta ] || uv_pip_install --python .venv/bin/python --no-deps -e .
+        ;;
+    node)
+        backend=()
+        have_torch_wheel || backend=(--torch-backend=cpu)
+        environment .venv-node requirements/node-test.lock "${backend[@]}"
+        ;;
+    *)
+        say "unknown part '$1': controller or node" >&2
+        exit 2
+        ;;
+esac

@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# `tools/test.sh [all|unit|local|lab]`: lint, unit tests, tests of this machine alone, lab tests. Lab tests need root and
+# systemd-nspawn: where they cannot run they are named and left out, but fail where CI is set.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+part=${1:-all}
+what=0
+
+run() {
+    printf '\n== %s\n' "$1"
+    shift
+    "$@" || what=1
+}
+
+export PATH="$PWD/.venv/bin:$PATH"
+case "$part" in
+    all | unit | local | lab) ;;
+    *) echo "test: unknown part '$part': all, unit, local or lab" >&2; exit 2 ;;
+esac
+has() { [ "$part" = all ] || [ "$part" = "$1" ]; }
+
+if [ "$part" = all ]; then
+    run "lint and types" tools/lint.sh
+fi
+if has unit; then
+    run "unit tests: controller, lab, local runs" .venv/bin/python -m pytest -q tests/unit --ignore tests/unit/workloads
+    run "unit tests: workloads" .venv-node/bin/python -m pytest -q tests/unit/workloads
+fi
+if has local; then
+    run "this machine alone, for a user without privileges" .venv/bin/python -m pytest -q tests/local
+fi
+if has lab; then
+    if problem=$(.venv/bin/python -m lab check 2>&1); then
+        run "lab tests: real hosts" .venv/bin/python -m pytest -q tests/lab
+    elif [ -n "${CI:-}${REGATTA_REQUIRE_LAB:-}" ]; then
+        printf '\nThe lab tests cannot run here, and must:\n%s\n' "$problem" >&2
+        what=1
+    else
+        printf '\nSKIPPED: the lab tests (tests/lab), because this machine cannot make hosts:\n%s\n' "$problem"
+    fi
+fi
+exit "$what"

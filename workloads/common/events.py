@@ -1,0 +1,125 @@
+"""Events: lines ``@regatta {json}`` on standard output, one object a line (docs/architecture.md, "Events").
+
+Each line is one write to the file descriptor, so that the lines of ranks that share a pipe do not mix. An actor, whose
+output may be lost, keeps its events with :func:`keep`; its driver prints them with :func:`replay`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+PREFIX = "@regatta "
+BAD_INPUT_STATUS = 2
+
+Event = dict[str, Any]
+
+
+class BadInput(Exception):
+    """The input is at fault, and one sentence says how; the process ends with status 2 and no traceback."""
+
+
+def write(event: Event) -> None:
+    """Write one event as one line, after all that was printed before it."""
+    sys.stdout.flush()
+    line = (PREFIX + json.dumps(event, separators=(",", ":"), allow_nan=False) + "\n").encode()
+    while line:
+        line = line[os.write(sys.stdout.fileno(), line) :]
+
+
+class _State:
+    rank: int = int(os.environ.get("RANK") or 0)
+    sink: Callable[[Event], None] = staticmethod(write)
+
+
+def set_rank(rank: int) -> None:
+    """Events from here on carry `rank`; until then ``RANK`` of the environment, or 0. A Ray driver is -1."""
+    _State.rank = rank
+
+
+def keep() -> Callable[[], list[Event]]:
+    """Keep this process's events instead of writing them; returns a function that takes out those kept so far."""
+    kept: list[Event] = []
+    lock = threading.Lock()
+
+    def sink(event: Event) -> None:
+        with lock:
+            kept.append(event)
+
+    def take() -> list[Event]:
+        with lock:
+            taken = kept[:]
+            kept.clear()
+        return taken
+
+    _State.sink = staticmethod(sink)
+    return take
+
+
+def replay(events: Iterable[Event]) -> None:
+    """Write events of another rank as that rank made them."""
+    for event in events:
+        _State.sink(event)
+
+
+def emit(event: str, **fields: Any) -> None:
+    """Emit an event of this rank, now. Floats must be finite: JSON has no NaN."""
+    _State.sink({"event": event, "rank": _State.rank, "t": round(time.time(), 6), **fields})
+
+
+def ready() -> None:
+    """Imports are done and the process group, or the actor, stands."""
+    emit("ready")
+
+
+@contextlib.contextmanager
+def phase(name: str) -> Iterator[None]:
+    """Time a phase; it is reported when it has ended without an exception."""
+    start = time.perf_counter()
+    yield
+    emit("phase", name=name, seconds=round(time.perf_counter() - start, 6))
+
+
+def progress(what: str, done: int, total: int, **extra: float) -> None:
+    """Say how far this rank is; `extra` may hold ``residual`` or ``loss``."""
+    emit("progress", what=what, done=done, total=total, **extra)
+
+
+def result(answer: Mapping[str, Any], tolerance: Mapping[str, float], show: Sequence[str]) -> None:
+    """Give the run's answer, once, from rank 0 or the driver.
+
+    `tolerance` maps dotted names in `answer`, in which lists do not count, to an absolute tolerance; what it does
+    not name must be equal between runs. `show` are lines for a person.
+    """
+    emit("result", answer=dict(answer), tolerance=dict(tolerance), show=list(show))
+
+
+def memory() -> None:
+    """Report the peak resident memory of this process so far."""
+    emit("memory", peak_bytes=peak_bytes())
+
+
+def warning(message: str) -> None:
+    """Say something that the person should know and that stays in the record."""
+    emit("warning", message=message)
+
+
+def bad_input(error: BadInput | str) -> NoReturn:
+    """Emit `error` and end the process with status 2."""
+    emit("error", message=str(error))
+    sys.exit(BAD_INPUT_STATUS)
+
+
+def peak_bytes() -> int:
+    """Peak resident memory of this process in bytes: ``VmHWM``, which unlike ``ru_maxrss`` starts anew at exec."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) * 1024
+    raise RuntimeError("/proc/self/status has no VmHWM")

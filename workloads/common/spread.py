@@ -1,0 +1,85 @@
+"""Runs the parts of a workload on their ranks: in this process alone, or under torch; Ray is in rayspread.py."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol
+
+from workloads.common import events
+from workloads.common.ranks import Ranks, process_group
+from workloads.common.shared import HostFolder
+
+FRAMEWORKS = ("single", "torch", "ray")
+
+
+class Part(Protocol):
+    """What a rank does. Constructing it imports whatever it needs; `answer` is called once, after the last step."""
+
+    def load(self, folder: HostFolder | None) -> None:
+        """Read the input, through `folder` where ranks of this host share it."""
+
+    def compute(self) -> None: ...
+
+    def answer(self) -> Any: ...
+
+
+MakePart = Callable[[Ranks], Part]
+
+
+def framework_of_environment() -> str:
+    """``torch`` where a launcher of torch ranks has set ``WORLD_SIZE``, else ``single``."""
+    return "torch" if os.environ.get("WORLD_SIZE") else "single"
+
+
+@contextlib.contextmanager
+def answers(make: MakePart, framework: str) -> Iterator[Sequence[Any] | None]:
+    """Run the parts on all ranks; gives their answers by rank on rank 0 or the driver, and None elsewhere.
+
+    What is done with them does not wait for the ranks to part.
+
+    `make` builds a rank's part; for Ray it is pickled. Raises :class:`events.BadInput`.
+    """
+    if framework == "ray":
+        from workloads.common import rayspread
+
+        with rayspread.answers(make) as by_rank:
+            yield by_rank
+    elif framework == "torch":
+        with _torch(make) as on_first:
+            yield on_first
+    else:
+        part = make(Ranks())
+        events.ready()
+        steps(part, None)
+        with events.phase("collect"):
+            answer = part.answer()
+        yield [answer]
+
+
+def steps(part: Part, folder: HostFolder | None) -> None:
+    """Load and compute, as phases, then report the memory that this took."""
+    with events.phase("load"):
+        part.load(folder)
+    with events.phase("compute"):
+        part.compute()
+    events.memory()
+
+
+@contextlib.contextmanager
+def _torch(make: MakePart) -> Iterator[Sequence[Any] | None]:
+    import torch.distributed as dist
+
+    part = make(Ranks.from_environment())
+    with process_group() as ranks:
+        token = [secrets.token_hex(8)]
+        if ranks.world > 1 and not os.environ.get("REGATTA_SCRATCH"):
+            dist.broadcast_object_list(token, src=0)
+        events.ready()
+        steps(part, HostFolder.of_run(ranks.local_world, token[0]) if ranks.local_world > 1 else None)
+        with events.phase("collect"):
+            gathered: list[Any] | None = [None] * ranks.world if ranks.rank == 0 else None
+            dist.gather_object(part.answer(), gathered)
+        yield gathered

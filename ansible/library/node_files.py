@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.node_lock import exclusive
 
 DOCUMENTATION = r"""
 module: node_files
@@ -127,13 +128,14 @@ def file(path, entry, check, diffs):
     return True
 
 
-def absent(path, check):
-    """Nothing there."""
+def absent(module, path, check):
+    """Nothing there, also when an interrupted provisioning was still unpacking into it."""
     if not os.path.lexists(path):
         return False
     if not check:
         if os.path.isdir(path) and not os.path.islink(path):
-            shutil.rmtree(path)
+            with exclusive(module, path):
+                shutil.rmtree(path)
         else:
             os.unlink(path)
     return True
@@ -161,7 +163,7 @@ def main():
             path, kind = entry["path"], entry["kind"]
             entry["mode"] = int(entry["mode"] or ("0755" if kind == "folder" else "0644"), 8)
             if kind == "absent":
-                changed = absent(path, check)
+                changed = absent(module, path, check)
             else:
                 changed = folder(path, entry, check) if kind == "folder" else file(path, entry, check, diffs)
             if changed:

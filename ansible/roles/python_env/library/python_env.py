@@ -7,6 +7,7 @@ import shutil
 import subprocess
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.node_lock import exclusive
 
 DOCUMENTATION = r"""
 module: python_env
@@ -87,6 +88,26 @@ def prune(root, keep):
         shutil.rmtree(path, ignore_errors=True)
 
 
+def settle(module, root, name, archive, sha256, keep):
+    """(changed, missing): the environment in place where it can be, its archive used up."""
+    path = f"{root}/env-{name}"
+    there = whole(path, name)
+    linked = os.path.realpath(f"{root}/env") == os.path.realpath(path)
+    if module.check_mode or (not there and not archive):
+        return module.check_mode and not (there and linked), not there
+    if not there:
+        remove_abandoned(root)
+        unpack(module, archive, sha256, root, path)
+    if not linked:
+        os.utime(path)
+        switch(root, path)
+        prune(root, keep)
+    if there and linked and not os.path.isdir(f"{root}/.incoming"):
+        return False, False
+    shutil.rmtree(f"{root}/.incoming", ignore_errors=True)
+    return True, False
+
+
 def main():
     """Make it so."""
     module = AnsibleModule(
@@ -100,23 +121,12 @@ def main():
         required_together=[("archive", "sha256")],
         supports_check_mode=True,
     )
-    root, name, archive = module.params["root"], module.params["hash"], module.params["archive"]
-    path = f"{root}/env-{name}"
-    there = whole(path, name)
-    linked = os.path.realpath(f"{root}/env") == os.path.realpath(path)
-    if module.check_mode or (not there and not archive):
-        module.exit_json(changed=module.check_mode and not (there and linked), missing=not there)
-    if not there:
-        remove_abandoned(root)
-        unpack(module, archive, module.params["sha256"], root, path)
-    if not linked:
-        os.utime(path)
-        switch(root, path)
-        prune(root, module.params["keep"])
-    if there and linked and not os.path.isdir(f"{root}/.incoming"):
-        module.exit_json(changed=False, missing=False)
-    shutil.rmtree(f"{root}/.incoming", ignore_errors=True)
-    module.exit_json(changed=True, missing=False)
+    wanted = module.params
+    with exclusive(module, wanted["root"]):
+        changed, missing = settle(
+            module, wanted["root"], wanted["hash"], wanted["archive"], wanted["sha256"], wanted["keep"]
+        )
+    module.exit_json(changed=changed, missing=missing)
 
 
 if __name__ == "__main__":

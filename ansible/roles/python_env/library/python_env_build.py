@@ -10,6 +10,7 @@ import subprocess
 import zipfile
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.node_lock import exclusive
 
 DOCUMENTATION = r"""
 module: python_env_build
@@ -108,6 +109,25 @@ def pack(root, path, archive):
     return total.hexdigest()
 
 
+def build(root, name, wheels, archive):
+    """The environment at its final path, and packed; returns the SHA-256 of the archive."""
+    path, work = f"{root}/env-{name}", f"{os.path.dirname(archive)}/build"
+    try:
+        paths = check_wheels(wheels)
+        shutil.rmtree(work, ignore_errors=True)
+        os.makedirs(work, 0o700)
+        os.umask(0o022)
+        install(unwrap_uv(wheels, work), path, paths, work)
+        shutil.rmtree(work)
+        compile_all(path)
+        describe(path, name)
+        return pack(root, path, archive)
+    except (BuildError, OSError, ValueError):
+        shutil.rmtree(path, ignore_errors=True)
+        shutil.rmtree(work, ignore_errors=True)
+        raise
+
+
 def main():
     """Build."""
     module = AnsibleModule(
@@ -119,21 +139,10 @@ def main():
         }
     )
     wanted = module.params
-    root, wheels, name = wanted["root"], wanted["wheels"], wanted["hash"]
-    path, work = f"{root}/env-{name}", f"{os.path.dirname(wanted['archive'])}/build"
     try:
-        paths = check_wheels(wheels)
-        shutil.rmtree(work, ignore_errors=True)
-        os.makedirs(work, 0o700)
-        os.umask(0o022)
-        install(unwrap_uv(wheels, work), path, paths, work)
-        shutil.rmtree(work)
-        compile_all(path)
-        describe(path, name)
-        sha256 = pack(root, path, wanted["archive"])
+        with exclusive(module, wanted["root"]):
+            sha256 = build(wanted["root"], wanted["hash"], wanted["wheels"], wanted["archive"])
     except (BuildError, OSError, ValueError) as error:
-        shutil.rmtree(path, ignore_errors=True)
-        shutil.rmtree(work, ignore_errors=True)
         module.fail_json(msg=f"cannot build the environment: {error}")
     module.exit_json(changed=True, archive=wanted["archive"], sha256=sha256)
 

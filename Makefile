@@ -67,4 +67,4 @@ bench: setup ## Measure the figures of docs/results.md on a lab of 3 hosts
 	@$(PY) -m benchmarks.cluster
 
 locks: setup ## Resolve requirements/*.in anew
-	@UV=.venv/bin/uv requirements/compile.sh
+	@UV=$(CURDIR)/.venv/bin/uv requirements/compile.sh

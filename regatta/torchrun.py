@@ -41,7 +41,7 @@ def spec(plan: Plan, node: Node) -> dict[str, Any]:
         "ranks": ranks,
         "interface_variables": INTERFACE_VARIABLES if distributed else [],
         "time_limit": plan.time_limit,
-        "files": {"supervisor.py": source("supervisor"), "boot/sitecustomize.py": source("pg_timeout")},
+        "files": {"supervisor.py": source("supervisor"), "boot/sitecustomize.py": source("boot")},
         "plan": describe(plan),
     }
 

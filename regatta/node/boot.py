@@ -1,0 +1,69 @@
+"""Becomes `sitecustomize` of a run's ranks: torch comes and goes sooner, and its process groups have a timeout by default.
+
+torch makes a quarter of a million objects that stay. Looking for garbage among them costs 0.15 s of CPU while it is
+imported and 0.35 s when Python ends, in every rank.
+torch waits 30 minutes for a peer whose link is cut; a script that says nothing gets REGATTA_PG_TIMEOUT seconds.
+Both happen when the script imports torch, which is not imported for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib.abc
+import importlib.machinery
+import os
+import sys
+from typing import Any, Callable, ContextManager, Dict, Iterator
+
+Around = Callable[[Any], ContextManager[None]]
+
+
+@contextlib.contextmanager
+def without_garbage(_: Any) -> Iterator[None]:
+    """Collect nothing while a module is loaded, and never look at what it made."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        if was:
+            gc.enable()
+
+
+@contextlib.contextmanager
+def limited_waiting(module: Any) -> Iterator[None]:
+    """Set the default timeout of process groups made later."""
+    yield
+    from datetime import timedelta
+
+    with contextlib.suppress(KeyError, ValueError):
+        module.default_pg_timeout = timedelta(seconds=float(os.environ["REGATTA_PG_TIMEOUT"]))
+
+
+class Finder(importlib.abc.MetaPathFinder):
+    """Finds some modules as usual and does something around their loading."""
+
+    def __init__(self, around: Dict[str, Around]) -> None:
+        self.around = around
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        """See importlib.abc.MetaPathFinder."""
+        around = self.around.pop(name, None)
+        if around is None:
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(name, path)
+        if spec is not None and spec.loader is not None:
+            load = spec.loader.exec_module
+
+            def exec_module(module: Any) -> None:
+                with around(module):
+                    load(module)
+
+            spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec
+
+
+if os.environ.get("REGATTA_PG_TIMEOUT"):
+    sys.meta_path.insert(0, Finder({"torch": without_garbage, "torch.distributed.distributed_c10d": limited_waiting}))

@@ -1,0 +1,35 @@
+"""What a rank's Python does before the user's script: regatta/node/boot.py as its sitecustomize."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+BOOT = Path(__file__).parents[3] / "regatta" / "node" / "boot.py"
+PROGRAM = """
+import gc, sys
+assert "torch" not in sys.modules
+from torch.distributed import distributed_c10d
+print(distributed_c10d.default_pg_timeout.total_seconds(), gc.isenabled(), gc.get_freeze_count() > 100_000)
+"""
+
+
+def test_torch_has_a_timeout_and_costs_no_collections(tmp_path: Path) -> None:
+    shutil.copy(BOOT, tmp_path / "sitecustomize.py")
+    env = {**os.environ, "PYTHONPATH": str(tmp_path), "REGATTA_PG_TIMEOUT": "33"}
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], env=env, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.stdout.split() == ["33.0", "True", "True"], done.stderr
+
+
+def test_a_module_that_fails_to_load_leaves_the_collector_on(tmp_path: Path) -> None:
+    shutil.copy(BOOT, tmp_path / "sitecustomize.py")
+    (tmp_path / "torch.py").write_text("raise ImportError('broken')")
+    program = "import gc\ntry:\n import torch\nexcept ImportError as error:\n print(error, gc.isenabled())"
+    env = {**os.environ, "PYTHONPATH": str(tmp_path), "REGATTA_PG_TIMEOUT": "33"}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=env, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.stdout.split() == ["broken", "True"], done.stderr

@@ -1,4 +1,4 @@
-"""Becomes `sitecustomize` of a run's ranks: torch comes and goes sooner, and its process groups have a timeout by default.
+"""Becomes `sitecustomize` of a run's ranks: torch comes and goes sooner, its process groups have a default timeout.
 
 torch makes a quarter of a million objects that stay. Looking for garbage among them costs 0.15 s of CPU while it is
 imported and 0.35 s when Python ends, in every rank.

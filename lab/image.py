@@ -124,7 +124,7 @@ def ensure(suite: str, mirror: str | None = None) -> Path:
     image = folder / name
     if image.is_dir():
         return image
-    _make_folder(folder)
+    make_folder(folder)
     with lock(f"image-{name}"):
         if image.is_dir():
             return image
@@ -142,15 +142,20 @@ def ensure(suite: str, mirror: str | None = None) -> Path:
     return image
 
 
-def _make_folder(folder: Path) -> None:
+def make_folder(folder: Path) -> None:
     """Make the folder; what lies in the home of the person who called sudo stays theirs."""
     missing = [path for path in [*reversed(folder.parents), folder] if not path.exists()]
     folder.mkdir(parents=True, exist_ok=True)
+    for path in missing:
+        give_to_caller(path)
+
+
+def give_to_caller(path: Path) -> None:
+    """Make what lies in the home of the person who called sudo theirs."""
     if user := os.environ.get("SUDO_UID"):
         person = pwd.getpwuid(int(user))
-        for path in missing:
-            if path.is_relative_to(person.pw_dir):
-                os.chown(path, person.pw_uid, person.pw_gid)
+        if path.is_relative_to(person.pw_dir):
+            os.chown(path, person.pw_uid, person.pw_gid)
 
 
 def _remove(root: Path) -> None:

@@ -1,11 +1,12 @@
 """The lab's inventory folder: hosts.yml, known_hosts and the key that opens the nodes."""
 
 import contextlib
+import json
 import os
 import shutil
 from pathlib import Path
 
-from . import nodes
+from . import hadoop, nodes
 from .image import USER
 from .model import PROJECT, Lab
 from .system import LabError, run
@@ -28,6 +29,7 @@ def hosts_text(lab: Lab) -> str:
         "  vars:",
         f"    ansible_user: {USER}",
         '    ansible_ssh_private_key_file: "{{ inventory_dir }}/secrets/lab_key"',
+        *hadoop_lines(),
         "  hosts:",
     ]
     for node in all_nodes:
@@ -35,6 +37,14 @@ def hosts_text(lab: Lab) -> str:
     lines += ["  children:", "    head:", "      hosts:", "        node1:", "    workers:", "      hosts:"]
     lines += [f"        {node.name}:" for node in all_nodes]
     return "\n".join(lines) + "\n"
+
+
+def hadoop_lines() -> list[str]:
+    """The variables that lead provisioning to the lab's own Hadoop; none where it could not be made."""
+    if not (found := hadoop.cached()):
+        return []
+    path, digest = found
+    return [f"    hdfs_tarball: {json.dumps(str(path))}", f"    hdfs_tarball_sha512: {digest}"]
 
 
 def known_hosts_text(lab: Lab) -> str:

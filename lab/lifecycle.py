@@ -7,7 +7,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from . import cgroups, image, inventory, network, nodes
+from . import cgroups, hadoop, image, inventory, network, nodes
 from .model import STATE, Lab, Node, all_labs, check_name, check_subnet, default_subnet, load
 from .system import LabError, ignore_signals, lock, say, unmount_below
 
@@ -57,6 +57,7 @@ def up(wish: Wish) -> Lab:
     inventory.refuse_foreign(wish.name)
     old = load(wish.name)
     base = Path(old.image) if old else image.ensure(wish.suite or image.default_suite(), wish.mirror)
+    hadoop.ensure()
     with lock(f"lab-{wish.name}"):
         old = load(wish.name)
         lab = plan(wish, old, base)

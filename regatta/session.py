@@ -17,6 +17,7 @@ from regatta.errors import LaunchError, RunFailedError, UsageError
 from regatta.follow import Follower, Outcome
 from regatta.remote import Remote
 
+INTERRUPTED = 130
 _STATES: dict[str, record.State] = {
     "succeeded": "succeeded",
     "failed": "failed",
@@ -27,7 +28,9 @@ _STATES: dict[str, record.State] = {
 
 @dataclass(frozen=True)
 class Request:
-    """What to run. `root` is the tree to sync; `workers` is None for one rank a core of the cluster."""
+    """What to run. `root` is the tree to sync, `source` what was read of it just now, if anything was; `workers` is None
+    for one rank a core of the cluster.
+    """
 
     program: plan.Program
     framework: record.Framework
@@ -40,6 +43,7 @@ class Request:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     seed: int | None = None
     series: record.Series | None = None
+    source: tree.Tree | None = None
 
 
 class Session:
@@ -73,7 +77,7 @@ class Session:
         started = datetime.now(timezone.utc)
         clocks_start = time.monotonic()
         api = self._open_api() if request.framework == "ray" and not self.cluster.local else None
-        source = tree.read(request.root)
+        source = request.source or tree.read(request.root)
         ports = {"ports": list(plan.PORTS)}
         synced = sync.sync(self.remote, source, self.cluster.nodes, ask={n.name: ports for n in self.cluster.workers})
         synced_at = time.monotonic()
@@ -83,13 +87,23 @@ class Session:
         clocks.sync_seconds = synced_at - clocks_start
         clocks.start(synced_at)
         self.console.note(_headline(made, self.cluster, source))
+
+        def keep(outcome: Outcome) -> record.Record:
+            clocks.end()
+            kept = self._record(request, made, started, source, facts, clocks, outcome)
+            store.Store(self.results).save(kept)
+            return kept
+
         self._handle = None
-        with self._cancelled_by_hand(made.run):
-            self._handle = launch.start(self.remote, made, api.result() if api else None)
-            outcome = self._follow(self._handle, clocks)
-        clocks.end()
-        kept = self._record(request, made, started, source, facts, clocks, outcome)
-        store.Store(self.results).save(kept)
+        try:
+            with self._cancelled_by_hand(made.run):
+                self._handle = launch.start(self.remote, made, api.result() if api else None)
+                outcome = self._follow(self._handle, clocks)
+        except KeyboardInterrupt:
+            if self._handle is not None:
+                keep(Outcome("stopped", INTERRUPTED, None))
+            raise
+        kept = keep(outcome)
         self._raise_unless_succeeded(made.run, outcome, clocks)
         return kept
 

@@ -105,7 +105,8 @@ def _run_script(
     limit = seconds("time-limit", time_limit)
     root = tree.find_root(Path.cwd())
     relative = check_script(root, script)
-    check_synced(tree.read(root), relative)
+    source = tree.read(root)
+    check_synced(source, relative)
     with session(inventory) as made:
         kept = made.run(
             Request(
@@ -117,6 +118,7 @@ def _run_script(
                 launcher=launcher,
                 pg_timeout=pg_timeout or plan.PG_TIMEOUT_SECONDS,
                 time_limit=limit,
+                source=source,
             )
         )
         made.console.note(

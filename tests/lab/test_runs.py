@@ -196,6 +196,7 @@ def test_interrupt_cancels_on_every_node(cluster: Cluster, project: Path) -> Non
     finish(process)
     assert process.returncode == 130
     assert cluster.nothing_runs(named("interrupted"))
+    assert record(project.parent / "results", named("interrupted"))["exit"]["state"] == "cancelled"
 
 
 def test_the_same_name_twice(cluster: Cluster, project: Path) -> None:

@@ -15,6 +15,7 @@ module: node_user
 short_description: Remove an account and all it runs
 options:
   name: {type: str, required: true, description: The account}
+  comment: {type: str, description: Comment that it must have; another's account of that name stays}
 """
 TEMPORARY = ("/tmp", "/var/tmp", "/dev/shm")
 
@@ -55,12 +56,17 @@ def temporary(uid):
 
 def main():
     """Remove it."""
-    module = AnsibleModule(argument_spec={"name": {"type": "str", "required": True}}, supports_check_mode=True)
-    name = module.params["name"]
+    module = AnsibleModule(
+        argument_spec={"name": {"type": "str", "required": True}, "comment": {"type": "str"}}, supports_check_mode=True
+    )
+    name, comment = module.params["name"], module.params["comment"]
     try:
-        uid = pwd.getpwnam(name).pw_uid
+        found = pwd.getpwnam(name)
     except KeyError:
         module.exit_json(changed=False)
+    if comment is not None and found.pw_gecos.rstrip(",") != comment:
+        module.exit_json(changed=False)
+    uid = found.pw_uid
     if not module.check_mode:
         end(uid)
         for path in temporary(uid):

@@ -28,6 +28,7 @@ BEAT_SECONDS = 1.0
 BLOCK = 1 << 18
 STOP_SECONDS = 4.0
 SIOCGIFADDR = 0x8915
+HADOOP_CONF_DIR = "/etc/regatta/hadoop"
 
 
 class RunProblem(Exception):
@@ -70,6 +71,8 @@ def _prepare(place: Place, spec: Spec, folder: str) -> None:
     scratch = os.path.join(folder, "scratch")
     os.mkdir(scratch, 0o700)
     spec["env"].update(REGATTA_SCRATCH=scratch, REGATTA_RUN_ID=spec["id"])
+    if os.path.isdir(HADOOP_CONF_DIR):
+        spec["env"].setdefault("HADOOP_CONF_DIR", HADOOP_CONF_DIR)
     name = interface(place["cluster_address"])
     if name and spec.get("interface_variables"):
         spec["env"].update(dict.fromkeys(spec["interface_variables"], name))

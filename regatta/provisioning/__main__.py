@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from regatta.errors import RegattaError
-from regatta.provisioning import archive, locks, secrets, wheels
+from regatta.provisioning import archive, hadoop, locks, secrets, wheels
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -33,6 +33,8 @@ def _step(options: argparse.Namespace) -> object:
     if options.step == "fetch":
         archive.fetch(options.inventory, options.host, options.source, options.target, options.sha256)
         return {"changed": True}
+    if options.step == "hadoop":
+        return {"path": str(hadoop.fetch(options.tarball, options.sha512))}
     target = locks.Target(options.python, options.machine, options.glibc, options.torch_build)
     plan = archive.make_plan(options.lock, target)
     if options.step == "wheels":
@@ -58,6 +60,9 @@ def _parser() -> argparse.ArgumentParser:
         step.add_argument("--sha256", default="")
         step.add_argument("source", type=Path if name == "send" else str)
         step.add_argument("target", type=Path if name == "fetch" else str)
+    step = steps.add_parser("hadoop", help="download Hadoop, or look at the tarball that is given")
+    step.add_argument("--sha512", required=True)
+    step.add_argument("tarball")
     step = steps.add_parser("secrets", help="make the cluster's key and Ray's token where they are missing")
     step.add_argument("inventory_dir", type=Path)
     step.add_argument("--look", action="store_true", help="only say whether something is missing")

@@ -6,8 +6,10 @@ from typing import Any
 Found = Mapping[str, Any]
 
 
-def summary(mesh: Mapping[str, Found], torchrun: Mapping[str, Found], ray: Found) -> dict[str, list[str]]:
-    """`mesh` and `torchrun` are the answers of each node, `ray` is the head's."""
+def summary(
+    mesh: Mapping[str, Found], torchrun: Mapping[str, Found], ray: Found, hdfs: Mapping[str, Found]
+) -> dict[str, list[str]]:
+    """`mesh`, `torchrun` and `hdfs` are the answers of each node, `ray` is the head's."""
     nodes = list(mesh)
     problems = [
         f"{node}: {text}"
@@ -16,6 +18,7 @@ def summary(mesh: Mapping[str, Found], torchrun: Mapping[str, Found], ray: Found
         for text in answer.get("problems", ["was not checked"])
     ]
     problems += [f"head: {text}" for text in ray.get("problems", ["Ray was not checked"])]
+    problems += [f"{node}: {text}" for node, answer in hdfs.items() for text in answer.get("problems", [])]
     versions = {node: answer.get("versions", {}) for node, answer in torchrun.items()}
     problems += _unequal(versions)
     first: Mapping[str, str] = next(iter(versions.values()), {})
@@ -25,6 +28,7 @@ def summary(mesh: Mapping[str, Found], torchrun: Mapping[str, Found], ray: Found
         f"torchrun: all-reduce over {len(nodes)} node(s) is right",
         "Ray: a task has run on " + ", ".join(nodes),
         f"Ray: without the token the API answers {' and with a wrong one '.join(map(str, ray.get('refused', [])))}",
+        *(text for answer in hdfs.values() for text in answer.get("lines", [])),
     ]
     return {"lines": [] if problems else lines, "problems": problems}
 

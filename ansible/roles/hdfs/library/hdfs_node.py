@@ -1,0 +1,192 @@
+"""What HDFS needs on a node before anything starts, and what is there of it: Hadoop, Java and data."""
+
+import glob
+import json
+import os
+import pwd
+import re
+import subprocess
+
+from ansible.module_utils.basic import AnsibleModule
+
+DOCUMENTATION = r"""
+module: hdfs_node
+short_description: Account and folders made, Java found, data looked at
+options:
+  root: {type: path, required: true, description: Folder of the Hadoop releases}
+  data: {type: path, required: true, description: Folder of all data}
+  folders: {type: list, elements: str, required: true, description: Those of name, data, checkpoint that this node has}
+  comment: {type: str, required: true, description: Comment by which our account is known}
+  sha512: {type: str, required: true, description: SHA-512 of the tarball that the release comes from}
+  java_home: {type: str, default: "", description: A Java to use; else one of Debian's}
+"""
+USER = "hdfs"
+OLDEST_JAVA, NEWEST_JAVA = 11, 21
+MOST_COUNTED = 1000
+
+
+class NodeError(Exception):
+    """The node cannot have an HDFS as it is."""
+
+
+def run(*command):
+    """Run a command that must succeed."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise NodeError(f"{command[0]}: {done.stderr.strip() or done.stdout.strip()}")
+    return done.stdout + done.stderr
+
+
+def account():
+    """The account, or None."""
+    try:
+        return pwd.getpwnam(USER)
+    except KeyError:
+        return None
+
+
+def free_id(number):
+    """Whether neither a user nor a group has a number."""
+    return all(
+        subprocess.run(["getent", base, str(number)], capture_output=True, check=False).returncode
+        for base in ("passwd", "group")
+    )
+
+
+def make_account(data, comment):
+    """Make it, with the number that owns the data where an earlier account left some."""
+    options = ["--system", "--user-group", "--no-create-home", "--home-dir", data, "--shell", "/usr/sbin/nologin"]
+    if os.path.isdir(data) and (number := os.stat(data).st_uid) and free_id(number):
+        options += ["--uid", str(number)]
+    run("useradd", *options, "--comment", comment, USER)
+
+
+def make_folders(data, names, owner):
+    """Folders of our own account; returns whether anything changed."""
+    changed = False
+    if os.path.isdir(data) and (os.stat(data).st_uid, os.stat(data).st_gid) != (owner.pw_uid, owner.pw_gid):
+        run("chown", "-R", f"{owner.pw_uid}:{owner.pw_gid}", data)
+        changed = True
+    for path, mode in [(data, 0o755), *((f"{data}/{name}", 0o700) for name in names)]:
+        if not os.path.isdir(path):
+            os.mkdir(path, mode)
+            os.chmod(path, mode)
+            os.chown(path, owner.pw_uid, owner.pw_gid)
+            changed = True
+    return changed
+
+
+def java_version(home):
+    """The number that counts (17), or None where it is no Java."""
+    try:
+        with open(f"{home}/release") as file:
+            text = file.read()
+    except OSError:
+        try:
+            text = run(f"{home}/bin/java", "-version")
+        except (NodeError, OSError):
+            return None
+    found = re.search(r'(?:JAVA_VERSION=|version )"(?:1\.)?(\d+)', text)
+    return int(found.group(1)) if found and os.access(f"{home}/bin/java", os.X_OK) else None
+
+
+def find_java(wanted):
+    """(folder, version) of the Java to use; one that Hadoop does not work with is refused."""
+    places = [wanted] if wanted else sorted(glob.glob("/usr/lib/jvm/java-17-*")) + sorted(glob.glob("/usr/lib/jvm/*"))
+    found = [(home, number) for home in places if (number := java_version(home))]
+    good = [(home, number) for home, number in found if OLDEST_JAVA <= number <= NEWEST_JAVA]
+    if good:
+        return good[0]
+    have = ", ".join(f"Java {number} in {home}" for home, number in found) or f"no Java in {wanted or '/usr/lib/jvm'}"
+    raise NodeError(
+        f"Hadoop runs on Java {OLDEST_JAVA} to {NEWEST_JAVA}, and there is {have}: "
+        "set hdfs_java_home, or leave it empty for Debian's Java 17"
+    )
+
+
+def fields(path):
+    """A `VERSION` file as a dict."""
+    try:
+        with open(path) as file:
+            return dict(line.strip().split("=", 1) for line in file if "=" in line)
+    except OSError:
+        return {}
+
+
+def count_blocks(pool):
+    """How many blocks lie there, counted up to a bound."""
+    count = 0
+    for _, _, files in os.walk(pool):
+        count += sum(name.startswith("blk_") and not name.endswith(".meta") for name in files)
+        if count >= MOST_COUNTED:
+            break
+    return count
+
+
+def held(data):
+    """What the node holds: metadata, blocks by pool, the newest checkpoint."""
+    version = fields(f"{data}/name/current/VERSION")
+    images = [
+        (int(name.rpartition("_")[2]), os.path.getmtime(f"{data}/checkpoint/current/{name}"))
+        for name in (os.listdir(f"{data}/checkpoint/current") if os.path.isdir(f"{data}/checkpoint/current") else [])
+        if re.fullmatch(r"fsimage_\d+", name)
+    ]
+    pools = glob.glob(f"{data}/data/current/BP-*")
+    return {
+        "name": version.get("blockpoolID", ""),
+        "pools": {os.path.basename(pool): count_blocks(pool) for pool in pools},
+        "checkpoint": {"transaction": max(images)[0], "time": max(images)[1]} if images else {},
+    }
+
+
+def main():
+    """Prepare and look."""
+    module = AnsibleModule(
+        argument_spec={
+            "root": {"type": "path", "required": True},
+            "data": {"type": "path", "required": True},
+            "folders": {"type": "list", "elements": "str", "required": True},
+            "comment": {"type": "str", "required": True},
+            "sha512": {"type": "str", "required": True},
+            "java_home": {"type": "str", "default": ""},
+        },
+        supports_check_mode=True,
+    )
+    wanted = module.params
+    if not re.fullmatch(r"[0-9a-f]{128}", wanted["sha512"]):
+        module.fail_json(msg="hdfs_tarball_sha512 must be the tarball's SHA-512, 128 hex digits: sha512sum FILE")
+    release = f"{wanted['root']}/hadoop-{wanted['sha512'][:12]}"
+    there = os.path.exists(f"{release}/regatta-hadoop.json")
+    linked = os.path.realpath(f"{wanted['root']}/hadoop") == os.path.realpath(release)
+    user, changed, java = account(), False, ("", 0)
+    try:
+        if user and user.pw_gecos.rstrip(",") != wanted["comment"]:
+            raise NodeError(f"there is a user {USER} that Regatta did not make: remove it, or set hdfs_enabled: false")
+        if not module.check_mode:
+            java = find_java(wanted["java_home"])
+            if not user:
+                make_account(wanted["data"], wanted["comment"])
+                changed = True
+            changed = make_folders(wanted["data"], wanted["folders"], account()) or changed
+        else:
+            changed = not user or not there or not linked
+            java = find_java(wanted["java_home"]) if glob.glob("/usr/lib/jvm/*") else java
+    except (NodeError, OSError) as error:
+        module.fail_json(msg=str(error))
+    if os.path.exists(f"{release}/regatta-hadoop.json"):
+        with open(f"{release}/regatta-hadoop.json") as file:
+            version = json.load(file).get("version")
+    else:
+        version = None
+    module.exit_json(
+        changed=changed,
+        missing=not (there and linked),
+        java_home=java[0],
+        java_version=java[1],
+        hadoop_version=version,
+        **held(wanted["data"]),
+    )
+
+
+if __name__ == "__main__":
+    main()

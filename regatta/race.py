@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from regatta import data, graphs, paths, plan, record
+from regatta import data, graphs, hdfs, paths, plan, record
 from regatta.errors import DataError, UsageError
 from regatta.session import Request, Session
 
@@ -31,8 +31,16 @@ class Ppr:
         return [*words, "--undirected"] if self.undirected else words
 
 
-def prepare_graph(session: Session, graph: str | None) -> tuple[str, data.DataFile]:
-    """Put the graph on every node, outside the clocks; returns its path there. DataError where there is none."""
+def prepare_graph(session: Session, graph: str | None) -> tuple[str, dict[str, object]]:
+    """Put the graph on every node, outside the clocks, or find it in HDFS: where runs read it, and what it is.
+
+    DataError where there is none.
+    """
+    if graph is not None and hdfs.is_address(graph):
+        info = hdfs.ask(session.remote, "identify", graph)
+        if info["length"] == 0:
+            raise DataError(f"{graph} is empty; an edge list has a line 'src dst' for each edge")
+        return graph, {"graph": graph, "graph_bytes": info["length"], "graph_checksum": info["checksum"]}
     if graph is not None and not Path(graph).expanduser().is_file():
         raise DataError(f"there is no graph file {graph}; give an edge list (SNAP: 'src dst' lines, .gz too)")
     file = data.identify(Path(graph) if graph is not None else graphs.debian())
@@ -45,7 +53,7 @@ def prepare_graph(session: Session, graph: str | None) -> tuple[str, data.DataFi
     sent = data.place(session.remote, file, nodes)
     if sent:
         session.console.note(f"{file.path.name} ({file.size / 1e6:.1f} MB) put on {', '.join(sent)}")
-    return found.pop(), file
+    return found.pop(), {"graph": file.path.name, "graph_sha256": file.sha256}
 
 
 def ppr(
@@ -60,13 +68,16 @@ def ppr(
     """Run PPR `repeats` times under each framework, in turns, in the frameworks' order reversed every other time."""
     if repeats < 1:
         raise UsageError(f"--repeats must be at least 1, not {repeats}")
-    on_node, file = prepare_graph(session, asked.graph)
+    on_node, described = prepare_graph(session, asked.graph)
     done: dict[str, list[record.Record]] = {framework: [] for framework in frameworks}
-    parameters = {"graph": file.path.name, "graph_sha256": file.sha256, "options": asked.options()}
+    options = asked.options()
+    if len(frameworks) == repeats == 1 and hdfs.is_address(on_node):
+        options.append("--cache")  # runs that are compared all read the graph anew
+    parameters = {**described, "options": options}
     label = f"ppr-{plan.new_run_name('series', 'x').rpartition('x-')[2]}"
     for index in range(repeats):
         for framework in frameworks if index % 2 == 0 else list(reversed(frameworks)):
-            args = [f"--graph={on_node}", f"--framework={framework}", *asked.options()]
+            args = [f"--graph={on_node}", f"--framework={framework}", *options]
             name = request.name and (
                 request.name if len(frameworks) == repeats == 1 else _name(request, framework, index)
             )

@@ -14,7 +14,7 @@ from regatta.tasks.runs import LAUNCH_HELP, session
     help={
         **LAUNCH_HELP,
         "framework": "torch, ray, single or both (default both)",
-        "graph": "SNAP edge list, .gz too (default: this machine's package dependencies)",
+        "graph": "SNAP edge list, .gz or hdfs:// too (default: this machine's package dependencies)",
         "sources": "ids or names of nodes: a,b,c (default: the first --count nodes)",
         "count": "the first K nodes as sources (default 4)",
         "top": "nodes to name for each source (default 10)",

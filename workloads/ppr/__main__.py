@@ -30,7 +30,8 @@ def parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     add = made.add_argument
-    add("--graph", required=True, metavar="FILE", help="SNAP edge list: lines 'src dst', # comments, .gz too")
+    add("--graph", required=True, metavar="FILE", help="SNAP edge list: lines 'src dst', # comments, .gz, hdfs:// too")
+    add("--cache", action="store_true", help="keep the prepared form of a graph in HDFS on each host, for later runs")
     which = made.add_mutually_exclusive_group()
     which.add_argument("--sources", metavar="A,B,..", type=_sources, default=(), help="ids or names of nodes")
     which.add_argument("--count", metavar="K", type=_positive, default=4, help="the K nodes of smallest id (default 4)")

@@ -25,6 +25,7 @@ from typing import BinaryIO, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from workloads.common import storage
 from workloads.common.events import BadInput
 
 BLOCK_BYTES = 256 << 10
@@ -48,8 +49,8 @@ class EdgeList:
     names: dict[int, bytes]
 
 
-def read(path: Path, block_bytes: int = BLOCK_BYTES) -> EdgeList:
-    """Read an edge list whole.
+def read(path: Path | str, block_bytes: int = BLOCK_BYTES) -> EdgeList:
+    """Read an edge list whole, from a file or ``hdfs://``.
 
     Raises :class:`BadInput` with file, line number and content of the first line that is malformed, and where the file
     is missing, unreadable, damaged or without edges.
@@ -66,17 +67,16 @@ def read(path: Path, block_bytes: int = BLOCK_BYTES) -> EdgeList:
     return EdgeList(np.concatenate(edges), names)
 
 
-def _open(path: Path) -> BinaryIO:
-    stream = path.open("rb")
+def _open(path: Path | str) -> BinaryIO:
+    stream = storage.open(path)
     magic = stream.read(len(_GZIP_MAGIC))
     stream.seek(0)
-    if magic != _GZIP_MAGIC:
-        return stream
-    stream.close()
-    return cast(BinaryIO, gzip.open(path))
+    return stream if magic != _GZIP_MAGIC else cast(BinaryIO, gzip.open(stream))
 
 
-def _read_blocks(path: Path, stream: BinaryIO, block_bytes: int) -> tuple[list[NDArray[np.uint64]], dict[int, bytes]]:
+def _read_blocks(
+    path: Path | str, stream: BinaryIO, block_bytes: int
+) -> tuple[list[NDArray[np.uint64]], dict[int, bytes]]:
     edges: list[NDArray[np.uint64]] = []
     names: dict[int, bytes] = {}
     before_edges = True
@@ -115,7 +115,7 @@ def _whole_lines(stream: BinaryIO, block_bytes: int) -> Iterator[bytes]:
             return
 
 
-def _collect_names(path: Path, comments: bytes, first_line: int, names: dict[int, bytes]) -> None:
+def _collect_names(path: Path | str, comments: bytes, first_line: int, names: dict[int, bytes]) -> None:
     for match in _NAME.finditer(comments):
         node = int(match[1])
         if node in names or node > LARGEST_ID:
@@ -189,7 +189,7 @@ def _eight_digits(words: NDArray[np.uint64], lengths: NDArray[np.intp]) -> NDArr
     return np.where(lengths > 0, words, np.uint64(0)) if (lengths <= 0).any() else words
 
 
-def _parse_lines(path: Path, block: bytes, first_line: int) -> NDArray[np.uint64]:
+def _parse_lines(path: Path | str, block: bytes, first_line: int) -> NDArray[np.uint64]:
     """As :func:`_parse`, line by line, raising on the first that is malformed."""
     edges = []
     for number, line in enumerate(block.split(b"\n")[:-1], first_line):

@@ -78,7 +78,7 @@ class Graph:
         return int(np.searchsorted(self.name_ends, start + 1))
 
 
-def build(path: Path, undirected: bool, keep_steps: bool = False) -> Graph:
+def build(path: Path | str, undirected: bool, keep_steps: bool = False) -> Graph:
     """Read an edge list into a graph. An edge that it holds k times has k times the probability, as in torch-ppr.
 
     `undirected`: the walk takes each edge both ways (A + A^T as torch-ppr: a self-loop, and an edge that the file holds

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,10 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from workloads.common import events
+from workloads.common import events, storage
 from workloads.common.events import BadInput
 from workloads.common.ranks import Ranks
 from workloads.common.shared import HostFolder
+from workloads.common.storage import prepared
+from workloads.ppr import edgelist
+from workloads.ppr import graph as graphs
 from workloads.ppr.graph import Graph, build
 
 PROGRESS_SECONDS = 0.5
@@ -27,7 +30,10 @@ TOLERANCE = {"sources.sum": 1e-9, "sources.residual": 1e-9}
 
 @dataclass(frozen=True)
 class Options:
-    """The parameters of a run. `sources`: ids or names; where empty, the `count` nodes of the smallest ids."""
+    """The parameters of a run. `sources`: ids or names; where empty, the `count` nodes of the smallest ids.
+
+    `cache`: keep the prepared form of a graph in HDFS on the host, for later runs.
+    """
 
     graph: str
     sources: tuple[str, ...]
@@ -38,6 +44,7 @@ class Options:
     max_iterations: int
     undirected: bool
     engine: str
+    cache: bool = False
 
 
 class Part:
@@ -55,12 +62,14 @@ class Part:
     def load(self, folder: HostFolder | None) -> None:
         """Read the graph, or map it from `folder`, and find the sources in it. Raises :class:`BadInput`."""
         options = self._options
-        path, keep_steps = Path(options.graph), options.engine == "torch-ppr"
+        path, keep_steps = options.graph, options.engine == "torch-ppr"
 
         def make(empty: Path) -> None:
             build(path, options.undirected, keep_steps).save(empty)
 
-        if folder is None:
+        if options.cache and storage.is_remote(path):
+            self._graph = self._prepared(make, keep_steps)
+        elif folder is None:
             self._graph = build(path, options.undirected, keep_steps)
         else:
             name = hashlib.sha256(repr((options.graph, options.undirected, keep_steps)).encode()).hexdigest()
@@ -69,6 +78,19 @@ class Part:
         if self._ranks.rank == 0 and self._ranks.world > len(self._sources):
             idle = self._ranks.world - len(self._sources)
             events.warning(f"{self._ranks.world} ranks for {len(self._sources)} sources: {idle} have nothing to do")
+
+    def _prepared(self, make: Callable[[Path], None], keep_steps: bool) -> Graph:
+        """The graph as this host keeps it for later runs; where it cannot keep it, as it is read now."""
+        options = self._options
+        parameters = (options.undirected, keep_steps)
+        try:
+            graph, kept = prepared.once(options.graph, parameters, (edgelist, graphs), make, Graph.open)
+        except OSError as error:
+            events.warning(f"the prepared graph could not be kept: {error.strerror or error}")
+            return build(options.graph, options.undirected, keep_steps)
+        if kept and self._ranks.local_rank == 0:
+            events.warning("this host had the prepared graph from an earlier run: load does not include reading it")
+        return graph
 
     def compute(self) -> None:
         """Solve this rank's sources, with `progress` at most every half second."""

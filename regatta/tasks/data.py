@@ -1,0 +1,127 @@
+"""Tasks about the data in a cluster's HDFS (imports: see `regatta.tasks.runs`)."""
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from invoke.context import Context
+
+from regatta import cluster
+from regatta.errors import DataError, RegattaError, UsageError
+from regatta.meter import size_text
+from regatta.remote import Remote
+from regatta.tasks.common import print_table, task
+
+FORCE_HELP = "replace what is there"
+HDFS_HELP = "hdfs:///folder/file, or /folder/file"
+
+
+def _note(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+@task(
+    name="data-put",
+    positional=["path", "hdfs-path"],
+    help={
+        "path": "file or folder on this machine",
+        "hdfs-path": f"{HDFS_HELP}; a folder: into it",
+        "force": FORCE_HELP,
+    },
+)
+def data_put(c: Context, path: str, hdfs_path: str, force: bool = False, inventory: str | None = None) -> None:
+    """Store a file or folder in HDFS, proven by checksum."""
+    from regatta import hdfs, hdfsfiles
+
+    remote, url = Remote(cluster.load(inventory)), hdfs.address(hdfs_path)
+    _say(
+        "stored as", hdfsfiles.put(remote, Path(path).expanduser().absolute(), url, force=force, note=_note), "hdfs://"
+    )
+
+
+@task(
+    name="data-get",
+    positional=["hdfs-path", "path"],
+    help={"hdfs-path": HDFS_HELP, "path": "where to put it on this machine; a folder: into it", "force": FORCE_HELP},
+)
+def data_get(c: Context, hdfs_path: str, path: str, force: bool = False, inventory: str | None = None) -> None:
+    """Fetch a file or folder from HDFS, proven by checksum."""
+    from regatta import hdfs, hdfsfiles
+
+    remote, url = Remote(cluster.load(inventory)), hdfs.address(hdfs_path)
+    _say("stored as", hdfsfiles.get(remote, url, Path(path).expanduser().absolute(), force=force, note=_note), "")
+
+
+@task(
+    name="data-ls",
+    positional=["hdfs-path"],
+    optional=["hdfs-path"],
+    help={"hdfs-path": "folder or file in HDFS (default: the root)", "recursive": "with all that is below"},
+)
+def data_ls(c: Context, hdfs_path: str = "/", recursive: bool = False, inventory: str | None = None) -> None:
+    """List what is in HDFS."""
+    from regatta import hdfs
+
+    url = hdfs.address(hdfs_path)
+    found = hdfs.ask(Remote(cluster.load(inventory)), "list", url, recursive=recursive)["entries"]
+    rows = [("size", "copies", "owner", "modified (UTC)", "path")]
+    for item in found:
+        when = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(item["modified"] / 1000))
+        size, copies = ("-", "-") if item["folder"] else (size_text(item["length"]), str(item["replication"]))
+        rows.append((size, copies, item["owner"], when, item["path"] + ("/" if item["folder"] else "")))
+    if found:
+        print_table(rows)
+    else:
+        print(f"{url} is empty")
+
+
+@task(
+    name="data-rm",
+    positional=["hdfs-path"],
+    help={"hdfs-path": HDFS_HELP, "recursive": "a folder with all in it", "yes": "do not ask (also CONFIRM=yes)"},
+)
+def data_rm(
+    c: Context, hdfs_path: str, recursive: bool = False, yes: bool = False, inventory: str | None = None
+) -> None:
+    """Remove a file or folder from HDFS (asks first)."""
+    from regatta import hdfs
+
+    remote, url = Remote(cluster.load(inventory)), hdfs.address(hdfs_path)
+    found = hdfs.ask(remote, "remove", url, recursive=recursive, look=True)
+    what = f"{found['files']} file(s), {size_text(found['bytes'])}"
+    if found["folder"] and found["files"] and not recursive:
+        raise UsageError(f"{url} is a folder with {what}: say --recursive to remove all of it")
+    if not yes and os.environ.get("CONFIRM") != "yes":
+        if not sys.stdin.isatty():
+            raise UsageError(f"this would remove {what} from {url}: say --yes (or CONFIRM=yes)")
+        if input(f"Remove {what} from {url} on {remote.cluster.name}? Type yes: ").strip() != "yes":
+            raise DataError("nothing was removed")
+    hdfs.ask(remote, "remove", url, recursive=recursive)
+    print(f"removed {url}: {what}")
+
+
+@task(name="hdfs-status")
+def hdfs_status(c: Context, inventory: str | None = None) -> None:
+    """Show HDFS: capacity, DataNodes, copies, safe mode."""
+    from regatta import hdfs, hdfsstatus
+
+    remote = Remote(cluster.load(inventory))
+    state = hdfsstatus.read(hdfs.ask(remote, "status", "hdfs:///"))
+    print(f"HDFS of {remote.cluster.name}, Hadoop {state.version}")
+    for line in state.lines():
+        print(line)
+    if state.nodes:
+        print()
+        print_table(state.table())
+    if state.problems():
+        raise RegattaError("\n       ".join(state.problems()))
+
+
+def _say(what: str, done: Any, scheme: str) -> None:
+    files = f"{done.files} files, " if done.files != 1 else ""
+    print(
+        f"{what} {scheme}{done.path}: {files}{size_text(done.bytes)} in {done.seconds:.1f} s "
+        f"({done.bytes / 1e6 / max(done.seconds, 1e-3):.0f} MB/s), checksum proven"
+    )

@@ -1,0 +1,101 @@
+"""Where data lies: plain paths, ``file://`` and ``hdfs://`` addresses, and the Hadoop settings of this host."""
+
+from __future__ import annotations
+
+import functools
+import os
+import posixpath
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+from xml.etree import ElementTree
+
+from workloads.common.storage.errors import NOT_PROVISIONED, StorageError
+
+DEFAULT_CONF = "/etc/regatta/hadoop"
+DEFAULT_PORTS = {"rpc": 8020, "http": 9870}
+
+
+@dataclass(frozen=True)
+class Place:
+    """`url` as given; `path` on this machine, or in HDFS; `filesystem`: ``hdfs://host:port``, or None for a file."""
+
+    url: str
+    path: str
+    filesystem: str | None
+
+    @property
+    def remote(self) -> bool:
+        return self.filesystem is not None
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port of the NameNode."""
+        parts = urlsplit(self.filesystem or "")
+        return parts.hostname or "", parts.port or DEFAULT_PORTS["rpc"]
+
+
+def is_remote(url: str) -> bool:
+    """Whether an address leads to HDFS."""
+    return url.lower().startswith("hdfs:")
+
+
+def locate(url: str) -> Place:
+    """Take an address apart. Raises StorageError: an unknown scheme, a relative HDFS path, no HDFS on this host."""
+    scheme, found, rest = url.partition("://")
+    if not found and not is_remote(url):
+        return Place(url, url, None)
+    scheme = scheme.lower()
+    if scheme == "file":
+        host, _, path = rest.partition("/")
+        if host not in ("", "localhost"):
+            raise StorageError(f"{url}: a file:// address of another host; write file:///path")
+        return Place(url, f"/{path}", None)
+    if scheme != "hdfs":
+        raise StorageError(f"{url}: unknown kind of address; give a path, file:///path or hdfs:///path")
+    host, slash, path = rest.partition("/")
+    if not slash:
+        raise StorageError(f"{url}: an HDFS path is missing; write hdfs:///folder/file")
+    try:
+        urlsplit(f"hdfs://{host}").port  # noqa: B018
+    except ValueError:
+        raise StorageError(f"{url}: '{host}' is not a NameNode's host:port") from None
+    clean = posixpath.normpath(f"/{path}").replace("//", "/")
+    return Place(url, clean, f"hdfs://{host}" if host else default_filesystem(url))
+
+
+def conf_dir() -> Path:
+    """The folder of core-site.xml and hdfs-site.xml."""
+    return Path(os.environ.get("HADOOP_CONF_DIR") or DEFAULT_CONF)
+
+
+@functools.cache
+def settings(folder: Path) -> dict[str, str]:
+    """Hadoop's settings in a folder; empty where there is none."""
+    found: dict[str, str] = {}
+    for name in ("core-site.xml", "hdfs-site.xml"):
+        try:
+            tree = ElementTree.parse(folder / name)
+        except (OSError, ElementTree.ParseError):
+            continue
+        for item in tree.getroot().iter("property"):
+            found[(item.findtext("name") or "").strip()] = (item.findtext("value") or "").strip()
+    return found
+
+
+def default_filesystem(url: str) -> str:
+    """``fs.defaultFS`` of this host. Raises StorageError where HDFS is not set up."""
+    found = settings(conf_dir()).get("fs.defaultFS", "")
+    if not found.startswith("hdfs://"):
+        raise StorageError(f"{url}: {NOT_PROVISIONED}")
+    return found.rstrip("/")
+
+
+def web_address(place: Place) -> str:
+    """``http://host:port`` of the NameNode's WebHDFS."""
+    host = place.address[0]
+    own = settings(conf_dir()).get("dfs.namenode.http-address", "")
+    if own and settings(conf_dir()).get("fs.defaultFS", "").rstrip("/") == place.filesystem:
+        name, _, port = own.rpartition(":")
+        return f"http://{host if name in ('', '0.0.0.0') else name}:{port}"
+    return f"http://{host}:{DEFAULT_PORTS['http']}"

@@ -7,16 +7,17 @@ INVENTORY ?= $(or $(REGATTA_INVENTORY),inventory/lab)
 NODES ?= 3
 LAB ?= lab
 LAB_EGRESS ?= yes
+NODE ?=
 ARGS ?=
 
 PY := .venv/bin/python
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 export REGATTA_INVENTORY := $(INVENTORY)
 
-.PHONY: help setup setup-node lab lab-down lab-status provision check verify teardown demo test lint unit local-tests lab-tests bench locks
+.PHONY: help setup setup-node lab lab-down lab-status provision check verify teardown add-node remove-node hdfs-restore-metadata demo test lint unit local-tests lab-tests bench locks
 
 help: ## Show this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-21s %s\n", $$1, $$2}'
 
 setup: ## Install what Regatta needs on this machine: system packages and .venv
 	@tools/setup.sh controller
@@ -42,8 +43,17 @@ check: setup ## Say what provisioning would change, change nothing
 verify: setup ## Prove the cluster: SSH between nodes, versions, all-reduce, Ray, its token
 	@$(PY) -m regatta.provision verify --inventory $(INVENTORY) $(ARGS)
 
-teardown: setup ## Remove what provisioning made, and prove it (asks; CONFIRM=yes does not)
+teardown: setup ## Remove what provisioning made but HDFS's data, and prove it (asks; CONFIRM=yes does not; DATA=destroy)
 	@$(PY) -m regatta.provision teardown --inventory $(INVENTORY) $(ARGS)
+
+add-node: setup ## Make a host that you added to the inventory a member: NODE=name
+	@$(PY) -m regatta.provision add-node --inventory $(INVENTORY) $(if $(NODE),--node $(NODE)) $(ARGS)
+
+remove-node: setup ## Move a node's HDFS data away, then remove its services: NODE=name
+	@$(PY) -m regatta.provision remove-node --inventory $(INVENTORY) $(if $(NODE),--node $(NODE)) $(ARGS)
+
+hdfs-restore-metadata: setup ## Make the NameNode anew from the newest copy of its metadata
+	@$(PY) -m regatta.provision hdfs-restore-metadata --inventory $(INVENTORY) $(ARGS)
 
 demo: ## Everything: hosts, provision, verify, a timed run, the comparison
 	@tools/demo.sh $(if $(filter command line environment,$(origin INVENTORY)),$(INVENTORY))

@@ -1,4 +1,4 @@
-"""What `make provision | verify | teardown` call: `python -m regatta.provision COMMAND [--inventory DIR] [MORE]`."""
+"""What `make provision | verify | teardown | ...` call: `python -m regatta.provision COMMAND [MORE]`."""
 
 import argparse
 import os
@@ -6,13 +6,16 @@ import sys
 
 from regatta import cluster
 from regatta.errors import InventoryError, RegattaError, UsageError
-from regatta.provisioning import playbook
+from regatta.provisioning import membership, playbook
 
 _COMMANDS = {
     "provision": "bare hosts -> a cluster; again: nothing changes",
     "check": "say what provision would change, and change nothing",
     "verify": "prove that the cluster works",
     "teardown": "remove from the hosts what provision made, and prove it",
+    "add-node": "make a host that was added to the inventory a member",
+    "remove-node": "move a node's data away, then remove its services",
+    "hdfs-restore-metadata": "make the NameNode anew from the newest copy of its metadata, then provision",
 }
 
 
@@ -20,13 +23,15 @@ def main(arguments: list[str] | None = None) -> int:
     """Run one command; returns its exit code. Arguments that are not ours go to ansible-playbook."""
     options, extra = _parser().parse_known_args(arguments)
     try:
-        return run(options.command, options.inventory, [word for word in extra if word != "--"], check=options.check)
+        return run(
+            options.command, options.inventory, [word for word in extra if word != "--"], options.check, options.node
+        )
     except RegattaError as error:
         print(f"{options.command}: {error}", file=sys.stderr)
         return error.exit_code
 
 
-def run(command: str, inventory: str | None, extra: list[str], *, check: bool = False) -> int:
+def run(command: str, inventory: str | None, extra: list[str], check: bool = False, node: str | None = None) -> int:
     """`command` on an inventory; see `_COMMANDS`."""
     path = cluster.choose(inventory)
     chosen = cluster.load(str(path))
@@ -34,21 +39,42 @@ def run(command: str, inventory: str | None, extra: list[str], *, check: bool = 
         raise InventoryError(
             f"{chosen.name} is this machine alone and needs no {command}: 'fab run-ppr' works as it is"
         )
+    if (node is not None) != command.endswith("-node"):
+        raise UsageError("NODE=name belongs to add-node and remove-node" if node else f"say which: {command} NODE=name")
     check = check or command == "check"
+    words = [*(["--check"] if check else []), *extra]
     if command == "teardown" and not check:
-        _confirm([node.name for node in chosen.nodes], chosen.name)
-    book = "provision" if command == "check" else command
-    return playbook.play(book, path, chosen, [*(["--check"] if check else []), *extra])
+        words += _confirm([node.name for node in chosen.nodes], chosen.name)
+    if command == "add-node":
+        membership.must_be_known(chosen, str(node))
+    if command == "remove-node":
+        return membership.remove(path, chosen, str(node), words, check=check)
+    if command == "hdfs-restore-metadata":
+        words += ["-e", "hdfs_restore=true"]
+    book = command if command in ("verify", "teardown") else "provision"
+    return playbook.play(book, path, chosen, words)
 
 
-def _confirm(nodes: list[str], name: str) -> None:
-    if os.environ.get("CONFIRM") == "yes":
-        return
-    what = f"This removes Regatta, its data and its runs from {', '.join(nodes)} (inventory {name})."
+def _confirm(nodes: list[str], name: str) -> list[str]:
+    """Ask, and return what to tell Ansible: HDFS's data goes only with DATA=destroy and the cluster's name."""
+    wish, given = os.environ.get("DATA", ""), os.environ.get("CONFIRM", "")
+    if wish not in ("", "keep", "destroy"):
+        raise UsageError(f"DATA is 'keep' (so it is without it) or 'destroy', not '{wish}'")
+    destroy = wish == "destroy"
+    words = ["-e", f"hdfs_destroy={name}"] if destroy else []
+    if given == name or (given == "yes" and not destroy):
+        return words
+    data = "ITS HDFS WITH ALL FILES" if destroy else "its runs"
+    what = f"This removes Regatta, {data} from {', '.join(nodes)} (inventory {name})."
+    what += "" if destroy else " Files in HDFS stay on the hosts."
+    asked = name if destroy else "yes"
+    if given:
+        raise UsageError(f"{what} CONFIRM={given} does not confirm that: say CONFIRM={asked}")
     if not sys.stdin.isatty():
-        raise UsageError(f"{what} Set CONFIRM=yes to do so without being asked.")
-    if input(f"{what} Type yes to go on: ").strip() != "yes":
+        raise UsageError(f"{what} Set CONFIRM={asked} to do so without being asked.")
+    if input(f"{what} Type {asked} to go on: ").strip() != asked:
         raise UsageError("not confirmed; nothing was changed")
+    return words
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -60,6 +86,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("command", choices=_COMMANDS, help="; ".join(f"{k}: {v}" for k, v in _COMMANDS.items()))
     parser.add_argument("--inventory", help="folder or file (default: $REGATTA_INVENTORY, $INVENTORY, inventory/lab)")
+    parser.add_argument("--node", help="which, for add-node and remove-node")
     parser.add_argument("--check", action="store_true", help="only say what would change")
     return parser
 

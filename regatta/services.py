@@ -1,4 +1,4 @@
-"""The cluster's services (Ray's head and workers): start, stop, ask."""
+"""The cluster's services (HDFS, Ray's head and workers): start, stop, ask."""
 
 import time
 from dataclasses import dataclass
@@ -9,7 +9,13 @@ from regatta.cluster import Node
 from regatta.errors import LaunchError, NodesError, RegattaError
 from regatta.remote import Remote
 
-UNITS = ("regatta-ray-head.service", "regatta-ray-worker.service")
+UNITS = (
+    "regatta-hdfs-namenode.service",
+    "regatta-hdfs-datanode.service",
+    "regatta-hdfs-checkpoint.service",
+    "regatta-ray-head.service",
+    "regatta-ray-worker.service",
+)
 START_SECONDS = 90.0
 READY_SECONDS = 60.0
 
@@ -40,11 +46,11 @@ def act(remote: Remote, action: str) -> dict[str, dict[str, str]]:
             "services",
             args=lambda _: {"action": action, "units": UNITS},
             timeout=START_SECONDS,
-            step=f"{action}ing Ray",
+            step="starting services" if action == "start" else "stopping services",
         )
         for name, answer in asked.items():
             if not answer["units"]:
-                raise LaunchError(f"{name}: Ray is not installed there: run 'make provision'")
+                raise LaunchError(f"{name}: no service is installed there: run 'make provision'")
             states[name] = {unit: value["state"] for unit, value in answer["units"].items()}
             if any(state not in (wanted, "failed" if action == "stop" else wanted) for state in states[name].values()):
                 raise LaunchError(
@@ -72,6 +78,23 @@ def wait_until_joined(remote: Remote) -> int:
                 names = [node.name for node in remote.cluster.nodes if node.cluster_address in missing]
                 raise LaunchError(f"{', '.join(names)} did not join Ray within {READY_SECONDS:g} s; see 'fab status'")
             time.sleep(0.3)
+
+
+def wait_for_hdfs(remote: Remote) -> int | None:
+    """Wait until every DataNode is live and HDFS takes writes; returns their number, None where there is no HDFS."""
+    end = time.monotonic() + READY_SECONDS
+    while True:
+        found = remote.call(remote.cluster.head, "hdfs.state")
+        if not found["installed"]:
+            return None
+        missing = set(found["expected"]) - set(found["live"])
+        if not missing and not found["safe_mode"]:
+            return len(found["expected"])
+        if time.monotonic() > end:
+            names = ", ".join(n.name for n in remote.cluster.nodes if n.cluster_address in missing)
+            why = found.get("problem") or (f"no live DataNode on {names}" if missing else found["safe_mode"])
+            raise LaunchError(f"HDFS is not ready after {READY_SECONDS:g} s: {why}; see 'fab hdfs-status'")
+        time.sleep(0.2)
 
 
 def status(remote: Remote) -> list[NodeStatus]:

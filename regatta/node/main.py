@@ -8,7 +8,7 @@ import sys
 import threading
 from typing import Any, Callable
 
-from regatta.node import facts, files, releases, runs
+from regatta.node import facts, files, hdfs, releases, runs
 
 _LOCK = threading.Lock()
 
@@ -87,6 +87,9 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "run.finish": runs.finish,
     "run.list": lambda place: {"runs": runs.listing(place)},
     "services": services,
+    "hdfs.state": hdfs.state,
+    "hdfs.decommission": lambda place, **args: hdfs.decommission(place, emit, **args),
+    "hdfs.forget": hdfs.forget,
     "secret": read_secret,
 }
 

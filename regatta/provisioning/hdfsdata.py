@@ -7,13 +7,15 @@ from typing import Any
 Held = Mapping[str, Any]
 
 
-def refusal(held: Mapping[str, Held], head: str, folder: str, inventory: str = "") -> str:
+def refusal(held: Mapping[str, Held], head: str, folder: str, inventory: str = "", restore: bool = False) -> str:
     """Why HDFS must not be formatted or started, naming each host's part and what to do; empty where it may.
 
     `held[host]` has `name` (block pool of the metadata there, or empty), `pools` (blocks by block pool) and
     `checkpoint` (the newest copy of the metadata, or empty).
     """
     own = str(held[head].get("name") or "")
+    if restore:
+        return _restore_refusal(held, head, own, folder)
     if own:
         foreign = [host for host, part in held.items() if part.get("pools") and own not in part["pools"]]
         if not foreign:
@@ -30,6 +32,17 @@ def refusal(held: Mapping[str, Held], head: str, folder: str, inventory: str = "
         f"{head} has no metadata of HDFS ({folder}/name), and formatting would lose what is there:\n"
         f"{_listed(held, folder)}\nNothing was changed. {_advice(held, elsewhere, folder, Path(inventory).name)}"
     )
+
+
+def _restore_refusal(held: Mapping[str, Held], head: str, own: str, folder: str) -> str:
+    if own:
+        return (
+            f"{head} has metadata ({own}) in {folder}/name. If that is damaged, move the folder away first: "
+            f"systemctl stop regatta-hdfs-namenode; mv {folder}/name {folder}/name.damaged"
+        )
+    if not newest_checkpoint(held):
+        return f"no host has a copy of the metadata in {folder}/checkpoint:\n{_listed(held, folder)}"
+    return ""
 
 
 def newest_checkpoint(held: Mapping[str, Held]) -> str:

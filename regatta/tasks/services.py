@@ -27,6 +27,8 @@ def up(c: Context, inventory: str | None = None) -> None:
         return
     began = time.monotonic()
     services.act(remote, "start")
+    if datanodes := services.wait_for_hdfs(remote):
+        print(f"{remote.cluster.name}: HDFS is up on {datanodes} node(s) after {time.monotonic() - began:.1f} s")
     joined = services.wait_until_joined(remote)
     print(f"{remote.cluster.name}: Ray is up on {joined} node(s) after {time.monotonic() - began:.1f} s")
 
@@ -51,7 +53,7 @@ def down(c: Context, inventory: str | None = None, force: bool = False) -> None:
     if failed:
         raise RegattaError("; ".join(str(error) for error in failed.values()))
     states = services.act(remote, "stop")
-    print(f"{remote.cluster.name}: Ray is down on {', '.join(states)}")
+    print(f"{remote.cluster.name}: services are down on {', '.join(states)}")
 
 
 @task()
@@ -70,7 +72,7 @@ def status(c: Context, inventory: str | None = None) -> None:
             rows.append((item.node.name, item.node.cluster_address, "NO ANSWER", *["-"] * 7))
             continue
         facts, versions = item.facts, item.facts["versions"]
-        units = ", ".join(f"{u.removeprefix('regatta-').removesuffix('.service')} {s}" for u, s in item.units.items())
+        units = ", ".join(_by_state(item.units))
         joined = "-"
         if isinstance(alive, list) and not item.node.local:
             joined = {0: "NO", 1: "yes"}.get(alive.count(item.node.cluster_address), "twice")
@@ -96,6 +98,14 @@ def status(c: Context, inventory: str | None = None) -> None:
         print(f"runs in progress: {', '.join(going) or 'none'}")
     if problems:
         raise RegattaError("\n       ".join(problems))
+
+
+def _by_state(units: dict[str, str]) -> list[str]:
+    """`hdfs-datanode, ray-worker active`: the units of each state together."""
+    states: dict[str, list[str]] = {}
+    for unit, state in units.items():
+        states.setdefault(state, []).append(unit.removeprefix("regatta-").removesuffix(".service"))
+    return [f"{', '.join(names)} {state}" for state, names in states.items()]
 
 
 @task(help={"port": "local port (default 8265, or a free one)", "open": "open it in a browser"})

@@ -1,11 +1,11 @@
-"""Whether formatting would lose data, as a filter."""
+"""Whether a NameNode may begin, as filters."""
 
-from regatta.provisioning.hdfsdata import refusal
+from regatta.provisioning.hdfsdata import newest_checkpoint, refusal
 
 
 class FilterModule:
-    """`what each host holds | hdfs_refusal(head, folder, inventory)` -> why not to go on, or empty."""
+    """`held | hdfs_refusal(head, folder, inventory, restore)` -> why not, or empty; `held | hdfs_newest_checkpoint`."""
 
     def filters(self):
         """What Ansible finds here."""
-        return {"hdfs_refusal": refusal}
+        return {"hdfs_refusal": refusal, "hdfs_newest_checkpoint": newest_checkpoint}

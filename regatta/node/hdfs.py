@@ -1,0 +1,188 @@
+"""HDFS as the head sees it: who is live, and a DataNode that leaves once its blocks have moved away."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import time
+from typing import Any, Callable
+
+from regatta.node.runs import RunProblem
+
+CONF = "/etc/regatta/hadoop"
+INCLUDE, EXCLUDE = f"{CONF}/include", f"{CONF}/exclude"
+INFO = "Hadoop:service=NameNode,name=NameNodeInfo"
+STATE = "Hadoop:service=NameNode,name=FSNamesystem"
+POLL_SECONDS = 1.0
+
+Place = dict[str, Any]
+Emit = Callable[[dict[str, Any]], None]
+
+
+def state(place: Place) -> dict[str, Any]:
+    """{installed, live (addresses), expected (addresses), safe_mode, problem}: never fails for an HDFS that is down."""
+    expected = _read_list(INCLUDE)
+    answer: dict[str, Any] = {"installed": bool(expected), "expected": expected, "live": [], "safe_mode": ""}
+    if not expected:
+        return answer
+    try:
+        info = _bean(INFO)
+        return {**answer, "live": sorted(_live(info)), "safe_mode": info["Safemode"], "problem": ""}
+    except OSError as error:
+        return {**answer, "problem": f"the NameNode does not answer: {error}"}
+
+
+def decommission(place: Place, emit: Emit, address: str, name: str, stall: float) -> dict[str, Any]:
+    """Move all blocks of a DataNode to the others; it is in use again where that does not go on for `stall` seconds.
+
+    Emits {"progress": text}. Whoever stops watching stops nothing; calling again goes on.
+    """
+    info = _bean(INFO)
+    live, system = _live(info), _bean(STATE)
+    if address not in live:
+        if address not in _read_list(INCLUDE):
+            return {}
+        if system["MissingBlocks"] or system["UnderReplicatedBlocks"]:
+            raise RunProblem(
+                f"the DataNode of {name} is not live, and {system['MissingBlocks'] + system['UnderReplicatedBlocks']} "
+                f"block(s) have too few copies without it: bring {name} back first, or wait until they are copied"
+            )
+        return {}
+    others = [node for where, node in live.items() if where != address]
+    if not others:
+        raise RunProblem(f"{name} has the only live DataNode: its blocks cannot move anywhere")
+    used, free = live[address]["usedSpace"], sum(node["remaining"] for node in others)
+    if used > free:
+        raise RunProblem(f"{name} holds {used >> 20} MiB, and the others have only {free >> 20} MiB free")
+    if lowered := _lower_replication(len(others), "/"):
+        emit({"progress": f"{lowered} file(s) now have {len(others)} copies, as so many DataNodes remain"})
+    _exclude([address])
+    _wait_until_moved(emit, address, name, stall)
+    return {}
+
+
+def forget(place: Place, address: str) -> dict[str, Any]:
+    """Strike a DataNode, whose blocks have moved away, from the lists."""
+    _write(INCLUDE, [other for other in _read_list(INCLUDE) if other != address])
+    _exclude([])
+    return {}
+
+
+def _wait_until_moved(emit: Emit, address: str, name: str, stall: float) -> None:
+    said, best, since = "", None, time.monotonic()
+    while True:
+        info = _bean(INFO)
+        node = _live(info).get(address)
+        if node is None:
+            _exclude([])
+            raise RunProblem(f"the DataNode of {name} went down while its blocks were moving; it stays a member")
+        if node["adminState"] == "Decommissioned":
+            return
+        moving = next((v for k, v in json.loads(info["DecomNodes"]).items() if k == node["name"]), None)
+        left = int(moving["underReplicatedBlocks"]) if moving else None
+        text = f"{left} of {node['numBlocks']} block(s) still to be copied" if left is not None else "looking at blocks"
+        if text != said:
+            emit({"progress": text})
+            said = text
+        if left is not None and (best is None or left < best):
+            best, since = left, time.monotonic()
+        if time.monotonic() - since > stall:
+            _exclude([])
+            open_files = int(moving["underReplicateInOpenFiles"]) if moving else 0
+            why = f" ({open_files} of them in files that are being written)" if open_files else ""
+            raise RunProblem(
+                f"no block of {name} has moved for {stall:g} s, {left} are left{why}: it stays a member. Is there room "
+                f"on the other DataNodes, and are there enough of them? See 'fab hdfs-status'"
+            )
+        time.sleep(POLL_SECONDS)
+
+
+def _lower_replication(most: int, folder: str) -> int:
+    """Ask no more copies of any file than there will be DataNodes; returns how many files that concerned."""
+    count = 0
+    for entry in _webhdfs("LISTSTATUS", folder)["FileStatuses"]["FileStatus"]:
+        path = f"{folder.rstrip('/')}/{entry['pathSuffix']}"
+        if entry["type"] == "DIRECTORY":
+            count += _lower_replication(most, path)
+        elif entry["replication"] > most:
+            _webhdfs("SETREPLICATION", path, "PUT", replication=most)
+            count += 1
+    return count
+
+
+def _exclude(addresses: list[str]) -> None:
+    _write(EXCLUDE, addresses)
+    env = {"HADOOP_CONF_DIR": CONF, "PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/"}
+    command = ["runuser", "--user=hdfs", "--", f"{_home()}/bin/hdfs", "dfsadmin", "-refreshNodes"]
+    done = subprocess.run(command, capture_output=True, text=True, env=env, cwd="/", check=False)
+    if done.returncode:
+        raise RunProblem(f"hdfs dfsadmin -refreshNodes: {done.stderr.strip()}")
+
+
+def _home() -> str:
+    """Where Hadoop is, as the NameNode's unit says."""
+    with open("/etc/systemd/system/regatta-hdfs-namenode.service") as file:
+        found = re.search(r"HADOOP_HOME=(\S+)", file.read())
+    if not found:
+        raise RunProblem("the NameNode's unit does not say where Hadoop is: run 'make provision'")
+    return found.group(1)
+
+
+def _read_list(path: str) -> list[str]:
+    try:
+        with open(path) as file:
+            return file.read().split()
+    except OSError:
+        return []
+
+
+def _write(path: str, addresses: list[str]) -> None:
+    new = f"{path}.new"
+    with open(new, "w") as file:
+        file.write("".join(f"{address}\n" for address in addresses))
+    os.chmod(new, 0o644)
+    os.rename(new, path)
+
+
+def _web() -> str:
+    with open(f"{CONF}/hdfs-site.xml") as file:
+        found = re.search(r"<name>dfs.namenode.http-address</name>\s*<value>([^<]+)<", file.read())
+    if not found:
+        raise RunProblem(f"{CONF}/hdfs-site.xml names no NameNode: run 'make provision'")
+    return f"http://{found.group(1)}"
+
+
+def _fetch(path: str, query: dict[str, Any], method: str = "GET") -> Any:
+    # Every request to a node loads this module, and these cost more than all the rest of it.
+    import urllib.error
+    import urllib.parse
+    import urllib.request
+
+    url = f"{_web()}{urllib.parse.quote(path)}?{urllib.parse.urlencode(query)}"
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(urllib.request.Request(url, method=method), timeout=10) as answer:
+            return json.loads(answer.read() or b"{}")
+    except urllib.error.HTTPError as error:
+        raise RunProblem(f"HDFS answers {error.code} to {url}: {error.read(300).decode('utf-8', 'replace')}") from None
+
+
+def _bean(name: str) -> dict[str, Any]:
+    beans = _fetch("/jmx", {"qry": name}).get("beans")
+    if not beans:
+        raise ConnectionError("it is starting")
+    return dict(beans[0])
+
+
+def _webhdfs(operation: str, path: str, method: str = "GET", **options: Any) -> Any:
+    return _fetch(f"/webhdfs/v1{path}", {"op": operation, "user.name": "hdfs", **options}, method)
+
+
+def _live(info: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Live DataNodes by address."""
+    found = {}
+    for key, node in json.loads(info["LiveNodes"]).items():
+        found[node["xferaddr"].rpartition(":")[0]] = {**node, "name": key}
+    return found

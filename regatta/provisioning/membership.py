@@ -1,0 +1,54 @@
+"""Nodes that join and leave a cluster."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from regatta.cluster import Cluster
+from regatta.errors import UsageError
+from regatta.provisioning import playbook
+from regatta.remote import Remote
+
+STALL_SECONDS = 120.0
+
+
+def must_be_known(cluster: Cluster, name: str) -> None:
+    """The inventory says who is a member: a node to add must be in it."""
+    if name not in [node.name for node in cluster.nodes]:
+        raise UsageError(
+            f"{cluster.name} has no host '{name}': add it to {cluster.folder}/hosts.yml, under hosts and under "
+            "workers, then say this again"
+        )
+
+
+def remove(inventory: Path, cluster: Cluster, name: str, extra: Sequence[str], *, check: bool = False) -> int:
+    """Move the node's blocks away, with progress; then remove its services. Returns an exit code."""
+    node = cluster.node(name)
+    if node == cluster.head:
+        raise UsageError(f"{name} is the head, which holds HDFS's metadata and Ray's: it cannot be removed")
+    if [worker.name for worker in cluster.workers] == [name]:
+        raise UsageError(f"{name} is the only worker: a cluster needs one")
+    if check:
+        print(f"{name}: its blocks would be moved to the other DataNodes, its services removed")
+        return 0
+    remote = Remote(cluster)
+    if remote.call(cluster.head, "hdfs.state")["installed"]:
+        leave(remote, name, node.cluster_address)
+    code = playbook.play("remove_node", inventory, cluster, ["-e", f"regatta_leaves={name}", *extra])
+    if code == 0:
+        print(
+            f"{name} has left. Take it out of {cluster.folder}/hosts.yml, then 'make provision': the others forget it"
+        )
+    return code
+
+
+def leave(remote: Remote, name: str, address: str) -> None:
+    """HDFS's part: no block has its only copy on the node any more. Raises RemoteError where that cannot be."""
+    head = remote.cluster.head
+    print(f"{name}: moving its blocks to the other DataNodes (Ctrl-C stops the watching; saying it again goes on)")
+    arguments = {"address": address, "name": name, "stall": STALL_SECONDS}
+    with remote.stream(head, "hdfs.decommission", timeout=None, **arguments) as lines:
+        for line in lines:
+            if "progress" in line:
+                print(f"{name}: {line['progress']}", flush=True)
+    print(f"{name}: no block needs it any more", flush=True)
+    remote.call(head, "hdfs.forget", address=address)

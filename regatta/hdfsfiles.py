@@ -73,7 +73,8 @@ def _again(transfer: Callable[[], Done], meter: Meter, note: Callable[[str], Non
 
 def _put_once(remote: Remote, source: Path, files: list[tuple[str, Path]], url: str, force: bool, meter: Meter) -> Done:
     folder = source.is_dir()
-    with Exchange(remote, "put", url, name=source.name, force=force, folder=folder) as exchange:
+    into = url.endswith("/")
+    with Exchange(remote, "put", url, name=source.name, force=force, folder=folder, into=into) as exchange:
         exchange.next("ready")
         for relative, path in files:
             exchange.send_json(file=posixpath.join(source.name, relative) if folder else source.name)

@@ -24,7 +24,7 @@ def _note(text: str) -> None:
 
 @task(
     name="data-put",
-    positional=["path", "hdfs-path"],
+    positional=["path", "hdfs_path"],
     help={
         "path": "file or folder on this machine",
         "hdfs-path": f"{HDFS_HELP}; a folder: into it",
@@ -43,7 +43,7 @@ def data_put(c: Context, path: str, hdfs_path: str, force: bool = False, invento
 
 @task(
     name="data-get",
-    positional=["hdfs-path", "path"],
+    positional=["hdfs_path", "path"],
     help={"hdfs-path": HDFS_HELP, "path": "where to put it on this machine; a folder: into it", "force": FORCE_HELP},
 )
 def data_get(c: Context, hdfs_path: str, path: str, force: bool = False, inventory: str | None = None) -> None:
@@ -56,11 +56,10 @@ def data_get(c: Context, hdfs_path: str, path: str, force: bool = False, invento
 
 @task(
     name="data-ls",
-    positional=["hdfs-path"],
-    optional=["hdfs-path"],
-    help={"hdfs-path": "folder or file in HDFS (default: the root)", "recursive": "with all that is below"},
+    positional=["hdfs_path"],
+    help={"hdfs-path": "folder or file in HDFS; / is the root", "recursive": "with all that is below"},
 )
-def data_ls(c: Context, hdfs_path: str = "/", recursive: bool = False, inventory: str | None = None) -> None:
+def data_ls(c: Context, hdfs_path: str, recursive: bool = False, inventory: str | None = None) -> None:
     """List what is in HDFS."""
     from regatta import hdfs
 
@@ -79,7 +78,7 @@ def data_ls(c: Context, hdfs_path: str = "/", recursive: bool = False, inventory
 
 @task(
     name="data-rm",
-    positional=["hdfs-path"],
+    positional=["hdfs_path"],
     help={"hdfs-path": HDFS_HELP, "recursive": "a folder with all in it", "yes": "do not ask (also CONFIRM=yes)"},
 )
 def data_rm(

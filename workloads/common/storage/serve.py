@@ -81,9 +81,11 @@ class Service:
             self.hdfs.delete(path, recursive=recursive)
         return told
 
-    def put(self, path: str, name: str, force: bool = False, folder: bool = False) -> dict[str, Any]:
-        """Store the files that follow. Into `path` under `name` where `path` is a folder, else as `path` itself."""
-        target = self._target(path, name, force)
+    def put(
+        self, path: str, name: str, force: bool = False, folder: bool = False, into: bool = False
+    ) -> dict[str, Any]:
+        """Store the files that follow: into `path` under `name` where it is a folder (`into`: is to be one), else as it."""
+        target = self._target(posixpath.join(path, name) if into else path, "" if into else name, force)
         frames.send_json(self.sink, ready=target)
         with _Incoming(self.hdfs) as incoming:
             count = total = 0

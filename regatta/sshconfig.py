@@ -23,6 +23,7 @@ _TEMPLATE = """\
     ControlPersist 60
     ControlPath "{control}-%C"
     Compression no
+    Ciphers ^aes128-gcm@openssh.com,aes256-gcm@openssh.com
     ForwardAgent no
     ForwardX11 no
     PermitLocalCommand no

@@ -1,6 +1,7 @@
 """The cluster's services (HDFS, Ray's head and workers): start, stop, ask."""
 
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,13 +10,12 @@ from regatta.cluster import Node
 from regatta.errors import LaunchError, NodesError, RegattaError
 from regatta.remote import Remote
 
-UNITS = (
+HDFS_UNITS = (
     "regatta-hdfs-namenode.service",
     "regatta-hdfs-datanode.service",
     "regatta-hdfs-checkpoint.service",
-    "regatta-ray-head.service",
-    "regatta-ray-worker.service",
 )
+UNITS = (*HDFS_UNITS, "regatta-ray-head.service", "regatta-ray-worker.service")
 START_SECONDS = 90.0
 READY_SECONDS = 60.0
 
@@ -31,32 +31,43 @@ class NodeStatus:
 
 
 def act(remote: Remote, action: str) -> dict[str, dict[str, str]]:
-    """`start` or `stop` the services, head first when starting and last when stopping; unit states by node.
+    """`start` or `stop` the services; unit states by node.
 
-    Raises NodesError, and LaunchError where no service is installed or one does not reach the wanted state.
+    Starting, all of HDFS and Ray's head come first and together; stopping, the head comes last. Raises NodesError, and
+    LaunchError where no service is installed or one does not reach the wanted state.
     """
-    cluster = remote.cluster
-    others = [node for node in cluster.nodes if node.name != cluster.head.name]
-    order = [[cluster.head], others] if action == "start" else [others, [cluster.head]]
+    head, everybody = remote.cluster.head, remote.cluster.nodes
+    others = tuple(node for node in everybody if node.name != head.name)
     states: dict[str, dict[str, str]] = {}
-    wanted = "active" if action == "start" else "inactive"
-    for group in order:
-        asked = remote.everywhere(
-            group,
-            "services",
-            args=lambda _: {"action": action, "units": UNITS},
-            timeout=START_SECONDS,
-            step="starting services" if action == "start" else "stopping services",
-        )
-        for name, answer in asked.items():
-            if not answer["units"]:
-                raise LaunchError(f"{name}: no service is installed there: run 'make provision'")
-            states[name] = {unit: value["state"] for unit, value in answer["units"].items()}
-            if any(state not in (wanted, "failed" if action == "stop" else wanted) for state in states[name].values()):
-                raise LaunchError(
-                    f"{name}: {', '.join(f'{u} is {s}' for u, s in states[name].items())}. {answer['message']} "
-                    f"See 'journalctl -u {next(iter(states[name]))}' there."
-                )
+    if action == "start":
+        _act(remote, everybody, action, lambda node: UNITS if node.name == head.name else HDFS_UNITS)
+    for group in [(head,), others] if action == "start" else [others, (head,)]:
+        states |= _act(remote, group, action, lambda _: UNITS)
+    for name, units in states.items():
+        if not units:
+            raise LaunchError(f"{name}: no service is installed there: run 'make provision'")
+    return states
+
+
+def _act(
+    remote: Remote, nodes: Sequence[Node], action: str, units: Callable[[Node], Sequence[str]]
+) -> dict[str, dict[str, str]]:
+    asked = remote.everywhere(
+        nodes,
+        "services",
+        args=lambda node: {"action": action, "units": units(node)},
+        timeout=START_SECONDS,
+        step="starting services" if action == "start" else "stopping services",
+    )
+    wanted = ("active",) if action == "start" else ("inactive", "failed")
+    states: dict[str, dict[str, str]] = {}
+    for name, answer in asked.items():
+        states[name] = {unit: value["state"] for unit, value in answer["units"].items()}
+        if wrong := {unit: state for unit, state in states[name].items() if state not in wanted}:
+            raise LaunchError(
+                f"{name}: {', '.join(f'{unit} is {state}' for unit, state in wrong.items())}. {answer['message']} "
+                f"See 'journalctl -u {next(iter(wrong))}' there."
+            )
     return states
 
 

@@ -1,0 +1,187 @@
+"""HDFS on real hosts: what it holds outlives everything but a disk, and a disk's loss where there are copies."""
+
+import os
+import re
+import shlex
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from clusters import Cluster, wait_for
+from provisioning import changed, play, provision, provision_again
+
+from lab.handle import LabHandle
+
+pytestmark = pytest.mark.timeout(1200)
+DATA = "/var/lib/regatta-hdfs"
+FILES = {"/held/big": 40_000_000, "/held/small": 1000}
+
+
+@pytest.fixture(scope="module")
+def hosts(make_lab: Callable[..., LabHandle]) -> Iterator[LabHandle]:
+    """Three provisioned hosts whose metadata is copied every few seconds."""
+    if name := os.environ.get("REGATTA_TEST_HDFS_LAB"):
+        from lab.handle import read_lab
+
+        made = read_lab(name)
+    else:
+        made = make_lab(nodes=3, egress=False)
+    variables = made.inventory / "group_vars/all.yml"
+    variables.parent.mkdir(exist_ok=True)
+    variables.write_text("hdfs_checkpoint_period_s: 8\n")
+    provision(made)
+    yield made
+    if not os.environ.get("REGATTA_TEST_HDFS_LAB"):
+        made.down()
+
+
+@pytest.fixture(scope="module")
+def sums(hosts: LabHandle) -> dict[str, str]:
+    """Files put into HDFS and the SHA-256 of each."""
+    found = {}
+    for path, size in FILES.items():
+        local = f"/tmp/{Path(path).name}"
+        hosts.ssh(hosts.nodes[0], f"head -c {size} /dev/urandom > {local}")
+        found[path] = hosts.ssh(hosts.nodes[0], f"sha256sum {local}").stdout.split()[0]
+        dfs(hosts, f"-mkdir -p /held && $HDFS dfs -put -f {local} {path}")
+    return found
+
+
+def dfs(hosts: LabHandle, words: str, user: str = "regatta", node: int = 0) -> str:
+    """`hdfs dfs WORDS` on a node."""
+    script = f"cd /; HDFS=/opt/regatta/hadoop/bin/hdfs; $HDFS dfs {words}"
+    return hosts.ssh(hosts.nodes[node], f"sudo -u {user} bash -c {shlex.quote(script)}", timeout=180).stdout
+
+
+def intact(hosts: LabHandle, sums: dict[str, str], node: int = -1) -> bool:
+    """Whether every file reads back as it was written, on a node that need not hold it."""
+    script = "; ".join(f"$HDFS dfs -cat {path} | sha256sum" for path in sums)
+    read = dfs(hosts, f"-ls /held >/dev/null; {script}", node=node)
+    return re.findall(r"\b[0-9a-f]{64}\b", read) == list(sums.values())
+
+
+def systemctl(hosts: LabHandle, node: int, words: str) -> str:
+    return hosts.ssh(hosts.nodes[node], f"sudo systemctl {words}", check=False).stdout.strip()
+
+
+def report(hosts: LabHandle) -> str:
+    """`hdfs dfsadmin -report`; empty while the NameNode does not answer."""
+    command = "cd /; sudo -u hdfs /opt/regatta/hadoop/bin/hdfs dfsadmin -report 2>/dev/null"
+    return hosts.ssh(hosts.nodes[0], command, check=False).stdout
+
+
+def live(hosts: LabHandle) -> int:
+    found = re.search(r"Live datanodes \((\d+)\)", report(hosts))
+    return int(found.group(1)) if found and "Safe mode is ON" not in report(hosts) else 0
+
+
+def test_ready_and_idempotent(hosts: LabHandle, sums: dict[str, str]) -> None:
+    provision_again(hosts)
+    said = play(hosts, "verify")
+    assert "HDFS: 3 DataNode(s) live, a file written and read back" in said
+    assert f"second copy of the metadata on {hosts.nodes[1]}" in said
+    listed = dfs(hosts, "-ls -d / /tmp /held/big")
+    assert re.search(r"drwxr-xr-x\s+- regatta regatta .* /$", listed, re.M)
+    assert re.search(r"drwxrwxrwt .* /tmp$", listed, re.M)
+    assert re.search(r"-rw-r--r--\s+3 regatta regatta\s+40000000 .* /held/big$", listed, re.M)
+    assert intact(hosts, sums)
+
+
+def test_ports_and_hardening(hosts: LabHandle) -> None:
+    one = hosts.nodes[0]
+    for port in (8020, 9870, 9864, 9866, 9867):
+        lines = hosts.ssh(one, f"ss -H -ltn 'sport = :{port}'").stdout.splitlines()
+        assert [line.split()[3] for line in lines] == [f"{hosts.addresses[one]}:{port}"]
+    score = hosts.ssh(one, "systemd-analyze security --no-pager regatta-hdfs-namenode | tail -1", check=False).stdout
+    assert "UNSAFE" not in score
+
+
+def test_stopped_and_started(hosts: LabHandle, sums: dict[str, str]) -> None:
+    cluster = Cluster(hosts)
+    assert "services are down" in cluster.fab("down").stdout
+    assert "hdfs-namenode, hdfs-datanode, ray-head inactive" in cluster.fab("status", check=False).stdout
+    assert "HDFS is up on 3 node(s)" in cluster.fab("up").stdout
+    assert intact(hosts, sums)
+
+
+def test_namenode_killed(hosts: LabHandle, sums: dict[str, str]) -> None:
+    before = systemctl(hosts, 0, "show -p MainPID --value regatta-hdfs-namenode")
+    systemctl(hosts, 0, "kill -s KILL regatta-hdfs-namenode")
+    wait_for(lambda: live(hosts) == 3, 60)
+    assert systemctl(hosts, 0, "show -p MainPID --value regatta-hdfs-namenode") != before
+    assert intact(hosts, sums)
+
+
+def test_hosts_boot_again(hosts: LabHandle, sums: dict[str, str]) -> None:
+    hosts.off(*hosts.nodes)
+    hosts.on(*hosts.nodes)
+    wait_for(lambda: live(hosts) == 3, 120)
+    assert intact(hosts, sums)
+
+
+def test_metadata_lost_and_restored(hosts: LabHandle, sums: dict[str, str]) -> None:
+    refused = play(hosts, "hdfs-restore-metadata", good=False)
+    assert "has metadata" in refused
+    wait_for_checkpoint(hosts)
+    systemctl(hosts, 0, "stop regatta-hdfs-namenode")
+    hosts.ssh(hosts.nodes[0], f"sudo rm -r {DATA}/name")
+    said = " ".join(play(hosts, "provision", good=False).split())
+    assert "formatting would lose what is there" in said
+    assert f"{hosts.nodes[2]}: " in said and "block(s) of BP-" in said
+    assert "make hdfs-restore-metadata INVENTORY=" in said
+    play(hosts, "hdfs-restore-metadata")
+    assert intact(hosts, sums)
+    provision_again(hosts)
+
+
+def wait_for_checkpoint(hosts: LabHandle) -> None:
+    """Until a copy that began after now is there."""
+    newest = f"sudo sh -c 'ls -t {DATA}/checkpoint/current/fsimage_* | head -1'"
+    before = hosts.ssh(hosts.nodes[1], newest, check=False).stdout
+    wait_for(lambda: hosts.ssh(hosts.nodes[1], newest, check=False).stdout not in ("", before), 60)
+    time.sleep(1)
+
+
+def test_teardown_keeps_data_unless_told(hosts: LabHandle, sums: dict[str, str]) -> None:
+    refused = play(hosts, "teardown", good=False, DATA="destroy", CONFIRM="yes")
+    assert f"say CONFIRM={hosts.inventory.name}" in refused
+    play(hosts, "teardown", CONFIRM="yes")
+    for node in hosts.nodes:
+        assert hosts.ssh(node, "getent passwd hdfs; ls -d /opt/regatta /etc/regatta", check=False).stdout == ""
+        assert hosts.ssh(node, f"sudo ls {DATA}/data/current").stdout
+    hosts.ssh(hosts.nodes[2], "sudo useradd --system --uid $(stat -c %u /var/lib/regatta-hdfs) squatter")
+    provision(hosts)
+    assert intact(hosts, sums)
+
+
+def test_a_node_leaves_and_comes_back(hosts: LabHandle, sums: dict[str, str]) -> None:
+    three, inventory = hosts.nodes[2], hosts.inventory / "hosts.yml"
+    whole = inventory.read_text()
+    said = play(hosts, "remove-node", "--node", three)
+    assert f"{three}: no block needs it any more" in said
+    assert hosts.ssh(three, "ls -d /opt/regatta /etc/regatta /var/lib/regatta", check=False).stdout == ""
+    inventory.write_text(without(whole, three))
+    try:
+        provision(hosts)
+        assert live(hosts) == 2
+        assert re.search(r"Under replicated blocks: 0\b", report(hosts))
+        assert intact(hosts, sums, node=0)
+        assert "has no host" in play(hosts, "add-node", "--node", three, good=False)
+    finally:
+        inventory.write_text(whole)
+    play(hosts, "add-node", "--node", three)
+    assert live(hosts) == 3
+    assert intact(hosts, sums)
+
+
+def without(inventory: str, node: str) -> str:
+    """The text of a lab's inventory without a node."""
+    return re.sub(rf"    {node}:\n(?:      \S.*\n)+", "", inventory).replace(f"        {node}:\n", "")
+
+
+def test_data_destroyed(hosts: LabHandle) -> None:
+    play(hosts, "teardown", DATA="destroy", CONFIRM=hosts.inventory.name)
+    for node in hosts.nodes:
+        assert hosts.ssh(node, f"ls -d {DATA}", check=False).stdout == ""
+    assert set(changed(play(hosts, "teardown", CONFIRM="yes")).values()) == {0}

@@ -5,6 +5,7 @@ source is sent with the request. Frames go both ways over the SSH connection (`w
 """
 
 import contextlib
+import fcntl
 import json
 import shlex
 import struct
@@ -19,6 +20,7 @@ from regatta.remote import Remote, explain
 
 CONF_DIR = "/etc/regatta/hadoop"
 LARGEST = 16 << 20
+PIPE_BYTES = 1 << 20
 LEAVE_SECONDS = 5.0
 
 _HEAD = struct.Struct(">cI")
@@ -92,6 +94,9 @@ class Exchange:
         )
         assert self._process.stdin and self._process.stdout and self._process.stderr
         self._in, self._out = self._process.stdin, self._process.stdout
+        for pipe in (self._in, self._out):
+            with contextlib.suppress(OSError, AttributeError):  # Linux only
+                fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
         self._said: list[bytes] = []
         self._errors = threading.Thread(target=self._read_errors, daemon=True)
         self._errors.start()

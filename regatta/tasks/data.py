@@ -12,7 +12,7 @@ from regatta import cluster
 from regatta.errors import DataError, RegattaError, UsageError
 from regatta.meter import size_text
 from regatta.remote import Remote
-from regatta.tasks.common import print_table, task
+from regatta.tasks.common import print_table, task, whole
 
 FORCE_HELP = "replace what is there"
 HDFS_HELP = "hdfs:///folder/file, or /folder/file"
@@ -124,3 +124,32 @@ def _say(what: str, done: Any, scheme: str) -> None:
         f"{what} {scheme}{done.path}: {files}{size_text(done.bytes)} in {done.seconds:.1f} s "
         f"({done.bytes / 1e6 / max(done.seconds, 1e-3):.0f} MB/s), checksum proven"
     )
+
+
+@task(
+    name="data-gen",
+    positional=["kind"],
+    help={
+        "kind": "graph (edge list), stars (CSV) or digits (IDX)",
+        "size": "edges, rows or images",
+        "to": "where in HDFS (default: below /generated); a name in .gz is compressed; digits: a folder",
+        "seed": "the same seed makes the same bytes (default 0)",
+        "force": FORCE_HELP,
+    },
+)
+def data_gen(
+    c: Context,
+    kind: str,
+    size: str = "1000000",
+    to: str | None = None,
+    seed: str = "0",
+    force: bool = False,
+    inventory: str | None = None,
+) -> None:
+    """Make input of any size, straight into HDFS."""
+    from regatta import generators
+
+    remote = Remote(cluster.load(inventory))
+    number, chosen = whole("size", size) or 1, whole("seed", seed, least=0) or 0
+    for done in generators.make(remote, kind, number, chosen, to, force=force):
+        _say("made", done, "hdfs://")

@@ -159,11 +159,11 @@ def answers(make: MakePart) -> Iterator[Sequence[Any]]:
     """
     events.set_rank(DRIVER_RANK)
     with contextlib.ExitStack() as stack:
-        arguments = stack.enter_context(_cluster())
+        arguments = stack.enter_context(cluster())
         import ray
 
         stack.callback(ray.shutdown)
-        stack.enter_context(_failures_said())
+        stack.enter_context(failures_said())
         with events.phase("rendezvous"):
             ray.init(logging_level=logging.WARNING, **arguments)
             crew = _Crew(make, _places(ray.nodes(), ray.get_runtime_context().get_node_id()))
@@ -177,7 +177,7 @@ def answers(make: MakePart) -> Iterator[Sequence[Any]]:
 
 
 @contextlib.contextmanager
-def _failures_said() -> Iterator[None]:
+def failures_said() -> Iterator[None]:
     """Tell of a failed rank at once, since leaving Ray takes its time, and end."""
     try:
         yield
@@ -188,7 +188,7 @@ def _failures_said() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _cluster() -> Iterator[dict[str, Any]]:
+def cluster() -> Iterator[dict[str, Any]]:
     """Give arguments for ``ray.init``: of the cluster at ``RAY_ADDRESS``, or of a private one with a token of its own.
 
     Ray reads its authentication from the environment when it is imported, thus after this.

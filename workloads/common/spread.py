@@ -35,14 +35,20 @@ def framework_of_environment() -> str:
 
 
 @contextlib.contextmanager
-def answers(make: MakePart, framework: str) -> Iterator[Sequence[Any] | None]:
+def answers(make: MakePart, framework: str, *, grouped: bool = False) -> Iterator[Sequence[Any] | None]:
     """Run the parts on all ranks; gives their answers by rank on rank 0 or the driver, and None elsewhere.
 
-    What is done with them does not wait for the ranks to part.
+    What is done with them does not wait for the ranks to part. `grouped`: the parts talk to each other through torch's
+    process group while they load and compute, which under Ray is Ray Train's.
 
     `make` builds a rank's part; for Ray it is pickled. Raises :class:`events.BadInput`.
     """
-    if framework == "ray":
+    if framework == "ray" and grouped:
+        from workloads.common import raytrain
+
+        with raytrain.answers(make) as by_rank:
+            yield by_rank
+    elif framework == "ray":
         from workloads.common import rayspread
 
         with rayspread.answers(make) as by_rank:

@@ -39,7 +39,7 @@ LINE_BYTES = 64 << 10
 
 
 def open(url: str | Path) -> BinaryIO:
-    """A file for reading, buffered and seekable. From HDFS it is read ahead by two threads."""
+    """A file for reading, buffered and seekable. From HDFS it is read ahead by a thread."""
     place = locate(str(url))
     if not place.remote:
         try:
@@ -145,7 +145,7 @@ def identity(url: str | Path) -> str:
 
 
 class _Stream(io.RawIOBase):
-    """A file of HDFS as a raw stream; as long as it is read in order, chunks are read ahead."""
+    """A file of HDFS as a raw stream; as long as it is read in order, it is read ahead."""
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader

@@ -9,6 +9,7 @@ died is not named any more as soon as the NameNode has noticed. The NameNode nam
 from __future__ import annotations
 
 import os
+import queue
 import socket
 import threading
 import time
@@ -21,7 +22,8 @@ from workloads.common.storage.places import Place, conf_dir
 
 Made = TypeVar("Made")
 
-CHUNK_BYTES = 8 << 20
+PIECE_BYTES = 1 << 20
+AHEAD_PIECES = 16
 READ_SECONDS = 12.0
 CALL_SECONDS = 30.0
 RETRY_SECONDS = 75.0
@@ -139,27 +141,74 @@ class Reader:
             try:
                 return bytes(within(READ_SECONDS, lambda: self._native.read_range(offset, length)))
             except BaseException:
-                self._native = self._hdfs.read(self.path)
-                if self._native.inner.file_length() != self.length:
-                    raise StorageError(f"{self._hdfs.url(self.path)}: has changed while it was read") from None
+                self._reopen()
                 raise
 
         return again(once, self._hdfs.url(self.path), f"reading {length} bytes at {offset}", RETRY_SECONDS)
 
-    def chunks(self, start: int = 0, end: int | None = None, ahead: int = 2) -> Iterator[bytes]:
-        """The bytes [start, end) in order, in chunks that `ahead` threads read in advance."""
-        from collections import deque
-        from concurrent.futures import Future, ThreadPoolExecutor
+    def chunks(self, start: int = 0, end: int | None = None) -> Iterator[bytes]:
+        """The bytes [start, end) in order, in pieces of about a megabyte that a thread reads in advance.
 
+        Raises StorageError where for RETRY_SECONDS nothing more could be had.
+        """
         end = self.length if end is None else min(end, self.length)
-        waiting: deque[Future[bytes]] = deque()
-        with ThreadPoolExecutor(ahead) as pool:
-            for offset in range(start, end, CHUNK_BYTES):
-                waiting.append(pool.submit(self.read, offset, min(CHUNK_BYTES, end - offset)))
-                if len(waiting) > ahead:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
+        url = self._hdfs.url(self.path)
+        moved = time.monotonic()
+        while start < end:
+            ahead: queue.Queue[bytes | BaseException] = queue.Queue(AHEAD_PIECES)
+            dropped = threading.Event()
+            threading.Thread(target=_stream, args=(self._native, start, end, ahead, dropped), daemon=True).start()
+            try:
+                while start < end:
+                    piece = ahead.get(timeout=READ_SECONDS)
+                    if isinstance(piece, BaseException):
+                        raise piece
+                    start, moved = start + len(piece), time.monotonic()
+                    yield piece
+            except (queue.Empty, RuntimeError, OSError, StorageError) as error:
+                cause = TimeoutError(f"no data for {READ_SECONDS:g} s") if isinstance(error, queue.Empty) else error
+                found = translate(cause, url, f"reading on at byte {start}")
+                if not found.passing or time.monotonic() - moved > RETRY_SECONDS:
+                    raise found from error
+                time.sleep(0.5)
+                self._reopen()
+            finally:
+                dropped.set()
+
+    def _reopen(self) -> None:
+        self._native = self._hdfs.read(self.path)
+        if self._native.inner.file_length() != self.length:
+            raise StorageError(f"{self._hdfs.url(self.path)}: has changed while it was read")
+
+
+def _stream(
+    native: Any, start: int, end: int, ahead: queue.Queue[bytes | BaseException], dropped: threading.Event
+) -> None:
+    """Put the bytes [start, end) into a queue in pieces, then the exception that ended it, if one did."""
+
+    def hand_over(item: bytes | BaseException) -> bool:
+        while not dropped.is_set():
+            try:
+                ahead.put(item, timeout=1.0)
+                return True
+            except queue.Full:
+                continue
+        return False
+
+    packets: list[bytes] = []
+    size = 0
+    try:
+        for packet in native.read_range_stream(start, end - start):
+            packets.append(packet)
+            size += len(packet)
+            if size >= PIECE_BYTES:
+                if not hand_over(b"".join(packets)):
+                    return
+                packets, size = [], 0
+        if packets:
+            hand_over(b"".join(packets))
+    except BaseException as error:
+        hand_over(error)
 
 
 def within(seconds: float, call: Callable[[], Made]) -> Made:

@@ -84,7 +84,7 @@ class Service:
     def put(
         self, path: str, name: str, force: bool = False, folder: bool = False, into: bool = False
     ) -> dict[str, Any]:
-        """Store the files that follow: into `path` under `name` where it is a folder (`into`: is to be one), else as it."""
+        """Store the files that follow, as `path`, or in it under `name` where it is (`into`: is to be) a folder."""
         target = self._target(posixpath.join(path, name) if into else path, "" if into else name, force)
         frames.send_json(self.sink, ready=target)
         with _Incoming(self.hdfs) as incoming:

@@ -1,0 +1,63 @@
+"""Command lines of workloads: what their options have in common."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from typing import NoReturn
+
+from workloads.common import events, spread
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose complaints are events too."""
+
+    def error(self, message: str) -> NoReturn:
+        self.print_usage()
+        events.bad_input(message)
+
+
+def add_framework(parser: argparse.ArgumentParser) -> None:
+    """``--framework``."""
+    parser.add_argument(
+        "--framework",
+        choices=("auto", *spread.FRAMEWORKS),
+        default="auto",
+        help="auto: torch where WORLD_SIZE is set",
+    )
+
+
+def add_training(parser: argparse.ArgumentParser, *, epochs: int, batch: int, learning_rate: float) -> None:
+    """Options of a training with their defaults; `batch` is rows a rank and step."""
+    add = parser.add_argument
+    add("--epochs", metavar="N", type=positive, default=epochs, help=f"default {epochs}")
+    add("--batch", metavar="N", type=positive, default=batch, help=f"rows a rank and step (default {batch})")
+    add("--learning-rate", type=positive_real, default=learning_rate, help=f"default {learning_rate}")
+    add("--seed", metavar="N", type=not_negative, default=0, help="of weights, order and generated data (default 0)")
+    add("--checkpoint", metavar="FILE", help="go on from it where it is there; on the host of rank 0")
+    add("--checkpoint-every", metavar="N", type=not_negative, default=0, help="write it every N epochs")
+    add_framework(parser)
+
+
+def positive(text: str) -> int:
+    """An integer from 1 on."""
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text} is less than 1")
+    return value
+
+
+def not_negative(text: str) -> int:
+    """An integer from 0 on."""
+    value = int(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"{text} is less than 0")
+    return value
+
+
+def positive_real(text: str) -> float:
+    """A finite number greater than 0."""
+    value = float(text)
+    if not (value > 0.0 and math.isfinite(value)):
+        raise argparse.ArgumentTypeError(f"{text} is not a positive number")
+    return value

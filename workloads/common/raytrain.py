@@ -1,0 +1,200 @@
+"""Runs the parts of a workload as Ray Train's workers, in the process group that its TorchTrainer makes."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import secrets
+import tempfile
+import threading
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from workloads.common import events, rayspread, spread
+from workloads.common.events import BadInput, Event
+from workloads.common.ranks import DEFAULT_PG_TIMEOUT, Ranks
+from workloads.common.rayspread import WorkerFailed
+from workloads.common.shared import HostFolder
+
+if TYPE_CHECKING:
+    from workloads.common.spread import MakePart
+
+POLL_SECONDS = 0.2
+_SHARE_OF_A_CORE = 0.001
+"""What a worker asks Ray for: threads are set by the environment, and more ranks than cores are the user's choice."""
+
+
+class Mailbox:
+    """Beside the driver: what the workers have to say to it."""
+
+    def __init__(self) -> None:
+        self._events: list[Event] = []
+        self._answers: dict[int, Any] = {}
+        self._fault: str | None = None
+
+    def put(self, kept: list[Event]) -> None:
+        self._events += kept
+
+    def answer(self, rank: int, value: Any) -> None:
+        self._answers[rank] = value
+
+    def refuse(self, fault: str) -> None:
+        self._fault = self._fault or fault
+
+    def take(self) -> tuple[list[Event], str | None]:
+        """The events since the last time, and what is wrong with the input, if anything is."""
+        taken, self._events = self._events, []
+        return taken, self._fault
+
+    def answers(self) -> list[Any]:
+        return [self._answers[rank] for rank in sorted(self._answers)]
+
+
+def _loop(config: dict[str, Any]) -> None:
+    """What each worker runs: its part, while a thread carries its events to the driver."""
+    import ray
+    from ray import train
+
+    context = train.get_context()
+    ranks = Ranks(
+        context.get_world_rank(), context.get_world_size(), context.get_local_rank(), context.get_local_world_size()
+    )
+    mailbox, take, ended = config["mailbox"], events.keep(), threading.Event()
+    events.set_rank(ranks.rank)
+
+    def carry() -> None:
+        while not ended.wait(POLL_SECONDS):
+            if kept := take():
+                ray.get(mailbox.put.remote(kept))
+
+    carrier = threading.Thread(target=carry, daemon=True)
+    carrier.start()
+    try:
+        part = config["make"](ranks)
+        events.ready()
+        folder = HostFolder.of_run(ranks.local_world, config["token"]) if ranks.local_world > 1 else None
+        spread.steps(part, folder)
+        ray.get(mailbox.answer.remote(ranks.rank, part.answer()))
+    except BadInput as error:
+        ray.get(mailbox.refuse.remote(str(error)))
+        raise
+    finally:
+        ended.set()
+        carrier.join()
+        ray.get(mailbox.put.remote(take()))
+
+
+@contextlib.contextmanager
+def answers(make: MakePart) -> Iterator[Sequence[Any]]:
+    """Run the parts under Ray Train and give their answers by rank.
+
+    Raises :class:`BadInput` as the parts do. When a rank fails, says which, and ends the process with status 1.
+    """
+    events.set_rank(rayspread.DRIVER_RANK)
+    os.environ.setdefault("RAY_TRAIN_V2_ENABLED", "1")
+    with contextlib.ExitStack() as stack:
+        arguments = stack.enter_context(rayspread.cluster())
+        import ray
+
+        stack.callback(ray.shutdown)
+        stack.enter_context(rayspread.failures_said())
+        with events.phase("rendezvous"):
+            ray.init(logging_level=logging.WARNING, **arguments)
+            workers = _workers(ray.nodes())
+            mailbox = _mailbox()
+            folder = stack.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True))
+            fit = _Fit(make, mailbox, workers, folder)
+            fit.wait_until_ready()
+        events.ready()
+        fit.wait()
+        with events.phase("collect"):
+            gathered = ray.get(mailbox.answers.remote())
+        events.memory()
+        yield gathered
+
+
+class _Fit:
+    """TorchTrainer.fit in a thread, while the driver repeats what the workers say."""
+
+    def __init__(self, make: MakePart, mailbox: Any, workers: int, folder: str) -> None:
+        from ray.train import RunConfig, ScalingConfig
+        from ray.train.torch import TorchConfig, TorchTrainer
+
+        seconds = float(os.environ.get("REGATTA_PG_TIMEOUT") or DEFAULT_PG_TIMEOUT)
+        self._mailbox, self._workers = mailbox, workers
+        self._ready: set[int] = set()
+        self._error: BaseException | None = None
+        trainer = TorchTrainer(
+            _loop,
+            train_loop_config={"make": make, "mailbox": mailbox, "token": secrets.token_hex(8)},
+            torch_config=TorchConfig(backend="gloo", timeout_s=max(1, round(seconds))),
+            scaling_config=ScalingConfig(
+                num_workers=workers, resources_per_worker={"CPU": _SHARE_OF_A_CORE}, placement_strategy="SPREAD"
+            ),
+            run_config=RunConfig(name=os.environ.get("REGATTA_RUN_ID") or "workload", storage_path=folder),
+        )
+
+        def fit() -> None:
+            try:
+                trainer.fit()
+            except BaseException as error:
+                self._error = error
+
+        self._thread = threading.Thread(target=fit, daemon=True)
+        self._thread.start()
+
+    def wait_until_ready(self) -> None:
+        """Return when every worker has said that it is ready."""
+        while len(self._ready) < self._workers:
+            self._turn()
+            if not self._thread.is_alive():
+                self._end()
+                return
+
+    def wait(self) -> None:
+        """Return when the training has ended well."""
+        while self._thread.is_alive():
+            self._turn()
+        self._end()
+
+    def _turn(self) -> None:
+        self._thread.join(POLL_SECONDS)
+        self._replay()
+
+    def _replay(self) -> None:
+        import ray
+
+        kept, fault = ray.get(self._mailbox.take.remote())
+        self._ready |= {event["rank"] for event in kept if event["event"] == "ready"}
+        events.replay(kept)
+        if fault is not None:
+            raise BadInput(fault)
+
+    def _end(self) -> None:
+        self._replay()
+        if self._error is not None:
+            raise _explained(self._error)
+
+
+def _explained(error: BaseException) -> WorkerFailed:
+    """Which rank failed and why, out of what Ray Train raises."""
+    failures = getattr(error, "worker_failures", None) or {}
+    for rank, failure in sorted(failures.items()):
+        last = str(failure).strip().splitlines()[-1:] or [type(failure).__name__]
+        return WorkerFailed(f"rank {rank} failed: {last[0]}", str(failure))
+    return WorkerFailed(f"Ray Train failed: {str(error).strip().splitlines()[-1]}", str(error))
+
+
+def _workers(nodes: Sequence[dict[str, Any]]) -> int:
+    """``REGATTA_WORKERS``, or one a core."""
+    cores = sum(int(node["Resources"].get("CPU", 0)) for node in nodes if node["Alive"])
+    return int(os.environ.get("REGATTA_WORKERS") or max(cores, 1))
+
+
+def _mailbox() -> Any:
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+    return ray.remote(num_cpus=0)(Mailbox).options(scheduling_strategy=here).remote()

@@ -1,0 +1,180 @@
+"""Data-parallel training of a model on tensors, by the same function under every framework.
+
+The data are whole on every host and sliced by batch. Each epoch is shuffled anew over all ranks by the seed, so the
+same seed and number of ranks give the same weights, whoever started the ranks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from workloads.common import events
+from workloads.common.events import BadInput
+from workloads.common.ranks import Ranks
+
+Batch = Callable[[Tensor], "tuple[Tensor, Tensor]"]
+"""Rows (k,) int64 -> the inputs and targets of these rows, ready for the model and the loss."""
+
+_SEED_STRIDE = 1_000_003
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """`batch`: rows a rank and step. `checkpoint`: a file of rank 0's host, written every `checkpoint_every` epochs."""
+
+    epochs: int
+    batch: int
+    seed: int
+    checkpoint: Path | None = None
+    checkpoint_every: int = 0
+
+
+def use_threads_of_environment() -> None:
+    """Let torch use ``OMP_NUM_THREADS`` threads, also where another library set its number first."""
+    threads = os.environ.get("OMP_NUM_THREADS")
+    if threads:
+        torch.set_num_threads(int(threads))
+
+
+def rows_of_rank(rows: int, epoch: int, seed: int, ranks: Ranks) -> Tensor:
+    """This rank's rows of an epoch in their order, int64; every rank has as many, so up to world - 1 rows wait."""
+    random = torch.Generator().manual_seed(seed * _SEED_STRIDE + epoch)
+    return torch.randperm(rows, generator=random)[ranks.rank :: ranks.world][: rows // ranks.world]
+
+
+def fit(
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    loss_of: Callable[[Tensor, Tensor], Tensor],
+    batch_of: Batch,
+    rows: int,
+    schedule: Schedule,
+    ranks: Ranks,
+) -> list[float]:
+    """Train; gives the mean loss of each epoch over all ranks. Raises :class:`BadInput` for more ranks than rows.
+
+    Goes on after the epochs that the checkpoint has. Its process group, where there are ranks, must stand.
+    """
+    if rows < ranks.world:
+        raise BadInput(f"{ranks.world} ranks for {rows} rows to train on: each needs at least one")
+    losses = _resume(model, optimizer, schedule, ranks)
+    trained = DistributedDataParallel(model) if ranks.world > 1 else model
+    model.train()
+    for epoch in range(len(losses), schedule.epochs):
+        with events.phase("epoch"):
+            order = rows_of_rank(rows, epoch, schedule.seed, ranks)
+            total = torch.zeros((), dtype=torch.float64)
+            for start in range(0, len(order), schedule.batch):
+                chosen = order[start : start + schedule.batch]
+                inputs, targets = batch_of(chosen)
+                optimizer.zero_grad(set_to_none=True)
+                loss = loss_of(trained(inputs), targets)
+                loss.backward()
+                optimizer.step()
+                total += loss.detach() * len(chosen)
+            losses.append(_sum(total, ranks) / (len(order) * ranks.world))
+        events.progress("epochs", epoch + 1, schedule.epochs, loss=losses[-1])
+        if schedule.checkpoint_every and (epoch + 1) % schedule.checkpoint_every == 0:
+            _save(model, optimizer, losses, schedule, ranks)
+    return losses
+
+
+@torch.no_grad()
+def count_right(
+    model: nn.Module, right_of: Callable[[Tensor, Tensor], Tensor], batch_of: Batch, rows: int, ranks: Ranks
+) -> int:
+    """How many of the rows the model gets right, each counted once, on one rank of all."""
+    model.eval()
+    mine = torch.arange(ranks.rank, rows, ranks.world)
+    right = torch.zeros((), dtype=torch.float64)
+    for chosen in mine.split(4096):
+        inputs, targets = batch_of(chosen)
+        right += right_of(model(inputs), targets).sum()
+    return round(_sum(right, ranks))
+
+
+def norm(model: nn.Module) -> float:
+    """Euclidean norm of all weights."""
+    return float(torch.cat([tensor.detach().double().ravel() for tensor in model.state_dict().values()]).norm())
+
+
+def checksum(model: nn.Module) -> str:
+    """SHA-256 of all weights, in the order of their names."""
+    total = hashlib.sha256()
+    for name, tensor in sorted(model.state_dict().items()):
+        total.update(name.encode())
+        total.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+    return total.hexdigest()
+
+
+def _sum(value: Tensor, ranks: Ranks) -> float:
+    if ranks.world > 1:
+        dist.all_reduce(value)
+    return float(value)
+
+
+def _identity(model: nn.Module, optimizer: torch.optim.Optimizer, schedule: Schedule, ranks: Ranks) -> dict[str, Any]:
+    return {
+        "weights": {name: list(tensor.shape) for name, tensor in model.state_dict().items()},
+        "optimizer": type(optimizer).__name__,
+        "batch": schedule.batch,
+        "seed": schedule.seed,
+        "ranks": ranks.world,
+    }
+
+
+def _save(
+    model: nn.Module, optimizer: torch.optim.Optimizer, losses: list[float], schedule: Schedule, ranks: Ranks
+) -> None:
+    """Write the checkpoint in one step: a run that is killed leaves the last whole one."""
+    if ranks.rank != 0 or schedule.checkpoint is None:
+        return
+    state = {
+        "identity": _identity(model, optimizer, schedule, ranks),
+        "model": model.state_dict(),
+        "optimizer": optimizer.state_dict(),
+        "losses": losses,
+    }
+    new = schedule.checkpoint.with_name(f"{schedule.checkpoint.name}.new")
+    with new.open("wb") as file:
+        torch.save(state, file)
+        file.flush()
+        os.fsync(file.fileno())
+    new.replace(schedule.checkpoint)
+
+
+def _resume(model: nn.Module, optimizer: torch.optim.Optimizer, schedule: Schedule, ranks: Ranks) -> list[float]:
+    """Take over rank 0's checkpoint, if there is one, on all ranks; gives the losses of the epochs it has."""
+    found: list[Any] = [None]
+    if ranks.rank == 0 and schedule.checkpoint is not None and schedule.checkpoint.exists():
+        found = [schedule.checkpoint.read_bytes()]
+    if ranks.world > 1:
+        dist.broadcast_object_list(found, src=0)
+    if found[0] is None:
+        return []
+    try:
+        state = torch.load(io.BytesIO(found[0]), weights_only=True)
+        identity = dict(state["identity"])
+    except Exception as error:
+        raise BadInput(f"{schedule.checkpoint}: not a checkpoint of this program ({error})") from error
+    wanted = _identity(model, optimizer, schedule, ranks)
+    for name, value in wanted.items():
+        if identity.get(name) != value:
+            raise BadInput(
+                f"{schedule.checkpoint}: the checkpoint of another run: {name} is {identity.get(name)}, here {value}; "
+                "move it away or name another with --checkpoint"
+            )
+    model.load_state_dict(state["model"])
+    optimizer.load_state_dict(state["optimizer"])
+    return list(state["losses"])

@@ -1,0 +1,69 @@
+"""``python -m workloads.digits.generate --size IMAGES --part images|labels``: made-up digits as IDX files.
+
+Digits of seven segments, 28 by 28 pixels, moved, of changing brightness, under noise. The images and the labels of the
+same size and seed belong together.
+"""
+
+from __future__ import annotations
+
+import functools
+import struct
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workloads.common import generate
+
+SIDE = 28
+BLOCK_IMAGES = 4096
+_SEGMENTS = {
+    "a": (slice(4, 6), slice(9, 19)),
+    "b": (slice(5, 14), slice(17, 19)),
+    "c": (slice(14, 23), slice(17, 19)),
+    "d": (slice(22, 24), slice(9, 19)),
+    "e": (slice(14, 23), slice(9, 11)),
+    "f": (slice(5, 14), slice(9, 11)),
+    "g": (slice(13, 15), slice(9, 19)),
+}
+_DIGITS = ("abcdef", "bc", "abged", "abgcd", "fgbc", "afgcd", "afgedc", "abc", "abcdefg", "abcdfg")
+
+
+def shapes() -> NDArray[np.float32]:
+    """The ten digits, (10, 28, 28), 0 or 1."""
+    made = np.zeros((10, SIDE, SIDE), np.float32)
+    for digit, segments in enumerate(_DIGITS):
+        for segment in segments:
+            made[digit][_SEGMENTS[segment]] = 1
+    return made
+
+
+def block(part: str, numbers: np.random.Generator, first: int, count: int) -> bytes:
+    """`count` images or their labels."""
+    labels = numbers.integers(0, 10, count, np.uint8)
+    if part == "labels":
+        return labels.tobytes()
+    images = shapes()[labels]
+    for moved in range(-3, 4):
+        for axis in (1, 2):
+            chosen = numbers.random(count) < 1 / 7
+            images[chosen] = np.roll(images[chosen], moved, axis)
+    images *= numbers.uniform(120, 255, (count, 1, 1)).astype(np.float32)
+    images += numbers.normal(0, 25, images.shape).astype(np.float32)
+    return images.clip(0, 255).astype(np.uint8).tobytes()
+
+
+def main() -> None:
+    """Run with the arguments of the process."""
+    parser = generate.parser("workloads.digits.generate", "Made-up digits as IDX files.", "images")
+    parser.add_argument("--part", choices=("images", "labels"), default="images")
+    given = parser.parse_args()
+    head = (
+        struct.pack(">4i", 2051, given.size, SIDE, SIDE)
+        if given.part == "images"
+        else struct.pack(">2i", 2049, given.size)
+    )
+    generate.write(functools.partial(block, given.part), given, BLOCK_IMAGES, head)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,60 @@
+"""Reads and writes the IDX format of MNIST and EMNIST: magic, big-endian sizes, then the values (Y. LeCun, 1998)."""
+
+from __future__ import annotations
+
+import gzip
+import struct
+import zlib
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workloads.common import storage
+from workloads.common.events import BadInput
+
+UNSIGNED_BYTE = 0x08
+LABEL_DIMENSIONS, IMAGE_DIMENSIONS = 1, 3
+_GZIP_MAGIC = b"\x1f\x8b"
+
+
+def read(path: str | Path, dimensions: int) -> NDArray[np.uint8]:
+    """Values of an IDX file of unsigned bytes with so many dimensions, .gz or not.
+
+    Raises :class:`BadInput` where the file is missing, damaged, of another kind, or not as long as its sizes say.
+    """
+    body = _content(path)
+    if len(body) < 4 or body[:2] != b"\0\0":
+        raise BadInput(f"{path}: not an IDX file: it begins with {body[:4].hex(' ') or 'nothing'}, not 00 00")
+    if body[2] != UNSIGNED_BYTE or body[3] != dimensions:
+        kind = {LABEL_DIMENSIONS: "labels", IMAGE_DIMENSIONS: "images"}.get(dimensions, f"{dimensions} dimensions")
+        raise BadInput(
+            f"{path}: magic {body[:4].hex(' ')} is not that of {kind}: 00 00 {UNSIGNED_BYTE:02x} {dimensions:02x} is"
+        )
+    start = 4 + 4 * dimensions
+    if len(body) < start:
+        raise BadInput(f"{path}: ends within its header, after {len(body)} bytes")
+    shape = struct.unpack(f">{dimensions}I", body[4:start])
+    expected = start + int(np.prod(shape, dtype=np.int64))
+    if len(body) != expected:
+        sizes = " x ".join(map(str, shape))
+        raise BadInput(f"{path}: the header says {sizes}, so {expected} bytes, but there are {len(body)}")
+    return np.frombuffer(body, np.uint8, offset=start).reshape(shape)
+
+
+def write(path: Path, values: NDArray[np.uint8]) -> None:
+    """Write unsigned bytes as IDX; compressed where the name ends in ``.gz``."""
+    header = struct.pack(f">BBBB{values.ndim}I", 0, 0, UNSIGNED_BYTE, values.ndim, *values.shape)
+    body = header + values.astype(np.uint8, copy=False).tobytes()
+    path.write_bytes(gzip.compress(body, compresslevel=1, mtime=0) if path.suffix == ".gz" else body)
+
+
+def _content(path: str | Path) -> bytes:
+    try:
+        with storage.open(path) as stream:
+            body = stream.read()
+        return gzip.decompress(body) if body.startswith(_GZIP_MAGIC) else body
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise BadInput(f"{path}: damaged or truncated gzip file ({error})") from error
+    except OSError as error:
+        raise BadInput(f"{path}: {error.strerror or error}") from error

@@ -1,0 +1,120 @@
+"""What one rank does: map the images, train with the others, count what the model gets right."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from workloads.common import training
+from workloads.common.ranks import Ranks
+from workloads.common.shared import HostFolder
+from workloads.digits import images, model
+
+TOLERANCE = {"accuracy": 0.01, "right": 1e9, "losses": 0.01, "weights": 0.1}
+"""What may differ between runs of equal global batches; where the number of ranks is equal too, nothing does."""
+
+MOMENTUM = 0.9
+
+
+@dataclass(frozen=True)
+class Options:
+    """The parameters of a run. `data`: a folder of IDX files, ``handwritten``, or ``generated`` with its `size`."""
+
+    data: str
+    size: int
+    model: str
+    epochs: int
+    batch: int
+    learning_rate: float
+    seed: int
+    checkpoint: str | None
+    checkpoint_every: int
+
+
+class Part:
+    """One rank of the training."""
+
+    def __init__(self, options: Options, ranks: Ranks) -> None:
+
+        self._options, self._ranks = options, ranks
+        training.use_threads_of_environment()
+
+    def load(self, folder: HostFolder | None) -> None:
+        """Read or make the images, or map what another rank of this host has made of them."""
+        options = self._options
+
+        def build() -> images.Images:
+            if options.data == "handwritten":
+                return images.handwritten()
+            if options.data == "generated":
+                return images.generated(options.size, options.seed)
+            return images.from_files(options.data)
+
+        if folder is None:
+            self._images = build()
+            return
+        name = hashlib.sha256(repr((options.data, options.size, options.seed)).encode()).hexdigest()
+        self._images = folder.once(f"images-{name[:16]}", lambda empty: build().save(empty), images.Images.open)
+
+    def compute(self) -> None:
+        """Train, then test."""
+        options, ranks = self._options, self._ranks
+        torch.manual_seed(options.seed)
+        trained = model.make(options.model)
+        optimizer = torch.optim.SGD(trained.parameters(), lr=options.learning_rate, momentum=MOMENTUM)
+        checkpoint = Path(options.checkpoint) if options.checkpoint else None
+        schedule = training.Schedule(
+            options.epochs, options.batch, options.seed, checkpoint, options.checkpoint_every if checkpoint else 0
+        )
+        rows, tests = len(self._images.labels), len(self._images.test_labels)
+        loss = torch.nn.functional.cross_entropy
+        losses = training.fit(
+            trained, optimizer, loss, _batches(self._images.pixels, self._images.labels), rows, schedule, ranks
+        )
+        right = training.count_right(
+            trained,
+            lambda scores, labels: scores.argmax(1) == labels,
+            _batches(self._images.test_pixels, self._images.test_labels),
+            tests,
+            ranks,
+        )
+        self._answer = {
+            "images": rows,
+            "tests": tests,
+            "right": right,
+            "accuracy": right / tests,
+            "losses": losses,
+            "weights": training.norm(trained),
+        }
+        self._checksum = training.checksum(trained)
+
+    def answer(self) -> dict[str, Any]:
+        """Sizes, how many test images are right, loss of each epoch, norm of the weights; beside it their checksum."""
+        return {"answer": self._answer, "checksum": self._checksum}
+
+
+def _batches(pixels: Any, labels: Any) -> training.Batch:
+    """Rows -> float images around 0 and int64 labels."""
+    every, classes = (torch.from_numpy(np.require(array, requirements="W")) for array in (pixels, labels))
+
+    def batch(rows: Tensor) -> tuple[Tensor, Tensor]:
+        return (every[rows].float() - 127.5) / 127.5, classes[rows].long()
+
+    return batch
+
+
+def combine(parts: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], list[str]]:
+    """The ranks' answers, which are one and the same, and lines for a person."""
+    answer, checksum = parts[0]["answer"], parts[0]["checksum"]
+    if any(part["checksum"] != checksum for part in parts):
+        raise RuntimeError("the ranks ended with different weights")
+    epochs = [f"  epoch {epoch}: loss {loss:.4f}" for epoch, loss in enumerate(answer["losses"], 1)]
+    said = f"{answer['right']:,} of {answer['tests']:,} test images are right: {100 * answer['accuracy']:.2f} %"
+    return answer, [f"digits: {answer['images']:,} images", *epochs, said, f"weights {checksum}"]

@@ -1,0 +1,1 @@
+"""Binary classification of a table: star or galaxy."""

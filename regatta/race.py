@@ -65,30 +65,46 @@ def ppr(
     repeats: int,
     request: Request,
 ) -> dict[str, list[record.Record]]:
-    """Run PPR `repeats` times under each framework, in turns, in the frameworks' order reversed every other time."""
-    if repeats < 1:
-        raise UsageError(f"--repeats must be at least 1, not {repeats}")
+    """Run PPR `repeats` times under each framework, in turns."""
     on_node, described = prepare_graph(session, asked.graph)
-    done: dict[str, list[record.Record]] = {framework: [] for framework in frameworks}
     options = asked.options()
     if len(frameworks) == repeats == 1 and hdfs.is_address(on_node):
         options.append("--cache")  # runs that are compared all read the graph anew
-    parameters = {**described, "options": options}
-    label = f"ppr-{plan.new_run_name('series', 'x').rpartition('x-')[2]}"
+    program = plan.Program.module("workloads.ppr", [f"--graph={on_node}", *options], "ppr")
+    asked_for = replace(request, program=program, parameters={**described, "options": options})
+    return in_turns(session, asked_for, frameworks, workers=workers, repeats=repeats)
+
+
+def in_turns(
+    session: Session,
+    request: Request,
+    frameworks: Sequence[record.Framework],
+    *,
+    workers: int | None,
+    repeats: int,
+    single: plan.Program | None = None,
+) -> dict[str, list[record.Record]]:
+    """Run one of Regatta's workloads `repeats` times under each framework, their order reversed every other time.
+
+    `single` is the program of the single process where its arguments differ.
+    """
+    if repeats < 1:
+        raise UsageError(f"--repeats must be at least 1, not {repeats}")
+    done: dict[str, list[record.Record]] = {framework: [] for framework in frameworks}
+    label = f"{request.program.label}-{plan.new_run_name('series', 'x').rpartition('x-')[2]}"
     for index in range(repeats):
         for framework in frameworks if index % 2 == 0 else list(reversed(frameworks)):
-            args = [f"--graph={on_node}", f"--framework={framework}", *options]
             name = request.name and (
                 request.name if len(frameworks) == repeats == 1 else _name(request, framework, index)
             )
+            program = single if single and framework == "single" else request.program
             one = replace(
                 request,
-                program=plan.Program.module("workloads.ppr", args, "ppr"),
+                program=replace(program, argv=(*program.argv, f"--framework={framework}")),
                 framework=framework,
                 root=paths.PROJECT,
                 workers=workers,
                 name=name,
-                parameters=parameters,
                 series=record.Series(label, index + 1, repeats),
             )
             done[framework].append(session.run(one))

@@ -28,8 +28,9 @@ _STATES: dict[str, record.State] = {
 
 @dataclass(frozen=True)
 class Request:
-    """What to run. `root` is the tree to sync, `source` what was read of it just now, if anything was; `workers` is None
-    for one rank a core of the cluster.
+    """What to run. `root` is the tree to sync, `source` what was read of it just now, if anything was.
+
+    `workers` is None for one rank a core of the cluster.
     """
 
     program: plan.Program
@@ -65,6 +66,11 @@ class Session:
     def __exit__(self, *_: object) -> None:
         self._pool.shutdown(wait=True)
         self._stack.close()
+
+    def cores(self) -> int:
+        """Cores of all workers together: the ranks of a run that says nothing about its workers."""
+        answers = self.remote.everywhere(self.cluster.workers, "hello", step="cores")
+        return sum(int(answer["facts"]["cores"]) for answer in answers.values())
 
     def _open_api(self) -> "Future[rayjob.JobApi]":
         """Reach Ray's job API while the release is being proven; the tunnel serves all runs of the session."""

@@ -1,12 +1,17 @@
 """Tasks that run Regatta's own workloads and compare the frameworks (imports: see `regatta.tasks.runs`)."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from invoke.context import Context
 
 from regatta import paths
 from regatta.tasks.common import seconds, task, whole
 from regatta.tasks.runs import LAUNCH_HELP, session
+
+if TYPE_CHECKING:
+    from regatta.record import Record
+    from regatta.session import Session
 
 
 @task(
@@ -51,7 +56,7 @@ def run_ppr(
     inventory: str | None = None,
 ) -> None:
     """PageRank under torch and Ray: timed, recorded, compared."""
-    from regatta import compare, plan, race
+    from regatta import plan, race
     from regatta.session import Request, check_framework
 
     frameworks = check_framework(framework)
@@ -63,10 +68,68 @@ def run_ppr(
     asked = race.Ppr(graph, sources, count, top, alpha, tolerance, max_iterations, engine, undirected)
     base = Request(plan.Program((), "ppr"), "single", paths.PROJECT, name=name, launcher=launcher, time_limit=limit)
     with session(inventory) as made:
-        done = race.ppr(made, asked, frameworks, workers=wanted, repeats=times, request=base)
-        shown = next(records[-1] for records in done.values())
-        made.console.note("\n".join(["", *shown.show]))
-        result = compare.compare(done)
-        if json:
-            compare.write_json(result, Path(json))
-        compare.show(result, made.console)
+        _show(made, race.ppr(made, asked, frameworks, workers=wanted, repeats=times, request=base), json)
+
+
+@task(
+    name="run-digits",
+    help={
+        **LAUNCH_HELP,
+        "framework": "torch, ray, single or both (default both)",
+        "data": "folder of IDX files, also hdfs://; handwritten, or generated (default)",
+        "size": "images to generate (default 20000)",
+        "model": "perceptron (default) or cnn",
+        "epochs": "default 3",
+        "batch": "rows a rank and step (default 64; the single process takes as many as all ranks)",
+        "learning-rate": "default 0.01",
+        "seed": "of weights, order and generated data (default 0)",
+        "repeats": "runs under each framework, in turns (default 1)",
+        "json": "write the comparison to this file",
+        "no-single": "leave out the single process that the cluster has to beat",
+        "launcher": "how torch ranks meet: env, static or c10d",
+    },
+)
+def run_digits(
+    c: Context,
+    workers: str | None = None,
+    framework: str = "both",
+    data: str | None = None,
+    size: str | None = None,
+    model: str | None = None,
+    epochs: str | None = None,
+    batch: str | None = None,
+    learning_rate: str | None = None,
+    seed: str | None = None,
+    repeats: str = "1",
+    json: str | None = None,
+    no_single: bool = False,
+    launcher: str = "env",
+    name: str | None = None,
+    time_limit: str | None = None,
+    inventory: str | None = None,
+) -> None:
+    """Train on digit images under torch and Ray Train: timed, recorded, compared."""
+    from regatta import plan, training
+    from regatta.session import Request, check_framework
+
+    frameworks = check_framework(framework)
+    if framework == "both" and not no_single:
+        frameworks = ("single", *frameworks)
+    wanted, times, rows = whole("workers", workers), whole("repeats", repeats) or 1, whole("batch", batch)
+    limit = seconds("time-limit", time_limit)
+    asked = training.Training("digits", data, size, model, epochs, rows, learning_rate, seed)
+    base = Request(plan.Program((), "digits"), "single", paths.PROJECT, name=name, launcher=launcher, time_limit=limit)
+    with session(inventory) as made:
+        _show(made, training.train(made, asked, frameworks, workers=wanted, repeats=times, request=base), json)
+
+
+def _show(made: "Session", done: "dict[str, list[Record]]", json: str | None) -> None:
+    """The answer, then the comparison, which also goes to the file `json`."""
+    from regatta import compare
+
+    shown = next(records[-1] for records in done.values())
+    made.console.note("\n".join(["", *shown.show]))
+    result = compare.compare(done)
+    if json:
+        compare.write_json(result, Path(json))
+    compare.show(result, made.console)

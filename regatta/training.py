@@ -1,0 +1,83 @@
+"""Training workloads under several frameworks, with the same global batch for each."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from regatta import data, hdfs, plan
+from regatta.errors import DataError, UsageError
+from regatta.race import in_turns
+from regatta.record import Framework, Record
+from regatta.session import Request, Session
+
+BATCHES = {"digits": 64}
+"""Rows a rank and step where nobody says otherwise."""
+
+MADE = ("generated", "handwritten")
+
+
+@dataclass(frozen=True)
+class Training:
+    """What a training was asked for; `None` leaves the workload's own default. `batch`: rows a rank and step."""
+
+    workload: str
+    data: str | None = None
+    size: str | None = None
+    model: str | None = None
+    epochs: str | None = None
+    batch: int | None = None
+    learning_rate: str | None = None
+    seed: str | None = None
+
+    def options(self, places: str | None, ranks: int) -> list[str]:
+        """Command-line options; `ranks` is what the batch is multiplied with."""
+        names = ("size", "model", "epochs", "learning_rate", "seed")
+        given = [(name, getattr(self, name)) for name in names]
+        words = [f"--{name.replace('_', '-')}={value}" for name, value in given if value is not None]
+        words.append(f"--batch={(self.batch or BATCHES[self.workload]) * ranks}")
+        return [*words, f"--data={places}"] if places else words
+
+
+def prepare(session: Session, asked: str | None) -> tuple[str | None, dict[str, object]]:
+    """Put the files of a folder on every node, outside the clocks; gives where runs read them, and what they are.
+
+    DataError where there are none.
+    """
+    if asked is None or asked in MADE or hdfs.is_address(asked):
+        return asked, {"data": asked or MADE[0]}
+    folder = Path(asked).expanduser()
+    if not folder.is_dir():
+        raise DataError(f"there is no folder {asked}; give one with the data's files, or {' or '.join(MADE)}")
+    files = [data.identify(path) for path in sorted(folder.iterdir()) if path.is_file() and path.name[0] != "."]
+    if not files:
+        raise DataError(f"the folder {asked} is empty")
+    nodes = session.cluster.nodes
+    if len({node.state for node in nodes}) > 1:
+        raise UsageError("the nodes have different regatta_state folders; data need the same path on all of them")
+    for file in files:
+        if sent := data.place(session.remote, file, nodes):
+            session.console.note(f"{file.path.name} ({file.size / 1e6:.1f} MB) put on {', '.join(sent)}")
+    return ",".join(file.on(nodes[0]) for file in files), {"data": {file.path.name: file.sha256 for file in files}}
+
+
+def train(
+    session: Session,
+    asked: Training,
+    frameworks: Sequence[Framework],
+    *,
+    workers: int | None,
+    repeats: int,
+    request: Request,
+) -> dict[str, list[Record]]:
+    """Train under each framework in turns; the single process takes as many rows a step as all ranks together."""
+    places, described = prepare(session, asked.data)
+    ranks = workers if workers is not None else session.cores()
+    options = asked.options(places, 1)
+    module = f"workloads.{asked.workload}"
+    asked_for = replace(
+        request,
+        program=plan.Program.module(module, options, asked.workload),
+        parameters={**described, "options": [word for word in options if not word.startswith("--data=")]},
+    )
+    single = plan.Program.module(module, asked.options(places, ranks), asked.workload)
+    return in_turns(session, asked_for, frameworks, workers=workers, repeats=repeats, single=single)

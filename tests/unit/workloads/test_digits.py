@@ -1,0 +1,155 @@
+"""Digits: the format, the images, and one training under every framework."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from launching import Ended, python, ranks
+
+from workloads.common.events import BadInput
+from workloads.digits import idx, images
+
+DIGITS = ("-m", "workloads.digits")
+SMALL = ("--size=600", "--epochs=2", "--seed=5")
+
+
+def weights(run: Ended) -> str:
+    (result,) = run.of("result")
+    (line,) = [line for line in result["show"] if line.startswith("weights ")]
+    return str(line)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Four IDX files, two of them compressed."""
+    made = tmp_path_factory.mktemp("idx")
+    drawn = images.generated(200, 1)
+    idx.write(made / "emnist-digits-train-images-idx3-ubyte.gz", drawn.pixels)
+    idx.write(made / "emnist-digits-train-labels-idx1-ubyte", drawn.labels)
+    idx.write(made / "emnist-digits-test-images-idx3-ubyte.gz", drawn.test_pixels)
+    idx.write(made / "emnist-digits-test-labels-idx1-ubyte", drawn.test_labels)
+    return made
+
+
+def test_idx_there_and_back(folder: Path) -> None:
+    read, drawn = images.from_files(str(folder)), images.generated(200, 1)
+    for name, array in vars(drawn).items():
+        np.testing.assert_array_equal(getattr(read, name), array)
+    by_name = images.from_files(",".join(str(path) for path in sorted(folder.iterdir())))
+    np.testing.assert_array_equal(by_name.pixels, drawn.pixels)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "begins with nothing"),
+        (b"PK\3\4....", "not an IDX file: it begins with 50 4b 03 04"),
+        (b"\0\0\x08\1\0\0\0\2ab", "is not that of images: 00 00 08 03 is"),
+        (b"\0\0\x0d\3" + b"\0" * 12, "is not that of images"),
+        (b"\0\0\x08\3\0\0", "ends within its header, after 6 bytes"),
+        (b"\0\0\x08\3" + b"\0\0\0\2" * 3 + b"1234567", "says 2 x 2 x 2, so 24 bytes, but there are 23"),
+        (gzip.compress(b"\0\0\x08\3" + b"\0\0\0\2" * 3 + b"12345678")[:-6], "damaged or truncated gzip"),
+    ],
+)
+def test_what_is_not_idx(tmp_path: Path, content: bytes, said: str) -> None:
+    path = tmp_path / "x-idx3"
+    path.write_bytes(content)
+    with pytest.raises(BadInput, match=said.replace("(", r"\(")):
+        idx.read(path, idx.IMAGE_DIMENSIONS)
+
+
+def test_files_that_do_not_fit_together(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="/nowhere"):
+        images.from_files("/nowhere")
+    with pytest.raises(BadInput, match=r"needs one file .*train.*images.*, has none"):
+        images.from_files(str(tmp_path))
+    for path in folder.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    labels = tmp_path / "emnist-digits-train-labels-idx1-ubyte"
+    idx.write(labels, np.zeros(199, np.uint8))
+    with pytest.raises(BadInput, match=r"has 200 images, .* has 199 labels"):
+        images.from_files(str(tmp_path))
+    idx.write(labels, np.full(200, 11, np.uint8))
+    with pytest.raises(BadInput, match="label 0 is 11, not a digit"):
+        images.from_files(str(tmp_path))
+
+
+def test_generated_images_depend_on_the_seed_alone() -> None:
+    one, same, other = images.generated(50, 3), images.generated(50, 3), images.generated(50, 4)
+    np.testing.assert_array_equal(one.pixels, same.pixels)
+    assert (one.pixels != other.pixels).any()
+    assert one.pixels.shape == (50, 28, 28)
+    assert 20 < one.pixels.mean() < 60
+
+
+def test_handwritten_digits_are_learned() -> None:
+    run = python(*DIGITS, "--data=handwritten", "--epochs=40", "--batch=16")
+    assert run.status == 0, run.err
+    assert (run.answer["images"], run.answer["tests"]) == (1498, 299)
+    assert run.answer["accuracy"] >= 0.95
+    assert run.answer["losses"][-1] < run.answer["losses"][0] / 5
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> Ended:
+    """The training on two torch ranks."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OMP_NUM_THREADS", "1")
+        runs = ranks([*DIGITS, *SMALL], 2, TMPDIR=str(tmp_path_factory.mktemp("two")))
+    assert [run.status for run in runs] == [0, 0], runs[0].err + runs[1].err
+    return runs[0]
+
+
+def test_ray_train_gives_the_same_weights_to_the_bit(two: Ended, tmp_path: Path, ray_cluster: dict[str, str]) -> None:
+    run = python(
+        *DIGITS,
+        *SMALL,
+        "--framework=ray",
+        **ray_cluster,
+        REGATTA_WORKERS="2",
+        REGATTA_SCRATCH=str(tmp_path),
+    )
+    assert run.status == 0, run.err
+    assert weights(run) == weights(two)
+    assert run.answer == two.answer
+    assert {event["rank"] for event in run.of("ready")} == {-1, 0, 1}
+
+
+def test_one_process_with_the_same_global_batch_learns_the_same(two: Ended) -> None:
+    alone = python(*DIGITS, *SMALL, "--batch=128")
+    assert alone.answer["losses"] == pytest.approx(two.answer["losses"], abs=1e-4)
+    assert alone.answer["tests"] == two.answer["tests"]
+
+
+def test_a_run_that_goes_on_ends_with_the_same_weights(two: Ended, tmp_path: Path) -> None:
+    checkpoint = (f"--checkpoint={tmp_path / 'saved.pt'}", "--checkpoint-every=1")
+    first = ranks([*DIGITS, "--size=600", "--epochs=1", "--seed=5", *checkpoint], 2, TMPDIR=str(tmp_path))
+    assert [run.status for run in first] == [0, 0], first[0].err
+    second = ranks([*DIGITS, *SMALL, *checkpoint], 2, TMPDIR=str(tmp_path))
+    assert weights(second[0]) == weights(two)
+    assert len(second[0].of("progress", 0)) == 1, "the first epoch was done again"
+    other = ranks([*DIGITS, *SMALL, "--model=cnn", *checkpoint], 2, TMPDIR=str(tmp_path))
+    assert [run.status for run in other] == [2, 2] or 2 in [run.status for run in other]
+    assert "the checkpoint of another run: weights is" in json.dumps(other[0].of("error"))
+
+
+def test_bad_arguments() -> None:
+    for arguments, said in (
+        (["--epochs=0"], "0 is less than 1"),
+        (["--learning-rate=nan"], "not a positive number"),
+        (["--checkpoint-every=1"], "needs --checkpoint FILE"),
+        (["--model=resnet"], "invalid choice"),
+    ):
+        run = python(*DIGITS, *arguments)
+        assert run.status == 2
+        assert said in run.of("error")[0]["message"]
+
+
+def test_more_ranks_than_rows(tmp_path: Path) -> None:
+    runs = ranks([*DIGITS, "--size=1"], 2, TMPDIR=str(tmp_path))
+    assert 2 in [run.status for run in runs]
+    assert "2 ranks for 1 rows" in json.dumps([run.of("error") for run in runs])

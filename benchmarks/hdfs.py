@@ -1,0 +1,224 @@
+"""`python -m benchmarks.hdfs --inventory inventory/NAME`: HDFS of a provisioned cluster, a lab's for the last figure.
+
+What is compared (our command with Hadoop's own, HDFS with a local disk) is measured in turns, in the same run.
+"""
+
+import argparse
+import contextlib
+import json
+import re
+import secrets
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks import machine, shell
+from benchmarks.report import seconds
+from benchmarks.shell import BenchError
+from regatta import cluster, hdfs, hdfsstatus, paths, services, sync, tree
+from regatta.cluster import Cluster
+from regatta.errors import RegattaError
+from regatta.remote import Remote
+
+FAB = Path(sys.executable).parent / "fab"
+HDFS = "sudo -n -H -u regatta env HADOOP_CONF_DIR=/etc/regatta/hadoop {root}/hadoop/bin/hdfs"
+DATANODE = "regatta-hdfs-datanode.service"
+NAMENODE = "regatta-hdfs-namenode.service"
+FOLDER = "/bench-hdfs"
+PUT_BYTES = 500_000_000
+EDGE_LIST_BYTES = 100_000_000
+BYTES_PER_EDGE = 15.4
+READY_TARGET, REPLICATION_TARGET = 15.0, 60.0
+LOAD = """
+import sys, time
+from workloads.ppr import edgelist
+for path in sys.argv[1:]:
+    began = time.perf_counter()
+    edges = edgelist.read(path).edges
+    print(path, time.perf_counter() - began, len(edges))
+"""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A figure: samples in seconds; `other`: what it is compared with; `target`: text, and whether it is reached."""
+
+    text: str
+    samples: list[float]
+    other: list[float]
+    target: str
+    reached: bool
+
+
+class Bench:
+    """Measures on one cluster; its files are in FOLDER and go in the end."""
+
+    def __init__(self, chosen: Cluster, inventory: Path, repeats: int) -> None:
+        self.cluster, self.inventory, self.repeats = chosen, inventory, repeats
+        self.remote = Remote(chosen)
+        self.hdfs = HDFS.format(root=chosen.head.root)
+
+    def head(self, command: str, *, node: str | None = None) -> shell.Done:
+        """A shell command on the head."""
+        where = self.cluster.node(node) if node else self.cluster.head
+        return shell.run([*self.remote.ssh(where), "--", self.remote.destination(where), command])
+
+    def fab(self, *words: str) -> float:
+        """A task, in seconds as a person waits."""
+        return shell.run([FAB, *words, "--inventory", self.inventory]).seconds
+
+    def transfers(self) -> list[Row]:
+        """`data-put` and `data-get` of 500 MB beside `hdfs dfs -put` and `-get` on the head."""
+        taken: dict[str, list[float]] = {"put": [], "get": [], "dfs -put": [], "dfs -get": []}
+        with tempfile.TemporaryDirectory(prefix="regatta-bench-", dir="/var/tmp") as folder:
+            source, back, there = Path(folder) / "data", Path(folder) / "back", "/var/tmp/regatta-bench-data"
+            with source.open("wb") as file:
+                for _ in range(PUT_BYTES // 1_000_000):
+                    file.write(secrets.token_bytes(1_000_000))
+            try:
+                self.fab("data-put", str(source), f"{FOLDER}/data")
+                self.head(f"{self.hdfs} dfs -get -f {FOLDER}/data {there}")
+                for _ in range(self.repeats):
+                    taken["put"].append(self.fab("data-put", str(source), f"{FOLDER}/data", "--force"))
+                    taken["dfs -put"].append(self.head(f"{self.hdfs} dfs -put -f {there} {FOLDER}/direct").seconds)
+                    taken["get"].append(self.fab("data-get", f"{FOLDER}/data", str(back), "--force"))
+                    taken["dfs -get"].append(self.head(f"{self.hdfs} dfs -get -f {FOLDER}/data {there}").seconds)
+            finally:
+                self.head(f"sudo -n rm -f {there} /var/tmp/.regatta-bench-data*")
+        rows = []
+        for word in ("put", "get"):
+            share = statistics.median(taken[f"dfs -{word}"]) / statistics.median(taken[word])
+            text = f"`fab data-{word}` of 500 MB ({PUT_BYTES / 1e6 / statistics.median(taken[word]):.0f} MB/s)"
+            target = f"60 % of the rate of `hdfs dfs -{word}`: {100 * share:.0f} %"
+            rows.append(Row(text, taken[word], taken[f"dfs -{word}"], target, share >= 0.6))
+        return rows
+
+    def edge_list(self) -> list[Row]:
+        """A 100 MB edge list to arrays, on the head, from HDFS and from its disk."""
+        size = round(EDGE_LIST_BYTES / BYTES_PER_EDGE)
+        self.fab("data-gen", "graph", "--size", str(size), "--to", f"{FOLDER}/edges.txt", "--force")
+        source = tree.read(paths.PROJECT)
+        sync.sync(self.remote, source, [self.cluster.head])
+        local, remote = "/var/lib/regatta/regatta-bench-edges.txt", f"hdfs://{FOLDER}/edges.txt"
+        python = f"env PYTHONPATH={self.cluster.head.root}/releases/{source.release} {self.cluster.head.python}"
+        program = f"sudo -n -H -u regatta {python} - {f'{remote} {local} ' * self.repeats}"
+        try:
+            self.head(f"{self.hdfs} dfs -get -f {remote} {local}")
+            said = self.head(f"{program} <<'PROGRAM'\n{LOAD}\nPROGRAM").output
+        finally:
+            self.head(f"sudo -n rm -f {local}")
+        found = re.findall(r"^(\S+) ([\d.]+) (\d+)$", said, re.MULTILINE)
+        if {int(count) for _, _, count in found} != {size}:
+            raise BenchError(f"the edge lists were not read as planned:\n{shell.last_lines(said)}")
+        times = {path: [float(taken) for name, taken, _ in found if name == path] for path in (remote, local)}
+        ratio = statistics.median(times[remote]) / statistics.median(times[local])
+        text = "edge list of 100 MB from HDFS to arrays"
+        return [Row(text, times[remote], times[local], f"2 times a local disk: {ratio:.2f} times", ratio <= 2)]
+
+    def ready(self) -> list[Row]:
+        """HDFS stopped, started on all nodes at once: until all DataNodes are live and safe mode is off."""
+        taken = []
+        for _ in range(self.repeats):
+            for node in self.cluster.nodes:
+                self.head(f"sudo -n systemctl stop {DATANODE} {NAMENODE}", node=node.name)
+            began = time.monotonic()
+            services.act(self.remote, "start")
+            self.wait(lambda state: state.live == len(self.cluster.nodes) and not state.safe_mode)
+            taken.append(time.monotonic() - began)
+        return [self.within("HDFS stopped to all DataNodes live, out of safe mode", taken, READY_TARGET)]
+
+    def replication(self) -> list[Row]:
+        """A lab's DataNode loses its power: until every block has all copies that the live ones can hold."""
+        if not (self.inventory / "secrets" / "lab_key").is_file() or len(self.cluster.nodes) < 3:
+            print("no lab of three hosts: power-off is not measured", file=sys.stderr)
+            return []
+        taken, victim = [], self.cluster.nodes[-1].name
+        self.fab("data-put", str(paths.PROJECT / "requirements"), f"{FOLDER}/", "--force")
+        copies = len(self.cluster.nodes) - 1
+        for _ in range(self.repeats):
+            self.head(f"{self.hdfs} dfs -setrep -w {copies} {FOLDER}/requirements")
+            self.lab("off", victim)
+            began = time.monotonic()
+            try:
+                self.wait(lambda state: state.dead == 1 and not state.under_replicated, 180)
+                taken.append(time.monotonic() - began)
+            finally:
+                self.lab("on", victim)
+            self.wait(lambda state: not state.dead and not state.under_replicated)
+        return [self.within("power-off of a DataNode to full replication", taken, REPLICATION_TARGET)]
+
+    def wait(self, done: Callable[[hdfsstatus.Status], bool], limit: float = 90) -> None:
+        """Wait until HDFS is in a state. BenchError after `limit` seconds."""
+        end = time.monotonic() + limit
+        while time.monotonic() < end:
+            with contextlib.suppress(RegattaError):
+                if done(hdfsstatus.read(hdfs.ask(self.remote, "status", "hdfs:///"))):
+                    return
+            time.sleep(0.2)
+        raise BenchError(f"HDFS was not as it should be after {limit:g} s; see 'fab hdfs-status'")
+
+    def lab(self, word: str, node: str) -> None:
+        """`python -m lab WORD NODE`."""
+        shell.run([sys.executable, "-m", "lab", word, node, "--name", self.inventory.name])
+
+    def within(self, text: str, taken: list[float], target: float) -> Row:
+        """A row whose target is a time."""
+        return Row(text, taken, [], f"{target:g} s", statistics.median(taken) <= target)
+
+
+@contextlib.contextmanager
+def cleaned(bench: Bench) -> Iterator[None]:
+    """Remove the benchmark's files from HDFS in the end."""
+    try:
+        yield
+    finally:
+        with contextlib.suppress(RegattaError):
+            hdfs.ask(bench.remote, "remove", f"hdfs://{FOLDER}", recursive=True)
+
+
+def markdown(rows: list[Row]) -> str:
+    """The table for docs/results.md."""
+    lines = ["| figure | median | range | compared with | target | reached |", "|---|---|---|---|---|---|"]
+    for row in rows:
+        span = f"{seconds(min(row.samples))} to {seconds(max(row.samples))}"
+        other = seconds(statistics.median(row.other)) if row.other else "-"
+        middle = seconds(statistics.median(row.samples))
+        lines.append(
+            f"| {row.text} | {middle} | {span} | {other} | {row.target} | {'yes' if row.reached else '**no**'} |"
+        )
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """Measure what is asked for and print the table."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.hdfs", description="Measure HDFS of a cluster.")
+    parser.add_argument("--inventory", required=True)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--only", default="transfers,edge_list,ready,replication")
+    given = parser.parse_args()
+    shell.interruptible()
+    inventory = cluster.choose(given.inventory)
+    bench = Bench(cluster.load(given.inventory), inventory, given.repeats)
+    rows: list[Row] = []
+    code = 0
+    with cleaned(bench):
+        for name in given.only.split(","):
+            try:
+                rows += getattr(bench, name)()
+            except (BenchError, RegattaError, OSError) as error:
+                print(f"{name} FAILED: {error}", file=sys.stderr)
+                code = 1
+    found = machine.describe()
+    print(f"{found.cpu}, {found.cores} core(s), load {found.load:.2f}, {found.date}\n\n{markdown(rows)}")
+    path = paths.PROJECT / "results" / f"bench-hdfs-{found.date.replace('-', '').replace(':', '')}.json"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps([vars(row) for row in rows], indent=1) + "\n")
+    return code
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,180 @@
+"""What is decided on the controller about HDFS: formatting, restoring, the tarball, who leaves, what is confirmed."""
+
+import hashlib
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from lab import hadoop as lab_hadoop
+from regatta import provision
+from regatta.cluster import Cluster, Node
+from regatta.errors import UsageError
+from regatta.provisioning import hadoop, membership
+from regatta.provisioning.hdfsdata import newest_checkpoint, refusal
+
+FOLDER = "/var/lib/regatta-hdfs"
+EMPTY = {"name": "", "pools": {}, "checkpoint": {}}
+BODY = b"a tarball" * 1000
+SUM = hashlib.sha512(BODY).hexdigest()
+
+
+def host(name: str = "", pools: dict[str, int] | None = None, transaction: int | None = None) -> dict[str, object]:
+    copy = {"transaction": transaction, "time": 0.0} if transaction is not None else {}
+    return {"name": name, "pools": pools or {}, "checkpoint": copy}
+
+
+def test_bare_hosts_may_be_formatted() -> None:
+    assert refusal({"n1": EMPTY, "n2": EMPTY}, "n1", FOLDER) == ""
+
+
+def test_a_cluster_goes_on_with_its_data_and_with_new_nodes() -> None:
+    held = {"n1": host("BP-1", {"BP-1": 3}), "n2": host(pools={"BP-1": 3}, transaction=9), "n3": EMPTY}
+    assert refusal(held, "n1", FOLDER) == ""
+
+
+def test_blocks_without_metadata_are_never_formatted_over() -> None:
+    held = {"n1": EMPTY, "n2": host(pools={"BP-1": 7}), "n3": host(pools={"BP-1": 5}, transaction=42)}
+    said = refusal(held, "n1", FOLDER, "/home/me/inventory/mine")
+    assert "n2: 7 block(s) of BP-1" in said
+    assert "n3: 5 block(s) of BP-1; a copy of the metadata up to change 42" in said
+    assert "copy on n3: make hdfs-restore-metadata INVENTORY=inventory/mine" in said
+    assert "DATA=destroy" in said
+    assert refusal(held, "n1", FOLDER, restore=True) == ""
+
+
+def test_metadata_on_a_host_that_is_not_the_head_any_more() -> None:
+    said = refusal({"n1": EMPTY, "n2": host("BP-1")}, "n1", FOLDER)
+    assert "n2: metadata of BP-1" in said
+    assert "Make n2, which has the metadata, the head again" in said
+
+
+def test_blocks_of_another_file_system() -> None:
+    said = refusal({"n1": host("BP-1", {"BP-1": 1}), "n2": host(pools={"BP-2": 4})}, "n1", FOLDER)
+    assert said.startswith("n2 hold(s) blocks of another file system")
+    assert "4 block(s) of BP-2" in said
+
+
+def test_restoring_needs_a_copy_and_no_metadata() -> None:
+    there = refusal({"n1": host("BP-1"), "n2": host(transaction=1)}, "n1", FOLDER, restore=True)
+    assert "move the folder away first" in there
+    assert "no host has a copy" in refusal({"n1": EMPTY, "n2": host(pools={"BP-1": 1})}, "n1", FOLDER, restore=True)
+
+
+def test_the_newest_copy_wins() -> None:
+    assert newest_checkpoint({"n1": EMPTY, "n2": host(transaction=99), "n3": host(transaction=100)}) == "n3"
+    assert newest_checkpoint({"n1": EMPTY}) == ""
+
+
+class Mirror(BaseHTTPRequestHandler):
+    """A server that can go on in the middle of a file."""
+
+    ranges: list[str | None]
+
+    def do_GET(self) -> None:
+        wanted = self.headers.get("Range")
+        type(self).ranges.append(wanted)
+        if self.path != "/hadoop.tar.gz":
+            self.send_error(404)
+            return
+        begin = int(wanted.removeprefix("bytes=").rstrip("-")) if wanted else 0
+        self.send_response(206 if wanted else 200)
+        self.send_header("Content-Length", str(len(BODY) - begin))
+        self.end_headers()
+        self.wfile.write(BODY[begin:])
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Quiet."""
+
+
+@pytest.fixture
+def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    monkeypatch.setenv("REGATTA_CACHE", str(tmp_path))
+    monkeypatch.setenv("no_proxy", "*")
+    Mirror.ranges = []
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Mirror)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+
+
+def test_a_tarball_is_downloaded_once_and_verified(mirror: str) -> None:
+    path = hadoop.fetch(f"{mirror}/hadoop.tar.gz", SUM)
+    assert path.read_bytes() == BODY
+    assert hadoop.fetch(f"{mirror}/hadoop.tar.gz", SUM) == path
+    assert Mirror.ranges == [None]
+
+
+def test_a_stopped_download_goes_on(mirror: str, tmp_path: Path) -> None:
+    part = tmp_path / "hadoop" / f"{SUM[:12]}-hadoop.tar.gz.part"
+    part.parent.mkdir()
+    part.write_bytes(BODY[:500])
+    assert hadoop.fetch(f"{mirror}/hadoop.tar.gz", SUM).read_bytes() == BODY
+    assert Mirror.ranges == ["bytes=500-"]
+
+
+def test_a_tarball_with_another_sum_is_not_kept(mirror: str, tmp_path: Path) -> None:
+    with pytest.raises(hadoop.HadoopError, match="the mirror has another file"):
+        hadoop.fetch(f"{mirror}/hadoop.tar.gz", "0" * 128)
+    assert [path.suffix for path in (tmp_path / "hadoop").iterdir()] == [".lock"]
+
+
+def test_no_tarball_to_be_had(mirror: str, tmp_path: Path) -> None:
+    with pytest.raises(hadoop.HadoopError, match=r"404.*hdfs_tarball to a mirror or to a file"):
+        hadoop.fetch(f"{mirror}/none.tar.gz", SUM)
+    with pytest.raises(hadoop.HadoopError, match="there is no file"):
+        hadoop.fetch(str(tmp_path / "none"), SUM)
+    (tmp_path / "other").write_bytes(b"x")
+    with pytest.raises(hadoop.HadoopError, match="does not belong to it"):
+        hadoop.fetch(str(tmp_path / "other"), SUM)
+
+
+def cluster(*names: str) -> Cluster:
+    nodes = tuple(
+        Node(name, name, f"10.0.0.{i}", False, None, None, None, (), "/opt/regatta", "/var/lib/regatta", "python")
+        for i, name in enumerate(names, 1)
+    )
+    return Cluster("mine", Path("inventory/mine"), nodes, nodes, nodes[0])
+
+
+def test_who_may_leave() -> None:
+    with pytest.raises(UsageError, match="is the head"):
+        membership.remove(Path("i"), cluster("n1", "n2"), "n1", [])
+    with pytest.raises(UsageError, match=r"add it to .*hosts\.yml"):
+        membership.must_be_known(cluster("n1"), "n9")
+
+
+@pytest.mark.parametrize(
+    ("data", "confirm", "words"),
+    [
+        ("", "yes", []),
+        ("keep", "yes", []),
+        ("", "mine", []),
+        ("destroy", "mine", ["-e", "hdfs_destroy=mine"]),
+    ],
+)
+def test_what_confirms(monkeypatch: pytest.MonkeyPatch, data: str, confirm: str, words: list[str]) -> None:
+    monkeypatch.setenv("DATA", data)
+    monkeypatch.setenv("CONFIRM", confirm)
+    assert provision._confirm(["n1"], "mine") == words
+
+
+@pytest.mark.parametrize(
+    ("data", "confirm"), [("destroy", "yes"), ("destroy", "other"), ("", "other"), ("all", "mine")]
+)
+def test_what_does_not_confirm(monkeypatch: pytest.MonkeyPatch, data: str, confirm: str) -> None:
+    monkeypatch.setenv("DATA", data)
+    monkeypatch.setenv("CONFIRM", confirm)
+    with pytest.raises(UsageError):
+        provision._confirm(["n1"], "mine")
+
+
+def test_the_labs_tarball_is_the_same_everywhere(tmp_path: Path) -> None:
+    members = {"bin/hdfs": b"#!", "lib/a.jar": b"a"}
+    sums = set()
+    for name, order in (("one", members), ("two", dict(reversed(members.items())))):
+        lab_hadoop._pack(tmp_path / name, order)
+        sums.add(hashlib.sha512((tmp_path / name).read_bytes()).hexdigest())
+    assert len(sums) == 1

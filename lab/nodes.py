@@ -145,6 +145,9 @@ def power_off(nodes: list[Node]) -> None:
     cgroups.kill(nodes)
     for node in nodes:
         unmount_below(node.folder)
+        # The kernel takes its time to remove the cable of a killed node, and a new one of that name cannot be laid.
+        with contextlib.suppress(LabError):
+            run(["ip", "link", "delete", f"vb-{node.machine}"])
         with contextlib.suppress(OSError):
             Path(f"/run/systemd/nspawn/propagate/{node.machine}").rmdir()
         with contextlib.suppress(FileNotFoundError):

@@ -67,6 +67,7 @@ def _listed(held: Mapping[str, Held], folder: str) -> str:
     for host, part in held.items():
         texts = [f"metadata of {part['name']}"] if part.get("name") else []
         texts += [f"{count} block(s) of {pool}" for pool, count in part.get("pools", {}).items()]
-        texts += [f"a copy of the metadata up to change {part['checkpoint']['transaction']}"] * bool(part["checkpoint"])
+        if copy := part.get("checkpoint"):
+            texts.append(f"a copy of the metadata up to change {copy['transaction']}")
         lines += [f"  {host}: {'; '.join(texts)}"] if texts else []
     return "\n".join(lines)

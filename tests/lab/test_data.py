@@ -8,6 +8,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -74,10 +75,18 @@ def full_copies(cluster: Cluster) -> bool:
     return "3 live, 0 dead" in said and ", 0 with too few copies" in said
 
 
+def everywhere(cluster: Cluster, command: str) -> None:
+    """A shell command on every node at the same time."""
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(lambda node: cluster.lab.ssh(node, command), cluster.lab.nodes))
+
+
 def same(one: Path, other: Path) -> bool:
-    with one.open("rb") as first, other.open("rb") as second:
-        sums = [hashlib.file_digest(file, "sha256").digest() for file in (first, second)]
-    return sums[0] == sums[1]
+    return sha256(one) == sha256(other)
+
+
+def sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def background(cluster: Cluster, *words: str) -> "subprocess.Popen[str]":
@@ -195,16 +204,14 @@ def test_no_room_on_any_datanode(cluster: Cluster, home: str, big: Path) -> None
     settings = "/etc/regatta/hadoop/hdfs-site.xml"
     reserve = r"sudo sed -i.kept 's,\(du.reserved</name><value>\)[0-9]*,\1990000000000000,' " + settings
     restart = "sudo systemctl restart regatta-hdfs-datanode"
-    for node in cluster.lab.nodes:
-        cluster.lab.ssh(node, f"{reserve} && {restart}")
+    everywhere(cluster, f"{reserve} && {restart}")
     try:
         wait_for(lambda: "3 live" in cluster.fab("hdfs-status", check=False).stdout)
         assert "room" in one_message(cluster, "data-put", str(big), f"{home}/none.bin")
         assert nothing_half(cluster)
         assert f"{home}/none.bin" not in names(cluster, home)
     finally:
-        for node in cluster.lab.nodes:
-            cluster.lab.ssh(node, f"sudo mv {settings}.kept {settings} && {restart}")
+        everywhere(cluster, f"sudo mv {settings}.kept {settings} && {restart}")
     wait_for(lambda: full_copies(cluster), 60)
 
 
@@ -256,7 +263,7 @@ def test_a_datanode_loses_power_while_it_is_read(cluster: Cluster, home: str, bi
         assert going.stdout
         said = going.stdout.read()
         assert going.wait(10) == 0, said
-        assert hashlib.sha256(big.read_bytes()).hexdigest() in said
+        assert sha256(big) in said
         assert time.monotonic() - began < 60
     finally:
         going.kill()
@@ -268,7 +275,7 @@ def test_a_datanode_loses_power_while_it_is_read(cluster: Cluster, home: str, bi
 
 def test_a_datanode_loses_power_during_a_run(cluster: Cluster, home: str, tmp_path: Path) -> None:
     graph = f"hdfs://{home}/run.txt"
-    cluster.fab("data-gen", "graph", "--size", "3000000", "--to", graph)
+    cluster.fab("data-gen", "graph", "--size", "1000000", "--to", graph)
     expected = cluster.fab("run-ppr", "--graph", graph, "--framework", "single", "--count", "2", results=tmp_path)
     cluster.lab.ssh("node1", "sudo rm -rf ~regatta/.cache/regatta/prepared; sudo systemctl stop regatta-hdfs-datanode")
     going = background(cluster, "run-ppr", "--graph", graph, "--framework", "single", "--count", "2")

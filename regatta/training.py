@@ -10,7 +10,7 @@ from regatta.race import in_turns
 from regatta.record import Framework, Record
 from regatta.session import Request, Session
 
-BATCHES = {"digits": 64}
+BATCHES = {"digits": 64, "stars": 128}
 """Rows a rank and step where nobody says otherwise."""
 
 MADE = ("generated", "handwritten")
@@ -39,18 +39,18 @@ class Training:
 
 
 def prepare(session: Session, asked: str | None) -> tuple[str | None, dict[str, object]]:
-    """Put the files of a folder on every node, outside the clocks; gives where runs read them, and what they are.
-
-    DataError where there are none.
+    """Put a file, or the files of a folder, on every node, outside the clocks; gives where runs read them and what they
+    are. DataError where there are none.
     """
     if asked is None or asked in MADE or hdfs.is_address(asked):
         return asked, {"data": asked or MADE[0]}
-    folder = Path(asked).expanduser()
-    if not folder.is_dir():
-        raise DataError(f"there is no folder {asked}; give one with the data's files, or {' or '.join(MADE)}")
-    files = [data.identify(path) for path in sorted(folder.iterdir()) if path.is_file() and path.name[0] != "."]
+    path = Path(asked).expanduser()
+    if not path.exists():
+        raise DataError(f"there is no file or folder {asked}")
+    inside = sorted(path.iterdir()) if path.is_dir() else [path]
+    files = [data.identify(file) for file in inside if file.is_file() and file.name[0] != "."]
     if not files:
-        raise DataError(f"the folder {asked} is empty")
+        raise DataError(f"the folder {asked} has no files")
     nodes = session.cluster.nodes
     if len({node.state for node in nodes}) > 1:
         raise UsageError("the nodes have different regatta_state folders; data need the same path on all of them")

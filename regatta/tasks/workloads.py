@@ -12,6 +12,7 @@ from regatta.tasks.runs import LAUNCH_HELP, session
 if TYPE_CHECKING:
     from regatta.record import Record
     from regatta.session import Session
+    from regatta.training import Training
 
 
 @task(
@@ -71,22 +72,27 @@ def run_ppr(
         _show(made, race.ppr(made, asked, frameworks, workers=wanted, repeats=times, request=base), json)
 
 
+TRAINING_HELP = {
+    **LAUNCH_HELP,
+    "framework": "torch, ray, single or both (default both)",
+    "epochs": "default 3",
+    "batch": "rows a rank and step (the single process takes as many as all ranks)",
+    "learning-rate": "default 0.01",
+    "seed": "of weights, order and generated data (default 0)",
+    "repeats": "runs under each framework, in turns (default 1)",
+    "json": "write the comparison to this file",
+    "no-single": "leave out the single process that the cluster has to beat",
+    "launcher": "how torch ranks meet: env, static or c10d",
+}
+
+
 @task(
     name="run-digits",
     help={
-        **LAUNCH_HELP,
-        "framework": "torch, ray, single or both (default both)",
+        **TRAINING_HELP,
         "data": "folder of IDX files, also hdfs://; handwritten, or generated (default)",
         "size": "images to generate (default 20000)",
         "model": "perceptron (default) or cnn",
-        "epochs": "default 3",
-        "batch": "rows a rank and step (default 64; the single process takes as many as all ranks)",
-        "learning-rate": "default 0.01",
-        "seed": "of weights, order and generated data (default 0)",
-        "repeats": "runs under each framework, in turns (default 1)",
-        "json": "write the comparison to this file",
-        "no-single": "leave out the single process that the cluster has to beat",
-        "launcher": "how torch ranks meet: env, static or c10d",
     },
 )
 def run_digits(
@@ -109,16 +115,66 @@ def run_digits(
     inventory: str | None = None,
 ) -> None:
     """Train on digit images under torch and Ray Train: timed, recorded, compared."""
+    from regatta.training import Training
+
+    asked = Training("digits", data, size, model, epochs, whole("batch", batch), learning_rate, seed)
+    _train(asked, inventory, framework, no_single, workers, repeats, json, name, launcher, time_limit)
+
+
+@task(
+    name="run-stars",
+    help={
+        **TRAINING_HELP,
+        "data": "CSV of SDSS, .gz too, also hdfs://, or generated (default)",
+        "size": "rows to generate (default 100000)",
+    },
+)
+def run_stars(
+    c: Context,
+    workers: str | None = None,
+    framework: str = "both",
+    data: str | None = None,
+    size: str | None = None,
+    epochs: str | None = None,
+    batch: str | None = None,
+    learning_rate: str | None = None,
+    seed: str | None = None,
+    repeats: str = "1",
+    json: str | None = None,
+    no_single: bool = False,
+    launcher: str = "env",
+    name: str | None = None,
+    time_limit: str | None = None,
+    inventory: str | None = None,
+) -> None:
+    """Tell stars from galaxies under torch and Ray Train: timed, recorded, compared."""
+    from regatta.training import Training
+
+    asked = Training("stars", data, size, None, epochs, whole("batch", batch), learning_rate, seed)
+    _train(asked, inventory, framework, no_single, workers, repeats, json, name, launcher, time_limit)
+
+
+def _train(
+    asked: "Training",
+    inventory: str | None,
+    framework: str,
+    no_single: bool,
+    workers: str | None,
+    repeats: str,
+    json: str | None,
+    name: str | None,
+    launcher: str,
+    time_limit: str | None,
+) -> None:
     from regatta import plan, training
     from regatta.session import Request, check_framework
 
     frameworks = check_framework(framework)
     if framework == "both" and not no_single:
         frameworks = ("single", *frameworks)
-    wanted, times, rows = whole("workers", workers), whole("repeats", repeats) or 1, whole("batch", batch)
-    limit = seconds("time-limit", time_limit)
-    asked = training.Training("digits", data, size, model, epochs, rows, learning_rate, seed)
-    base = Request(plan.Program((), "digits"), "single", paths.PROJECT, name=name, launcher=launcher, time_limit=limit)
+    wanted, times, limit = whole("workers", workers), whole("repeats", repeats) or 1, seconds("time-limit", time_limit)
+    program = plan.Program((), asked.workload)
+    base = Request(program, "single", paths.PROJECT, name=name, launcher=launcher, time_limit=limit)
     with session(inventory) as made:
         _show(made, training.train(made, asked, frameworks, workers=wanted, repeats=times, request=base), json)
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
+import functools
+import importlib
 import os
 import secrets
 from collections.abc import Callable, Iterator, Sequence
@@ -32,6 +35,38 @@ MakePart = Callable[[Ranks], Part]
 def framework_of_environment() -> str:
     """``torch`` where a launcher of torch ranks has set ``WORLD_SIZE``, else ``single``."""
     return "torch" if os.environ.get("WORLD_SIZE") else "single"
+
+
+def main(
+    parser: argparse.ArgumentParser,
+    module: str,
+    *,
+    grouped: bool = False,
+    fault: Callable[[dict[str, Any]], str | None] = lambda _: None,
+) -> None:
+    """Run a workload with the arguments of the process: `module` has its Options, Part, combine and TOLERANCE.
+
+    It is imported when the arguments are right, which is said sooner than torch is loaded: `fault` says what is wrong
+    with how they go together.
+    """
+    given = vars(parser.parse_args())
+    framework = given.pop("framework")
+    if framework == "auto":
+        framework = framework_of_environment()
+    if given.get("checkpoint_every") and not given["checkpoint"]:
+        events.bad_input("--checkpoint-every needs --checkpoint FILE")
+    if wrong := fault(given):
+        events.bad_input(wrong)
+    part = importlib.import_module(module)
+    try:
+        with answers(functools.partial(part.Part, part.Options(**given)), framework, grouped=grouped) as parts:
+            if parts is not None:
+                answer, show = part.combine(parts)
+                events.result(answer, part.TOLERANCE, show)
+                if not os.environ.get("REGATTA_RUN_ID"):
+                    print("\n".join(show))
+    except events.BadInput as error:
+        events.bad_input(error)
 
 
 @contextlib.contextmanager

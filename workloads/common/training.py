@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import io
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -116,6 +116,16 @@ def checksum(model: nn.Module) -> str:
         total.update(name.encode())
         total.update(tensor.detach().cpu().contiguous().numpy().tobytes())
     return total.hexdigest()
+
+
+def combine(parts: Sequence[dict[str, Any]], what: str) -> tuple[dict[str, Any], list[str]]:
+    """The one answer of all ranks, and what to say of the training. Raises RuntimeError where their weights differ."""
+    answer, checksum = parts[0]["answer"], parts[0]["checksum"]
+    if any(part["checksum"] != checksum for part in parts):
+        raise RuntimeError("the ranks ended with different weights")
+    epochs = [f"  epoch {epoch}: loss {loss:.4f}" for epoch, loss in enumerate(answer["losses"], 1)]
+    right = f"{answer['right']:,} of {answer['tests']:,} test {what} are right: {100 * answer['accuracy']:.2f} %"
+    return answer, [*epochs, right, f"weights {checksum}"]
 
 
 def _sum(value: Tensor, ranks: Ranks) -> float:

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-import os
-
-from workloads.common import arguments, events, spread
-from workloads.common.events import BadInput
+from workloads.common import arguments, spread
 
 MODELS = ("perceptron", "cnn")
 
@@ -32,26 +28,5 @@ def parser() -> arguments.Parser:
     return made
 
 
-def main() -> None:
-    """Run with the arguments of the process."""
-    given = vars(parser().parse_args())
-    framework = given.pop("framework")
-    if framework == "auto":
-        framework = spread.framework_of_environment()
-    if given["checkpoint_every"] and not given["checkpoint"]:
-        events.bad_input("--checkpoint-every needs --checkpoint FILE")
-    from workloads.digits import part
-
-    try:
-        with spread.answers(functools.partial(part.Part, part.Options(**given)), framework, grouped=True) as parts:
-            if parts is not None:
-                answer, show = part.combine(parts)
-                events.result(answer, part.TOLERANCE, show)
-                if not os.environ.get("REGATTA_RUN_ID"):
-                    print("\n".join(show))
-    except BadInput as error:
-        events.bad_input(error)
-
-
 if __name__ == "__main__":
-    main()
+    spread.main(parser(), "workloads.digits.part", grouped=True)

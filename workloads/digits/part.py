@@ -112,9 +112,5 @@ def _batches(pixels: Any, labels: Any) -> training.Batch:
 
 def combine(parts: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], list[str]]:
     """The ranks' answers, which are one and the same, and lines for a person."""
-    answer, checksum = parts[0]["answer"], parts[0]["checksum"]
-    if any(part["checksum"] != checksum for part in parts):
-        raise RuntimeError("the ranks ended with different weights")
-    epochs = [f"  epoch {epoch}: loss {loss:.4f}" for epoch, loss in enumerate(answer["losses"], 1)]
-    said = f"{answer['right']:,} of {answer['tests']:,} test images are right: {100 * answer['accuracy']:.2f} %"
-    return answer, [f"digits: {answer['images']:,} images", *epochs, said, f"weights {checksum}"]
+    answer, said = training.combine(parts, "images")
+    return answer, [f"digits: {answer['images']:,} images", *said]

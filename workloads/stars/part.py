@@ -1,0 +1,124 @@
+"""What one rank does: map the prepared rows, train a linear model with the others, count what it gets right."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from workloads.common import storage, training
+from workloads.common.ranks import Ranks
+from workloads.common.shared import HostFolder
+from workloads.stars import prepare
+
+TOLERANCE = {"accuracy": 0.01, "right": 1e9, "losses": 0.01, "weights": 0.1}
+"""What may differ between runs of equal global batches; where the number of ranks is equal too, nothing does."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """The parameters of a run. `data`: a CSV file, a prepared folder, or ``generated`` with its `size`."""
+
+    data: str
+    size: int
+    least_correlation: float
+    most_correlation: float
+    epochs: int
+    batch: int
+    learning_rate: float
+    seed: int
+    checkpoint: str | None
+    checkpoint_every: int
+
+
+class Part:
+    """One rank of the training."""
+
+    def __init__(self, options: Options, ranks: Ranks) -> None:
+
+        self._options, self._ranks = options, ranks
+        training.use_threads_of_environment()
+
+    def load(self, folder: HostFolder | None) -> None:
+        """Prepare the rows, or map what another rank of this host has prepared."""
+        import tempfile
+
+        if folder is None:
+            with tempfile.TemporaryDirectory() as made:
+                self._build(Path(made))
+                self._open(Path(made))
+            return
+        name = hashlib.sha256(repr(self._options).encode()).hexdigest()
+        folder.once(f"rows-{name[:16]}", self._build, self._open)
+
+    def _build(self, empty: Path) -> None:
+        options = self._options
+        ready = Path(options.data)
+        if not storage.is_remote(options.data) and (ready / prepare.MANIFEST).is_file():
+            made = ready
+        else:
+            choice = prepare.Choice(options.least_correlation, options.most_correlation, options.seed)
+            generated = options.data == "generated"
+            blocks = (
+                prepare.blocks_made_up(options.size, options.seed) if generated else prepare.blocks_of_csv(options.data)
+            )
+            prepare.prepare(blocks, empty, choice, options.data)
+            made = empty
+        for part in ("train", "test"):
+            features, labels = prepare.load(made, part)
+            np.save(empty / f"{part}-features.npy", features)
+            np.save(empty / f"{part}-labels.npy", labels)
+
+    def _open(self, folder: Path) -> None:
+        arrays = {
+            name: np.load(folder / f"{name}.npy", mmap_mode="c")
+            for name in ("train-features", "train-labels", "test-features", "test-labels")
+        }
+        self._train = arrays["train-features"], arrays["train-labels"]
+        self._test = arrays["test-features"], arrays["test-labels"]
+
+    def compute(self) -> None:
+        """Train, then test."""
+        options, ranks = self._options, self._ranks
+        torch.manual_seed(options.seed)
+        model = torch.nn.Linear(self._train[0].shape[1], 1)
+        optimizer = torch.optim.Adam(model.parameters(), lr=options.learning_rate)
+        checkpoint = Path(options.checkpoint) if options.checkpoint else None
+        schedule = training.Schedule(
+            options.epochs, options.batch, options.seed, checkpoint, options.checkpoint_every if checkpoint else 0
+        )
+        rows, tests = len(self._train[1]), len(self._test[1])
+        loss = torch.nn.functional.binary_cross_entropy_with_logits
+        losses = training.fit(model, optimizer, loss, _batches(*self._train), rows, schedule, ranks)
+        right = training.count_right(
+            model, lambda scores, labels: (scores > 0) == (labels > 0.5), _batches(*self._test), tests, ranks
+        )
+        answer = {"rows": rows, "tests": tests, "features": model.in_features, "right": right}
+        self._answer = answer | {"accuracy": right / tests, "losses": losses, "weights": training.norm(model)}
+        self._checksum = training.checksum(model)
+
+    def answer(self) -> dict[str, Any]:
+        """Sizes, how many test rows are right, loss of each epoch, norm of the weights; beside it their checksum."""
+        return {"answer": self._answer, "checksum": self._checksum}
+
+
+def _batches(features: Any, labels: Any) -> training.Batch:
+    """Rows -> features (k, f) and labels (k, 1), float."""
+    every, classes = torch.from_numpy(features), torch.from_numpy(labels)
+
+    def batch(rows: Tensor) -> tuple[Tensor, Tensor]:
+        return every[rows], classes[rows].float()[:, None]
+
+    return batch
+
+
+def combine(parts: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], list[str]]:
+    """The ranks' answers, which are one and the same, and lines for a person."""
+    answer, said = training.combine(parts, "rows")
+    return answer, [f"stars: {answer['rows']:,} rows of {answer['features']} features", *said]

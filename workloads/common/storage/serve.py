@@ -251,9 +251,7 @@ class _Incoming:
             digest.update(block)
             size += len(block)
             self._hand_over(waiting, block, failed, moved, url)
-            if time.monotonic() - self._touched > TOUCH_SECONDS:
-                self._touched = time.monotonic()
-                self.hdfs.touch(self.path)
+            self._keep()
         self._hand_over(waiting, None, failed, moved, url)
         while thread.is_alive():
             thread.join(0.5)
@@ -261,6 +259,12 @@ class _Incoming:
         self._check(failed, moved, url)
         self._prove(path, size, digest.hexdigest(), url)
         return size, digest.hexdigest()
+
+    def _keep(self) -> None:
+        """Say now and then that this folder is no litter."""
+        if time.monotonic() - self._touched > TOUCH_SECONDS:
+            self._touched = time.monotonic()
+            self.hdfs.touch(self.path)
 
     def _hand_over(
         self,
@@ -287,6 +291,7 @@ class _Incoming:
         digest = hashlib.sha256()
         for chunk in reader.chunks():
             digest.update(chunk)
+            self._keep()
         if reader.length != size or digest.hexdigest() != sha256:
             raise StorageError(f"{url}: what HDFS holds is not what was sent; nothing has been stored", passing=True)
 

@@ -26,8 +26,7 @@ from regatta.remote import Remote
 
 FAB = Path(sys.executable).parent / "fab"
 HDFS = "sudo -n -H -u regatta env HADOOP_CONF_DIR=/etc/regatta/hadoop {root}/hadoop/bin/hdfs"
-DATANODE = "regatta-hdfs-datanode.service"
-NAMENODE = "regatta-hdfs-namenode.service"
+HDFS_UNITS = "regatta-hdfs-*"
 FOLDER = "/bench-hdfs"
 PUT_BYTES = 500_000_000
 EDGE_LIST_BYTES = 100_000_000
@@ -123,10 +122,12 @@ class Bench:
         """HDFS stopped, started on all nodes at once: until all DataNodes are live and safe mode is off."""
         taken = []
         for _ in range(self.repeats):
-            for node in self.cluster.nodes:
-                self.head(f"sudo -n systemctl stop {DATANODE} {NAMENODE}", node=node.name)
-            began = time.monotonic()
-            services.act(self.remote, "start")
+            try:
+                for node in self.cluster.nodes:
+                    self.head(f"sudo -n systemctl stop '{HDFS_UNITS}'", node=node.name)
+            finally:
+                began = time.monotonic()
+                services.act(self.remote, "start")
             self.wait(lambda state: state.live == len(self.cluster.nodes) and not state.safe_mode)
             taken.append(time.monotonic() - began)
         return [self.within("HDFS stopped to all DataNodes live, out of safe mode", taken, READY_TARGET)]

@@ -32,6 +32,7 @@ PUT_BYTES = 500_000_000
 EDGE_LIST_BYTES = 100_000_000
 BYTES_PER_EDGE = 15.4
 READY_TARGET, REPLICATION_TARGET = 15.0, 60.0
+REPLICATION_LIMIT = 180.0
 LOAD = """
 import sys, time
 from workloads.ppr import edgelist
@@ -145,11 +146,14 @@ class Bench:
             self.lab("off", victim)
             began = time.monotonic()
             try:
-                self.wait(lambda state: state.dead == 1 and not state.under_replicated, 180)
+                self.wait(lambda state: state.dead == 1)
+                while not self.has_copies(f"{FOLDER}/requirements"):
+                    if time.monotonic() - began > REPLICATION_LIMIT:
+                        raise BenchError(f"copies are missing {REPLICATION_LIMIT:g} s after the power was cut")
                 taken.append(time.monotonic() - began)
             finally:
                 self.lab("on", victim)
-            self.wait(lambda state: not state.dead and not state.under_replicated)
+            self.wait(lambda state: not state.dead and not state.under_replicated, 180)
         return [self.within("power-off of a DataNode to full replication", taken, REPLICATION_TARGET)]
 
     def wait(self, done: Callable[[hdfsstatus.Status], bool], limit: float = 90) -> None:
@@ -161,6 +165,11 @@ class Bench:
                     return
             time.sleep(0.2)
         raise BenchError(f"HDFS was not as it should be after {limit:g} s; see 'fab hdfs-status'")
+
+    def has_copies(self, path: str) -> bool:
+        """Whether every block below a path has all its copies, as `hdfs fsck` says."""
+        said = self.head(f"{self.hdfs} fsck {path}").output
+        return re.search(r"Under-replicated blocks:\s+0\b", said) is not None and "is HEALTHY" in said
 
     def lab(self, word: str, node: str) -> None:
         """`python -m lab WORD NODE`."""

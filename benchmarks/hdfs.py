@@ -215,13 +215,17 @@ def main() -> int:
     bench = Bench(cluster.load(given.inventory), inventory, given.repeats)
     rows: list[Row] = []
     code = 0
-    with cleaned(bench):
-        for name in given.only.split(","):
-            try:
-                rows += getattr(bench, name)()
-            except (BenchError, RegattaError, OSError) as error:
-                print(f"{name} FAILED: {error}", file=sys.stderr)
-                code = 1
+    try:
+        with cleaned(bench):
+            for name in given.only.split(","):
+                try:
+                    rows += getattr(bench, name)()
+                except (BenchError, RegattaError, OSError) as error:
+                    print(f"{name} FAILED: {error}", file=sys.stderr)
+                    code = 1
+    except KeyboardInterrupt:
+        print("bench: interrupted; nothing was written", file=sys.stderr)
+        return 130
     found = machine.describe()
     print(f"{found.cpu}, {found.cores} core(s), load {found.load:.2f}, {found.date}\n\n{markdown(rows)}")
     path = paths.PROJECT / "results" / f"bench-hdfs-{found.date.replace('-', '').replace(':', '')}.json"

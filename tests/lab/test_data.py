@@ -121,6 +121,11 @@ def test_a_folder_there_and_back(cluster: Cluster, home: str, tmp_path: Path) ->
     (source / "deep" / "deeper" / "c.gz").write_bytes(gzip.compress(b"c" * 1000))
     cluster.fab("data-put", str(source), f"{home}/trees/")
     assert f"{home}/trees/tree/deep/deeper/c.gz" in names(cluster, home)
+    assert "is there already" in one_message(cluster, "data-put", str(source), f"{home}/trees")
+    (tmp_path / "file").mkdir()
+    (tmp_path / "file" / "tree").write_text("not a folder")
+    assert "is a folder" in one_message(cluster, "data-put", str(tmp_path / "file/tree"), f"{home}/trees", "--force")
+    cluster.fab("data-put", str(source), f"{home}/trees/", "--force")
     cluster.fab("data-get", f"{home}/trees/tree", str(tmp_path / "back"))
     for path in source.rglob("*"):
         other = tmp_path / "back" / path.relative_to(source)

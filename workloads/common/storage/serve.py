@@ -85,7 +85,7 @@ class Service:
         self, path: str, name: str, force: bool = False, folder: bool = False, into: bool = False
     ) -> dict[str, Any]:
         """Store the files that follow, as `path`, or in it under `name` where it is (`into`: is to be) a folder."""
-        target = self._target(posixpath.join(path, name) if into else path, "" if into else name, force)
+        target = self._target(posixpath.join(path, name) if into else path, "" if into else name, force, folder)
         frames.send_json(self.sink, ready=target)
         with _Incoming(self.hdfs) as incoming:
             count = total = 0
@@ -153,13 +153,15 @@ class Service:
             frames.send_json(self.sink, sha256=digest.hexdigest())
         return {"path": path, "files": len(files), "bytes": total}
 
-    def _target(self, path: str, name: str, force: bool) -> str:
+    def _target(self, path: str, name: str, force: bool, folder: bool = False) -> str:
         there = self.hdfs.find(path)
         if there is not None and there.folder and name:
             path = posixpath.join(path, name)
             there = self.hdfs.find(path)
-        if there is not None and there.folder and not name:
+        if there is not None and there.folder and not folder:
             raise is_folder(f"hdfs://{path}")
+        if there is not None and folder and not there.folder:
+            raise StorageError(f"hdfs://{path}: is a file, and a folder would take its place")
         if there is not None and not force:
             raise StorageError(f"hdfs://{path}: is there already; --force replaces it")
         parent = posixpath.dirname(path)

@@ -56,9 +56,10 @@ def decommission(place: Place, emit: Emit, address: str, name: str, stall: float
     used, free = live[address]["usedSpace"], sum(node["remaining"] for node in others)
     if used > free:
         raise RunProblem(f"{name} holds {used >> 20} MiB, and the others have only {free >> 20} MiB free")
+    _exclude([address])
+    # Only now: asked for fewer copies before, HDFS might delete one that is not on the node that leaves.
     if lowered := _lower_replication(len(others), "/"):
         emit({"progress": f"{lowered} file(s) now have {len(others)} copies, as so many DataNodes remain"})
-    _exclude([address])
     _wait_until_moved(emit, address, name, stall)
     return {}
 

@@ -32,7 +32,8 @@ def remove(inventory: Path, cluster: Cluster, name: str, extra: Sequence[str], *
         return 0
     remote = Remote(cluster)
     if remote.call(cluster.head, "hdfs.state")["installed"]:
-        leave(remote, name, node.cluster_address)
+        with playbook.alone(cluster):
+            leave(remote, name, node.cluster_address)
     code = playbook.play("remove_node", inventory, cluster, ["-e", f"regatta_leaves={name}", *extra])
     if code == 0:
         print(

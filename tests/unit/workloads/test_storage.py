@@ -170,7 +170,10 @@ def test_a_prepared_form_is_made_once_for_a_content(tmp_path: Path, monkeypatch:
     def use(parameters: object = None) -> tuple[str, bool]:
         return prepared.once(str(source), parameters, makers, make, lambda folder: (folder / "x").read_text())
 
+    monkeypatch.setenv("REGATTA_RUN_ID", "first")
     assert use() == ("one", False)
+    assert use() == ("one", False), "another rank of the run that made it"
+    monkeypatch.setenv("REGATTA_RUN_ID", "second")
     assert use() == ("one", True)
     assert use("other") == ("one", False)
     source.write_text("two")

@@ -22,6 +22,7 @@ from workloads.common.storage.errors import StorageError
 
 Made = TypeVar("Made")
 
+MADE_BY = "made-by"
 LIMIT_BYTES = 4 << 30
 LEAST_FREE_BYTES = 1 << 30
 
@@ -50,7 +51,7 @@ def once(
     make: Callable[[Path], None],
     open_made: Callable[[Path], Made],
 ) -> tuple[Made, bool]:
-    """The prepared form of the source `url` as `open_made` gives it, and whether it was there before.
+    """The prepared form of the source `url` as `open_made` gives it, and whether an earlier run has left it.
 
     `make` fills an empty folder. Raises StorageError, also where the source changes while it is read; what `make`
     raises passes through. An OSError of the cache itself (full, not writable) is raised as it is.
@@ -68,15 +69,22 @@ def once(
                     make(unfinished)
                     if key(url, parameters, makers) != name:
                         continue
+                    (unfinished / MADE_BY).write_text(_run())
                     unfinished.rename(entry)
                 finally:
                     shutil.rmtree(unfinished, ignore_errors=True)
             os.utime(entry)
             made = open_made(entry)
+            earlier = there and (entry / MADE_BY).read_text() != _run()
         if not there:
             prune(root, keep=name)
-        return made, there
+        return made, earlier
     raise StorageError(f"{url}: changes while it is read; try again when it is complete")
+
+
+def _run() -> str:
+    """What the ranks of a run have in common: its id, or the process that has started them."""
+    return os.environ.get("REGATTA_RUN_ID") or str(os.getppid())
 
 
 def prune(root: Path, keep: str, limit: int = LIMIT_BYTES) -> None:

@@ -174,13 +174,15 @@ def test_power_loss_and_clean_stop_keep_the_state(lab: LabHandle) -> None:
         assert lab.ssh("node2", "cat mark; ls /etc/kept").stdout == f"{mark}/etc/kept\n"
 
 
-def test_a_rebuilt_node_has_another_host_key(lab: LabHandle) -> None:
-    lab.rebuild("node3", keep_known_hosts=True)
-    changed = lab.ssh("node3", "true", check=False)
+def test_a_rebuilt_node_has_another_host_key(make_lab: MakeLab) -> None:
+    own = make_lab(nodes=1)
+    own.rebuild("node1", keep_known_hosts=True)
+    changed = own.ssh("node1", "true", check=False)
     assert changed.returncode == 255
     assert "HOST IDENTIFICATION HAS CHANGED" in changed.stderr
-    lab.rebuild("node3")
-    lab.ssh("node3", "true")
+    own.rebuild("node1")
+    own.ssh("node1", "true")
+    own.down()
 
 
 def test_up_again_after_a_reboot_grow_and_down(make_lab: MakeLab) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from workloads.common import events, spread
 
@@ -37,6 +37,13 @@ def add_training(parser: argparse.ArgumentParser, *, epochs: int, batch: int, le
     add("--checkpoint", metavar="FILE", help="go on from it where it is there; on the host of rank 0")
     add("--checkpoint-every", metavar="N", type=not_negative, default=0, help="write it every N epochs")
     add_framework(parser)
+
+
+def training_fault(given: dict[str, Any]) -> str | None:
+    """What is wrong with options of a training that do not go together."""
+    if given["checkpoint_every"] and not given["checkpoint"]:
+        return "--checkpoint-every needs --checkpoint FILE"
+    return None
 
 
 def positive(text: str) -> int:

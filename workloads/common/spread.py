@@ -53,8 +53,6 @@ def main(
     framework = given.pop("framework")
     if framework == "auto":
         framework = framework_of_environment()
-    if given.get("checkpoint_every") and not given["checkpoint"]:
-        events.bad_input("--checkpoint-every needs --checkpoint FILE")
     if wrong := fault(given):
         events.bad_input(wrong)
     part = importlib.import_module(module)

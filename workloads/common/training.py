@@ -26,6 +26,9 @@ from workloads.common.ranks import Ranks
 Batch = Callable[[Tensor], "tuple[Tensor, Tensor]"]
 """Rows (k,) int64 -> the inputs and targets of these rows, ready for the model and the loss."""
 
+TOLERANCE = {"accuracy": 0.01, "right": 1e9, "losses": 0.01, "weights": 0.1}
+"""What may differ between runs of equal global batches; where the number of ranks is equal too, nothing does."""
+
 _SEED_STRIDE = 1_000_003
 
 
@@ -35,9 +38,10 @@ class Schedule:
 
     epochs: int
     batch: int
+    learning_rate: float
     seed: int
-    checkpoint: Path | None = None
-    checkpoint_every: int = 0
+    checkpoint: str | None
+    checkpoint_every: int
 
 
 def use_threads_of_environment() -> None:
@@ -88,6 +92,23 @@ def fit(
         if schedule.checkpoint_every and (epoch + 1) % schedule.checkpoint_every == 0:
             _save(model, optimizer, losses, schedule, ranks)
     return losses
+
+
+def train_and_test(
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    loss_of: Callable[[Tensor, Tensor], Tensor],
+    right_of: Callable[[Tensor, Tensor], Tensor],
+    train: tuple[Batch, int],
+    test: tuple[Batch, int],
+    schedule: Schedule,
+    ranks: Ranks,
+) -> dict[str, Any]:
+    """:func:`fit`, then :func:`count_right`, on (batches, rows) each: {"answer", "checksum" of the weights}."""
+    losses = fit(model, optimizer, loss_of, *train, schedule, ranks)
+    right = count_right(model, right_of, *test, ranks)
+    answer = {"tests": test[1], "right": right, "accuracy": right / test[1], "losses": losses, "weights": norm(model)}
+    return {"answer": answer, "checksum": checksum(model)}
 
 
 @torch.no_grad()
@@ -150,25 +171,26 @@ def _save(
     """Write the checkpoint in one step: a run that is killed leaves the last whole one."""
     if ranks.rank != 0 or schedule.checkpoint is None:
         return
+    target = Path(schedule.checkpoint)
     state = {
         "identity": _identity(model, optimizer, schedule, ranks),
         "model": model.state_dict(),
         "optimizer": optimizer.state_dict(),
         "losses": losses,
     }
-    new = schedule.checkpoint.with_name(f"{schedule.checkpoint.name}.new")
+    new = target.with_name(f"{target.name}.new")
     with new.open("wb") as file:
         torch.save(state, file)
         file.flush()
         os.fsync(file.fileno())
-    new.replace(schedule.checkpoint)
+    new.replace(target)
 
 
 def _resume(model: nn.Module, optimizer: torch.optim.Optimizer, schedule: Schedule, ranks: Ranks) -> list[float]:
     """Take over rank 0's checkpoint, if there is one, on all ranks; gives the losses of the epochs it has."""
     found: list[Any] = [None]
-    if ranks.rank == 0 and schedule.checkpoint is not None and schedule.checkpoint.exists():
-        found = [schedule.checkpoint.read_bytes()]
+    if ranks.rank == 0 and schedule.checkpoint is not None and Path(schedule.checkpoint).exists():
+        found = [Path(schedule.checkpoint).read_bytes()]
     if ranks.world > 1:
         dist.broadcast_object_list(found, src=0)
     if found[0] is None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,25 +16,18 @@ from workloads.common.ranks import Ranks
 from workloads.common.shared import HostFolder
 from workloads.digits import images, model
 
-TOLERANCE = {"accuracy": 0.01, "right": 1e9, "losses": 0.01, "weights": 0.1}
-"""What may differ between runs of equal global batches; where the number of ranks is equal too, nothing does."""
+TOLERANCE = training.TOLERANCE
 
 MOMENTUM = 0.9
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(training.Schedule):
     """The parameters of a run. `data`: a folder of IDX files, ``handwritten``, or ``generated`` with its `size`."""
 
     data: str
     size: int
     model: str
-    epochs: int
-    batch: int
-    learning_rate: float
-    seed: int
-    checkpoint: str | None
-    checkpoint_every: int
 
 
 class Part:
@@ -69,35 +61,22 @@ class Part:
         torch.manual_seed(options.seed)
         trained = model.make(options.model)
         optimizer = torch.optim.SGD(trained.parameters(), lr=options.learning_rate, momentum=MOMENTUM)
-        checkpoint = Path(options.checkpoint) if options.checkpoint else None
-        schedule = training.Schedule(
-            options.epochs, options.batch, options.seed, checkpoint, options.checkpoint_every if checkpoint else 0
-        )
-        rows, tests = len(self._images.labels), len(self._images.test_labels)
-        loss = torch.nn.functional.cross_entropy
-        losses = training.fit(
-            trained, optimizer, loss, _batches(self._images.pixels, self._images.labels), rows, schedule, ranks
-        )
-        right = training.count_right(
+        drawn = self._images
+        made = training.train_and_test(
             trained,
+            optimizer,
+            torch.nn.functional.cross_entropy,
             lambda scores, labels: scores.argmax(1) == labels,
-            _batches(self._images.test_pixels, self._images.test_labels),
-            tests,
+            (_batches(drawn.pixels, drawn.labels), len(drawn.labels)),
+            (_batches(drawn.test_pixels, drawn.test_labels), len(drawn.test_labels)),
+            options,
             ranks,
         )
-        self._answer = {
-            "images": rows,
-            "tests": tests,
-            "right": right,
-            "accuracy": right / tests,
-            "losses": losses,
-            "weights": training.norm(trained),
-        }
-        self._checksum = training.checksum(trained)
+        self._made = {**made, "answer": {"images": len(drawn.labels), **made["answer"]}}
 
     def answer(self) -> dict[str, Any]:
         """Sizes, how many test images are right, loss of each epoch, norm of the weights; beside it their checksum."""
-        return {"answer": self._answer, "checksum": self._checksum}
+        return self._made
 
 
 def _batches(pixels: Any, labels: Any) -> training.Batch:

@@ -31,7 +31,7 @@ def parser() -> arguments.Parser:
     add("--max-iterations", metavar="N", type=arguments.positive, default=1000, help="default 1000")
     add("--undirected", action="store_true", help="follow edges both ways, A + A^T (default: along their direction)")
     add("--engine", choices=ENGINES, default="csr", help="csr: our own; torch-ppr: the library, for reference")
-    add("--framework", choices=("auto", *spread.FRAMEWORKS), default="auto", help="auto: torch where WORLD_SIZE is set")
+    arguments.add_framework(made)
     return made
 
 

@@ -17,24 +17,17 @@ from workloads.common.ranks import Ranks
 from workloads.common.shared import HostFolder
 from workloads.stars import prepare
 
-TOLERANCE = {"accuracy": 0.01, "right": 1e9, "losses": 0.01, "weights": 0.1}
-"""What may differ between runs of equal global batches; where the number of ranks is equal too, nothing does."""
+TOLERANCE = training.TOLERANCE
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(training.Schedule):
     """The parameters of a run. `data`: a CSV file, a prepared folder, or ``generated`` with its `size`."""
 
     data: str
     size: int
     least_correlation: float
     most_correlation: float
-    epochs: int
-    batch: int
-    learning_rate: float
-    seed: int
-    checkpoint: str | None
-    checkpoint_every: int
 
 
 class Part:
@@ -89,23 +82,22 @@ class Part:
         torch.manual_seed(options.seed)
         model = torch.nn.Linear(self._train[0].shape[1], 1)
         optimizer = torch.optim.Adam(model.parameters(), lr=options.learning_rate)
-        checkpoint = Path(options.checkpoint) if options.checkpoint else None
-        schedule = training.Schedule(
-            options.epochs, options.batch, options.seed, checkpoint, options.checkpoint_every if checkpoint else 0
+        rows = len(self._train[1])
+        made = training.train_and_test(
+            model,
+            optimizer,
+            torch.nn.functional.binary_cross_entropy_with_logits,
+            lambda scores, labels: (scores > 0) == (labels > 0.5),
+            (_batches(*self._train), rows),
+            (_batches(*self._test), len(self._test[1])),
+            options,
+            ranks,
         )
-        rows, tests = len(self._train[1]), len(self._test[1])
-        loss = torch.nn.functional.binary_cross_entropy_with_logits
-        losses = training.fit(model, optimizer, loss, _batches(*self._train), rows, schedule, ranks)
-        right = training.count_right(
-            model, lambda scores, labels: (scores > 0) == (labels > 0.5), _batches(*self._test), tests, ranks
-        )
-        answer = {"rows": rows, "tests": tests, "features": model.in_features, "right": right}
-        self._answer = answer | {"accuracy": right / tests, "losses": losses, "weights": training.norm(model)}
-        self._checksum = training.checksum(model)
+        self._made = {**made, "answer": {"rows": rows, "features": model.in_features, **made["answer"]}}
 
     def answer(self) -> dict[str, Any]:
         """Sizes, how many test rows are right, loss of each epoch, norm of the weights; beside it their checksum."""
-        return {"answer": self._answer, "checksum": self._checksum}
+        return self._made
 
 
 def _batches(features: Any, labels: Any) -> training.Batch:

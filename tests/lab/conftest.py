@@ -97,7 +97,10 @@ def lab(make_lab: Callable[..., LabHandle]) -> LabHandle:
 
 @pytest.fixture(scope="session")
 def cluster(lab: LabHandle) -> Cluster:
-    """The shared lab, provisioned."""
+    """The shared lab, provisioned; HDFS' metadata is copied every few seconds."""
     made = Cluster(lab)
+    variables = lab.inventory / "group_vars/all.yml"
+    variables.parent.mkdir(exist_ok=True)
+    variables.write_text("hdfs_checkpoint_period_s: 8\n")
     made.make("provision")
     return made

@@ -1,15 +1,13 @@
 """HDFS on real hosts: what it holds outlives everything but a disk, and a disk's loss where there are copies."""
 
 import json
-import os
 import re
 import time
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from clusters import Cluster, wait_for
-from provisioning import changed, play, provision, provision_again
+from provisioning import play, provision, provision_again
 
 from lab.handle import LabHandle
 
@@ -19,21 +17,10 @@ FILES = {"big": 40_000_000, "small": 1000}
 
 
 @pytest.fixture(scope="module")
-def hosts(make_lab: Callable[..., LabHandle]) -> Iterator[LabHandle]:
-    """Three provisioned hosts whose metadata is copied every few seconds."""
-    if name := os.environ.get("REGATTA_TEST_HDFS_LAB"):
-        from lab.handle import read_lab
-
-        made = read_lab(name)
-    else:
-        made = make_lab(nodes=3, egress=False)
-    variables = made.inventory / "group_vars/all.yml"
-    variables.parent.mkdir(exist_ok=True)
-    variables.write_text("hdfs_checkpoint_period_s: 8\n")
-    provision(made)
-    yield made
-    if not os.environ.get("REGATTA_TEST_HDFS_LAB"):
-        made.down()
+def hosts(cluster: Cluster) -> LabHandle:
+    """The shared hosts."""
+    cluster.fab("up")
+    return cluster.lab
 
 
 @pytest.fixture(scope="module")
@@ -178,10 +165,3 @@ def test_a_node_leaves_and_comes_back(hosts: LabHandle, sums: str) -> None:
 def without(inventory: str, node: str) -> str:
     """The text of a lab's inventory without a node."""
     return re.sub(rf"    {node}:\n(?:      \S.*\n)+", "", inventory).replace(f"        {node}:\n", "")
-
-
-def test_data_destroyed(hosts: LabHandle) -> None:
-    play(hosts, "teardown", DATA="destroy", CONFIRM=hosts.inventory.name)
-    for node in hosts.nodes:
-        assert hosts.ssh(node, f"ls -d {DATA}", check=False).stdout == ""
-    assert set(changed(play(hosts, "teardown", CONFIRM="yes")).values()) == {0}

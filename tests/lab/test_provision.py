@@ -23,6 +23,7 @@ from provisioning import (
 
 from lab.handle import LabHandle
 
+HDFS_DATA = "/var/lib/regatta-hdfs"
 FAKE_PYTHON = "/usr/lib/python3/dist-packages/fake.pth"
 pytestmark = pytest.mark.timeout(1200)
 
@@ -91,11 +92,6 @@ def test_life_of_a_cluster(hosts: LabHandle) -> None:
     provision_again(hosts)
     assert set(changed(check(hosts)).values()) == {0}
     verify(hosts)
-    teardown(hosts)
-    assert left(hosts) == {}
-    assert not (hosts.inventory / "secrets/ray_token").exists()
-    provision(hosts)
-    verify(hosts)
 
 
 def test_what_is_open_to_whom(hosts: LabHandle) -> None:
@@ -116,6 +112,18 @@ def test_a_damaged_environment_is_put_right(hosts: LabHandle) -> None:
     )
     provision(hosts)
     assert state(hosts, two) == before
+
+
+def test_teardown_leaves_data_alone_unless_told(hosts: LabHandle) -> None:
+    teardown(hosts)
+    assert left(hosts) == {}
+    assert not (hosts.inventory / "secrets/ray_token").exists()
+    for node in hosts.nodes:
+        assert hosts.ssh(node, f"sudo ls {HDFS_DATA}/data/current").stdout
+    play(hosts, "teardown", DATA="destroy", CONFIRM=hosts.inventory.name)
+    for node in hosts.nodes:
+        assert hosts.ssh(node, f"ls -d {HDFS_DATA}", check=False).stdout == ""
+    assert set(changed(teardown(hosts)).values()) == {0}
 
 
 def test_teardown_of_a_bare_host(single: LabHandle) -> None:
@@ -156,7 +164,6 @@ def test_killed_half_way_and_started_again(single: LabHandle) -> None:
     interrupted(single)
     provision(single)
     provision_again(single)
-    verify(single)
     first = state(single, node)
     single.ssh(node, "sudo rm /opt/regatta/env/regatta-env.json")
     interrupted(single)

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # `tools/test.sh [all|unit|local|lab]`: lint, unit tests, tests of this machine alone, lab tests. Lab tests need root and
-# systemd-nspawn: where they cannot run they are named and left out, but fail where CI is set.
+# systemd-nspawn: where they cannot run they are named and left out, but fail where CI is set. Lint and the controller's
+# unit tests run beside those of the workloads, which mostly wait for processes of their own; what they say comes after.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 part=${1:-all}
@@ -19,12 +20,27 @@ case "$part" in
 esac
 has() { [ "$part" = all ] || [ "$part" = "$1" ]; }
 
-if [ "$part" = all ]; then
-    run "lint and types" tools/lint.sh
-fi
-if has unit; then
+beside() {
+    what=0
+    if [ "$part" = all ]; then
+        run "lint and types" tools/lint.sh
+    fi
     run "unit tests: controller, lab, local runs" .venv/bin/python -m pytest -q tests/unit --ignore tests/unit/workloads
+    exit "$what"
+}
+
+if has unit; then
+    said=$(mktemp)
+    set -m
+    beside >"$said" 2>&1 &
+    pid=$!
+    set +m
+    trap 'kill -INT -- "-$pid" 2>/dev/null; wait "$pid"; rm -f "$said"' EXIT
     run "unit tests: workloads" .venv-node/bin/python -m pytest -q tests/unit/workloads
+    wait "$pid" || what=1
+    trap - EXIT
+    cat "$said"
+    rm -f "$said"
 fi
 if has local; then
     run "this machine alone, for a user without privileges" .venv/bin/python -m pytest -q tests/local

@@ -5,7 +5,6 @@ What is compared (our command with Hadoop's own, HDFS with a local disk) is meas
 
 import argparse
 import contextlib
-import json
 import re
 import secrets
 import statistics
@@ -13,11 +12,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks import machine, shell
-from benchmarks.report import seconds
+from benchmarks import rows, shell
+from benchmarks.rows import Row, within
 from benchmarks.shell import BenchError
 from regatta import cluster, hdfs, hdfsstatus, paths, services, sync, tree
 from regatta.cluster import Cluster
@@ -41,17 +39,6 @@ for path in sys.argv[1:]:
     edges = edgelist.read(path).edges
     print(path, time.perf_counter() - began, len(edges))
 """
-
-
-@dataclass(frozen=True)
-class Row:
-    """A figure: samples in seconds; `other`: what it is compared with; `target`: text, and whether it is reached."""
-
-    text: str
-    samples: list[float]
-    other: list[float]
-    target: str
-    reached: bool
 
 
 class Bench:
@@ -89,13 +76,13 @@ class Bench:
                     taken["dfs -get"].append(self.head(f"{self.hdfs} dfs -get -f {FOLDER}/data {there}").seconds)
             finally:
                 self.head(f"sudo -n rm -f {there} /var/tmp/.regatta-bench-data*")
-        rows = []
+        found = []
         for word in ("put", "get"):
             share = statistics.median(taken[f"dfs -{word}"]) / statistics.median(taken[word])
             text = f"`fab data-{word}` of 500 MB ({PUT_BYTES / 1e6 / statistics.median(taken[word]):.0f} MB/s)"
             target = f"60 % of the rate of `hdfs dfs -{word}`: {100 * share:.0f} %"
-            rows.append(Row(text, taken[word], taken[f"dfs -{word}"], target, share >= 0.6))
-        return rows
+            found.append(Row(text, taken[word], taken[f"dfs -{word}"], target, share >= 0.6))
+        return found
 
     def edge_list(self) -> list[Row]:
         """A 100 MB edge list to arrays, on the head, from HDFS and from its disk."""
@@ -131,7 +118,7 @@ class Bench:
                 services.act(self.remote, "start")
             self.wait(lambda state: state.live == len(self.cluster.nodes) and not state.safe_mode)
             taken.append(time.monotonic() - began)
-        return [self.within("HDFS stopped to all DataNodes live, out of safe mode", taken, READY_TARGET)]
+        return [within("HDFS stopped to all DataNodes live, out of safe mode", taken, READY_TARGET)]
 
     def replication(self) -> list[Row]:
         """A lab's DataNode loses its power: until every block has all copies that the live ones can hold."""
@@ -154,7 +141,7 @@ class Bench:
             finally:
                 self.lab("on", victim)
             self.wait(lambda state: not state.dead and not state.under_replicated, 180)
-        return [self.within("power-off of a DataNode to full replication", taken, REPLICATION_TARGET)]
+        return [within("power-off of a DataNode to full replication", taken, REPLICATION_TARGET)]
 
     def wait(self, done: Callable[[hdfsstatus.Status], bool], limit: float = 90) -> None:
         """Wait until HDFS is in a state. BenchError after `limit` seconds."""
@@ -175,10 +162,6 @@ class Bench:
         """`python -m lab WORD NODE`."""
         shell.run([sys.executable, "-m", "lab", word, node, "--name", self.inventory.name])
 
-    def within(self, text: str, taken: list[float], target: float) -> Row:
-        """A row whose target is a time."""
-        return Row(text, taken, [], f"{target:g} s", statistics.median(taken) <= target)
-
 
 @contextlib.contextmanager
 def cleaned(bench: Bench) -> Iterator[None]:
@@ -188,19 +171,6 @@ def cleaned(bench: Bench) -> Iterator[None]:
     finally:
         with contextlib.suppress(RegattaError):
             hdfs.ask(bench.remote, "remove", f"hdfs://{FOLDER}", recursive=True)
-
-
-def markdown(rows: list[Row]) -> str:
-    """The table for docs/results.md."""
-    lines = ["| figure | median | range | compared with | target | reached |", "|---|---|---|---|---|---|"]
-    for row in rows:
-        span = f"{seconds(min(row.samples))} to {seconds(max(row.samples))}"
-        other = seconds(statistics.median(row.other)) if row.other else "-"
-        middle = seconds(statistics.median(row.samples))
-        lines.append(
-            f"| {row.text} | {middle} | {span} | {other} | {row.target} | {'yes' if row.reached else '**no**'} |"
-        )
-    return "\n".join(lines)
 
 
 def main() -> int:
@@ -213,24 +183,20 @@ def main() -> int:
     shell.interruptible()
     inventory = cluster.choose(given.inventory)
     bench = Bench(cluster.load(given.inventory), inventory, given.repeats)
-    rows: list[Row] = []
+    taken: list[Row] = []
     code = 0
     try:
         with cleaned(bench):
             for name in given.only.split(","):
                 try:
-                    rows += getattr(bench, name)()
+                    taken += getattr(bench, name)()
                 except (BenchError, RegattaError, OSError) as error:
                     print(f"{name} FAILED: {error}", file=sys.stderr)
                     code = 1
     except KeyboardInterrupt:
         print("bench: interrupted; nothing was written", file=sys.stderr)
         return 130
-    found = machine.describe()
-    print(f"{found.cpu}, {found.cores} core(s), load {found.load:.2f}, {found.date}\n\n{markdown(rows)}")
-    path = paths.PROJECT / "results" / f"bench-hdfs-{found.date.replace('-', '').replace(':', '')}.json"
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(json.dumps([vars(row) for row in rows], indent=1) + "\n")
+    rows.publish("hdfs", taken)
     return code
 
 

@@ -21,11 +21,12 @@ class Ppr:
     tolerance: str | None = None
     max_iterations: str | None = None
     engine: str | None = None
+    partition: str | None = None
     undirected: bool = False
 
     def options(self) -> list[str]:
         """Command-line options of `workloads.ppr`, without the graph."""
-        names = ("sources", "count", "top", "alpha", "tolerance", "max_iterations", "engine")
+        names = ("sources", "count", "top", "alpha", "tolerance", "max_iterations", "engine", "partition")
         given = [(name, getattr(self, name)) for name in names]
         words = [f"--{name.replace('_', '-')}={value}" for name, value in given if value is not None]
         return [*words, "--undirected"] if self.undirected else words
@@ -68,7 +69,7 @@ def ppr(
     """Run PPR `repeats` times under each framework, in turns."""
     on_node, described = prepare_graph(session, asked.graph)
     options = asked.options()
-    if len(frameworks) == repeats == 1 and hdfs.is_address(on_node):
+    if len(frameworks) == repeats == 1 and hdfs.is_address(on_node) and asked.partition != "graph":
         options.append("--cache")  # runs that are compared all read the graph anew
     program = plan.Program.module("workloads.ppr", [f"--graph={on_node}", *options], "ppr")
     asked_for = replace(request, program=program, parameters={**described, "options": options})

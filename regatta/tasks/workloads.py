@@ -27,7 +27,8 @@ if TYPE_CHECKING:
         "alpha": "teleport probability (default 0.05)",
         "tolerance": "L1 residual to stop at (default 1e-6)",
         "max-iterations": "iterations at most (default 1000)",
-        "engine": "csr (our own) or torch-ppr (the library; needs --undirected)",
+        "engine": "csr (our own), push (local, approximate) or torch-ppr (the library; needs --undirected)",
+        "partition": "what a rank has: some of the sources (default), or some rows of the graph",
         "undirected": "follow edges both ways",
         "repeats": "runs under each framework, in turns (default 1)",
         "json": "write the comparison to this file",
@@ -47,6 +48,7 @@ def run_ppr(
     tolerance: str | None = None,
     max_iterations: str | None = None,
     engine: str | None = None,
+    partition: str | None = None,
     undirected: bool = False,
     repeats: str = "1",
     json: str | None = None,
@@ -66,7 +68,7 @@ def run_ppr(
     wanted = whole("workers", workers)
     times = whole("repeats", repeats) or 1
     limit = seconds("time-limit", time_limit)
-    asked = race.Ppr(graph, sources, count, top, alpha, tolerance, max_iterations, engine, undirected)
+    asked = race.Ppr(graph, sources, count, top, alpha, tolerance, max_iterations, engine, partition, undirected)
     base = Request(plan.Program((), "ppr"), "single", paths.PROJECT, name=name, launcher=launcher, time_limit=limit)
     with session(inventory) as made:
         _show(made, race.ppr(made, asked, frameworks, workers=wanted, repeats=times, request=base), json)
@@ -78,6 +80,7 @@ TRAINING_HELP = {
     "epochs": "default 3",
     "batch": "rows a rank and step (the single process takes as many as all ranks)",
     "learning-rate": "default 0.01",
+    "scale-batch": "grow the learning rate with the number of ranks, over the first epoch",
     "seed": "of weights, order and generated data (default 0)",
     "repeats": "runs under each framework, in turns (default 1)",
     "json": "write the comparison to this file",
@@ -105,6 +108,7 @@ def run_digits(
     epochs: str | None = None,
     batch: str | None = None,
     learning_rate: str | None = None,
+    scale_batch: bool = False,
     seed: str | None = None,
     repeats: str = "1",
     json: str | None = None,
@@ -117,7 +121,7 @@ def run_digits(
     """Train on digit images under torch and Ray Train: timed, recorded, compared."""
     from regatta.training import Training
 
-    asked = Training("digits", data, size, model, epochs, whole("batch", batch), learning_rate, seed)
+    asked = Training("digits", data, size, model, epochs, whole("batch", batch), learning_rate, seed, scale_batch)
     _train(asked, inventory, framework, no_single, workers, repeats, json, name, launcher, time_limit)
 
 
@@ -138,6 +142,7 @@ def run_stars(
     epochs: str | None = None,
     batch: str | None = None,
     learning_rate: str | None = None,
+    scale_batch: bool = False,
     seed: str | None = None,
     repeats: str = "1",
     json: str | None = None,
@@ -150,7 +155,7 @@ def run_stars(
     """Tell stars from galaxies under torch and Ray Train: timed, recorded, compared."""
     from regatta.training import Training
 
-    asked = Training("stars", data, size, None, epochs, whole("batch", batch), learning_rate, seed)
+    asked = Training("stars", data, size, None, epochs, whole("batch", batch), learning_rate, seed, scale_batch)
     _train(asked, inventory, framework, no_single, workers, repeats, json, name, launcher, time_limit)
 
 

@@ -34,18 +34,22 @@ class Ranks:
         )
 
 
+def group_timeout() -> datetime.timedelta:
+    """How long ranks wait for each other: ``REGATTA_PG_TIMEOUT`` seconds."""
+    return datetime.timedelta(seconds=float(os.environ.get("REGATTA_PG_TIMEOUT") or DEFAULT_PG_TIMEOUT))
+
+
 @contextlib.contextmanager
 def process_group(backend: str = "gloo") -> Iterator[Ranks]:
     """Form torch's process group from the environment, as phase ``rendezvous``, and leave it at the end.
 
-    Nothing waits longer for another rank than ``REGATTA_PG_TIMEOUT`` seconds. After an exception the group is not left
+    Nothing waits longer for another rank than :func:`group_timeout`. After an exception the group is not left
     in an orderly way, since that would wait for ranks that may be gone.
     """
     import torch.distributed as dist
 
     ranks = Ranks.from_environment()
-    seconds = float(os.environ.get("REGATTA_PG_TIMEOUT") or DEFAULT_PG_TIMEOUT)
     with events.phase("rendezvous"):
-        dist.init_process_group(backend, timeout=datetime.timedelta(seconds=seconds))
+        dist.init_process_group(backend, timeout=group_timeout())
     yield ranks
     dist.destroy_process_group()

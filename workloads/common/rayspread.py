@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from workloads.common import events, spread
 from workloads.common.events import BadInput, Event
-from workloads.common.ranks import Ranks
+from workloads.common.ranks import Ranks, group_timeout
 from workloads.common.shared import HostFolder
 
 if TYPE_CHECKING:
@@ -45,9 +45,31 @@ class Worker:
     def __init__(self, make: MakePart, ranks: Ranks, token: str) -> None:
         self._take = events.keep()
         events.set_rank(ranks.rank)
+        self._ranks = ranks
         self._folder = HostFolder.of_run(ranks.local_world, token) if ranks.local_world > 1 else None
         self._part = make(ranks)
+
+    def ready(self) -> None:
+        """The actors stand."""
         events.ready()
+
+    def meeting_point(self) -> tuple[str, int]:
+        """Address and port of the store in which the actors find each other; rank 0 holds it."""
+        import ray
+        from torch.distributed import TCPStore
+
+        address = ray.util.get_node_ip_address()
+        self._store = TCPStore(address, 0, self._ranks.world, is_master=True, wait_for_workers=False)
+        return address, self._store.port
+
+    def join(self, address: str, port: int) -> None:
+        """Form torch's process group."""
+        import torch.distributed as dist
+
+        store = self._store if self._ranks.rank == 0 else dist.TCPStore(address, port, self._ranks.world)
+        dist.init_process_group(
+            "gloo", store=store, rank=self._ranks.rank, world_size=self._ranks.world, timeout=group_timeout()
+        )
 
     def threads(self) -> dict[str, str | None]:
         """The thread counts that this process's libraries saw when they were imported."""
@@ -85,12 +107,16 @@ class _Crew:
             for own, (_, node) in zip(ranks, places, strict=True)
         ]
 
-    def form(self) -> None:
-        """Wait until every actor is ready."""
+    def form(self, *, grouped: bool) -> None:
+        """Wait until every actor is ready, in torch's process group where it is to be."""
         threads = _threads()
         for rank, seen in enumerate(self._all([actor.threads.remote() for actor in self._actors])):
             if any(seen[name] != wanted for name, wanted in threads.items() if wanted):
                 events.warning(f"rank {rank} on {self._addresses[rank]} runs with {seen}, the driver with {threads}")
+        if grouped:
+            meeting_point = self._get(self._actors[0].meeting_point.remote(), 0)
+            self._all([actor.join.remote(*meeting_point) for actor in self._actors])
+        self._all([actor.ready.remote() for actor in self._actors])
         self._drain()
 
     def steps(self) -> None:
@@ -152,8 +178,10 @@ class _Crew:
 
 
 @contextlib.contextmanager
-def answers(make: MakePart) -> Iterator[Sequence[Any]]:
+def answers(make: MakePart, *, grouped: bool) -> Iterator[Sequence[Any]]:
     """Run the parts in actors placed by ``REGATTA_RANK_MAP``, and give their answers by rank.
+
+    `grouped`: in torch's process group.
 
     Raises :class:`BadInput` as the actors do. When a rank fails, says which, and ends the process with status 1.
     """
@@ -167,7 +195,7 @@ def answers(make: MakePart) -> Iterator[Sequence[Any]]:
         with events.phase("rendezvous"):
             ray.init(logging_level=logging.WARNING, **arguments)
             crew = _Crew(make, _places(ray.nodes(), ray.get_runtime_context().get_node_id()))
-            crew.form()
+            crew.form(grouped=grouped)
         events.ready()
         crew.steps()
         with events.phase("collect"):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from workloads.common import events, rayspread, spread
 from workloads.common.events import BadInput, Event
-from workloads.common.ranks import DEFAULT_PG_TIMEOUT, Ranks
+from workloads.common.ranks import Ranks, group_timeout
 from workloads.common.rayspread import WorkerFailed
 from workloads.common.shared import HostFolder
 
@@ -121,7 +121,7 @@ class _Fit:
         from ray.train import RunConfig, ScalingConfig
         from ray.train.torch import TorchConfig, TorchTrainer
 
-        seconds = float(os.environ.get("REGATTA_PG_TIMEOUT") or DEFAULT_PG_TIMEOUT)
+        seconds = group_timeout().total_seconds()
         self._mailbox, self._workers = mailbox, workers
         self._ready: set[int] = set()
         self._error: BaseException | None = None

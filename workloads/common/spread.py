@@ -9,12 +9,13 @@ import importlib
 import os
 import secrets
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from workloads.common import events
 from workloads.common.ranks import Ranks, process_group
 from workloads.common.shared import HostFolder
 
+Group = Literal["actors", "train"]
 FRAMEWORKS = ("single", "torch", "ray")
 
 
@@ -41,13 +42,13 @@ def main(
     parser: argparse.ArgumentParser,
     module: str,
     *,
-    grouped: bool = False,
+    grouped: Callable[[dict[str, Any]], Group | None] = lambda _: None,
     fault: Callable[[dict[str, Any]], str | None] = lambda _: None,
 ) -> None:
     """Run a workload with the arguments of the process: `module` has its Options, Part, combine and TOLERANCE.
 
     It is imported when the arguments are right, which is said sooner than torch is loaded: `fault` says what is wrong
-    with how they go together.
+    with how they go together, `grouped` whether and how the parts talk to each other (:func:`answers`).
     """
     given = vars(parser.parse_args())
     framework = given.pop("framework")
@@ -56,8 +57,9 @@ def main(
     if wrong := fault(given):
         events.bad_input(wrong)
     part = importlib.import_module(module)
+    make = functools.partial(part.Part, part.Options(**given))
     try:
-        with answers(functools.partial(part.Part, part.Options(**given)), framework, grouped=grouped) as parts:
+        with answers(make, framework, grouped=grouped(given)) as parts:
             if parts is not None:
                 answer, show = part.combine(parts)
                 events.result(answer, part.TOLERANCE, show)
@@ -68,15 +70,15 @@ def main(
 
 
 @contextlib.contextmanager
-def answers(make: MakePart, framework: str, *, grouped: bool = False) -> Iterator[Sequence[Any] | None]:
+def answers(make: MakePart, framework: str, *, grouped: Group | None = None) -> Iterator[Sequence[Any] | None]:
     """Run the parts on all ranks; gives their answers by rank on rank 0 or the driver, and None elsewhere.
 
     What is done with them does not wait for the ranks to part. `grouped`: the parts talk to each other through torch's
-    process group while they load and compute, which under Ray is Ray Train's.
+    process group while they load and compute; under Ray it is one of ``actors``, or of Ray Train's workers (``train``).
 
     `make` builds a rank's part; for Ray it is pickled. Raises :class:`events.BadInput`.
     """
-    if framework == "ray" and grouped:
+    if framework == "ray" and grouped == "train":
         from workloads.common import raytrain
 
         with raytrain.answers(make) as by_rank:
@@ -84,7 +86,7 @@ def answers(make: MakePart, framework: str, *, grouped: bool = False) -> Iterato
     elif framework == "ray":
         from workloads.common import rayspread
 
-        with rayspread.answers(make) as by_rank:
+        with rayspread.answers(make, grouped=grouped is not None) as by_rank:
             yield by_rank
     elif framework == "torch":
         with _torch(make) as on_first:

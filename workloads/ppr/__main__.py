@@ -7,7 +7,8 @@ from typing import Any
 
 from workloads.common import arguments, spread
 
-ENGINES = ("csr", "torch-ppr")
+ENGINES = ("csr", "push", "torch-ppr")
+PARTITIONS = ("sources", "graph")
 
 
 def parser() -> arguments.Parser:
@@ -18,8 +19,13 @@ def parser() -> arguments.Parser:
         allow_abbrev=False,
     )
     add = made.add_argument
-    add("--graph", required=True, metavar="FILE", help="SNAP edge list: lines 'src dst', # comments, .gz, hdfs:// too")
-    add("--cache", action="store_true", help="keep the prepared form of a graph in HDFS on each host, for later runs")
+    add(
+        "--graph",
+        required=True,
+        metavar="FILE",
+        help="SNAP edge list: lines 'src dst', # comments, .gz, hdfs:// too; or a folder of `rmat`",
+    )
+    add("--cache", action="store_true", help="keep the prepared form of the graph on each host, for later runs")
     which = made.add_mutually_exclusive_group()
     which.add_argument("--sources", metavar="A,B,..", type=_sources, default=(), help="ids or names of nodes")
     which.add_argument(
@@ -30,7 +36,18 @@ def parser() -> arguments.Parser:
     add("--tolerance", type=arguments.positive_real, default=1e-6, help="L1 distance of the last step (default 1e-6)")
     add("--max-iterations", metavar="N", type=arguments.positive, default=1000, help="default 1000")
     add("--undirected", action="store_true", help="follow edges both ways, A + A^T (default: along their direction)")
-    add("--engine", choices=ENGINES, default="csr", help="csr: our own; torch-ppr: the library, for reference")
+    add(
+        "--engine",
+        choices=ENGINES,
+        default="csr",
+        help="csr: power iteration; push: local, --tolerance bounds its error; torch-ppr: the library, for reference",
+    )
+    add(
+        "--partition",
+        choices=PARTITIONS,
+        default="sources",
+        help="what a rank has: some sources, or some of the graph's rows",
+    )
     arguments.add_framework(made)
     return made
 
@@ -39,7 +56,16 @@ def fault(given: dict[str, Any]) -> str | None:
     """What is wrong with arguments that do not go together."""
     if given["engine"] == "torch-ppr" and not given["undirected"]:
         return "--engine torch-ppr symmetrises the graph and needs --undirected; --engine csr keeps its directions"
+    if given["partition"] == "graph" and given["engine"] != "csr":
+        return f"--partition graph needs --engine csr: {given['engine']} walks on the whole graph"
+    if given["partition"] == "graph" and given["cache"]:
+        return "--cache keeps whole graphs: leave it out with --partition graph"
     return None
+
+
+def grouped(given: dict[str, Any]) -> spread.Group | None:
+    """Whether the ranks talk to each other: where each has only a part of the graph."""
+    return "actors" if given["partition"] == "graph" else None
 
 
 def _sources(text: str) -> tuple[str, ...]:
@@ -57,4 +83,4 @@ def _probability(text: str) -> float:
 
 
 if __name__ == "__main__":
-    spread.main(parser(), "workloads.ppr.part", fault=fault)
+    spread.main(parser(), "workloads.ppr.part", grouped=grouped, fault=fault)

@@ -2,37 +2,50 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from workloads.common import compiled, storage, threads
 from workloads.common.events import BadInput
-from workloads.ppr import edgelist
+from workloads.ppr import edgelist, rows
+from workloads.ppr import ids as places_of_ids
+from workloads.ppr.edgelist import EdgeList
+from workloads.ppr.ids import Bits, Places, Sorted
 
-_TABLE_SLACK = 4
+kernels = compiled.load("workloads.ppr.kernels")
 
 
 @dataclass(frozen=True)
 class Graph:
-    """A graph of n nodes, numbered by ascending id, and the transition matrix of a walk on it.
+    """A graph of n nodes for a walk on it. A node has a place, by ascending id, and a number, by descending out-degree.
 
-    `ids`: uint64 (n,), ascending, of the file. `indptr` (n + 2,), `indices` (nnz,), `weights` float64 (nnz,): CSR of
-    the (n + 1, n) matrix whose row v < n holds the probability of each step u -> v, so that the matrix times a
-    distribution is the distribution one step later; row n marks the dangling nodes, which have no step to take, so that
-    it yields their mass.
-    `edge_count`: the file's edges. `steps`: int64 (2, m), these edges by node number, or (2, 0) where not kept.
-    `name_text`: the names as UTF-8, node by node, each between newlines; `name_ends` int64 (n,): where each ends.
+    What many nodes lead from is read most often; numbered so, it lies together and stays in the caches.
+
+    `ids`: (n,), ascending, by place. `numbers`: uint32 (n,), place -> number. `degrees`: uint32 (n,), out-degree by
+    number; dangling nodes come last. `indptr` int64, `columns` uint32: CSR by number, whose row v holds the u of each
+    step u -> v, sorted, as often as there are edges. A step's probability is 1 / degrees[u].
+    `forward_indptr`, `forward_columns`: the transposed rows, u -> v, where they are kept and not the same.
+    `cuts`: the chunks of rows, of the whole graph; `first_row`: where only some rows are held, the number of the first.
+    `edge_count`: edges of the file; `undirected`: whether the rows take each both ways.
+    `name_text`: the names as UTF-8, place by place, each between newlines; `name_ends` int64 (n,): where each ends.
     """
 
-    ids: NDArray[np.uint64]
-    indptr: NDArray[Any]
-    indices: NDArray[Any]
-    weights: NDArray[np.float64]
+    ids: NDArray[Any]
+    numbers: NDArray[np.uint32]
+    degrees: NDArray[np.uint32]
+    indptr: NDArray[np.int64]
+    columns: NDArray[np.uint32]
+    forward_indptr: NDArray[np.int64]
+    forward_columns: NDArray[np.uint32]
+    cuts: NDArray[np.int64]
+    first_row: NDArray[np.int64]
     edge_count: NDArray[np.int64]
-    steps: NDArray[np.int64]
+    undirected: NDArray[np.bool_]
     name_text: NDArray[np.uint8]
     name_ends: NDArray[np.int64]
 
@@ -54,20 +67,27 @@ class Graph:
         """Map what :meth:`save` wrote, read-only: the pages are shared by all processes that do."""
         return cls(**{field.name: _map(folder / f"{field.name}.npy") for field in fields(cls)})
 
-    def name(self, node: int) -> str | None:
-        """Name of a node number, or None where the file names no nodes or not this one."""
+    def rows(self, first: int, last: int) -> Graph:
+        """The same graph with the rows of chunks [first, last) alone, still mapped from its files."""
+        low, high = int(self.cuts[first]), int(self.cuts[last])
+        indptr = self.indptr[low : high + 1]
+        columns = self.columns[indptr[0] : indptr[-1]]
+        return replace(self, indptr=indptr - indptr[0], columns=columns, first_row=np.array(low))
+
+    def name(self, place: int) -> str | None:
+        """Name of the node at a place, or None where the file names no nodes or not this one."""
         if not len(self.name_ends):
             return None
-        start = int(self.name_ends[node - 1]) + 1 if node else 1
-        return bytes(self.name_text[start : int(self.name_ends[node])]).decode("utf-8", "replace") or None
+        start = int(self.name_ends[place - 1]) + 1 if place else 1
+        return bytes(self.name_text[start : int(self.name_ends[place])]).decode("utf-8", "replace") or None
 
     def find(self, wanted: str) -> int:
-        """Node number of an id or, where no node has that id, of a name. Raises :class:`BadInput` if there is none."""
-        if wanted.isascii() and wanted.isdigit() and int(wanted) <= edgelist.LARGEST_ID:
-            value = np.uint64(int(wanted))
-            node = int(np.searchsorted(self.ids, value))
-            if node < self.nodes and self.ids[node] == value:
-                return node
+        """Place of an id or, where no node has that id, of a name. Raises :class:`BadInput` if there is none."""
+        if wanted.isascii() and wanted.isdigit() and int(wanted) <= int(self.ids[-1]):
+            value = self.ids.dtype.type(int(wanted))
+            place = int(np.searchsorted(self.ids, value))
+            if self.ids[place] == value:
+                return place
         text = self.name_text.tobytes()
         pattern = b"\n" + wanted.encode() + b"\n"
         start = text.find(pattern) if wanted else -1
@@ -78,52 +98,90 @@ class Graph:
         return int(np.searchsorted(self.name_ends, start + 1))
 
 
-def build(path: Path | str, undirected: bool, keep_steps: bool = False) -> Graph:
+def is_prepared(path: Path | str) -> bool:
+    """Whether this is a folder that :meth:`Graph.save` has filled."""
+    return not storage.is_remote(str(path)) and (Path(path) / "ids.npy").is_file()
+
+
+def open_prepared(path: Path | str, undirected: bool) -> Graph:
+    """Map such a folder. Raises :class:`BadInput` where it holds the other kind of graph, or not all of one."""
+    try:
+        graph = Graph.open(Path(path))
+    except (OSError, EOFError, ValueError) as error:
+        raise BadInput(f"{path}: not a whole prepared graph ({error}): make it again") from error
+    if bool(graph.undirected) != undirected:
+        kind = "with --undirected" if graph.undirected else "without --undirected"
+        raise BadInput(f"{path}: this prepared graph is to be used {kind}")
+    return graph
+
+
+def build(path: Path | str, undirected: bool, forward: bool = False) -> Graph:
     """Read an edge list into a graph. An edge that it holds k times has k times the probability, as in torch-ppr.
 
     `undirected`: the walk takes each edge both ways (A + A^T as torch-ppr: a self-loop, and an edge that the file holds
-    in both directions, count twice).
+    in both directions, count twice). `forward`: keep the transposed rows too.
     """
     read = edgelist.read(path)
-    ids, steps = _compact(read.edges, np.fromiter(read.names, np.uint64, len(read.names)))
-    indptr, indices, weights = _transitions(steps, len(ids), undirected)
-    name_text, name_ends = _name_table(ids, read.names)
-    edge_count = np.array(steps.shape[1])
-    return Graph(ids, indptr, indices, weights, edge_count, steps if keep_steps else steps[:, :0], name_text, name_ends)
+    with threads.pool() as pool:
+        places, pairs = _placed(read, pool)
+        nodes = len(places.ids)
+        numbers, degrees = number(rows.degrees(pairs, nodes, (0, 1) if undirected else (0,), pool))
+        for _ in pool.map(lambda block: kernels.renumber(block, numbers), pairs):
+            pass
+        out_indptr, out_columns = rows.by_source(pairs, nodes, undirected, pool)
+        edge_count = sum(map(len, pairs)) // 2
+        pairs.clear()
+        indptr, columns = rows.transposed(out_indptr, out_columns, nodes, pool)
+        kept = (out_indptr, out_columns) if forward and not undirected else no_rows()
+        return Graph(
+            places.ids,
+            numbers,
+            degrees,
+            indptr,
+            columns,
+            *kept,
+            rows.chunk_cuts(indptr),
+            np.array(0),
+            np.array(edge_count),
+            np.array(undirected),
+            *name_table(places.ids, read.names),
+        )
 
 
-def _compact(edges: NDArray[np.uint64], named: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """Ascending ids of all nodes, and the edges (2, m) by their place in them."""
-    every = np.concatenate((edges.ravel(), named))
-    largest = int(every.max())
-    if largest < _TABLE_SLACK * len(every):
-        present = np.zeros(largest + 1, bool)
-        present[every] = True
-        ids = np.flatnonzero(present).astype(np.uint64)
-        numbers = (np.cumsum(present) - 1)[edges]
+def number(out_degrees: NDArray[np.int64]) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+    """Numbers by descending out-degree (and place where equal) from out-degrees by place; the degrees by number."""
+    frequency = np.bincount(out_degrees)
+    positions = np.append(np.cumsum(frequency[::-1])[::-1][1:], 0)
+    numbers = np.empty(len(out_degrees), np.uint32)
+    kernels.number(out_degrees, positions, numbers)
+    values = np.arange(len(frequency) - 1, -1, -1, dtype=np.uint32)
+    return numbers, np.repeat(values, frequency[::-1])
+
+
+def no_rows() -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
+    """What stands where the transposed rows are not kept."""
+    return np.zeros(0, np.int64), np.zeros(0, np.uint32)
+
+
+def _placed(read: EdgeList, pool: ThreadPoolExecutor) -> tuple[Places, list[NDArray[np.uint32]]]:
+    """The places of ids, and the edges by place; `read`'s blocks are used up."""
+    named = list(read.names)
+    blocks = read.blocks
+    largest = places_of_ids.largest(blocks, named)
+    places: Places
+    if places_of_ids.affords_bits(largest, sum(map(len, blocks)) // 2):
+        places = Bits.of(places_of_ids.mark(blocks, named, largest))
     else:
-        ids, places = np.unique(every, return_inverse=True)
-        numbers = places[: edges.size].reshape(edges.shape)
-    return ids, np.ascontiguousarray(numbers.T, np.int64)
+        places = Sorted(places_of_ids.unique(blocks, named, pool))
+    pairs = []
+    for block in pool.map(places.places, blocks):
+        pairs.append(block)
+    blocks.clear()
+    return places, pairs
 
 
-def _transitions(
-    steps: NDArray[np.int64], nodes: int, undirected: bool
-) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.float64]]:
-    from scipy.sparse import coo_matrix
-
-    source, target = np.concatenate((steps, steps[::-1]), axis=1) if undirected else steps
-    degrees = np.bincount(source, minlength=nodes)
-    dangling = np.flatnonzero(degrees == 0)
-    counts = np.ones(len(source))
-    moves = coo_matrix((counts, (target, source)), shape=(nodes, nodes)).tocsr()
-    weights = moves.data / degrees[moves.indices]
-    indptr = np.append(moves.indptr, moves.indptr[-1] + len(dangling)).astype(moves.indptr.dtype)
-    indices = np.concatenate((moves.indices, dangling)).astype(moves.indices.dtype)
-    return indptr, indices, np.concatenate((weights, np.ones(len(dangling))))
-
-
-def _name_table(ids: NDArray[np.uint64], names: dict[int, bytes]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+def name_table(ids: NDArray[Any], names: dict[int, bytes]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """`name_text` and `name_ends` of a graph."""
     if not names:
         return np.zeros(0, np.uint8), np.zeros(0, np.int64)
     ordered = [names.get(node, b"") for node in ids.tolist()]
@@ -134,4 +192,4 @@ def _name_table(ids: NDArray[np.uint64], names: dict[int, bytes]) -> tuple[NDArr
 
 def _map(file: Path) -> NDArray[Any]:
     array: NDArray[Any] = np.load(file, mmap_mode="r")
-    return array
+    return array.view(np.ndarray)

@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from workloads.common import events, storage
+from workloads.common import events
 from workloads.common.events import BadInput
 from workloads.common.ranks import Ranks
 from workloads.common.shared import HostFolder
 from workloads.common.storage import prepared
-from workloads.ppr import edgelist
+from workloads.ppr import edgelist, ids, rows
 from workloads.ppr import graph as graphs
-from workloads.ppr.graph import Graph, build
+from workloads.ppr.graph import Graph
+
+if TYPE_CHECKING:
+    from workloads.ppr.power import Spread
 
 PROGRESS_SECONDS = 0.5
 SHOWN_SOURCES = 10
+
+ENGINES = {"csr": "power", "push": "push", "torch-ppr": "reference"}
+MAKERS = (edgelist, ids, rows, graphs, graphs.kernels)
 
 TOLERANCE = {"sources.sum": 1e-9, "sources.residual": 1e-9}
 """What may differ between two frameworks; the scores themselves are compared to the bit, by their checksum."""
@@ -32,7 +39,7 @@ TOLERANCE = {"sources.sum": 1e-9, "sources.residual": 1e-9}
 class Options:
     """The parameters of a run. `sources`: ids or names; where empty, the `count` nodes of the smallest ids.
 
-    `cache`: keep the prepared form of a graph in HDFS on the host, for later runs.
+    `cache`: keep the prepared form of the graph on the host, for later runs.
     """
 
     graph: str
@@ -44,68 +51,96 @@ class Options:
     max_iterations: int
     undirected: bool
     engine: str
+    partition: str = "sources"
     cache: bool = False
 
 
 class Part:
-    """The part of the work that falls to one rank: source i of k to rank i modulo the number of ranks."""
+    """The part of the work that falls to one rank.
+
+    With the partition ``sources``: source i of k is rank i's modulo the number of ranks. With ``graph``: a block of
+    rows, and of all sources' answers every rank tells an equal share.
+    """
 
     def __init__(self, options: Options, ranks: Ranks) -> None:
-        if options.engine == "torch-ppr":
-            from workloads.ppr import reference as engine
-        else:
-            from workloads.ppr import power as engine  # type: ignore[no-redef]
-        self._solve = engine.solve
         self._options, self._ranks = options, ranks
+        self._engine = importlib.import_module(f"workloads.ppr.{ENGINES[options.engine]}")
+        self._over_rows = options.partition == "graph" and ranks.world > 1
+        count = len(options.sources) or options.count
+        self._engine.prepare(count if self._over_rows else -(-count // ranks.world))
+        if self._over_rows:
+            importlib.import_module("workloads.ppr.spreadgraph")
+        self._blocks: Spread | None = None
         self._answers: list[tuple[int, dict[str, Any]]] = []
 
     def load(self, folder: HostFolder | None) -> None:
         """Read the graph, or map it from `folder`, and find the sources in it. Raises :class:`BadInput`."""
         options = self._options
-        path, keep_steps = options.graph, options.engine == "torch-ppr"
+        if graphs.is_prepared(options.graph):
+            self._graph = graphs.open_prepared(options.graph, options.undirected)
+            if self._over_rows:
+                from workloads.ppr import spreadgraph
 
-        def make(empty: Path) -> None:
-            build(path, options.undirected, keep_steps).save(empty)
+                self._graph, self._blocks = spreadgraph.spread(self._graph, self._ranks)
+        elif self._over_rows:
+            from workloads.ppr import spreadgraph
 
-        if options.cache and storage.is_remote(path):
-            self._graph = self._prepared(make, keep_steps)
-        elif folder is None:
-            self._graph = build(path, options.undirected, keep_steps)
+            self._graph, self._blocks = spreadgraph.build(options.graph, options.undirected, self._ranks)
         else:
-            name = hashlib.sha256(repr((options.graph, options.undirected, keep_steps)).encode()).hexdigest()
-            self._graph = folder.once(f"graph-{name[:16]}", make, Graph.open)
+            self._graph = self._whole(folder)
         self._sources = find_sources(self._graph, options)
-        if self._ranks.rank == 0 and self._ranks.world > len(self._sources):
+        if self._ranks.rank == 0 and self._ranks.world > len(self._sources) and not self._over_rows:
             idle = self._ranks.world - len(self._sources)
             events.warning(f"{self._ranks.world} ranks for {len(self._sources)} sources: {idle} have nothing to do")
 
-    def _prepared(self, make: Callable[[Path], None], keep_steps: bool) -> Graph:
+    def _whole(self, folder: HostFolder | None) -> Graph:
+        """The graph as this process reads it, or as one of the ranks of this host has read it for all of them."""
+        options = self._options
+        parameters = (options.undirected, options.engine == "push")
+
+        def make(empty: Path) -> None:
+            graphs.build(options.graph, *parameters).save(empty)
+
+        if options.cache:
+            return self._cached(make, parameters)
+        if folder is None:
+            return graphs.build(options.graph, *parameters)
+        name = hashlib.sha256(repr((options.graph, *parameters)).encode()).hexdigest()
+        return folder.once(f"graph-{name[:16]}", make, Graph.open)
+
+    def _cached(self, make: Callable[[Path], None], parameters: tuple[bool, bool]) -> Graph:
         """The graph as this host keeps it for later runs; where it cannot keep it, as it is read now."""
         options = self._options
-        parameters = (options.undirected, keep_steps)
         try:
-            graph, kept = prepared.once(options.graph, parameters, (edgelist, graphs), make, Graph.open)
+            graph, kept = prepared.once(options.graph, parameters, MAKERS, make, Graph.open)
         except OSError as error:
             events.warning(f"the prepared graph could not be kept: {error.strerror or error}")
-            return build(options.graph, options.undirected, keep_steps)
+            return graphs.build(options.graph, *parameters)
         if kept and self._ranks.local_rank == 0:
             events.warning("this host had the prepared graph from an earlier run: load does not include reading it")
         return graph
 
     def compute(self) -> None:
         """Solve this rank's sources, with `progress` at most every half second."""
-        options, first, stride = self._options, self._ranks.rank, self._ranks.world
+        options, ranks = self._options, self._ranks
+        first, stride = (0, 1) if self._over_rows else (ranks.rank, ranks.world)
         mine = self._sources[first::stride]
         said = time.monotonic()
 
         def watch(done: int, residual: float) -> None:
             nonlocal said
-            if time.monotonic() - said >= PROGRESS_SECONDS:
+            if time.monotonic() - said >= PROGRESS_SECONDS and (ranks.rank == 0 or not self._over_rows):
                 said = time.monotonic()
                 events.progress("sources", done, len(mine), residual=residual)
 
-        solutions = self._solve(self._graph, mine, options.alpha, options.tolerance, options.max_iterations, watch)
+        solutions = self._engine.solve(
+            *(self._graph, mine, options.alpha, options.tolerance, options.max_iterations, watch),
+            ranks=ranks,
+            spread=self._blocks,
+        )
         for position, solution in solutions:
+            if self._over_rows and position % ranks.world != ranks.rank:
+                continue
             answer = describe(self._graph, int(mine[position]), solution, options.top)
             if solution.iterations == options.max_iterations and solution.residual > options.tolerance:
                 events.warning(
@@ -118,7 +153,7 @@ class Part:
         """The graph's size, this rank's answers with their position among all sources, and names of nodes in them."""
         numbers = np.searchsorted(
             self._graph.ids,
-            np.array([node for _, answer in self._answers for node, _ in answer["top"]], np.uint64),
+            np.array([node for _, answer in self._answers for node, _ in answer["top"]], self._graph.ids.dtype),
         )
         names = {int(self._graph.ids[number]): self._graph.name(int(number)) for number in set(numbers.tolist())}
         return {"nodes": self._graph.nodes, "edges": self._graph.edges, "sources": self._answers, "names": names}

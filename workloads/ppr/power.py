@@ -9,34 +9,68 @@ dangling node), returns to s as well. With P the transition matrix and d the mas
 It ends at the first step that moves an L1 distance of at most `tolerance`; since each step is a contraction by
 1 - alpha in that norm, what is left to the exact answer is at most (1 - alpha) / alpha times as much.
 (L. Page et al., "The PageRank citation ranking", 1999; G. Jeh and J. Widom, "Scaling personalized web search", 2003.)
+
+Every row is summed in the order of its columns and every total in the order of chunks, or exactly: an answer is the
+same to the bit whatever it is solved with, by however many threads and ranks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import itertools
+import math
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix
 
+from workloads.common import compiled, threads
+from workloads.common.ranks import Ranks
 from workloads.ppr.graph import Graph
 
-BLOCK_SOURCES = 8
+kernels = compiled.load("workloads.ppr.kernels")
+
+_TASKS_PER_THREAD = 4
+_EMPTY = -1
+
+Watch = Callable[[int, float], None]
+"""Gets the number of sources done and the largest residual, every iteration."""
+
+
+def quiet(_done: int, _residual: float) -> None:
+    """Watch nothing."""
 
 
 @dataclass(frozen=True)
 class Solution:
-    """`scores`: float64 (n,), a distribution; `residual`: L1 distance that the last of `iterations` steps moved."""
+    """`scores`: float64 (n,) by place, a distribution; `residual`: L1 distance that the last of `iterations` moved."""
 
     scores: NDArray[np.float64]
     iterations: int | None
     residual: float
 
 
-def transition_matrix(graph: Graph) -> csr_matrix:
-    """The graph's (n + 1, n) matrix over its own arrays, without a copy."""
-    return csr_matrix((graph.weights, graph.indices, graph.indptr), shape=(graph.nodes + 1, graph.nodes), copy=False)
+class Spread(Protocol):
+    """How the ranks of a graph that is spread over them put together what each has computed."""
+
+    first: int
+    last: int
+
+    def share(self, z: NDArray[np.float64], moved: NDArray[np.float64], sums: NDArray[np.float64]) -> None:
+        """Put every rank's rows `moved` into `z` (n, width) on every rank, and the chunks' `sums` as well."""
+
+
+def width_for(sources: int) -> int:
+    """How many sources go through the graph at once, where there are so many in all."""
+    return next((width for width in kernels.WIDTHS if width >= sources), kernels.WIDTHS[-1])
+
+
+def prepare(sources: int) -> None:
+    """Have the machine code at hand."""
+    kernels.step(width_for(sources))
 
 
 def solve(
@@ -45,53 +79,117 @@ def solve(
     alpha: float,
     tolerance: float,
     max_iterations: int,
-    watch: Callable[[int, float], None] = lambda done, residual: None,
+    watch: Watch = quiet,
+    ranks: Ranks | None = None,
+    spread: Spread | None = None,
 ) -> Iterator[tuple[int, Solution]]:
-    """Yield (position in `sources`, solution) of each source (node numbers, (k,)), in the order in which they end.
+    """Yield (position in `sources`, solution) of each source (places, (k,)), in the order in which they end.
 
-    Sources go through in blocks, and each leaves its block when it has converged: its answer is the same to the bit
-    whatever it is solved with. `watch` gets the number of sources done and the largest residual, every iteration.
+    Sources go through in a block; as soon as one has converged the next takes its column. With `spread`, `graph` holds
+    the rows of chunks [first, last) alone, and all ranks call this with the same sources.
     """
-    matrix = transition_matrix(graph)
-    done = 0
-    for start in range(0, len(sources), BLOCK_SOURCES):
-        positions = np.arange(start, min(start + BLOCK_SOURCES, len(sources)))
-        homes = sources[positions]
-        scores = np.zeros((graph.nodes, len(homes)))
-        scores[homes, np.arange(len(homes))] = 1.0
-        for iteration in range(1, max_iterations + 1):
-            moved = step(matrix, scores, homes, alpha)
-            residuals = distances(moved, scores)
-            scores = moved
-            ended = residuals <= tolerance if iteration < max_iterations else np.ones(len(homes), bool)
-            watch(done, float(residuals.max()))
-            if not ended.any():
-                continue
-            for column in np.flatnonzero(ended):
-                done += 1
-                yield (
-                    int(positions[column]),
-                    Solution(np.ascontiguousarray(scores[:, column]), iteration, float(residuals[column])),
-                )
-            if ended.all():
-                break
-            positions, homes, scores = positions[~ended], homes[~ended], np.ascontiguousarray(scores[:, ~ended])
+    with threads.pool(ranks) as pool:
+        walk = Walk(graph, width_for(len(sources)), alpha, pool, spread)
+        waiting = deque(enumerate(graph.numbers[sources].tolist()))
+        positions = [_EMPTY] * walk.width
+        iterations = [0] * walk.width
+        done = 0
+        while True:
+            for column in range(walk.width):
+                if positions[column] == _EMPTY and waiting:
+                    positions[column], home = waiting.popleft()
+                    iterations[column] = 0
+                    walk.begin(column, home)
+            active = [column for column in range(walk.width) if positions[column] != _EMPTY]
+            if not active:
+                return
+            residuals = walk.step()
+            watch(done, max(residuals[column] for column in active))
+            for column in active:
+                iterations[column] += 1
+                if residuals[column] <= tolerance or iterations[column] == max_iterations:
+                    done += 1
+                    yield positions[column], Solution(walk.scores(column), iterations[column], residuals[column])
+                    positions[column] = _EMPTY
+                    walk.end(column)
 
 
-def step(
-    matrix: csr_matrix, scores: NDArray[np.float64], homes: NDArray[np.int64], alpha: float
-) -> NDArray[np.float64]:
-    """One step of the walks with distributions `scores` (n, k) and sources `homes` (k,)."""
-    reached: NDArray[np.float64] = matrix @ scores
-    moved, dangling = reached[:-1], reached[-1]
-    moved *= 1.0 - alpha
-    moved[homes, np.arange(len(homes))] += (1.0 - alpha) * dangling + alpha
-    return moved
+class Walk:
+    """A block of walks, `width` at once, each in a column.
+
+    `z` (n, width) holds the scores by number, divided by the out-degree where there are edges out: what each carries.
+    """
+
+    def __init__(
+        self, graph: Graph, width: int, alpha: float, pool: ThreadPoolExecutor, spread: Spread | None = None
+    ) -> None:
+        self.width = width
+        self._graph, self._alpha, self._pool, self._spread = graph, alpha, pool, spread
+        self._z = np.zeros((graph.nodes, width))
+        self._moved = np.empty((len(graph.indptr) - 1, width))
+        self._homes = np.full(width, _EMPTY, np.int64)
+        self._dangling = [0.0] * width
+        chunks = len(graph.cuts) - 1
+        self._sums = np.zeros((chunks, 2, width))
+        self._tasks = _tasks(*((spread.first, spread.last) if spread else (0, chunks)))
+        self._step = kernels.step(width)
+
+    def begin(self, column: int, home: int) -> None:
+        """Let a walk begin at the node numbered `home`."""
+        degree = int(self._graph.degrees[home])
+        self._homes[column] = home
+        self._dangling[column] = 0.0 if degree else 1.0
+        self._z[:, column] = 0.0
+        self._z[home, column] = 1.0 / max(degree, 1)
+
+    def place(self, column: int, home: int, scores: NDArray[np.float64]) -> None:
+        """Let a walk from `home` go on from scores by place."""
+        graph = self._graph
+        self.begin(column, home)
+        self._z[graph.numbers, column] = scores
+        self._dangling[column] = math.fsum(self._z[graph.degrees == 0, column])
+        self._z[:, column] /= np.maximum(graph.degrees, 1)
+
+    def end(self, column: int) -> None:
+        """Leave a column empty."""
+        self._homes[column] = _EMPTY
+        self._dangling[column] = 0.0
+        self._z[:, column] = 0.0
+
+    def step(self) -> list[float]:
+        """Let all walks take a step; returns the L1 distance that each has moved."""
+        graph = self._graph
+        damping = 1.0 - self._alpha
+        bonus = np.array([damping * mass + self._alpha for mass in self._dangling])
+        offset = int(graph.first_row)
+
+        def rows(task: tuple[int, int]) -> None:
+            self._step(
+                *(graph.indptr, graph.columns, graph.degrees, graph.cuts, *task),
+                *(self._z, self._homes, bonus, damping, self._moved, offset, self._sums),
+            )
+
+        if len(self._tasks) == 1:
+            rows(self._tasks[0])
+        else:
+            for _ in self._pool.map(rows, self._tasks):
+                pass
+        if self._spread:
+            self._spread.share(self._z, self._moved, self._sums)
+        else:
+            self._z, self._moved = self._moved, self._z
+        self._dangling = [math.fsum(self._sums[:, 1, column]) for column in range(self.width)]
+        return [math.fsum(self._sums[:, 0, column]) for column in range(self.width)]
+
+    def scores(self, column: int) -> NDArray[np.float64]:
+        """The scores of a walk, by place."""
+        scores = np.empty(self._graph.nodes)
+        kernels.scores(self._z, column, self._graph.degrees, self._graph.numbers, scores)
+        return scores
 
 
-def distances(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
-    """L1 distance of each column of (n, k) matrices; a column's own values alone decide its result's last bit."""
-    differences = np.empty((a.shape[1], a.shape[0]))
-    np.subtract(a.T, b.T, out=differences)
-    np.abs(differences, out=differences)
-    return np.array([column.sum() for column in differences])
+def _tasks(first: int, last: int) -> Sequence[tuple[int, int]]:
+    """The chunks [first, last) in pieces for the threads."""
+    pieces = max(1, min(last - first, _TASKS_PER_THREAD * threads.count() if threads.count() > 1 else 1))
+    cuts = [first + (last - first) * piece // pieces for piece in range(pieces + 1)]
+    return list(itertools.pairwise(cuts))

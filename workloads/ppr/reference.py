@@ -7,7 +7,8 @@ whole batch until all of it has converged, so that an answer would depend on its
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,8 +16,23 @@ from numpy.typing import NDArray
 from torch_ppr import personalized_page_rank
 from torch_ppr.utils import prepare_page_rank_adjacency
 
+from workloads.common import threads
+from workloads.common.ranks import Ranks
 from workloads.ppr import power
 from workloads.ppr.graph import Graph
+
+
+def prepare(_sources: int) -> None:
+    """Have the machine code at hand: it has none of its own."""
+    power.prepare(1)
+
+
+def adjacency(graph: Graph) -> torch.Tensor:
+    """The library's matrix of an undirected graph, by number: of all steps, which it symmetrises once more."""
+    targets = np.repeat(np.arange(graph.nodes), np.diff(graph.indptr))
+    steps = torch.from_numpy(np.stack((graph.columns.astype(np.int64), targets)))
+    matrix: torch.Tensor = prepare_page_rank_adjacency(edge_index=steps, num_nodes=graph.nodes).coalesce()
+    return matrix
 
 
 def solve(
@@ -25,24 +41,26 @@ def solve(
     alpha: float,
     tolerance: float,
     max_iterations: int,
-    watch: Callable[[int, float], None] = lambda done, residual: None,
+    watch: power.Watch = power.quiet,
+    ranks: Ranks | None = None,
+    **_: Any,
 ) -> Iterator[tuple[int, power.Solution]]:
     """As :func:`power.solve`. `residual` is how far a step of ours moves its answer; iterations it does not tell."""
     torch.set_default_dtype(torch.float64)
-    steps = torch.tensor(graph.steps)
-    adjacency = prepare_page_rank_adjacency(edge_index=steps, num_nodes=graph.nodes).coalesce()
-    matrix = power.transition_matrix(graph)
-    for position, source in enumerate(sources):
-        scores = personalized_page_rank(
-            adj=adjacency,
-            indices=torch.tensor([int(source)]),
-            alpha=alpha,
-            epsilon=tolerance,
-            max_iter=max_iterations,
-            device="cpu",
-        )
-        column = np.ascontiguousarray(scores.numpy().reshape(-1, 1))
-        moved = power.step(matrix, column, sources[position : position + 1], alpha)
-        residual = float(power.distances(moved, column)[0])
-        yield position, power.Solution(column[:, 0], None, residual)
-        watch(position + 1, residual)
+    matrix = adjacency(graph)
+    with threads.pool(ranks) as pool:
+        walk = power.Walk(graph, 1, alpha, pool)
+        for position, home in enumerate(graph.numbers[sources].tolist()):
+            by_number = personalized_page_rank(
+                adj=matrix,
+                indices=torch.tensor([home]),
+                alpha=alpha,
+                epsilon=tolerance,
+                max_iter=max_iterations,
+                device="cpu",
+            )
+            scores = by_number.numpy().reshape(-1)[graph.numbers]
+            walk.place(0, home, scores)
+            residual = walk.step()[0]
+            yield position, power.Solution(scores, None, residual)
+            watch(position + 1, residual)

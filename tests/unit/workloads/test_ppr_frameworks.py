@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 
@@ -88,10 +89,41 @@ def test_ray_with_more_workers_than_cores(
 def test_a_private_ray_by_hand(alone: Ended, graph: str, tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()
-    run = ppr("--graph", graph, SOURCES, "--framework=ray", REGATTA_WORKERS="2", HOME=str(home), TMPDIR="/tmp")
+    elsewhere = {"HOME": str(home), "XDG_CACHE_HOME": str(Path.home() / ".cache"), "TMPDIR": "/tmp"}
+    run = ppr("--graph", graph, SOURCES, "--framework=ray", REGATTA_WORKERS="2", **elsewhere)
     assert run.status == 0, run.err
     assert run.answer == alone.answer
     assert not list(home.rglob("*"))
+
+
+@pytest.mark.parametrize("world", [2, 3])
+@pytest.mark.parametrize("compressed", [False, True])
+def test_a_graph_spread_over_ranks(alone: Ended, graph: str, tmp_path: Path, world: int, compressed: bool) -> None:
+    if compressed:
+        Path(tmp_path / "g.gz").write_bytes(gzip.compress(Path(graph).read_bytes()))
+    arguments = ("--graph", str(tmp_path / "g.gz") if compressed else graph, SOURCES, "--partition=graph")
+    first, *others = ranks([*PPR, *arguments], world)
+    assert [run.status for run in (first, *others)] == [0] * world, first.err
+    assert first.answer == alone.answer
+
+
+def test_a_graph_spread_over_actors(alone: Ended, graph: str, ray_cluster: dict[str, str]) -> None:
+    arguments = ("--graph", graph, SOURCES, "--partition=graph", "--framework=ray")
+    run = ppr(*arguments, **ray_cluster, REGATTA_WORKERS="2")
+    assert run.status == 0, run.err
+    assert run.answer == alone.answer
+    assert phases(run, -1) == ["rendezvous", "ready", "collect", "memory", "result"]
+
+
+def test_bad_input_in_one_part_ends_every_rank(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.txt"
+    bad.write_text("1 2\n" * 1000 + "3\n" + "1 2\n" * 10)
+    runs = ranks([*PPR, "--graph", str(bad), "--partition=graph"], 2)
+    assert [run.status for run in runs] == [2, 2], runs[0].err
+    for run in runs:
+        assert [error["message"] for error in run.of("error")] == [
+            f"{bad}: line 1001: an edge is exactly two node ids, here is 1: '3'"
+        ]
 
 
 def test_torch_ppr_spread_over_more_ranks_than_sources(graph: str, tmp_path: Path) -> None:

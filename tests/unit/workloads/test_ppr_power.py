@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from pathlib import Path
 
 import networkx as nx
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from workloads.common.events import BadInput
-from workloads.ppr import graph, power, reference
+from workloads.ppr import graph, power, push, reference, rmat
 from workloads.ppr.part import highest
 
 ALPHA = 0.15
@@ -22,7 +25,7 @@ MANY = 10_000
 def made(folder: Path, edges: Sequence[tuple[int, int]], undirected: bool = False, head: str = "") -> graph.Graph:
     path = folder / "g.txt"
     path.write_text(head + "".join(f"{a} {b}\n" for a, b in edges))
-    return graph.build(path, undirected, keep_steps=True)
+    return graph.build(path, undirected)
 
 
 def scores(built: graph.Graph, sources: Sequence[int], tolerance: float = TIGHT) -> NDArray[np.float64]:
@@ -140,11 +143,111 @@ def test_saved_and_mapped_is_the_same_graph_without_a_copy(tmp_path: Path) -> No
     built.save(tmp_path)
     mapped = graph.Graph.open(tmp_path)
     assert np.array_equal(scores(mapped, [0, 1]), scores(built, [0, 1]))
-    matrix = power.transition_matrix(mapped)
-    for used, file in ((matrix.data, mapped.weights), (matrix.indices, mapped.indices), (matrix.indptr, mapped.indptr)):
-        assert isinstance(file, np.memmap)
-        assert np.shares_memory(used, file)
-    assert [mapped.name(node) for node in (0, mapped.nodes - 2, mapped.nodes - 1)] == [None, "Zoë", "b"]
+    assert not any(array.flags.owndata or array.flags.writeable for array in (mapped.columns, mapped.indptr))
+    assert [mapped.name(place) for place in (0, mapped.nodes - 2, mapped.nodes - 1)] == [None, "Zoë", "b"]
+
+
+def test_threads_do_not_change_a_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    edges = random_edges(9, 5000, 150_000)
+    found = []
+    for threads in ("1", "2", "3"):
+        monkeypatch.setenv("OMP_NUM_THREADS", threads)
+        built = made(tmp_path, edges)
+        assert len(built.cuts) > 2
+        found.append(scores(built, [0, 9, 77], 1e-6))
+    assert np.array_equal(found[0], found[1])
+    assert np.array_equal(found[0], found[2])
+
+
+@pytest.mark.parametrize("largest", [2**32 - 1, 2**32, 2**63, 2**64 - 1])
+def test_ids_of_any_size(tmp_path: Path, largest: int) -> None:
+    edges = [(0, largest), (largest, 7), (7, 0), (7, 7), (largest, largest - 1)]
+    built = made(tmp_path, edges)
+    ids = sorted({node for edge in edges for node in edge})
+    assert built.ids.tolist() == ids
+    for source, found in enumerate(scores(built, range(4))):
+        assert np.abs(found - dense(edges, ids, source, undirected=False)).sum() < 1e-10
+
+
+multigraphs = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), min_size=1, max_size=60)
+few = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@few
+@given(edges=multigraphs, undirected=st.booleans(), data=st.data())
+def test_new_labels_for_the_nodes_are_the_same_answer(
+    tmp_path: Path, edges: list[tuple[int, int]], undirected: bool, data: st.DataObject
+) -> None:
+    ids = sorted({node for edge in edges for node in edge})
+    labels = dict(zip(ids, data.draw(st.permutations([node * 1000 + 3 for node in ids])), strict=True))
+    one = made(tmp_path, edges, undirected)
+    other = made(tmp_path, [(labels[a], labels[b]) for a, b in edges], undirected)
+    moved = [other.find(str(labels[node])) for node in ids]
+    assert np.abs(scores(one, [0])[0] - scores(other, [moved[0]])[0][moved]).max() < 1e-12
+
+
+@few
+@given(edges=multigraphs)
+def test_an_answer_is_linear_in_where_the_walk_begins(tmp_path: Path, edges: list[tuple[int, int]]) -> None:
+    built = made(tmp_path, edges, undirected=True)
+    every = scores(built, range(built.nodes))
+    for place, node in enumerate(built.ids.tolist()):
+        neighbours = [b for a, b in edges if a == node] + [a for a, b in edges if b == node]
+        after_a_step = np.mean([every[built.find(str(other))] for other in neighbours], axis=0)
+        home = np.zeros(built.nodes)
+        home[place] = ALPHA
+        assert np.abs(every[place] - home - (1 - ALPHA) * after_a_step).sum() < 1e-10
+
+
+@few
+@given(edges=multigraphs, undirected=st.booleans())
+def test_the_residual_never_grows(tmp_path: Path, edges: list[tuple[int, int]], undirected: bool) -> None:
+    built = made(tmp_path, edges, undirected)
+    residuals: list[float] = []
+    list(power.solve(built, np.arange(1), ALPHA, 1e-9, MANY, lambda _, residual: residuals.append(residual)))
+    for before, after in itertools.pairwise(residuals):
+        assert after <= (1 - ALPHA) * before + 1e-15
+
+
+@pytest.mark.parametrize("undirected", [False, True])
+@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize("tolerance", [1e-2, 1e-9])
+def test_pushing_keeps_its_bound(tmp_path: Path, name: str, undirected: bool, tolerance: float) -> None:
+    path = tmp_path / "g.txt"
+    path.write_text("".join(f"{a} {b}\n" for a, b in GRAPHS[name]))
+    built = graph.build(path, undirected, forward=True)
+    exact = scores(built, range(built.nodes))
+    for position, solution in push.solve(built, np.arange(built.nodes), ALPHA, tolerance, MANY):
+        assert solution.residual <= tolerance
+        assert (solution.scores <= exact[position] + 1e-12).all()
+        assert np.abs(solution.scores - exact[position]).sum() == pytest.approx(solution.residual, abs=1e-11)
+
+
+def test_a_made_up_graph_is_what_its_edges_say(tmp_path: Path) -> None:
+    nodes, count = 1000, 5000
+    built = rmat.build(nodes, count, seed=3)
+    edges = rmat.Edges(nodes, count, 3)[0].reshape(-1, 2)
+    assert edges.max() < nodes
+    text = made(tmp_path, [(int(a), int(b)) for a, b in edges])
+    for field in ("ids", "numbers", "degrees", "indptr", "columns", "cuts"):
+        assert np.array_equal(getattr(built, field), getattr(text, field)), field
+    assert built.edges == count
+    assert not np.array_equal(rmat.Edges(nodes, count, 4)[0], edges.ravel())
+
+
+def test_a_prepared_graph_that_does_not_fit(tmp_path: Path) -> None:
+    built = made(tmp_path, GRAPHS["path"])
+    folder = tmp_path / "prepared"
+    folder.mkdir()
+    built.save(folder)
+    assert graph.is_prepared(folder)
+    assert not graph.is_prepared(tmp_path)
+    assert np.array_equal(graph.open_prepared(folder, False).columns, built.columns)
+    with pytest.raises(BadInput, match="without --undirected"):
+        graph.open_prepared(folder, True)
+    (folder / "columns.npy").write_bytes(b"")
+    with pytest.raises(BadInput, match="make it again"):
+        graph.open_prepared(folder, False)
 
 
 def test_sources_by_id_and_by_name(tmp_path: Path) -> None:

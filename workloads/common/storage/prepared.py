@@ -32,8 +32,12 @@ def folder() -> Path:
     chosen = os.environ.get("REGATTA_PREPARED")
     if chosen:
         return Path(chosen)
-    base = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
-    return Path(base) / "regatta" / "prepared"
+    return cache() / "prepared"
+
+
+def cache() -> Path:
+    """What this user's runs keep on this host."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "regatta"
 
 
 def key(url: str, parameters: Any, makers: tuple[ModuleType, ...]) -> str:

@@ -1,0 +1,54 @@
+"""Figures that compare: what is ours beside what it is measured against, in one table."""
+
+import json
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from benchmarks import machine
+from benchmarks.report import seconds
+from regatta import paths
+
+
+@dataclass(frozen=True)
+class Row:
+    """A figure: samples in seconds; `other`: what it is compared with; `target`: text, and whether it is reached."""
+
+    text: str
+    samples: Sequence[float]
+    other: Sequence[float]
+    target: str
+    reached: bool
+
+
+def within(text: str, taken: Sequence[float], target: float) -> Row:
+    """A row whose target is a time."""
+    return Row(text, taken, (), f"{target:g} s", statistics.median(taken) <= target)
+
+
+def faster(text: str, ours: Sequence[float], other: Sequence[float], name: str, times: float) -> Row:
+    """A row whose target is to take the `times`th part of what the other takes."""
+    ratio = statistics.median(other) / statistics.median(ours)
+    return Row(text, ours, other, f"{times:g} times faster than {name}: {ratio:.1f} times", ratio >= times)
+
+
+def markdown(rows: Sequence[Row]) -> str:
+    """The table for docs/results.md."""
+    lines = ["| figure | median | range | compared with | target | reached |", "|---|---|---|---|---|---|"]
+    for row in rows:
+        span = f"{seconds(min(row.samples))} to {seconds(max(row.samples))}"
+        other = seconds(statistics.median(row.other)) if row.other else "-"
+        middle = seconds(statistics.median(row.samples))
+        lines.append(
+            f"| {row.text} | {middle} | {span} | {other} | {row.target} | {'yes' if row.reached else '**no**'} |"
+        )
+    return "\n".join(lines)
+
+
+def publish(name: str, rows: Sequence[Row]) -> None:
+    """Print the table, and write the samples to ``results/bench-NAME-<date>.json``."""
+    found = machine.describe()
+    print(f"{found.cpu}, {found.cores} core(s), load {found.load:.2f}, {found.date}\n\n{markdown(rows)}")
+    path = paths.PROJECT / "results" / f"bench-{name}-{found.date.replace('-', '').replace(':', '')}.json"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps([vars(row) for row in rows], indent=1) + "\n")

@@ -1,0 +1,136 @@
+"""`.venv-node/bin/python -m benchmarks.training`: the two trainings on this machine beside bare loops, in turns.
+
+Rates are of two ranks of one thread each, over all ranks; a single process of the same code stands beside them.
+"""
+
+import argparse
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from benchmarks import rows
+from benchmarks.rows import Row
+from regatta.paths import PROJECT
+
+ROWS = {"stars": 4_000_000, "digits": 240_000}
+EPOCHS = 3
+PANDAS_ROWS = 20_000
+TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
+
+
+def python(*words: str) -> str:
+    """What this interpreter prints, with a thread a process."""
+    done = subprocess.run(
+        [sys.executable, *words],
+        cwd=PROJECT,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise SystemExit(f"{' '.join(words)} ended with {done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+    return done.stdout
+
+
+def events(output: str, kind: str) -> list[dict[str, Any]]:
+    """The events of one kind that a workload printed."""
+    every = [json.loads(line[9:]) for line in output.splitlines() if line.startswith("@regatta ")]
+    return [one for one in every if one["event"] == kind]
+
+
+def rate(output: str) -> float:
+    """Rows a second, as a bare loop says."""
+    found = re.search(r"rows a second: ([\d.]+)", output)
+    assert found, output
+    return float(found[1])
+
+
+class Bench:
+    """Measures in a folder of its own."""
+
+    def __init__(self, folder: Path, repeats: int, scale: float) -> None:
+        self.folder, self.repeats = folder, repeats
+        self.rows = {name: int(count * scale) for name, count in ROWS.items()}
+
+    def prepare(self) -> list[Row]:
+        """CSV of 4 million rows to Parquet."""
+        csv, count = self.folder / "stars.csv", self.rows["stars"]
+        with csv.open("wb") as file:
+            words = [sys.executable, "-m", "workloads.stars.generate", f"--size={count}"]
+            subprocess.run(words, cwd=PROJECT, stdout=file, check=True)
+        taken = []
+        for number in range(self.repeats):
+            began = time.perf_counter()
+            words = [sys.executable, "-m", "workloads.stars.prepare", str(csv), str(self.folder / f"ready{number}")]
+            subprocess.run(words, cwd=PROJECT, capture_output=True, check=True)
+            taken.append(time.perf_counter() - began)
+        reached = count / statistics.median(taken)
+        text = f"stars: preparing {count:,} rows ({csv.stat().st_size / 1e6:.0f} MB of CSV), as a process"
+        return [Row(text, taken, (), f"1,000,000 rows/s: {reached:,.0f}", reached >= 1e6)]
+
+    def train(self) -> list[Row]:
+        """Three epochs on two ranks beside a bare loop, and alone."""
+        return [row for workload in ROWS for row in self._train(workload)]
+
+    def _train(self, workload: str) -> list[Row]:
+        count = self.rows[workload]
+        words = ["-m", f"workloads.{workload}", "--data=generated", f"--size={count}", f"--epochs={EPOCHS}"]
+        bare = ["-m", "benchmarks.bare_training", "sliced", workload]
+        ours, others, alone = [], [], []
+        for _ in range(self.repeats):
+            said = python(*TORCHRUN, *words)
+            trained = self._trained(said)
+            ours.append(self._epochs(said))
+            others.append(trained * EPOCHS / rate(python(*TORCHRUN, *bare, str(trained), str(EPOCHS))))
+            batch = {"stars": 256, "digits": 128}[workload]
+            alone.append(self._epochs(python(*words, f"--batch={batch}")))
+        what = f"{workload}: {EPOCHS} epochs over {trained:,} rows"
+        share = statistics.median(others) / statistics.median(ours)
+        found = [
+            Row(f"{what}, two ranks", ours, others, f"95 % of a bare DDP loop: {100 * share:.0f} %", share >= 0.95),
+            Row(f"{what}, one process, the same batch", alone, ours, "beside two ranks", True),
+        ]
+        if workload == "stars":
+            slow = rate(python(*TORCHRUN, "-m", "benchmarks.bare_training", "pandas", "stars", str(PANDAS_ROWS), "1"))
+            times = trained * EPOCHS / statistics.median(ours) / slow
+            target = f"50 times a program that reads rows of pandas ({slow:,.0f} rows/s): {times:.0f} times"
+            found.append(Row(f"{what}, two ranks", ours, (), target, times >= 50))
+        return found
+
+    def _trained(self, output: str) -> int:
+        answer = events(output, "result")[0]["answer"]
+        return int(answer.get("rows") or answer["images"])
+
+    def _epochs(self, output: str) -> float:
+        """Seconds of the epochs alone, of the slowest rank."""
+        by_rank: dict[int, float] = {}
+        for one in events(output, "phase"):
+            if one["name"] == "epoch":
+                by_rank[one["rank"]] = by_rank.get(one["rank"], 0.0) + one["seconds"]
+        return max(by_rank.values())
+
+
+def main() -> None:
+    """Measure what is asked for and print the table."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.training", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--only", default="prepare,train", help="default %(default)s")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--scale", type=float, default=1.0, help="a share of the rows, to try it out")
+    given = parser.parse_args()
+    taken: list[Row] = []
+    with tempfile.TemporaryDirectory(prefix="regatta-bench-", dir="/var/tmp") as folder:
+        for name in given.only.split(","):
+            taken += getattr(Bench(Path(folder), given.repeats, given.scale), name)()
+    rows.publish("training", taken)
+
+
+if __name__ == "__main__":
+    main()

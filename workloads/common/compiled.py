@@ -1,0 +1,85 @@
+"""Loads modules of numba functions so that their machine code is kept for every later run on this host.
+
+numba keys what it keeps by the path of the source, and a run's sources lie in a folder of their own release. So the
+module is loaded from a copy whose path is named by its content.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import fcntl
+import functools
+import hashlib
+import importlib.util
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from workloads.common.storage import prepared
+
+
+@functools.cache
+def load(name: str) -> Any:
+    """The module `name`, compiled. One process of a host compiles, others wait; without a place to write, each does."""
+    found = importlib.util.find_spec(name)
+    assert found is not None
+    assert found.origin is not None
+    source = Path(found.origin).read_bytes()
+    folder = prepared.cache() / "compiled" / f"{name}-{hashlib.sha256(source).hexdigest()[:16]}"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path = folder / Path(found.origin).name
+        if not path.exists():
+            _write(path, source)
+        with _locked(folder / "lock"):
+            return _module(name, path, folder)
+    except OSError:
+        own = tempfile.TemporaryDirectory(prefix="regatta-compiled-")
+        atexit.register(own.cleanup)
+        return _module(name, Path(found.origin), Path(own.name))
+
+
+def _module(name: str, path: Path, cache: Path) -> Any:
+    os.environ["NUMBA_CACHE_DIR"] = str(cache)
+    with _without_linear_algebra():
+        from numba.core import config
+
+        config.CACHE_DIR = str(cache)
+        spec = importlib.util.spec_from_file_location(name, path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        spec.loader.exec_module(module)
+    return module
+
+
+@contextlib.contextmanager
+def _without_linear_algebra() -> Iterator[None]:
+    """Spare the half second in which numba imports scipy.linalg, only to see whether it could."""
+    if "scipy.linalg" in sys.modules:
+        yield
+        return
+    sys.modules["scipy.linalg"] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        del sys.modules["scipy.linalg"]
+
+
+def _write(path: Path, source: bytes) -> None:
+    descriptor, unfinished = tempfile.mkstemp(dir=path.parent)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(source)
+    Path(unfinished).rename(path)
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    with path.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

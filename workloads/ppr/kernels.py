@@ -1,0 +1,405 @@
+"""The loops of the workload, compiled by numba: load with ``compiled.load``, which keeps the machine code for later.
+
+Every function runs without the GIL, so that threads share the work, and none depends on how many do. Signatures are
+given, so that all is compiled when the module is loaded and nothing is while a clock runs.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+from numba import njit, types
+
+OK, MALFORMED, TOO_LARGE = 0, 1, 2
+WIDTHS = (1, 2, 4, 8)
+"""How many sources go through the graph at once: a row of eight float64 is a cache line."""
+
+_TAB, _END, _RETURN, _SPACE, _HASH, _ZERO = 9, 10, 13, 32, 35, 48
+_u1, _u4, _u8, _i8, _f8 = types.uint8, types.uint32, types.uint64, types.int64, types.float64
+
+
+def _read(dtype: Any, dimensions: int = 1) -> Any:
+    return types.Array(dtype, dimensions, "C", readonly=True)
+
+
+def _write(dtype: Any, dimensions: int = 1) -> Any:
+    return types.Array(dtype, dimensions, "C")
+
+
+def _compiled(*signatures: Any) -> Any:
+    return njit(list(signatures), nogil=True, cache=True)
+
+
+def _lazily(function: Any) -> Any:
+    """For what few runs need: compiled when it is first called."""
+    return njit(function, nogil=True, cache=True)
+
+
+# Edge lists ----------------------------------------------------------------------------------------------------------
+
+
+@njit(inline="always")
+def _carriage(text, i, n):  # type: ignore[no-untyped-def]
+    return text[i] == _RETURN and (i + 1 == n or text[i + 1] == _END)
+
+
+@_compiled(*(types.UniTuple(_i8, 4)(_read(_u1), _write(ids), _u8) for ids in (_u4, _u8)))
+def parse(text, ids, largest):  # type: ignore[no-untyped-def]
+    """Read whole lines of two decimal ids of at most `largest` each into `ids`, one after the other.
+
+    Returns (status, ids read, lines read, where the line begins that ended it). A line may be blank, a comment, or end
+    in CRLF; the last may lack its end.
+    """
+    n = len(text)
+    count = 0
+    lines = 0
+    i = 0
+    while i < n:
+        begin = i
+        status = OK
+        found = 0
+        while True:
+            while i < n and (text[i] == _SPACE or text[i] == _TAB):
+                i += 1
+            if i == n or text[i] == _END or _carriage(text, i, n):
+                break
+            if text[i] == _HASH and found == 0:
+                while i < n and text[i] != _END:
+                    i += 1
+                break
+            digit = np.uint64(text[i]) - np.uint64(_ZERO)
+            if digit > 9 or found == 2:
+                status = MALFORMED
+                break
+            value = np.uint64(0)
+            while digit <= 9:
+                if value > np.uint64(1844674407370955161) or (value == np.uint64(1844674407370955161) and digit > 5):
+                    status = MALFORMED
+                    break
+                value = value * np.uint64(10) + digit
+                i += 1
+                if i == n:
+                    break
+                digit = np.uint64(text[i]) - np.uint64(_ZERO)
+            if (
+                status == OK
+                and i < n
+                and not (text[i] == _SPACE or text[i] == _TAB or text[i] == _END or _carriage(text, i, n))
+            ):
+                status = MALFORMED
+            if status != OK:
+                break
+            if value > largest:
+                return TOO_LARGE, count, lines, begin
+            ids[count + found] = value
+            found += 1
+        if status != OK or found == 1:
+            return MALFORMED, count, lines, begin
+        count += found
+        lines += 1
+        while i < n and text[i] != _END:
+            i += 1
+        i += 1
+    return OK, count, lines, n
+
+
+# Numbers of nodes ----------------------------------------------------------------------------------------------------
+
+
+@_compiled(types.void(_read(_u4), _write(_u8)))
+def mark(ids, bits):  # type: ignore[no-untyped-def]
+    """Set the bit of each id."""
+    for i in range(len(ids)):
+        bits[ids[i] >> 6] |= np.uint64(1) << np.uint64(ids[i] & 63)
+
+
+@njit(inline="always")
+def _ones(word):  # type: ignore[no-untyped-def]
+    word = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
+    word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
+    word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    return (word * np.uint64(0x0101010101010101)) >> np.uint64(56)
+
+
+@_compiled(_i8(_read(_u8), _write(_u4)))
+def count_ones(bits, before):  # type: ignore[no-untyped-def]
+    """Bits set in the words before each word; returns how many there are in all."""
+    total = np.uint64(0)
+    for i in range(len(bits)):
+        before[i] = total
+        total += _ones(bits[i])
+    return np.int64(total)
+
+
+@_compiled(types.void(_read(_u8), _write(_u4)))
+def list_ones(bits, out):  # type: ignore[no-untyped-def]
+    """The numbers of the bits that are set, ascending."""
+    count = 0
+    for i in range(len(bits)):
+        word = bits[i]
+        place = np.uint64(i) * np.uint64(64)
+        while word:
+            if word & np.uint64(1):
+                out[count] = place
+                count += 1
+            word >>= np.uint64(1)
+            place += np.uint64(1)
+
+
+@_compiled(types.void(_read(_u4), _read(_u8), _read(_u4), _write(_u4)))
+def places_by_bits(ids, bits, before, out):  # type: ignore[no-untyped-def]
+    """For each id, how many smaller ids there are."""
+    for i in range(len(ids)):
+        word = ids[i] >> 6
+        below = (np.uint64(1) << np.uint64(ids[i] & 63)) - np.uint64(1)
+        out[i] = before[word] + _ones(bits[word] & below)
+
+
+@_compiled(types.void(_write(_u4), _read(_u4)))
+def renumber(places, numbers):  # type: ignore[no-untyped-def]
+    """Replace places by the numbers of what is there."""
+    for i in range(len(places)):
+        places[i] = numbers[places[i]]
+
+
+@_compiled(types.void(_read(_i8), _write(_i8), _write(_u4)))
+def number(degrees, positions, numbers):  # type: ignore[no-untyped-def]
+    """Number places by their degrees: `positions` of each degree are used up."""
+    for place in range(len(degrees)):
+        degree = degrees[place]
+        numbers[place] = positions[degree]
+        positions[degree] += 1
+
+
+# Made-up graphs ------------------------------------------------------------------------------------------------------
+
+
+@njit(inline="always")
+def _mixed(state):  # type: ignore[no-untyped-def]
+    """The output function of splitmix64 (S. Vigna, public domain)."""
+    z = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+@_lazily
+def rmat(levels, nodes, seed, first, pairs):  # type: ignore[no-untyped-def]
+    """Fill `pairs` with the edges of R-MAT from number `first` on, ends below `nodes` <= 2**levels."""
+    step = np.uint64(0x9E3779B97F4A7C15)
+    a, ab, abc = np.uint64(37355), np.uint64(49807), np.uint64(62259)
+    for i in range(len(pairs) // 2):
+        state = _mixed(np.uint64(seed) * step + np.uint64(first + i) + np.uint64(1))
+        while True:
+            u = np.uint64(0)
+            v = np.uint64(0)
+            bits = np.uint64(0)
+            for level in range(levels):
+                if level % 4 == 0:
+                    state += step
+                    bits = _mixed(state)
+                t = bits & np.uint64(0xFFFF)
+                bits >>= np.uint64(16)
+                down = np.uint64(t >= ab)
+                right = np.uint64(t >= a) - down + np.uint64(t >= abc)
+                u = (u << np.uint64(1)) | down
+                v = (v << np.uint64(1)) | right
+            if u < np.uint64(nodes) and v < np.uint64(nodes):
+                break
+        pairs[2 * i] = u
+        pairs[2 * i + 1] = v
+
+
+# Compressed sparse rows ----------------------------------------------------------------------------------------------
+
+
+@_compiled(types.void(_read(_u4), _i8, _i8, _write(_i8)))
+def count(values, start, stride, counts):  # type: ignore[no-untyped-def]
+    """Count each value of values[start::stride]."""
+    for i in range(start, len(values), stride):
+        counts[values[i]] += 1
+
+
+@_compiled(types.void(_read(_u4), _i8, _write(_i8), _write(_u4)))
+def scatter(pairs, key, positions, out):  # type: ignore[no-untyped-def]
+    """Put the other end of each pair in the row of its end `key` (0 or 1), at the row's next position."""
+    for i in range(0, len(pairs), 2):
+        row = pairs[i + key]
+        out[positions[row]] = pairs[i + 1 - key]
+        positions[row] += 1
+
+
+@_compiled(types.void(_read(_i8), _read(_u4), _i8, _i8, _write(_i8), _write(_u4)))
+def transpose(indptr, columns, first, last, positions, out):  # type: ignore[no-untyped-def]
+    """Put each of the rows [first, last) in the rows that are its columns, at their next positions."""
+    for row in range(first, last):
+        for edge in range(indptr[row], indptr[row + 1]):
+            column = columns[edge]
+            out[positions[column]] = row
+            positions[column] += 1
+
+
+# Power iteration -----------------------------------------------------------------------------------------------------
+
+
+@njit(inline="always")
+def _degree(degrees, row):  # type: ignore[no-untyped-def]
+    return np.float64(max(degrees[row], np.uint32(1)))
+
+
+_ZEROS_1, _ZEROS_2, _ZEROS_4, _ZEROS_8 = ((0.0,) * width for width in WIDTHS)
+
+
+@functools.cache
+def step(width: int) -> Any:
+    """The step of the walk for a block of `width` sources at once; one of WIDTHS.
+
+    z (n, width) holds scores by what leaves along each edge: score / degree, or the score itself where there is none.
+    The step computes the rows of chunks [first, last) into `moved`, whose row 0 is the graph's row `offset` (0 where it
+    is of full length), and for each chunk the L1 distance moved and the mass on dangling nodes, (chunks, 2, width).
+    `homes` are the rows of the sources, or -1; `bonus` what comes to each beside the edges; `damping` is 1 - alpha.
+    """
+
+    @_compiled(
+        types.void(
+            _read(_i8),
+            _read(_u4),
+            _read(_u4),
+            _read(_i8),
+            _i8,
+            _i8,
+            _read(_f8, 2),
+            _read(_i8),
+            _read(_f8),
+            _f8,
+            _write(_f8, 2),
+            _i8,
+            _write(_f8, 3),
+        )
+    )
+    def rows(indptr, columns, degrees, cuts, first, last, z, homes, bonus, damping, moved, offset, sums):  # type: ignore[no-untyped-def]
+        for chunk in range(first, last):
+            for c in range(width):
+                sums[chunk, 0, c] = 0.0
+                sums[chunk, 1, c] = 0.0
+            home = np.int64(-1)
+            for row in range(cuts[chunk], cuts[chunk + 1]):
+                if row > home:
+                    home = len(degrees)
+                    for c in range(width):
+                        if row <= homes[c] < home:
+                            home = homes[c]
+                if width == 1:
+                    total = _ZEROS_1
+                elif width == 2:
+                    total = _ZEROS_2
+                elif width == 4:
+                    total = _ZEROS_4
+                else:
+                    total = _ZEROS_8
+                for edge in range(indptr[row - offset], indptr[row - offset + 1]):
+                    u = columns[edge]
+                    if width == 1:
+                        total = (total[0] + z[u, 0],)
+                    elif width == 2:
+                        total = (total[0] + z[u, 0], total[1] + z[u, 1])
+                    elif width == 4:
+                        total = (total[0] + z[u, 0], total[1] + z[u, 1], total[2] + z[u, 2], total[3] + z[u, 3])
+                    else:
+                        low = (total[0] + z[u, 0], total[1] + z[u, 1], total[2] + z[u, 2], total[3] + z[u, 3])
+                        high = (total[4] + z[u, 4], total[5] + z[u, 5], total[6] + z[u, 6], total[7] + z[u, 7])
+                        total = low + high
+                degree = _degree(degrees, row)
+                inverse = 1.0 / degree
+                for c in range(width):
+                    score = damping * total[c]
+                    if row == home and homes[c] == row:
+                        score += bonus[c]
+                    sums[chunk, 0, c] += abs(score - z[row, c] * degree)
+                    if degrees[row] == 0:
+                        sums[chunk, 1, c] += score
+                    moved[row - offset, c] = score * inverse
+
+    return rows
+
+
+@_compiled(types.void(_read(_f8, 2), _i8, _read(_u4), _read(_u4), _write(_f8)))
+def scores(z, column, degrees, numbers, out):  # type: ignore[no-untyped-def]
+    """The scores of one source by the nodes' places, from what leaves along each edge by their numbers."""
+    for place in range(len(numbers)):
+        number = numbers[place]
+        out[place] = z[number, column] * _degree(degrees, number)
+
+
+# Pushing -------------------------------------------------------------------------------------------------------------
+
+TOUCHED, QUEUED = 1, 2
+
+
+@functools.cache
+def pushing() -> Any:
+    """The rounds of push.py: push until no r(u) is above epsilon times the degree.
+
+    Gives how many nodes are `touched`, and the sum of r. `queue` (n,) is a ring; `state` holds TOUCHED and QUEUED.
+    """
+
+    @_compiled(
+        types.Tuple((_i8, _f8))(
+            _read(_i8),
+            _read(_u4),
+            _read(_u4),
+            _i8,
+            _f8,
+            _f8,
+            _write(_f8),
+            _write(_f8),
+            _write(_i8),
+            _write(_i8),
+            _i8,
+            _write(_u1),
+        )
+    )
+    def push(indptr, columns, degrees, home, alpha, epsilon, p, r, queue, touched, count, state):  # type: ignore[no-untyped-def]
+        n = len(degrees)
+        head = 0
+        waiting = 0
+        for i in range(count):
+            u = touched[i]
+            if r[u] > epsilon * _degree(degrees, u):
+                queue[waiting] = u
+                waiting += 1
+                state[u] |= QUEUED
+        while waiting:
+            u = queue[head]
+            head = head + 1 if head + 1 < n else 0
+            waiting -= 1
+            state[u] = TOUCHED
+            mass = r[u]
+            r[u] = 0.0
+            p[u] += alpha * mass
+            rest = (1.0 - alpha) * mass
+            first = indptr[u]
+            last = indptr[u + 1]
+            if degrees[u] == 0:
+                last = first + 1
+            else:
+                rest /= np.float64(degrees[u])
+            for edge in range(first, last):
+                v = np.int64(columns[edge]) if degrees[u] else home
+                r[v] += rest
+                if state[v] == 0:
+                    touched[count] = v
+                    count += 1
+                    state[v] = TOUCHED
+                if state[v] == TOUCHED and r[v] > epsilon * _degree(degrees, v):
+                    place = head + waiting
+                    queue[place if place < n else place - n] = v
+                    waiting += 1
+                    state[v] = TOUCHED | QUEUED
+        left = 0.0
+        for i in range(count):
+            left += r[touched[i]]
+        return count, left
+
+    return push

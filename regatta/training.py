@@ -28,13 +28,16 @@ class Training:
     batch: int | None = None
     learning_rate: str | None = None
     seed: str | None = None
+    scale_batch: bool = False
 
-    def options(self, places: str | None, ranks: int) -> list[str]:
-        """Command-line options; `ranks` is what the batch is multiplied with."""
+    def options(self, places: str | None, times: int, ranks: int) -> list[str]:
+        """Command-line options; the batch is multiplied by `times`, the learning rate by `ranks` if at all."""
         names = ("size", "model", "epochs", "learning_rate", "seed")
         given = [(name, getattr(self, name)) for name in names]
         words = [f"--{name.replace('_', '-')}={value}" for name, value in given if value is not None]
-        words.append(f"--batch={(self.batch or BATCHES[self.workload]) * ranks}")
+        words.append(f"--batch={(self.batch or BATCHES[self.workload]) * times}")
+        if self.scale_batch:
+            words.append(f"--scale-batch={ranks}")
         return [*words, f"--data={places}"] if places else words
 
 
@@ -72,12 +75,12 @@ def train(
     """Train under each framework in turns; the single process takes as many rows a step as all ranks together."""
     places, described = prepare(session, asked.data)
     ranks = workers if workers is not None else session.cores()
-    options = asked.options(places, 1)
+    options = asked.options(places, 1, ranks)
     module = f"workloads.{asked.workload}"
     asked_for = replace(
         request,
         program=plan.Program.module(module, options, asked.workload),
         parameters={**described, "options": [word for word in options if not word.startswith("--data=")]},
     )
-    single = plan.Program.module(module, asked.options(places, ranks), asked.workload)
+    single = plan.Program.module(module, asked.options(places, ranks, ranks), asked.workload)
     return in_turns(session, asked_for, frameworks, workers=workers, repeats=repeats, single=single)

@@ -122,6 +122,27 @@ def test_pagerank_under_both_frameworks_with_equal_answers(cluster: Cluster, tmp
     assert len([rank for rank in ray["ranks"] if rank["peak_bytes"]]) >= 4
 
 
+@pytest.mark.parametrize("words", [("run-stars", "--size", "3000"), ("run-digits", "--size", "600")])
+def test_training_under_both_frameworks_with_equal_weights(
+    cluster: Cluster, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    cluster.fab(*words, "--epochs", "1", "--workers", "3", "--no-single", results=tmp_path / "results")
+    records = [json.loads(path.read_text()) for path in (tmp_path / "results").glob("*.json")]
+    assert {one["identity"]["framework"] for one in records} == {"torch", "ray"}
+    assert {one["exit"]["state"] for one in records} == {"succeeded"}
+    assert records[0]["answer"] == records[1]["answer"]
+    assert len({line for one in records for line in one["show"] if line.startswith("weights ")}) == 1
+
+
+def test_a_graph_spread_over_hosts(cluster: Cluster, small_graph: Path, tmp_path: Path) -> None:
+    words = ("run-ppr", "--workers", "4", "--graph", str(small_graph))
+    cluster.fab(*words, "--partition", "graph", results=tmp_path / "results")
+    records = [json.loads(path.read_text()) for path in (tmp_path / "results").glob("*.json")]
+    assert {one["exit"]["state"] for one in records} == {"succeeded"}
+    assert len(records) == 3
+    assert len({one["answer"]["checksum"] for one in records}) == 1
+
+
 def test_own_edge_list_and_sources_and_a_bad_source(cluster: Cluster, small_graph: Path, tmp_path: Path) -> None:
     words = ("run-ppr", "--workers", "2", "--framework", "torch", "--graph", str(small_graph))
     cluster.fab(*words, "--sources", "5,17", results=tmp_path / "results")

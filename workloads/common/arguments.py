@@ -33,6 +33,14 @@ def add_training(parser: argparse.ArgumentParser, *, epochs: int, batch: int, le
     add("--epochs", metavar="N", type=positive, default=epochs, help=f"default {epochs}")
     add("--batch", metavar="N", type=positive, default=batch, help=f"rows a rank and step (default {batch})")
     add("--learning-rate", type=positive_real, default=learning_rate, help=f"default {learning_rate}")
+    add(
+        "--scale-batch",
+        metavar="N",
+        nargs="?",
+        type=positive,
+        const=0,
+        help="grow the learning rate with the batch over the first epoch, N times (default: times the ranks)",
+    )
     add("--seed", metavar="N", type=not_negative, default=0, help="of weights, order and generated data (default 0)")
     add("--checkpoint", metavar="FILE", help="go on from it where it is there; on the host of rank 0")
     add("--checkpoint-every", metavar="N", type=not_negative, default=0, help="write it every N epochs")

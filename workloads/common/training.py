@@ -34,11 +34,16 @@ _SEED_STRIDE = 1_000_003
 
 @dataclass(frozen=True)
 class Schedule:
-    """`batch`: rows a rank and step. `checkpoint`: a file of rank 0's host, written every `checkpoint_every` epochs."""
+    """`batch`: rows a rank and step. `checkpoint`: a file of rank 0's host, written every `checkpoint_every` epochs.
+
+    `scale_batch`: grow the learning rate to as many times its value, 0: times the ranks, in equal steps over the first
+    epoch (P. Goyal et al., "Accurate, large minibatch SGD", 2017); None: leave it.
+    """
 
     epochs: int
     batch: int
     learning_rate: float
+    scale_batch: int | None
     seed: int
     checkpoint: str | None
     checkpoint_every: int
@@ -49,6 +54,11 @@ def use_threads_of_environment() -> None:
     threads = os.environ.get("OMP_NUM_THREADS")
     if threads:
         torch.set_num_threads(int(threads))
+
+
+def growth(schedule: Schedule, ranks: Ranks) -> int:
+    """How many times the learning rate grows."""
+    return 1 if schedule.scale_batch is None else schedule.scale_batch or ranks.world
 
 
 def rows_of_rank(rows: int, epoch: int, seed: int, ranks: Ranks) -> Tensor:
@@ -75,11 +85,16 @@ def fit(
     losses = _resume(model, optimizer, schedule, ranks)
     trained = DistributedDataParallel(model) if ranks.world > 1 else model
     model.train()
+    times = growth(schedule, ranks)
     for epoch in range(len(losses), schedule.epochs):
         with events.phase("epoch"):
             order = rows_of_rank(rows, epoch, schedule.seed, ranks)
             total = torch.zeros((), dtype=torch.float64)
             for start in range(0, len(order), schedule.batch):
+                if times > 1:
+                    warm = min(1.0, epoch + (start + schedule.batch) / len(order))
+                    for group in optimizer.param_groups:
+                        group["lr"] = schedule.learning_rate * (1 + (times - 1) * warm)
                 chosen = order[start : start + schedule.batch]
                 inputs, targets = batch_of(chosen)
                 optimizer.zero_grad(set_to_none=True)
@@ -160,6 +175,7 @@ def _identity(model: nn.Module, optimizer: torch.optim.Optimizer, schedule: Sche
         "weights": {name: list(tensor.shape) for name, tensor in model.state_dict().items()},
         "optimizer": type(optimizer).__name__,
         "batch": schedule.batch,
+        "learning rate": [schedule.learning_rate, growth(schedule, ranks)],
         "seed": schedule.seed,
         "ranks": ranks.world,
     }

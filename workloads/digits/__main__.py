@@ -29,4 +29,4 @@ def parser() -> arguments.Parser:
 
 
 if __name__ == "__main__":
-    spread.main(parser(), "workloads.digits.part", grouped=True, fault=arguments.training_fault)
+    spread.main(parser(), "workloads.digits.part", grouped=lambda _: "train", fault=arguments.training_fault)

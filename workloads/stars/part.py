@@ -64,9 +64,7 @@ class Part:
             prepare.prepare(blocks, empty, choice, options.data)
             made = empty
         for part in ("train", "test"):
-            features, labels = prepare.load(made, part)
-            np.save(empty / f"{part}-features.npy", features)
-            np.save(empty / f"{part}-labels.npy", labels)
+            prepare.unpack(made, part, empty)
 
     def _open(self, folder: Path) -> None:
         arrays = {

@@ -240,14 +240,25 @@ def _standardise(
             writer.write_batch(pa.record_batch([*columns, batch.column(len(FEATURES))], schema=schema))
 
 
-def load(folder: Path, part: str) -> Block:
-    """Standardised features (n, k) and labels (n,) of ``train`` or ``test``."""
-    table = pa.parquet.read_table(folder / f"{part}.parquet")
-    labels: NDArray[np.uint8] = table.column(LABEL).to_numpy()
-    features = np.empty((len(labels), table.num_columns - 1), np.float32)
-    for place in range(features.shape[1]):
-        features[:, place] = table.column(place).to_numpy()
-    return features, labels
+def unpack(folder: Path, part: str, target: Path) -> None:
+    """Write ``train`` or ``test`` as arrays to map: ``PART-features.npy`` (n, k) and ``PART-labels.npy`` (n,).
+
+    In blocks, so that rows beyond the memory are no matter, neither here nor for those who map them.
+    """
+    with pa.parquet.ParquetFile(folder / f"{part}.parquet") as file:
+        rows, columns = file.metadata.num_rows, file.metadata.num_columns - 1
+        create = np.lib.format.open_memmap
+        features = create(target / f"{part}-features.npy", mode="w+", dtype=np.float32, shape=(rows, columns))
+        labels = create(target / f"{part}-labels.npy", mode="w+", dtype=np.uint8, shape=(rows,))
+        start = 0
+        for batch in file.iter_batches():
+            end = start + batch.num_rows
+            for place in range(columns):
+                features[start:end, place] = batch.column(place).to_numpy()
+            labels[start:end] = batch.column(columns).to_numpy()
+            start = end
+        features.flush()
+        labels.flush()
 
 
 def _fault(error: BaseException) -> str:

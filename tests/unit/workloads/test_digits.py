@@ -8,10 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from launching import Ended, python, ranks
 
+from workloads.common import training
 from workloads.common.events import BadInput
-from workloads.digits import idx, images
+from workloads.common.ranks import Ranks
+from workloads.digits import idx, images, model
 
 DIGITS = ("-m", "workloads.digits")
 SMALL = ("--size=600", "--epochs=2", "--seed=5")
@@ -132,9 +135,9 @@ def test_a_run_that_goes_on_ends_with_the_same_weights(two: Ended, tmp_path: Pat
     second = ranks([*DIGITS, *SMALL, *checkpoint], 2, TMPDIR=str(tmp_path))
     assert weights(second[0]) == weights(two)
     assert len(second[0].of("progress", 0)) == 1, "the first epoch was done again"
-    other = ranks([*DIGITS, *SMALL, "--model=cnn", *checkpoint], 2, TMPDIR=str(tmp_path))
-    assert [run.status for run in other] == [2, 2] or 2 in [run.status for run in other]
-    assert "the checkpoint of another run: weights is" in json.dumps(other[0].of("error"))
+    other = python(*DIGITS, *SMALL, "--model=cnn", *checkpoint)
+    assert other.status == 2
+    assert "the checkpoint of another run: weights is" in json.dumps(other.of("error"))
 
 
 def test_bad_arguments() -> None:
@@ -149,7 +152,30 @@ def test_bad_arguments() -> None:
         assert said in run.of("error")[0]["message"]
 
 
-def test_more_ranks_than_rows(tmp_path: Path) -> None:
-    runs = ranks([*DIGITS, "--size=1"], 2, TMPDIR=str(tmp_path))
-    assert 2 in [run.status for run in runs]
-    assert "2 ranks for 1 rows" in json.dumps([run.of("error") for run in runs])
+def test_more_ranks_than_rows() -> None:
+    network = model.make("perceptron")
+    schedule = training.Schedule(1, 4, 0.01, None, 0, None, 0)
+    with pytest.raises(BadInput, match="2 ranks for 1 rows"):
+        training.fit(
+            *(network, torch.optim.SGD(network.parameters()), torch.nn.functional.cross_entropy),
+            *(lambda rows: (rows, rows), 1, schedule, Ranks(0, 2)),
+        )
+
+
+def test_the_learning_rate_grows_with_the_batch_over_the_first_epoch() -> None:
+    network = torch.nn.Linear(1, 1)
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.5)
+    rates: list[float] = []
+
+    def batch(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return torch.zeros(len(rows), 1), torch.zeros(len(rows), 1)
+
+    def loss(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        rates.append(optimizer.param_groups[0]["lr"])
+        return torch.nn.functional.mse_loss(outputs, targets)
+
+    for times, wanted in ((4, [0.875, 1.25, 1.625, 2.0]), (0, [0.5] * 4), (None, [0.5] * 4)):
+        rates.clear()
+        training.fit(network, optimizer, loss, batch, 8, training.Schedule(2, 2, 0.5, times, 0, None, 0), Ranks())
+        assert rates == [*wanted, *[wanted[-1]] * 4]
+        optimizer.param_groups[0]["lr"] = 0.5

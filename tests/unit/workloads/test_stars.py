@@ -1,4 +1,4 @@
-"""Stars: the preparation against plain numpy, its refusals, and one training under torch and Ray."""
+"""Stars: the preparation against plain numpy, its refusals, and what is learned."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from launching import Ended, python, ranks
+from launching import python
 
 from workloads.common.events import BadInput
 from workloads.stars import prepare
 from workloads.stars.columns import FEATURES, made_up
 
 STARS = ("-m", "workloads.stars")
-SMALL = ("--size=4000", "--epochs=2", "--seed=3")
 
 
 @pytest.fixture(scope="module")
@@ -54,13 +53,15 @@ def test_prepared_as_plain_numpy_would(table: Path, tmp_path: Path) -> None:
     assert manifest["features"] == [FEATURES[place] for place in expected]
     assert set(manifest["features"]) | set(manifest["dropped"]) == set(FEATURES)
     assert manifest["rows"] == {"train": int((~held_out).sum()), "test": int(held_out.sum())}
-    train, classes = prepare.load(tmp_path, "train")
+    assert [path.name for path in sorted(tmp_path.iterdir())] == ["manifest.json", "test.parquet", "train.parquet"]
+    for part in ("train", "test"):
+        prepare.unpack(tmp_path, part, tmp_path)
+    train, classes = (np.load(tmp_path / f"train-{what}.npy") for what in ("features", "labels"))
     wanted = (both[:, expected] - both[:, expected].mean(0)) / both[:, expected].std(0)
     np.testing.assert_allclose(train, wanted, atol=2e-4)
     np.testing.assert_array_equal(classes, labels[~held_out])
-    test, _ = prepare.load(tmp_path, "test")
+    test = np.load(tmp_path / "test-features.npy")
     assert abs(train.mean(0)).max() < 1e-4 < abs(test.mean(0)).max()
-    assert [path.name for path in sorted(tmp_path.iterdir())] == ["manifest.json", "test.parquet", "train.parquet"]
 
 
 def test_compressed_is_the_same(table: Path, tmp_path: Path) -> None:
@@ -120,22 +121,6 @@ def test_the_step_by_hand(table: Path, tmp_path: Path) -> None:
     run, direct = (python(*STARS, f"--data={data}", "--epochs=1") for data in (tmp_path / "ready", table))
     assert run.status == direct.status == 0, run.err + direct.err
     assert run.answer == direct.answer
-
-
-@pytest.fixture(scope="module")
-def two(tmp_path_factory: pytest.TempPathFactory) -> Ended:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("OMP_NUM_THREADS", "1")
-        runs = ranks([*STARS, *SMALL], 2, TMPDIR=str(tmp_path_factory.mktemp("two")))
-    assert [run.status for run in runs] == [0, 0], runs[0].err + runs[1].err
-    return runs[0]
-
-
-def test_ray_train_gives_the_same_weights_to_the_bit(two: Ended, tmp_path: Path, ray_cluster: dict[str, str]) -> None:
-    run = python(*STARS, *SMALL, "--framework=ray", **ray_cluster, REGATTA_WORKERS="2", REGATTA_SCRATCH=str(tmp_path))
-    assert run.status == 0, run.err
-    assert run.of("result")[0]["show"] == two.of("result")[0]["show"]
-    assert run.answer == two.answer
 
 
 def test_a_linear_model_tells_most_apart() -> None:

@@ -96,13 +96,22 @@ def test_a_private_ray_by_hand(alone: Ended, graph: str, tmp_path: Path) -> None
     assert not list(home.rglob("*"))
 
 
-@pytest.mark.parametrize("world", [2, 3])
-@pytest.mark.parametrize("compressed", [False, True])
-def test_a_graph_spread_over_ranks(alone: Ended, graph: str, tmp_path: Path, world: int, compressed: bool) -> None:
-    if compressed:
-        Path(tmp_path / "g.gz").write_bytes(gzip.compress(Path(graph).read_bytes()))
-    arguments = ("--graph", str(tmp_path / "g.gz") if compressed else graph, SOURCES, "--partition=graph")
-    first, *others = ranks([*PPR, *arguments], world)
+@pytest.fixture(scope="module")
+def chunky(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A graph of several chunks of rows, with names."""
+    rng = np.random.default_rng(6)
+    edges = rng.integers(0, 30_000, (200_000, 2)) ** 2 % 1_000_003
+    path = tmp_path_factory.mktemp("chunky") / "g.txt"
+    path.write_text("# node 2000000 far\n" + "".join(f"{a} {b}\n" for a, b in edges.tolist()))
+    path.with_suffix(".gz").write_bytes(gzip.compress(path.read_bytes()))
+    return path
+
+
+@pytest.mark.parametrize(("world", "suffix", "way"), [(3, ".txt", "--undirected"), (2, ".gz", "--top=10")])
+def test_a_graph_spread_over_ranks(chunky: Path, world: int, suffix: str, way: str) -> None:
+    arguments = ("--sources=far,0,1,4", way, "--graph", str(chunky.with_suffix(suffix)))
+    alone = ppr(*arguments)
+    first, *others = ranks([*PPR, *arguments, "--partition=graph"], world)
     assert [run.status for run in (first, *others)] == [0] * world, first.err
     assert first.answer == alone.answer
 

@@ -10,7 +10,10 @@ import functools
 from typing import Any
 
 import numpy as np
+from llvmlite import ir
 from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
 
 OK, MALFORMED, TOO_LARGE = 0, 1, 2
 WIDTHS = (1, 2, 4, 8)
@@ -26,6 +29,29 @@ def _read(dtype: Any, dimensions: int = 1) -> Any:
 
 def _write(dtype: Any, dimensions: int = 1) -> Any:
     return types.Array(dtype, dimensions, "C")
+
+
+@intrinsic
+def _prefetch(typing, array, row):  # type: ignore[no-untyped-def]
+    """Have a row of an array on its way from memory: where rows are read at random, that is what takes the time."""
+
+    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        kind = signature.args[0]
+        found = context.make_array(kind)(context, builder, arguments[0])
+        zero = ir.Constant(ir.IntType(64), 0)
+        place = [arguments[1]] + [zero] * (kind.ndim - 1)
+        pointer = cgutils.get_item_pointer(context, builder, kind, found, place, wraparound=False)
+        pointer = builder.bitcast(pointer, ir.PointerType(ir.IntType(8)))
+        number = ir.IntType(32)
+        wanted = ir.FunctionType(ir.VoidType(), [pointer.type, number, number, number])
+        function = cgutils.get_or_insert_function(builder.module, wanted, "llvm.prefetch.p0")
+        builder.call(function, [pointer, number(0), number(3), number(1)])
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64), generate
+
+
+_AHEAD = 24
 
 
 def _compiled(*signatures: Any) -> Any:
@@ -214,17 +240,21 @@ def rmat(levels, nodes, seed, first, pairs):  # type: ignore[no-untyped-def]
 # Compressed sparse rows ----------------------------------------------------------------------------------------------
 
 
-@_compiled(types.void(_read(_u4), _i8, _i8, _write(_i8)))
+@_compiled(types.void(_read(_u4), _i8, _i8, _write(_u4)))
 def count(values, start, stride, counts):  # type: ignore[no-untyped-def]
     """Count each value of values[start::stride]."""
     for i in range(start, len(values), stride):
+        _prefetch(counts, np.int64(values[min(i + _AHEAD * stride, len(values) - 1)]))
         counts[values[i]] += 1
 
 
 @_compiled(types.void(_read(_u4), _i8, _write(_i8), _write(_u4)))
 def scatter(pairs, key, positions, out):  # type: ignore[no-untyped-def]
     """Put the other end of each pair in the row of its end `key` (0 or 1), at the row's next position."""
+    last = len(pairs) - 2 + key
     for i in range(0, len(pairs), 2):
+        _prefetch(positions, np.int64(pairs[min(i + key + 4 * _AHEAD, last)]))
+        _prefetch(out, positions[pairs[min(i + key + 2 * _AHEAD, last)]])
         row = pairs[i + key]
         out[positions[row]] = pairs[i + 1 - key]
         positions[row] += 1
@@ -235,6 +265,8 @@ def transpose(indptr, columns, first, last, positions, out):  # type: ignore[no-
     """Put each of the rows [first, last) in the rows that are its columns, at their next positions."""
     for row in range(first, last):
         for edge in range(indptr[row], indptr[row + 1]):
+            _prefetch(positions, np.int64(columns[min(edge + 2 * _AHEAD, len(columns) - 1)]))
+            _prefetch(out, positions[columns[min(edge + _AHEAD, len(columns) - 1)]])
             column = columns[edge]
             out[positions[column]] = row
             positions[column] += 1
@@ -299,6 +331,7 @@ def step(width: int) -> Any:
                 else:
                     total = _ZEROS_8
                 for edge in range(indptr[row - offset], indptr[row - offset + 1]):
+                    _prefetch(z, np.int64(columns[min(edge + _AHEAD, len(columns) - 1)]))
                     u = columns[edge]
                     if width == 1:
                         total = (total[0] + z[u, 0],)

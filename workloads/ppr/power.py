@@ -35,6 +35,7 @@ kernels = compiled.load("workloads.ppr.kernels")
 
 _TASKS_PER_THREAD = 4
 _EMPTY = -1
+_CACHE_LINE = 64
 
 Watch = Callable[[int, float], None]
 """Gets the number of sources done and the largest residual, every iteration."""
@@ -125,8 +126,8 @@ class Walk:
     ) -> None:
         self.width = width
         self._graph, self._alpha, self._pool, self._spread = graph, alpha, pool, spread
-        self._z = np.zeros((graph.nodes, width))
-        self._moved = np.empty((len(graph.indptr) - 1, width))
+        self._z = _aligned(graph.nodes, width)
+        self._moved = _aligned(len(graph.indptr) - 1, width)
         self._homes = np.full(width, _EMPTY, np.int64)
         self._dangling = [0.0] * width
         chunks = len(graph.cuts) - 1
@@ -186,6 +187,14 @@ class Walk:
         scores = np.empty(self._graph.nodes)
         kernels.scores(self._z, column, self._graph.degrees, self._graph.numbers, scores)
         return scores
+
+
+def _aligned(rows: int, width: int) -> NDArray[np.float64]:
+    """Zeros (rows, width), no row over more cache lines than it must."""
+    size = rows * width * 8
+    memory = np.zeros(size + _CACHE_LINE, np.uint8)
+    start = -memory.ctypes.data % _CACHE_LINE
+    return memory[start : start + size].view(np.float64).reshape(rows, width)
 
 
 def _tasks(first: int, last: int) -> Sequence[tuple[int, int]]:

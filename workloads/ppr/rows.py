@@ -23,7 +23,7 @@ _ROWS_AND_EDGES_PER_CHUNK = 1 << 16
 
 def degrees(pairs: Pairs, nodes: int, ends: Sequence[int], pool: ThreadPoolExecutor) -> NDArray[np.int64]:
     """How many edges have each node at their `ends`: 0 source, 1 target."""
-    return np.sum(_counted(_dealt(pairs), nodes, ends, pool), axis=0)
+    return _total(_counted(_dealt(pairs), nodes, ends, pool))
 
 
 def by_source(
@@ -33,7 +33,7 @@ def by_source(
     ends = (0, 1) if undirected else (0,)
     shares = _dealt(pairs)
     counts = _counted(shares, nodes, ends, pool)
-    indptr = pointers(np.sum(counts, axis=0))
+    indptr = pointers(_total(counts))
     columns = np.empty(indptr[-1], np.uint32)
 
     def place(share: Pairs, positions: NDArray[np.int64]) -> None:
@@ -54,13 +54,13 @@ def transposed(
     cuts[0], cuts[-1] = 0, len(indptr) - 1
     ranges = list(zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True))
 
-    def counted(first: int, last: int) -> NDArray[np.int64]:
-        counts = np.zeros(nodes, np.int64)
+    def counted(first: int, last: int) -> NDArray[np.uint32]:
+        counts = np.zeros(nodes, np.uint32)
         kernels.count(columns[indptr[first] : indptr[last]], 0, 1, counts)
         return counts
 
     counts = list(pool.map(lambda one: counted(*one), ranges))
-    new = pointers(np.sum(counts, axis=0))
+    new = pointers(_total(counts))
     out = np.empty(len(columns), np.uint32)
 
     def place(rows: tuple[int, int], positions: NDArray[np.int64]) -> None:
@@ -100,9 +100,9 @@ def _dealt(pairs: Pairs) -> list[Pairs]:
 
 def _counted(
     shares: Sequence[Pairs], nodes: int, ends: Sequence[int], pool: ThreadPoolExecutor
-) -> list[NDArray[np.int64]]:
-    def counted(share: Pairs) -> NDArray[np.int64]:
-        counts = np.zeros(nodes, np.int64)
+) -> list[NDArray[np.uint32]]:
+    def counted(share: Pairs) -> NDArray[np.uint32]:
+        counts = np.zeros(nodes, np.uint32)
         for block in share:
             for end in ends:
                 kernels.count(block, end, 2, counts)
@@ -118,15 +118,18 @@ def pointers(counts: NDArray[np.int64]) -> NDArray[np.int64]:
     return indptr
 
 
-def _positions(indptr: NDArray[np.int64], counts: Sequence[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
-    """Where each thread begins in each row: after those before it. The counts are used up."""
-    start = indptr[:-1].copy()
-    positions = []
-    for own in counts:
-        following = start + own
-        own[:] = start
-        positions.append(own)
-        start = following
+def _total(counts: Sequence[NDArray[np.uint32]]) -> NDArray[np.int64]:
+    total = counts[0].astype(np.int64)
+    for more in counts[1:]:
+        total += more
+    return total
+
+
+def _positions(indptr: NDArray[np.int64], counts: Sequence[NDArray[np.uint32]]) -> list[NDArray[np.int64]]:
+    """Where each thread begins in each row: after those before it."""
+    positions = [indptr[:-1].copy()]
+    for before in counts[:-1]:
+        positions.append(positions[-1] + before)
     return positions
 
 

@@ -8,7 +8,6 @@ graph of the size of twitter-2010 (16 GB of memory, 7 GB of disk below --folder)
 
 import argparse
 import gc
-import json
 import os
 import shutil
 import subprocess
@@ -26,6 +25,7 @@ from numpy.typing import NDArray
 
 from benchmarks import rows
 from benchmarks.rows import Row, faster, within
+from benchmarks.said import events
 from regatta.paths import PROJECT
 from workloads.common import threads
 from workloads.ppr import graph, power, rmat
@@ -203,12 +203,6 @@ class Bench:
             target = f"{TWITTER_SECONDS:g} s and {limit / 1e9:g} GB a process"
             found.append(Row(text, [taken], (), target, taken <= TWITTER_SECONDS and peak <= limit))
         return found
-
-
-def events(output: str, kind: str) -> list[dict[str, Any]]:
-    """The events of one kind that a workload printed."""
-    all_of_them = [json.loads(line[9:]) for line in output.splitlines() if line.startswith("@regatta ")]
-    return [one for one in all_of_them if one["event"] == kind]
 
 
 def gather_bound(built: Graph) -> float:

@@ -4,7 +4,6 @@ Rates are of two ranks of one thread each, over all ranks; a single process of t
 """
 
 import argparse
-import json
 import os
 import re
 import statistics
@@ -13,10 +12,10 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
 from benchmarks import rows
 from benchmarks.rows import Row
+from benchmarks.said import events
 from regatta.paths import PROJECT
 
 ROWS = {"stars": 4_000_000, "digits": 240_000}
@@ -38,12 +37,6 @@ def python(*words: str) -> str:
     if done.returncode:
         raise SystemExit(f"{' '.join(words)} ended with {done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
     return done.stdout
-
-
-def events(output: str, kind: str) -> list[dict[str, Any]]:
-    """The events of one kind that a workload printed."""
-    every = [json.loads(line[9:]) for line in output.splitlines() if line.startswith("@regatta ")]
-    return [one for one in every if one["event"] == kind]
 
 
 def rate(output: str) -> float:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import fcntl
 import functools
 import hashlib
 import importlib.util
@@ -35,7 +34,7 @@ def load(name: str) -> Any:
         path = folder / Path(found.origin).name
         if not path.exists():
             _write(path, source)
-        with _locked(folder / "lock"):
+        with prepared.locked(folder / "lock"):
             return _module(name, path, folder)
     except OSError:
         own = tempfile.TemporaryDirectory(prefix="regatta-compiled-")
@@ -76,10 +75,3 @@ def _write(path: Path, source: bytes) -> None:
     with os.fdopen(descriptor, "wb") as file:
         file.write(source)
     Path(unfinished).rename(path)
-
-
-@contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    with path.open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield

@@ -173,9 +173,7 @@ def _placed(read: EdgeList, pool: ThreadPoolExecutor) -> tuple[Places, list[NDAr
         places = Bits.of(places_of_ids.mark(blocks, named, largest))
     else:
         places = Sorted(places_of_ids.unique(blocks, named, pool))
-    pairs = []
-    for block in pool.map(places.places, blocks):
-        pairs.append(block)
+    pairs = list(pool.map(places.places, blocks))
     blocks.clear()
     return places, pairs
 

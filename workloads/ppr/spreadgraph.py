@@ -77,6 +77,7 @@ def build(path: Path | str, undirected: bool, ranks: Ranks) -> tuple[Graph, Bloc
         pairs.clear()
         low, high = blocks.bounds[ranks.rank]
         indptr, columns = rows.transposed(*rows.by_source([own], nodes, False, pool), nodes, pool)
+        forward_indptr, forward_columns = graph.no_rows()
         name_text, name_ends = graph.name_table(places.ids, read.names)
         made = Graph(
             ids=places.ids,
@@ -84,8 +85,8 @@ def build(path: Path | str, undirected: bool, ranks: Ranks) -> tuple[Graph, Bloc
             degrees=degrees,
             indptr=indptr[low : high + 1].copy(),
             columns=columns,
-            forward_indptr=np.zeros(0, np.int64),
-            forward_columns=np.zeros(0, np.uint32),
+            forward_indptr=forward_indptr,
+            forward_columns=forward_columns,
             cuts=cuts,
             first_row=np.array(low),
             edge_count=edge_count[0],

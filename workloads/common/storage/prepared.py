@@ -65,7 +65,7 @@ def once(
     for _ in range(2):
         name = key(url, parameters, makers)
         entry = root / name
-        with _locked(root / f"{name}.lock"):
+        with locked(root / f"{name}.lock"):
             there = entry.is_dir()
             if not there:
                 unfinished = Path(tempfile.mkdtemp(prefix=f"{name}.", dir=root))
@@ -104,7 +104,7 @@ def prune(root: Path, keep: str, limit: int = LIMIT_BYTES) -> None:
         total += _size(path)
         name, half, _ = path.name.partition(".")
         if name != keep and (half or total > limit):
-            with contextlib.suppress(BlockingIOError), _locked(root / f"{name}.lock", wait=False):
+            with contextlib.suppress(BlockingIOError), locked(root / f"{name}.lock", wait=False):
                 shutil.rmtree(path, ignore_errors=True)
 
 
@@ -119,7 +119,8 @@ def _size_of_all(root: Path) -> int:
 
 
 @contextlib.contextmanager
-def _locked(path: Path, *, wait: bool = True) -> Iterator[None]:
+def locked(path: Path, *, wait: bool = True) -> Iterator[None]:
+    """Hold the lock of a file; where it may not `wait`, BlockingIOError if another process has it."""
     with path.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         yield

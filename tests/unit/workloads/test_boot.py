@@ -33,3 +33,14 @@ def test_a_module_that_fails_to_load_leaves_the_collector_on(tmp_path: Path) -> 
         [sys.executable, "-c", program], env=env, capture_output=True, text=True, timeout=60, check=False
     )
     assert done.stdout.split() == ["broken", "True"], done.stderr
+
+
+def test_each_line_is_written_at_once_and_as_soon_as_it_is_complete(tmp_path: Path) -> None:
+    shutil.copy(BOOT, tmp_path / "sitecustomize.py")
+    reading, writing = os.pipe2(os.O_DIRECT)  # a read returns what one write wrote
+    program = "import os\nprint('one', 2)\nprint('three', end='')\nos.write(1, b'between')\nprint()\nos._exit(0)"
+    env = {**os.environ, "PYTHONPATH": str(tmp_path), "PYTHONUNBUFFERED": "1"}
+    subprocess.run([sys.executable, "-c", program], env=env, stdout=writing, timeout=60, check=True)
+    os.close(writing)
+    assert [os.read(reading, 100) for _ in range(4)] == [b"one 2\n", b"between", b"three\n", b""]
+    os.close(reading)

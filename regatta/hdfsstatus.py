@@ -71,6 +71,8 @@ class Status:
             found.append("no DataNode is live: nothing can be read or written; 'fab up' starts them")
         if self.missing:
             found.append(f"{self.missing} block(s) have no copy on any live DataNode: bring the dead ones back")
+        if self.corrupt:
+            found.append(f"{self.corrupt} block(s) have a damaged copy: 'fab hdfs-repair' replaces it")
         return found
 
 

@@ -56,6 +56,7 @@ class Plan:
     pg_timeout: int = PG_TIMEOUT_SECONDS
     master_port: int | None = None
     time_limit: float | None = None
+    restarts: int = 0
 
     @property
     def nodes(self) -> tuple[Node, ...]:
@@ -153,6 +154,7 @@ def describe(plan: Plan) -> dict[str, object]:
         "ranks": {str(rank.rank): rank.node.name for rank in plan.ranks},
         "threads": plan.threads,
         "launcher": plan.launcher,
+        "restarts": plan.restarts,
         "master_port": plan.master_port,
         "release": plan.release,
     }

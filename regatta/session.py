@@ -30,7 +30,7 @@ _STATES: dict[str, record.State] = {
 class Request:
     """What to run. `root` is the tree to sync, `source` what was read of it just now, if anything was.
 
-    `workers` is None for one rank a core of the cluster.
+    `workers` is None for one rank a core of the cluster. `restarts`: how often torchrun starts lost ranks again.
     """
 
     program: plan.Program
@@ -45,6 +45,7 @@ class Request:
     seed: int | None = None
     series: record.Series | None = None
     source: tree.Tree | None = None
+    restarts: int = 0
 
 
 class Session:
@@ -173,6 +174,7 @@ class Session:
             pg_timeout=request.pg_timeout,
             master_port=answers[ranks[0].node.name].get("port"),
             time_limit=request.time_limit,
+            restarts=request.restarts,
         )
 
     def _record(

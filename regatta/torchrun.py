@@ -2,7 +2,8 @@
 
 Three launchers, by measured time from the start to the first all_reduce on two hosts: `env` (each rank started with
 RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT: 1.1 s) is the default; `static` and `c10d` are the torchrun program with
-that rendezvous (2.8 s; 3.6 to 7.6 s), for scripts that use torchrun's own features.
+that rendezvous (2.8 s; 3.6 to 7.6 s), for scripts that use torchrun's own features. Ranks that are lost are started
+again by c10d alone, where the nodes notice each other's losses.
 """
 
 from typing import Any
@@ -20,6 +21,8 @@ def spec(plan: Plan, node: Node) -> dict[str, Any]:
     """What `run.start` takes on this node. Also a single process (framework `single`) is started so."""
     if plan.launcher not in LAUNCHERS:
         raise UsageError(f"--launcher must be one of {', '.join(LAUNCHERS)}, not '{plan.launcher}'")
+    if plan.framework == "torch" and plan.restarts and plan.launcher != "c10d":
+        raise UsageError(f"--restarts needs --launcher c10d: with '{plan.launcher}' nothing starts lost ranks again")
     own = plan.on(node)
     distributed = plan.framework == "torch"
     if not distributed:
@@ -81,7 +84,8 @@ def torchrun_command(plan: Plan, node: Node) -> list[str]:
     """The torchrun program on one node."""
     nodes = [other.name for other in plan.nodes]
     command = [node.python, "-m", "torch.distributed.run", f"--nnodes={len(nodes)}"]
-    command += [f"--nproc-per-node={len(plan.on(node))}", f"--local-addr={node.cluster_address}", "--max-restarts=0"]
+    command += [f"--nproc-per-node={len(plan.on(node))}", f"--local-addr={node.cluster_address}"]
+    command += [f"--max-restarts={plan.restarts}"]
     master = plan.ranks[0].node.cluster_address
     if plan.launcher == "static":
         command += [

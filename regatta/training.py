@@ -13,12 +13,19 @@ from regatta.session import Request, Session
 BATCHES = {"digits": 64, "stars": 128}
 """Rows a rank and step where nobody says otherwise."""
 
+OWN_CHECKPOINT = "checkpoint.pt"
+RUN_PLACE = "{run}"
+"""Stands for the run's id in the path of a checkpoint."""
+
 MADE = ("generated", "handwritten")
 
 
 @dataclass(frozen=True)
 class Training:
-    """What a training was asked for; `None` leaves the workload's own default. `batch`: rows a rank and step."""
+    """What a training was asked for; `None` leaves the workload's own default. `batch`: rows a rank and step.
+
+    `checkpoint`: where rank 0 keeps its state after each epoch, in the run's own folder where `restarts` need one.
+    """
 
     workload: str
     data: str | None = None
@@ -29,6 +36,8 @@ class Training:
     learning_rate: str | None = None
     seed: str | None = None
     scale_batch: bool = False
+    checkpoint: str | None = None
+    restarts: int = 0
 
     def options(self, places: str | None, times: int, ranks: int) -> list[str]:
         """Command-line options; the batch is multiplied by `times`, the learning rate by `ranks` if at all."""
@@ -38,6 +47,11 @@ class Training:
         words.append(f"--batch={(self.batch or BATCHES[self.workload]) * times}")
         if self.scale_batch:
             words.append(f"--scale-batch={ranks}")
+        checkpoint = self.checkpoint or (OWN_CHECKPOINT if self.restarts else None)
+        if checkpoint:
+            words += [f"--checkpoint={checkpoint}", "--checkpoint-every=1"]
+        if self.restarts:
+            words.append(f"--restarts={self.restarts}")
         return [*words, f"--data={places}"] if places else words
 
 
@@ -73,6 +87,11 @@ def train(
     request: Request,
 ) -> dict[str, list[Record]]:
     """Train under each framework in turns; the single process takes as many rows a step as all ranks together."""
+    if asked.checkpoint and RUN_PLACE not in asked.checkpoint and len(frameworks) * repeats > 1:
+        raise UsageError(
+            f"--checkpoint {asked.checkpoint}: of several runs the second would go on where the first has ended; "
+            f"write {RUN_PLACE} in it, which becomes each run's id"
+        )
     places, described = prepare(session, asked.data)
     ranks = workers if workers is not None else session.cores()
     options = asked.options(places, 1, ranks)

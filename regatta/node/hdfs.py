@@ -103,12 +103,12 @@ def _wait_until_moved(emit: Emit, address: str, name: str, stall: float) -> None
 def _lower_replication(most: int, folder: str) -> int:
     """Ask no more copies of any file than there will be DataNodes; returns how many files that concerned."""
     count = 0
-    for entry in _webhdfs("LISTSTATUS", folder)["FileStatuses"]["FileStatus"]:
+    for entry in webhdfs("LISTSTATUS", folder)["FileStatuses"]["FileStatus"]:
         path = f"{folder.rstrip('/')}/{entry['pathSuffix']}"
         if entry["type"] == "DIRECTORY":
             count += _lower_replication(most, path)
         elif entry["replication"] > most:
-            _webhdfs("SETREPLICATION", path, "PUT", replication=most)
+            webhdfs("SETREPLICATION", path, "PUT", replication=most)
             count += 1
     return count
 
@@ -147,27 +147,40 @@ def _write(path: str, addresses: list[str]) -> None:
     os.rename(new, path)
 
 
-def _web() -> str:
-    with open(f"{CONF}/hdfs-site.xml") as file:
-        found = re.search(r"<name>dfs.namenode.http-address</name>\s*<value>([^<]+)<", file.read())
+def setting(file: str, name: str) -> str:
+    """One of Hadoop's settings. RunProblem where there is none."""
+    with open(f"{CONF}/{file}") as opened:
+        found = re.search(rf"<name>{re.escape(name)}</name>\s*<value>([^<]+)<", opened.read())
     if not found:
-        raise RunProblem(f"{CONF}/hdfs-site.xml names no NameNode: run 'make provision'")
-    return f"http://{found.group(1)}"
+        raise RunProblem(f"{CONF}/{file} has no {name}: run 'make provision'")
+    return found.group(1)
+
+
+def url(path: str, query: dict[str, Any], web: str = "") -> str:
+    """An address at the NameNode's web server, or at another."""
+    from urllib.parse import quote, urlencode
+
+    web = web or f"http://{setting('hdfs-site.xml', 'dfs.namenode.http-address')}"
+    return f"{web}{quote(path)}?{urlencode(query)}"
+
+
+def answer(address: str, method: str = "GET", seconds: float = 10) -> Any:
+    """What one of HDFS's web servers answers, to read from and close. RunProblem with its words where it refuses."""
+    # Every request to a node loads this module, and these cost more than all the rest of it.
+    import urllib.error
+    import urllib.request
+
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        return opener.open(urllib.request.Request(address, method=method), timeout=seconds)
+    except urllib.error.HTTPError as error:
+        said = error.read(300).decode("utf-8", "replace")
+        raise RunProblem(f"HDFS answers {error.code} to {address}: {said}") from None
 
 
 def _fetch(path: str, query: dict[str, Any], method: str = "GET") -> Any:
-    # Every request to a node loads this module, and these cost more than all the rest of it.
-    import urllib.error
-    import urllib.parse
-    import urllib.request
-
-    url = f"{_web()}{urllib.parse.quote(path)}?{urllib.parse.urlencode(query)}"
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    try:
-        with opener.open(urllib.request.Request(url, method=method), timeout=10) as answer:
-            return json.loads(answer.read() or b"{}")
-    except urllib.error.HTTPError as error:
-        raise RunProblem(f"HDFS answers {error.code} to {url}: {error.read(300).decode('utf-8', 'replace')}") from None
+    with answer(url(path, query), method) as found:
+        return json.loads(found.read() or b"{}")
 
 
 def _bean(name: str) -> dict[str, Any]:
@@ -177,7 +190,8 @@ def _bean(name: str) -> dict[str, Any]:
     return dict(beans[0])
 
 
-def _webhdfs(operation: str, path: str, method: str = "GET", **options: Any) -> Any:
+def webhdfs(operation: str, path: str, method: str = "GET", **options: Any) -> Any:
+    """A request to WebHDFS as its superuser."""
     return _fetch(f"/webhdfs/v1{path}", {"op": operation, "user.name": "hdfs", **options}, method)
 
 

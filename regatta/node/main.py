@@ -8,7 +8,7 @@ import sys
 import threading
 from typing import Any, Callable
 
-from regatta.node import facts, files, hdfs, releases, runs
+from regatta.node import facts, files, hdfs, hdfsrepair, releases, runs, sample
 
 _LOCK = threading.Lock()
 
@@ -90,6 +90,10 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "hdfs.state": hdfs.state,
     "hdfs.decommission": lambda place, **args: hdfs.decommission(place, emit, **args),
     "hdfs.forget": hdfs.forget,
+    "hdfs.read_own": lambda place, **args: hdfsrepair.read_own(place, emit, **args),
+    "hdfs.damaged": hdfsrepair.damaged,
+    "hdfs.put_aside": hdfsrepair.put_aside,
+    "sample": lambda place, **args: sample.follow(place, emit, **args),
     "secret": read_secret,
 }
 

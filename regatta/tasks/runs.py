@@ -56,8 +56,9 @@ def sync(c: Context, inventory: str | None = None, path: str = ".", repair: bool
     help={
         **LAUNCH_HELP,
         "script": "Python script of this tree; its arguments follow --",
-        "launcher": "env (fastest), static or c10d (the torchrun program with that rendezvous)",
+        "launcher": "env (fastest), static or c10d (the torchrun program with that rendezvous); with --restarts c10d",
         "pg-timeout": "seconds until a process group gives up on a silent peer (default 60)",
+        "restarts": "let torchrun start all ranks again so many times when one is lost (--launcher c10d)",
     },
 )
 def torchrun(
@@ -66,13 +67,16 @@ def torchrun(
     workers: str | None = None,
     inventory: str | None = None,
     name: str | None = None,
-    launcher: str = "env",
+    launcher: str | None = None,
     pg_timeout: str | None = None,
     time_limit: str | None = None,
+    restarts: str | None = None,
 ) -> None:
     """Run a script under PyTorch: fab torchrun train.py -- ARGS."""
     timeout = whole("pg-timeout", pg_timeout)
-    _run_script("torch", script, workers, inventory, name, time_limit, launcher, timeout)
+    again = whole("restarts", restarts) or 0
+    chosen = launcher or ("c10d" if again else "env")
+    _run_script("torch", script, workers, inventory, name, time_limit, chosen, timeout, again)
 
 
 @task(positional=["script"], help={**LAUNCH_HELP, "script": "Python script of this tree; its arguments follow --"})
@@ -85,7 +89,7 @@ def rayrun(
     time_limit: str | None = None,
 ) -> None:
     """Run a script under Ray: fab rayrun train.py -- ARGS."""
-    _run_script("ray", script, workers, inventory, name, time_limit, "env", None)
+    _run_script("ray", script, workers, inventory, name, time_limit, "env", None, 0)
 
 
 def _run_script(
@@ -97,6 +101,7 @@ def _run_script(
     time_limit: str | None,
     launcher: str,
     pg_timeout: int | None,
+    restarts: int,
 ) -> None:
     from regatta import plan
     from regatta.session import Request, check_script, check_synced
@@ -119,6 +124,7 @@ def _run_script(
                 pg_timeout=pg_timeout or plan.PG_TIMEOUT_SECONDS,
                 time_limit=limit,
                 source=source,
+                restarts=restarts,
             )
         )
         made.console.note(

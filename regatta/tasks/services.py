@@ -1,19 +1,26 @@
-"""Tasks about the cluster's services: up, down, status, dashboard.
+"""Tasks about the cluster and its services: up, down, status, top, dashboard.
 
 What a task needs is imported in it, see `regatta.tasks.runs`.
 """
 
 import contextlib
+import sys
 import time
+from json import dumps
+from typing import TYPE_CHECKING
 
 from invoke.context import Context
 
 from regatta import cluster
 from regatta.errors import RegattaError, RunError
 from regatta.remote import Remote
-from regatta.tasks.common import print_table, task
+from regatta.tasks.common import print_table, seconds, task
+
+if TYPE_CHECKING:
+    from regatta.top import Watch
 
 HEADINGS = ("node", "address", "services", "in Ray", "cores", "load", "free memory", "python", "torch", "ray")
+FIRST_SECONDS = 15.0
 
 
 @task()
@@ -64,9 +71,7 @@ def status(c: Context, inventory: str | None = None) -> None:
     remote = Remote(cluster.load(inventory))
     nodes = services.status(remote)
     alive = [] if remote.cluster.local else services.ray_alive(remote)
-    rows: list[tuple[str, ...]] = [
-        ("node", "address", "services", "in Ray", "cores", "load", "free memory", "python", "torch", "ray")
-    ]
+    rows: list[tuple[str, ...]] = [HEADINGS]
     for item in nodes:
         if item.error:
             rows.append((item.node.name, item.node.cluster_address, "NO ANSWER", *["-"] * 7))
@@ -98,6 +103,61 @@ def status(c: Context, inventory: str | None = None) -> None:
         print(f"runs in progress: {', '.join(going) or 'none'}")
     if problems:
         raise RegattaError("\n       ".join(problems))
+
+
+@task(
+    help={
+        "interval": "seconds between two looks (default 1)",
+        "once": "look once and end",
+        "json": "look once, and print it for programs",
+    }
+)
+def top(
+    c: Context, inventory: str | None = None, interval: str | None = None, once: bool = False, json: bool = False
+) -> None:
+    """Show what all nodes and the ranks of all runs do right now, until Ctrl-C."""
+    from regatta import top as watching
+
+    every = seconds("interval", interval) or watching.INTERVAL_SECONDS
+    remote = Remote(cluster.load(inventory))
+    with contextlib.suppress(KeyboardInterrupt), watching.Watch(remote, every) as watch:
+        watch.wait(FIRST_SECONDS + every)
+        if json:
+            print(dumps(watching.as_json(watch.nodes()), indent=1))
+        elif once or not sys.stdout.isatty():
+            _print_top(remote, watch)
+            while not once:
+                time.sleep(every)
+                _print_top(remote, watch)
+        else:
+            _draw_top(remote, watch, every)
+
+
+def _print_top(remote: Remote, watch: "Watch") -> None:
+    from regatta import top as watching
+
+    nodes = watch.nodes()
+    print(_top_title(remote), watching.hdfs_line(nodes), sep="\n")
+    print_table(watching.node_rows(nodes))
+    if len(runs := watching.run_rows(nodes)) > 1:
+        print()
+        print_table(runs)
+    print(flush=True)
+
+
+def _draw_top(remote: Remote, watch: "Watch", every: float) -> None:
+    from rich.live import Live
+
+    from regatta import top as watching
+
+    with Live(screen=True, auto_refresh=False) as live:
+        while True:
+            live.update(watching.picture(_top_title(remote), watch.nodes()), refresh=True)
+            time.sleep(every)
+
+
+def _top_title(remote: Remote) -> str:
+    return f"{remote.cluster.name}, {len(remote.cluster.nodes)} node(s), {time.strftime('%H:%M:%S')}"
 
 
 def _by_state(units: dict[str, str]) -> list[str]:

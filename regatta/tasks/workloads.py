@@ -85,7 +85,9 @@ TRAINING_HELP = {
     "repeats": "runs under each framework, in turns (default 1)",
     "json": "write the comparison to this file",
     "no-single": "leave out the single process that the cluster has to beat",
-    "launcher": "how torch ranks meet: env, static or c10d",
+    "checkpoint": "where rank 0 keeps its state after each epoch, to go on from; hdfs:// too; {run} is the run's id",
+    "restarts": "start lost ranks again so many times; they go on from the checkpoint (torch: --launcher c10d)",
+    "launcher": "how torch ranks meet: env, static or c10d (default env; with --restarts c10d)",
 }
 
 
@@ -113,7 +115,9 @@ def run_digits(
     repeats: str = "1",
     json: str | None = None,
     no_single: bool = False,
-    launcher: str = "env",
+    checkpoint: str | None = None,
+    restarts: str | None = None,
+    launcher: str | None = None,
     name: str | None = None,
     time_limit: str | None = None,
     inventory: str | None = None,
@@ -121,7 +125,9 @@ def run_digits(
     """Train on digit images under torch and Ray Train: timed, recorded, compared."""
     from regatta.training import Training
 
-    asked = Training("digits", data, size, model, epochs, whole("batch", batch), learning_rate, seed, scale_batch)
+    lost = whole("restarts", restarts) or 0
+    rows = whole("batch", batch)
+    asked = Training("digits", data, size, model, epochs, rows, learning_rate, seed, scale_batch, checkpoint, lost)
     _train(asked, inventory, framework, no_single, workers, repeats, json, name, launcher, time_limit)
 
 
@@ -147,7 +153,9 @@ def run_stars(
     repeats: str = "1",
     json: str | None = None,
     no_single: bool = False,
-    launcher: str = "env",
+    checkpoint: str | None = None,
+    restarts: str | None = None,
+    launcher: str | None = None,
     name: str | None = None,
     time_limit: str | None = None,
     inventory: str | None = None,
@@ -155,7 +163,9 @@ def run_stars(
     """Tell stars from galaxies under torch and Ray Train: timed, recorded, compared."""
     from regatta.training import Training
 
-    asked = Training("stars", data, size, None, epochs, whole("batch", batch), learning_rate, seed, scale_batch)
+    lost = whole("restarts", restarts) or 0
+    rows = whole("batch", batch)
+    asked = Training("stars", data, size, None, epochs, rows, learning_rate, seed, scale_batch, checkpoint, lost)
     _train(asked, inventory, framework, no_single, workers, repeats, json, name, launcher, time_limit)
 
 
@@ -168,7 +178,7 @@ def _train(
     repeats: str,
     json: str | None,
     name: str | None,
-    launcher: str,
+    launcher: str | None,
     time_limit: str | None,
 ) -> None:
     from regatta import plan, training
@@ -179,7 +189,15 @@ def _train(
         frameworks = ("single", *frameworks)
     wanted, times, limit = whole("workers", workers), whole("repeats", repeats) or 1, seconds("time-limit", time_limit)
     program = plan.Program((), asked.workload)
-    base = Request(program, "single", paths.PROJECT, name=name, launcher=launcher, time_limit=limit)
+    base = Request(
+        program,
+        "single",
+        paths.PROJECT,
+        name=name,
+        launcher=launcher or ("c10d" if asked.restarts else "env"),
+        time_limit=limit,
+        restarts=asked.restarts,
+    )
     with session(inventory) as made:
         _show(made, training.train(made, asked, frameworks, workers=wanted, repeats=times, request=base), json)
 

@@ -220,7 +220,7 @@ def test_no_room_on_any_datanode(cluster: Cluster, home: str, big: Path) -> None
     wait_for(lambda: full_copies(cluster), 60)
 
 
-def test_a_damaged_copy_is_not_read(cluster: Cluster, home: str, big: Path, tmp_path: Path) -> None:
+def test_a_damaged_copy_is_not_read_and_replaced(cluster: Cluster, home: str, big: Path, tmp_path: Path) -> None:
     cluster.fab("data-put", str(big), f"{home}/damaged.bin", "--force")
     block = re.search(r"blk_\d+", cluster.lab.ssh("node1", f"{HDFS} fsck {home}/damaged.bin -files -blocks").stdout)
     assert block
@@ -229,6 +229,12 @@ def test_a_damaged_copy_is_not_read(cluster: Cluster, home: str, big: Path, tmp_
     cluster.lab.ssh("node1", damage)
     cluster.fab("data-get", f"{home}/damaged.bin", str(tmp_path / "back"))
     assert same(big, tmp_path / "back")
+    said = cluster.fab("hdfs-repair", home).stdout
+    assert f"1 damaged, replaced ({home}/damaged.bin)" in said
+    assert full_copies(cluster)
+    assert "none is damaged" in cluster.fab("hdfs-repair").stdout
+    for node in cluster.lab.nodes:
+        cluster.lab.ssh(node, f'f=$({find}); test -n "$f"; ! sudo grep -q -a damaged $f')
 
 
 def test_a_datanode_loses_power_during_a_put(cluster: Cluster, home: str, big: Path, tmp_path: Path) -> None:

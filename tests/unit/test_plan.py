@@ -117,6 +117,13 @@ def test_torchrun_program(launcher: str) -> None:
     assert start["argv"][-4:] == ["train.py", "--epochs", "3 4", "$(x)"]
 
 
+def test_only_c10d_starts_ranks_again() -> None:
+    with pytest.raises(UsageError, match="--restarts needs --launcher c10d"):
+        torchrun.spec(made(1, {"n1": 1}, restarts=2), node(1))
+    (start,) = torchrun.spec(made(1, {"n1": 1}, launcher="c10d", restarts=2), node(1))["ranks"]
+    assert "--max-restarts=2" in start["argv"]
+
+
 def test_unknown_launcher() -> None:
     with pytest.raises(UsageError, match="env, static, c10d"):
         torchrun.spec(made(1, {"n1": 1}, launcher="mpi"), node(1))

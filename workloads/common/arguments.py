@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
+from pathlib import Path
 from typing import Any, NoReturn
 
 from workloads.common import events, spread
+from workloads.common.storage.places import is_remote
 
 
 class Parser(argparse.ArgumentParser):
@@ -42,8 +45,20 @@ def add_training(parser: argparse.ArgumentParser, *, epochs: int, batch: int, le
         help="grow the learning rate with the batch over the first epoch, N times (default: times the ranks)",
     )
     add("--seed", metavar="N", type=not_negative, default=0, help="of weights, order and generated data (default 0)")
-    add("--checkpoint", metavar="FILE", help="go on from it where it is there; on the host of rank 0")
+    add(
+        "--checkpoint",
+        metavar="FILE",
+        type=of_this_run,
+        help="go on from it where it is there; hdfs:// or on the host of rank 0; {run} in it is the run's id",
+    )
     add("--checkpoint-every", metavar="N", type=not_negative, default=0, help="write it every N epochs")
+    add(
+        "--restarts",
+        metavar="N",
+        type=not_negative,
+        default=0,
+        help="start lost ranks again so many times, under Ray; torchrun has --max-restarts",
+    )
     add_framework(parser)
 
 
@@ -52,6 +67,12 @@ def training_fault(given: dict[str, Any]) -> str | None:
     if given["checkpoint_every"] and not given["checkpoint"]:
         return "--checkpoint-every needs --checkpoint FILE"
     return None
+
+
+def of_this_run(path: str) -> str:
+    """A path that means the same in every process of this run; ``{run}`` becomes the run's id."""
+    own = path.replace("{run}", os.environ.get("REGATTA_RUN_ID") or "by-hand")
+    return own if is_remote(own) else str(Path(own).absolute())
 
 
 def positive(text: str) -> int:

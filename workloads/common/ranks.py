@@ -39,17 +39,23 @@ def group_timeout() -> datetime.timedelta:
     return datetime.timedelta(seconds=float(os.environ.get("REGATTA_PG_TIMEOUT") or DEFAULT_PG_TIMEOUT))
 
 
+def backend(*, gpus: bool) -> str:
+    """How torch's ranks talk: gloo, and nccl between GPUs where they have some."""
+    return "cpu:gloo,cuda:nccl" if gpus else "gloo"
+
+
 @contextlib.contextmanager
-def process_group(backend: str = "gloo") -> Iterator[Ranks]:
+def process_group() -> Iterator[Ranks]:
     """Form torch's process group from the environment, as phase ``rendezvous``, and leave it at the end.
 
     Nothing waits longer for another rank than :func:`group_timeout`. After an exception the group is not left
     in an orderly way, since that would wait for ranks that may be gone.
     """
+    import torch
     import torch.distributed as dist
 
     ranks = Ranks.from_environment()
     with events.phase("rendezvous"):
-        dist.init_process_group(backend, timeout=group_timeout())
+        dist.init_process_group(backend(gpus=torch.cuda.is_available()), timeout=group_timeout())
     yield ranks
     dist.destroy_process_group()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from workloads.common import events, rayspread, spread
 from workloads.common.events import BadInput, Event
-from workloads.common.ranks import Ranks, group_timeout
+from workloads.common.ranks import Ranks, backend, group_timeout
 from workloads.common.rayspread import WorkerFailed
 from workloads.common.shared import HostFolder
 
@@ -86,8 +86,8 @@ def _loop(config: dict[str, Any]) -> None:
 
 
 @contextlib.contextmanager
-def answers(make: MakePart) -> Iterator[Sequence[Any]]:
-    """Run the parts under Ray Train and give their answers by rank.
+def answers(make: MakePart, restarts: int) -> Iterator[Sequence[Any]]:
+    """Run the parts under Ray Train and give their answers by rank; all start again when a rank is lost, so many times.
 
     Raises :class:`BadInput` as the parts do. When a rank fails, says which, and ends the process with status 1.
     """
@@ -101,10 +101,11 @@ def answers(make: MakePart) -> Iterator[Sequence[Any]]:
         stack.enter_context(rayspread.failures_said())
         with events.phase("rendezvous"):
             ray.init(logging_level=logging.WARNING, **arguments)
-            workers = _workers(ray.nodes())
+            nodes = ray.nodes()
+            workers = _workers(nodes)
             mailbox = _mailbox()
             folder = stack.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True))
-            fit = _Fit(make, mailbox, workers, folder)
+            fit = _Fit(make, mailbox, workers, folder, restarts, gpus=_resource(nodes, "GPU") >= workers)
             fit.wait_until_ready()
         events.ready()
         fit.wait()
@@ -117,8 +118,8 @@ def answers(make: MakePart) -> Iterator[Sequence[Any]]:
 class _Fit:
     """TorchTrainer.fit in a thread, while the driver repeats what the workers say."""
 
-    def __init__(self, make: MakePart, mailbox: Any, workers: int, folder: str) -> None:
-        from ray.train import RunConfig, ScalingConfig
+    def __init__(self, make: MakePart, mailbox: Any, workers: int, folder: str, restarts: int, *, gpus: bool) -> None:
+        from ray.train import FailureConfig, RunConfig, ScalingConfig
         from ray.train.torch import TorchConfig, TorchTrainer
 
         seconds = group_timeout().total_seconds()
@@ -128,11 +129,18 @@ class _Fit:
         trainer = TorchTrainer(
             _loop,
             train_loop_config={"make": make, "mailbox": mailbox, "token": secrets.token_hex(8)},
-            torch_config=TorchConfig(backend="gloo", timeout_s=max(1, round(seconds))),
+            torch_config=TorchConfig(backend=backend(gpus=gpus), timeout_s=max(1, round(seconds))),
             scaling_config=ScalingConfig(
-                num_workers=workers, resources_per_worker={"CPU": _SHARE_OF_A_CORE}, placement_strategy="SPREAD"
+                num_workers=workers,
+                use_gpu=gpus,
+                resources_per_worker={"CPU": _SHARE_OF_A_CORE, **({"GPU": 1} if gpus else {})},
+                placement_strategy="SPREAD",
             ),
-            run_config=RunConfig(name=os.environ.get("REGATTA_RUN_ID") or "workload", storage_path=folder),
+            run_config=RunConfig(
+                name=os.environ.get("REGATTA_RUN_ID") or "workload",
+                storage_path=folder,
+                failure_config=FailureConfig(max_failures=restarts),
+            ),
         )
 
         def fit() -> None:
@@ -188,8 +196,12 @@ def _explained(error: BaseException) -> WorkerFailed:
 
 def _workers(nodes: Sequence[dict[str, Any]]) -> int:
     """``REGATTA_WORKERS``, or one a core."""
-    cores = sum(int(node["Resources"].get("CPU", 0)) for node in nodes if node["Alive"])
-    return int(os.environ.get("REGATTA_WORKERS") or max(cores, 1))
+    return int(os.environ.get("REGATTA_WORKERS") or max(_resource(nodes, "CPU"), 1))
+
+
+def _resource(nodes: Sequence[dict[str, Any]], name: str) -> int:
+    """How much of a resource the cluster has."""
+    return sum(int(node["Resources"].get(name, 0)) for node in nodes if node["Alive"])
 
 
 def _mailbox() -> Any:

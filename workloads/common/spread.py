@@ -56,10 +56,11 @@ def main(
         framework = framework_of_environment()
     if wrong := fault(given):
         events.bad_input(wrong)
+    restarts = given.pop("restarts", 0)
     part = importlib.import_module(module)
     make = functools.partial(part.Part, part.Options(**given))
     try:
-        with answers(make, framework, grouped=grouped(given)) as parts:
+        with answers(make, framework, grouped=grouped(given), restarts=restarts) as parts:
             if parts is not None:
                 answer, show = part.combine(parts)
                 events.result(answer, part.TOLERANCE, show)
@@ -70,18 +71,21 @@ def main(
 
 
 @contextlib.contextmanager
-def answers(make: MakePart, framework: str, *, grouped: Group | None = None) -> Iterator[Sequence[Any] | None]:
+def answers(
+    make: MakePart, framework: str, *, grouped: Group | None = None, restarts: int = 0
+) -> Iterator[Sequence[Any] | None]:
     """Run the parts on all ranks; gives their answers by rank on rank 0 or the driver, and None elsewhere.
 
     What is done with them does not wait for the ranks to part. `grouped`: the parts talk to each other through torch's
-    process group while they load and compute; under Ray it is one of ``actors``, or of Ray Train's workers (``train``).
+    process group while they load and compute; under Ray it is one of ``actors``, or of Ray Train's workers (``train``),
+    which start again `restarts` times at most when one of them is lost; torch's ranks are started again by torchrun.
 
     `make` builds a rank's part; for Ray it is pickled. Raises :class:`events.BadInput`.
     """
     if framework == "ray" and grouped == "train":
         from workloads.common import raytrain
 
-        with raytrain.answers(make) as by_rank:
+        with raytrain.answers(make, restarts) as by_rank:
             yield by_rank
     elif framework == "ray":
         from workloads.common import rayspread

@@ -11,7 +11,6 @@ import io
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -19,7 +18,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from workloads.common import events
+from workloads.common import events, storage
 from workloads.common.events import BadInput
 from workloads.common.ranks import Ranks
 
@@ -34,7 +33,7 @@ _SEED_STRIDE = 1_000_003
 
 @dataclass(frozen=True)
 class Schedule:
-    """`batch`: rows a rank and step. `checkpoint`: a file of rank 0's host, written every `checkpoint_every` epochs.
+    """`batch`: rows a rank and step. `checkpoint`: where rank 0 writes its state every `checkpoint_every` epochs.
 
     `scale_batch`: grow the learning rate to as many times its value, 0: times the ranks, in equal steps over the first
     epoch (P. Goyal et al., "Accurate, large minibatch SGD", 2017); None: leave it.
@@ -54,6 +53,14 @@ def use_threads_of_environment() -> None:
     threads = os.environ.get("OMP_NUM_THREADS")
     if threads:
         torch.set_num_threads(int(threads))
+
+
+def device(ranks: Ranks) -> torch.device:
+    """The GPU of this rank where its host has one for each of its ranks, else the CPU."""
+    if ranks.local_world > torch.cuda.device_count():
+        return torch.device("cpu")
+    torch.cuda.set_device(ranks.local_rank)
+    return torch.device("cuda", ranks.local_rank)
 
 
 def growth(schedule: Schedule, ranks: Ranks) -> int:
@@ -78,7 +85,8 @@ def fit(
 ) -> list[float]:
     """Train; gives the mean loss of each epoch over all ranks. Raises :class:`BadInput` for more ranks than rows.
 
-    Goes on after the epochs that the checkpoint has. Its process group, where there are ranks, must stand.
+    Goes on after the epochs that the checkpoint has. Its process group, where there are ranks, must stand. Model and
+    batches are on one device.
     """
     if rows < ranks.world:
         raise BadInput(f"{ranks.world} ranks for {rows} rows to train on: each needs at least one")
@@ -89,7 +97,7 @@ def fit(
     for epoch in range(len(losses), schedule.epochs):
         with events.phase("epoch"):
             order = rows_of_rank(rows, epoch, schedule.seed, ranks)
-            total = torch.zeros((), dtype=torch.float64)
+            total = torch.zeros((), dtype=torch.float64, device=next(model.parameters()).device)
             for start in range(0, len(order), schedule.batch):
                 if times > 1:
                     warm = min(1.0, epoch + (start + schedule.batch) / len(order))
@@ -120,8 +128,18 @@ def train_and_test(
     ranks: Ranks,
 ) -> dict[str, Any]:
     """:func:`fit`, then :func:`count_right`, on (batches, rows) each: {"answer", "checksum" of the weights}."""
-    losses = fit(model, optimizer, loss_of, *train, schedule, ranks)
-    right = count_right(model, right_of, *test, ranks)
+    place = device(ranks)
+    model.to(place)
+
+    def on(batch_of: Batch) -> Batch:
+        def there(rows: Tensor) -> tuple[Tensor, Tensor]:
+            inputs, targets = batch_of(rows)
+            return inputs.to(place), targets.to(place)
+
+        return batch_of if place.type == "cpu" else there
+
+    losses = fit(model, optimizer, loss_of, on(train[0]), train[1], schedule, ranks)
+    right = count_right(model, right_of, on(test[0]), test[1], ranks)
     answer = {"tests": test[1], "right": right, "accuracy": right / test[1], "losses": losses, "weights": norm(model)}
     return {"answer": answer, "checksum": checksum(model)}
 
@@ -133,7 +151,7 @@ def count_right(
     """How many of the rows the model gets right, each counted once, on one rank of all."""
     model.eval()
     mine = torch.arange(ranks.rank, rows, ranks.world)
-    right = torch.zeros((), dtype=torch.float64)
+    right = torch.zeros((), dtype=torch.float64, device=next(model.parameters()).device)
     for chosen in mine.split(4096):
         inputs, targets = batch_of(chosen)
         right += right_of(model(inputs), targets).sum()
@@ -165,9 +183,10 @@ def combine(parts: Sequence[dict[str, Any]], what: str) -> tuple[dict[str, Any],
 
 
 def _sum(value: Tensor, ranks: Ranks) -> float:
+    here = value.cpu()
     if ranks.world > 1:
-        dist.all_reduce(value)
-    return float(value)
+        dist.all_reduce(here)
+    return float(here)
 
 
 def _identity(model: nn.Module, optimizer: torch.optim.Optimizer, schedule: Schedule, ranks: Ranks) -> dict[str, Any]:
@@ -187,32 +206,29 @@ def _save(
     """Write the checkpoint in one step: a run that is killed leaves the last whole one."""
     if ranks.rank != 0 or schedule.checkpoint is None:
         return
-    target = Path(schedule.checkpoint)
     state = {
         "identity": _identity(model, optimizer, schedule, ranks),
         "model": model.state_dict(),
         "optimizer": optimizer.state_dict(),
         "losses": losses,
     }
-    new = target.with_name(f"{target.name}.new")
-    with new.open("wb") as file:
-        torch.save(state, file)
-        file.flush()
-        os.fsync(file.fileno())
-    new.replace(target)
+    kept = io.BytesIO()
+    torch.save(state, kept)
+    storage.replace(schedule.checkpoint, kept.getvalue())
 
 
 def _resume(model: nn.Module, optimizer: torch.optim.Optimizer, schedule: Schedule, ranks: Ranks) -> list[float]:
     """Take over rank 0's checkpoint, if there is one, on all ranks; gives the losses of the epochs it has."""
     found: list[Any] = [None]
-    if ranks.rank == 0 and schedule.checkpoint is not None and Path(schedule.checkpoint).exists():
-        found = [Path(schedule.checkpoint).read_bytes()]
+    if ranks.rank == 0 and schedule.checkpoint is not None and storage.exists(schedule.checkpoint):
+        with storage.open(schedule.checkpoint) as file:
+            found = [file.read()]
     if ranks.world > 1:
         dist.broadcast_object_list(found, src=0)
     if found[0] is None:
         return []
     try:
-        state = torch.load(io.BytesIO(found[0]), weights_only=True)
+        state = torch.load(io.BytesIO(found[0]), map_location="cpu", weights_only=True)
         identity = dict(state["identity"])
     except Exception as error:
         raise BadInput(f"{schedule.checkpoint}: not a checkpoint of this program ({error})") from error

@@ -41,6 +41,13 @@ class Ended:
         return answer
 
 
+def weights(run: Ended) -> str:
+    """The checksum of a training's weights."""
+    (result,) = run.of("result")
+    (line,) = [line for line in result["show"] if line.startswith("weights ")]
+    return str(line)
+
+
 def python(*arguments: str, timeout: float = PATIENCE, **environment: str) -> Ended:
     """Run this interpreter in the project's folder."""
     return ended(start(arguments, environment), timeout)

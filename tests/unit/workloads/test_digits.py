@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from launching import Ended, python, ranks
+from launching import Ended, python, ranks, weights
 
 from workloads.common import training
 from workloads.common.events import BadInput
@@ -18,12 +18,6 @@ from workloads.digits import idx, images, model
 
 DIGITS = ("-m", "workloads.digits")
 SMALL = ("--size=600", "--epochs=2", "--seed=5")
-
-
-def weights(run: Ended) -> str:
-    (result,) = run.of("result")
-    (line,) = [line for line in result["show"] if line.startswith("weights ")]
-    return str(line)
 
 
 @pytest.fixture(scope="module")

@@ -30,6 +30,7 @@ __all__ = [
     "open",
     "read_range",
     "read_ranges",
+    "replace",
     "share",
     "size",
 ]
@@ -98,6 +99,24 @@ def read_ranges(url: str | Path, ranges: Sequence[tuple[int, int]], threads: int
     read = _ranged(locate(str(url)))
     with ThreadPoolExecutor(min(threads, max(1, len(ranges)))) as pool:
         return list(pool.map(lambda one: read(*one), ranges))
+
+
+def replace(url: str | Path, content: bytes) -> None:
+    """Write a file in one step: who reads it, or is left with it by a crash, has all of the old or all of the new."""
+    place = locate(str(url))
+    if place.remote:
+        _connect(place).replace(place.path, content)
+        return
+    target = Path(place.path)
+    new = target.with_name(f"{target.name}.new")
+    try:
+        with new.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(target)
+    except OSError as error:
+        raise _plain(error, place, "writing it") from error
 
 
 def share(url: str | Path, part: int, parts: int) -> Iterator[bytes]:

@@ -93,6 +93,19 @@ class Hdfs:
         options = self._native.WriteOptions(replication=replication)
         return self._call(lambda: self._client.create(path, options), self.url(path), "creating it")
 
+    def replace(self, path: str, content: bytes) -> None:
+        """Make a file of these bytes, or put them in the place of an earlier one, in one step."""
+        new = f"{path}.new"
+        self.delete(new)
+        writer = self.create(new)
+
+        def write() -> None:
+            writer.write(content)
+            writer.close()
+
+        self._call(write, self.url(path), "writing it", CALL_SECONDS * 4, tries=1)
+        self.rename(new, path, overwrite=True)
+
     def mkdirs(self, path: str, permission: int = 0o755) -> None:
         self._call(lambda: self._client.mkdirs(path, permission, True), self.url(path), "making the folder")
 

@@ -1,0 +1,108 @@
+"""Damaged copies of blocks: found by reading what a host holds, put aside so that HDFS makes new ones in their place.
+
+HDFS replaces a damaged copy by itself only where another DataNode is free to take the new one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import time
+from typing import Any, Iterator
+
+from regatta.node import hdfs
+from regatta.node.hdfs import Emit, Place
+from regatta.node.runs import RunProblem
+
+UNIT = "regatta-hdfs-datanode.service"
+PIECE_BYTES = 1 << 20
+EMIT_SECONDS = 1.0
+_FILE = re.compile(r"(/.*) \d+ bytes, ")
+_BLOCK = re.compile(r"(blk_\d+)_\d+ .*Live_repl=(\d+)")
+_COPY = re.compile(r"DatanodeInfoWithStorage\[([^,\]]+):\d+,[^\]]*\]\(([A-Z_]+)\)")
+
+
+def read_own(place: Place, emit: Emit, path: str, address: str) -> dict[str, Any]:
+    """Read this DataNode's copies of all that is below a path; it tells the NameNode of those that are damaged.
+
+    Returns {"bytes"}; emits {"read": bytes so far} every second.
+    """
+    read, said = 0, time.monotonic()
+    for url in list(_own_blocks(path, address)):
+        with hdfs.answer(url, seconds=60) as answer:
+            while piece := answer.read(PIECE_BYTES):
+                read += len(piece)
+                if time.monotonic() - said > EMIT_SECONDS:
+                    said = time.monotonic()
+                    emit({"read": read})
+    return {"bytes": read}
+
+
+def damaged(place: Place, path: str, blocks: list[str]) -> dict[str, Any]:
+    """What the NameNode knows of the copies of all that is below a path.
+
+    {"copies": those damaged [{"file", "block", "address", "live": good copies}], "live": {block: good copies}}, the
+    latter for the `blocks` asked for.
+    """
+    query = {"ugi": "hdfs", "path": path, "files": 1, "blocks": 1, "replicadetails": 1}
+    found, live, file, asked = [], {}, path, set(blocks)
+    with hdfs.answer(hdfs.url("/fsck", query), seconds=600) as lines:
+        for line in lines:
+            text = line.decode("utf-8", "replace")
+            if named := _FILE.match(text):
+                file = named[1]
+            block = _BLOCK.search(text)
+            if block is None:
+                continue
+            if block[1] in asked:
+                live[block[1]] = int(block[2])
+            for address, state in _COPY.findall(text):
+                if state == "CORRUPT":
+                    found.append({"file": file, "block": block[1], "address": address, "live": int(block[2])})
+    return {"copies": found, "live": live}
+
+
+def put_aside(place: Place, blocks: list[str]) -> dict[str, Any]:
+    """Move this host's copies of blocks out of its DataNode's folder, which stands still meanwhile: {"folder"}."""
+    data = hdfs.setting("hdfs-site.xml", "dfs.datanode.data.dir").partition("://")[2]
+    aside = os.path.join(os.path.dirname(data), "damaged")
+    wanted = re.compile("(" + "|".join(map(re.escape, blocks)) + r")(_\d+\.meta)?")
+    _systemctl("stop")
+    try:
+        os.makedirs(aside, mode=0o700, exist_ok=True)
+        for folder, _, names in os.walk(os.path.join(data, "current")):
+            for name in filter(wanted.fullmatch, names):
+                os.rename(os.path.join(folder, name), os.path.join(aside, name))
+    finally:
+        _systemctl("start")
+    return {"folder": aside}
+
+
+def _own_blocks(path: str, address: str) -> Iterator[str]:
+    """Where this host's DataNode gives each of its blocks."""
+    web = hdfs.setting("hdfs-site.xml", "dfs.datanode.http.address")
+    namenode = hdfs.setting("core-site.xml", "fs.defaultFS").partition("://")[2]
+    for file in _files(path):
+        located = hdfs.webhdfs("GET_BLOCK_LOCATIONS", file)["LocatedBlocks"]["locatedBlocks"]
+        for block in located:
+            if address in [copy["ipAddr"] for copy in block["locations"]]:
+                span = {"offset": block["startOffset"], "length": block["block"]["numBytes"]}
+                query = {"op": "OPEN", "user.name": "hdfs", "namenoderpcaddress": namenode, **span}
+                yield hdfs.url(f"/webhdfs/v1{file}", query, f"http://{web}")
+
+
+def _files(path: str) -> Iterator[str]:
+    """The files below a path, or the file that it is."""
+    for entry in hdfs.webhdfs("LISTSTATUS", path)["FileStatuses"]["FileStatus"]:
+        inside = f"{path.rstrip('/')}/{entry['pathSuffix']}" if entry["pathSuffix"] else path
+        if entry["type"] == "DIRECTORY":
+            yield from _files(inside)
+        elif entry["length"]:
+            yield inside
+
+
+def _systemctl(action: str) -> None:
+    done = subprocess.run(["systemctl", action, UNIT], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RunProblem(f"systemctl {action} {UNIT}: {done.stderr.strip()}")

@@ -1,0 +1,86 @@
+"""A rank that is lost in the middle of a training: all start again, by torchrun or by Ray, with the same weights."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+from launching import PATIENCE, Ended, ended, python, start, weights
+
+DIGITS = ("-m", "workloads.digits", "--size=8000", "--epochs=40", "--seed=3")
+TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
+
+
+@pytest.fixture(scope="module")
+def undisturbed() -> str:
+    """The weights of two torch ranks that nothing happens to."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OMP_NUM_THREADS", "1")
+        run = python(*TORCHRUN, *DIGITS)
+    assert run.status == 0, run.err
+    return weights(run)
+
+
+def kept(folder: Path) -> tuple[str, ...]:
+    return (f"--checkpoint={folder / 'saved-{run}.pt'}", "--checkpoint-every=1")
+
+
+def one_killed(arguments: tuple[str, ...], environment: dict[str, str], is_rank: Callable[[Path], bool]) -> Ended:
+    """Run, and kill a rank when the second epoch has ended."""
+    process = start(arguments, environment)
+    assert process.stdout is not None
+    before = []
+    for line in process.stdout:
+        before.append(line)
+        if '"what":"epochs","done":2,' in line:
+            break
+    ranks = [folder for folder in Path("/proc").glob("[0-9]*") if is_rank(folder)]
+    assert ranks, "".join(before)
+    os.kill(int(ranks[-1].name), signal.SIGKILL)
+    after = ended(process, PATIENCE)
+    return Ended(after.status, "".join(before) + after.out, after.err)
+
+
+def has(folder: Path, variables: Mapping[str, str]) -> bool:
+    """Whether a process was started with these variables."""
+    try:
+        found = (folder / "environ").read_bytes().split(b"\0")
+    except OSError:
+        return False
+    return all(f"{name}={value}".encode() in found for name, value in variables.items())
+
+
+def test_torchrun_starts_lost_ranks_again(undisturbed: str, tmp_path: Path) -> None:
+    mark = {"REGATTA_RUN_ID": f"killed-{os.getpid()}"}
+    words = (*TORCHRUN, "--max-restarts=1", *DIGITS, *kept(tmp_path))
+    run = one_killed(words, mark, lambda folder: has(folder, {**mark, "RANK": "1"}))
+    assert run.status == 0, run.err
+    assert weights(run) == undisturbed
+    assert (tmp_path / f"saved-{mark['REGATTA_RUN_ID']}.pt").is_file()
+    assert len(run.of("progress", 0)) <= 41, "the training began anew"
+
+
+@pytest.mark.parametrize("restarts", [0, 1])
+def test_ray_starts_lost_ranks_again(
+    undisturbed: str, tmp_path: Path, ray_cluster: dict[str, str], restarts: int
+) -> None:
+    def is_rank(folder: Path) -> bool:
+        mark = {"RAY_AUTH_TOKEN_PATH": ray_cluster["RAY_AUTH_TOKEN_PATH"]}
+        try:
+            return b"RayTrainWorker" in (folder / "cmdline").read_bytes() and has(folder, mark)
+        except OSError:
+            return False
+
+    environment = {**ray_cluster, "REGATTA_WORKERS": "2", "REGATTA_SCRATCH": str(tmp_path)}
+    words = (*DIGITS, "--framework=ray", f"--restarts={restarts}", *kept(tmp_path))
+    run = one_killed(words, environment, is_rank)
+    if not restarts:
+        assert run.status == 1
+        assert "rank 1 failed" in run.err + run.out or "rank 0 failed" in run.err + run.out, run.err
+        return
+    assert run.status == 0, run.err
+    assert weights(run) == undisturbed
+    assert len(run.of("progress", 0)) <= 41, "the training began anew"

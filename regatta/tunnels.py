@@ -11,7 +11,9 @@ import shlex
 import socket
 import socketserver
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from typing import NoReturn
 
 import paramiko
 from fabric import Config, Connection
@@ -19,6 +21,8 @@ from fabric import Config, Connection
 from regatta import sshconfig
 from regatta.cluster import Cluster, Node
 from regatta.errors import AuthenticationError, HostKeyError, RemoteError, UnreachableError
+
+ANSWER_SECONDS = 5.0
 
 logging.getLogger("paramiko").setLevel(logging.CRITICAL)  # its errors reach us as exceptions
 
@@ -105,7 +109,7 @@ def free_local_port(preferred: int = 0) -> int:
 
 
 class _Forwarder(socketserver.ThreadingTCPServer):
-    """Passes each connection to a local port on to `127.0.0.1:remote_port` of the other side, in threads.
+    """Passes each connection to a local port on to an address that the other side reaches, in threads.
 
     Fabric's own forwarding ends for good when one connection is refused there; here the local one is closed.
     """
@@ -113,10 +117,10 @@ class _Forwarder(socketserver.ThreadingTCPServer):
     daemon_threads = True
     allow_reuse_address = True
 
-    def __init__(self, port: int, transport: paramiko.Transport, remote_port: int) -> None:
+    def __init__(self, port: int, transport: paramiko.Transport, target: tuple[str, int]) -> None:
         super().__init__(("127.0.0.1", port), _Pump)
         self.transport = transport
-        self.remote_port = remote_port
+        self.target = target
 
 
 class _Pump(socketserver.BaseRequestHandler):
@@ -124,8 +128,8 @@ class _Pump(socketserver.BaseRequestHandler):
 
     def handle(self) -> None:
         try:
-            target, origin = ("127.0.0.1", self.server.remote_port), self.client_address
-            channel = self.server.transport.open_channel("direct-tcpip", target, origin, timeout=10)
+            origin = self.client_address
+            channel = self.server.transport.open_channel("direct-tcpip", self.server.target, origin, timeout=10)
         except (paramiko.SSHException, EOFError, OSError):
             return
         with contextlib.closing(channel), contextlib.suppress(OSError):
@@ -138,20 +142,60 @@ class _Pump(socketserver.BaseRequestHandler):
                     ends[ready].sendall(data)
 
 
+class Tunnels:
+    """Local ports that lead to addresses which a node reaches, over one connection; for use within `with`."""
+
+    def __init__(self, cluster: Cluster, node: Node) -> None:
+        self._cluster, self._node = cluster, node
+        self._connection = connect(cluster, node)
+        self._servers: list[_Forwarder] = []
+
+    def __enter__(self) -> "Tunnels":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for server in self._servers:
+            server.shutdown()
+            server.server_close()
+        self._connection.close()
+
+    def alive(self) -> bool:
+        """Whether the other side answers: a host that has lost its power says nothing of it."""
+        try:
+            self._connection.transport.open_session(timeout=ANSWER_SECONDS).close()
+        except (paramiko.SSHException, EOFError, OSError):
+            return False
+        return True
+
+    def open(self, remote_port: int, *, host: str = "127.0.0.1", local_port: int = 0) -> int:
+        """Lead a local port (0: a free one) to `host:remote_port` as seen from the node; gives its number."""
+        try:
+            server = _Forwarder(local_port, self._connection.transport, (host, remote_port))
+        except OSError as error:
+            raise RemoteError(self._node.name, f"no tunnel from port {local_port} here: {error}") from None
+        self._servers.append(server)
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        return int(server.server_address[1])
+
+    def keep(self, seconds: float, say: Callable[[str], None]) -> NoReturn:
+        """Connect again whenever the connection is lost, looking every so many seconds; the ports stay the same."""
+        while True:
+            while self.alive():
+                time.sleep(seconds)
+            say(f"the connection to {self._node.name} is lost; connecting again")
+            self._connection.close()
+            while True:
+                with contextlib.suppress(RemoteError):
+                    self._connection = connect(self._cluster, self._node)
+                    break
+                time.sleep(seconds)
+            for server in self._servers:
+                server.transport = self._connection.transport
+            say(f"connected to {self._node.name} again")
+
+
 @contextlib.contextmanager
-def tunnel(cluster: Cluster, node: Node, remote_port: int, *, local_port: int | None = None) -> Iterator[int]:
+def tunnel(cluster: Cluster, node: Node, remote_port: int) -> Iterator[int]:
     """A local port that leads to `127.0.0.1:remote_port` of a node, for as long as the context is open."""
-    connection = connect(cluster, node)
-    try:
-        server = _Forwarder(local_port or 0, connection.transport, remote_port)
-    except OSError as error:
-        connection.close()
-        raise RemoteError(node.name, f"no tunnel from port {local_port} here: {error}") from None
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
-    thread.start()
-    try:
-        yield int(server.server_address[1])
-    finally:
-        server.shutdown()
-        server.server_close()
-        connection.close()
+    with Tunnels(cluster, node) as tunnels:
+        yield tunnels.open(remote_port)

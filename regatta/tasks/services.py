@@ -14,13 +14,15 @@ from invoke.context import Context
 from regatta import cluster
 from regatta.errors import RegattaError, RunError
 from regatta.remote import Remote
-from regatta.tasks.common import print_table, seconds, task
+from regatta.tasks.common import print_table, seconds, task, whole
 
 if TYPE_CHECKING:
     from regatta.top import Watch
 
 HEADINGS = ("node", "address", "services", "in Ray", "cores", "load", "free memory", "python", "torch", "ray")
 FIRST_SECONDS = 15.0
+KEEP_SECONDS = 2.0
+NAMENODE_PORT = 9870
 
 
 @task()
@@ -168,9 +170,9 @@ def _by_state(units: dict[str, str]) -> list[str]:
     return [f"{', '.join(names)} {state}" for state, names in states.items()]
 
 
-@task(help={"port": "local port (default 8265, or a free one)", "open": "open it in a browser"})
+@task(help={"port": "local port of Ray's page (default 8265, or a free one)", "open": "open the pages in a browser"})
 def dashboard(c: Context, inventory: str | None = None, port: str | None = None, open: bool = False) -> None:
-    """Reach Ray's dashboard through SSH, until Ctrl-C."""
+    """Reach the pages of Ray and of HDFS's NameNode through SSH, until Ctrl-C."""
     import webbrowser
 
     from regatta import launch, tunnels
@@ -179,13 +181,20 @@ def dashboard(c: Context, inventory: str | None = None, port: str | None = None,
     remote = Remote(cluster.load(inventory))
     if remote.cluster.local:
         raise RegattaError("inventory/local has no dashboard: each Ray run has a Ray of its own without one")
-    local = int(port) if port else tunnels.free_local_port(DASHBOARD_PORT)
     head = remote.cluster.head
-    with contextlib.suppress(KeyboardInterrupt), tunnels.tunnel(remote.cluster, head, DASHBOARD_PORT, local_port=local):
+    with contextlib.suppress(KeyboardInterrupt), tunnels.Tunnels(remote.cluster, head) as opened:
+        wanted = whole("port", port) or tunnels.free_local_port(DASHBOARD_PORT)
+        local = opened.open(DASHBOARD_PORT, local_port=wanted)
         secret = remote.cluster.folder / "secrets" / "ray_token"
-        print(f"Ray dashboard: http://127.0.0.1:{local}/  (it asks for the token in {secret})", flush=True)
+        pages = [f"http://127.0.0.1:{local}/"]
+        print(f"Ray dashboard: {pages[0]}  (it asks for the token in {secret})", flush=True)
         launch.check_api(local, remote)
-        if open:
-            webbrowser.open(f"http://127.0.0.1:{local}/")
-        while True:
-            time.sleep(3600)
+        if remote.call(head, "hdfs.state")["installed"]:
+            there = opened.open(
+                NAMENODE_PORT, host=head.cluster_address, local_port=tunnels.free_local_port(NAMENODE_PORT)
+            )
+            pages.append(f"http://127.0.0.1:{there}/")
+            print(f"HDFS NameNode: {pages[1]}", flush=True)
+        for page in pages if open else ():
+            webbrowser.open(page)
+        opened.keep(KEEP_SECONDS, lambda text: print(text, flush=True))

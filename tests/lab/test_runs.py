@@ -318,6 +318,14 @@ def test_dashboard_answers_through_the_tunnel(cluster: Cluster, project: Path) -
     assert address
     with urllib.request.urlopen(address[0], timeout=30) as page:
         assert page.status == 200
+    namenode = re.search(r"http://127\.0\.0\.1:\d+/", read_until(process, "HDFS NameNode:"))
+    assert namenode
+    with urllib.request.urlopen(f"{namenode[0]}jmx?qry=Hadoop:service=NameNode,name=NameNodeInfo", timeout=30) as page:
+        assert b"LiveNodes" in page.read()
+    cluster.lab.ssh("node1", "sudo pkill -f '^sshd: ubuntu' || true", check=False)
+    read_until(process, "connected to node1 again")
+    with urllib.request.urlopen(address[0], timeout=30) as page:
+        assert page.status == 200
     os.killpg(process.pid, signal.SIGINT)
     finish(process, 20)
     assert process.returncode == 0
@@ -332,6 +340,31 @@ def spoiled_inventory(cluster: Cluster, tmp_path: Path) -> Iterator[Path]:
         (folder / name).write_text((cluster.lab.inventory / name).read_text())
     (folder / "secrets").symlink_to(cluster.lab.inventory / "secrets")
     yield folder
+
+
+def test_top_shows_nodes_and_ranks(cluster: Cluster, project: Path, spoiled_inventory: Path) -> None:
+    (project / "slow.py").write_text(
+        "import json, time\n"
+        "for done in range(600):\n"
+        "    event = {'event': 'progress', 'rank': 0, 't': 0, 'what': 'epochs', 'done': done, 'total': 600}\n"
+        "    print('@regatta ' + json.dumps({**event, 'loss': 0.5}), flush=True)\n"
+        "    time.sleep(0.2)\n"
+    )
+    known = spoiled_inventory / "known_hosts"
+    known.write_text("".join(line for line in known.open() if cluster.lab.addresses["node3"] not in line))
+    process = cluster.background(project, "torchrun", "slow.py", "--workers", "3", "--name", named("slow"))
+    try:
+        wait_for(lambda: " loss 0.5" in cluster.fab("top", "--once").stdout, 60)
+        shown = cluster.fab("top", "--json", "--inventory", str(spoiled_inventory)).stdout
+    finally:
+        os.killpg(process.pid, signal.SIGINT)
+        finish(process, 60)
+    seen = {one["node"]: one for one in json.loads(shown)}
+    assert "is not known" in seen["node3"]["error"]
+    assert {"hdfs-namenode", "hdfs-datanode", "ray-head"} <= set(seen["node1"]["sample"]["units"])
+    assert 0 <= seen["node1"]["rates"]["cpu"] <= 1
+    assert len(seen["node1"]["sample"]["hdfs"]["live"]) == 3
+    assert [run["id"] for run in seen["node2"]["sample"]["runs"]] == [named("slow")]
 
 
 def test_changed_host_key_is_refused(cluster: Cluster, project: Path, spoiled_inventory: Path) -> None:

@@ -13,6 +13,7 @@ from regatta.remote import Remote
 
 STALL_SECONDS = 120.0
 POLL_SECONDS = 1.0
+REPORT_SECONDS = 20.0
 SAY_SECONDS = 5.0
 READ_SECONDS = 24 * 3600.0
 ASK_SECONDS = 600.0
@@ -49,7 +50,7 @@ def repair(remote: Remote, path: str, note: Callable[[str], None]) -> Repaired:
             answer = remote.call(node, "hdfs.put_aside", timeout=ASK_SECONDS, blocks=sorted(own))
             what = "1 damaged copy" if len(own) == 1 else f"{len(own)} damaged copies"
             note(f"{node.name}: {what} put aside in {answer['folder']}")
-            _wait_until_copied(remote, path, own)
+            _wait_until_copied(remote, node, path, own)
     return Repaired(sum(done.values()), tuple(copies))
 
 
@@ -69,10 +70,13 @@ def _damaged(remote: Remote, path: str, blocks: Iterable[str] = ()) -> dict[str,
     return remote.call(remote.cluster.head, "hdfs.damaged", timeout=ASK_SECONDS, path=path, blocks=sorted(blocks))
 
 
-def _wait_until_copied(remote: Remote, path: str, before: Mapping[str, int]) -> None:
-    """Wait until each of some blocks has more good copies than `before`."""
-    left, since = len(before), time.monotonic()
+def _wait_until_copied(remote: Remote, node: Node, path: str, before: Mapping[str, int]) -> None:
+    """Wait until each of some blocks that a node does not hold any more has more good copies than `before`."""
+    left, since, reported = len(before), time.monotonic(), -REPORT_SECONDS
     while left:
+        if time.monotonic() - reported > REPORT_SECONDS:
+            remote.call(node, "hdfs.report", timeout=ASK_SECONDS)
+            reported = time.monotonic()
         time.sleep(POLL_SECONDS)
         live = _damaged(remote, path, before)["live"]
         now = sum(live.get(block, 0) <= number for block, number in before.items())

@@ -115,20 +115,20 @@ def _lower_replication(most: int, folder: str) -> int:
 
 def _exclude(addresses: list[str]) -> None:
     _write(EXCLUDE, addresses)
-    env = {"HADOOP_CONF_DIR": CONF, "PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/"}
-    command = ["runuser", "--user=hdfs", "--", f"{_home()}/bin/hdfs", "dfsadmin", "-refreshNodes"]
-    done = subprocess.run(command, capture_output=True, text=True, env=env, cwd="/", check=False)
-    if done.returncode:
-        raise RunProblem(f"hdfs dfsadmin -refreshNodes: {done.stderr.strip()}")
+    dfsadmin("namenode", "-refreshNodes")
 
 
-def _home() -> str:
-    """Where Hadoop is, as the NameNode's unit says."""
-    with open("/etc/systemd/system/regatta-hdfs-namenode.service") as file:
+def dfsadmin(daemon: str, *words: str) -> None:
+    """`hdfs dfsadmin WORDS` as HDFS's superuser, by the Hadoop of a daemon of this host. RunProblem with its words."""
+    with open(f"/etc/systemd/system/regatta-hdfs-{daemon}.service") as file:
         found = re.search(r"HADOOP_HOME=(\S+)", file.read())
     if not found:
-        raise RunProblem("the NameNode's unit does not say where Hadoop is: run 'make provision'")
-    return found.group(1)
+        raise RunProblem(f"the unit of the {daemon} does not say where Hadoop is: run 'make provision'")
+    env = {"HADOOP_CONF_DIR": CONF, "PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/"}
+    command = ["runuser", "--user=hdfs", "--", f"{found.group(1)}/bin/hdfs", "dfsadmin", *words]
+    done = subprocess.run(command, capture_output=True, text=True, env=env, cwd="/", check=False)
+    if done.returncode:
+        raise RunProblem(f"hdfs dfsadmin {words[0]}: {done.stderr.strip()}")
 
 
 def _read_list(path: str) -> list[str]:

@@ -79,6 +79,15 @@ def put_aside(place: Place, blocks: list[str]) -> dict[str, Any]:
     return {"folder": aside}
 
 
+def report(place: Place) -> dict[str, Any]:
+    """Have this host's DataNode say what it holds.
+
+    What it says when it has started only adds to what the NameNode believes of it; the next time is after hours.
+    """
+    hdfs.dfsadmin("datanode", "-triggerBlockReport", hdfs.setting("hdfs-site.xml", "dfs.datanode.ipc.address"))
+    return {}
+
+
 def _own_blocks(path: str, address: str) -> Iterator[str]:
     """Where this host's DataNode gives each of its blocks."""
     web = hdfs.setting("hdfs-site.xml", "dfs.datanode.http.address")

@@ -93,6 +93,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "hdfs.read_own": lambda place, **args: hdfsrepair.read_own(place, emit, **args),
     "hdfs.damaged": hdfsrepair.damaged,
     "hdfs.put_aside": hdfsrepair.put_aside,
+    "hdfs.report": hdfsrepair.report,
     "sample": lambda place, **args: sample.follow(place, emit, **args),
     "secret": read_secret,
 }

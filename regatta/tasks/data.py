@@ -120,16 +120,15 @@ def hdfs_status(c: Context, inventory: str | None = None) -> None:
 
 @task(
     name="hdfs-repair",
-    positional=["hdfs_path"],
-    help={"hdfs-path": "look at what is below this (default: everything)"},
+    help={"below": "look at this file, or what is below this folder of HDFS (default: everything)"},
 )
-def hdfs_repair(c: Context, hdfs_path: str = "/", inventory: str | None = None) -> None:
+def hdfs_repair(c: Context, below: str = "/", inventory: str | None = None) -> None:
     """Read every copy of every block on its own host, and replace those that are damaged."""
     from regatta import hdfsrepair
 
-    if not hdfs_path.startswith("/"):
-        raise UsageError(f"'{hdfs_path}' is no path in HDFS: write /folder/file")
-    done = hdfsrepair.repair(Remote(cluster.load(inventory)), hdfs_path, _note)
+    if not below.startswith("/"):
+        raise UsageError(f"'{below}' is no path in HDFS: write /folder/file")
+    done = hdfsrepair.repair(Remote(cluster.load(inventory)), below, _note)
     files = ", ".join(sorted({copy["file"] for copy in done.copies}))
     found = f"{len(done.copies)} damaged, replaced ({files})" if done.copies else "none is damaged"
     print(f"{size_text(done.read)} of copies read: {found}")

@@ -17,6 +17,7 @@ from regatta.remote import Remote
 from regatta.tasks.common import print_table, seconds, task, whole
 
 if TYPE_CHECKING:
+    from regatta.services import NodeStatus
     from regatta.top import Watch
 
 HEADINGS = ("node", "address", "services", "in Ray", "cores", "load", "free memory", "python", "torch", "ray")
@@ -65,14 +66,33 @@ def down(c: Context, inventory: str | None = None, force: bool = False) -> None:
     print(f"{remote.cluster.name}: services are down on {', '.join(states)}")
 
 
-@task()
-def status(c: Context, inventory: str | None = None) -> None:
+@task(help={"json": "print it for programs"})
+def status(c: Context, inventory: str | None = None, json: bool = False) -> None:
     """Show nodes, services, load, versions, runs in progress."""
     from regatta import runs, services
 
     remote = Remote(cluster.load(inventory))
     nodes = services.status(remote)
     alive = [] if remote.cluster.local else services.ray_alive(remote)
+    problems = [f"{item.node.name}: {item.error}" for item in nodes if item.error]
+    if isinstance(alive, str):
+        problems.append(f"Ray: {alive}")
+    going: list[str] = []
+    if len(problems) < len(nodes):
+        going = [info.run for info in runs.listing(remote)[0] if info.state == "running"]
+    if json:
+        shown = [
+            {"node": item.node.name, "error": item.error, "units": item.units, "facts": item.facts} for item in nodes
+        ]
+        print(dumps({"nodes": shown, "ray": alive, "runs": going}, indent=1))
+    else:
+        print_table(_status_rows(nodes, alive))
+        print(f"runs in progress: {', '.join(going) or 'none'}")
+    if problems:
+        raise RegattaError("\n       ".join(problems))
+
+
+def _status_rows(nodes: "list[NodeStatus]", alive: list[str] | str) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = [HEADINGS]
     for item in nodes:
         if item.error:
@@ -95,16 +115,7 @@ def status(c: Context, inventory: str | None = None) -> None:
                 *(str(versions[name] or "-") for name in ("python", "torch", "ray")),
             )
         )
-    print_table(rows)
-    problems = [f"{item.node.name}: {item.error}" for item in nodes if item.error]
-    if isinstance(alive, str):
-        problems.append(f"Ray: {alive}")
-    if len(problems) < len(nodes):
-        found, _failed = runs.listing(remote)
-        going = [info.run for info in found if info.state == "running"]
-        print(f"runs in progress: {', '.join(going) or 'none'}")
-    if problems:
-        raise RegattaError("\n       ".join(problems))
+    return rows
 
 
 @task(

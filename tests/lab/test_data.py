@@ -229,7 +229,7 @@ def test_a_damaged_copy_is_not_read_and_replaced(cluster: Cluster, home: str, bi
     cluster.lab.ssh("node1", damage)
     cluster.fab("data-get", f"{home}/damaged.bin", str(tmp_path / "back"))
     assert same(big, tmp_path / "back")
-    said = cluster.fab("hdfs-repair", home).stdout
+    said = cluster.fab("hdfs-repair", "--below", home).stdout
     assert f"1 damaged, replaced ({home}/damaged.bin)" in said
     assert full_copies(cluster)
     assert "none is damaged" in cluster.fab("hdfs-repair").stdout

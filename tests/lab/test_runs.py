@@ -307,6 +307,9 @@ def test_down_status_up(cluster: Cluster) -> None:
     cluster.fab("up")
     started = cluster.fab("status").stdout
     assert len(re.findall(r"^node\d .* active +yes ", started, re.M)) == 3
+    told = json.loads(cluster.fab("status", "--json").stdout)
+    assert sorted(told["ray"]) == sorted(cluster.lab.addresses.values())
+    assert [node["facts"]["cores"] > 0 for node in told["nodes"]] == [True] * 3
 
 
 def test_dashboard_answers_through_the_tunnel(cluster: Cluster, project: Path) -> None:

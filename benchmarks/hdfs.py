@@ -116,7 +116,7 @@ class Bench:
             finally:
                 began = time.monotonic()
                 services.act(self.remote, "start")
-            self.wait(lambda state: state.live == len(self.cluster.nodes) and not state.safe_mode)
+            services.wait_for_hdfs(self.remote)
             taken.append(time.monotonic() - began)
         return [within("HDFS stopped to all DataNodes live, out of safe mode", taken, READY_TARGET)]
 

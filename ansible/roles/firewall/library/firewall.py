@@ -1,0 +1,151 @@
+"""The nftables table `inet regatta` and the unit that loads it; rules of others stay as they are."""
+
+import os
+import subprocess
+
+from ansible.module_utils.basic import AnsibleModule
+
+DOCUMENTATION = r"""
+module: firewall
+short_description: Let members of the cluster in, and everybody to some TCP ports
+options:
+  members: {type: list, elements: str, required: true, description: IPv4 addresses of the cluster's hosts}
+  ports: {type: list, elements: int, required: true, description: Open to everybody, beside those of sshd}
+"""
+RULES = "/etc/regatta/firewall.nft"
+UNIT = "regatta-firewall.service"
+UNIT_FILE = f"/etc/systemd/system/{UNIT}"
+RULES_TEXT = """\
+# Made by Regatta (ansible/roles/firewall).
+add table inet regatta
+delete table inet regatta
+table inet regatta {{
+    chain input {{
+        type filter hook input priority filter - 5; policy accept;
+        iif lo accept
+        ct state established,related accept
+        ip saddr {{ {members} }} accept
+        tcp dport {{ {ports} }} accept
+        ip protocol icmp accept
+        meta l4proto ipv6-icmp accept
+        udp sport {{ 67, 547 }} udp dport {{ 68, 546 }} accept
+        drop
+    }}
+}}
+"""
+UNIT_TEXT = f"""\
+# Made by Regatta (ansible/roles/firewall). Before the network is up, and again when nftables.service empties the rules.
+[Unit]
+Description=Regatta: strangers reach SSH alone
+DefaultDependencies=no
+After=local-fs.target nftables.service ufw.service
+Before=network-pre.target shutdown.target
+Wants=network-pre.target
+Conflicts=shutdown.target
+PartOf=nftables.service
+ReloadPropagatedFrom=nftables.service
+
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=/usr/sbin/nft -f {RULES}
+ExecReload=/usr/sbin/nft -f {RULES}
+ExecStop=/usr/sbin/nft delete table inet regatta
+
+[Install]
+WantedBy=sysinit.target
+"""
+
+
+class FirewallError(Exception):
+    """The rules cannot be loaded."""
+
+
+def run(*words):
+    """(exit code, output)."""
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    return done.returncode, (done.stdout + done.stderr).strip()
+
+
+def must(*words):
+    """Output of a command that has to succeed."""
+    code, said = run(*words)
+    if code:
+        raise FirewallError(f"{' '.join(words)}: {said}")
+    return said
+
+
+def sshd_ports():
+    """Where sshd listens by its configuration: whoever came in through it must be able to come in again."""
+    code, said = run("/usr/sbin/sshd", "-T")
+    found = [line.split()[1] for line in said.splitlines() if line.lower().startswith("port ")] if code == 0 else []
+    return {int(port) for port in found} or {22}
+
+
+def written(path, content):
+    """Whether a file had to be written; it is whole at any time."""
+    try:
+        with open(path) as file:
+            if file.read() == content:
+                return False
+    except OSError:
+        pass
+    new = f"{path}.new"
+    with open(new, "w") as file:
+        file.write(content)
+    os.chmod(new, 0o644)
+    os.rename(new, path)
+    return True
+
+
+def differs(path, content):
+    """As written, without writing."""
+    try:
+        with open(path) as file:
+            return file.read() != content
+    except OSError:
+        return True
+
+
+def loaded():
+    """Whether the table is there and the unit will load it at the next start."""
+    return run("nft", "list", "table", "inet", "regatta")[0] == 0 and run("systemctl", "is-enabled", "-q", UNIT)[0] == 0
+
+
+def settle(files):
+    """Write and load them; whether anything had to be done."""
+    changes = [written(path, content) for path, content in files.items()]
+    if any(changes):
+        must("nft", "--check", "-f", RULES)
+        must("systemctl", "daemon-reload")
+    elif loaded() and run("systemctl", "is-active", "-q", UNIT)[0] == 0:
+        return False
+    must("systemctl", "enable", "--quiet", UNIT)
+    must("systemctl", "restart", UNIT)
+    if not loaded():
+        raise FirewallError(f"{UNIT} has not loaded its rules")
+    return True
+
+
+def main():
+    """Make it so."""
+    module = AnsibleModule(
+        argument_spec={
+            "members": {"type": "list", "elements": "str", "required": True},
+            "ports": {"type": "list", "elements": "int", "required": True},
+        },
+        supports_check_mode=True,
+    )
+    ports = sorted({*module.params["ports"], *sshd_ports()})
+    rules = RULES_TEXT.format(members=", ".join(module.params["members"]), ports=", ".join(map(str, ports)))
+    files = {RULES: rules, UNIT_FILE: UNIT_TEXT}
+    try:
+        if module.check_mode:
+            module.exit_json(changed=any(differs(*item) for item in files.items()))
+        module.exit_json(changed=settle(files))
+    except (FirewallError, OSError) as error:
+        module.fail_json(msg=str(error))
+
+
+if __name__ == "__main__":
+    main()

@@ -6,6 +6,7 @@ Nothing is started for it, and only files are read: it costs a node some millise
 from __future__ import annotations
 
 import contextlib
+import glob
 import json
 import os
 import time
@@ -20,7 +21,8 @@ PREFIX = b"@regatta "
 TAIL_BYTES = 1 << 18
 HDFS_SECONDS = 5.0
 SECTOR_BYTES = 512
-UNITS = "/sys/fs/cgroup/system.slice"
+STARTED = "/run/systemd/units/invocation:"
+"""With a unit's name behind it: there while the unit is not stopped."""
 VIRTUAL = ("loop", "ram", "zram", "dm-", "md", "sr", "fd")
 """Block devices that are parts of others, or none."""
 
@@ -59,13 +61,10 @@ def counters() -> dict[str, Any]:
 
 
 def units() -> list[str]:
-    """Our services that have processes here, without `regatta-` and `.service`."""
-    found = []
-    with contextlib.suppress(OSError):
-        for name in os.listdir(UNITS):
-            if name.startswith("regatta-") and name.endswith(".service") and not name.startswith("regatta-run-"):
-                found.append(name[len("regatta-") : -len(".service")])
-    return sorted(found)
+    """Our services that are not stopped, without `regatta-` and `.service`; not those of runs."""
+    found = glob.glob(f"{STARTED}regatta-*.service")
+    names = [path[len(f"{STARTED}regatta-") : -len(".service")] for path in found]
+    return sorted(name for name in names if not name.startswith("run-"))
 
 
 class Runs:
@@ -95,7 +94,7 @@ class Runs:
 
     def _active(self, run: str, spec: dict[str, Any]) -> bool:
         if spec["mode"] == "unit":  # asking systemctl every second would cost more than all the rest
-            return os.path.isdir(os.path.join(UNITS, rundirs.unit(run)))
+            return os.path.lexists(f"{STARTED}{rundirs.unit(run)}")
         return rundirs.active(self._place, run)
 
 

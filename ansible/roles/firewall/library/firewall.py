@@ -26,8 +26,7 @@ table inet regatta {{
         ct state established,related accept
         ip saddr {{ {members} }} accept
         tcp dport {{ {ports} }} accept
-        ip protocol icmp accept
-        meta l4proto ipv6-icmp accept
+        meta l4proto {{ icmp, icmpv6 }} accept
         udp sport {{ 67, 547 }} udp dport {{ 68, 546 }} accept
         drop
     }}
@@ -115,11 +114,10 @@ def loaded():
 def settle(files):
     """Write and load them; whether anything had to be done."""
     changes = [written(path, content) for path, content in files.items()]
-    if any(changes):
-        must("nft", "--check", "-f", RULES)
-        must("systemctl", "daemon-reload")
-    elif loaded() and run("systemctl", "is-active", "-q", UNIT)[0] == 0:
+    if not any(changes) and loaded() and run("systemctl", "is-active", "-q", UNIT)[0] == 0:
         return False
+    must("nft", "--check", "-f", RULES)
+    must("systemctl", "daemon-reload")
     must("systemctl", "enable", "--quiet", UNIT)
     must("systemctl", "restart", UNIT)
     if not loaded():

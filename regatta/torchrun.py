@@ -55,6 +55,9 @@ def environment(plan: Plan, node: Node) -> dict[str, str]:
     env["PYTHONPATH"] = f"{env['PYTHONPATH']}:{node.state}/runs/{plan.run}/boot"
     if plan.framework == "torch":
         env["TORCH_NCCL_ASYNC_ERROR_HANDLING"] = "1"
+        if plan.restarts:
+            # One store for all rounds keeps addresses by the number of restarts of a node's own, and so stale ones.
+            env["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"
     return env
 
 

@@ -134,6 +134,30 @@ def test_training_under_both_frameworks_with_equal_weights(
     assert len({line for one in records for line in one["show"] if line.startswith("weights ")}) == 1
 
 
+@pytest.mark.parametrize("framework", ["torch", "ray"])
+def test_a_lost_rank_starts_again_from_its_checkpoint(
+    cluster: Cluster, project: Path, tmp_path: Path, framework: str
+) -> None:
+    name = named(f"again-{framework}")
+    words = ["run-digits", "--framework", framework, "--workers", "3", "--size", "3000", "--epochs", "8"]
+    words += ["--checkpoint", "hdfs:///checkpoints/{run}.pt", "--restarts", "1", "--name", name]
+    process = cluster.background(project, *words)
+    read_until(process, "epochs 2/8")
+    rank = "python -[u] -m workloads" if framework == "torch" else "ray::.*[R]ayTrainWorker"
+    cluster.lab.ssh("node3", f"sudo pkill -KILL -f '{rank}'")
+    said = finish(process, 240)
+    assert process.returncode == 0, said
+    undisturbed = cluster.fab(*words[:9], "--name", named(f"undisturbed-{framework}"), results=tmp_path / "results")
+    assert weights(said) == weights(undisturbed.stdout)
+
+
+def weights(said: str) -> str:
+    """The checksum of a training's weights, out of what was printed."""
+    found = re.search(r"^weights (\w+)$", said, re.M)
+    assert found, said
+    return found[1]
+
+
 def test_a_graph_spread_over_hosts(cluster: Cluster, small_graph: Path, tmp_path: Path) -> None:
     words = ("run-ppr", "--workers", "4", "--graph", str(small_graph))
     cluster.fab(*words, "--partition", "graph", results=tmp_path / "results")

@@ -56,7 +56,7 @@ def environment(plan: Plan, node: Node) -> dict[str, str]:
     if plan.framework == "torch":
         env["TORCH_NCCL_ASYNC_ERROR_HANDLING"] = "1"
         if plan.restarts:
-            # One store for all rounds keeps addresses by the number of restarts of a node's own, and so stale ones.
+            # The store that all rounds share keeps the addresses of ranks that are gone, and new ones call them.
             env["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"
     return env
 

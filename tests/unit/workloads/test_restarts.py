@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 from launching import PATIENCE, Ended, ended, python, start, weights
 
-DIGITS = ("-m", "workloads.digits", "--size=8000", "--epochs=40", "--seed=3")
-TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
+DIGITS = ("-m", "workloads.digits", "--size=4000", "--epochs=30", "--seed=3")
+TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=3")
+"""More than two: the order in which numbers of two are added does not matter."""
 
 
 @pytest.fixture(scope="module")
 def undisturbed() -> str:
-    """The weights of two torch ranks that nothing happens to."""
+    """The weights of torch ranks that nothing happens to."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OMP_NUM_THREADS", "1")
         run = python(*TORCHRUN, *DIGITS)
@@ -54,19 +55,16 @@ def has(folder: Path, variables: Mapping[str, str]) -> bool:
 
 
 def test_torchrun_starts_lost_ranks_again(undisturbed: str, tmp_path: Path) -> None:
-    mark = {"REGATTA_RUN_ID": f"killed-{os.getpid()}"}
+    mark = {"REGATTA_RUN_ID": f"killed-{os.getpid()}", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
     words = (*TORCHRUN, "--max-restarts=1", *DIGITS, *kept(tmp_path))
     run = one_killed(words, mark, lambda folder: has(folder, {**mark, "RANK": "1"}))
     assert run.status == 0, run.err
     assert weights(run) == undisturbed
     assert (tmp_path / f"saved-{mark['REGATTA_RUN_ID']}.pt").is_file()
-    assert len(run.of("progress", 0)) <= 41, "the training began anew"
+    assert len(run.of("progress", 0)) <= 31, "the training began anew"
 
 
-@pytest.mark.parametrize("restarts", [0, 1])
-def test_ray_starts_lost_ranks_again(
-    undisturbed: str, tmp_path: Path, ray_cluster: dict[str, str], restarts: int
-) -> None:
+def test_ray_starts_lost_ranks_again(undisturbed: str, tmp_path: Path, ray_cluster: dict[str, str]) -> None:
     def is_rank(folder: Path) -> bool:
         mark = {"RAY_AUTH_TOKEN_PATH": ray_cluster["RAY_AUTH_TOKEN_PATH"]}
         try:
@@ -74,13 +72,9 @@ def test_ray_starts_lost_ranks_again(
         except OSError:
             return False
 
-    environment = {**ray_cluster, "REGATTA_WORKERS": "2", "REGATTA_SCRATCH": str(tmp_path)}
-    words = (*DIGITS, "--framework=ray", f"--restarts={restarts}", *kept(tmp_path))
+    environment = {**ray_cluster, "REGATTA_WORKERS": "3", "REGATTA_SCRATCH": str(tmp_path)}
+    words = (*DIGITS, "--framework=ray", "--restarts=1", *kept(tmp_path))
     run = one_killed(words, environment, is_rank)
-    if not restarts:
-        assert run.status == 1
-        assert "rank 1 failed" in run.err + run.out or "rank 0 failed" in run.err + run.out, run.err
-        return
     assert run.status == 0, run.err
     assert weights(run) == undisturbed
-    assert len(run.of("progress", 0)) <= 41, "the training began anew"
+    assert len(run.of("progress", 0)) <= 31, "the training began anew"

@@ -7,7 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from regatta import events, launch, plan, rayjob, record, runs, store, sync, tree
 from regatta.clocks import Clocks
@@ -30,7 +30,7 @@ _STATES: dict[str, record.State] = {
 class Request:
     """What to run. `root` is the tree to sync, `source` what was read of it just now, if anything was.
 
-    `workers` is None for one rank a core of the cluster.
+    `workers` is None for one rank a core of the cluster; `cache` and `notes` (warnings) are kept in the record.
     """
 
     program: plan.Program
@@ -45,6 +45,8 @@ class Request:
     seed: int | None = None
     series: record.Series | None = None
     source: tree.Tree | None = None
+    cache: Literal["cold", "warm"] | None = None
+    notes: tuple[str, ...] = ()
 
 
 class Session:
@@ -80,7 +82,7 @@ class Session:
 
     def run(self, request: Request) -> record.Record:
         """Sync, start, follow, record. Raises RunFailedError after the record of a failed run has been kept."""
-        started = datetime.now(timezone.utc)
+        started = _now()
         clocks_start = time.monotonic()
         api = self._open_api() if request.framework == "ray" and not self.cluster.local else None
         source = request.source or tree.read(request.root)
@@ -111,6 +113,33 @@ class Session:
             raise
         kept = keep(outcome)
         self._raise_unless_succeeded(made.run, outcome, clocks)
+        return kept
+
+    def keep_unstarted(self, request: Request, cause: str, *, lost: bool) -> record.Record:
+        """Keep a record of a run that could not be started: it has a row, and the cause, and no clocks."""
+        assert request.name is not None
+        identity = record.RunIdentity(
+            run_id=request.name,
+            workload=request.program.label,
+            framework=request.framework,
+            started=_now(),
+            parameters={"workers": request.workers, **request.parameters},
+            seed=request.seed,
+            release=request.source.release if request.source else None,
+        )
+        kept = record.build(
+            identity,
+            record.ClusterFacts(
+                self.cluster.name,
+                tuple(record.NodeFacts(node.name, node.cluster_address) for node in self.cluster.workers),
+            ),
+            record.Speed(cache=request.cache),
+            Clocks(0),
+            record.ExitInfo("lost" if lost else "failed", None, record.Failure(cause)),
+            series=request.series,
+            warnings=request.notes,
+        )
+        store.Store(self.results).save(kept)
         return kept
 
     def attach(self, info: runs.RunInfo) -> Outcome:
@@ -179,7 +208,7 @@ class Session:
         self,
         request: Request,
         made: plan.Plan,
-        started: datetime,
+        started: str,
         source: tree.Tree,
         facts: Mapping[str, Mapping[str, Any]],
         clocks: Clocks,
@@ -189,7 +218,7 @@ class Session:
             run_id=made.run,
             workload=made.program.label,
             framework=request.framework,
-            started=started.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            started=started,
             parameters={"workers": len(made.ranks), **(request.parameters or {"argv": list(made.program.argv)})},
             seed=request.seed,
             release=made.release,
@@ -204,6 +233,7 @@ class Session:
             interfaces=self._handle.interfaces if torch and self._handle else {},
             rendezvous=made.launcher if torch else None,
             token=request.framework == "ray",
+            cache=request.cache,
         )
         failure = outcome.failure
         end = record.ExitInfo(
@@ -219,6 +249,7 @@ class Session:
             end,
             series=request.series,
             driver_node=self.cluster.head.name if request.framework == "ray" else None,
+            warnings=request.notes,
         )
 
     def _raise_unless_succeeded(self, run: str, outcome: Outcome, clocks: Clocks) -> None:
@@ -229,6 +260,11 @@ class Session:
         if outcome.failure is not None:
             raise RunFailedError(f"{run} failed: {outcome.failure.text()}\nthe whole log: fab logs {run}", outcome.code)
         raise RunFailedError(f"{run} was {_STATES[outcome.state]}", outcome.code)
+
+
+def _now() -> str:
+    """UTC by this machine's clock, as records have it."""
+    return datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def check_framework(value: str) -> tuple[record.Framework, ...]:

@@ -8,7 +8,7 @@ import sys
 import threading
 from typing import Any, Callable
 
-from regatta.node import facts, files, hdfs, releases, runs
+from regatta.node import caches, facts, files, hdfs, releases, runs, turns
 
 _LOCK = threading.Lock()
 
@@ -91,6 +91,8 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "hdfs.decommission": lambda place, **args: hdfs.decommission(place, emit, **args),
     "hdfs.forget": hdfs.forget,
     "secret": read_secret,
+    "caches.cool": caches.cool,
+    "turn.take": lambda place, **args: turns.take(place, emit, **args),
 }
 
 

@@ -242,7 +242,7 @@ def _ratios(groups: Mapping[str, Sequence[Record]], totals: Mapping[str, Spread]
             found = stats.Ratio(b.median / a.median, 1)
         against_one = base == "single"
         than = "one process" if against_one else base
-        took = f"In total {other} {_took(found, than)} ({_seconds(b.median)} s, {_seconds(a.median)} s)"
+        took = f"In total {other} {_took(found, than)} ({seconds_text(b.median)} s, {seconds_text(a.median)} s)"
         yield f"{took}{_verdict(found, against_one=against_one)}."
         inner = ratio(groups[base], groups[other], "compute")
         if inner is not None and inner.n > 1:
@@ -281,7 +281,7 @@ def _overlaps(groups: Mapping[str, Sequence[Record]]) -> Iterator[str]:
     for label, spread in _spreads(groups, "overlap").items():
         if spread.median >= _OVERLAP_WORTH_SAYING:
             yield (
-                f"The phases of {label} add up to {_seconds(spread.median)} s more than its total: "
+                f"The phases of {label} add up to {seconds_text(spread.median)} s more than its total: "
                 "the longest load and the longest compute were those of different ranks."
             )
 
@@ -322,7 +322,8 @@ def _leaf_names(value: Any, name: str) -> Iterator[str]:
         yield name
 
 
-def _seconds(value: float) -> str:
+def seconds_text(value: float) -> str:
+    """`12.34`, `0.123`."""
     return f"{value:.2f}" if value >= 0.995 or value == 0 else f"{value:.3f}"
 
 

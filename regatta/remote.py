@@ -30,7 +30,19 @@ from regatta.errors import (
 
 AT_A_TIME = 32
 TIMEOUT = 30.0
-_MODULES = ("manifest", "rundirs", "releases", "supervisor", "runs", "facts", "files", "caches", "turns", "hdfs", "main")
+_MODULES = (
+    "manifest",
+    "rundirs",
+    "releases",
+    "supervisor",
+    "runs",
+    "facts",
+    "files",
+    "caches",
+    "turns",
+    "hdfs",
+    "main",
+)
 _BOOT = "import sys;exec(sys.stdin.buffer.read(int(sys.argv[1])))"
 _LOADER = """
 import json, sys, types

@@ -45,8 +45,8 @@ class Ratio:
 def paired(base: Sequence[float], other: Sequence[float]) -> Ratio:
     """The ratio of `other` to `base`: seconds, more than 0, of repeats that belong together by their place.
 
-    The interval is the bootstrap's over the pairs' logarithms (percentiles, widened for the number of pairs as Student's
-    distribution is; Hesterberg 2015, "expanded percentile"), and the same for the same seconds. ValueError where the
+    The interval is the bootstrap's over the pairs' logarithms (percentiles, widened for few pairs as Student's
+    distribution is: Hesterberg 2015, "expanded percentile"), and the same for the same seconds. ValueError where the
     numbers of repeats differ, there are none, or one is not more than 0.
     """
     if len(base) != len(other) or not base:

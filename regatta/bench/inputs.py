@@ -46,12 +46,12 @@ class Inputs:
         if point.workload == "ppr":
             undirected = bool(values.pop("undirected", False))
             words = {key: str(value) for key, value in values.items()}
-            made = race.ppr_course(self.session, race.Ppr(graph=data, undirected=undirected, **words))  # type: ignore[arg-type]
+            made = race.ppr_course(self.session, race.Ppr(graph=data, undirected=undirected, **words))
         else:
             batch = int(values.pop("batch")) if "batch" in values else None
             scale = bool(values.pop("scale_batch", False))
             words = {key: str(value) for key, value in values.items()}
-            wanted = training.Training(point.workload, data, batch=batch, scale_batch=scale, **words)  # type: ignore[arg-type]
+            wanted = training.Training(point.workload, data, batch=batch, scale_batch=scale, **words)
             made = training.course(self.session, wanted, point.workers)
         return race.Course(made.program, {**made.parameters, "size": point.size, "asked": asked(point)}, made.single)
 

@@ -167,7 +167,7 @@ def parse(document: Mapping[str, Any], name: str, source: str) -> BenchPlan:
     cache = reader.choice("cache", ("warm", "cold"), "warm")
     warm_ups = reader.whole("warm_ups", 0 if cache == "cold" else 1, least=0)
     if cache == "warm" and not warm_ups:
-        reader.fault("warm_ups", "must be at least 1 with cache = \"warm\": a point's first runs find the caches cold")
+        reader.fault("warm_ups", 'must be at least 1 with cache = "warm": a point\'s first runs find the caches cold')
     races = []
     entries = document.get("races")
     if not isinstance(entries, list) or not entries or not all(isinstance(entry, dict) for entry in entries):
@@ -320,12 +320,13 @@ def _parameters(reader: "_Reader", workload: str) -> dict[str, Value]:
         inner.known(set(allowed))
     found: dict[str, Value] = {}
     for key, kind in allowed.items():
-        value = table.get(key)
+        value: Any = table.get(key)
         if value is None:
             continue
-        if not isinstance(value, _KINDS[kind]) or (isinstance(value, bool) and kind != "true or false"):
-            inner.fault(key, f"must be {'a ' if kind != 'true or false' and kind != 'text' else ''}{kind}, not {value!r}")
-        elif kind == "whole number" and int(value) < (0 if key == "seed" else 1):
+        right = isinstance(value, _KINDS[kind]) and (kind == "true or false" or not isinstance(value, bool))
+        if not right:
+            inner.fault(key, f"must be {'a ' if kind.endswith('number') else ''}{kind}, not {value!r}")
+        elif kind == "whole number" and value < (0 if key == "seed" else 1):
             inner.fault(key, f"must be at least {0 if key == 'seed' else 1}, not {value}")
         else:
             found[key] = value

@@ -7,6 +7,7 @@ from typing import Literal
 
 from regatta import plan as placing
 from regatta import race, runs, services, store, sync
+from regatta.bench import order
 from regatta.bench.estimate import span
 from regatta.bench.inputs import Inputs
 from regatta.bench.order import Entry
@@ -58,32 +59,45 @@ class Bench:
     session: Session
     survey: Survey
     view: View
+    turn: Turn
     wait_seconds: float = WAIT_SECONDS
-    records: list[Record] = field(default_factory=list)
+    records: list[Record] = field(init=False)
     spent: Spent = field(default_factory=Spent)
     _courses: dict[str, race.Course] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.records = list(self.survey.done)
 
     def run(self) -> None:
         """Run what is left, within the plan's budget.
 
-        Raises BusyError where somebody else is benching, RecordError where records cannot be kept any more, RunError
-        where a lost node stays away; what has run until then is recorded, and the same command goes on.
+        Raises RecordError where records cannot be kept any more, RunError where a lost node stays away; what has run
+        until then is recorded, and the same command goes on.
         """
         began = time.monotonic()
         plan, entries = self.survey.plan, self.survey.left
-        self.records = list(self.survey.done)
         check_room(self.session.results, len(entries))
         try:
-            with Turn(self.session.remote, plan.name) as turn:
-                self._prepare()
-                for index, entry in enumerate(entries):
-                    if plan.budget is not None and time.monotonic() - began > plan.budget:
-                        self.view.say(f"the budget of {span(plan.budget)} is used up: {len(entries) - index} runs are left")
-                        return
-                    self._one(index, entry, turn)
+            self._prepare()
+            for index, entry in enumerate(entries):
+                if plan.budget is not None and time.monotonic() - began > plan.budget:
+                    left = len(entries) - index
+                    self.view.say(
+                        f"the budget of {span(plan.budget)} is used up, {left} runs are left: {self._again()}"
+                    )
+                    return
+                self._one(index, entry)
+        except KeyboardInterrupt:
+            self.view.rest()
+            self.view.say(f"interrupted: {self._again()}")
+            raise
         finally:
             self.view.rest()
             self.spent.wall = time.monotonic() - began
+
+    def recorded(self) -> int:
+        """How many of the set's runs have a record."""
+        return len(order.recorded(self.records))
 
     def _prepare(self) -> None:
         """Release and data on every node, outside the clocks."""
@@ -94,7 +108,7 @@ class Bench:
         self._courses = {name: inputs.course(point) for name, point in wanted.items()}
         self.spent.prepared += time.monotonic() - began
 
-    def _one(self, index: int, entry: Entry, turn: Turn) -> None:
+    def _one(self, index: int, entry: Entry) -> None:
         entries, estimates = self.survey.left, self.survey.estimates
         following = entries[index + 1] if index + 1 < len(entries) else None
         done = self.survey.total - len(entries)
@@ -109,7 +123,7 @@ class Bench:
         estimates.add(record)
         self.view.end(record, estimates.total(entries[index + 1 :]))
         if record.exit.state != "succeeded" and following is not None:
-            self._wait_for_nodes(request, turn)
+            self._wait_for_nodes(request)
 
     def _request(self, entry: Entry) -> Request:
         course = self._courses[entry.point.name]
@@ -155,14 +169,16 @@ class Bench:
         except RunFailedError:
             return kept.find(request.name)
         except RecordError as error:
-            raise RecordError(f"{error}\nThe run {request.name} has no record, and will be repeated: {_again(self)}") from None
+            raise RecordError(
+                f"{error}\nThe run {request.name} has no record, and will be repeated: {self._again()}"
+            ) from None
         except RegattaError as error:
             lost = isinstance(error, UnreachableError | ConnectionLostError) or (
                 isinstance(error, NodesError) and any(isinstance(e, UnreachableError) for e in error.failures.values())
             )
             return self.session.keep_unstarted(request, str(error), lost=lost)
 
-    def _wait_for_nodes(self, request: Request, turn: Turn) -> None:
+    def _wait_for_nodes(self, request: Request) -> None:
         """After a run that failed: where nodes do not answer, wait until they are back and what they serve is, too."""
         away = self._away()
         if not away:
@@ -174,7 +190,7 @@ class Bench:
                 if time.monotonic() - began > self.wait_seconds:
                     raise RunError(
                         f"{', '.join(away)} did not come back within {span(self.wait_seconds)}. "
-                        f"When it is up again: {_again(self)}"
+                        f"When it is up again: {self._again()}"
                     )
                 time.sleep(POLL_SECONDS)
             self.view.say("all nodes answer again")
@@ -183,10 +199,13 @@ class Bench:
             if not self.session.cluster.local:
                 services.wait_for_hdfs(self.session.remote)
                 services.wait_until_joined(self.session.remote)
-            turn.take()
+            self.turn.take()
         finally:
             self.spent.waited += time.monotonic() - began
         self._prepare()
+
+    def _again(self) -> str:
+        return f"the same `fab bench` goes on with what is left of {self.survey.set}"
 
     def _away(self) -> list[str]:
         def ask(node: Node) -> None:
@@ -197,9 +216,3 @@ class Bench:
 
 def _warm(entry: Entry) -> Literal["warm"] | None:
     return None if entry.warm_up else "warm"
-
-
-def _again(bench: Bench) -> str:
-    return f"the same `fab bench` goes on with what is left of {bench.survey.set}"
-
-

@@ -1,9 +1,10 @@
-"""What a bench has shown, one row a point: clocks, their ratios with intervals and verdicts, published figures beside."""
+"""What a bench has shown, a row a point: clocks, ratios with intervals and verdicts, published figures beside."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from regatta import compare, stats
+from regatta.bench import order
 from regatta.bench.plans import Point
 from regatta.console import clean
 from regatta.record import Record
@@ -28,8 +29,10 @@ def findings(points: Sequence[Point], records: Sequence[Record]) -> list[Finding
     found = []
     for point in points:
         mine = [r for r in records if r.series and r.series.point == point.name and not r.series.warm_up]
-        groups = {f: [r for r in mine if _counts(r, f)] for f in point.frameworks}
-        failed = tuple(_failure(r) for r in mine if r.exit.state in ("failed", "lost"))
+        groups: dict[str, Sequence[Record]] = {f: [r for r in mine if _counts(r, f)] for f in point.frameworks}
+        good = order.recorded(mine, retry=True)
+        bad = [r for r in mine if r.exit.state in ("failed", "lost") and order.key_of(r) not in good]
+        failed = tuple(map(_failure, bad))
         any_run = any(groups.values())
         found.append(Finding(point, groups, compare.compare(groups) if any_run else None, failed))
     return found
@@ -44,7 +47,11 @@ def lines(found: Sequence[Finding]) -> list[str]:
         if published and phase == "total":
             columns += ["published: torch", "ray"]
         rows = [columns, *(_row(finding, phase, len(columns) - 4 - len(PAIRS)) for finding in found)]
-        shown += [f"{what} (medians; ratios with their {stats.CONFIDENCE:.0%} intervals)".replace("%", " %"), *_aligned(rows), ""]
+        shown += [
+            f"{what} (medians; ratios with their {stats.CONFIDENCE:.0%} intervals)".replace("%", " %"),
+            *_aligned(rows),
+            "",
+        ]
     if published:
         shown += ["published: seconds of others on other hardware; not compared", ""]
     for finding in found:
@@ -67,12 +74,12 @@ def _failure(record: Record) -> str:
 
 def _row(finding: Finding, phase: str, published: int) -> list[str]:
     comparison = finding.comparison
-    reference = [f"{s:.0f}" if (s := finding.point.published.get(f)) else "-" for f in ("torch", "ray")][:published]  # type: ignore[call-overload]
+    reference = [f"{s:.0f}" if (s := finding.point.published.get(f)) else "-" for f in ("torch", "ray")][:published]
     if comparison is None or not comparison.comparable:
         word = "no run succeeded" if comparison is None else "answers differ"
         return [finding.point.name, *["-"] * 3, word, *["-"] * (len(PAIRS) - 1), *reference]
     spreads = comparison.spreads[phase]
-    clocks = [f"{spreads[f].median:.2f}" if f in spreads else "-" for f in ("single", "torch", "ray")]
+    clocks = [compare.seconds_text(spreads[f].median) if f in spreads else "-" for f in ("single", "torch", "ray")]
     ratios = []
     for other, base in PAIRS:
         groups = finding.groups

@@ -1,4 +1,4 @@
-"""What a plan means on a cluster now: its points, its runs in order, what is recorded of it, how long the rest takes."""
+"""What a plan means on a cluster now: its points, its runs in order, which are recorded, how long the rest takes."""
 
 import secrets
 import shutil
@@ -52,7 +52,9 @@ class Survey:
             about = span(self.estimates.total(mine)) + rough if mine else "-"
             rows.append((point.name, ",".join(point.frameworks), str(point.workers), str(len(mine)), about))
         widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-        shown += ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+        shown += [
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+        ]
         seconds = self.estimates.total(self.left)
         shown += ["", f"{len(self.left)} runs to go, about {span(seconds)}; data are made before, outside the clocks"]
         if plan.budget is not None and seconds > plan.budget:
@@ -83,7 +85,9 @@ def survey(remote: Remote, plan: BenchPlan, results: Path, *, fresh: bool = Fals
         if fresh or not left:
             break
         if {r.identity.release for r in sets[name]} - {None, source.release}:
-            notes.append(f"{name} is unfinished, but its code was another: a new set begins ({len(left)} runs were left)")
+            notes.append(
+                f"{name} is unfinished, but its code was another: a new set begins ({len(left)} runs were left)"
+            )
             break
         if len(left) < len(entries):
             notes.append(f"{name} goes on: {len(entries) - len(left)} of {len(entries)} runs are recorded")

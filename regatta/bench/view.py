@@ -44,6 +44,10 @@ class View(Console):
         self._doing = ""
         self._warned: set[str] = set()
 
+    def __enter__(self) -> "View":
+        super().__enter__()
+        return self
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:

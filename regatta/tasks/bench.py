@@ -1,12 +1,11 @@
 """The task that runs plans (imports: see `regatta.tasks.runs`)."""
 
-from pathlib import Path
+import contextlib
 
 from invoke.context import Context
 
 from regatta import cluster, paths
 from regatta.errors import RegattaError
-from regatta.remote import Remote
 from regatta.tasks.common import seconds, task
 
 
@@ -33,28 +32,34 @@ def bench(
     from regatta.bench import plans, summary
     from regatta.bench.runner import WAIT_SECONDS, Bench
     from regatta.bench.survey import survey
+    from regatta.bench.turn import Turn
     from regatta.bench.view import View
     from regatta.session import Session
 
-    chosen = plans.load(plan)
+    chosen, used = plans.load(plan), cluster.load(inventory)
     limit = seconds("wait", wait) or WAIT_SECONDS
-    results, course = paths.results_dir(), cluster.load(inventory)
-    found = survey(Remote(course), chosen, results, fresh=fresh, retry=retry)
-    with View() as view, Session(course, view, results) as session:
+    results = paths.results_dir()
+    with contextlib.ExitStack() as stack:
+        view = stack.enter_context(View())
+        session = stack.enter_context(Session(used, view, results))
+        turn = Turn(session.remote, chosen.name)
+        if not dry_run:
+            stack.enter_context(turn)
+        found = survey(session.remote, chosen, results, fresh=fresh, retry=retry)
         for text in found.warnings:
             view.warn(text)
         for text in [*found.notes, *found.lines()]:
             view.say(text)
         if dry_run:
             return
-        running = Bench(session, found, view, wait_seconds=limit)
+        running = Bench(session, found, view, turn, wait_seconds=limit)
         try:
             running.run()
         finally:
-            view.say(f"\n{running.spent.text()}\nset {found.set}: {len(running.records)} of {found.total} runs recorded in {Path(results)}\n")
+            kept = f"{running.recorded()} of {found.total} runs recorded in {results}"
+            view.say(f"\n{running.spent.text()}\nset {found.set}: {kept}\n")
         shown = summary.findings(found.points, running.records)
         for line in summary.lines(shown):
             view.say(line)
-        bad = sum(len(one.failed) for one in shown)
-        if bad:
+        if bad := sum(len(one.failed) for one in shown):
             raise RegattaError(f"{bad} run(s) failed: see above, and 'fab logs RUN'; --retry repeats them")

@@ -242,8 +242,8 @@ def _ratios(groups: Mapping[str, Sequence[Record]], totals: Mapping[str, Spread]
             found = stats.Ratio(b.median / a.median, 1)
         against_one = base == "single"
         than = "one process" if against_one else base
-        took = f"In total {other} {_took(found, than)} ({seconds_text(b.median)} s, {seconds_text(a.median)} s)"
-        yield f"{took}{_verdict(found, against_one=against_one)}."
+        clocks = f"{'medians ' if found.n > 1 else ''}{seconds_text(b.median)} s, {seconds_text(a.median)} s"
+        yield f"In total {other} {_took(found, than)} ({clocks}){_verdict(found, against_one=against_one)}."
         inner = ratio(groups[base], groups[other], "compute")
         if inner is not None and inner.n > 1:
             yield f"In the inner loop alone (compute) it {_took(inner, than)}{_verdict(inner)}."

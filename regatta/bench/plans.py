@@ -270,7 +270,7 @@ def _race(reader: "_Reader", frameworks: tuple[Framework, ...], time_limit: floa
         reader.fault("sizes", "say either sizes (of data to generate) or data (a file, folder or hdfs:// address)")
     if data == "generated":
         reader.fault("data", "would be generated inside the clock: say sizes, and they are made before it")
-    if data is None and not sizes and workload in ("stars", "digits"):
+    if data is None and "sizes" not in reader.table and workload in ("stars", "digits"):
         reader.fault("sizes", f"{workload} needs sizes (rows or images to generate) or data")
     if weak and not sizes:
         reader.fault("weak", "grows the data with the workers: say sizes, of one worker")

@@ -82,9 +82,7 @@ class Bench:
             for index, entry in enumerate(entries):
                 if plan.budget is not None and time.monotonic() - began > plan.budget:
                     left = len(entries) - index
-                    self.view.say(
-                        f"the budget of {span(plan.budget)} is used up, {left} runs are left: {self._again()}"
-                    )
+                    self.view.say(f"{span(plan.budget)} are used up, {left} runs are left: {self._again()}")
                     return
                 self._one(index, entry)
         except KeyboardInterrupt:

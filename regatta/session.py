@@ -80,6 +80,10 @@ class Session:
             self._api = self._pool.submit(lambda: self._stack.enter_context(launch.job_api(self.remote)))
         return self._api
 
+    def reconnect(self) -> None:
+        """Reach Ray anew at its next run: the head was away."""
+        self._api = None
+
     def run(self, request: Request) -> record.Record:
         """Sync, start, follow, record. Raises RunFailedError after the record of a failed run has been kept."""
         started = _now()

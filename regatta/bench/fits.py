@@ -12,11 +12,11 @@ from regatta.record import Framework
 from regatta.remote import Remote
 
 MIB = 1 << 20
-RANK_BYTES: dict[Framework, int] = {"single": 350 * MIB, "torch": 350 * MIB, "ray": 450 * MIB}
+RANK_BYTES: dict[Framework, int] = {"single": 430 * MIB, "torch": 400 * MIB, "ray": 500 * MIB}
 """A rank's own memory: Python, torch or Ray, its buffers."""
 RAY_BYTES = 400 * MIB
 """What a Ray run has beside its ranks, on the head."""
-ITEM_BYTES = {"ppr": 40, "stars": 150, "digits": 900}
+ITEM_BYTES = {"ppr": 40, "stars": 250, "digits": 2800}
 """Memory of a host for each edge, row or image while it is loaded; ranks of a host share it."""
 MOST_RANKS_A_CORE = 16
 

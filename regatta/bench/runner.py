@@ -15,7 +15,7 @@ from regatta.bench.survey import Survey, check_room
 from regatta.bench.turn import Turn
 from regatta.bench.view import View
 from regatta.cluster import Node
-from regatta.errors import NodesError, RecordError, RegattaError, RunError, RunFailedError, UnreachableError
+from regatta.errors import BusyError, NodesError, RecordError, RegattaError, RunError, RunFailedError, UnreachableError
 from regatta.follow import ConnectionLostError
 from regatta.record import Record
 from regatta.session import Request, Session
@@ -71,12 +71,13 @@ class Bench:
     def run(self) -> None:
         """Run what is left, within the plan's budget.
 
-        Raises RecordError where records cannot be kept any more, RunError where a lost node stays away; what has run
-        until then is recorded, and the same command goes on.
+        Raises BusyError where runs go on that are none of its own, RecordError where records cannot be kept any more,
+        RunError where a lost node stays away; what has run until then is recorded, and the same command goes on.
         """
         began = time.monotonic()
         plan, entries = self.survey.plan, self.survey.left
         check_room(self.session.results, len(entries))
+        self._alone()
         try:
             self._prepare()
             for index, entry in enumerate(entries):
@@ -92,6 +93,15 @@ class Bench:
         finally:
             self.view.rest()
             self.spent.wall = time.monotonic() - began
+
+    def _alone(self) -> None:
+        """BusyError where something runs on the cluster, such as what a bench left whose controller was killed."""
+        going = [info.run for info in runs.listing(self.session.remote)[0] if info.state == "running"]
+        if going:
+            raise BusyError(
+                f"{', '.join(going)} still run(s) on {self.session.cluster.name} and would be timed with the bench: "
+                f"wait, or 'fab cancel {going[0]}'"
+            )
 
     def recorded(self) -> int:
         """How many of the set's runs have a record."""
@@ -174,7 +184,7 @@ class Bench:
             lost = isinstance(error, UnreachableError | ConnectionLostError) or (
                 isinstance(error, NodesError) and any(isinstance(e, UnreachableError) for e in error.failures.values())
             )
-            return self.session.keep_unstarted(request, str(error), lost=lost)
+            return self.session.keep_unstarted(request, " ".join(str(error).split()), lost=lost)
 
     def _wait_for_nodes(self, request: Request) -> None:
         """After a run that failed: where nodes do not answer, wait until they are back and what they serve is, too."""
@@ -192,6 +202,7 @@ class Bench:
                     )
                 time.sleep(POLL_SECONDS)
             self.view.say("all nodes answer again")
+            self.session.reconnect()
             with contextlib.suppress(RegattaError):  # it may have ended, or never begun
                 runs.cancel(self.session.remote, runs.find(self.session.remote, str(request.name)))
             if not self.session.cluster.local:

@@ -5,8 +5,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from regatta.bench.asked import options
 from regatta.bench.order import Entry
-from regatta.bench.plans import Point
 from regatta.record import Framework, Record
 
 START_SECONDS: dict[Framework, float] = {"single": 5.0, "torch": 9.0, "ray": 10.0}
@@ -27,11 +27,12 @@ class Estimates:
     known: dict[_Kind, list[float]] = field(default_factory=lambda: defaultdict(list))
 
     @classmethod
-    def of(cls, records: Iterable[Record]) -> "Estimates":
-        """From what is recorded."""
+    def of(cls, records: Iterable[Record], cluster: str) -> "Estimates":
+        """From what is recorded of a cluster."""
         made = cls()
         for record in records:
-            made.add(record)
+            if record.cluster.name == cluster:
+                made.add(record)
         return made
 
     def add(self, record: Record) -> None:
@@ -39,14 +40,14 @@ class Estimates:
         found, total = record.identity, record.phases.total
         if record.exit.state == "succeeded" and total is not None and record.series and record.series.point:
             size, workers = found.parameters.get("size"), int(found.parameters.get("workers", 1))
-            asked = str(found.parameters.get("asked"))
-            self.known[(found.workload, found.framework, size, workers, asked)].append(total)
+            words = " ".join(map(str, found.parameters.get("options", ())))
+            self.known[(found.workload, found.framework, size, workers, words)].append(total)
 
     def seconds(self, entry: Entry) -> tuple[float, bool]:
         """Seconds of a run, and whether that is known from others like it."""
         point = entry.point
         workers = 1 if entry.framework == "single" else point.workers
-        if taken := self.known.get((point.workload, entry.framework, point.size, workers, asked(point))):
+        if taken := self.known.get((point.workload, entry.framework, point.size, workers, " ".join(options(point)))):
             return statistics.median(taken), True
         epochs = int(point.parameters.get("epochs", EPOCHS)) if point.workload != "ppr" else 1
         work = SECONDS_A_MILLION[point.workload] * (point.size or 500_000) / 1e6 * epochs
@@ -57,11 +58,6 @@ class Estimates:
     def total(self, entries: Iterable[Entry]) -> float:
         """Seconds of all these runs."""
         return sum(self.seconds(entry)[0] for entry in entries)
-
-
-def asked(point: Point) -> str:
-    """What tells points of the same size and workers apart, as text that a record keeps."""
-    return " ".join(f"{key}={value}" for key, value in sorted(point.parameters.items())) or "-"
 
 
 def span(seconds: float) -> str:

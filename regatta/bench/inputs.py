@@ -1,10 +1,11 @@
 """What the runs of a plan read: looked for before the plan starts, made and put in place outside the clocks."""
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from regatta import generators, hdfs, paths, race, training
-from regatta.bench.estimate import asked
+from regatta.bench import asked
 from regatta.bench.plans import Point
 from regatta.cluster import Cluster
 from regatta.errors import DataError, PlanError
@@ -42,18 +43,11 @@ class Inputs:
     def course(self, point: Point) -> race.Course:
         """Put the point's data in place; gives what its runs start. Raises DataError, RemoteError."""
         data = point.data if point.size is None else self._generated(KINDS[point.workload], point.size)
-        values = dict(point.parameters)
         if point.workload == "ppr":
-            undirected = bool(values.pop("undirected", False))
-            words = {key: str(value) for key, value in values.items()}
-            made = race.ppr_course(self.session, race.Ppr(graph=data, undirected=undirected, **words))
+            made = race.ppr_course(self.session, asked.ppr(point, data))
         else:
-            batch = int(values.pop("batch")) if "batch" in values else None
-            scale = bool(values.pop("scale_batch", False))
-            words = {key: str(value) for key, value in values.items()}
-            wanted = training.Training(point.workload, data, batch=batch, scale_batch=scale, **words)
-            made = training.course(self.session, wanted, point.workers)
-        return race.Course(made.program, {**made.parameters, "size": point.size, "asked": asked(point)}, made.single)
+            made = training.course(self.session, asked.training(point, data), point.workers)
+        return replace(made, parameters={**made.parameters, "size": point.size})
 
     def _generated(self, kind: str, size: int) -> str:
         if (kind, size) not in self._made:

@@ -75,6 +75,7 @@ def survey(remote: Remote, plan: BenchPlan, results: Path, *, fresh: bool = Fals
     source = tree.read(paths.PROJECT)
     listing = Store(results).list()
     warnings += [f"left out: {broken}" for broken in listing.broken]
+    estimates = Estimates.of(listing.records, remote.cluster.name)
     entries = order.ordered(plan, points)
     begin = f"{plan.name}-{plans.digest(plan, points)}-"
     sets = _sets(listing.records, begin, remote.cluster.name)
@@ -91,9 +92,9 @@ def survey(remote: Remote, plan: BenchPlan, results: Path, *, fresh: bool = Fals
             break
         if len(left) < len(entries):
             notes.append(f"{name} goes on: {len(entries) - len(left)} of {len(entries)} runs are recorded")
-        return _surveyed(plan, points, name, source, sets[name], left, entries, listing.records, warnings, notes)
+        return _surveyed(plan, points, name, source, sets[name], left, entries, estimates, warnings, notes)
     name = f"{begin}{time.strftime('%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(2)}"
-    return _surveyed(plan, points, name, source, [], entries, entries, listing.records, warnings, notes)
+    return _surveyed(plan, points, name, source, [], entries, entries, estimates, warnings, notes)
 
 
 def check_room(results: Path, runs: int) -> None:
@@ -127,7 +128,7 @@ def _surveyed(
     done: Sequence[Record],
     left: tuple[Entry, ...],
     entries: tuple[Entry, ...],
-    records: Sequence[Record],
+    estimates: Estimates,
     warnings: Sequence[str],
     notes: Sequence[str],
 ) -> Survey:
@@ -139,7 +140,7 @@ def _surveyed(
         tuple(done),
         left,
         len(entries),
-        Estimates.of(records),
+        estimates,
         tuple(warnings),
         tuple(notes),
     )

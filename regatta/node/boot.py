@@ -1,4 +1,4 @@
-"""Becomes `sitecustomize` of a run's ranks: whole lines, torch that comes and goes sooner, a limit on waiting for peers.
+"""Becomes `sitecustomize` of a run's ranks: whole lines, torch that comes and goes sooner, no endless waiting.
 
 Ranks that torchrun starts share one pipe, and an unbuffered `print` writes its text and its newline one after the
 other, so that two ranks' lines get mixed. Here each line is written at once, and as soon as it is complete.

@@ -171,6 +171,21 @@ def test_a_bench_is_interrupted_refused_to_others_and_goes_on(fab: Fab) -> None:
     assert "6 runs to go" in text
 
 
+def test_what_a_killed_controller_leaves_running_is_not_timed_with_the_next_bench(fab: Fab) -> None:
+    plan_file = fab.plan("mine", PLAN)
+    first = fab.start(plan_file)
+    end = time.monotonic() + 120
+    while not processes(str(fab.folder)) and time.monotonic() < end:
+        time.sleep(0.02)
+    for pid in processes(str(fab.folder)):
+        os.kill(pid, signal.SIGSTOP)  # so that its run does not end before the next bench looks
+    first.kill()
+    first.wait()
+    code, text = fab.type(plan_file)
+    assert code == 1, text
+    assert " still run(s) on here and would be timed with the bench: wait, or 'fab cancel ppr-" in text
+
+
 def test_a_failed_run_is_a_row_and_cold_says_what_it_means(fab: Fab) -> None:
     prepared = fab.folder / "xdg" / "regatta" / "prepared" / "0123"
     prepared.mkdir(parents=True)

@@ -56,8 +56,9 @@ def bench(
         try:
             running.run()
         finally:
-            kept = f"{running.recorded()} of {found.total} runs recorded in {results}"
-            view.say(f"\n{running.spent.text()}\nset {found.set}: {kept}\n")
+            if running.spent.count:
+                kept = f"{running.recorded()} of {found.total} runs recorded in {results}"
+                view.say(f"\n{running.spent.text()}\nset {found.set}: {kept}\n")
         shown = summary.findings(found.points, running.records)
         for line in summary.lines(shown):
             view.say(line)

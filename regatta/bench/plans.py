@@ -1,6 +1,5 @@
 """A bench plan, a small TOML file, as values. Everything that is wrong with it is said at once, and where."""
 
-import difflib
 import hashlib
 import json
 import re
@@ -10,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from regatta.bench.reader import Reader, count
 from regatta.errors import PlanError
 from regatta.record import Framework
 
@@ -157,7 +157,7 @@ def load(wanted: str) -> BenchPlan:
 
 def parse(document: Mapping[str, Any], name: str, source: str) -> BenchPlan:
     """The plan in a TOML document; PlanError lists all faults of `source`."""
-    reader = _Reader(document, "")
+    reader = Reader(document, "")
     if not _NAME.match(name):
         reader.fault("", f"'{name}' cannot name a plan: call the file a-z, 0-9 and '-', up to 40 of them")
     reader.known(_PLAN_KEYS)
@@ -174,7 +174,7 @@ def parse(document: Mapping[str, Any], name: str, source: str) -> BenchPlan:
         reader.fault("races", "the plan needs at least one [[races]] table")
         entries = []
     for index, entry in enumerate(entries):
-        inner = _Reader(entry, f"races[{index + 1}]", reader.faults)
+        inner = Reader(entry, f"races[{index + 1}]", reader.faults)
         races.append(_race(inner, frameworks, time_limit))
     plan = BenchPlan(
         name=name,
@@ -187,7 +187,7 @@ def parse(document: Mapping[str, Any], name: str, source: str) -> BenchPlan:
         budget=budget * 60 if budget is not None else None,
     )
     if reader.faults:
-        raise PlanError(f"{source}: the plan has {_count(len(reader.faults))}:\n  " + "\n  ".join(reader.faults))
+        raise PlanError(f"{source}: the plan has {count(len(reader.faults))}:\n  " + "\n  ".join(reader.faults))
     return plan
 
 
@@ -206,7 +206,7 @@ def expand(plan: BenchPlan, cores: int) -> tuple[Point, ...]:
     twice = sorted({name for name in names if names.count(name) > 1})
     faults += [f"two races make a point {name}: give one of them another name" for name in twice]
     if faults:
-        raise PlanError(f"plan {plan.name}: {_count(len(faults))}:\n  " + "\n  ".join(faults))
+        raise PlanError(f"plan {plan.name}: {count(len(faults))}:\n  " + "\n  ".join(faults))
     return tuple(points)
 
 
@@ -259,7 +259,7 @@ def _point(race: Race, size: int | None, workers: int) -> Point:
     )
 
 
-def _race(reader: "_Reader", frameworks: tuple[Framework, ...], time_limit: float | None) -> Race:
+def _race(reader: Reader, frameworks: tuple[Framework, ...], time_limit: float | None) -> Race:
     reader.known(_RACE_KEYS)
     workload = reader.choice("workload", tuple(PARAMETERS), None)
     name = reader.text("name") or workload
@@ -289,7 +289,7 @@ def _race(reader: "_Reader", frameworks: tuple[Framework, ...], time_limit: floa
     )
 
 
-def _workers(reader: "_Reader") -> tuple[int, ...] | str:
+def _workers(reader: Reader) -> tuple[int, ...] | str:
     value = reader.table.get("workers")
     if isinstance(value, str):
         if value not in (EACH, DOUBLING):
@@ -300,7 +300,7 @@ def _workers(reader: "_Reader") -> tuple[int, ...] | str:
     return tuple(reader.wholes("workers"))
 
 
-def _frameworks(reader: "_Reader", key: str, default: tuple[Framework, ...]) -> tuple[Framework, ...]:
+def _frameworks(reader: Reader, key: str, default: tuple[Framework, ...]) -> tuple[Framework, ...]:
     value = reader.table.get(key, list(default))
     known: dict[str, Framework] = {"torch": "torch", "ray": "ray"}
     if not isinstance(value, list) or any(item not in known for item in value) or len(set(value)) != len(value):
@@ -309,12 +309,12 @@ def _frameworks(reader: "_Reader", key: str, default: tuple[Framework, ...]) -> 
     return tuple(known[item] for item in value)
 
 
-def _parameters(reader: "_Reader", workload: str) -> dict[str, Value]:
+def _parameters(reader: Reader, workload: str) -> dict[str, Value]:
     table = reader.table.get("parameters", {})
     if not isinstance(table, dict):
         reader.fault("parameters", "must be a table: parameters = { epochs = 3 }")
         return {}
-    inner = _Reader(table, reader.at("parameters"), reader.faults)
+    inner = Reader(table, reader.at("parameters"), reader.faults)
     allowed = PARAMETERS.get(workload, {})
     if allowed:
         inner.known(set(allowed))
@@ -335,11 +335,11 @@ def _parameters(reader: "_Reader", workload: str) -> dict[str, Value]:
     return found
 
 
-def _published(reader: "_Reader") -> tuple[Published, ...]:
+def _published(reader: Reader) -> tuple[Published, ...]:
     value = reader.table.get("published", [])
     found = []
     for index, item in enumerate(value if isinstance(value, list) else [value]):
-        inner = _Reader(item if isinstance(item, dict) else {}, reader.at(f"published[{index + 1}]"), reader.faults)
+        inner = Reader(item if isinstance(item, dict) else {}, reader.at(f"published[{index + 1}]"), reader.faults)
         inner.known({"framework", "workers", "time"})
         framework = inner.choice("framework", ("torch", "ray", "single"), None)
         taken = seconds(inner.text("time") or "")
@@ -348,79 +348,3 @@ def _published(reader: "_Reader") -> tuple[Published, ...]:
         one = {"torch": "torch", "ray": "ray"}.get(framework, "single")
         found.append(Published(one, inner.whole("workers", 1, least=1), taken or 0.0))  # type: ignore[arg-type]
     return tuple(found)
-
-
-class _Reader:
-    """Reads a table's values and collects the faults, each with its place."""
-
-    def __init__(self, table: Mapping[str, Any], where: str, faults: list[str] | None = None) -> None:
-        self.table = table
-        self.where = where
-        self.faults: list[str] = [] if faults is None else faults
-
-    def at(self, key: str) -> str:
-        return f"{self.where}.{key}" if self.where and key else self.where or key
-
-    def fault(self, key: str, text: str) -> None:
-        place = self.at(key)
-        self.faults.append(f"{place}: {text}" if place else text)
-
-    def known(self, keys: set[str]) -> None:
-        for key in self.table:
-            if key not in keys:
-                near = difflib.get_close_matches(key, keys, 1)
-                hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(keys))}"
-                self.fault(key, f"is unknown; {hint}")
-
-    def whole(self, key: str, default: int, *, least: int) -> int:
-        value = self.table.get(key, default)
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            self.fault(key, f"must be a whole number of at least {least}, not {value!r}")
-            return default
-        return value
-
-    def wholes(self, key: str) -> list[int]:
-        value = self.table.get(key, [])
-        items = value if isinstance(value, list) else [value]
-        if key in self.table and not items:
-            self.fault(key, "is empty: say at least one number")
-        good = [item for item in items if isinstance(item, int) and not isinstance(item, bool) and item >= 1]
-        for item in items:
-            if item not in good:
-                self.fault(key, f"must be whole numbers of at least 1, not {item!r}")
-        if len(set(good)) != len(good):
-            self.fault(key, "names a number twice")
-        return good
-
-    def number(self, key: str, *, above: float) -> float | None:
-        value = self.table.get(key)
-        if value is None:
-            return None
-        if isinstance(value, bool) or not isinstance(value, int | float) or not value > above:
-            self.fault(key, f"must be a number above {above:g}, not {value!r}")
-            return None
-        return float(value)
-
-    def text(self, key: str) -> str | None:
-        value = self.table.get(key)
-        if value is not None and not (isinstance(value, str) and value):
-            self.fault(key, f"must be text, not {value!r}")
-            return None
-        return value
-
-    def flag(self, key: str) -> bool:
-        value = self.table.get(key, False)
-        if not isinstance(value, bool):
-            self.fault(key, f"must be true or false, not {value!r}")
-        return value is True
-
-    def choice(self, key: str, words: Sequence[str], default: str | None) -> str:
-        value = self.table.get(key, default)
-        if value not in words:
-            self.fault(key, f"must be {' or '.join(words)}" + (f", not {value!r}" if value is not None else ""))
-            return default or ""
-        return str(value)
-
-
-def _count(number: int) -> str:
-    return f"{number} fault{'s' if number != 1 else ''}"

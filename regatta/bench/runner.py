@@ -28,7 +28,9 @@ WAIT_SECONDS = 1800.0
 
 @dataclass
 class Spent:
-    """Seconds of a bench: `runs` as their records say, `prepared` for data and cold caches, `waited` for nodes."""
+    """Seconds of a bench: `runs` as their records say (one that was interrupted: as seen here), `prepared` for data and
+    cold caches, `waited` for nodes.
+    """
 
     count: int = 0
     wall: float = 0.0
@@ -124,8 +126,12 @@ class Bench:
         self.view.begin(self.survey.set, entry, done + index + 1, self.survey.total, following, left)
         request = self._request(entry)
         began = time.monotonic()
-        record = self._run(request)
-        self.spent.runs += record.phases.total if record.phases.total is not None else time.monotonic() - began
+        total: float | None = None
+        try:
+            record = self._run(request)
+            total = record.phases.total
+        finally:
+            self.spent.runs += total if total is not None else time.monotonic() - began
         self.spent.count += 1
         self.records.append(record)
         estimates.add(record)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from regatta import stats
 from regatta.clocks import PHASES
 from regatta.console import Console, clean
 from regatta.errors import CompareError
@@ -104,7 +105,7 @@ def compare(groups: Mapping[str, Sequence[Record]]) -> Comparison:
     spreads = {phase: _spreads(groups, phase) for phase in PHASES}
     words = (
         f"The answers of {len(records)} runs are equal within the workload's tolerance." if len(records) > 1 else "",
-        *_ratios(spreads["total"]),
+        *_ratios(groups, spreads["total"]),
         *_counts(runs),
         *_overlaps(groups),
         *_unequal(groups),
@@ -210,28 +211,60 @@ def _spreads(groups: Mapping[str, Sequence[Record]], phase: str) -> dict[str, Sp
     return {label: Spread(statistics.median(v), min(v), max(v), len(v)) for label, v in values.items() if v}
 
 
-def _ratios(totals: Mapping[str, Spread]) -> Iterator[str]:
+def ratio(base: Sequence[Record], other: Sequence[Record], phase: str = "total") -> stats.Ratio | None:
+    """How many times as long the phase took in `other`; None where no two repeats have clocks of it.
+
+    Repeats are paired by their number in the series, where each has one, else by their order.
+    """
+    pairs = []
+    for one, two in _pairs(base, other):
+        a, b = getattr(one.phases, phase), getattr(two.phases, phase)
+        if a and b:
+            pairs.append((a, b))
+    return stats.paired(*zip(*pairs, strict=True)) if pairs else None
+
+
+def _pairs(base: Sequence[Record], other: Sequence[Record]) -> list[tuple[Record, Record]]:
+    numbered = [{r.series.index: r for r in group if r.series} for group in (base, other)]
+    if len(numbered[0]) != len(base) or len(numbered[1]) != len(other):
+        return list(zip(base, other, strict=False))
+    return [(one, numbered[1][index]) for index, one in numbered[0].items() if index in numbered[1]]
+
+
+def _ratios(groups: Mapping[str, Sequence[Record]], totals: Mapping[str, Spread]) -> Iterator[str]:
     known = {label: spread for label, spread in totals.items() if spread.median > 0}
     pairs = [sorted(("torch", "ray"), key=lambda label: known[label].median)] if {"torch", "ray"} <= set(known) else []
     pairs += [["single", label] for label in ("torch", "ray") if {"single", label} <= set(known)]
     for base, other in pairs:
         a, b = totals[base], totals[other]
-        ratio = b.median / a.median
-        than = "one process" if base == "single" else base
-        alike = f"{ratio:.2f}" == "1.00"
-        took = f"took as long as {than}" if alike else f"took {ratio:.2f} times as long as {than}"
-        verdict = _verdict(a, b, against_one=base == "single", alike=alike)
-        yield f"In total {other} {took} ({_seconds(b.median)} s, {_seconds(a.median)} s){verdict}."
+        found = ratio(groups[base], groups[other])
+        if found is None or found.n < 2:
+            found = stats.Ratio(b.median / a.median, 1)
+        against_one = base == "single"
+        than = "one process" if against_one else base
+        clocks = f"{'medians ' if found.n > 1 else ''}{seconds_text(b.median)} s, {seconds_text(a.median)} s"
+        yield f"In total {other} {_took(found, than)} ({clocks}){_verdict(found, against_one=against_one)}."
+        inner = ratio(groups[base], groups[other], "compute")
+        if inner is not None and inner.n > 1:
+            yield f"In the inner loop alone (compute) it {_took(inner, than)}{_verdict(inner)}."
 
 
-def _verdict(a: Spread, b: Spread, *, against_one: bool, alike: bool) -> str:
-    repeated = min(a.n, b.n) > 1
-    if repeated and a.low <= b.high and b.low <= a.high:
-        return "; the ranges overlap: no difference shown"
-    beat = "beat" if b.median < a.median and not alike else "did not beat"
-    return ("; the ranges do not overlap" if repeated else "") + (
-        f"; the cluster {beat} one process" if against_one else ""
-    )
+def _took(found: stats.Ratio, than: str) -> str:
+    alike = f"{found.value:.2f}" == "1.00"
+    return f"took as long as {than}" if alike else f"took {found.value:.2f} times as long as {than}"
+
+
+def _verdict(found: stats.Ratio, *, against_one: bool = False) -> str:
+    verdict = found.verdict
+    if found.n == 1:
+        beat = "beat" if found.value < 1 and f"{found.value:.2f}" != "1.00" else "did not beat"
+        return f"; the cluster {beat} one process" if against_one else ""
+    if found.low is None:
+        return f"; {verdict} ({found.n} pairs, {stats.LEAST_PAIRS} are needed)"
+    said = f"; at {stats.CONFIDENCE:.0%} {found.low:.2f} to {found.high:.2f} times: {verdict}".replace("%", " %")
+    if against_one and verdict in ("faster", "slower"):
+        said += f"; the cluster {'beat' if verdict == 'faster' else 'did not beat'} one process"
+    return said
 
 
 def _counts(runs: Mapping[str, Sequence[str]]) -> Iterator[str]:
@@ -248,7 +281,7 @@ def _overlaps(groups: Mapping[str, Sequence[Record]]) -> Iterator[str]:
     for label, spread in _spreads(groups, "overlap").items():
         if spread.median >= _OVERLAP_WORTH_SAYING:
             yield (
-                f"The phases of {label} add up to {_seconds(spread.median)} s more than its total: "
+                f"The phases of {label} add up to {seconds_text(spread.median)} s more than its total: "
                 "the longest load and the longest compute were those of different ranks."
             )
 
@@ -289,7 +322,8 @@ def _leaf_names(value: Any, name: str) -> Iterator[str]:
         yield name
 
 
-def _seconds(value: float) -> str:
+def seconds_text(value: float) -> str:
+    """`12.34`, `0.123`."""
     return f"{value:.2f}" if value >= 0.995 or value == 0 else f"{value:.3f}"
 
 

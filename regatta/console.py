@@ -16,6 +16,7 @@ from regatta.events import DRIVER, ErrorEvent, Event, Phase, Progress, WarningEv
 
 if TYPE_CHECKING:
     import rich.console
+    import rich.live
     import rich.progress
 
 _ESCAPES = re.compile(
@@ -256,6 +257,18 @@ class _Stream:
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=30),
             TextColumn("{task.fields[text]}", markup=False),
+            console=self._rich,
+            transient=True,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
+
+    def live(self, draw: "Callable[[], rich.console.RenderableType]") -> "rich.live.Live":
+        """A view below the log that `draw` makes anew four times a second."""
+        from rich.live import Live
+
+        return Live(
+            get_renderable=draw,
             console=self._rich,
             transient=True,
             redirect_stdout=False,

@@ -66,6 +66,16 @@ class DataError(RegattaError):
     exit_code = 2
 
 
+class PlanError(RegattaError):
+    """A bench plan cannot be read, contradicts itself or asks for what the cluster does not have."""
+
+    exit_code = 2
+
+
+class BusyError(RegattaError):
+    """Somebody else is benching on the cluster."""
+
+
 class LaunchError(RegattaError):
     """A run could not be started."""
 

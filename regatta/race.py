@@ -1,6 +1,6 @@
 """The same workload under several frameworks, in turns, and the comparison of its records."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -57,6 +57,36 @@ def prepare_graph(session: Session, graph: str | None) -> tuple[str, dict[str, o
     return found.pop(), {"graph": file.path.name, "graph_sha256": file.sha256}
 
 
+@dataclass(frozen=True)
+class Course:
+    """What all runs of a comparison have in common; `single` is the single process's program where it differs."""
+
+    program: plan.Program
+    parameters: Mapping[str, object]
+    single: plan.Program | None = None
+
+    def request(self, base: Request, framework: record.Framework) -> Request:
+        """A run of it under a framework."""
+        program = self.single if self.single and framework == "single" else self.program
+        return replace(
+            base,
+            program=replace(program, argv=(*program.argv, f"--framework={framework}")),
+            framework=framework,
+            root=paths.PROJECT,
+            parameters=self.parameters,
+        )
+
+
+def ppr_course(session: Session, asked: Ppr, *, alone: bool = False) -> Course:
+    """Put the graph in place, outside the clocks; what is `alone` may keep its prepared form. DataError."""
+    on_node, described = prepare_graph(session, asked.graph)
+    options = asked.options()
+    if alone and hdfs.is_address(on_node) and asked.partition != "graph":
+        options.append("--cache")  # runs that are compared all read the graph anew
+    program = plan.Program.module("workloads.ppr", [f"--graph={on_node}", *options], "ppr")
+    return Course(program, {**described, "options": options})
+
+
 def ppr(
     session: Session,
     asked: Ppr,
@@ -67,48 +97,32 @@ def ppr(
     request: Request,
 ) -> dict[str, list[record.Record]]:
     """Run PPR `repeats` times under each framework, in turns."""
-    on_node, described = prepare_graph(session, asked.graph)
-    options = asked.options()
-    if len(frameworks) == repeats == 1 and hdfs.is_address(on_node) and asked.partition != "graph":
-        options.append("--cache")  # runs that are compared all read the graph anew
-    program = plan.Program.module("workloads.ppr", [f"--graph={on_node}", *options], "ppr")
-    asked_for = replace(request, program=program, parameters={**described, "options": options})
-    return in_turns(session, asked_for, frameworks, workers=workers, repeats=repeats)
+    course = ppr_course(session, asked, alone=len(frameworks) == repeats == 1)
+    return in_turns(session, request, course, frameworks, workers=workers, repeats=repeats)
 
 
 def in_turns(
     session: Session,
     request: Request,
+    course: Course,
     frameworks: Sequence[record.Framework],
     *,
     workers: int | None,
     repeats: int,
-    single: plan.Program | None = None,
 ) -> dict[str, list[record.Record]]:
-    """Run one of Regatta's workloads `repeats` times under each framework, their order reversed every other time.
-
-    `single` is the program of the single process where its arguments differ.
-    """
+    """Run a course `repeats` times under each framework, their order reversed every other time."""
     if repeats < 1:
         raise UsageError(f"--repeats must be at least 1, not {repeats}")
     done: dict[str, list[record.Record]] = {framework: [] for framework in frameworks}
-    label = f"{request.program.label}-{plan.new_run_name('series', 'x').rpartition('x-')[2]}"
+    label = f"{course.program.label}-{plan.new_run_name('series', 'x').rpartition('x-')[2]}"
     for index in range(repeats):
         for framework in frameworks if index % 2 == 0 else list(reversed(frameworks)):
             name = request.name and (
                 request.name if len(frameworks) == repeats == 1 else _name(request, framework, index)
             )
-            program = single if single and framework == "single" else request.program
-            one = replace(
-                request,
-                program=replace(program, argv=(*program.argv, f"--framework={framework}")),
-                framework=framework,
-                root=paths.PROJECT,
-                workers=workers,
-                name=name,
-                series=record.Series(label, index + 1, repeats),
-            )
-            done[framework].append(session.run(one))
+            series = record.Series(label, index + 1, repeats)
+            base = replace(request, workers=workers, name=name, series=series)
+            done[framework].append(session.run(course.request(base, framework)))
     return done
 
 

@@ -124,11 +124,20 @@ class ExitInfo:
 
 @dataclass(frozen=True)
 class Series:
-    """The place of the run among its repeats; `index` counts from 1."""
+    """The place of the run among its repeats; `index` counts from 1, runs that are compared have the same `label`.
+
+    The rest is None where no bench asked for the run. All runs of one bench have the same `set`, and those of one
+    point of its plan the same `point`; a `warm_up` is not compared. `published` are seconds measured on other hardware.
+    """
 
     label: str
     index: int
     total: int
+    plan: str | None = None
+    set: str | None = None
+    point: str | None = None
+    warm_up: bool = False
+    published: float | None = None
 
 
 @dataclass(frozen=True)
@@ -177,8 +186,12 @@ def build(
     *,
     series: Series | None = None,
     driver_node: str | None = None,
+    warnings: Sequence[str] = (),
 ) -> Record:
-    """The record of a run that has ended, in whatever way; `driver_node` is where the Ray driver ran."""
+    """The record of a run that has ended, in whatever way; `driver_node` is where the Ray driver ran.
+
+    `warnings` of the controller come before those of the workload.
+    """
     nodes = {rank: node.name for node in cluster.nodes for rank in node.ranks}
     nodes |= {-1: driver_node} if driver_node else {}
     result = clocks.result
@@ -192,7 +205,7 @@ def build(
         answer=plain(result.answer) if result else None,
         tolerance=result.tolerance if result else {},
         show=result.show if result else (),
-        warnings=clocks.warnings,
+        warnings=(*warnings, *clocks.warnings),
         series=series,
     )
 

@@ -38,6 +38,8 @@ _MODULES = (
     "runs",
     "facts",
     "files",
+    "caches",
+    "turns",
     "hdfs",
     "hdfsrepair",
     "sample",

@@ -7,7 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from regatta import events, launch, plan, rayjob, record, runs, store, sync, tree
 from regatta.clocks import Clocks
@@ -30,7 +30,8 @@ _STATES: dict[str, record.State] = {
 class Request:
     """What to run. `root` is the tree to sync, `source` what was read of it just now, if anything was.
 
-    `workers` is None for one rank a core of the cluster. `restarts`: how often torchrun starts lost ranks again.
+    `workers` is None for one rank a core of the cluster; `cache` and `notes` (warnings) are kept in the record.
+    `restarts`: how often torchrun starts lost ranks again.
     """
 
     program: plan.Program
@@ -46,6 +47,8 @@ class Request:
     series: record.Series | None = None
     source: tree.Tree | None = None
     restarts: int = 0
+    cache: Literal["cold", "warm"] | None = None
+    notes: tuple[str, ...] = ()
 
 
 class Session:
@@ -79,9 +82,13 @@ class Session:
             self._api = self._pool.submit(lambda: self._stack.enter_context(launch.job_api(self.remote)))
         return self._api
 
+    def reconnect(self) -> None:
+        """Reach Ray anew at its next run: the head was away."""
+        self._api = None
+
     def run(self, request: Request) -> record.Record:
         """Sync, start, follow, record. Raises RunFailedError after the record of a failed run has been kept."""
-        started = datetime.now(timezone.utc)
+        started = _now()
         clocks_start = time.monotonic()
         api = self._open_api() if request.framework == "ray" and not self.cluster.local else None
         source = request.source or tree.read(request.root)
@@ -112,6 +119,33 @@ class Session:
             raise
         kept = keep(outcome)
         self._raise_unless_succeeded(made.run, outcome, clocks)
+        return kept
+
+    def keep_unstarted(self, request: Request, cause: str, *, lost: bool) -> record.Record:
+        """Keep a record of a run that could not be started: it has a row, and the cause, and no clocks."""
+        assert request.name is not None
+        identity = record.RunIdentity(
+            run_id=request.name,
+            workload=request.program.label,
+            framework=request.framework,
+            started=_now(),
+            parameters={"workers": request.workers, **request.parameters},
+            seed=request.seed,
+            release=request.source.release if request.source else None,
+        )
+        kept = record.build(
+            identity,
+            record.ClusterFacts(
+                self.cluster.name,
+                tuple(record.NodeFacts(node.name, node.cluster_address) for node in self.cluster.workers),
+            ),
+            record.Speed(cache=request.cache),
+            Clocks(0),
+            record.ExitInfo("lost" if lost else "failed", None, record.Failure(cause)),
+            series=request.series,
+            warnings=request.notes,
+        )
+        store.Store(self.results).save(kept)
         return kept
 
     def attach(self, info: runs.RunInfo) -> Outcome:
@@ -181,7 +215,7 @@ class Session:
         self,
         request: Request,
         made: plan.Plan,
-        started: datetime,
+        started: str,
         source: tree.Tree,
         facts: Mapping[str, Mapping[str, Any]],
         clocks: Clocks,
@@ -191,7 +225,7 @@ class Session:
             run_id=made.run,
             workload=made.program.label,
             framework=request.framework,
-            started=started.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            started=started,
             parameters={"workers": len(made.ranks), **(request.parameters or {"argv": list(made.program.argv)})},
             seed=request.seed,
             release=made.release,
@@ -206,6 +240,7 @@ class Session:
             interfaces=self._handle.interfaces if torch and self._handle else {},
             rendezvous=made.launcher if torch else None,
             token=request.framework == "ray",
+            cache=request.cache,
         )
         failure = outcome.failure
         end = record.ExitInfo(
@@ -221,6 +256,7 @@ class Session:
             end,
             series=request.series,
             driver_node=self.cluster.head.name if request.framework == "ray" else None,
+            warnings=request.notes,
         )
 
     def _raise_unless_succeeded(self, run: str, outcome: Outcome, clocks: Clocks) -> None:
@@ -231,6 +267,11 @@ class Session:
         if outcome.failure is not None:
             raise RunFailedError(f"{run} failed: {outcome.failure.text()}\nthe whole log: fab logs {run}", outcome.code)
         raise RunFailedError(f"{run} was {_STATES[outcome.state]}", outcome.code)
+
+
+def _now() -> str:
+    """UTC by this machine's clock, as records have it."""
+    return datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def check_framework(value: str) -> tuple[record.Framework, ...]:

@@ -1,12 +1,12 @@
 """Training workloads under several frameworks, with the same global batch for each."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from regatta import data, hdfs, plan
 from regatta.errors import DataError, UsageError
-from regatta.race import in_turns
+from regatta.race import Course, in_turns
 from regatta.record import Framework, Record
 from regatta.session import Request, Session
 
@@ -77,6 +77,18 @@ def prepare(session: Session, asked: str | None) -> tuple[str | None, dict[str, 
     return ",".join(file.on(nodes[0]) for file in files), {"data": {file.path.name: file.sha256 for file in files}}
 
 
+def course(session: Session, asked: Training, ranks: int) -> Course:
+    """Put the data in place, outside the clocks; the single process takes as many rows a step as all ranks together."""
+    places, described = prepare(session, asked.data)
+    options = asked.options(places, 1, ranks)
+    module = f"workloads.{asked.workload}"
+    return Course(
+        plan.Program.module(module, options, asked.workload),
+        {**described, "options": [word for word in options if not word.startswith("--data=")]},
+        plan.Program.module(module, asked.options(places, ranks, ranks), asked.workload),
+    )
+
+
 def train(
     session: Session,
     asked: Training,
@@ -86,20 +98,11 @@ def train(
     repeats: int,
     request: Request,
 ) -> dict[str, list[Record]]:
-    """Train under each framework in turns; the single process takes as many rows a step as all ranks together."""
+    """Train under each framework in turns."""
     if asked.checkpoint and RUN_PLACE not in asked.checkpoint and len(frameworks) * repeats > 1:
         raise UsageError(
             f"--checkpoint {asked.checkpoint}: of several runs the second would go on where the first has ended; "
             f"write {RUN_PLACE} in it, which becomes each run's id"
         )
-    places, described = prepare(session, asked.data)
-    ranks = workers if workers is not None else session.cores()
-    options = asked.options(places, 1, ranks)
-    module = f"workloads.{asked.workload}"
-    asked_for = replace(
-        request,
-        program=plan.Program.module(module, options, asked.workload),
-        parameters={**described, "options": [word for word in options if not word.startswith("--data=")]},
-    )
-    single = plan.Program.module(module, asked.options(places, ranks, ranks), asked.workload)
-    return in_turns(session, asked_for, frameworks, workers=workers, repeats=repeats, single=single)
+    chosen = course(session, asked, workers if workers is not None else session.cores())
+    return in_turns(session, request, chosen, frameworks, workers=workers, repeats=repeats)

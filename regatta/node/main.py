@@ -8,7 +8,7 @@ import sys
 import threading
 from typing import Any, Callable
 
-from regatta.node import facts, files, hdfs, hdfsrepair, releases, runs, sample
+from regatta.node import caches, facts, files, hdfs, hdfsrepair, releases, runs, sample, turns
 
 _LOCK = threading.Lock()
 
@@ -96,6 +96,8 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "hdfs.report": hdfsrepair.report,
     "sample": lambda place, **args: sample.follow(place, emit, **args),
     "secret": read_secret,
+    "caches.cool": caches.cool,
+    "turn.take": lambda place, **args: turns.take(place, emit, **args),
 }
 
 

@@ -1,0 +1,68 @@
+"""How long a run may take: what such a run took before, else a rough guess from its size."""
+
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from regatta.bench.asked import options
+from regatta.bench.order import Entry
+from regatta.record import Framework, Record
+
+START_SECONDS: dict[Framework, float] = {"single": 5.0, "torch": 9.0, "ray": 10.0}
+"""Everything but the work, on a machine of 2 cores."""
+SECONDS_A_MILLION = {"ppr": 2.0, "stars": 60.0, "digits": 250.0}
+"""Of work for a million edges, rows or images on one core: 4 sources, and an epoch."""
+CNN = 12
+"""How much longer its epoch is."""
+EPOCHS = 3
+
+_Kind = tuple[str, str, int | None, int, str]
+
+
+@dataclass
+class Estimates:
+    """Seconds that runs of the same kind have taken, end to end; `add` what has just ended."""
+
+    known: dict[_Kind, list[float]] = field(default_factory=lambda: defaultdict(list))
+
+    @classmethod
+    def of(cls, records: Iterable[Record], cluster: str) -> "Estimates":
+        """From what is recorded of a cluster."""
+        made = cls()
+        for record in records:
+            if record.cluster.name == cluster:
+                made.add(record)
+        return made
+
+    def add(self, record: Record) -> None:
+        """Take in a record; those of runs that are in no plan, or have failed, say nothing."""
+        found, total = record.identity, record.phases.total
+        if record.exit.state == "succeeded" and total is not None and record.series and record.series.point:
+            size, workers = found.parameters.get("size"), int(found.parameters.get("workers", 1))
+            words = " ".join(map(str, found.parameters.get("options", ())))
+            self.known[(found.workload, found.framework, size, workers, words)].append(total)
+
+    def seconds(self, entry: Entry) -> tuple[float, bool]:
+        """Seconds of a run, and whether that is known from others like it."""
+        point = entry.point
+        workers = 1 if entry.framework == "single" else point.workers
+        if taken := self.known.get((point.workload, entry.framework, point.size, workers, " ".join(options(point)))):
+            return statistics.median(taken), True
+        epochs = int(point.parameters.get("epochs", EPOCHS)) if point.workload != "ppr" else 1
+        work = SECONDS_A_MILLION[point.workload] * (point.size or 500_000) / 1e6 * epochs
+        if point.parameters.get("model") == "cnn":
+            work *= CNN
+        return START_SECONDS[entry.framework] + work / workers, False
+
+    def total(self, entries: Iterable[Entry]) -> float:
+        """Seconds of all these runs."""
+        return sum(self.seconds(entry)[0] for entry in entries)
+
+
+def span(seconds: float) -> str:
+    """`45 s`, `12 min`, `3 h 05 min`."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"

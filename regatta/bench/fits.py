@@ -1,0 +1,89 @@
+"""Whether a cluster can carry a plan: cores and memory, looked at before anything is started."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from regatta import plan as placing
+from regatta.bench.plans import Point
+from regatta.cluster import Cluster, Node
+from regatta.errors import PlanError
+from regatta.record import Framework
+from regatta.remote import Remote
+
+MIB = 1 << 20
+RANK_BYTES: dict[Framework, int] = {"single": 430 * MIB, "torch": 400 * MIB, "ray": 500 * MIB}
+"""A rank's own memory: Python, torch or Ray, its buffers."""
+RAY_BYTES = 400 * MIB
+"""What a Ray run has beside its ranks, on the head."""
+ITEM_BYTES = {"ppr": 40, "stars": 250, "digits": 2800}
+"""Memory of a host for each edge, row or image while it is loaded; ranks of a host share it."""
+MOST_RANKS_A_CORE = 16
+
+
+@dataclass(frozen=True)
+class Host:
+    """What a node has: cores, and memory in bytes (None: unknown)."""
+
+    cores: int
+    ram_bytes: int | None
+
+
+def hosts(remote: Remote) -> dict[str, Host]:
+    """Ask every node. NodesError names those that do not answer."""
+    answers = remote.everywhere(remote.cluster.nodes, "hello", step="asking the nodes what they have")
+    return {name: _host(answer["facts"]) for name, answer in answers.items()}
+
+
+def _host(facts: Mapping[str, Any]) -> Host:
+    return Host(int(facts["cores"]), facts["ram_bytes"])
+
+
+def check(cluster: Cluster, found: Mapping[str, Host], points: Sequence[Point]) -> list[str]:
+    """Warnings about ranks that share cores. PlanError names every point that a node has not the memory for."""
+    faults: list[str] = []
+    warnings: dict[str, None] = {}
+    cores = {name: host.cores for name, host in found.items()}
+    for point in points:
+        if point.workers > MOST_RANKS_A_CORE * sum(cores[node.name] for node in cluster.workers):
+            total = sum(cores[node.name] for node in cluster.workers)
+            faults.append(f"{point.name}: {point.workers} workers on {total} core(s): that is impossible")
+            continue
+        ranks = placing.spread(point.workers, cluster.workers, cores)
+        warnings |= dict.fromkeys(placing.crowded(ranks, cores))
+        for framework in point.frameworks:
+            counts = {cluster.head.name: 1} if framework == "single" else _counts(ranks)
+            faults += _lacking(point, framework, counts, cluster.head, found)
+    if faults:
+        raise PlanError("the cluster cannot carry the plan:\n  " + "\n  ".join(dict.fromkeys(faults)))
+    return list(warnings)
+
+
+def need(point: Point, framework: Framework, ranks: int, *, head: bool) -> int:
+    """Bytes that a node needs for so many ranks of a point: what the plan says of a rank, else an estimate."""
+    if point.memory_mb is not None:
+        return int(point.memory_mb * MIB) * ranks
+    own = RANK_BYTES[framework] * ranks + (RAY_BYTES if framework == "ray" and head else 0)
+    return own + ITEM_BYTES[point.workload] * (point.size or 0)
+
+
+def _counts(ranks: Sequence[placing.Rank]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for rank in ranks:
+        counts[rank.node.name] = counts.get(rank.node.name, 0) + 1
+    return counts
+
+
+def _lacking(
+    point: Point, framework: Framework, counts: Mapping[str, int], head: Node, found: Mapping[str, Host]
+) -> list[str]:
+    lacking = []
+    for name, ranks in counts.items():
+        wanted, has = need(point, framework, ranks, head=name == head.name), found[name].ram_bytes
+        if has is not None and wanted > has:
+            source = "memory_mb" if point.memory_mb is not None else "by estimate; memory_mb says otherwise"
+            lacking.append(
+                f"{point.name}: {framework} with {ranks} rank(s) on {name} needs {wanted / 1e9:.1f} GB ({source}), "
+                f"and it has {has / 1e9:.1f} GB: fewer workers or a smaller size"
+            )
+    return lacking

@@ -1,0 +1,233 @@
+"""Runs what is left of a plan, one run after the other; a run that fails is a row, and a lost node is waited for."""
+
+import contextlib
+import time
+from dataclasses import dataclass, field
+from typing import Literal
+
+from regatta import plan as placing
+from regatta import race, runs, services, store, sync
+from regatta.bench import order
+from regatta.bench.estimate import span
+from regatta.bench.inputs import Inputs
+from regatta.bench.order import Entry
+from regatta.bench.survey import Survey, check_room
+from regatta.bench.turn import Turn
+from regatta.bench.view import View
+from regatta.cluster import Node
+from regatta.errors import BusyError, NodesError, RecordError, RegattaError, RunError, RunFailedError, UnreachableError
+from regatta.follow import ConnectionLostError
+from regatta.record import Record
+from regatta.session import Request, Session
+
+COOL_SECONDS = 120.0
+ASK_SECONDS = 10.0
+POLL_SECONDS = 5.0
+WAIT_SECONDS = 1800.0
+
+
+@dataclass
+class Spent:
+    """Seconds of a bench: `runs` as their records say (one that was interrupted: as seen here), `prepared` for data and
+    cold caches, `waited` for nodes.
+    """
+
+    count: int = 0
+    wall: float = 0.0
+    runs: float = 0.0
+    prepared: float = 0.0
+    waited: float = 0.0
+
+    @property
+    def overhead(self) -> float:
+        """What the bench itself took."""
+        return max(0.0, self.wall - self.runs - self.prepared - self.waited)
+
+    def text(self) -> str:
+        """For a person, with what the bench itself took."""
+        share = self.overhead / self.wall if self.wall else 0.0
+        waited = f", {self.waited:.1f} s waiting for nodes" if self.waited else ""
+        return (
+            f"{self.count} runs in {span(self.wall)}: {self.runs:.1f} s timed, {self.prepared:.1f} s for data and "
+            f"caches{waited}; the bench itself {self.overhead:.2f} s ({share:.1%}), "
+            f"{self.overhead / max(1, self.count):.2f} s a run"
+        ).replace("%)", " %)")
+
+
+@dataclass
+class Bench:
+    """One `fab bench`. `records` are those of the whole set, also of earlier commands."""
+
+    session: Session
+    survey: Survey
+    view: View
+    turn: Turn
+    wait_seconds: float = WAIT_SECONDS
+    records: list[Record] = field(init=False)
+    spent: Spent = field(default_factory=Spent)
+    _courses: dict[str, race.Course] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.records = list(self.survey.done)
+
+    def run(self) -> None:
+        """Run what is left, within the plan's budget.
+
+        Raises BusyError where runs go on that are none of its own, RecordError where records cannot be kept any more,
+        RunError where a lost node stays away; what has run until then is recorded, and the same command goes on.
+        """
+        began = time.monotonic()
+        plan, entries = self.survey.plan, self.survey.left
+        check_room(self.session.results, len(entries))
+        self._alone()
+        try:
+            self._prepare()
+            for index, entry in enumerate(entries):
+                if plan.budget is not None and time.monotonic() - began > plan.budget:
+                    left = len(entries) - index
+                    self.view.say(f"{span(plan.budget)} are used up, {left} runs are left: {self._again()}")
+                    return
+                self._one(index, entry)
+        except KeyboardInterrupt:
+            self.view.rest()
+            self.view.say(f"interrupted: {self._again()}")
+            raise
+        finally:
+            self.view.rest()
+            self.spent.wall = time.monotonic() - began
+
+    def _alone(self) -> None:
+        """BusyError where something runs on the cluster, such as what a bench left whose controller was killed."""
+        going = [info.run for info in runs.listing(self.session.remote)[0] if info.state == "running"]
+        if going:
+            raise BusyError(
+                f"{', '.join(going)} still run(s) on {self.session.cluster.name} and would be timed with the bench: "
+                f"wait, or 'fab cancel {going[0]}'"
+            )
+
+    def recorded(self) -> int:
+        """How many of the set's runs have a record."""
+        return len(order.recorded(self.records))
+
+    def _prepare(self) -> None:
+        """Release and data on every node, outside the clocks."""
+        began = time.monotonic()
+        sync.sync(self.session.remote, self.survey.source, self.session.cluster.nodes)
+        inputs = Inputs(self.session, self.survey.plan.seed, self.view.say)
+        wanted = {entry.point.name: entry.point for entry in self.survey.left}
+        self._courses = {name: inputs.course(point) for name, point in wanted.items()}
+        self.spent.prepared += time.monotonic() - began
+
+    def _one(self, index: int, entry: Entry) -> None:
+        entries, estimates = self.survey.left, self.survey.estimates
+        following = entries[index + 1] if index + 1 < len(entries) else None
+        done = self.survey.total - len(entries)
+        left = estimates.total(entries[index:])
+        self.view.begin(self.survey.set, entry, done + index + 1, self.survey.total, following, left)
+        request = self._request(entry)
+        began = time.monotonic()
+        total: float | None = None
+        try:
+            record = self._run(request)
+            total = record.phases.total
+        finally:
+            self.spent.runs += total if total is not None else time.monotonic() - began
+        self.spent.count += 1
+        self.records.append(record)
+        estimates.add(record)
+        self.view.end(record, estimates.total(entries[index + 1 :]))
+        if record.exit.state != "succeeded" and following is not None:
+            self._wait_for_nodes(request)
+
+    def _request(self, entry: Entry) -> Request:
+        course = self._courses[entry.point.name]
+        cache, notes = self._cool() if self.survey.plan.cache == "cold" else (_warm(entry), ())
+        base = Request(
+            program=course.program,
+            framework=entry.framework,
+            root=self.survey.source.root,
+            workers=entry.point.workers,
+            name=placing.new_run_name(course.program.label, entry.framework),
+            time_limit=entry.point.time_limit,
+            series=entry.series(self.survey.plan, self.survey.set),
+            source=self.survey.source,
+            cache=cache,
+            notes=notes,
+        )
+        return course.request(base, entry.framework)
+
+    def _cool(self) -> tuple[Literal["cold"] | None, tuple[str, ...]]:
+        """Make the caches of every node cold; says which could not be."""
+        began = time.monotonic()
+        answers, failed = self.session.remote.gather(
+            self.session.cluster.nodes,
+            lambda node: self.session.remote.call(node, "caches.cool", timeout=COOL_SECONDS, whole=node.privileged),
+        )
+        self.spent.prepared += time.monotonic() - began
+        notes = [f"{name}: caches are not cold ({error})" for name, error in failed.items()]
+        notes += [
+            f"{name}: caches are cold for input files alone, programs' pages stay ({answer['reason']})"
+            for name, answer in answers.items()
+            if answer["pages"] != "all"
+        ]
+        for note in notes:
+            self.view.warn(note)
+        return (None if notes else "cold"), tuple(notes)
+
+    def _run(self, request: Request) -> Record:
+        """Run, and find or make the record, whatever happens."""
+        assert request.name is not None
+        kept = store.Store(self.session.results)
+        try:
+            return self.session.run(request)
+        except RunFailedError:
+            return kept.find(request.name)
+        except RecordError as error:
+            raise RecordError(
+                f"{error}\nThe run {request.name} has no record, and will be repeated: {self._again()}"
+            ) from None
+        except RegattaError as error:
+            lost = isinstance(error, UnreachableError | ConnectionLostError) or (
+                isinstance(error, NodesError) and any(isinstance(e, UnreachableError) for e in error.failures.values())
+            )
+            return self.session.keep_unstarted(request, " ".join(str(error).split()), lost=lost)
+
+    def _wait_for_nodes(self, request: Request) -> None:
+        """After a run that failed: where nodes do not answer, wait until they are back and what they serve is, too."""
+        away = self._away()
+        if not away:
+            return
+        began = time.monotonic()
+        try:
+            self.view.say(f"{', '.join(away)}: no answer; waiting up to {span(self.wait_seconds)} until back")
+            while away := self._away():
+                if time.monotonic() - began > self.wait_seconds:
+                    raise RunError(
+                        f"{', '.join(away)} did not come back within {span(self.wait_seconds)}. "
+                        f"When it is up again: {self._again()}"
+                    )
+                time.sleep(POLL_SECONDS)
+            self.view.say("all nodes answer again")
+            self.session.reconnect()
+            with contextlib.suppress(RegattaError):  # it may have ended, or never begun
+                runs.cancel(self.session.remote, runs.find(self.session.remote, str(request.name)))
+            if not self.session.cluster.local:
+                services.wait_for_hdfs(self.session.remote)
+                services.wait_until_joined(self.session.remote)
+            self.turn.take()
+        finally:
+            self.spent.waited += time.monotonic() - began
+        self._prepare()
+
+    def _again(self) -> str:
+        return f"the same `fab bench` goes on with what is left of {self.survey.set}"
+
+    def _away(self) -> list[str]:
+        def ask(node: Node) -> None:
+            self.session.remote.call(node, "hello", timeout=ASK_SECONDS, facts_wanted=False)
+
+        return list(self.session.remote.gather(self.session.cluster.nodes, ask)[1])
+
+
+def _warm(entry: Entry) -> Literal["warm"] | None:
+    return None if entry.warm_up else "warm"

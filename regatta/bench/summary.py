@@ -1,0 +1,93 @@
+"""What a bench has shown, a row a point: clocks, ratios with intervals and verdicts, published figures beside."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from regatta import compare, stats
+from regatta.bench import order
+from regatta.bench.plans import Point
+from regatta.console import clean
+from regatta.record import Record
+
+PAIRS = (("torch", "ray"), ("torch", "single"), ("ray", "single"))
+"""Each is compared with the one behind it."""
+CLOCKS = {"total": "end to end, as a person waits", "compute": "the inner loop alone"}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A point of a plan: its comparison, and the runs that are not part of it, each with a reason."""
+
+    point: Point
+    groups: Mapping[str, Sequence[Record]]
+    comparison: compare.Comparison | None
+    failed: tuple[str, ...]
+
+
+def findings(points: Sequence[Point], records: Sequence[Record]) -> list[Finding]:
+    """Compare what has succeeded at each point; warm-ups are left out, and failures named."""
+    found = []
+    for point in points:
+        mine = [r for r in records if r.series and r.series.point == point.name and not r.series.warm_up]
+        groups: dict[str, Sequence[Record]] = {f: [r for r in mine if _counts(r, f)] for f in point.frameworks}
+        good = order.recorded(mine, retry=True)
+        bad = [r for r in mine if r.exit.state in ("failed", "lost") and order.key_of(r) not in good]
+        failed = tuple(map(_failure, bad))
+        any_run = any(groups.values())
+        found.append(Finding(point, groups, compare.compare(groups) if any_run else None, failed))
+    return found
+
+
+def lines(found: Sequence[Finding]) -> list[str]:
+    """The tables as text, end to end and the inner loop alone, then what forbids to compare, and what failed."""
+    published = any(finding.point.published for finding in found)
+    shown: list[str] = []
+    for phase, what in CLOCKS.items():
+        columns = ["point", "single s", "torch s", "ray s", *(f"{a} : {b}" for a, b in PAIRS)]
+        if published and phase == "total":
+            columns += ["published: torch", "ray"]
+        rows = [columns, *(_row(finding, phase, len(columns) - 4 - len(PAIRS)) for finding in found)]
+        shown += [
+            f"{what} (medians; ratios with their {stats.CONFIDENCE:.0%} intervals)".replace("%", " %"),
+            *_aligned(rows),
+            "",
+        ]
+    if published:
+        shown += ["published: seconds of others on other hardware; not compared", ""]
+    for finding in found:
+        if finding.comparison is not None and not finding.comparison.comparable:
+            shown.append(f"{finding.point.name}: " + compare.to_text(finding.comparison))
+        shown += [f"{finding.point.name}: {line}" for line in finding.failed]
+    return shown
+
+
+def _counts(record: Record, framework: str) -> bool:
+    return record.identity.framework == framework and record.exit.state == "succeeded"
+
+
+def _failure(record: Record) -> str:
+    failure, number = record.exit.failure, record.series.index if record.series else 0
+    where = f" on {failure.node}" if failure and failure.node else ""
+    cause = f": {clean(failure.cause)}" if failure else ""
+    return f"{record.identity.framework}, repeat {number} {record.exit.state}{where}{cause} (run {record.run_id})"
+
+
+def _row(finding: Finding, phase: str, published: int) -> list[str]:
+    comparison = finding.comparison
+    reference = [f"{s:.0f}" if (s := finding.point.published.get(f)) else "-" for f in ("torch", "ray")][:published]
+    if comparison is None or not comparison.comparable:
+        word = "no run succeeded" if comparison is None else "answers differ"
+        return [finding.point.name, *["-"] * 3, word, *["-"] * (len(PAIRS) - 1), *reference]
+    spreads = comparison.spreads[phase]
+    clocks = [compare.seconds_text(spreads[f].median) if f in spreads else "-" for f in ("single", "torch", "ray")]
+    ratios = []
+    for other, base in PAIRS:
+        groups = finding.groups
+        ratio = compare.ratio(groups[base], groups[other], phase) if groups.get(base) and groups.get(other) else None
+        ratios.append(f"{ratio} {ratio.verdict}" if ratio else "-")
+    return [finding.point.name, *clocks, *ratios, *reference]
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]

@@ -1,0 +1,146 @@
+"""What a plan means on a cluster now: its points, its runs in order, which are recorded, how long the rest takes."""
+
+import secrets
+import shutil
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from regatta import paths, tree
+from regatta.bench import fits, inputs, order, plans
+from regatta.bench.estimate import Estimates, span
+from regatta.bench.order import Entry
+from regatta.bench.plans import BenchPlan, Point
+from regatta.errors import RecordError
+from regatta.record import Record
+from regatta.remote import Remote
+from regatta.store import Store
+
+RECORD_BYTES = 64 << 10
+LEAST_FREE_BYTES = 16 << 20
+
+
+@dataclass(frozen=True)
+class Survey:
+    """A plan on a cluster. `set` names this bench in its records, `done` are those there are, `left` what is to run."""
+
+    plan: BenchPlan
+    points: tuple[Point, ...]
+    set: str
+    source: tree.Tree
+    done: tuple[Record, ...]
+    left: tuple[Entry, ...]
+    total: int
+    estimates: Estimates
+    warnings: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    def lines(self) -> list[str]:
+        """The plan for a person, with what it may take."""
+        plan, guessed = self.plan, {entry.point.name for entry in self.left if not self.estimates.seconds(entry)[1]}
+        rounds = f"{plan.repeats} repeats" + (f" after {plan.warm_ups} warm-up(s)" if plan.warm_ups else "")
+        shown = [
+            f"plan {plan.name}: {len(self.points)} points, {rounds}, caches {plan.cache}, {self.total} runs",
+            *([plan.about] if plan.about else []),
+            "",
+        ]
+        rows = [("point", "frameworks", "workers", "runs left", "about")]
+        for point in self.points:
+            mine = [entry for entry in self.left if entry.point.name == point.name]
+            rough = " (rough)" if point.name in guessed else ""
+            about = span(self.estimates.total(mine)) + rough if mine else "-"
+            rows.append((point.name, ",".join(point.frameworks), str(point.workers), str(len(mine)), about))
+        widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+        shown += [
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+        ]
+        seconds = self.estimates.total(self.left)
+        shown += ["", f"{len(self.left)} runs to go, about {span(seconds)}; data are made before, outside the clocks"]
+        if plan.budget is not None and seconds > plan.budget:
+            shown.append(f"the budget is {span(plan.budget)}: what it does not reach is left for the next `fab bench`")
+        return shown
+
+
+def survey(remote: Remote, plan: BenchPlan, results: Path, *, fresh: bool = False, retry: bool = False) -> Survey:
+    """Prove that the cluster can carry the plan, and find what is left of it.
+
+    A bench that was interrupted goes on where plan, cluster and release are the same; else, and with `fresh`, a new set
+    begins. Raises PlanError, RecordError, NodesError, InventoryError.
+    """
+    found = fits.hosts(remote)
+    points = plans.expand(plan, sum(found[node.name].cores for node in remote.cluster.workers))
+    warnings = fits.check(remote.cluster, found, points)
+    inputs.check(remote, points)
+    source = tree.read(paths.PROJECT)
+    listing = Store(results).list()
+    warnings += [f"left out: {broken}" for broken in listing.broken]
+    estimates = Estimates.of(listing.records, remote.cluster.name)
+    entries = order.ordered(plan, points)
+    begin = f"{plan.name}-{plans.digest(plan, points)}-"
+    sets = _sets(listing.records, begin, remote.cluster.name)
+    notes: list[str] = []
+    for name in reversed(sets):
+        keys = order.recorded(sets[name], retry=retry)
+        left = tuple(entry for entry in entries if entry.key not in keys)
+        if fresh or not left:
+            break
+        if {r.identity.release for r in sets[name]} - {None, source.release}:
+            notes.append(
+                f"{name} is unfinished, but its code was another: a new set begins ({len(left)} runs were left)"
+            )
+            break
+        if len(left) < len(entries):
+            notes.append(f"{name} goes on: {len(entries) - len(left)} of {len(entries)} runs are recorded")
+        return _surveyed(plan, points, name, source, sets[name], left, entries, estimates, warnings, notes)
+    name = f"{begin}{time.strftime('%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(2)}"
+    return _surveyed(plan, points, name, source, [], entries, entries, estimates, warnings, notes)
+
+
+def check_room(results: Path, runs: int) -> None:
+    """RecordError where the disk cannot take the records of so many runs."""
+    folder = next(path for path in (results.absolute(), *results.absolute().parents) if path.exists())
+    if not folder.is_dir():
+        raise RecordError(f"{folder} is no folder: records cannot be kept in {results}; choose one by REGATTA_RESULTS")
+    needed, free = runs * RECORD_BYTES + LEAST_FREE_BYTES, shutil.disk_usage(folder).free
+    if free < needed:
+        raise RecordError(
+            f"{folder} has {free / 1e6:.0f} MB free, the records of {runs} runs may need {needed / 1e6:.0f} MB: "
+            "free some, or choose another folder by REGATTA_RESULTS"
+        )
+
+
+def _sets(records: Sequence[Record], begin: str, cluster: str) -> dict[str, list[Record]]:
+    """Records by the set they are of, the latest set last."""
+    sets: dict[str, list[Record]] = {}
+    for record in records:
+        name = record.series.set if record.series else None
+        if name and name.startswith(begin) and record.cluster.name == cluster:
+            sets.setdefault(name, []).append(record)
+    return sets
+
+
+def _surveyed(
+    plan: BenchPlan,
+    points: tuple[Point, ...],
+    name: str,
+    source: tree.Tree,
+    done: Sequence[Record],
+    left: tuple[Entry, ...],
+    entries: tuple[Entry, ...],
+    estimates: Estimates,
+    warnings: Sequence[str],
+    notes: Sequence[str],
+) -> Survey:
+    return Survey(
+        plan,
+        points,
+        name,
+        source,
+        tuple(done),
+        left,
+        len(entries),
+        estimates,
+        tuple(warnings),
+        tuple(notes),
+    )

@@ -1,0 +1,77 @@
+"""Makes caches cold: prepared forms of inputs go, and the pages that the kernel keeps of files."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import re
+import shutil
+from typing import Any, Iterator
+
+PAGES = "/proc/sys/vm/drop_caches"
+HDFS_SITE = "/etc/regatta/hadoop/hdfs-site.xml"
+
+
+def cool(place: dict[str, Any], whole: bool = True) -> dict[str, Any]:
+    """{prepared: forms removed, pages: "all" or "inputs", reason: why not all}.
+
+    All pages need root and a kernel of one's own (`whole`: try it); else those of input files and HDFS's blocks go.
+    """
+    os.sync()  # only pages that are on the disk can go
+    removed = _remove_prepared(_prepared(place))
+    reason = "was not asked for"
+    if whole:
+        try:
+            with open(PAGES, "w") as file:
+                file.write("3\n")
+            return {"prepared": removed, "pages": "all", "reason": None}
+        except OSError as error:
+            reason = f"{PAGES}: {error.strerror}"
+    for folder in (os.path.join(place["state"], "data"), *_block_folders()):
+        for path in _files(folder):
+            _forget(path)
+    return {"prepared": removed, "pages": "inputs", "reason": reason}
+
+
+def _prepared(place: dict[str, Any]) -> str:
+    """Where runs keep prepared forms: as `workloads.common.storage.prepared` finds it for the user of runs."""
+    if place.get("user"):
+        return os.path.join(pwd.getpwnam(place["user"]).pw_dir, ".cache", "regatta", "prepared")
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return os.environ.get("REGATTA_PREPARED") or os.path.join(cache, "regatta", "prepared")
+
+
+def _remove_prepared(folder: str) -> int:
+    try:
+        names = [name for name in os.listdir(folder) if os.path.isdir(os.path.join(folder, name))]
+    except OSError:
+        return 0
+    for name in names:
+        shutil.rmtree(os.path.join(folder, name), ignore_errors=True)
+    return len(names)
+
+
+def _block_folders() -> list[str]:
+    try:
+        with open(HDFS_SITE) as file:
+            found = re.search(r"<name>dfs.datanode.data.dir</name>\s*<value>([^<]+)<", file.read())
+    except OSError:
+        return []
+    return [folder.split("]")[-1].replace("file://", "") for folder in found.group(1).split(",")] if found else []
+
+
+def _files(folder: str) -> Iterator[str]:
+    for base, _, names in os.walk(folder):
+        for name in names:
+            yield os.path.join(base, name)
+
+
+def _forget(path: str) -> None:
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,66 @@
+"""The task that runs plans (imports: see `regatta.tasks.runs`)."""
+
+import contextlib
+
+from invoke.context import Context
+
+from regatta import cluster, paths
+from regatta.errors import RegattaError
+from regatta.tasks.common import seconds, task
+
+
+@task(
+    positional=["plan"],
+    help={
+        "plan": "smoke, paper, scaling, batch-scaling, or the path of a TOML file",
+        "dry-run": "show the plan with an estimate, start nothing",
+        "fresh": "begin a new set, also where one is unfinished",
+        "retry": "also repeat runs that failed or were lost",
+        "wait": "seconds to wait for a node that is lost (default 1800)",
+    },
+)
+def bench(
+    c: Context,
+    plan: str,
+    dry_run: bool = False,
+    fresh: bool = False,
+    retry: bool = False,
+    wait: str | None = None,
+    inventory: str | None = None,
+) -> None:
+    """Run a plan of many runs, interleaved; goes on where it was interrupted."""
+    from regatta.bench import plans, summary
+    from regatta.bench.runner import WAIT_SECONDS, Bench
+    from regatta.bench.survey import survey
+    from regatta.bench.turn import Turn
+    from regatta.bench.view import View
+    from regatta.session import Session
+
+    chosen, used = plans.load(plan), cluster.load(inventory)
+    limit = seconds("wait", wait) or WAIT_SECONDS
+    results = paths.results_dir()
+    with contextlib.ExitStack() as stack:
+        view = stack.enter_context(View())
+        session = stack.enter_context(Session(used, view, results))
+        turn = Turn(session.remote, chosen.name)
+        if not dry_run:
+            stack.enter_context(turn)
+        found = survey(session.remote, chosen, results, fresh=fresh, retry=retry)
+        for text in found.warnings:
+            view.warn(text)
+        for text in [*found.notes, *found.lines()]:
+            view.say(text)
+        if dry_run:
+            return
+        running = Bench(session, found, view, turn, wait_seconds=limit)
+        try:
+            running.run()
+        finally:
+            if running.spent.count:
+                kept = f"{running.recorded()} of {found.total} runs recorded in {results}"
+                view.say(f"\n{running.spent.text()}\nset {found.set}: {kept}\n")
+        shown = summary.findings(found.points, running.records)
+        for line in summary.lines(shown):
+            view.say(line)
+        if bad := sum(len(one.failed) for one in shown):
+            raise RegattaError(f"{bad} run(s) failed: see above, and 'fab logs RUN'; --retry repeats them")

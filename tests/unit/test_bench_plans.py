@@ -1,0 +1,252 @@
+"""Bench plans: what they may say, what they become, and that every fault is named where it is."""
+
+from pathlib import Path
+
+import pytest
+
+from regatta.bench import order, plans
+from regatta.bench.estimate import Estimates, span
+from regatta.bench.fits import Host, check, need
+from regatta.bench.plans import BenchPlan, expand, load, parse
+from regatta.cluster import Cluster, build
+from regatta.errors import PlanError
+from regatta.race import Ppr
+from regatta.training import Training
+
+SMALL = """
+repeats = 3
+[[races]]
+workload = "ppr"
+sizes = [1000, 2000]
+workers = [2, 4]
+[[races]]
+workload = "stars"
+sizes = [500]
+workers = [2]
+frameworks = ["ray"]
+parameters = { epochs = 1, global_batch = 100 }
+"""
+GIB = 1 << 30
+
+
+def plan_of(text: str) -> BenchPlan:
+    return parse(plans.tomllib.loads(text), "mine", "mine.toml")
+
+
+def cluster_of(*names: str) -> Cluster:
+    hosts = {n: {"ansible_host": f"10.0.0.{i}", "cluster_address": f"10.0.0.{i}"} for i, n in enumerate(names, 1)}
+    listing = {"head": {"hosts": [names[0]]}, "workers": {"hosts": list(names)}, "_meta": {"hostvars": hosts}}
+    return build("three", Path("/nowhere"), listing)
+
+
+@pytest.mark.parametrize("name", plans.shipped())
+@pytest.mark.parametrize("cores", [2, 6, 12])
+def test_shipped_plans_fit_clusters(name: str, cores: int) -> None:
+    plan = load(name)
+    points = expand(plan, cores)
+    assert plan.about
+    assert all(point.frameworks == ("single", "torch", "ray") for point in points)
+    assert len(order.ordered(plan, points)) == len(points) * 3 * (plan.repeats + plan.warm_ups)
+
+
+def test_there_are_the_plans_that_the_documentation_names() -> None:
+    assert plans.shipped() == ("batch-scaling", "paper", "scaling", "smoke")
+
+
+def test_the_paper_has_the_published_minutes() -> None:
+    points = {point.name: point.published for point in expand(load("paper"), 4)}
+    assert points["stars-100000-w2"] == {"torch": 145.0, "ray": 170.0}
+    assert points["stars-4000000-w4"] == {"torch": 4200.0}
+    assert points["ppr-7000000-w2"] == {"torch": 1940.0, "ray": 1610.0}
+    assert points["digits-240000-w2"] == {"torch": 333.0, "ray": 370.0}
+    assert sum(len(published) for published in points.values()) == 19
+
+
+def test_points() -> None:
+    points = expand(plan_of(SMALL), 4)
+    assert [point.name for point in points] == [
+        *("ppr-1000-w2", "ppr-1000-w4", "ppr-2000-w2", "ppr-2000-w4"),
+        "stars-500-w2",
+    ]
+    assert points[-1].frameworks == ("single", "ray")
+    assert points[-1].parameters == {"epochs": 1, "batch": 50}
+
+
+@pytest.mark.parametrize(
+    ("workers", "cores", "numbers"),
+    [
+        ('"1..N"', 3, [1, 2, 3]),
+        ('"1,2,4..N"', 6, [1, 2, 4, 6]),
+        ('"1,2,4..N"', 8, [1, 2, 4, 8]),
+        ('"1,2,4..N"', 1, [1]),
+        ("[3]", 1, [3]),
+    ],
+)
+def test_workers(workers: str, cores: int, numbers: list[int]) -> None:
+    plan = plan_of(f'[[races]]\nworkload = "ppr"\nsizes = [1000]\nweak = true\nworkers = {workers}')
+    points = expand(plan, cores)
+    assert [point.workers for point in points] == numbers
+    assert [point.size for point in points] == [1000 * number for number in numbers]
+
+
+def test_a_point_s_name_and_parameters_are_the_workload_s_own() -> None:
+    fields = {"ppr": set(Ppr.__dataclass_fields__), "training": set(Training.__dataclass_fields__) | {"global_batch"}}
+    for workload, allowed in plans.PARAMETERS.items():
+        assert set(allowed) <= fields.get(workload, fields["training"])
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "races: the plan needs at least one [[races]] table"),
+        ("races = 3", "races: the plan needs at least one"),
+        ("repeat = 3\n" + SMALL, "repeat: is unknown; did you mean repeats?"),
+        (SMALL.replace("workload = \"ppr\"", "workload = \"pagerank\""), "races[1].workload: must be ppr or stars or"),
+        (SMALL.replace("sizes = [500]", ""), "races[2].sizes: stars needs sizes"),
+        (SMALL.replace("sizes = [500]", "sizes = [0, 1.5]"), "races[2].sizes: must be whole numbers of at least 1"),
+        (SMALL.replace("workers = [2]", "workers = [-2]"), "races[2].workers: must be whole numbers of at least 1"),
+        (SMALL.replace("workers = [2]", "workers = []"), "races[2].workers: is empty"),
+        (SMALL.replace("workers = [2]", "workers = [2, 2]"), "races[2].workers: names a number twice"),
+        (SMALL.replace("workers = [2]\n", ""), "races[2].workers: is missing"),
+        (SMALL.replace("workers = [2]", "workers = \"all\""), 'races[2].workers: "all": say whole numbers'),
+        (SMALL.replace("epochs", "epoch"), "races[2].parameters.epoch: is unknown; did you mean epochs?"),
+        (SMALL.replace("epochs = 1", "epochs = \"one\""), "races[2].parameters.epochs: must be a whole number, not"),
+        (SMALL.replace("epochs = 1", "epochs = true"), "races[2].parameters.epochs: must be a whole number, not True"),
+        (SMALL.replace("epochs = 1", "epochs = 0"), "races[2].parameters.epochs: must be at least 1, not 0"),
+        (SMALL.replace("epochs = 1", "batch = 1"), "races[2].parameters.batch: is a rank's, global_batch that of all"),
+        (SMALL.replace("\"ray\"", "\"spark\""), "races[2].frameworks: must be a list of torch and ray"),
+        (SMALL.replace("sizes = [500]", "data = \"generated\""), "races[2].data: would be generated inside the clock"),
+        (SMALL + "data = \"x.csv\"", "races[2].sizes: say either sizes"),
+        (SMALL + "memory_mb = -1", "races[2].memory_mb: must be a number above 0, not -1"),
+        (SMALL + "published = [{ framework = \"torch\", time = \"2:25\" }]", "races[2].published[1].time: must be"),
+        ("repeats = 0" + SMALL.replace("repeats = 3", ""), "repeats: must be a whole number of at least 1, not 0"),
+        ("warm_ups = 0" + SMALL, "warm_ups: must be at least 1 with cache"),
+        ("cache = \"tepid\"" + SMALL, "cache: must be warm or cold, not 'tepid'"),
+        ("budget_minutes = 0" + SMALL, "budget_minutes: must be a number above 0, not 0"),
+    ],
+)  # fmt: skip
+def test_faults_are_named_where_they_are(text: str, said: str) -> None:
+    with pytest.raises(PlanError) as caught:
+        plan_of(text)
+    assert str(caught.value).startswith("mine.toml: the plan has ")
+    assert said in str(caught.value)
+
+
+def test_all_faults_are_said_at_once() -> None:
+    with pytest.raises(PlanError, match="the plan has 3 faults"):
+        plan_of(SMALL.replace("epochs", "epoch").replace("[500]", "[-1]").replace("repeats", "rounds"))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (SMALL.replace("= [2]", "= [3]"), "stars-500-w3: a global_batch of 100 cannot be shared equally by 3 workers"),
+        (SMALL.replace("[500]", "[60]"), "stars-60-w2: 2 workers take 100 at a step, of 60 that there are: impossible"),
+        (SMALL + SMALL.replace("repeats = 3", ""), "two races make a point ppr-1000-w2: give one of them another name"),
+    ],
+)
+def test_points_that_cannot_be(text: str, said: str) -> None:
+    with pytest.raises(PlanError) as caught:
+        expand(plan_of(text), 4)
+    assert said in str(caught.value)
+
+
+def test_a_plan_that_is_not_there_or_no_toml(tmp_path: Path) -> None:
+    with pytest.raises(PlanError, match=r"no plan 'nothing': give the path of a TOML file, or batch-scaling, paper"):
+        load("nothing")
+    file = tmp_path / "broken.toml"
+    file.write_text("repeats = \n")
+    with pytest.raises(PlanError, match=r"broken\.toml: Invalid value \(at line 1"):
+        load(str(file))
+    (tmp_path / "Bad Name.toml").write_text(SMALL)
+    with pytest.raises(PlanError, match="'Bad Name' cannot name a plan"):
+        load(str(tmp_path / "Bad Name.toml"))
+
+
+def test_a_plan_of_one_s_own(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text(SMALL)
+    assert load(str(file)) == plan_of(SMALL)
+
+
+def test_more_repeats_go_on_with_the_same_set_and_other_parameters_do_not() -> None:
+    def digest(text: str) -> str:
+        plan = plan_of(text)
+        return plans.digest(plan, expand(plan, 4))
+
+    assert digest(SMALL) == digest(SMALL.replace("repeats = 3", "repeats = 9\nabout = 'longer'"))
+    others = {digest(SMALL), digest(SMALL.replace("epochs = 1", "epochs = 2")), digest("seed = 1" + SMALL)}
+    assert len(others | {digest('cache = "cold"' + SMALL)}) == 4
+
+
+def test_rounds_are_complete_interleaved_and_shuffled_by_the_seed() -> None:
+    plan = plan_of(SMALL)
+    points = expand(plan, 4)
+    entries = order.ordered(plan, points)
+    a_round = sum(len(point.frameworks) for point in points)
+    rounds = [entries[first : first + a_round] for first in range(0, len(entries), a_round)]
+    assert len(rounds) == plan.repeats + plan.warm_ups
+    assert [{(e.warm_up, e.repeat) for e in one} for one in rounds] == [{(True, 1)}, *({(False, r)} for r in (1, 2, 3))]
+    for one in rounds:
+        assert {(e.point.name, e.framework) for e in one} == {(p.name, f) for p in points for f in p.frameworks}
+        places = [e.point.name for e in one]
+        assert all(
+            places.index(p.name) + len(p.frameworks) == places[::-1].index(p.name) * -1 + len(places) for p in points
+        )
+    assert len({tuple((e.point.name, e.framework) for e in one) for one in rounds}) > 1
+    assert order.ordered(plan, points) == entries
+    assert order.ordered(plan_of("seed = 5" + SMALL), points) != entries
+    longer = order.ordered(plan_of(SMALL.replace("repeats = 3", "repeats = 4")), points)
+    assert longer[: len(entries)] == entries
+
+
+def test_memory_that_a_node_does_not_have_is_refused() -> None:
+    cluster = cluster_of("node1", "node2")
+    found = {"node1": Host(2, 8 * GIB), "node2": Host(2, GIB)}
+    points = expand(plan_of('[[races]]\nworkload = "stars"\nsizes = [1000]\nworkers = [4]\nmemory_mb = 600'), 4)
+    with pytest.raises(PlanError) as caught:
+        check(cluster, found, points)
+    lines = str(caught.value).splitlines()
+    assert [line.split(" needs ")[0] for line in lines[1:]] == [
+        "  stars-1000-w4: torch with 2 rank(s) on node2",
+        "  stars-1000-w4: ray with 2 rank(s) on node2",
+    ]
+    assert "needs 1.3 GB (memory_mb), and it has 1.1 GB" in lines[1]
+    huge = expand(plan_of('[[races]]\nworkload = "ppr"\nsizes = [100_000_000_000]\nworkers = [1]'), 4)
+    with pytest.raises(
+        PlanError, match=r"single with 1 rank\(s\) on node1 needs .* \(by estimate; memory_mb says other"
+    ):
+        check(cluster, found, huge)
+    assert need(huge[0], "single", 1, head=True) > 1000 * GIB
+
+
+def test_crowded_cores_are_a_warning_and_a_thousand_ranks_are_impossible() -> None:
+    cluster, found = cluster_of("node1"), {"node1": Host(2, 64 * GIB)}
+    many = plan_of('[[races]]\nworkload = "ppr"\nsizes = [1000]\nworkers = [4]')
+    assert check(cluster, found, expand(many, 2)) == [
+        "node1 runs 4 ranks on 2 core(s): they take turns, and times say so"
+    ]
+    with pytest.raises(PlanError, match=r"ppr-9000-w1000: 1000 workers on 2 core\(s\): that is impossible"):
+        check(cluster, found, expand(plan_of('[[races]]\nworkload = "ppr"\nsizes = [9000]\nworkers = [1000]'), 2))
+
+
+def test_an_estimate_without_records_is_rough() -> None:
+    plan = plan_of(SMALL)
+    entry = order.ordered(plan, expand(plan, 4))[0]
+    seconds, known = Estimates().seconds(entry)
+    assert seconds > 0
+    assert not known
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0, "0 s"), (89, "89 s"), (90, "2 min"), (3599, "1 h 00 min"), (7500, "2 h 05 min")]
+)
+def test_spans_of_time(seconds: float, text: str) -> None:
+    assert span(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("2'25''", 145), ("85'", 5100), ("7''", 7), ("", None), ("2:25", None), ("2'25", None)]
+)
+def test_published_times(text: str, seconds: float | None) -> None:
+    assert plans.seconds(text) == seconds

@@ -1,0 +1,317 @@
+"""`fab bench` on this machine alone: real runs of a small plan, interrupted, refused, failed, gone on with."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from regatta import cluster, paths, plan, race, store, tree
+from regatta.bench import order, plans
+from regatta.bench.runner import Bench
+from regatta.bench.summary import findings, lines
+from regatta.bench.survey import check_room, survey
+from regatta.bench.turn import Turn
+from regatta.bench.view import View
+from regatta.errors import BusyError, RecordError, RunError
+from regatta.record import Record, Series
+from regatta.remote import Remote
+from regatta.session import Request, Session
+
+PLAN = """
+repeats = 1
+frameworks = ["torch"]
+[[races]]
+workload = "ppr"
+sizes = [500]
+workers = [2]
+parameters = { count = 2 }
+published = [{ framework = "torch", workers = 2, time = "6'25''" }]
+"""
+SHORT = """
+repeats = 1
+frameworks = []
+cache = "cold"
+[[races]]
+name = "long"
+workload = "ppr"
+sizes = [500]
+workers = [1]
+[[races]]
+name = "short"
+workload = "ppr"
+sizes = [500]
+workers = [1]
+time_limit = 0.2
+"""
+NODE_PYTHON = paths.PROJECT / ".venv-node/bin/python"
+
+pytestmark = pytest.mark.skipif(not NODE_PYTHON.exists(), reason="needs the nodes' environment: make setup-node")
+
+
+class Fab:
+    """Types `fab bench` in the project; records, caches and the cluster's folders are the test's own."""
+
+    def __init__(self, folder: Path, inventory: Path) -> None:
+        hosts = inventory / "hosts.yml"
+        hosts.write_text(hosts.read_text().replace(sys.executable, str(NODE_PYTHON)))
+        self.folder = folder
+        self.inventory = inventory
+        self.results = folder / "results"
+
+    def plan(self, name: str, text: str) -> Path:
+        path = self.folder / f"{name}.toml"
+        path.write_text(text)
+        return path
+
+    def start(self, *words: str | Path, **env: str) -> "subprocess.Popen[str]":
+        command = [Path(sys.executable).parent / "fab", "bench", *words, "--inventory", self.inventory]
+        return subprocess.Popen(
+            [str(word) for word in command],
+            cwd=paths.PROJECT,
+            env=os.environ | {"XDG_CACHE_HOME": str(self.folder / "xdg")} | env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def type(self, *words: str | Path, **env: str) -> tuple[int, str]:
+        process = self.start(*words, **env)
+        text, _ = process.communicate(timeout=300)
+        return process.returncode, text
+
+    def records(self) -> list[Record]:
+        listing = store.Store(self.results).list()
+        assert listing.broken == ()
+        return list(listing.records)
+
+
+@pytest.fixture
+def fab(tmp_path: Path, here: Path) -> Iterator[Fab]:
+    made = Fab(tmp_path, here)
+    yield made
+    for pid in processes(str(tmp_path)):
+        with contextlib.suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def processes(mark: str) -> list[int]:
+    """Supervisors of runs below a folder."""
+    found = []
+    for path in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            words = (path / "cmdline").read_bytes().split(b"\0") if path.name.isdigit() else []
+            if any(word.endswith(b"/supervisor.py") and mark.encode() in word for word in words):
+                found.append(int(path.name))
+    return found
+
+
+def test_a_bench_is_interrupted_refused_to_others_and_goes_on(fab: Fab) -> None:
+    plan_file = fab.plan("mine", PLAN)
+    code, text = fab.type(plan_file, "--dry-run")
+    assert code == 0, text
+    assert "plan mine: 1 points, 1 repeats after 1 warm-up(s), caches warm, 4 runs" in text
+    assert "4 runs to go" in text
+    assert not fab.results.exists()
+
+    first = fab.start(plan_file)
+    assert first.stdout is not None
+    before = []
+    for line in first.stdout:
+        before.append(line)
+        if line.startswith("[1/4]"):
+            code, text = fab.type(plan_file)
+            assert code == 1
+            assert "error: here is being benched by " in text
+            assert f"(process {first.pid}), plan mine, since" in text
+            end = time.monotonic() + 60
+            while not processes(str(fab.folder)) and time.monotonic() < end:
+                time.sleep(0.05)
+            first.send_signal(signal.SIGINT)
+    assert first.wait(60) == 130, before
+    assert any("interrupted: the same `fab bench` goes on with what is left of mine-" in line for line in before)
+    assert processes(str(fab.folder)) == []
+    kept = {record.run_id for record in fab.records() if record.exit.state == "succeeded"}
+    assert kept
+
+    code, text = fab.type(plan_file)
+    assert code == 0, text
+    assert f"goes on: {len(kept)} of 4 runs are recorded" in text
+    assert f"{4 - len(kept)} runs in " in text
+    assert "4 of 4 runs recorded" in text
+    assert "published: seconds of others on other hardware; not compared" in text
+    table = text.partition("end to end, as a person waits")[2].splitlines()
+    assert (table[1].split()[-3:], table[2].split()[-2:]) == (["published:", "torch", "ray"], ["385", "-"])
+    assert text.count("too few runs") == 2
+    found = [record for record in fab.records() if record.exit.state == "succeeded"]
+    assert kept < {record.run_id for record in found}
+    entries = order.ordered(chosen := plans.load(str(plan_file)), plans.expand(chosen, 1))
+    assert [order.key_of(record) for record in found] == [entry.key for entry in entries]
+    (set_,) = {record.series.set for record in found if record.series}
+    one = next(r for r in found if r.identity.framework == "torch" and r.series and not r.series.warm_up)
+    assert one.series == Series(f"{set_}/ppr-500-w2", 1, 1, "mine", set_, "ppr-500-w2", False, 385.0)
+    assert one.speed.cache == "warm"
+    assert one.identity.parameters["size"] == 500
+    assert len({record.identity.release for record in found}) == 1
+
+    code, text = fab.type(plan_file, "--dry-run")
+    assert "4 runs to go" in text
+    assert "(rough)" not in text
+    plan_file.write_text(PLAN.replace("repeats = 1", "repeats = 2"))
+    code, text = fab.type(plan_file, "--dry-run")
+    assert f"{set_} goes on: 4 of 6 runs are recorded" in text
+    code, text = fab.type(plan_file, "--dry-run", "--fresh")
+    assert "6 runs to go" in text
+
+
+def test_what_a_killed_controller_leaves_running_is_not_timed_with_the_next_bench(fab: Fab) -> None:
+    plan_file = fab.plan("mine", PLAN)
+    first = fab.start(plan_file)
+    end = time.monotonic() + 120
+    while not list(fab.folder.glob("root/state/runs/*/pid.json")) and time.monotonic() < end:
+        time.sleep(0.02)
+    for pid in processes(str(fab.folder)):
+        os.kill(pid, signal.SIGSTOP)  # so that its run does not end before the next bench looks
+    first.kill()
+    first.wait()
+    code, text = fab.type(plan_file)
+    assert code == 1, text
+    assert " still run(s) on here and would be timed with the bench: wait, or 'fab cancel ppr-" in text
+
+
+def test_a_failed_run_is_a_row_and_cold_says_what_it_means(fab: Fab) -> None:
+    prepared = fab.folder / "xdg" / "regatta" / "prepared" / "0123"
+    prepared.mkdir(parents=True)
+    plan_file = fab.plan("short", SHORT)
+    code, text = fab.type(plan_file)
+    assert code == 1, text
+    assert "error: 1 run(s) failed: see above" in text
+    assert "2 of 2 runs recorded" in text
+    assert "here: caches are cold for input files alone, programs' pages stay (was not asked for" in text
+    assert not prepared.exists()
+    by_point = {record.series.point: record for record in fab.records() if record.series}
+    good, bad = by_point["long-500-w1"], by_point["short-500-w1"]
+    assert (good.exit.state, bad.exit.state) == ("succeeded", "failed")
+    assert good.speed.cache is None
+    assert good.warnings[0].startswith("here: caches are cold for input files alone")
+    assert f"(run {bad.run_id})" in text
+    code, text = fab.type(plan_file, "--dry-run", "--retry")
+    assert "short goes on" not in text
+    assert "goes on: 1 of 2 runs are recorded" in text
+    plan_file.write_text(SHORT.replace("[[races]]", "", 0).replace("repeats = 1", "repeats = 2"))
+    code, text = fab.type(plan_file, "--dry-run")
+    assert "goes on: 2 of 4 runs are recorded" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (PLAN.replace("parameters", "memory_mb = 9e9\nparameters"), "(memory_mb), and it has"),
+        (
+            PLAN.replace("sizes = [500]", 'data = "/nowhere/graph.txt"'),
+            "data /nowhere/graph.txt: there is no such file",
+        ),
+        (
+            PLAN.replace("workers = [2]", "workers = [0]"),
+            "races[1].workers: must be whole numbers of at least 1, not 0",
+        ),
+        (PLAN.replace("sizes = [500]", 'data = "hdfs:///x"'), "data hdfs:///x: inventory/local has no HDFS"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_starts(fab: Fab, text: str, said: str) -> None:
+    code, shown = fab.type(fab.plan("wrong", text))
+    assert code == 2, shown
+    assert said in shown
+    assert not fab.results.exists()
+
+
+def test_results_that_cannot_be_kept_stop_the_bench_before_it_begins(fab: Fab) -> None:
+    (fab.folder / "file").write_text("")
+    code, text = fab.type(fab.plan("mine", PLAN), REGATTA_RESULTS=str(fab.folder / "file" / "results"))
+    assert code == 1
+    assert "is no folder: records cannot be kept in" in text or "Not a directory" in text
+    with pytest.raises(RecordError, match=r"MB free, the records of 1000000000000 runs may need"):
+        check_room(fab.results, 10**12)
+
+
+def test_who_has_the_turn_is_said_and_it_ends_with_its_holder(remote: Remote) -> None:
+    with Turn(remote, "one"), pytest.raises(BusyError, match=r"here is being benched by .*, plan one, since"):
+        Turn(remote, "two").take()
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(remote.cluster.folder)], stdout=subprocess.PIPE, text=True, cwd=paths.PROJECT
+    )
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "held\n"
+    with pytest.raises(BusyError, match=rf"process {holder.pid}\), plan killed"):
+        Turn(remote, "two").take()
+    holder.kill()
+    holder.wait()
+    end = time.monotonic() + 20
+    while True:
+        try:
+            with Turn(remote, "two"):
+                break
+        except BusyError:
+            assert time.monotonic() < end, "the lock outlived its holder"
+            time.sleep(0.1)
+
+
+HOLD = """
+import sys, time
+from regatta import cluster
+from regatta.bench.turn import Turn
+from regatta.remote import Remote
+with Turn(Remote(cluster.load(sys.argv[1])), "killed"):
+    print("held", flush=True)
+    time.sleep(300)
+"""
+
+AWAY = """\
+head: {{hosts: {{away: }}}}
+workers: {{hosts: {{away: }}}}
+all:
+  vars: {{ansible_host: 127.0.0.1, ansible_port: 1, cluster_address: 127.0.0.1, regatta_root: {root}}}
+"""
+
+
+def test_a_node_that_does_not_answer_makes_a_lost_row_and_is_waited_for(
+    fab: Fab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The node is an address where nobody listens: real connections, really refused."""
+    found = survey(Remote(cluster.load(str(fab.inventory))), plans.load(str(fab.plan("mine", PLAN))), fab.results)
+    inventory = fab.folder / "inventory" / "away"
+    inventory.mkdir()
+    (inventory / "hosts.yml").write_text(AWAY.format(root=fab.folder / "root"))
+    with View() as view, Session(cluster.load(str(inventory)), view, fab.results) as session:
+        bench = Bench(session, found, view, Turn(session.remote, "mine"), wait_seconds=0.0)
+        entry = found.left[0]
+        bench._courses[entry.point.name] = race.Course(plan.Program((), "ppr"), {"size": 500})
+        bench._one(len(found.left) - 1, found.left[-1])  # nothing follows that a node is needed for
+        with pytest.raises(RunError, match=r"away did not come back within 0 s\. When it is up again: the same `fab"):
+            bench._one(0, entry)
+    rows = fab.records()
+    assert [row.exit.state for row in rows] == ["lost", "lost"]
+    assert rows[0].exit.failure is not None
+    assert "away" in rows[0].exit.failure.cause
+    assert order.recorded(rows) == {found.left[-1].key, entry.key}
+    assert capsys.readouterr().out.count(" LOST (") == 2
+    said = f"ppr-500-w2: {found.left[-1].framework}, repeat 1 lost: sync failed on 1 node(s): away: 127.0.0.1 does not"
+    assert said in "\n".join(lines(findings(found.points, rows)))
+
+
+def test_an_unstarted_run_has_a_record_that_fits_the_schema(fab: Fab) -> None:
+    source = tree.read(paths.PROJECT)
+    with View() as view, Session(cluster.load(str(fab.inventory)), view, fab.results) as session:
+        request = Request(plan.Program((), "ppr"), "ray", paths.PROJECT, 2, name="never-began", source=source)
+        session.keep_unstarted(request, "no way to it", lost=False)
+    document = json.loads((fab.results / "never-began.json").read_text())
+    assert document["exit"]["failure"]["cause"] == "no way to it"
+    assert document["identity"]["release"] == source.release
+    assert fab.records()[0].phases.total is None

@@ -1,0 +1,74 @@
+"""Ratios of paired repeats: what interval and verdict they get, and how often those are right."""
+
+import math
+import random
+
+import pytest
+
+from regatta import stats
+from regatta.stats import LEAST_PAIRS, paired
+
+
+def test_the_ratio_is_the_geometric_mean_of_the_pairs() -> None:
+    found = paired([1.0, 2.0], [2.0, 1.0])
+    assert found.value == pytest.approx(1.0)
+    assert paired([2.0], [3.0]).value == pytest.approx(1.5)
+
+
+@pytest.mark.parametrize("n", range(1, LEAST_PAIRS))
+def test_too_few_runs_have_no_interval(n: int) -> None:
+    found = paired([1.0] * n, [9.0] * n)
+    assert (found.n, found.low, found.high, found.verdict) == (n, None, None, "too few runs")
+    assert str(found) == "9.00"
+
+
+def test_faster_slower_and_not_shown() -> None:
+    base = [10.0, 10.5, 9.8, 10.2, 10.1]
+    assert paired(base, [5.0, 5.3, 4.8, 5.2, 5.0]).verdict == "faster"
+    assert paired(base, [20.0, 21.3, 19.8, 20.2, 20.0]).verdict == "slower"
+    assert paired(base, [10.1, 10.3, 9.9, 10.4, 9.9]).verdict == "no difference shown"
+
+
+def test_pairs_tell_what_unpaired_runs_would_hide() -> None:
+    """A drift that is larger than the difference, and hits both alike."""
+    base = [10.0, 14.0, 18.0, 26.0, 40.0, 60.0]
+    found = paired(base, [1.05 * seconds + 0.001 * index for index, seconds in enumerate(base)])
+    assert found.verdict == "slower"
+    assert found.low is not None and 1.04 < found.low < found.value
+
+
+def test_equal_pairs_have_an_interval_of_no_width() -> None:
+    found = paired([2.0] * 5, [3.0] * 5)
+    assert (found.low, found.high) == (pytest.approx(1.5), pytest.approx(1.5))
+    assert paired([2.0] * 5, [2.0] * 5).verdict == "no difference shown"
+
+
+def test_the_same_seconds_give_the_same_interval() -> None:
+    base, other = [1.0, 1.1, 0.9, 1.2, 1.0], [1.3, 1.0, 1.2, 1.1, 1.4]
+    assert paired(base, other) == paired(base, other)
+    there, back = paired(base, other), paired(other, base)
+    assert there.value == pytest.approx(1 / back.value)
+
+
+@pytest.mark.parametrize(("n", "least"), [(5, 0.90), (6, 0.91), (10, 0.92)])
+def test_intervals_hold_what_is_true_about_as_often_as_they_say(
+    n: int, least: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Noise as clocks have it, at the numbers of repeats that plans have."""
+    monkeypatch.setattr(stats, "RESAMPLES", 2999)
+    dice, truth, held, times = random.Random(n), 1.2, 0, 300
+    for _ in range(times):
+        base = [10 * math.exp(dice.gauss(0, 0.1)) for _ in range(n)]
+        other = [truth * seconds * math.exp(dice.gauss(0, 0.05)) for seconds in base]
+        found = paired(base, other)
+        assert found.low is not None and found.high is not None
+        held += found.low <= truth <= found.high
+    assert held / times >= least
+
+
+@pytest.mark.parametrize(
+    ("base", "other"), [([], []), ([1.0], []), ([1.0, 2.0], [1.0]), ([0.0], [1.0]), ([1.0], [-1.0])]
+)
+def test_what_has_no_ratio(base: list[float], other: list[float]) -> None:
+    with pytest.raises(ValueError, match=r"no pairs|no ratio"):
+        paired(base, other)

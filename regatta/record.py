@@ -15,6 +15,7 @@ from regatta.errors import RecordError
 from regatta.migrate import migrate
 
 SCHEMA_VERSION = 2
+_AS_THEY_ARE = {str, int, bool}
 
 Framework = Literal["single", "torch", "ray"]
 State = Literal["succeeded", "failed", "cancelled", "lost"]
@@ -207,6 +208,8 @@ def build(
 
 def plain(value: Any) -> Any:
     """`value` as JSON has it: lists for tuples, objects for dataclasses, and strings for NaN and infinities."""
+    if value is None or type(value) in _AS_THEY_ARE:
+        return value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
     if isinstance(value, Mapping):
@@ -220,7 +223,9 @@ def plain(value: Any) -> Any:
 
 def validate(document: object, source: str) -> None:
     """Raise RecordError with `source` and the path of each fault (the first three) unless the schema is met."""
-    if isinstance(document, dict) and "schema_version" in document:
+    if not isinstance(document, dict) or not {"schema_version", "identity"} & document.keys():
+        raise RecordError(f"{source} is JSON, but no record of a run")
+    if "schema_version" in document:
         version = document["schema_version"]
         if isinstance(version, bool) or version != SCHEMA_VERSION:
             raise RecordError(

@@ -20,6 +20,8 @@ SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 _SHARES = tuple(phase for phase in PHASES if phase != "total")
 _STEP = 30
 _MAX_LINES = 12
+_MAX_CHANGES = 40
+_DODGE = {("torch", "total"): -0.06, ("torch", "compute"): -0.02, ("ray", "total"): 0.02, ("ray", "compute"): 0.06}
 
 
 @dataclass(frozen=True)
@@ -71,11 +73,12 @@ def shares(summary: Summary) -> list[Row]:
 
 
 def speedups(summary: Summary) -> list[Row]:
-    """Speed-up and efficiency against one process, with interval."""
-    return [
+    """Speed-up and efficiency against one process, with interval; and the line that is as large as the ranks."""
+    found = [
         {
             "framework": ratio.above.framework,
             "workers": ratio.above.workers,
+            "at": ratio.above.workers + _DODGE[ratio.above.framework, ratio.clock],
             "clock": ratio.clock,
             "speedup": ratio.speedup.median,
             "low": ratio.speedup.low,
@@ -86,6 +89,8 @@ def speedups(summary: Summary) -> list[Row]:
         for ratio in summary.ratios
         if ratio.below.framework == "single"
     ]
+    ends = sorted({1, *(ratio.above.workers for ratio in summary.ratios)})
+    return [*found, *({"at": workers, "workers": workers, "ideal": workers} for workers in ends)] if found else []
 
 
 def laps(summary: Summary) -> list[Row]:
@@ -117,17 +122,24 @@ def timeline(record: Record) -> list[Row]:
 
 
 def regressions(found: Sequence[Change]) -> list[Row]:
-    """The ratio of each change, with interval."""
+    """The ratio of each change, with interval: the first 40 that have one."""
+    drawn = [change for change in found if change.times.low is not None][:_MAX_CHANGES]
     return [
         {
-            "what": f"{change.case.workload} {change.case.title}, {change.configuration.label}, {change.clock}",
+            "what": f"{_short(change)}, {change.configuration.label}, {change.clock}",
+            "case": f"{change.case.workload}: {change.case.title}",
             "ratio": change.times.median,
             "low": change.times.low,
             "high": change.times.high,
             "verdict": change.verdict,
         }
-        for change in found
+        for change in drawn
     ]
+
+
+def _short(change: Change) -> str:
+    title = f"{change.case.workload} {change.case.title}"
+    return title if len(title) <= 20 else f"{title[:19]}…"
 
 
 def _laps(group: Group) -> Iterator[Row]:
@@ -241,23 +253,25 @@ SPEEDUPS: Spec = _WIDE | {
     "height": 220,
     "encoding": {
         "x": {
-            "field": "workers",
+            "field": "at",
             "type": "quantitative",
             "title": "ranks",
-            "axis": {"tickMinStep": 1, "format": "d"},
+            "axis": {"labelExpr": "datum.value % 1 ? '' : datum.label", "grid": False},
             "scale": {"nice": False, "padding": 24},
         }
     },
     "layer": [
         {
             "mark": {"type": "line", "strokeDash": [4, 4], "opacity": 0.5, "color": "#888888"},
-            "encoding": {"y": {"field": "workers", "type": "quantitative"}},
+            "transform": [{"filter": "isValid(datum.ideal)"}],
+            "encoding": {"y": {"field": "ideal", "type": "quantitative"}},
         },
         {
             "mark": {"type": "rule", "strokeDash": [2, 3], "color": "#888888"},
             "encoding": {"y": {"datum": 1}, "x": {"value": 0}, "x2": {"value": "width"}},
         },
         {
+            "transform": [{"filter": "isValid(datum.speedup)"}],
             "mark": {"type": "point", "size": 80, "filled": True, "opacity": 1},
             "encoding": {
                 "y": {"field": "speedup", "type": "quantitative", "title": "times as fast as one process"},
@@ -280,6 +294,7 @@ SPEEDUPS: Spec = _WIDE | {
             },
         },
         {
+            "transform": [{"filter": "isValid(datum.speedup)"}],
             "mark": {"type": "line", "opacity": 0.6},
             "encoding": {
                 "y": {"field": "speedup", "type": "quantitative"},
@@ -396,6 +411,7 @@ CHANGES: Spec = _WIDE | {
                     columns=2,
                 ),
                 "tooltip": _tooltip(
+                    ("case", "nominal"),
                     ("what", "nominal"),
                     ("ratio", "quantitative"),
                     ("low", "quantitative"),

@@ -3,12 +3,14 @@
 import csv
 import io
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 from regatta.errors import RecordError, UsageError
 from regatta.report import images, page
 from regatta.report.page import Report
+from regatta.report.summary import Summary
 from regatta.report.tables import Table
 from regatta.store import write_atomically
 
@@ -33,22 +35,32 @@ def image_formats(text: str) -> tuple[str, ...]:
 
 
 def write(folder: Path, report: Report, formats: Sequence[str], most_cases: int) -> Written:
-    """Write everything below `folder`, charts of the first `most_cases` cases. RecordError where that fails."""
+    """Write everything below `folder`, charts of the latest `most_cases` cases. RecordError where that fails."""
+    latest = sorted(report.summaries, key=lambda summary: summary.case.latest, reverse=True)
     try:
         for name in ("tables", "charts") if formats else ("tables",):
             (folder / name).mkdir(parents=True, exist_ok=True)
-        write_atomically(folder / PAGE, page.render(report))
-        others = [folder / "tables.md"]
-        write_atomically(others[0], markdown(report))
-        for table in report.tables:
-            others.append(folder / "tables" / f"{table.name}.csv")
-            write_atomically(others[-1], as_csv(table))
-        drawn = report.summaries[:most_cases] if formats else ()
-        for name, spec, rows in images.of_cases(drawn):
-            others += images.write(folder / "charts", name, spec, rows, formats)
+        drawn = latest[:most_cases] if formats else []
+        with ThreadPoolExecutor(1) as pool:  # vl-convert draws outside Python
+            images_written = pool.submit(_draw, folder / "charts", drawn, formats)
+            write_atomically(folder / PAGE, page.render(report))
+            others = [folder / "tables.md"]
+            write_atomically(others[0], markdown(report))
+            for table in report.tables:
+                others.append(folder / "tables" / f"{table.name}.csv")
+                write_atomically(others[-1], as_csv(table))
+            others += images_written.result()
     except OSError as error:
         raise RecordError(f"the report cannot be written to {folder}: {error.strerror or error}") from error
     return Written(folder / PAGE, tuple(others), len(report.summaries) - len(drawn) if formats else 0)
+
+
+def _draw(folder: Path, summaries: Sequence[Summary], formats: Sequence[str]) -> list[Path]:
+    return [
+        path
+        for name, spec, rows in images.of_cases(summaries)
+        for path in images.write(folder, name, spec, rows, formats)
+    ]
 
 
 def markdown(report: Report) -> str:

@@ -32,11 +32,12 @@ def write(folder: Path, name: str, spec: Spec, rows: Sequence[Row], formats: Seq
     whole = charts.with_rows(spec, rows) | {"width": _WIDTH, "config": theme.config(dark=False)}
     whole |= {"background": "white"}
     written = []
+    drawn = vl_convert.vegalite_to_svg(whole)
     for ending in formats:
         path = folder / f"{name}.{ending}"
         if ending == "svg":
-            path.write_text(vl_convert.vegalite_to_svg(whole), encoding="utf-8")
+            path.write_text(drawn, encoding="utf-8")
         else:
-            path.write_bytes(vl_convert.vegalite_to_png(whole, scale=2))
+            path.write_bytes(vl_convert.svg_to_png(drawn, scale=2))
         written.append(path)
     return written

@@ -11,7 +11,7 @@ FEWEST = 4
 """Runs a side before a ratio may be called a difference: three against three lie apart by chance in 2 of 20 draws,
 four against four in 2 of 70."""
 
-_RESAMPLES = 2000
+_RESAMPLES = 1000
 _SEED = 20
 _BATCH = 4_000_000
 

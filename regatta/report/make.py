@@ -41,7 +41,6 @@ def _report(folder: Path, run: str | None, against: Path | None) -> Report:
             raise RecordError(f"{against} has only records of the report itself: nothing to compare with")
         if repeated:
             notes.append(f"{repeated} records of {against} are in this report and were left out of the earlier set.")
-        notes += [f"Left out of the earlier set: {line}" for line in earlier.broken]
         changes = regressions.changes(made, cases(old))
     return Report(
         title="Regatta report" if run is None else f"Regatta run {found.records[0].run_id}",
@@ -50,7 +49,7 @@ def _report(folder: Path, run: str | None, against: Path | None) -> Report:
         summaries=summarise(made),
         changes=changes,
         against=against.name if against else "",
-        broken=found.broken,
+        broken=(*found.broken, *(earlier.broken if earlier else ())),
         notes=tuple(notes),
     )
 

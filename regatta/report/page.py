@@ -61,6 +61,7 @@ def render(report: Report) -> str:
     return environment.get_template("report.html.j2").render(
         report=report,
         failed=failed,
+        sections=tables.sections,
         days=_days(report.records),
         times=list(tables.times(report.summaries)),
         ratios=list(tables.ratios(report.summaries)),

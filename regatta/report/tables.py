@@ -15,20 +15,24 @@ from regatta.report.timeline import slowest
 
 CLOCK_TITLES = {"total": "end to end, as a person waits", "compute": "the inner loop alone"}
 _TIMES_NOTE = (
-    "Median (95 % interval) of the runs that succeeded. torch × 4: on 4 ranks; single/4: one process, in the series that "
-    "compared it with 4 ranks, with their global batch."
+    "Median (95 % interval) of the runs that succeeded. torch × 4: on 4 ranks; single/4: one process, run in the "
+    "series that compared it with 4 ranks, with their global batch."
 )
 
 
 @dataclass(frozen=True)
 class Table:
-    """A title, columns and rows of text. `name` is that of its file; `note` what a reader has to know."""
+    """A title, columns and rows of text. `name` is that of its file; `note` what a reader has to know.
+
+    `grouped`: rows that follow each other often have the same first cell.
+    """
 
     name: str
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     note: str = ""
+    grouped: bool = False
 
 
 def times(summaries: Sequence[Summary]) -> Iterator[Table]:
@@ -75,6 +79,7 @@ def ratios(summaries: Sequence[Summary]) -> Iterator[Table]:
                 ("case", "runs", "against", "clock", "time ratio", "speed-up", "efficiency", "verdict"),
                 tuple(rows),
                 "A verdict needs four runs a side, and an interval of the time ratio without 1.",
+                grouped=True,
             )
 
 
@@ -95,7 +100,19 @@ def phases(summaries: Sequence[Summary]) -> Iterator[Table]:
         ]
         if rows:
             columns = ("case", "configuration", *PHASES, "runs", "failed")
-            yield Table(f"{workload}-phases", f"{workload}: where the time goes", columns, tuple(rows), "Medians.")
+            yield Table(
+                f"{workload}-phases", f"{workload}: where the time goes", columns, tuple(rows), "Medians.", grouped=True
+            )
+
+
+def sections(table: Table) -> list[tuple[str, list[tuple[str, ...]]]]:
+    """The rows of a grouped table under their first cell, without it."""
+    found: list[tuple[str, list[tuple[str, ...]]]] = []
+    for first, *rest in table.rows:
+        if not found or found[-1][0] != first:
+            found.append((first, []))
+        found[-1][1].append(tuple(rest))
+    return found
 
 
 def changes(found: Sequence[Change], against: str) -> Table:
@@ -118,7 +135,7 @@ def changes(found: Sequence[Change], against: str) -> Table:
         "Marked slower or faster only where the 95 % interval of the ratio leaves out 1 and each side has four runs or "
         "more. One in twenty of such marks comes by chance."
     )
-    return Table("changes", f"Against {against}", columns, rows, note)
+    return Table("changes", f"Against {against}", columns, rows, note, grouped=True)
 
 
 def machines(records: Sequence[Record]) -> Table:

@@ -35,7 +35,9 @@ def config(*, dark: bool) -> dict[str, Any]:
             "titleFontWeight": "normal",
             "labelLimit": 160,
         },
-        "legend": text | {"titleFontWeight": "normal", "symbolType": "square", "labelLimit": 160},
+        "legend": text
+        | {"titleFontWeight": "normal", "symbolType": "square", "labelLimit": 160}
+        | {"symbolBaseFillColor": colours["muted"], "symbolBaseStrokeColor": colours["muted"]},
         "header": {"labelColor": colours["ink"], "labelFontSize": 12, "labelFontWeight": "bold", "titleFontSize": 0},
         "rule": {"color": colours["ink"]},
         "text": {"color": colours["ink"]},

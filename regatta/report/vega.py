@@ -5,6 +5,8 @@ from importlib import metadata
 from regatta import paths
 from regatta.store import write_atomically
 
+_SNIPPET = "window.vegaEmbed = vegaEmbed;"
+
 
 def script() -> str:
     """The script; bundled by vl-convert once for each of its versions, then from the cache."""
@@ -13,7 +15,7 @@ def script() -> str:
         return kept.read_text(encoding="utf-8")
     import vl_convert
 
-    text = str(vl_convert.javascript_bundle(None)).replace("</script", "<\\/script")
+    text = str(vl_convert.javascript_bundle(_SNIPPET)).replace("</script", "<\\/script")
     kept.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(kept, text)
     return text

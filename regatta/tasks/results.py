@@ -24,7 +24,7 @@ RUN_HELP = "id of a run that has a record, a unique beginning of it, 'last', or 
         "against": "earlier records to compare with: a folder, a record or a .parquet file",
         "out": "folder to write to (default: report/ beside the records)",
         "charts": "charts as files: svg,png (default), svg, png or none",
-        "cases": "write the charts of at most so many cases as files (default 6)",
+        "cases": "write the charts of so many of the latest cases as files (default 2)",
     }
 )
 def report(
@@ -33,13 +33,13 @@ def report(
     against: str | None = None,
     out: str | None = None,
     charts: str = "svg,png",
-    cases: str = "6",
+    cases: str = "2",
 ) -> None:
     """Make a report of all records: one HTML file, tables, charts."""
     from regatta.report import files, make
 
     formats = files.image_formats(charts)
-    most = whole("cases", cases) or 6
+    most = whole("cases", cases) or 2
     records = paths.results_dir()
     made = make.report(records, run=run, against=Path(against).expanduser() if against else None)
     written = files.write(Path(out).expanduser() if out else records / "report", made, formats, most)

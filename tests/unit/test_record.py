@@ -158,7 +158,8 @@ def test_a_wrong_type_anywhere_is_named(path: tuple[str | int, ...]) -> None:
 REQUIRED = [
     p
     for p in ALL_PATHS
-    if isinstance(p[-1], str) and not any(p[-2:-1] == (m,) for m in ("phases", "laps", "progress", "tolerance", "interfaces"))
+    if isinstance(p[-1], str)
+    and not any(p[-2:-1] == (m,) for m in ("phases", "laps", "progress", "tolerance", "interfaces"))
 ]
 
 

@@ -23,7 +23,7 @@
   function narrow(part) {
     for (const value of Object.values(part)) {
       if (value?.legend?.columns) value.legend.columns = 2;
-      if (value?.axis?.labelLimit) value.axis.labelLimit = 120;
+      if (value?.axis?.labelLimit) value.axis.labelLimit = 170;
       if (value && typeof value === "object") narrow(value);
     }
   }
@@ -35,9 +35,14 @@
       element.textContent = "Nothing to draw: the run ended before its ranks were ready.";
       return;
     }
+    const { step } = spec.height;
+    if (step) {
+      const kinds = (channel) => new Set(spec.data.values.map((row) => row[channel?.field])).size;
+      spec.height = step * kinds(spec.encoding.y) * kinds(spec.encoding.yOffset);
+    }
     if (element.clientWidth < 480) narrow(spec);
     const actions = { export: true, source: false, compiled: false, editor: false };
-    const options = { config: data.themes[theme()], renderer: "svg", actions, logLevel: 1, downloadFileName: element.dataset.chart };
+    const options = { config: data.themes[theme()], renderer: "svg", actions, downloadFileName: element.dataset.chart };
     drawn.set(element, await vegaEmbed(element, spec, options));
   }
 
@@ -73,7 +78,7 @@
       const row = body.insertRow();
       line.forEach((cell, index) => row.append(make(index ? "td" : "th", cell)));
     }
-    const figure = make("figure", undefined, { className: "table" });
+    const figure = make("figure", undefined, { className: "table grid" });
     const scroll = make("div", undefined, { className: "scroll" });
     scroll.append(table);
     figure.append(scroll);

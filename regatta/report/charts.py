@@ -126,7 +126,7 @@ def regressions(found: Sequence[Change]) -> list[Row]:
     drawn = [change for change in found if change.times.low is not None][:_MAX_CHANGES]
     return [
         {
-            "what": f"{_short(change)}, {change.configuration.label}, {change.clock}",
+            "what": f"{change.configuration.label} {change.clock}, {_short(change)}",
             "case": f"{change.case.workload}: {change.case.title}",
             "ratio": change.times.median,
             "low": change.times.low,
@@ -256,7 +256,7 @@ SPEEDUPS: Spec = _WIDE | {
             "field": "at",
             "type": "quantitative",
             "title": "ranks",
-            "axis": {"labelExpr": "datum.value % 1 ? '' : datum.label", "grid": False},
+            "axis": {"labelExpr": "datum.value % 1 ? '' : format(datum.value, 'd')", "grid": False},
             "scale": {"nice": False, "padding": 24},
         }
     },

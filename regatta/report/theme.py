@@ -37,7 +37,7 @@ def config(*, dark: bool) -> dict[str, Any]:
         },
         "legend": text
         | {"titleFontWeight": "normal", "symbolType": "square", "labelLimit": 160}
-        | {"symbolBaseFillColor": colours["muted"], "symbolBaseStrokeColor": colours["muted"]},
+        | {"symbolBaseFillColor": colours["muted"], "symbolBaseStrokeColor": colours["muted"], "symbolOpacity": 1},
         "header": {"labelColor": colours["ink"], "labelFontSize": 12, "labelFontWeight": "bold", "titleFontSize": 0},
         "rule": {"color": colours["ink"]},
         "text": {"color": colours["ink"]},

@@ -139,7 +139,7 @@ def test_the_last_run_can_be_shown_and_unknown_ones_are_named(store: Store, tmp_
     assert sources.find(store, str(kept.FOLDER / f"{latest.run_id}.json")) == latest
     with pytest.raises(RecordError, match="no record of a run 'nothing'"):
         sources.find(store, "nothing")
-    with pytest.raises(RecordError, match="no record in .*empty yet"):
+    with pytest.raises(RecordError, match=r"no record in .*empty yet"):
         sources.find(Store(tmp_path / "empty"), "last")
 
 

@@ -21,7 +21,8 @@
   }
 
   function narrow(part) {
-    for (const value of Object.values(part)) {
+    for (const [name, value] of Object.entries(part)) {
+      if (name === "opacity" && value?.legend) value.legend = null; // said in words above the chart
       if (value?.legend?.columns) value.legend.columns = 2;
       if (value?.axis?.labelLimit) value.axis.labelLimit = 170;
       if (value && typeof value === "object") narrow(value);

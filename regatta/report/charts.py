@@ -9,6 +9,7 @@ from regatta.clocks import PHASES
 from regatta.record import Record
 from regatta.report import theme
 from regatta.report.cases import Group
+from regatta.report.intervals import Interval
 from regatta.report.regressions import Change
 from regatta.report.summary import Summary
 from regatta.report.timeline import rank_label, segments
@@ -48,8 +49,7 @@ def bars(summary: Summary) -> list[Row]:
             "framework": time.configuration.framework,
             "clock": time.clock,
             "seconds": time.seconds.median,
-            "low": time.seconds.low,
-            "high": time.seconds.high,
+            **_bounds(time.seconds),
             "runs": time.seconds.n,
         }
         for time in summary.times
@@ -81,8 +81,7 @@ def speedups(summary: Summary) -> list[Row]:
             "at": ratio.above.workers + _DODGE[ratio.above.framework, ratio.clock],
             "clock": ratio.clock,
             "speedup": ratio.speedup.median,
-            "low": ratio.speedup.low,
-            "high": ratio.speedup.high,
+            **_bounds(ratio.speedup),
             "efficiency": ratio.speedup.median / ratio.above.workers,
             "runs": ratio.times.n,
         }
@@ -135,6 +134,12 @@ def regressions(found: Sequence[Change]) -> list[Row]:
         }
         for change in drawn
     ]
+
+
+def _bounds(found: Interval) -> Row:
+    """The ends of an interval; a single sample is drawn as one of no length."""
+    low = found.median if found.low is None else found.low
+    return {"low": low, "high": found.median if found.high is None else found.high}
 
 
 def _short(change: Change) -> str:

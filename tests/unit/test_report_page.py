@@ -185,3 +185,15 @@ def test_a_timeline_can_be_chosen(visit: Visit) -> None:
     choice.select_option(other)
     assert figure.locator(".chart").get_attribute("data-run") == other
     assert visit.said == []
+
+
+def test_a_page_of_one_run(browser: Any, tmp_path: Path) -> None:
+    store = kept.copy_to(tmp_path / "results")
+    run = kept.one("stars", "torch").run_id
+    page = files.write(tmp_path / "out", make.report(store.root, run=run), (), 0).page
+    made = Visit(browser, page, "phone", "light")
+    made.draw_all()
+    assert made.page.locator("#one h2").inner_text() == run
+    assert made.page.locator("#one .record").count() == 1
+    assert made.said == []
+    made.context.close()

@@ -1,5 +1,6 @@
 """Turns the events of a run and their arrival on the controller into the phases of the record."""
 
+import math
 import threading
 import time
 from collections.abc import Iterable, Mapping
@@ -11,6 +12,7 @@ from regatta.events import (
     Event,
     Memory,
     Phase,
+    Progress,
     Ready,
     Result,
     WarningEvent,
@@ -20,6 +22,10 @@ PHASES = ("sync", "launch", "rendezvous", "load", "compute", "collect", "total")
 """The phases of the contract, in the order in which a run passes through them."""
 
 _MAX_WARNINGS = 100
+_MAX_POINTS = 200
+
+Point = tuple[float, float, float | None]
+"""Progress of a rank: seconds since its `ready` by its own clock, units done, and loss or residual if it has one."""
 
 
 @dataclass(frozen=True)
@@ -42,12 +48,40 @@ class Phases:
 
 @dataclass(frozen=True)
 class RankClocks:
-    """One rank: seconds a phase as measured there, each repetition of repeated ones, and peak memory in bytes."""
+    """One rank: seconds a phase as measured there, each repetition of repeated ones, peak memory in bytes, progress.
+
+    `progress` maps what is counted (epochs, sources) to at most 200 points, evenly thinned where there were more.
+    """
 
     rank: int
     phases: Mapping[str, float] = field(default_factory=dict)
     laps: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     peak_bytes: int | None = None
+    progress: Mapping[str, tuple[Point, ...]] = field(default_factory=dict)
+
+
+class _Thinned:
+    """Points in their order; when there are too many, every second one goes. The last one is always kept."""
+
+    def __init__(self) -> None:
+        self._kept: list[Point] = []
+        self._last: Point | None = None
+        self._every = 1
+        self._seen = 0
+
+    def add(self, point: Point) -> None:
+        if self._seen % self._every == 0:
+            self._kept.append(point)
+            if len(self._kept) >= _MAX_POINTS:
+                self._kept = self._kept[::2]
+                self._every *= 2
+        self._seen += 1
+        self._last = point
+
+    @property
+    def points(self) -> tuple[Point, ...]:
+        last = (self._last,) if self._last is not None and self._last != self._kept[-1] else ()
+        return (*self._kept, *last)
 
 
 class Clocks:
@@ -77,6 +111,8 @@ class Clocks:
         self._start: float | None = None
         self._end: float | None = None
         self._ready: dict[int, float] = {}
+        self._ready_there: dict[int, float] = {}
+        self._progress: dict[int, dict[str, _Thinned]] = {}
         self._seconds: dict[int, dict[str, list[float]]] = {}
         self._peak: dict[int, int] = {}
         self._warnings: dict[str, list[int]] = {}
@@ -96,8 +132,15 @@ class Clocks:
         """Take in an event that reached the controller at `arrived` (seconds of time.monotonic)."""
         with self._lock:
             match event:
-                case Ready(rank=rank):
+                case Ready(rank=rank, t=t):
                     self._ready.setdefault(rank, arrived)
+                    self._ready_there.setdefault(rank, t)
+                case Progress(rank=rank, what=what, done=done, residual=residual, loss=loss):
+                    value = loss if loss is not None else residual
+                    known = value if value is not None and math.isfinite(value) else None
+                    seconds = max(0.0, event.t - self._ready_there.setdefault(rank, event.t))
+                    points = self._progress.setdefault(rank, {}).setdefault(what, _Thinned())
+                    points.add((round(seconds, 3), done, known))
                 case Phase(rank=rank, name=name, seconds=seconds):
                     self._seconds.setdefault(rank, {}).setdefault(name, []).append(seconds)
                 case Memory(rank=rank, peak_bytes=peak):
@@ -132,7 +175,7 @@ class Clocks:
     def ranks(self) -> tuple[RankClocks, ...]:
         """One entry a rank of the world, also where nothing came from it, and one a further rank that spoke."""
         with self._lock:
-            known = sorted({*range(self.world_size), *self._seconds, *self._peak})
+            known = sorted({*range(self.world_size), *self._seconds, *self._peak, *self._progress})
             return tuple(self._rank(rank) for rank in known)
 
     def _rank(self, rank: int) -> RankClocks:
@@ -142,6 +185,7 @@ class Clocks:
             {name: sum(seconds) for name, seconds in laps.items()},
             {name: tuple(seconds) for name, seconds in laps.items() if len(seconds) > 1},
             self._peak.get(rank),
+            {what: points.points for what, points in self._progress.get(rank, {}).items()},
         )
 
     def phases(self) -> Phases:

@@ -1,4 +1,4 @@
-"""Keeps records: one JSON file a run, written once and never changed."""
+"""Keeps records: one JSON file a run, written once and never changed; deleted only when somebody says which."""
 
 import errno
 import os
@@ -72,6 +72,14 @@ class Store:
         if len(matches) > 1:
             raise RecordError(f"{name!r} is the beginning of {len(matches)} runs, say more of it: {_some(matches)}")
         return self._load(matches[0])
+
+    def delete(self, run_id: str) -> None:
+        """Remove the record of exactly this run. Raises RecordError."""
+        path = self.root / f"{run_id}{_SUFFIX}"
+        try:
+            path.unlink()
+        except OSError as error:
+            raise RecordError(f"{path} cannot be deleted: {error.strerror or error}") from error
 
     def _ids(self) -> tuple[str, ...]:
         try:

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +15,7 @@ from regatta.paths import results_dir
 
 IGNORE_FILE = ".regattaignore"
 _NEVER = {".git", "__pycache__", ".venv", "node_modules", ".mypy_cache", ".ruff_cache", ".pytest_cache"}
+_COMMIT = re.compile(r"[0-9a-f]{7,64}\Z")
 
 Entry = list[str]
 
@@ -60,6 +62,18 @@ def read(root: Path) -> Tree:
         commit=commit.strip() if commit else None,
         dirty=bool(_git(root, "status", "--porcelain")) if commit else None,
     )
+
+
+def changed_files(root: Path, old: str, new: str) -> list[str] | None:
+    """What git says changed between two commits, `changed PATH` each; None where it does not know both."""
+    if not (_COMMIT.match(old) and _COMMIT.match(new)):
+        return None
+    listing = _git(root, "diff", "--name-status", "--no-renames", "-z", old, new)
+    if listing is None:
+        return None
+    words = _split(listing)
+    verbs = {"A": "added", "D": "removed"}
+    return sorted(f"{verbs.get(verb, 'changed')} {path}" for verb, path in zip(words[::2], words[1::2], strict=False))
 
 
 def _listed(root: Path) -> set[str]:

@@ -24,8 +24,9 @@ system_packages() {
     command -v dpkg-query >/dev/null || { say "no Debian packages here: other hosts than this one need ssh and rsync"; return; }
     local needed=(git python3-venv python3-pip openssh-client rsync zstd)
     local lab=(mmdebstrap systemd-container nftables iproute2)
+    local browser=(chromium fonts-dejavu-core)
     local missing
-    missing=$(missing_packages "${needed[@]}" "${lab[@]}")
+    missing=$(missing_packages "${needed[@]}" "${lab[@]}" "${browser[@]}")
     [ -n "$missing" ] || return 0
     if may_be_root; then
         say "installing $missing"
@@ -36,7 +37,7 @@ system_packages() {
     fi
     [ -f .venv/.made-from ] && return
     say "not root and no sudo without a password, so not installed: ${missing% }"
-    say "this machine alone (inventory/local) needs none of them; other hosts need ssh and rsync, make lab the rest"
+    say "this machine alone (inventory/local) needs none of them; other hosts need ssh and rsync, make lab the rest, the test of the report chromium"
 }
 
 venv_works() { python3 -c 'import ensurepip, venv' 2>/dev/null; }

@@ -78,6 +78,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "hello": hello,
     "release.begin": releases.begin,
     "release.commit": releases.commit,
+    "release.entries": releases.entries,
     "release.abandon": lambda place, incoming: releases.abandon(incoming),
     "data.begin": files.begin,
     "data.commit": files.commit,

@@ -98,6 +98,15 @@ def check(place: Place, release: str) -> Answer:
     return answer
 
 
+def entries(place: Place, release: str) -> Answer:
+    """The manifest of a release: {"entries": [...]}, None where this node does not have it."""
+    try:
+        with open(_memory(place, release)) as file:
+            return {"entries": json.load(file)["entries"]}
+    except (OSError, ValueError):
+        return {"entries": None}
+
+
 def _state(place: Place, release: str) -> Answer:
     target = folder(place, release)
     try:

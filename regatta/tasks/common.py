@@ -1,6 +1,7 @@
 """What the tasks share: errors as one message, whole numbers, words after `--`."""
 
 import functools
+import inspect
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -33,7 +34,8 @@ def task(*, help: dict[str, str] | None = None, **options: Any) -> Any:
                 print("interrupted", file=sys.stderr)
                 raise Exit(code=INTERRUPTED) from None
 
-        made: Any = invoke_task(guarded, help={"inventory": INVENTORY_HELP} | (help or {}), **options)
+        shared = {"inventory": INVENTORY_HELP} if "inventory" in inspect.signature(body).parameters else {}
+        made: Any = invoke_task(guarded, help=shared | (help or {}), **options)
         made.is_regatta_task = True
         return made
 
@@ -64,6 +66,18 @@ def seconds(option: str, text: str | float | None) -> float | None:
     if not value > 0:
         raise UsageError(f"--{option} must be more than 0, not {text}")
     return value
+
+
+def confirmed(what: str, yes: bool) -> bool:
+    """Whether the person wants `what` (a sentence's end, such as "remove 3 files"): --yes, CONFIRM=yes, or asked.
+
+    UsageError where nobody can be asked.
+    """
+    if yes or os.environ.get("CONFIRM") == "yes":
+        return True
+    if not sys.stdin.isatty():
+        raise UsageError(f"this would {what}: say --yes (or CONFIRM=yes)")
+    return input(f"{what[0].upper()}{what[1:]}? Type yes: ").strip() == "yes"
 
 
 def after_dashes() -> list[str]:

@@ -1,6 +1,5 @@
 """Tasks about the data in a cluster's HDFS (imports: see `regatta.tasks.runs`)."""
 
-import os
 import sys
 import time
 from pathlib import Path
@@ -12,7 +11,7 @@ from regatta import cluster
 from regatta.errors import DataError, RegattaError, UsageError
 from regatta.meter import size_text
 from regatta.remote import Remote
-from regatta.tasks.common import print_table, task, whole
+from regatta.tasks.common import confirmed, print_table, task, whole
 
 FORCE_HELP = "replace what is there"
 HDFS_HELP = "hdfs:///folder/file, or /folder/file"
@@ -92,11 +91,8 @@ def data_rm(
     what = f"{found['files']} file(s), {size_text(found['bytes'])}"
     if found["folder"] and found["files"] and not recursive:
         raise UsageError(f"{url} is a folder with {what}: say --recursive to remove all of it")
-    if not yes and os.environ.get("CONFIRM") != "yes":
-        if not sys.stdin.isatty():
-            raise UsageError(f"this would remove {what} from {url}: say --yes (or CONFIRM=yes)")
-        if input(f"Remove {what} from {url} on {remote.cluster.name}? Type yes: ").strip() != "yes":
-            raise DataError("nothing was removed")
+    if not confirmed(f"remove {what} from {url} on {remote.cluster.name}", yes):
+        raise DataError("nothing was removed")
     hdfs.ask(remote, "remove", url, recursive=recursive)
     print(f"removed {url}: {what}")
 

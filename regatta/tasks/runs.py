@@ -132,26 +132,53 @@ def _run_script(
         )
 
 
-@task(help={"count": "how many of the latest to show (default 20)"})
-def runs(c: Context, inventory: str | None = None, count: str = "20") -> None:
-    """List the runs that the nodes know, latest last."""
+@task(
+    help={
+        "count": "how many of the latest to show (default 20)",
+        "workload": "only runs of this workload that have a record",
+        "framework": "only torch, ray or single",
+        "since": "only runs started since: 2026-11-21, 2026-11-21T10:00 (UTC), or 30m, 12h, 3d, 2w ago",
+        "failed": "only runs that did not succeed",
+        "sort": "started (default), run, workload, framework, state or took",
+        "records": "ask no node: the records of all clusters",
+    }
+)
+def runs(
+    c: Context,
+    inventory: str | None = None,
+    count: str = "20",
+    workload: str | None = None,
+    framework: str | None = None,
+    since: str | None = None,
+    failed: bool = False,
+    sort: str = "started",
+    records: bool = False,
+) -> None:
+    """List the runs that the nodes know and those of the records, latest last."""
     from regatta import runs as known
+    from regatta.report import listing
+    from regatta.session import check_framework
+    from regatta.store import Store
 
     number = whole("count", count) or 20
-    remote = Remote(cluster.load(inventory))
-    found, failed = known.listing(remote)
-    rows = [("run", "state", "framework", "ranks", "nodes", "started (UTC)", "took")]
-    for info in found[-number:]:
-        took = (info.ended or time.time()) - info.started
-        began = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(info.started))
-        names = ",".join(node.name for node in info.nodes)
-        rows.append((info.run, info.state, info.framework, str(info.ranks), names, began, f"{took:.1f} s"))
-    if found:
-        print_table(rows)
+    if framework is not None:
+        check_framework(framework)
+    wanted = listing.Wanted(workload, framework, listing.moment("since", since), failed=failed)
+    kept = Store(paths.results_dir()).list()
+    unasked: dict[str, Exception] = {}
+    if records:
+        lines, where = listing.of_records(kept.records), str(paths.results_dir())
     else:
-        print(f"no runs on {remote.cluster.name} yet")
-    if failed:
-        raise RegattaError("; ".join(str(error) for error in failed.values()))
+        remote = Remote(cluster.load(inventory))
+        found, unasked = known.listing(remote)
+        lines, where = listing.of_nodes(found, kept.records, remote.cluster.name), remote.cluster.name
+    chosen = listing.choose(lines, wanted, sort)
+    if chosen:
+        print_table([listing.HEADINGS, *(line.cells() for line in chosen[-number:])])
+    else:
+        print(f"no runs {'like that ' if lines else ''}on {where}{'' if lines else ' yet'}")
+    if unasked:
+        raise RegattaError("; ".join(str(error) for error in unasked.values()))
 
 
 @task(positional=["run"], help={"run": "id of a run, a unique beginning of it, or 'last'"})

@@ -1,5 +1,7 @@
 """Clocks: the phases of the contract from events and arrivals, the same rule under both frameworks."""
 
+import itertools
+import math
 import sys
 import threading
 
@@ -166,7 +168,10 @@ def test_result_memory_and_the_driver_as_a_rank() -> None:
     clocks.feed(UnknownEvent(0, T, "tide", {}), 0.0)
     assert clocks.result is first
     assert clocks.warnings == ("a second result was printed: the first one is kept",)
-    assert clocks.ranks == (RankClocks(DRIVER, {"compute": 1.0}), RankClocks(0, peak_bytes=300))
+    assert clocks.ranks == (
+        RankClocks(DRIVER, {"compute": 1.0}),
+        RankClocks(0, peak_bytes=300, progress={"x": ((0.0, 1, None),)}),
+    )
 
 
 def test_warnings_are_grouped_and_bounded() -> None:
@@ -209,3 +214,28 @@ def test_may_be_read_while_several_threads_feed() -> None:
         sys.setswitchinterval(before)
     assert not failures
     assert sum(len(r.phases) for r in clocks.ranks) == 3000
+
+
+def test_progress_is_told_in_seconds_since_the_rank_was_ready() -> None:
+    clocks = Clocks(1)
+    clocks.feed(Ready(0, T + 5), 0.0)
+    clocks.feed(Progress(0, T + 6, "epochs", 1, 2, loss=0.5), 99.0)
+    clocks.feed(Progress(0, T + 7.5, "epochs", 2, 2, loss=math.nan), 99.0)
+    clocks.feed(Progress(0, T + 8, "sources", 1, 2, residual=0.1), 99.0)
+    assert clocks.ranks[0].progress == {
+        "epochs": ((1.0, 1, 0.5), (2.5, 2, None)),
+        "sources": ((3.0, 1, 0.1),),
+    }
+
+
+def test_progress_is_thinned_and_keeps_its_ends() -> None:
+    clocks = Clocks(1)
+    clocks.feed(Ready(0, T), 0.0)
+    for done in range(10_001):
+        clocks.feed(Progress(0, T + done, "rows", done, 10_000), 0.0)
+    points = clocks.ranks[0].progress["rows"]
+    assert 100 <= len(points) <= 200
+    assert points[0] == (0.0, 0, None)
+    assert points[-1] == (10_000.0, 10_000, None)
+    steps = {round(b[1] - a[1]) for a, b in itertools.pairwise(points[:-1])}
+    assert len(steps) == 1

@@ -1,0 +1,28 @@
+"""Brings the JSON object of an older record to the schema of this version, one version at a time."""
+
+from collections.abc import Callable
+from typing import Any
+
+
+def migrate(document: Any) -> Any:
+    """`document` in the newest schema as far as a step leads there; what is no record is given back as it is."""
+    while isinstance(document, dict) and (step := _STEPS.get(_version(document))) is not None:
+        document = step(document)
+    return document
+
+
+def _version(document: dict[str, Any]) -> int | None:
+    version = document.get("schema_version")
+    return version if isinstance(version, int) and not isinstance(version, bool) else None
+
+
+def _progress_of_ranks(document: dict[str, Any]) -> dict[str, Any]:
+    """1 to 2: ranks have their progress over time."""
+    ranks = document.get("ranks")
+    if isinstance(ranks, list):
+        ranks = [{"progress": {}} | rank if isinstance(rank, dict) else rank for rank in ranks]
+        document = document | {"ranks": ranks}
+    return document | {"schema_version": 2}
+
+
+_STEPS: dict[int | None, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _progress_of_ranks}

@@ -1,0 +1,1 @@
+"""What records say, for people: tables, charts, one page of HTML, the terminal."""

@@ -1,0 +1,173 @@
+"""Puts records into cases: a workload with its parameters on one cluster, and in it each framework with its workers."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from regatta import compare
+from regatta.record import Framework, Record
+
+_FRAMEWORKS: tuple[Framework, ...] = ("single", "torch", "ray")
+_UNSHOWN = {"workers", "graph_sha256", "graph_checksum", "graph_bytes"}
+
+
+@dataclass(frozen=True, order=True)
+class Configuration:
+    """A framework and its number of ranks. The single process counts beside the `workers` that it was run with."""
+
+    workers: int
+    framework: Framework
+
+    @property
+    def label(self) -> str:
+        """`torch × 4`; `single/4`: the single process beside 4 ranks, whose global batch it takes."""
+        return f"single/{self.workers}" if self.framework == "single" else f"{self.framework} × {self.workers}"
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Where it stands among others: by workers, then single, torch, ray."""
+        return self.workers, _FRAMEWORKS.index(self.framework)
+
+
+@dataclass(frozen=True)
+class Group:
+    """The runs of a configuration in one case, earliest first: those that succeeded, and the others."""
+
+    configuration: Configuration
+    runs: tuple[Record, ...]
+    others: tuple[Record, ...] = ()
+
+    def seconds(self, clock: str) -> list[float]:
+        """What `clock` (a phase, or total) took in each run that succeeded and has it, seconds."""
+        return [value for run in self.runs if (value := getattr(run.phases, clock)) is not None]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A workload with its parameters on one cluster, and its runs by configuration."""
+
+    workload: str
+    cluster: str
+    parameters: Mapping[str, Any]
+    groups: tuple[Group, ...]
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What makes two records belong to the same case."""
+        return self.workload, self.cluster, _canonical(self.parameters)
+
+    @cached_property
+    def title(self) -> str:
+        """The parameters for a person: `debian.txt.gz, count=4`."""
+        return describe(self.parameters) or "default parameters"
+
+    @property
+    def runs(self) -> tuple[Record, ...]:
+        """All runs of the case, failed ones too, earliest first."""
+        found = [run for group in self.groups for run in (*group.runs, *group.others)]
+        return tuple(sorted(found, key=_started))
+
+    @property
+    def latest(self) -> str:
+        """When its latest run started, UTC."""
+        return max(run.identity.started for run in self.runs)
+
+    @cached_property
+    def comparisons(self) -> Mapping[int, compare.Comparison]:
+        """For each number of workers what can be said about its runs side by side: answers first."""
+        found = {}
+        for workers in sorted({group.configuration.workers for group in self.groups}):
+            sides = {g.configuration.framework: g.runs for g in self.groups if g.configuration.workers == workers}
+            if any(sides.values()):
+                found[workers] = compare.compare({name: runs for name, runs in sides.items() if runs})
+        return found
+
+    def comparable(self, configuration: Configuration) -> bool:
+        """Whether its answers are those of the others with as many workers, so that its clocks may be shown."""
+        found = self.comparisons.get(configuration.workers)
+        return found is not None and found.comparable
+
+    def group(self, framework: Framework, workers: int) -> Group | None:
+        """The runs of one configuration; None where there are none."""
+        wanted = Configuration(workers, framework)
+        return next((group for group in self.groups if group.configuration == wanted), None)
+
+
+def cases(records: Sequence[Record]) -> tuple[Case, ...]:
+    """All records in their cases: by workload, then the case with the latest run first."""
+    beside = _workers_beside(records)
+    found: dict[tuple[str, str, str], dict[Configuration, list[Record]]] = {}
+    for record in sorted(records, key=_started):
+        parameters = _of_case(record)
+        key = (record.identity.workload, record.cluster.name, _canonical(parameters))
+        for workers in _workers(record, beside):
+            made = Configuration(workers, record.identity.framework)
+            found.setdefault(key, {}).setdefault(made, []).append(record)
+    made_cases = [_case(by_configuration) for by_configuration in found.values()]
+    made_cases.sort(key=lambda case: case.latest, reverse=True)
+    return tuple(sorted(made_cases, key=lambda case: case.workload))
+
+
+def describe(parameters: Mapping[str, Any]) -> str:
+    """Parameters as a person would say them, without checksums."""
+    words: list[str] = []
+    for name, value in parameters.items():
+        if name in _UNSHOWN:
+            continue
+        if name in ("options", "argv") and isinstance(value, list):
+            words += [str(word).removeprefix("--") for word in value]
+        elif isinstance(value, Mapping):
+            words.append(f"{name}: {', '.join(map(str, value))}")
+        elif name in ("graph", "data"):
+            words.append(str(value))
+        else:
+            words.append(f"{name}={value}")
+    return ", ".join(words)
+
+
+def _case(groups: Mapping[Configuration, Sequence[Record]]) -> Case:
+    first = next(iter(groups.values()))[0]
+    made = [
+        Group(
+            configuration,
+            tuple(run for run in runs if run.exit.state == "succeeded"),
+            tuple(run for run in runs if run.exit.state != "succeeded"),
+        )
+        for configuration, runs in groups.items()
+    ]
+    made.sort(key=lambda group: group.configuration.place)
+    return Case(first.identity.workload, first.cluster.name, _of_case(first), tuple(made))
+
+
+def _workers_beside(records: Sequence[Record]) -> dict[str, set[int]]:
+    """For each series the numbers of workers that its single process was run beside."""
+    found: dict[str, set[int]] = {}
+    for record in records:
+        if record.series and record.identity.framework != "single":
+            found.setdefault(record.series.label, set()).add(_ranks(record))
+    return found
+
+
+def _workers(record: Record, beside: Mapping[str, set[int]]) -> set[int]:
+    if record.identity.framework == "single":
+        return (beside.get(record.series.label) if record.series else None) or {1}
+    return {_ranks(record)}
+
+
+def _ranks(record: Record) -> int:
+    workers = record.identity.parameters.get("workers")
+    return workers if isinstance(workers, int) else len(record.cluster.rank_map)
+
+
+def _of_case(record: Record) -> dict[str, Any]:
+    return {name: value for name, value in record.identity.parameters.items() if name != "workers"}
+
+
+def _canonical(parameters: Mapping[str, Any]) -> str:
+    return json.dumps(parameters, sort_keys=True)
+
+
+def _started(record: Record) -> tuple[str, str]:
+    return record.identity.started, record.run_id

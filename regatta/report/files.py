@@ -1,0 +1,92 @@
+"""Writes a report: the page, its tables as Markdown and CSV, its charts as SVG and PNG."""
+
+import csv
+import io
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from regatta.errors import RecordError, UsageError
+from regatta.report import images, page
+from regatta.report.page import Report
+from regatta.report.summary import Summary
+from regatta.report.tables import Table
+from regatta.store import write_atomically
+
+PAGE = "report.html"
+
+
+@dataclass(frozen=True)
+class Written:
+    """The page, and the other files. `not_drawn`: cases whose charts were not written as files."""
+
+    page: Path
+    others: tuple[Path, ...]
+    not_drawn: int
+
+
+def image_formats(text: str) -> tuple[str, ...]:
+    """`svg,png` -> formats; `none` -> no images. UsageError."""
+    wanted = () if text == "none" else tuple(text.split(","))
+    if unknown := [word for word in wanted if word not in images.FORMATS]:
+        raise UsageError(f"--charts takes {', '.join(images.FORMATS)} or none, not '{unknown[0]}'")
+    return wanted
+
+
+def write(folder: Path, report: Report, formats: Sequence[str], most_cases: int) -> Written:
+    """Write everything below `folder`, charts of the latest `most_cases` cases. RecordError where that fails."""
+    latest = sorted(report.summaries, key=lambda summary: summary.case.latest, reverse=True)
+    try:
+        for name in ("tables", "charts") if formats else ("tables",):
+            (folder / name).mkdir(parents=True, exist_ok=True)
+        drawn = latest[:most_cases] if formats else []
+        with ThreadPoolExecutor(1) as pool:  # vl-convert draws outside Python
+            images_written = pool.submit(_draw, folder / "charts", drawn, formats)
+            write_atomically(folder / PAGE, page.render(report))
+            others = [folder / "tables.md"]
+            write_atomically(others[0], markdown(report))
+            for table in report.tables:
+                others.append(folder / "tables" / f"{table.name}.csv")
+                write_atomically(others[-1], as_csv(table))
+            others += images_written.result()
+    except OSError as error:
+        raise RecordError(f"the report cannot be written to {folder}: {error.strerror or error}") from error
+    return Written(folder / PAGE, tuple(others), len(report.summaries) - len(drawn) if formats else 0)
+
+
+def _draw(folder: Path, summaries: Sequence[Summary], formats: Sequence[str]) -> list[Path]:
+    return [
+        path
+        for name, spec, rows in images.of_cases(summaries)
+        for path in images.write(folder, name, spec, rows, formats)
+    ]
+
+
+def markdown(report: Report) -> str:
+    """All tables but that of every run."""
+    parts = [f"# {report.title}", f"{len(report.records)} runs. Made {report.made}.", *report.notes]
+    parts += [f"- {line}" for line in report.broken]
+    for table in report.tables:
+        if table.name != "runs":
+            parts.append(f"## {table.title}\n\n{as_markdown(table)}")
+    return "\n\n".join(parts) + "\n"
+
+
+def as_markdown(table: Table) -> str:
+    """A table of GitHub's Markdown, with its note."""
+    lines = [_row(table.columns), _row(["---"] + ["---:"] * (len(table.columns) - 1)), *map(_row, table.rows)]
+    return "\n".join([*lines, *(["", table.note] if table.note else [])])
+
+
+def as_csv(table: Table) -> str:
+    """The columns and rows, without title and note."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(table.columns)
+    writer.writerows(table.rows)
+    return text.getvalue()
+
+
+def _row(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"

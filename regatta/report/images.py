@@ -1,0 +1,43 @@
+"""Charts as SVG and PNG files, drawn by vl-convert without a browser or a network."""
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from regatta.report import charts, theme
+from regatta.report.charts import Row, Spec
+from regatta.report.summary import Summary
+
+FORMATS = ("svg", "png")
+_WIDTH = 640
+
+
+def of_cases(summaries: Sequence[Summary]) -> Iterator[tuple[str, Spec, list[Row]]]:
+    """File name without ending, specification and rows of each chart that has something to draw."""
+    taken: dict[str, int] = {}
+    for summary in summaries:
+        words = f"{summary.case.workload} {summary.case.title}"
+        base = re.sub(r"[^a-z0-9]+", "-", words.lower()).strip("-")[:60]
+        taken[base] = taken.get(base, 0) + 1
+        name = base if taken[base] == 1 else f"{base}-{taken[base]}"
+        for chart in charts.CHARTS:
+            if rows := chart.rows(summary):
+                yield f"{name}-{chart.kind}", chart.spec, rows
+
+
+def write(folder: Path, name: str, spec: Spec, rows: Sequence[Row], formats: Sequence[str]) -> list[Path]:
+    """Write one chart in each format, light, 640 pixels wide. Raises OSError."""
+    import vl_convert
+
+    whole = charts.with_rows(spec, rows) | {"width": _WIDTH, "config": theme.config(dark=False)}
+    whole |= {"background": "white"}
+    written = []
+    drawn = vl_convert.vegalite_to_svg(whole)
+    for ending in formats:
+        path = folder / f"{name}.{ending}"
+        if ending == "svg":
+            path.write_text(drawn, encoding="utf-8")
+        else:
+            path.write_bytes(vl_convert.svg_to_png(drawn, scale=2))
+        written.append(path)
+    return written

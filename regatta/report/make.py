@@ -1,0 +1,65 @@
+"""Puts a report together from records."""
+
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from regatta.errors import RecordError
+from regatta.record import Record
+from regatta.report import regressions, sources, vega
+from regatta.report.cases import cases
+from regatta.report.page import Report
+from regatta.report.summary import summarise
+from regatta.store import Listing, Store
+
+
+def report(folder: Path, *, run: str | None = None, against: Path | None = None) -> Report:
+    """The report of all records in `folder`, or of one run, compared with the earlier ones at `against`.
+
+    RecordError where there is nothing to report or to compare with; files that are no records are named in it.
+    """
+    with ThreadPoolExecutor(1) as pool:
+        bundled = pool.submit(vega.script)  # takes seconds the first time, on a core that is idle
+        made = _report(folder, run, against)
+        bundled.result()
+    return made
+
+
+def _report(folder: Path, run: str | None, against: Path | None) -> Report:
+    store = Store(folder)
+    found = store.list() if run is None else Listing((sources.find(store, run),), ())
+    if not found.records:
+        raise RecordError(f"no records in {folder} yet{_broken(found.broken)}: start a run, or set REGATTA_RESULTS")
+    earlier = sources.read(against) if against else None
+    made = cases(found.records)
+    notes: list[str] = []
+    changes = None
+    if earlier is not None:
+        old, repeated = _apart(earlier.records, found.records)
+        if not old:
+            raise RecordError(f"{against} has only records of the report itself: nothing to compare with")
+        if repeated:
+            notes.append(f"{repeated} records of {against} are in this report and were left out of the earlier set.")
+        changes = regressions.changes(made, cases(old))
+    return Report(
+        title="Regatta report" if run is None else f"Regatta run {found.records[0].run_id}",
+        made=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
+        records=found.records,
+        summaries=summarise(made),
+        changes=changes,
+        against=against.name if against else "",
+        broken=(*found.broken, *(earlier.broken if earlier else ())),
+        notes=tuple(notes),
+    )
+
+
+def _apart(earlier: Sequence[Record], now: Sequence[Record]) -> tuple[list[Record], int]:
+    """The earlier records that are not among those of now, and how many are."""
+    known = {record.run_id for record in now}
+    old = [record for record in earlier if record.run_id not in known]
+    return old, len(earlier) - len(old)
+
+
+def _broken(broken: Sequence[str]) -> str:
+    return f" ({len(broken)} file(s) are none, first: {broken[0]})" if broken else ""

@@ -1,0 +1,124 @@
+"""The report as one HTML file that needs nothing else."""
+
+import base64
+import gzip
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any
+
+from regatta.record import Record
+from regatta.report import charts, tables, theme, timeline, vega
+from regatta.report.regressions import Change
+from regatta.report.summary import Summary
+from regatta.report.tables import Table
+
+_OPEN = 1
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a page shows: `records` are in `summaries`' cases; `changes` is None where nothing was compared with.
+
+    `broken` are sentences about files that are no records, `notes` what else a reader has to know.
+    """
+
+    title: str
+    made: str
+    records: tuple[Record, ...]
+    summaries: tuple[Summary, ...]
+    changes: tuple[Change, ...] | None = None
+    against: str = ""
+    broken: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def tables(self) -> list[Table]:
+        """All tables, in the order of the page."""
+        return [
+            *tables.times(self.summaries),
+            *tables.ratios(self.summaries),
+            *tables.phases(self.summaries),
+            *([tables.changes(self.changes, self.against)] if self.changes is not None else []),
+            tables.machines(self.records),
+            tables.runs(self.records),
+        ]
+
+
+def render(report: Report) -> str:
+    """The page's text."""
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("regatta.report"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    failed = [record for record in report.records if record.exit.state != "succeeded"]
+    return environment.get_template("report.html.j2").render(
+        report=report,
+        failed=failed,
+        sections=tables.sections,
+        days=_days(report.records),
+        times=list(tables.times(report.summaries)),
+        ratios=list(tables.ratios(report.summaries)),
+        phases=list(tables.phases(report.summaries)),
+        changes=tables.changes(report.changes, report.against) if report.changes is not None else None,
+        machines=tables.machines(report.records),
+        runs=tables.runs(report.records),
+        cases=[_case(summary, number) for number, summary in enumerate(report.summaries)],
+        only=report.records[0].run_id if len(report.records) == 1 else "",
+        style=_text("report.css"),
+        program=_text("report.js"),
+        vega=vega.script(),
+        payload=base64.b64encode(gzip.compress(_payload(report), 6, mtime=0)).decode("ascii"),
+    )
+
+
+def _case(summary: Summary, number: int) -> dict[str, Any]:
+    case = summary.case
+    comparisons = [
+        {"workers": workers, "comparison": found, "words": found.words if found.comparable else found.reasons}
+        for workers, found in case.comparisons.items()
+    ]
+    return {
+        "case": case,
+        "number": number,
+        "open": number < _OPEN,
+        "comparisons": comparisons,
+        "charts": [chart for chart in charts.CHARTS if chart.rows(summary)],
+        "latest": next((run.run_id for run in reversed(case.runs) if len(run.cluster.rank_map) > 1), ""),
+    }
+
+
+def _payload(report: Report) -> bytes:
+    """What the page's program draws, as JSON."""
+    specs = {chart.kind: chart.spec for chart in charts.CHARTS}
+    document = {
+        "specs": specs | {"timeline": charts.TIMELINE, "changes": charts.CHANGES},
+        "themes": {"light": theme.config(dark=False), "dark": theme.config(dark=True)},
+        "cases": [{chart.kind: chart.rows(summary) for chart in charts.CHARTS} for summary in report.summaries],
+        "changes": charts.regressions(report.changes or ()),
+        "runs": {record.run_id: _run(record) for record in report.records},
+    }
+    return json.dumps(document, separators=(",", ":"), allow_nan=False).encode()
+
+
+def _run(record: Record) -> dict[str, Any]:
+    return {
+        "record": record.to_dict(),
+        "timeline": charts.timeline(record),
+        "words": timeline.words(record),
+    }
+
+
+def _days(records: Sequence[Record]) -> str:
+    days = sorted({record.identity.started[:10] for record in records})
+    return days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}" if days else "no day"
+
+
+def _text(name: str) -> str:
+    return (resources.files("regatta.report") / "templates" / name).read_text(encoding="utf-8")

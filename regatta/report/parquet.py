@@ -1,0 +1,112 @@
+"""Records as one Parquet file: columns for pandas and polars, and each record whole, so that it can come back."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import fields
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from regatta import record as records
+from regatta.clocks import Phases
+from regatta.errors import RecordError
+from regatta.record import Record
+from regatta.report.listing import started
+from regatta.store import Listing
+
+SUFFIX = ".parquet"
+WHOLE = "record"
+"""The column that holds each record's JSON."""
+
+_PHASES = tuple(field.name for field in fields(Phases))
+
+
+def write(path: Path, kept: Sequence[Record]) -> None:
+    """Write the records, one a row; seconds and bytes as in the record, times in UTC. RecordError."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    table = pa.Table.from_pylist([_row(record) for record in kept], schema=_schema(pa))
+    new = path.with_name(f".{path.name}.new")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        parquet.write_table(table, new, compression="zstd")
+        new.replace(path)
+    except OSError as error:
+        new.unlink(missing_ok=True)
+        raise RecordError(f"{path} cannot be written: {error.strerror or error}") from error
+
+
+def read(path: Path) -> Listing:
+    """The records in a file that `write` made, earliest first. RecordError where it is no such file."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        found = parquet.read_table(path, columns=[WHOLE])
+    except (OSError, pa.ArrowException, KeyError) as error:
+        text = str(error).split("\n", maxsplit=1)[0]
+        raise RecordError(f"{path} is not a Parquet file of records (fab results-export makes one): {text}") from error
+    if found.column_names != [WHOLE]:
+        raise RecordError(f"{path} has no column '{WHOLE}': make it with fab results-export")
+    made, broken = [], []
+    for number, text in enumerate(found.column(WHOLE).to_pylist(), 1):
+        try:
+            made.append(records.parse(text or "", f"{path}, row {number}"))
+        except RecordError as error:
+            broken.append(str(error))
+    made.sort(key=lambda record: (record.identity.started, record.run_id))
+    return Listing(tuple(made), tuple(broken))
+
+
+def _row(record: Record) -> dict[str, Any]:
+    identity, failure, series = record.identity, record.exit.failure, record.series
+    peaks = [rank.peak_bytes for rank in record.ranks if rank.peak_bytes is not None]
+    return {
+        "run": record.run_id,
+        "workload": identity.workload,
+        "framework": identity.framework,
+        "ranks": len(record.cluster.rank_map),
+        "started": _time(record),
+        "state": record.exit.state,
+        "code": record.exit.code,
+        "cause": failure.cause if failure else None,
+        "cluster": record.cluster.name,
+        "nodes": [node.name for node in record.cluster.nodes],
+        "release": identity.release,
+        "commit": identity.commit,
+        "dirty": identity.dirty,
+        "seed": identity.seed,
+        "threads": record.speed.threads,
+        "series": series.label if series else None,
+        "repeat": series.index if series else None,
+        "parameters": json.dumps(identity.parameters, sort_keys=True),
+        "peak_bytes": max(peaks, default=None),
+        **{name: getattr(record.phases, name) for name in _PHASES},
+        WHOLE: record.to_json(),
+    }
+
+
+def _time(record: Record) -> datetime:
+    return started(record).astimezone(timezone.utc)
+
+
+def _schema(pa: Any) -> Any:
+    text, whole = pa.string(), pa.int64()
+    kinds = {
+        "ranks": whole,
+        "started": pa.timestamp("ms", tz="UTC"),
+        "code": whole,
+        "nodes": pa.list_(text),
+        "dirty": pa.bool_(),
+        "seed": whole,
+        "threads": whole,
+        "repeat": whole,
+        "peak_bytes": whole,
+        **dict.fromkeys(_PHASES, pa.float64()),
+    }
+    names = (
+        "run", "workload", "framework", "ranks", "started", "state", "code", "cause", "cluster", "nodes", "release",
+        "commit", "dirty", "seed", "threads", "series", "repeat", "parameters", "peak_bytes", *_PHASES, WHOLE,
+    )  # fmt: skip
+    return pa.schema([(name, kinds.get(name, text)) for name in names])

@@ -1,0 +1,87 @@
+"""What became slower or faster than in an earlier set of records."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from regatta.record import Record
+from regatta.report import intervals, texts
+from regatta.report.cases import Case, Configuration, Group
+from regatta.report.intervals import Interval
+from regatta.report.summary import CLOCKS
+
+
+@dataclass(frozen=True)
+class Change:
+    """One configuration of a case on one clock: seconds before and now, and their ratio (now / before)."""
+
+    case: Case
+    configuration: Configuration
+    clock: str
+    before: Interval
+    now: Interval
+    times: Interval
+    note: str = ""
+
+    @property
+    def verdict(self) -> intervals.Verdict:
+        """Whether the interval says that it became slower or faster."""
+        return intervals.verdict(self.times)
+
+    @property
+    def sentence(self) -> str:
+        """Which, and by how much."""
+        took = f"{texts.seconds(self.before.median)} -> {texts.seconds(self.now.median)}"
+        where = f"{self.case.workload} {self.case.title}, {self.configuration.label}, {self.clock}"
+        return f"{where}: {took}, {texts.times(self.times)} times as long"
+
+
+def changes(now: Sequence[Case], before: Sequence[Case]) -> tuple[Change, ...]:
+    """Every configuration that both sets have, those that became slower first."""
+    earlier = {case.key: case for case in before}
+    pairs = [pair for case in now if case.key in earlier for pair in _pairs(case, earlier[case.key])]
+    old = intervals.medians([olds for _, _, _, _, olds in pairs])
+    new = intervals.medians([seconds for _, _, _, seconds, _ in pairs])
+    ratios = intervals.ratios([(seconds, olds) for _, _, _, seconds, olds in pairs])
+    found = [
+        Change(case, group.configuration, clock, median_old, median, times, _note(group, _of(earlier[case.key], group)))
+        for (case, group, clock, _, _), median_old, median, times in zip(pairs, old, new, ratios, strict=True)
+    ]
+    order = ("slower", "faster", "no difference shown", "too few runs")
+    return tuple(sorted(found, key=lambda change: (order.index(change.verdict), -change.times.median)))
+
+
+def _pairs(case: Case, earlier: Case) -> Iterator[tuple[Case, Group, str, list[float], list[float]]]:
+    for group in case.groups:
+        old = _of(earlier, group)
+        if not (case.comparable(group.configuration) and earlier.comparable(group.configuration)):
+            continue
+        for clock in CLOCKS:
+            samples, olds = group.seconds(clock), old.seconds(clock) if old else []
+            if samples and olds and min(*samples, *olds) > 0:
+                yield case, group, clock, samples, olds
+
+
+def _of(earlier: Case, group: Group) -> Group | None:
+    return earlier.group(group.configuration.framework, group.configuration.workers)
+
+
+def _note(group: Group, old: Group | None) -> str:
+    """What else is not the same."""
+    differs: list[str] = []
+    if old is None:
+        return ""
+    if _machines(group.runs) != _machines(old.runs):
+        differs.append("other machine")
+    if _versions(group.runs) != _versions(old.runs):
+        differs.append("other versions")
+    if {run.identity.release for run in group.runs} == {run.identity.release for run in old.runs}:
+        differs.append("same release")
+    return ", ".join(differs)
+
+
+def _machines(runs: Sequence[Record]) -> set[tuple[str | None, int | None, int]]:
+    return {(node.cpu, node.cores, len(run.cluster.nodes)) for run in runs for node in run.cluster.nodes}
+
+
+def _versions(runs: Sequence[Record]) -> set[object]:
+    return {node.versions for run in runs for node in run.cluster.nodes}

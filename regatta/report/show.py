@@ -1,0 +1,82 @@
+"""One run in the terminal: where its time went, and which rank was the slowest."""
+
+from collections.abc import Iterator
+
+from regatta.clocks import PHASES
+from regatta.console import clean
+from regatta.record import RankRecord, Record
+from regatta.report import texts
+from regatta.report.cases import describe
+from regatta.report.timeline import rank_label, slowest, words
+
+_BAR = 40
+
+
+def lines(record: Record) -> list[str]:
+    """The run as lines of plain text."""
+    return [clean(line) if line else "" for line in _lines(record)]
+
+
+def _lines(record: Record) -> Iterator[str]:
+    identity, end = record.identity, record.exit
+    places = ", ".join(f"{len(node.ranks)} on {node.name}" for node in record.cluster.nodes if node.ranks)
+    yield f"{record.run_id}: {identity.workload} under {identity.framework}, {end.state}"
+    yield f"  started     {identity.started} on {record.cluster.name}"
+    yield f"  ranks       {len(record.cluster.rank_map)}: {places}" + _threads(record)
+    yield f"  parameters  {describe(identity.parameters) or '-'}"
+    yield f"  release     {_release(record)}"
+    if record.series:
+        yield f"  repeat      {record.series.index} of {record.series.total} ({record.series.label})"
+    if end.failure:
+        where = [end.failure.node, rank_label(end.failure.rank) if end.failure.rank is not None else None]
+        yield f"  failure     {', '.join(filter(None, where))}: {end.failure.cause}".replace(" : ", " ")
+        yield from (f"              | {line}" for line in end.failure.last_lines)
+    yield ""
+    yield from _phases(record)
+    if record.ranks:
+        yield ""
+        yield from _ranks(record)
+    yield from (f"  {line}" for line in words(record))
+    if record.show:
+        yield ""
+        yield from (f"  {line}" for line in record.show)
+    yield from (f"  warning: {line}" for line in record.warnings)
+
+
+def _threads(record: Record) -> str:
+    return f", {record.speed.threads} thread(s) each" if record.speed.threads else ""
+
+
+def _release(record: Record) -> str:
+    identity = record.identity
+    commit = f", commit {identity.commit[:12]}" if identity.commit else ""
+    return f"{identity.release or '-'}{commit}{' with changes that were not committed' if identity.dirty else ''}"
+
+
+def _phases(record: Record) -> Iterator[str]:
+    total = record.phases.total or 0.0
+    for name in PHASES:
+        value = getattr(record.phases, name)
+        share = value / total if value is not None and total > 0 and name != "total" else 0.0
+        bar = "█" * round(share * _BAR)
+        percent = f"{share:4.0%} " if share else ""
+        yield f"  {name:<10}  {texts.seconds(value):>9}  {percent}{bar}".rstrip()
+    if record.phases.overlap:
+        yield f"  {'overlap':<10}  {texts.seconds(record.phases.overlap):>9}  load and compute of different ranks"
+
+
+def _ranks(record: Record) -> Iterator[str]:
+    names = list(dict.fromkeys(name for rank in record.ranks for name in rank.phases))
+    last = slowest(record)
+    rows = [["rank", "node", *names, "peak memory", ""]]
+    for rank in record.ranks:
+        mark = "slowest" if rank is last and len(record.ranks) > 1 else ""
+        cells = [texts.seconds(rank.phases.get(name)) for name in names]
+        rows.append([_number(rank), rank.node or "-", *cells, texts.gigabytes(rank.peak_bytes), mark])
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        yield "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def _number(rank: RankRecord) -> str:
+    return rank_label(rank.rank).removeprefix("rank ")

@@ -1,0 +1,34 @@
+"""Where records come from: the folder of the store, a folder of somebody else's, one file of JSON or Parquet."""
+
+from pathlib import Path
+
+from regatta import record as records
+from regatta.errors import RecordError
+from regatta.record import Record
+from regatta.report import parquet
+from regatta.store import Listing, Store
+
+LAST = "last"
+
+
+def read(path: Path) -> Listing:
+    """The records of a folder or file. RecordError where it is missing; what cannot be read is in `broken`."""
+    if path.is_dir():
+        return Store(path).list()
+    if not path.is_file():
+        raise RecordError(f"there are no records at {path}: give a folder of records, a record, or a .parquet file")
+    if path.suffix == parquet.SUFFIX:
+        return parquet.read(path)
+    return Listing((records.load(path),), ())
+
+
+def find(store: Store, name: str) -> Record:
+    """The record of a run by its id, a unique beginning of it, or `last`; or the file of one. RecordError."""
+    if name == LAST and not store.has(LAST):
+        found = store.list().records
+        if not found:
+            raise RecordError(f"no record in {store.root} yet")
+        return found[-1]
+    if name.endswith(".json") and Path(name).is_file():
+        return records.load(Path(name))
+    return store.find(name)

@@ -1,0 +1,91 @@
+"""What the runs of a case come to: medians and ratios with their intervals."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from regatta.record import Framework
+from regatta.report import intervals
+from regatta.report.cases import Case, Configuration
+from regatta.report.intervals import Interval
+
+CLOCKS = ("total", "compute")
+"""As a person waits, end to end; and the inner loop alone."""
+
+_SIDES: tuple[tuple[Framework, Framework], ...] = (("torch", "single"), ("ray", "single"), ("torch", "ray"))
+
+
+@dataclass(frozen=True)
+class Time:
+    """A configuration's median seconds on one clock."""
+
+    configuration: Configuration
+    clock: str
+    seconds: Interval
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """How long `above` took compared with `below` on one clock."""
+
+    above: Configuration
+    below: Configuration
+    clock: str
+    times: Interval
+
+    @property
+    def speedup(self) -> Interval:
+        """The same the other way round: how many times as fast `above` was."""
+        low = 1 / self.times.high if self.times.high else None
+        high = 1 / self.times.low if self.times.low else None
+        return Interval(1 / self.times.median, low, high, self.times.n)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Everything that is computed of a case; clocks only of configurations whose answers are equal."""
+
+    case: Case
+    times: tuple[Time, ...]
+    ratios: tuple[Ratio, ...]
+
+    def time(self, configuration: Configuration, clock: str) -> Interval | None:
+        """The median of a configuration; None where it may not be shown."""
+        wanted = (configuration, clock)
+        return next((t.seconds for t in self.times if (t.configuration, t.clock) == wanted), None)
+
+
+def summarise(cases: Sequence[Case]) -> tuple[Summary, ...]:
+    """The summary of each case."""
+    samples = [(case, *place) for case in cases for place in _samples(case)]
+    medians = intervals.medians([seconds for _, _, _, seconds in samples])
+    pairs = [(case, *place) for case in cases for place in _pairs(case)]
+    ratios = intervals.ratios([(one, other) for _, _, _, _, one, other in pairs])
+    times: dict[int, list[Time]] = {}
+    for (case, configuration, clock, _), found in zip(samples, medians, strict=True):
+        times.setdefault(id(case), []).append(Time(configuration, clock, found))
+    compared: dict[int, list[Ratio]] = {}
+    for (case, above, below, clock, _, _), found in zip(pairs, ratios, strict=True):
+        compared.setdefault(id(case), []).append(Ratio(above, below, clock, found))
+    return tuple(Summary(case, tuple(times.get(id(case), ())), tuple(compared.get(id(case), ()))) for case in cases)
+
+
+def _samples(case: Case) -> Iterator[tuple[Configuration, str, list[float]]]:
+    for group in case.groups:
+        if case.comparable(group.configuration):
+            for clock in CLOCKS:
+                if seconds := group.seconds(clock):
+                    yield group.configuration, clock, seconds
+
+
+def _pairs(case: Case) -> Iterator[tuple[Configuration, Configuration, str, list[float], list[float]]]:
+    for workers, comparison in case.comparisons.items():
+        if not comparison.comparable:
+            continue
+        for above, below in _SIDES:
+            one, other = case.group(above, workers), case.group(below, workers)
+            if one is None or other is None:
+                continue
+            for clock in CLOCKS:
+                seconds, others = one.seconds(clock), other.seconds(clock)
+                if seconds and others and min(*seconds, *others) > 0:
+                    yield one.configuration, other.configuration, clock, seconds, others

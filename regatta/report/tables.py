@@ -1,0 +1,203 @@
+"""The tables of a report, as text; Markdown, CSV and HTML are made of the same ones."""
+
+import statistics
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from regatta.clocks import PHASES
+from regatta.record import NodeFacts, Record
+from regatta.report import intervals, texts
+from regatta.report.cases import Case, Configuration
+from regatta.report.regressions import Change
+from regatta.report.summary import CLOCKS, Summary
+from regatta.report.timeline import slowest
+
+CLOCK_TITLES = {"total": "end to end, as a person waits", "compute": "the inner loop alone"}
+_TIMES_NOTE = (
+    "Median (95 % interval) of the runs that succeeded. torch × 4: on 4 ranks; single/4: one process, run in the "
+    "series that compared it with 4 ranks, with their global batch."
+)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A title, columns and rows of text. `name` is that of its file; `note` what a reader has to know.
+
+    `grouped`: rows that follow each other often have the same first cell.
+    """
+
+    name: str
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    note: str = ""
+    grouped: bool = False
+
+
+def times(summaries: Sequence[Summary]) -> Iterator[Table]:
+    """For each workload and clock: a row a case, a column a configuration; medians with intervals."""
+    for workload, chosen in _by_workload(summaries).items():
+        configurations = sorted(
+            {group.configuration for summary in chosen for group in summary.case.groups}, key=lambda c: c.place
+        )
+        for clock in CLOCKS:
+            rows = [
+                (_row_title(s.case, chosen), *(_cell(s, configuration, clock) for configuration in configurations))
+                for s in chosen
+            ]
+            yield Table(
+                f"{workload}-{clock}",
+                f"{workload}: {CLOCK_TITLES[clock]}",
+                ("case", *(configuration.label for configuration in configurations)),
+                tuple(rows),
+                _TIMES_NOTE if clock == CLOCKS[0] else "",
+            )
+
+
+def ratios(summaries: Sequence[Summary]) -> Iterator[Table]:
+    """For each workload: how its configurations compare with one process and with each other, and the verdict."""
+    for workload, chosen in _by_workload(summaries).items():
+        rows = [
+            (
+                _row_title(summary.case, chosen),
+                ratio.above.label,
+                ratio.below.label,
+                ratio.clock,
+                texts.times(ratio.times),
+                texts.times(ratio.speedup),
+                f"{ratio.speedup.median / ratio.above.workers:.0%}" if ratio.below.framework == "single" else "–",
+                intervals.verdict(ratio.times),
+            )
+            for summary in chosen
+            for ratio in summary.ratios
+        ]
+        if rows:
+            yield Table(
+                f"{workload}-ratios",
+                f"{workload}: who is faster",
+                ("case", "runs", "against", "clock", "time ratio", "speed-up", "efficiency", "verdict"),
+                tuple(rows),
+                "A verdict needs four runs a side, and an interval of the time ratio without 1.",
+                grouped=True,
+            )
+
+
+def phases(summaries: Sequence[Summary]) -> Iterator[Table]:
+    """For each workload: the median of every phase."""
+    for workload, chosen in _by_workload(summaries).items():
+        rows = [
+            (
+                _row_title(summary.case, chosen),
+                group.configuration.label,
+                *(texts.seconds(_median(group.seconds(phase))) for phase in PHASES),
+                str(len(group.runs)),
+                str(len(group.others)),
+            )
+            for summary in chosen
+            for group in summary.case.groups
+            if summary.case.comparable(group.configuration)
+        ]
+        if rows:
+            columns = ("case", "configuration", *PHASES, "runs", "failed")
+            yield Table(
+                f"{workload}-phases", f"{workload}: where the time goes", columns, tuple(rows), "Medians.", grouped=True
+            )
+
+
+def sections(table: Table) -> list[tuple[str, list[tuple[str, ...]]]]:
+    """The rows of a grouped table under their first cell, without it."""
+    found: list[tuple[str, list[tuple[str, ...]]]] = []
+    for first, *rest in table.rows:
+        if not found or found[-1][0] != first:
+            found.append((first, []))
+        found[-1][1].append(tuple(rest))
+    return found
+
+
+def changes(found: Sequence[Change], against: str) -> Table:
+    """What became slower or faster than in the earlier set."""
+    rows = tuple(
+        (
+            f"{change.case.workload}: {change.case.title}",
+            change.configuration.label,
+            change.clock,
+            texts.with_interval(change.before),
+            texts.with_interval(change.now),
+            texts.times(change.times),
+            change.verdict,
+            change.note,
+        )
+        for change in found
+    )
+    columns = ("case", "configuration", "clock", "before", "now", "ratio", "verdict", "note")
+    note = (
+        "Marked slower or faster only where the 95 % interval of the ratio leaves out 1 and each side has four runs or "
+        "more. One in twenty of such marks comes by chance."
+    )
+    return Table("changes", f"Against {against}", columns, rows, note, grouped=True)
+
+
+def machines(records: Sequence[Record]) -> Table:
+    """Machines and versions that the runs used, and how many runs each."""
+    counts = Counter((record.cluster.name, *_machine(node)) for record in records for node in record.cluster.nodes)
+    rows = tuple((*row, str(count)) for row, count in sorted(counts.items()))
+    columns = ("cluster", "node", "CPU", "cores", "memory", "system", "kernel", "python", "torch", "ray", "java")
+    return Table("machines", "Machines and versions", (*columns, "hadoop", "runs"), rows)
+
+
+def runs(records: Sequence[Record]) -> Table:
+    """Every run, one a row."""
+    columns = ("run", "started (UTC)", "workload", "framework", "ranks", "state", *PHASES, "slowest rank", "release")
+    rows = tuple(
+        (
+            record.run_id,
+            record.identity.started[:19].replace("T", " "),
+            record.identity.workload,
+            record.identity.framework,
+            str(len(record.cluster.rank_map)),
+            record.exit.state,
+            *(texts.seconds(getattr(record.phases, phase)) for phase in PHASES),
+            str(rank.rank) if (rank := slowest(record)) and len(record.cluster.rank_map) > 1 else "–",
+            (record.identity.release or "–")[:8] + ("+" if record.identity.dirty else ""),
+        )
+        for record in records
+    )
+    return Table("runs", "Every run", columns, rows, "A release with + had changes that were not committed.")
+
+
+def _by_workload(summaries: Sequence[Summary]) -> Mapping[str, list[Summary]]:
+    found: dict[str, list[Summary]] = {}
+    for summary in summaries:
+        found.setdefault(summary.case.workload, []).append(summary)
+    return found
+
+
+def _row_title(case: Case, beside: Sequence[Summary]) -> str:
+    clusters = {summary.case.cluster for summary in beside}
+    return f"{case.title} ({case.cluster})" if len(clusters) > 1 else case.title
+
+
+def _cell(summary: Summary, configuration: Configuration, clock: str) -> str:
+    group = summary.case.group(configuration.framework, configuration.workers)
+    if group is None:
+        return "–"
+    found = summary.time(configuration, clock)
+    if found is not None:
+        return texts.with_interval(found)
+    return "answers differ" if group.runs else "failed"
+
+
+def _median(samples: Sequence[float]) -> float | None:
+    return statistics.median(samples) if samples else None
+
+
+def _machine(node: NodeFacts) -> tuple[str, ...]:
+    versions = node.versions
+    memory = f"{node.ram_bytes / 2**30:.1f} GiB" if node.ram_bytes else "–"
+    facts = (node.cpu, node.cores, memory, node.os, node.kernel)
+    return (
+        node.name,
+        *(str(fact) if fact is not None else "–" for fact in facts),
+        *(v or "–" for v in (versions.python, versions.torch, versions.ray, versions.java, versions.hadoop)),
+    )

@@ -1,0 +1,38 @@
+"""Numbers as text, the same in tables, page and terminal."""
+
+from regatta.report.intervals import Interval
+
+
+def seconds(value: float | None) -> str:
+    """`0.42 s`, `12.3 s`, `2'25''`, `1:25'00''`; a dash for None."""
+    if value is None:
+        return "–"
+    if value < 9.995:
+        return f"{value:.2f} s"
+    if value < 99.95:
+        return f"{value:.1f} s"
+    whole = round(value)
+    hours, rest = divmod(whole, 3600)
+    minutes, left = divmod(rest, 60)
+    return f"{hours}:{minutes:02}'{left:02}''" if hours else f"{minutes}'{left:02}''"
+
+
+def with_interval(found: Interval | None) -> str:
+    """`12.3 s (11.9 s to 13.0 s)`; a single run has no interval."""
+    if found is None:
+        return "–"
+    around = f" ({seconds(found.low)} to {seconds(found.high)})" if found.low is not None else ""
+    return seconds(found.median) + around
+
+
+def times(found: Interval | None) -> str:
+    """`1.25 (1.10 to 1.41)`."""
+    if found is None:
+        return "–"
+    around = f" ({found.low:.2f} to {found.high:.2f})" if found.low is not None and found.high is not None else ""
+    return f"{found.median:.2f}{around}"
+
+
+def gigabytes(value: int | None) -> str:
+    """Bytes as GiB."""
+    return "–" if value is None else f"{value / 2**30:.2f} GiB"

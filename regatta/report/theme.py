@@ -1,0 +1,45 @@
+"""Colours of charts on a light and on a dark page."""
+
+from typing import Any
+
+FRAMEWORKS = {"single": "#8d96a3", "torch": "#e0632a", "ray": "#2f7fe0"}
+PHASES = {
+    "sync": "#a9b4c2",
+    "launch": "#7b8794",
+    "rendezvous": "#b277a6",
+    "load": "#4fa3d9",
+    "compute": "#2c9e64",
+    "wait": "#d8c9a3",
+    "collect": "#e2a03f",
+}
+"""Chosen to differ in lightness too, so that they can be told apart without colour."""
+
+_LIGHT = {"ink": "#1c2128", "muted": "#57606a", "grid": "#e4e8ed"}
+_DARK = {"ink": "#e4e8ee", "muted": "#9aa5b1", "grid": "#2c333d"}
+_FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
+
+
+def config(*, dark: bool) -> dict[str, Any]:
+    """Vega-Lite's configuration for one of the two."""
+    colours = _DARK if dark else _LIGHT
+    text = {"labelColor": colours["muted"], "titleColor": colours["muted"], "labelFontSize": 12, "titleFontSize": 12}
+    return {
+        "font": _FONT,
+        "background": "transparent",
+        "view": {"stroke": None},
+        "axis": text
+        | {
+            "gridColor": colours["grid"],
+            "domainColor": colours["grid"],
+            "tickColor": colours["grid"],
+            "titleFontWeight": "normal",
+            "labelLimit": 160,
+        },
+        "legend": text
+        | {"titleFontWeight": "normal", "symbolType": "square", "labelLimit": 160}
+        | {"symbolBaseFillColor": colours["muted"], "symbolBaseStrokeColor": colours["muted"], "symbolOpacity": 1},
+        "header": {"labelColor": colours["ink"], "labelFontSize": 12, "labelFontWeight": "bold", "titleFontSize": 0},
+        "rule": {"color": colours["ink"]},
+        "text": {"color": colours["ink"]},
+        "title": {"color": colours["ink"], "subtitleColor": colours["muted"]},
+    }

@@ -1,0 +1,181 @@
+"""Tasks about records: report, show, diff, export, import, gc (imports: see `regatta.tasks.runs`)."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from invoke.context import Context
+
+from regatta import cluster, paths
+from regatta.errors import RecordError, RegattaError, UsageError
+from regatta.remote import Remote
+from regatta.tasks.common import confirmed, print_table, task, whole
+
+if TYPE_CHECKING:
+    from regatta.record import Record
+    from regatta.report.diff import Entries
+
+RUN_HELP = "id of a run that has a record, a unique beginning of it, 'last', or the record's file"
+
+
+@task(
+    help={
+        "run": f"only this run: {RUN_HELP}",
+        "against": "earlier records to compare with: a folder, a record or a .parquet file",
+        "out": "folder to write to (default: report/ beside the records)",
+        "charts": "charts as files: svg,png (default), svg, png or none",
+        "cases": "write the charts of so many of the latest cases as files (default 2)",
+    }
+)
+def report(
+    c: Context,
+    run: str | None = None,
+    against: str | None = None,
+    out: str | None = None,
+    charts: str = "svg,png",
+    cases: str = "2",
+) -> None:
+    """Make a report of all records: one HTML file, tables, charts."""
+    from regatta.report import files, make
+
+    formats = files.image_formats(charts)
+    most = whole("cases", cases) or 2
+    records = paths.results_dir()
+    made = make.report(records, run=run, against=Path(against).expanduser() if against else None)
+    written = files.write(Path(out).expanduser() if out else records / "report", made, formats, most)
+    for line in made.broken:
+        print(f"warning: left out: {line}", file=sys.stderr)
+    print(f"{written.page}: {len(made.records)} run(s), {written.page.stat().st_size / 1e6:.1f} MB")
+    print(f"{len(written.others)} files with its tables and charts beside it")
+    if written.not_drawn:
+        print(f"the charts of {written.not_drawn} more case(s) are only in the page; --cases writes more")
+    for change in made.changes or ():
+        if change.verdict in ("slower", "faster"):
+            print(f"{change.verdict}: {change.sentence}")
+
+
+@task(positional=["run"], help={"run": RUN_HELP})
+def show(c: Context, run: str) -> None:
+    """Show one run: its phases, its ranks, the slowest of them."""
+    from regatta.report import show as showing
+    from regatta.report import sources
+    from regatta.store import Store
+
+    print("\n".join(showing.lines(sources.find(Store(paths.results_dir()), run))))
+
+
+@task(positional=["a", "b"], help={"a": RUN_HELP, "b": "the other run"})
+def diff(c: Context, a: str, b: str, inventory: str | None = None) -> None:
+    """Show what differs between two runs, then their times."""
+    from regatta.report import diff as differing
+    from regatta.report import sources
+    from regatta.store import Store
+
+    store = Store(paths.results_dir())
+    one, other = sources.find(store, a), sources.find(store, b)
+    entries = _entries(one, other, inventory)
+    print("\n".join(differing.lines(one, other, entries, Path.cwd())))
+
+
+def _entries(one: "Record", other: "Record", inventory: str | None) -> "Entries":
+    """Asks the head for a release's files, where the chosen inventory is the cluster of both runs."""
+    try:
+        found = cluster.load(inventory)
+    except RegattaError:
+        return lambda release: None
+    if {one.cluster.name, other.cluster.name} != {found.name}:
+        return lambda release: None
+    remote = Remote(found)
+
+    def ask(release: str) -> dict[str, str] | None:
+        try:
+            entries = remote.call(found.head, "release.entries", release=release)["entries"]
+        except RegattaError as error:
+            print(f"warning: {error}", file=sys.stderr)
+            return None
+        return None if entries is None else {path: f"{kind} {content}" for path, kind, content in entries}
+
+    return ask
+
+
+@task(name="results-export", positional=["file"], help={"file": "the .parquet file to write", "force": "replace it"})
+def results_export(c: Context, file: str, force: bool = False) -> None:
+    """Write all records to one Parquet file, for pandas and polars."""
+    from regatta.report import parquet
+    from regatta.store import Store
+
+    path = Path(file).expanduser()
+    if path.suffix != parquet.SUFFIX:
+        raise UsageError(f"{file}: give the file a name in {parquet.SUFFIX}")
+    if path.exists() and not force:
+        raise UsageError(f"{file} is there already: another name, or --force")
+    found = Store(paths.results_dir()).list()
+    parquet.write(path, found.records)
+    print(f"{path}: {len(found.records)} record(s), {path.stat().st_size / 1e6:.2f} MB")
+    _say_broken(found.broken)
+
+
+@task(name="results-import", positional=["file"], help={"file": "a .parquet file of results-export, or a folder"})
+def results_import(c: Context, file: str) -> None:
+    """Add the records of a Parquet file or folder; none is ever overwritten."""
+    from regatta.report import sources
+    from regatta.store import Store
+
+    found = sources.read(Path(file).expanduser())
+    store = Store(paths.results_dir())
+    added, same, differ = 0, 0, []
+    for record in found.records:
+        if not store.has(record.run_id):
+            store.save(record)
+            added += 1
+        elif store.find(record.run_id) == record:
+            same += 1
+        else:
+            differ.append(record.run_id)
+    print(f"{added} record(s) added to {store.root}, {same} were there already")
+    _say_broken(found.broken)
+    if differ:
+        raise RecordError(f"other records are there under the same names, and stay: {', '.join(differ)}")
+
+
+@task(
+    name="results-gc",
+    help={
+        "before": "records of runs started before: 2026-11-21, or 30m, 12h, 3d, 2w ago",
+        "workload": "only of this workload",
+        "framework": "only torch, ray or single",
+        "failed": "only runs that did not succeed",
+        "yes": "do not ask (also CONFIRM=yes)",
+    },
+)
+def results_gc(
+    c: Context,
+    before: str | None = None,
+    workload: str | None = None,
+    framework: str | None = None,
+    failed: bool = False,
+    yes: bool = False,
+) -> None:
+    """Delete records (asks first; say which ones)."""
+    from regatta.report import listing
+    from regatta.store import Store
+
+    wanted = listing.Wanted(workload, framework, before=listing.moment("before", before), failed=failed)
+    if wanted == listing.Wanted():
+        raise UsageError("say which records: --before, --failed, --workload, --framework")
+    store = Store(paths.results_dir())
+    found = listing.choose(listing.of_records(store.list().records), wanted)
+    if not found:
+        print(f"no records like that in {store.root}")
+        return
+    print_table([listing.HEADINGS, *(line.cells() for line in found)])
+    if not confirmed(f"delete these {len(found)} record(s) from {store.root}", yes):
+        raise RecordError("nothing was deleted")
+    for line in found:
+        store.delete(line.run)
+    print(f"deleted {len(found)} record(s)")
+
+
+def _say_broken(broken: "tuple[str, ...]") -> None:
+    for line in broken:
+        print(f"warning: left out: {line}", file=sys.stderr)

@@ -1,0 +1,75 @@
+"""Records of real runs (`tests/unit/records`), and others made of them."""
+
+import dataclasses
+import random
+import shutil
+from pathlib import Path
+
+from regatta.record import ExitInfo, Failure, Framework, Record, Series
+from regatta.store import Store
+
+FOLDER = Path(__file__).parent / "records"
+
+
+def records() -> list[Record]:
+    """All of them, earliest first."""
+    found = Store(FOLDER).list()
+    assert not found.broken
+    return list(found.records)
+
+
+def copy_to(folder: Path) -> Store:
+    """A store that holds them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in FOLDER.glob("*.json"):
+        shutil.copy(path, folder)
+    return Store(folder)
+
+
+def one(workload: str, framework: Framework) -> Record:
+    """The first run of a workload under a framework."""
+    found = (r for r in records() if (r.identity.workload, r.identity.framework) == (workload, framework))
+    return next(found)
+
+
+def again(record: Record, run_id: str, *, times: float = 1.0, series: Series | None = None, count: int = 0) -> Record:
+    """The run once more under another name, each phase `times` as long; `count` makes it a case of its own."""
+    phases = dataclasses.asdict(record.phases)
+    slower = {name: value * times if value is not None else None for name, value in phases.items()}
+    parameters = dict(record.identity.parameters) | ({"count": count} if count else {})
+    return dataclasses.replace(
+        record,
+        identity=dataclasses.replace(record.identity, run_id=run_id, parameters=parameters),
+        phases=dataclasses.replace(record.phases, **slower),
+        series=series or record.series,
+    )
+
+
+def failed(record: Record, run_id: str = "failed-run") -> Record:
+    """The run as if a rank of it had been killed."""
+    end = ExitInfo("failed", -9, Failure("killed by SIGKILL", "localhost", 1, ("epoch 1", "<script>alert(1)</script>")))
+    return dataclasses.replace(again(record, run_id), answer=None, exit=end)
+
+
+def many(count: int) -> list[Record]:
+    """`count` runs in cases of 12: three frameworks, four repeats."""
+    chance = random.Random(1)
+    sides: tuple[Framework, ...] = ("single", "torch", "ray")
+    made = []
+    for number in range(count):
+        case, framework = number // 12, sides[number % 3]
+        workload = ("digits", "stars")[case % 2]
+        series = Series(f"series-{case}", number % 12 // 3 + 1, 4)
+        made.append(
+            again(
+                one_of[workload, framework],
+                f"{workload}-{framework}-{number:04}",
+                times=chance.uniform(0.9, 1.1),
+                series=series,
+                count=case + 1,
+            )
+        )
+    return made
+
+
+one_of = {(w, f): one(w, f) for w in ("digits", "stars") for f in ("single", "torch", "ray")}  # type: ignore[arg-type]

@@ -1,0 +1,301 @@
+"""The report: what it says follows from the records, whatever else lies in their folder."""
+
+import csv
+import dataclasses
+import io
+import json
+import math
+from pathlib import Path
+from xml.etree import ElementTree
+
+import kept
+import pytest
+
+from regatta.clocks import PHASES
+from regatta.errors import RecordError, UsageError
+from regatta.record import Record, Series
+from regatta.report import charts, files, intervals, make, regressions, tables, texts, timeline
+from regatta.report.cases import Configuration, cases
+from regatta.report.intervals import Interval, verdict
+from regatta.report.summary import summarise
+from regatta.store import Store
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return kept.copy_to(tmp_path / "results")
+
+
+def repeated(record: Record, name: str, times: list[float]) -> list[Record]:
+    return [kept.again(record, f"{name}-{index}", times=factor) for index, factor in enumerate(times)]
+
+
+def test_runs_are_in_the_case_of_their_parameters() -> None:
+    found = cases(kept.records())
+    assert [(case.workload, case.title) for case in found] == [
+        ("digits", "generated, size=2000, epochs=3, batch=64"),
+        ("stars", "generated, size=20000, epochs=4, batch=128"),
+    ]
+    assert [group.configuration.label for group in found[1].groups] == ["single/2", "torch × 2", "ray × 2"]
+    assert [len(group.runs) for group in found[1].groups] == [3, 3, 3]
+    other = dataclasses.replace(kept.records()[0].cluster, name="elsewhere")
+    assert len(cases([*kept.records(), dataclasses.replace(kept.again(kept.records()[0], "x"), cluster=other)])) == 3
+
+
+def test_one_process_stands_beside_the_ranks_it_was_run_with() -> None:
+    single = kept.one("stars", "single")
+    alone = kept.again(single, "alone", series=Series("another", 1, 1))
+    found = {
+        group.configuration for case in cases([alone, single, kept.one("stars", "torch")]) for group in case.groups
+    }
+    assert found == {Configuration(1, "single"), Configuration(2, "single"), Configuration(2, "torch")}
+
+
+def test_failed_runs_are_counted_and_not_timed() -> None:
+    torch = kept.one("stars", "torch")
+    (case,) = cases([torch, kept.failed(torch)])
+    (group,) = case.groups
+    assert (len(group.runs), len(group.others)) == (1, 1)
+    assert group.seconds("total") == [torch.phases.total]
+
+
+def test_clocks_are_shown_only_where_answers_are_equal() -> None:
+    single, torch = kept.one("stars", "single"), kept.one("stars", "torch")
+    assert torch.answer is not None
+    wrong = dataclasses.replace(torch, answer=dict(torch.answer) | {"accuracy": 0.1})
+    (summary,) = summarise(cases([single, wrong]))
+    assert summary.times == summary.ratios == ()
+    (table, *_) = tables.times([summary])
+    assert table.rows[0][1:] == ("answers differ", "answers differ")
+    assert charts.bars(summary) == charts.shares(summary) == []
+
+
+def test_medians_and_intervals_hold_what_they_are_of() -> None:
+    one, many, same = intervals.medians([[2.0], [1.0, 2.0, 3.0, 4.0, 5.0], [3.0, 3.0]])
+    assert one == Interval(2.0, None, None, 1)
+    assert many.median == 3.0
+    assert many.low is not None and many.high is not None
+    assert 1.0 <= many.low < 3.0 < many.high <= 5.0
+    assert (same.low, same.high) == (3.0, 3.0)
+    assert intervals.medians([]) == []
+    with pytest.raises(ValueError, match="no samples"):
+        intervals.medians([[]])
+
+
+def test_intervals_are_the_same_alone_and_among_others() -> None:
+    sets = [[1.0, 2.0, 4.0, 7.0], [2.0, 2.5, 3.0, 9.0], [1.0, 5.0]]
+    assert intervals.medians(sets) == [intervals.medians([one])[0] for one in sets]
+
+
+@pytest.mark.parametrize(
+    ("above", "below", "word"),
+    [
+        ([2.0, 2.1, 2.2, 2.3], [1.0, 1.1, 1.2, 1.3], "slower"),
+        ([1.0, 1.1, 1.2, 1.3], [2.0, 2.1, 2.2, 2.3], "faster"),
+        ([1.0, 1.2, 1.4, 1.6], [1.1, 1.2, 1.3, 1.5], "no difference shown"),
+        ([2.0, 2.1, 2.2], [1.0, 1.1, 1.2], "too few runs"),
+        ([2.0], [1.0], "too few runs"),
+    ],
+)
+def test_a_difference_is_told_only_when_the_interval_says_so(above: list[float], below: list[float], word: str) -> None:
+    (found,) = intervals.ratios([(above, below)])
+    assert verdict(found) == word
+
+
+def test_speedup_is_the_ratio_the_other_way_round() -> None:
+    single, torch = kept.one("stars", "single"), kept.one("stars", "torch")
+    runs = [*repeated(single, "s", [2, 2.1, 2.2, 2.3]), *repeated(torch, "t", [1, 1.1, 1.2, 1.3])]
+    (summary,) = summarise(cases(runs))
+    ratio = next(r for r in summary.ratios if r.clock == "compute")
+    assert ratio.speedup.median == pytest.approx(1 / ratio.times.median)
+    assert ratio.speedup.low == pytest.approx(1 / (ratio.times.high or math.nan))
+    rows = [row for row in charts.speedups(summary) if row.get("clock") == "compute"]
+    assert [row["efficiency"] for row in rows] == [pytest.approx(rows[0]["speedup"] / 2)]
+
+
+@pytest.mark.parametrize("record", kept.records(), ids=lambda r: r.run_id)
+def test_a_timeline_fits_the_clocks(record: Record) -> None:
+    found = timeline.segments(record)
+    assert {s.rank for s in found} == {rank.rank for rank in record.ranks}
+    for rank in record.ranks:
+        own = [s for s in found if s.rank == rank.rank]
+        assert own[0].start == 0
+        assert [s.end for s in own[:-1]] == [s.start for s in own[1:]]
+        assert own[-1].end == pytest.approx(record.phases.total)
+        spent = {s.name: s.seconds for s in own}
+        for name in ("load", "compute"):
+            assert spent.get(name, 0.0) == pytest.approx(rank.phases.get(name, 0.0))
+    assert max(s.seconds for s in found if s.name == "collect") == pytest.approx(record.phases.collect)
+
+
+def test_who_waits_for_whom_is_said() -> None:
+    torch = kept.one("stars", "torch")
+    quick, slow = torch.ranks
+    slow = dataclasses.replace(slow, phases=dict(slow.phases) | {"compute": 20.0, "load": 1.0, "rendezvous": 0.5})
+    quick = dataclasses.replace(quick, phases=dict(quick.phases) | {"compute": 12.5, "load": 0.5, "rendezvous": 2.0})
+    record = dataclasses.replace(torch, ranks=(quick, slow))
+    assert timeline.words(record) == (
+        "Rank 1 was the slowest (21.00 s of load and compute): the other waited 8.00 s for it.",
+        "Rank 1 came last to the rendezvous; rank 0 had waited there for 1.50 s.",
+    )
+    waits = {s.rank: s.seconds for s in timeline.segments(record) if s.name == "wait"}
+    assert waits == {0: pytest.approx(8.0)}
+
+
+def test_a_run_whose_ranks_never_got_ready_has_no_timeline() -> None:
+    torch = kept.failed(kept.one("stars", "torch"))
+    record = dataclasses.replace(torch, phases=dataclasses.replace(torch.phases, launch=None, collect=None), ranks=())
+    assert timeline.segments(record) == timeline.words(record) == ()
+
+
+def test_a_regression_is_marked_only_where_the_interval_says_so() -> None:
+    spread = [1.0, 1.02, 1.04, 1.06]
+    torch, single = kept.one("stars", "torch"), kept.one("stars", "single")
+    before = cases([*repeated(torch, "a", spread), *repeated(single, "b", spread)])
+    now = cases([*repeated(torch, "c", [2 * s for s in spread]), *repeated(single, "d", spread)])
+    found = regressions.changes(now, before)
+    assert {(c.configuration.framework, c.verdict) for c in found} == {
+        ("torch", "slower"),
+        ("single", "no difference shown"),
+    }
+    assert found[0].verdict == "slower"
+    assert found[0].times.median == pytest.approx(2.0)
+    assert regressions.changes(now, cases(repeated(kept.one("digits", "torch"), "e", spread))) == ()
+    few = regressions.changes(now, cases(repeated(torch, "f", [0.1, 0.1])))
+    assert {c.verdict for c in few} == {"too few runs"}
+
+
+def test_everything_is_written_and_agrees(store: Store, tmp_path: Path) -> None:
+    report = make.report(store.root)
+    written = files.write(tmp_path / "out", report, ("svg", "png"), 1)
+    assert written.not_drawn == 1
+    page = written.page.read_text()
+    for record in store.list().records:
+        assert f'href="#run={record.run_id}"' in page
+    table = next(t for t in report.tables if t.name == "stars-total")
+    (row,) = csv.DictReader(io.StringIO((tmp_path / "out/tables/stars-total.csv").read_text()))
+    assert tuple(row.values()) == table.rows[0]
+    assert f"| {' | '.join(table.rows[0])} |" in (tmp_path / "out/tables.md").read_text()
+    drawn = list((tmp_path / "out/charts").iterdir())
+    assert {path.suffix for path in drawn} == {".svg", ".png"}
+    for path in drawn:
+        if path.suffix == ".svg":
+            assert ElementTree.parse(path).getroot().tag.endswith("svg")
+        else:
+            assert path.read_bytes().startswith(b"\x89PNG")
+
+
+def test_every_chart_of_every_case_can_be_drawn(tmp_path: Path) -> None:
+    import vl_convert
+
+    for summary in summarise(cases(kept.records())):
+        for chart in charts.CHARTS:
+            assert vl_convert.vegalite_to_vega(charts.with_rows(chart.spec, chart.rows(summary)))
+    rows = charts.timeline(kept.one("stars", "ray"))
+    assert {row["rank"] for row in rows} == {"driver", "rank 0", "rank 1"}
+    assert vl_convert.vegalite_to_vega(charts.with_rows(charts.TIMELINE, rows))
+
+
+def test_the_page_asks_nothing_of_a_network_and_runs_nothing_of_a_record(store: Store, tmp_path: Path) -> None:
+    store.save(kept.failed(kept.one("stars", "torch")))
+    page = files.write(tmp_path, make.report(store.root), (), 0).page.read_text()
+    assert "default-src 'none'" in page
+    assert "<script>alert(1)" not in page
+    assert "src=" not in page.partition("<script id=")[0]
+
+
+def test_files_that_are_no_records_are_named_and_hide_nothing(store: Store) -> None:
+    (store.root / "short.json").write_text('{"schema_version": 1, "identity": {"run')
+    (store.root / "bench.json").write_text('{"machine": "fast"}')
+    (store.root / "future.json").write_text('{"schema_version": 99, "identity": {}}')
+    report = make.report(store.root)
+    assert len(report.records) == len(kept.records())
+    said = "\n".join(report.broken)
+    assert "short.json is truncated or not JSON" in said
+    assert "bench.json is JSON, but no record of a run" in said
+    assert "future.json: schema version 99 is unknown, this Regatta reads 1 to 2" in said
+
+
+def test_records_of_the_first_schema_are_read(store: Store, tmp_path: Path) -> None:
+    document = json.loads((kept.FOLDER / f"{kept.one('stars', 'torch').run_id}.json").read_text())
+    document["schema_version"] = 1
+    for rank in document["ranks"]:
+        del rank["progress"]
+    old = tmp_path / "old"
+    old.mkdir()
+    document["identity"]["run_id"] = "old-run"
+    (old / "old-run.json").write_text(json.dumps(document))
+    report = make.report(store.root, against=old)
+    assert report.changes is not None
+    assert {change.configuration.label for change in report.changes} == {"torch × 2"}
+
+
+def test_nothing_to_report_is_said(tmp_path: Path, store: Store) -> None:
+    with pytest.raises(RecordError, match=r"no records in .*none yet"):
+        make.report(tmp_path / "none")
+    with pytest.raises(RecordError, match=r"there are no records at .*nowhere"):
+        make.report(store.root, against=tmp_path / "nowhere")
+    with pytest.raises(RecordError, match="only records of the report itself"):
+        make.report(store.root, against=store.root)
+    with pytest.raises(RecordError, match="no record of a run 'x'"):
+        make.report(store.root, run="x")
+
+
+def test_a_report_of_one_run(store: Store) -> None:
+    record = kept.one("stars", "ray")
+    report = make.report(store.root, run=record.run_id)
+    assert report.records == (record,)
+    assert report.title == f"Regatta run {record.run_id}"
+
+
+def test_a_thousand_runs_fit(tmp_path: Path) -> None:
+    store = Store(tmp_path / "results")
+    for record in kept.many(1000):
+        store.save(record)
+    written = files.write(tmp_path / "out", make.report(store.root), (), 0)
+    assert written.page.stat().st_size < 5_000_000
+
+
+def test_the_page_cannot_be_written(store: Store, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RecordError, match="the report cannot be written to"):
+        files.write(tmp_path / "file", make.report(store.root), (), 0)
+
+
+@pytest.mark.parametrize(("text", "formats"), [("svg,png", ("svg", "png")), ("svg", ("svg",)), ("none", ())])
+def test_formats_of_charts(text: str, formats: tuple[str, ...]) -> None:
+    assert files.image_formats(text) == formats
+
+
+def test_an_unknown_format_is_named() -> None:
+    with pytest.raises(UsageError, match="--charts takes svg, png or none, not 'gif'"):
+        files.image_formats("svg,gif")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "–"),
+        (0.0, "0.00 s"),
+        (9.99, "9.99 s"),
+        (9.999, "10.0 s"),
+        (99.94, "99.9 s"),
+        (99.96, "1'40''"),
+        (145, "2'25''"),
+        (5100, "1:25'00''"),
+        (59.99, "60.0 s"),
+    ],
+)
+def test_seconds_as_text(value: float | None, text: str) -> None:
+    assert texts.seconds(value) == text
+
+
+def test_markdown_cells_cannot_break_a_table() -> None:
+    table = tables.Table("t", "T", ("a", "b"), (("x|y", "1\n2"),))
+    assert files.as_markdown(table).splitlines()[-1] == "| x\\|y | 1 2 |"
+
+
+def test_phases_have_their_colour() -> None:
+    from regatta.report import theme
+
+    assert {*PHASES, "wait"} - {"total"} == set(theme.PHASES)

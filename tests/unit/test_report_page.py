@@ -1,0 +1,199 @@
+"""The page in a real browser: Debian's chromium, headless, without a network."""
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import kept
+import pytest
+
+from regatta.report import files, make
+
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
+SIZES = {"desktop": {"width": 1280, "height": 900}, "phone": {"width": 390, "height": 844}}
+
+pytestmark = pytest.mark.skipif(
+    BROWSER is None and not os.environ.get("CI"), reason="chromium is not installed (make setup as root does it)"
+)
+
+
+@pytest.fixture(scope="module")
+def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A report with a case of each workload, a failed run, a file that is no record, and an earlier set."""
+    base = tmp_path_factory.mktemp("report")
+    os.environ["REGATTA_CACHE"] = str(base / "cache")
+    store = kept.copy_to(base / "results")
+    store.save(kept.failed(kept.one("stars", "torch")))
+    (store.root / "short.json").write_text('{"schema_version": 1')
+    old = kept.copy_to(base / "old")
+    torch = kept.one("stars", "torch")
+    for index in range(4):
+        store.save(kept.again(torch, f"now-{index}", times=2 + index / 50, count=9))
+        old.save(kept.again(torch, f"before-{index}", times=1 + index / 50, count=9))
+    for record in kept.records():
+        old.delete(record.run_id)
+    return files.write(base / "out", make.report(store.root, against=old.root), (), 0).page
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+        yield started
+        started.close()
+
+
+class Visit:
+    """An open page, what its console said, and which addresses it asked for."""
+
+    def __init__(self, browser: Any, path: Path, size: str, scheme: str) -> None:
+        self.context = browser.new_context(
+            viewport=SIZES[size], color_scheme=scheme, is_mobile=size == "phone", has_touch=size == "phone"
+        )
+        self.page = self.context.new_page()
+        self.said: list[str] = []
+        self.asked: list[str] = []
+        self.page.on("console", lambda message: self.said.append(f"{message.type}: {message.text}"))
+        self.page.on("pageerror", lambda error: self.said.append(f"error: {error}"))
+        self.page.on("request", lambda request: self.asked.append(request.url))
+        self.page.goto(path.as_uri())
+        self.page.wait_for_selector("html[data-ready=yes]")
+
+    def draw_all(self) -> None:
+        """Open every part and pass by every chart."""
+        self.page.evaluate("document.querySelectorAll('details').forEach((part) => { part.open = true; })")
+        for chart in self.page.locator("main .chart").all():
+            chart.scroll_into_view_if_needed()
+            chart.locator("svg.marks, svg").first.wait_for()
+
+    def colour(self) -> str:
+        return str(self.page.evaluate("getComputedStyle(document.body).backgroundColor"))
+
+
+ALL = pytest.mark.parametrize("visit", [(s, c) for s in SIZES for c in ("light", "dark")], ids="-".join, indirect=True)
+BOTH = pytest.mark.parametrize("visit", [("desktop", "light"), ("phone", "dark")], ids="-".join, indirect=True)
+
+
+@pytest.fixture
+def visit(request: pytest.FixtureRequest, browser: Any, page_file: Path) -> Iterator[Visit]:
+    made = Visit(browser, page_file, *getattr(request, "param", ("desktop", "light")))
+    yield made
+    made.context.close()
+
+
+@ALL
+def test_everything_is_drawn_and_nothing_complains(visit: Visit, page_file: Path, tmp_path: Path) -> None:
+    visit.draw_all()
+    assert visit.said == []
+    assert {url for url in visit.asked if not url.startswith(("data:", "blob:"))} == {page_file.as_uri()}
+    kinds = {chart.get_attribute("data-chart") for chart in visit.page.locator("main .chart").all()}
+    assert kinds == {"bars", "phases", "speedup", "laps", "progress", "timeline", "changes"}
+    wide = visit.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+    assert wide == 0
+    for chart in visit.page.locator("main .chart svg").all():
+        box, around = chart.bounding_box(), chart.locator("xpath=ancestor::main").bounding_box()
+        assert box and around
+        assert box["x"] + box["width"] <= around["x"] + around["width"] + 1
+    folder = Path(os.environ.get("REGATTA_SCREENSHOTS") or tmp_path)
+    folder.mkdir(parents=True, exist_ok=True)
+    visit.page.evaluate("scrollTo(0, 0)")
+    size = visit.page.viewport_size["width"]
+    assert visit.page.screenshot(path=folder / f"report-{size}-{visit.colour()}.png", full_page=True)
+
+
+@BOTH
+def test_the_colours_follow_the_button(visit: Visit) -> None:
+    visit.draw_all()
+    button = visit.page.locator("#theme")
+    found = {}
+    for _ in range(3):
+        button.click()
+        found[button.inner_text()] = visit.colour()
+        label = visit.page.locator(".chart[data-chart=bars] svg .role-axis-label text").first
+        found[f"{button.inner_text()} label"] = label.get_attribute("fill")
+        visit.page.wait_for_timeout(50)
+    assert found["light"] != found["dark"]
+    assert found["auto"] in (found["light"], found["dark"])
+    visit.page.reload()
+    visit.page.wait_for_selector("html[data-ready=yes]")
+    assert button.inner_text() == "auto"
+    assert visit.said == []
+
+
+@BOTH
+def test_every_run_is_a_click_away_with_its_record(visit: Visit) -> None:
+    links = visit.page.locator("#run-table tbody a")
+    assert links.count() == len(kept.records()) + 5
+    for run in ("failed-run", kept.one("stars", "ray").run_id):
+        visit.page.locator(f'#run-table a[href="#run={run}"]').click()
+        dialog = visit.page.locator("dialog[open]")
+        dialog.wait_for()
+        assert dialog.locator("h2").inner_text() == run
+        dialog.locator("details.record summary").click()
+        assert json.loads(dialog.locator("details.record pre").inner_text())["identity"]["run_id"] == run
+        with visit.page.expect_download() as download:
+            dialog.locator("details.record a").click()
+        kept_record = json.loads(Path(download.value.path()).read_text())
+        assert kept_record["schema_version"] == 2
+        if run == "failed-run":
+            assert "localhost, rank 1: killed by SIGKILL" in dialog.inner_text()
+            assert "<script>alert(1)</script>" in dialog.inner_text()
+        dialog.locator(".close").click()
+        visit.page.wait_for_function("!document.querySelector('dialog').open && !location.hash")
+    assert visit.said == []
+
+
+def test_links_lead_somewhere(visit: Visit) -> None:
+    for link in visit.page.locator("nav a").all():
+        target = link.get_attribute("href")
+        link.click()
+        assert visit.page.locator(str(target)).count() == 1
+    visit.page.goto(f"{visit.page.url.partition('#')[0]}#run={kept.one('digits', 'torch').run_id}")
+    visit.page.reload()
+    visit.page.locator("dialog[open]").wait_for()
+    visit.page.keyboard.press("Escape")
+    visit.page.wait_for_function("!document.querySelector('dialog').open")
+
+
+def test_runs_are_filtered_and_sorted(visit: Visit) -> None:
+    visit.page.fill("#filter", "stars ray")
+    shown = visit.page.locator("#run-table tbody tr:visible")
+    assert shown.count() == 3
+    visit.page.locator("#run-table thead th", has_text="total").click()
+    totals = [float(text.removesuffix(" s")) for text in shown.locator("td:nth-child(13)").all_inner_texts()]
+    assert totals == sorted(totals)
+    assert len(totals) == 3
+
+
+def test_what_changed_is_marked(visit: Visit) -> None:
+    assert visit.page.locator("#changes td.slower").all_inner_texts() == ["slower", "slower"]
+    assert "1 file was left out" in visit.page.locator("details.warning summary").inner_text()
+    assert visit.page.locator("#times td", has_text="failed").count() == 0
+
+
+def test_a_timeline_can_be_chosen(visit: Visit) -> None:
+    figure = visit.page.locator("details.case[open] .timelines").first
+    figure.scroll_into_view_if_needed()
+    figure.locator(".chart svg.marks").wait_for()
+    choice = figure.locator("select")
+    other = choice.locator("option").last.inner_text()
+    choice.select_option(other)
+    assert figure.locator(".chart").get_attribute("data-run") == other
+    assert visit.said == []
+
+
+def test_a_page_of_one_run(browser: Any, tmp_path: Path) -> None:
+    store = kept.copy_to(tmp_path / "results")
+    run = kept.one("stars", "torch").run_id
+    page = files.write(tmp_path / "out", make.report(store.root, run=run), (), 0).page
+    made = Visit(browser, page, "phone", "light")
+    made.draw_all()
+    assert made.page.locator("#one h2").inner_text() == run
+    assert made.page.locator("#one .record").count() == 1
+    assert made.said == []
+    made.context.close()

@@ -1,5 +1,7 @@
 """What a point of a plan asks its workload for, in the words of `fab run-*`."""
 
+from typing import Any
+
 from regatta.bench.plans import Point
 from regatta.race import Ppr
 from regatta.training import Training
@@ -16,7 +18,7 @@ def training(point: Point, data: str | None) -> Training:
     values = dict(point.parameters)
     batch = int(values.pop("batch")) if "batch" in values else None
     scale = bool(values.pop("scale_batch", False))
-    words = {key: str(value) for key, value in values.items()}
+    words: dict[str, Any] = {key: str(value) for key, value in values.items()}
     return Training(point.workload, data, batch=batch, scale_batch=scale, **words)
 
 

@@ -96,7 +96,8 @@ class Case:
 
 
 def cases(records: Sequence[Record]) -> tuple[Case, ...]:
-    """All records in their cases: by workload, then the case with the latest run first."""
+    """All records in their cases: by workload, then the case with the latest run first. Warm-ups are left out."""
+    records = [record for record in records if not (record.series and record.series.warm_up)]
     beside = _workers_beside(records)
     found: dict[tuple[str, str, str], dict[Configuration, list[Record]]] = {}
     for record in sorted(records, key=_started):

@@ -51,6 +51,13 @@ def test_one_process_stands_beside_the_ranks_it_was_run_with() -> None:
     assert found == {Configuration(1, "single"), Configuration(2, "single"), Configuration(2, "torch")}
 
 
+def test_warm_ups_are_in_no_case() -> None:
+    run = kept.one("ppr", "torch")
+    warm = kept.again(run, "warm", series=Series("bench", 1, 1, warm_up=True))
+    (case,) = cases([run, warm])
+    assert case.runs == (run,)
+
+
 def test_failed_runs_are_counted_and_not_timed() -> None:
     torch = kept.one("stars", "torch")
     (case,) = cases([torch, kept.failed(torch)])

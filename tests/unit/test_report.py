@@ -52,7 +52,7 @@ def test_one_process_stands_beside_the_ranks_it_was_run_with() -> None:
 
 
 def test_warm_ups_are_in_no_case() -> None:
-    run = kept.one("ppr", "torch")
+    run = kept.records()[0]
     warm = kept.again(run, "warm", series=Series("bench", 1, 1, warm_up=True))
     (case,) = cases([run, warm])
     assert case.runs == (run,)

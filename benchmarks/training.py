@@ -17,6 +17,7 @@ from benchmarks import rows
 from benchmarks.rows import Row
 from benchmarks.said import events
 from regatta.paths import PROJECT
+from workloads.digits import idx, images
 
 ROWS = {"stars": 4_000_000, "digits": 240_000}
 EPOCHS = 3
@@ -55,10 +56,7 @@ class Bench:
 
     def prepare(self) -> list[Row]:
         """CSV of 4 million rows to Parquet."""
-        csv, count = self.folder / "stars.csv", self.rows["stars"]
-        with csv.open("wb") as file:
-            words = [sys.executable, "-m", "workloads.stars.generate", f"--size={count}"]
-            subprocess.run(words, cwd=PROJECT, stdout=file, check=True)
+        csv, count = self._csv(), self.rows["stars"]
         taken = []
         for number in range(self.repeats):
             began = time.perf_counter()
@@ -73,9 +71,32 @@ class Bench:
         """Three epochs on two ranks beside a bare loop, and alone."""
         return [row for workload in ROWS for row in self._train(workload)]
 
+    def _csv(self) -> Path:
+        path = self.folder / "stars.csv"
+        if not path.exists():
+            with path.open("wb") as file:
+                words = [sys.executable, "-m", "workloads.stars.generate", f"--size={self.rows['stars']}"]
+                subprocess.run(words, cwd=PROJECT, stdout=file, check=True)
+        return path
+
+    def _ready(self, workload: str) -> Path:
+        """What is trained on, made and prepared once: rows as Parquet, images as IDX files."""
+        folder = self.folder / workload
+        if workload == "stars":
+            python("-m", "workloads.stars.prepare", str(self._csv()), str(folder))
+            return folder
+        folder.mkdir()
+        drawn = images.generated(self.rows[workload], 0)
+        for part, pixels, labels in (
+            ("train", drawn.pixels, drawn.labels),
+            ("test", drawn.test_pixels, drawn.test_labels),
+        ):
+            idx.write(folder / f"{part}-images-idx3-ubyte", pixels)
+            idx.write(folder / f"{part}-labels-idx1-ubyte", labels)
+        return folder
+
     def _train(self, workload: str) -> list[Row]:
-        count = self.rows[workload]
-        words = ["-m", f"workloads.{workload}", "--data=generated", f"--size={count}", f"--epochs={EPOCHS}"]
+        words = ["-m", f"workloads.{workload}", f"--data={self._ready(workload)}", f"--epochs={EPOCHS}"]
         bare = ["-m", "benchmarks.bare_training", "sliced", workload]
         ours, others, alone = [], [], []
         for _ in range(self.repeats):

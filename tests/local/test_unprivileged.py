@@ -154,7 +154,7 @@ def test_torchrun_in_a_folder_of_theirs(ready: Person, scripts: Path) -> None:
 def test_a_place_of_their_choice_and_a_container_without_tools(ready: Person, scripts: Path) -> None:
     """Neither git nor rsync nor ssh; releases, runs and data in a folder with a space in its name."""
     place = ready.home / "else where"
-    env = {"REGATTA_HOME": str(place), "PATH": str(ready.base / "bin")}
+    env = {"REGATTA_HOME": str(place), "REGATTA_RESULTS": str(place / "results"), "PATH": str(ready.base / "bin")}
     for name in ("one", "two"):
         ready.write(scripts / "note.txt", name)
         words = ("torchrun", "train.py", "--workers=1", f"--name={name}")

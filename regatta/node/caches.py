@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import pwd
-import re
 import shutil
 from typing import Any, Iterator
 
+from regatta.node import hdfs
+from regatta.node.runs import RunProblem
+
 PAGES = "/proc/sys/vm/drop_caches"
-HDFS_SITE = "/etc/regatta/hadoop/hdfs-site.xml"
 
 
 def cool(place: dict[str, Any], whole: bool = True) -> dict[str, Any]:
@@ -53,11 +54,10 @@ def _remove_prepared(folder: str) -> int:
 
 def _block_folders() -> list[str]:
     try:
-        with open(HDFS_SITE) as file:
-            found = re.search(r"<name>dfs.datanode.data.dir</name>\s*<value>([^<]+)<", file.read())
-    except OSError:
+        found = hdfs.setting("hdfs-site.xml", "dfs.datanode.data.dir")
+    except (OSError, RunProblem):
         return []
-    return [folder.split("]")[-1].replace("file://", "") for folder in found.group(1).split(",")] if found else []
+    return [folder.split("]")[-1].replace("file://", "") for folder in found.split(",")]
 
 
 def _files(folder: str) -> Iterator[str]:

@@ -81,29 +81,25 @@ def sshd_ports():
     return {int(port) for port in found} or {22}
 
 
-def written(path, content):
-    """Whether a file had to be written; it is whole at any time."""
+def differs(path, content):
+    """Whether a file is to be written."""
     try:
         with open(path) as file:
-            if file.read() == content:
-                return False
+            return file.read() != content
     except OSError:
-        pass
+        return True
+
+
+def written(path, content):
+    """Whether a file had to be written; it is whole at any time."""
+    if not differs(path, content):
+        return False
     new = f"{path}.new"
     with open(new, "w") as file:
         file.write(content)
     os.chmod(new, 0o644)
     os.rename(new, path)
     return True
-
-
-def differs(path, content):
-    """As written, without writing."""
-    try:
-        with open(path) as file:
-            return file.read() != content
-    except OSError:
-        return True
 
 
 def loaded():

@@ -17,6 +17,8 @@ from clusters import Cluster, finish, read_until, wait_for
 from lab.model import PROJECT
 
 MEGABYTE = 10**6
+FIRST_BLOCK_MB = 170
+"""Room for one block of 128 MB, and not for the rest of a file of 200."""
 HDFS = "sudo -u hdfs env HADOOP_CONF_DIR=/etc/regatta/hadoop /opt/regatta/hadoop/bin/hdfs"
 SLOW_READER = """
 import hashlib, sys, time
@@ -205,18 +207,30 @@ def test_bad_input_is_one_message(cluster: Cluster, home: str, tmp_path: Path) -
         lab.ssh("node1", "sudo mv /etc/regatta/away /etc/regatta/hadoop")
 
 
-def test_no_room_on_any_datanode(cluster: Cluster, home: str, big: Path) -> None:
-    settings = "/etc/regatta/hadoop/hdfs-site.xml"
-    reserve = r"sudo sed -i.kept 's,\(du.reserved</name><value>\)[0-9]*,\1990000000000000,' " + settings
-    restart = "sudo systemctl restart regatta-hdfs-datanode"
-    everywhere(cluster, f"{reserve} && {restart}")
+def test_the_disk_of_every_datanode_becomes_full(cluster: Cluster, home: str, big: Path) -> None:
+    """The first block of a file finds room, and the second does not."""
+    settings, data = "/etc/regatta/hadoop/hdfs-site.xml", "/var/lib/regatta-hdfs/data"
+    small_disk = (
+        "set -e; sudo systemctl stop regatta-hdfs-datanode; "
+        rf"sudo sed -i.kept 's,\(du.reserved</name><value>\)[0-9]*,\10,' {settings}; "
+        f"sudo mv {data} {data}.kept; sudo install -d -o hdfs -g hdfs -m 700 {data}; "
+        f"used=$(sudo du -sm {data}.kept | cut -f1); "
+        f"sudo mount -t tmpfs -o size=$((used + {FIRST_BLOCK_MB}))m,mode=700 none {data}; "
+        f"sudo cp -a {data}.kept/. {data}; sudo chown hdfs:hdfs {data}; sudo systemctl start regatta-hdfs-datanode"
+    )
+    back = (
+        f"sudo systemctl stop regatta-hdfs-datanode; sudo umount {data}; "
+        f"sudo rmdir {data} && sudo mv {data}.kept {data}; "
+        f"sudo mv {settings}.kept {settings}; sudo systemctl start regatta-hdfs-datanode"
+    )
     try:
+        everywhere(cluster, small_disk)
         wait_for(lambda: "3 live" in cluster.fab("hdfs-status", check=False).stdout)
         assert "room" in one_message(cluster, "data-put", str(big), f"{home}/none.bin")
         assert nothing_half(cluster)
         assert f"{home}/none.bin" not in names(cluster, home)
     finally:
-        everywhere(cluster, f"sudo mv {settings}.kept {settings} && {restart}")
+        everywhere(cluster, back)
     wait_for(lambda: full_copies(cluster), 60)
 
 

@@ -31,10 +31,11 @@ def add_framework(parser: argparse.ArgumentParser) -> None:
 
 
 def add_training(parser: argparse.ArgumentParser, *, epochs: int, batch: int, learning_rate: float) -> None:
-    """Options of a training with their defaults; `batch` is rows a rank and step."""
+    """Options of a training with their defaults; `batch` is rows a rank and batch."""
     add = parser.add_argument
     add("--epochs", metavar="N", type=positive, default=epochs, help=f"default {epochs}")
-    add("--batch", metavar="N", type=positive, default=batch, help=f"rows a rank and step (default {batch})")
+    add("--batch", metavar="N", type=positive, default=batch, help=f"rows a rank and batch (default {batch})")
+    add("--accumulate", metavar="N", type=positive, default=1, help="batches a step, with one exchange (default 1)")
     add("--learning-rate", type=positive_real, default=learning_rate, help=f"default {learning_rate}")
     add(
         "--scale-batch",

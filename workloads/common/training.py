@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 import io
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,11 +30,14 @@ TOLERANCE = {"accuracy": 0.01, "right": 1e9, "losses": 0.01, "weights": 0.1}
 """What may differ between runs of equal global batches; where the number of ranks is equal too, nothing does."""
 
 _SEED_STRIDE = 1_000_003
+_BATCHES_AT_ONCE = 32
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """`batch`: rows a rank and step. `checkpoint`: where rank 0 writes its state every `checkpoint_every` epochs.
+    """`batch`: rows a rank and batch; a step has `accumulate` batches and one exchange of gradients.
+
+    `checkpoint`: where rank 0 writes its state every `checkpoint_every` epochs.
 
     `scale_batch`: grow the learning rate to as many times its value, 0: times the ranks, in equal steps over the first
     epoch (P. Goyal et al., "Accurate, large minibatch SGD", 2017); None: leave it.
@@ -46,6 +50,7 @@ class Schedule:
     seed: int
     checkpoint: str | None
     checkpoint_every: int
+    accumulate: int
 
 
 def use_threads_of_environment() -> None:
@@ -103,23 +108,40 @@ def fit(
         with events.phase("epoch"):
             order = rows_of_rank(rows, epoch, schedule.seed, ranks)
             total = torch.zeros((), dtype=torch.float64, device=next(model.parameters()).device)
-            for start in range(0, len(order), schedule.batch):
+            begun = 0
+            for step in _steps(batch_of, order, schedule):
+                begun += sum(len(targets) for _, targets in step)
                 if times > 1:
-                    warm = min(1.0, epoch + (start + schedule.batch) / len(order))
+                    warm = min(1.0, epoch + begun / len(order))
                     for group in optimizer.param_groups:
                         group["lr"] = schedule.learning_rate * (1 + (times - 1) * warm)
-                chosen = order[start : start + schedule.batch]
-                inputs, targets = batch_of(chosen)
                 optimizer.zero_grad(set_to_none=True)
-                loss = loss_of(trained(inputs), targets)
-                loss.backward()
+                for number, (inputs, targets) in enumerate(step, 1):
+                    with nullcontext() if number == len(step) else _alone(trained):
+                        loss = loss_of(trained(inputs), targets)
+                        (loss if len(step) == 1 else loss / len(step)).backward()
+                    total.add_(loss.detach(), alpha=len(targets))
                 optimizer.step()
-                total += loss.detach() * len(chosen)
             losses.append(_sum(total, ranks) / (len(order) * ranks.world))
         events.progress("epochs", epoch + 1, schedule.epochs, loss=losses[-1])
         if schedule.checkpoint_every and (epoch + 1) % schedule.checkpoint_every == 0:
             _save(model, optimizer, losses, schedule, ranks)
     return losses
+
+
+def _steps(batch_of: Batch, order: Tensor, schedule: Schedule) -> Iterator[list[tuple[Tensor, Tensor]]]:
+    """The batches of each step. Rows are fetched for many batches at a time: fetching costs less than saying so."""
+    at_once = schedule.batch * max(_BATCHES_AT_ONCE // schedule.accumulate, 1) * schedule.accumulate
+    for chosen in order.split(at_once):
+        inputs, targets = batch_of(chosen)
+        batches = list(zip(inputs.split(schedule.batch), targets.split(schedule.batch), strict=True))
+        for first in range(0, len(batches), schedule.accumulate):
+            yield batches[first : first + schedule.accumulate]
+
+
+def _alone(trained: nn.Module) -> AbstractContextManager[None]:
+    """Within it gradients stay on this rank, and are exchanged with those of the next batch outside it."""
+    return trained.no_sync() if isinstance(trained, DistributedDataParallel) else nullcontext()
 
 
 def train_and_test(
@@ -198,7 +220,7 @@ def _identity(model: nn.Module, optimizer: torch.optim.Optimizer, schedule: Sche
     return {
         "weights": {name: list(tensor.shape) for name, tensor in model.state_dict().items()},
         "optimizer": type(optimizer).__name__,
-        "batch": schedule.batch,
+        "batch": [schedule.batch, schedule.accumulate],
         "learning rate": [schedule.learning_rate, growth(schedule, ranks)],
         "seed": schedule.seed,
         "ranks": ranks.world,

@@ -60,7 +60,7 @@ class Part:
         options, ranks = self._options, self._ranks
         torch.manual_seed(options.seed)
         trained = model.make(options.model)
-        optimizer = torch.optim.SGD(trained.parameters(), lr=options.learning_rate, momentum=MOMENTUM)
+        optimizer = torch.optim.SGD(trained.parameters(), lr=options.learning_rate, momentum=MOMENTUM, fused=True)
         drawn = self._images
         made = training.train_and_test(
             trained,

@@ -76,7 +76,8 @@ def read_part(path: Path | str, part: int, parts: int, block_bytes: int = BLOCK_
     try:
         with _open(path) as (stream, compressed):
             if parts == 1 or compressed:
-                blocks = itertools.islice(_whole_lines(stream, block_bytes), part, None, parts)
+                blocks = storage.whole_lines(iter(lambda: stream.read(block_bytes), b""))
+                blocks = itertools.islice(blocks, part, None, parts)
                 return _parse_all(path, blocks, named=part == 0, lines_known=parts == 1)
         return _parse_all(path, storage.share(path, part, parts), named=part == 0, lines_known=part == 0)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
@@ -145,20 +146,6 @@ def _parse(block: bytes) -> tuple[Ids | bytes, int]:
             break
     end = block.find(b"\n", begin)
     return block[begin : end if end >= 0 else len(block)], lines
-
-
-def _whole_lines(stream: BinaryIO, block_bytes: int) -> Iterator[bytes]:
-    """Blocks of about `block_bytes` that end at the end of a line."""
-    rest = b""
-    while read := stream.read(block_bytes):
-        end = read.rfind(b"\n") + 1
-        if not end:
-            rest += read
-            continue
-        yield rest + read[:end] if rest else read[:end]
-        rest = read[end:]
-    if rest:
-        yield rest
 
 
 def _names_taken(path: Path | str, blocks: Iterable[bytes], names: dict[int, bytes]) -> Iterator[bytes]:

@@ -79,7 +79,7 @@ class Part:
         options, ranks = self._options, self._ranks
         torch.manual_seed(options.seed)
         model = torch.nn.Linear(self._train[0].shape[1], 1)
-        optimizer = torch.optim.Adam(model.parameters(), lr=options.learning_rate)
+        optimizer = torch.optim.Adam(model.parameters(), lr=options.learning_rate, fused=True)
         rows = len(self._train[1])
         made = training.train_and_test(
             model,

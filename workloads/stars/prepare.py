@@ -9,34 +9,29 @@ what was dropped and why.
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
-import re
 import sys
 import tempfile
-import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv
 import pyarrow.parquet
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
-from workloads.common import arguments, events, storage
+from workloads.common import arguments, events, threads
 from workloads.common.events import BadInput
-from workloads.stars.columns import FEATURES, LABEL, LABELS, made_up
+from workloads.stars.columns import FEATURES, LABEL, made_up
+from workloads.stars.table import Block, blocks_of_csv
 
-BLOCK_BYTES = 8 << 20
 TEST_SHARE = 0.2
 MANIFEST = "manifest.json"
-_GZIP_MAGIC = b"\x1f\x8b"
 _MADE_UP_ROWS = 100_000
-
-Block = tuple[NDArray[np.float32], NDArray[np.uint8]]
 
 
 @dataclass(frozen=True)
@@ -49,101 +44,32 @@ class Choice:
 
 
 class Moments:
-    """Sums of what all correlations follow from, around the first block's means, so that nothing cancels."""
+    """Sums of what all correlations follow from, around `shift`, so that nothing cancels."""
 
-    def __init__(self) -> None:
+    def __init__(self, shift: NDArray[np.float64]) -> None:
+        self._shift = shift[:, None]
         self.rows = 0
-        self._shift: NDArray[np.float64] | None = None
         self._sum: Any = 0.0
         self._products: Any = 0.0
 
-    def add(self, values: NDArray[np.float64]) -> None:
-        """Rows (n, k)."""
-        if self._shift is None:
-            self._shift = values.mean(axis=0)
-        values = values - self._shift
-        self.rows += len(values)
-        self._sum = self._sum + values.sum(axis=0)
-        self._products = self._products + values.T @ values
+    def of(self, values: NDArray[np.float64]) -> tuple[int, Any, Any]:
+        """What values (k, n), which it uses up, add to the sums."""
+        values -= self._shift
+        return values.shape[1], values.sum(axis=1), values @ values.T
+
+    def add(self, part: tuple[int, Any, Any]) -> None:
+        """Count in what :meth:`of` has made."""
+        self.rows += part[0]
+        self._sum = self._sum + part[1]
+        self._products = self._products + part[2]
 
     def result(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
         """Means (k,), deviations (k,), correlations (k, k)."""
-        assert self._shift is not None
         mean = self._sum / self.rows
         covariance = self._products / self.rows - np.outer(mean, mean)
         deviation = np.sqrt(np.maximum(np.diag(covariance), 0.0))
         with np.errstate(divide="ignore", invalid="ignore"):
-            return self._shift + mean, deviation, covariance / np.outer(deviation, deviation)
-
-
-def blocks_of_csv(path: str) -> Iterator[Block]:
-    """Features (n, 33) and labels of a CSV file, .gz or not, of this host or HDFS. Raises :class:`BadInput`."""
-    try:
-        yield from _read(path, threads=True)
-    except pa.ArrowInvalid as error:
-        if "Row #" not in str(error):
-            for _ in _read_again(path):
-                pass
-        raise BadInput(f"{path}: {_fault(error)}") from error
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise BadInput(f"{path}: damaged or truncated gzip file ({error})") from error
-    except OSError as error:
-        raise BadInput(f"{path}: {error.strerror or error}") from error
-
-
-def _read_again(path: str) -> Iterator[Block]:
-    """Slowly, as only then the row that is wrong is known."""
-    try:
-        yield from _read(path, threads=False)
-    except pa.ArrowInvalid as error:
-        raise BadInput(f"{path}: {_fault(error)}") from error
-
-
-def _read(path: str, threads: bool) -> Iterator[Block]:
-    with storage.open(path) as stream:
-        packed = stream.read(2) == _GZIP_MAGIC
-        stream.seek(0)
-        source: Any = gzip.GzipFile(fileobj=stream) if packed else stream
-        names = source.readline().decode("utf-8", "replace").strip().split(",")
-        names = [name.strip().strip('"') for name in names]
-        if names == [""]:
-            raise BadInput(f"{path}: is empty; its first line should name the columns")
-        missing = [name for name in (*FEATURES, LABEL) if name not in names]
-        if missing:
-            raise BadInput(f"{path}: has no column {', '.join(missing)}")
-        wanted = {name: pa.float32() for name in FEATURES} | {LABEL: pa.string()}
-        reader = pa.csv.open_csv(
-            source,
-            read_options=pa.csv.ReadOptions(block_size=BLOCK_BYTES, use_threads=threads, column_names=names),
-            convert_options=pa.csv.ConvertOptions(
-                column_types=wanted, include_columns=[*FEATURES, LABEL], strings_can_be_null=False, null_values=[]
-            ),
-        )
-        row = 2
-        for batch in reader:
-            features = np.column_stack([batch.column(name).to_numpy() for name in FEATURES])
-            labels = _labels(path, batch.column(LABEL), row)
-            _check_finite(path, features, row)
-            row += len(labels)
-            yield features, labels
-        if row == 2:
-            raise BadInput(f"{path}: has no row")
-
-
-def _labels(path: str, column: pa.Array, row: int) -> NDArray[np.uint8]:
-    encoded = column.dictionary_encode()
-    numbers = [LABELS.get(str(word).strip().lower(), 255) for word in encoded.dictionary.to_pylist()]
-    found = np.array(numbers, np.uint8)[encoded.indices.to_numpy()]
-    if (wrong := np.flatnonzero(found == 255)).size:
-        word = column[int(wrong[0])].as_py()
-        raise BadInput(f"{path}: line {row + wrong[0]}: type is {word!r}, not GALAXY (3) or STAR (6)")
-    return found
-
-
-def _check_finite(path: str, features: NDArray[np.float32], row: int) -> None:
-    if not np.isfinite(features).all():
-        line, column = np.argwhere(~np.isfinite(features))[0]
-        raise BadInput(f"{path}: line {row + line}: {FEATURES[column]} is {features[line, column]}")
+            return self._shift[:, 0] + mean, deviation, covariance / np.outer(deviation, deviation)
 
 
 def blocks_made_up(count: int, seed: int) -> Iterator[Block]:
@@ -151,15 +77,18 @@ def blocks_made_up(count: int, seed: int) -> Iterator[Block]:
     for block, start in enumerate(range(0, count, _MADE_UP_ROWS)):
         numbers = np.random.default_rng([seed, block])
         features, labels = made_up(numbers, min(_MADE_UP_ROWS, count - start))
-        yield features.astype(np.float32), labels
+        yield np.ascontiguousarray(features.T, np.float32), labels
 
 
 def prepare(blocks: Iterator[Block], folder: Path, choice: Choice, source: str) -> dict[str, Any]:
     """Write ``train.parquet``, ``test.parquet`` and the manifest, which it returns. Raises :class:`BadInput`."""
-    moments = Moments()
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".raw-") as raw:
-        counts = _split(blocks, Path(raw), moments, choice.seed)
-        if not moments.rows or not counts["test"]:
+    with (
+        tempfile.TemporaryDirectory(dir=folder, prefix=".raw-") as raw,
+        threads.pool() as pool,
+        threadpool_limits(1, "blas"),
+    ):
+        counts, moments = _split(blocks, Path(raw), choice.seed, pool)
+        if moments is None or not counts["test"]:
             raise BadInput(f"{source}: too few rows to train on some and test on others")
         mean, deviation, correlation = moments.result()
         kept, dropped = select(deviation, correlation, choice, source)
@@ -174,7 +103,7 @@ def prepare(blocks: Iterator[Block], folder: Path, choice: Choice, source: str) 
             "seed": choice.seed,
         }
         for part in ("train", "test"):
-            _standardise(Path(raw) / f"{part}.arrow", folder / f"{part}.parquet", kept, mean, deviation)
+            _standardise(Path(raw) / f"{part}.arrow", folder / f"{part}.parquet", kept, mean, deviation, pool)
     (folder / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n")
     return manifest
 
@@ -203,41 +132,84 @@ def select(
     return kept, dropped
 
 
-def _split(blocks: Iterator[Block], folder: Path, moments: Moments, seed: int) -> dict[str, int]:
-    """Every row goes to one of two raw files; the moments are those of the rows to train on."""
+def _split(
+    blocks: Iterator[Block], folder: Path, seed: int, pool: ThreadPoolExecutor
+) -> tuple[dict[str, int], Moments | None]:
+    """Every row goes to one of two raw files; the moments are those of the rows to train on, None without any."""
     numbers = np.random.default_rng([seed, 1])
-    schema = pa.schema([(name, pa.float32()) for name in FEATURES] + [(LABEL, pa.uint8())])
+    schema = _schema(FEATURES)
     counts = {"train": 0, "test": 0}
+    moments: Moments | None = None
+
+    def drawn() -> Iterator[tuple[Block, NDArray[np.bool_]]]:
+        nonlocal moments
+        for features, labels in blocks:
+            held_out = numbers.random(len(labels)) < TEST_SHARE
+            if moments is None and not held_out.all():
+                moments = Moments(_values(features[:, ~held_out], labels[~held_out]).mean(axis=1))
+            yield (features, labels), held_out
+
+    def parts(block: tuple[Block, NDArray[np.bool_]]) -> tuple[pa.RecordBatch, pa.RecordBatch, Any]:
+        (features, labels), held_out = block
+        batches, added = [], None
+        for chosen in (~held_out, held_out):
+            rows = np.flatnonzero(chosen)
+            taken, classes = features.take(rows, axis=1), labels[rows]
+            batches.append(pa.record_batch([*map(pa.array, taken), pa.array(classes)], schema=schema))
+            if chosen is not held_out and len(rows):
+                assert moments is not None
+                added = moments.of(_values(taken, classes))
+        return batches[0], batches[1], added
+
     with (
         pa.ipc.new_file(str(folder / "train.arrow"), schema) as train,
         pa.ipc.new_file(str(folder / "test.arrow"), schema) as test,
     ):
-        for features, labels in blocks:
-            held_out = numbers.random(len(labels)) < TEST_SHARE
-            for part, file, rows in (("train", train, ~held_out), ("test", test, held_out)):
-                columns = [pa.array(column) for column in features[rows].T]
-                file.write_batch(pa.record_batch([*columns, pa.array(labels[rows])], schema=schema))
-                counts[part] += int(rows.sum())
-            if not held_out.all():
-                both = np.column_stack([features, labels]).astype(np.float64)
-                moments.add(both[~held_out])
-    return counts
+        for *batches, part in threads.in_order(pool, parts, drawn(), ahead=2 * threads.count()):
+            for name, file, batch in zip(counts, (train, test), batches, strict=True):
+                file.write_batch(batch)
+                counts[name] += batch.num_rows
+            if moments and part:
+                moments.add(part)
+    return counts, moments
+
+
+def _values(features: NDArray[np.float32], labels: NDArray[np.uint8]) -> NDArray[np.float64]:
+    """Features and, last, the label, (k, n)."""
+    values = np.empty((len(features) + 1, len(labels)))
+    values[:-1], values[-1] = features, labels
+    return values
 
 
 def _standardise(
-    raw: Path, target: Path, kept: list[int], mean: NDArray[np.float64], deviation: NDArray[np.float64]
+    raw: Path,
+    target: Path,
+    kept: list[int],
+    mean: NDArray[np.float64],
+    deviation: NDArray[np.float64],
+    pool: ThreadPoolExecutor,
 ) -> None:
-    names = [FEATURES[place] for place in kept]
-    schema = pa.schema([(name, pa.float32()) for name in names] + [(LABEL, pa.uint8())])
-    with pa.memory_map(str(raw)) as mapped, pa.parquet.ParquetWriter(target, schema, compression="none") as writer:
+    schema = _schema([FEATURES[place] for place in kept])
+
+    def standardised(batch: pa.RecordBatch) -> pa.RecordBatch:
+        columns = [
+            pa.array(((batch.column(place).to_numpy() - mean[place]) / deviation[place]).astype(np.float32))
+            for place in kept
+        ]
+        return pa.record_batch([*columns, batch.column(len(FEATURES))], schema=schema)
+
+    with (
+        pa.memory_map(str(raw)) as mapped,
+        pa.parquet.ParquetWriter(target, schema, compression="none", use_dictionary=False) as writer,
+    ):
         reader = pa.ipc.open_file(mapped)
-        for number in range(reader.num_record_batches):
-            batch = reader.get_batch(number)
-            columns = [
-                pa.array(((batch.column(place).to_numpy() - mean[place]) / deviation[place]).astype(np.float32))
-                for place in kept
-            ]
-            writer.write_batch(pa.record_batch([*columns, batch.column(len(FEATURES))], schema=schema))
+        batches = map(reader.get_batch, range(reader.num_record_batches))
+        for batch in threads.in_order(pool, standardised, batches, ahead=2 * threads.count()):
+            writer.write_batch(batch)
+
+
+def _schema(features: Sequence[str]) -> pa.Schema:
+    return pa.schema([(name, pa.float32()) for name in features] + [(LABEL, pa.uint8())])
 
 
 def unpack(folder: Path, part: str, target: Path) -> None:
@@ -259,16 +231,6 @@ def unpack(folder: Path, part: str, target: Path) -> None:
             start = end
         features.flush()
         labels.flush()
-
-
-def _fault(error: BaseException) -> str:
-    """What Arrow says, with the file's line: it counts rows from the one after the header."""
-    text = str(error).splitlines()[0]
-    found = re.search(r"(?:In CSV column #(\d+): )?.*Row #(\d+): (.*)", text)
-    if not found:
-        return "has no row" if "Empty CSV" in text else text
-    column = f"column {int(found[1]) + 1}: " if found[1] else ""
-    return f"line {int(found[2]) + 1}: {column}{found[3]}"
 
 
 def main() -> None:

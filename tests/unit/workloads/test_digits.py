@@ -148,7 +148,7 @@ def test_bad_arguments() -> None:
 
 def test_more_ranks_than_rows() -> None:
     network = model.make("perceptron")
-    schedule = training.Schedule(1, 4, 0.01, None, 0, None, 0)
+    schedule = training.Schedule(1, 4, 0.01, None, 0, None, 0, 1)
     with pytest.raises(BadInput, match="2 ranks for 1 rows"):
         training.fit(
             *(network, torch.optim.SGD(network.parameters()), torch.nn.functional.cross_entropy),
@@ -170,6 +170,34 @@ def test_the_learning_rate_grows_with_the_batch_over_the_first_epoch() -> None:
 
     for times, wanted in ((4, [0.875, 1.25, 1.625, 2.0]), (0, [0.5] * 4), (None, [0.5] * 4)):
         rates.clear()
-        training.fit(network, optimizer, loss, batch, 8, training.Schedule(2, 2, 0.5, times, 0, None, 0), Ranks())
+        training.fit(network, optimizer, loss, batch, 8, training.Schedule(2, 2, 0.5, times, 0, None, 0, 1), Ranks())
         assert rates == [*wanted, *[wanted[-1]] * 4]
         optimizer.param_groups[0]["lr"] = 0.5
+
+
+def test_accumulated_batches_teach_what_one_large_batch_does() -> None:
+    taught = []
+    exchanges = 0
+
+    class Counting(torch.optim.SGD):
+        def step(self, closure: None = None) -> None:  # type: ignore[override]
+            nonlocal exchanges
+            exchanges += 1
+            super().step(closure)
+
+    inputs = torch.randn(24, 3, generator=torch.Generator().manual_seed(1))
+    targets = inputs.sum(1, keepdim=True)
+    for size, accumulate in ((8, 1), (2, 4)):
+        torch.manual_seed(0)
+        network = torch.nn.Linear(3, 1)
+        schedule = training.Schedule(2, size, 0.1, None, 0, None, 0, accumulate)
+        optimizer = Counting(network.parameters(), lr=0.1)
+        losses = training.fit(
+            *(network, optimizer, torch.nn.functional.mse_loss),
+            *(lambda rows: (inputs[rows], targets[rows]), 24, schedule, Ranks()),
+        )
+        assert exchanges == 6
+        exchanges = 0
+        taught.append((network.weight.detach().clone(), losses))
+    assert torch.allclose(taught[0][0], taught[1][0], atol=1e-6)
+    assert taught[0][1] == pytest.approx(taught[1][1], rel=1e-5)

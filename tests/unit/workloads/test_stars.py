@@ -9,10 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from launching import python
 
 from workloads.common.events import BadInput
 from workloads.stars import prepare
+from workloads.stars import table as table_file
 from workloads.stars.columns import FEATURES, made_up
 
 STARS = ("-m", "workloads.stars")
@@ -39,7 +42,7 @@ def changed(table: Path, target: Path, line: int, column: str, value: str) -> Pa
 
 
 def test_prepared_as_plain_numpy_would(table: Path, tmp_path: Path) -> None:
-    manifest = prepare.prepare(prepare.blocks_of_csv(str(table)), tmp_path, prepare.Choice(), "stars.csv")
+    manifest = prepare.prepare(table_file.blocks_of_csv(str(table)), tmp_path, prepare.Choice(), "stars.csv")
     rows = list(csv.DictReader(table.open()))
     values = np.array([[float(row[name]) for name in FEATURES] for row in rows], np.float32).astype(float)
     labels = np.array([row["type"] == "GALAXY" for row in rows], float)
@@ -67,13 +70,60 @@ def test_prepared_as_plain_numpy_would(table: Path, tmp_path: Path) -> None:
 def test_compressed_is_the_same(table: Path, tmp_path: Path) -> None:
     packed = tmp_path / "stars.csv.gz"
     packed.write_bytes(gzip.compress(table.read_bytes()))
-    plain, unpacked = prepare.blocks_of_csv(str(table)), prepare.blocks_of_csv(str(packed))
+    plain, unpacked = table_file.blocks_of_csv(str(table)), table_file.blocks_of_csv(str(packed))
     for (one, labels), (other, same) in zip(plain, unpacked, strict=True):
         np.testing.assert_array_equal(one, other)
         np.testing.assert_array_equal(labels, same)
     packed.write_bytes(packed.read_bytes()[:-2000])
     with pytest.raises(BadInput, match="damaged or truncated gzip"):
-        list(prepare.blocks_of_csv(str(packed)))
+        list(table_file.blocks_of_csv(str(packed)))
+
+
+def test_a_file_is_the_same_in_blocks_of_any_size(table: Path) -> None:
+    (whole,) = table_file.blocks_of_csv(str(table))
+    for size in (700, 5000):
+        blocks = list(table_file.blocks_of_csv(str(table), size))
+        np.testing.assert_array_equal(np.hstack([features for features, _ in blocks]), whole[0])
+        np.testing.assert_array_equal(np.hstack([labels for _, labels in blocks]), whole[1])
+
+
+VALUES = st.one_of(
+    st.decimals(-10000, 10000, places=5).map(str),
+    st.floats(-1e9, 1e9, width=32).map(repr),
+    st.from_regex(r"[+-]?[0-9]{0,17}(\.[0-9]{0,5})?", fullmatch=True),
+    st.sampled_from(["-0", "+1", "1.", ".5", "1e3", "nan", "inf", '"2"', " 3", "4 ", "", "-", ".", "1.2.3", "\x00"]),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.dictionaries(st.sampled_from(FEATURES), VALUES, max_size=2),
+            st.sampled_from(["STAR", "galaxy", "Galaxy", "3", "6", "QUASAR", "", "starr"]),
+            st.sampled_from(["\n", "\r\n", "\n\n", ",\n"]),
+        ),
+        min_size=1,
+        max_size=4,
+    ),
+    st.integers(0, 3),
+)
+def test_machine_code_says_what_arrow_does_or_nothing(
+    rows: list[tuple[dict[str, str], str, str]], shorter: int
+) -> None:
+    table = table_file._Table("x", ",".join((*FEATURES, "type")).encode())
+    lines = [",".join([*(cells.get(name, "1.25") for name in FEATURES), kind]) + end for cells, kind, end in rows]
+    text = "".join(lines).encode()
+    text = text[: len(text) - shorter]
+    plain = table._parse_plain(text, text.count(b"\n") + 1)
+    try:
+        features, labels = table._parse_any(text, 2)
+    except BadInput:
+        assert plain is None or not plain[1].size
+        return
+    if plain is not None:
+        np.testing.assert_array_equal(plain[0], features)
+        np.testing.assert_array_equal(plain[1], labels)
 
 
 @pytest.mark.parametrize(
@@ -89,22 +139,22 @@ def test_compressed_is_the_same(table: Path, tmp_path: Path) -> None:
 def test_a_row_that_is_wrong_is_named(table: Path, tmp_path: Path, column: str, value: str, said: str) -> None:
     path = changed(table, tmp_path / "bad.csv", 17, column, value)
     with pytest.raises(BadInput, match=said):
-        list(prepare.blocks_of_csv(str(path)))
+        list(table_file.blocks_of_csv(str(path)))
 
 
 def test_columns_that_are_missing_or_say_nothing(table: Path, tmp_path: Path) -> None:
     path = changed(table, tmp_path / "no.csv", 1, "petroRad_g", "radius")
     with pytest.raises(BadInput, match="has no column petroRad_g"):
-        list(prepare.blocks_of_csv(str(path)))
+        list(table_file.blocks_of_csv(str(path)))
     path.write_text("")
     with pytest.raises(BadInput, match="is empty"):
-        list(prepare.blocks_of_csv(str(path)))
+        list(table_file.blocks_of_csv(str(path)))
     path.write_text(table.read_text().splitlines()[0] + "\n")
     with pytest.raises(BadInput, match="has no row"):
-        list(prepare.blocks_of_csv(str(path)))
+        list(table_file.blocks_of_csv(str(path)))
     features, labels = made_up(np.random.default_rng(0), 500)
     features[:, 4] = 7.0
-    one = [(features.astype(np.float32), labels)]
+    one = [(np.ascontiguousarray(features.T, np.float32), labels)]
     assert prepare.prepare(iter(one), tmp_path, prepare.Choice(), "x")["dropped"]["u"] == "constant"
     with pytest.raises(BadInput, match="all rows have the same type"):
         prepare.prepare(iter([(one[0][0], np.ones_like(labels))]), tmp_path, prepare.Choice(), "x")

@@ -93,15 +93,20 @@ def test_plain_files(tmp_path: Path) -> None:
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.binary(max_size=9).filter(lambda line: b"\n" not in line)), st.integers(1, 7), st.booleans())
-def test_every_line_is_in_one_share(
-    tmp_path_factory: pytest.TempPathFactory, rows: list[bytes], parts: int, ended: bool
+@given(
+    st.lists(st.binary(max_size=9).filter(lambda line: b"\n" not in line)),
+    st.integers(1, 7),
+    st.integers(1, 12),
+    st.booleans(),
+)
+def test_every_line_is_whole_and_in_one_share(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[bytes], parts: int, block_bytes: int, ended: bool
 ) -> None:
     path = tmp_path_factory.mktemp("share") / "x"
     path.write_bytes(b"\n".join(rows) + (b"\n" if ended else b""))
-    shares = [b"".join(storage.share(path, part, parts)) for part in range(parts)]
-    assert b"".join(shares) == path.read_bytes()
-    assert all(share.endswith(b"\n") for share in [share for share in shares if share][:-1])
+    blocks = [block for part in range(parts) for block in storage.share(path, part, parts, block_bytes)]
+    assert b"".join(blocks) == path.read_bytes()
+    assert all(block.endswith(b"\n") for block in blocks[:-1])
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import io
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
@@ -33,9 +33,11 @@ __all__ = [
     "replace",
     "share",
     "size",
+    "whole_lines",
 ]
 
 BUFFER_BYTES = 1 << 20
+BLOCK_BYTES = 4 << 20
 LINE_BYTES = 64 << 10
 
 
@@ -119,8 +121,8 @@ def replace(url: str | Path, content: bytes) -> None:
         raise _plain(error, place, "writing it") from error
 
 
-def share(url: str | Path, part: int, parts: int) -> Iterator[bytes]:
-    """The whole lines of a text file that begin in part `part` of `parts` equal ranges of its bytes, in blocks.
+def share(url: str | Path, part: int, parts: int, block_bytes: int = BLOCK_BYTES) -> Iterator[bytes]:
+    """The whole lines of a text file that begin in part `part` of `parts` equal ranges of its bytes, in blocks of them.
 
     Every line is in the share of exactly one part. A host reads the blocks it holds itself from its own disk.
     """
@@ -130,14 +132,25 @@ def share(url: str | Path, part: int, parts: int) -> Iterator[bytes]:
     total = size(url)
     read = _ranged(place)
     start, end = total * part // parts, total * (part + 1) // parts
-    offset = _line_start(read, start, total)
-    end = _line_start(read, end, total)
-    while offset < end:
-        block = read(offset, min(BUFFER_BYTES * 8, end - offset))
-        if not block:
-            raise StorageError(f"{place.url}: has changed while it was read")
-        yield block
-        offset += len(block)
+    start, end = _line_start(read, start, total), _line_start(read, end, total)
+    if place.remote:
+        yield from whole_lines(_connect(place).open(place.path).chunks(start, end))
+    else:
+        yield from whole_lines(_blocks(read, start, end, block_bytes, place))
+
+
+def whole_lines(blocks: Iterable[bytes]) -> Iterator[bytes]:
+    """The same bytes in blocks that end at the end of a line; the last one where the bytes end."""
+    rest = b""
+    for block in blocks:
+        end = block.rfind(b"\n") + 1
+        if end:
+            yield rest + block[:end] if rest else block[:end]
+            rest = block[end:]
+        else:
+            rest += block
+    if rest:
+        yield rest
 
 
 def identity(url: str | Path) -> str:
@@ -220,6 +233,15 @@ def _ranged(place: Place) -> Callable[[int, int], bytes]:
     except OSError as error:
         raise _plain(error, place, "opening it") from error
     return lambda offset, length: os.pread(file.fileno(), length, offset)
+
+
+def _blocks(read: Callable[[int, int], bytes], start: int, end: int, block_bytes: int, place: Place) -> Iterator[bytes]:
+    while start < end:
+        block = read(start, min(block_bytes, end - start))
+        if not block:
+            raise StorageError(f"{place.url}: has changed while it was read")
+        yield block
+        start += len(block)
 
 
 def _line_start(read: Callable[[int, int], bytes], offset: int, total: int) -> int:

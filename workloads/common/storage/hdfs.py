@@ -9,22 +9,26 @@ died is not named any more as soon as the NameNode has noticed. The NameNode nam
 from __future__ import annotations
 
 import os
-import queue
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from workloads.common.storage.errors import StorageError, is_folder, translate
 from workloads.common.storage.places import Place, conf_dir
+from workloads.common.threads import in_order
 
 Made = TypeVar("Made")
 
-PIECE_BYTES = 1 << 20
-AHEAD_PIECES = 16
+FIRST_PIECE_BYTES = 256 << 10
+PIECE_BYTES = 2 << 20
+AHEAD_PIECES = 8
+AHEAD_THREADS = 3
 READ_SECONDS = 12.0
+SLOWEST_BYTES_PER_SECOND = 1 << 20
 CALL_SECONDS = 30.0
 RETRY_SECONDS = 75.0
 CONNECT_SECONDS = 4.0
@@ -150,9 +154,11 @@ class Reader:
         if length <= 0:
             return b""
 
+        seconds = READ_SECONDS + length / SLOWEST_BYTES_PER_SECOND
+
         def once() -> bytes:
             try:
-                return bytes(within(READ_SECONDS, lambda: self._native.read_range(offset, length)))
+                return bytes(within(seconds, lambda: self._native.read_range(offset, length)))
             except BaseException:
                 self._reopen()
                 raise
@@ -160,33 +166,17 @@ class Reader:
         return again(once, self._hdfs.url(self.path), f"reading {length} bytes at {offset}", RETRY_SECONDS)
 
     def chunks(self, start: int = 0, end: int | None = None) -> Iterator[bytes]:
-        """The bytes [start, end) in order, in pieces of about a megabyte that a thread reads in advance.
+        """The bytes [start, end) in order, in pieces that threads read in advance. Raises StorageError as :meth:`read`.
 
-        Raises StorageError where for RETRY_SECONDS nothing more could be had.
+        Whole pieces: a stream of packets takes the interpreter's lock 16 times for each megabyte, and waits for it
+        whenever those who use the data have it.
         """
-        end = self.length if end is None else min(end, self.length)
-        url = self._hdfs.url(self.path)
-        moved = time.monotonic()
-        while start < end:
-            ahead: queue.Queue[bytes | BaseException] = queue.Queue(AHEAD_PIECES)
-            dropped = threading.Event()
-            threading.Thread(target=_stream, args=(self._native, start, end, ahead, dropped), daemon=True).start()
-            try:
-                while start < end:
-                    piece = ahead.get(timeout=READ_SECONDS)
-                    if isinstance(piece, BaseException):
-                        raise piece
-                    start, moved = start + len(piece), time.monotonic()
-                    yield piece
-            except (queue.Empty, RuntimeError, OSError, StorageError) as error:
-                cause = TimeoutError(f"no data for {READ_SECONDS:g} s") if isinstance(error, queue.Empty) else error
-                found = translate(cause, url, f"reading on at byte {start}")
-                if not found.passing or time.monotonic() - moved > RETRY_SECONDS:
-                    raise found from error
-                time.sleep(0.5)
-                self._reopen()
-            finally:
-                dropped.set()
+        pieces = _pieces(start, self.length if end is None else min(end, self.length))
+        pool = ThreadPoolExecutor(AHEAD_THREADS)
+        try:
+            yield from in_order(pool, lambda piece: self.read(*piece), pieces, AHEAD_PIECES)
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
 
     def _reopen(self) -> None:
         self._native = self._hdfs.read(self.path)
@@ -194,34 +184,13 @@ class Reader:
             raise StorageError(f"{self._hdfs.url(self.path)}: has changed while it was read")
 
 
-def _stream(
-    native: Any, start: int, end: int, ahead: queue.Queue[bytes | BaseException], dropped: threading.Event
-) -> None:
-    """Put the bytes [start, end) into a queue in pieces, then the exception that ended it, if one did."""
-
-    def hand_over(item: bytes | BaseException) -> bool:
-        while not dropped.is_set():
-            try:
-                ahead.put(item, timeout=1.0)
-                return True
-            except queue.Full:
-                continue
-        return False
-
-    packets: list[bytes] = []
-    size = 0
-    try:
-        for packet in native.read_range_stream(start, end - start):
-            packets.append(packet)
-            size += len(packet)
-            if size >= PIECE_BYTES:
-                if not hand_over(b"".join(packets)):
-                    return
-                packets, size = [], 0
-        if packets:
-            hand_over(b"".join(packets))
-    except BaseException as error:
-        hand_over(error)
+def _pieces(start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Ranges (offset, length) that make up [start, end); small ones first, for those who only look at the beginning."""
+    size = FIRST_PIECE_BYTES
+    while start < end:
+        yield start, min(size, end - start)
+        start += size
+        size = min(2 * size, PIECE_BYTES)
 
 
 def within(seconds: float, call: Callable[[], Made]) -> Made:

@@ -24,7 +24,16 @@ PIPE_BYTES = 1 << 20
 LEAVE_SECONDS = 5.0
 
 _HEAD = struct.Struct(">cI")
-_PROGRAM = ("events", "storage", "storage.errors", "storage.places", "storage.hdfs", "storage.webhdfs")
+_PROGRAM = (
+    "events",
+    "ranks",
+    "threads",
+    "storage",
+    "storage.errors",
+    "storage.places",
+    "storage.hdfs",
+    "storage.webhdfs",
+)
 _MODULES = ("workloads", "workloads.common", *(f"workloads.common.{name}" for name in _PROGRAM))
 _MODULES = (*_MODULES, "workloads.common.storage.frames", "workloads.common.storage.serve")
 _BOOT = "import sys;exec(sys.stdin.buffer.read(int(sys.argv[1])))"

@@ -20,7 +20,9 @@ from regatta.paths import PROJECT
 from workloads.digits import idx, images
 
 ROWS = {"stars": 4_000_000, "digits": 240_000}
+BATCH = {"stars": 128, "digits": 64}
 EPOCHS = 3
+FEWER = 16
 PANDAS_ROWS = 20_000
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
 
@@ -104,13 +106,18 @@ class Bench:
             trained = self._trained(said)
             ours.append(self._epochs(said))
             others.append(trained * EPOCHS / rate(python(*TORCHRUN, *bare, str(trained), str(EPOCHS))))
-            batch = {"stars": 256, "digits": 128}[workload]
-            alone.append(self._epochs(python(*words, f"--batch={batch}")))
+            alone.append(self._epochs(python(*words, f"--batch={2 * BATCH[workload]}")))
         what = f"{workload}: {EPOCHS} epochs over {trained:,} rows"
+        fewer = [self._epochs(python(*TORCHRUN, *words, f"--accumulate={FEWER}")) for _ in range(self.repeats)]
+        larger = [
+            self._epochs(python(*TORCHRUN, *words, f"--batch={BATCH[workload] * FEWER}")) for _ in range(self.repeats)
+        ]
         share = statistics.median(others) / statistics.median(ours)
         found = [
             Row(f"{what}, two ranks", ours, others, f"95 % of a bare DDP loop: {100 * share:.0f} %", share >= 0.95),
             Row(f"{what}, one process, the same batch", alone, ours, "beside two ranks", True),
+            Row(f"{what}, two ranks, one exchange in {FEWER} batches", fewer, alone, "beside one process", True),
+            Row(f"{what}, two ranks, batches {FEWER} times as large", larger, alone, "beside one process", True),
         ]
         if workload == "stars":
             slow = rate(python(*TORCHRUN, "-m", "benchmarks.bare_training", "pandas", "stars", str(PANDAS_ROWS), "1"))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from regatta.events import (
     DRIVER,
+    Cpu,
     ErrorEvent,
     Event,
     Memory,
@@ -48,7 +49,7 @@ class Phases:
 
 @dataclass(frozen=True)
 class RankClocks:
-    """One rank: seconds a phase as measured there, each repetition of repeated ones, peak memory in bytes, progress.
+    """One rank: seconds a phase as measured there, each repetition of repeated ones, what it used, progress.
 
     `progress` maps what is counted (epochs, sources) to at most 200 points, evenly thinned where there were more.
     """
@@ -58,6 +59,7 @@ class RankClocks:
     laps: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     peak_bytes: int | None = None
     progress: Mapping[str, tuple[Point, ...]] = field(default_factory=dict)
+    cpu_seconds: float | None = None
 
 
 class _Thinned:
@@ -115,6 +117,7 @@ class Clocks:
         self._progress: dict[int, dict[str, _Thinned]] = {}
         self._seconds: dict[int, dict[str, list[float]]] = {}
         self._peak: dict[int, int] = {}
+        self._cpu: dict[int, float] = {}
         self._warnings: dict[str, list[int]] = {}
         self._warnings_left_out = 0
         self._lock = threading.Lock()
@@ -145,6 +148,8 @@ class Clocks:
                     self._seconds.setdefault(rank, {}).setdefault(name, []).append(seconds)
                 case Memory(rank=rank, peak_bytes=peak):
                     self._peak[rank] = max(peak, self._peak.get(rank, 0))
+                case Cpu(rank=rank, seconds=seconds):
+                    self._cpu[rank] = max(seconds, self._cpu.get(rank, 0.0))
                 case Result() if self.result is None:
                     self.result = event
                 case Result(rank=rank):
@@ -186,6 +191,7 @@ class Clocks:
             {name: tuple(seconds) for name, seconds in laps.items() if len(seconds) > 1},
             self._peak.get(rank),
             {what: points.points for what, points in self._progress.get(rank, {}).items()},
+            self._cpu.get(rank),
         )
 
     def phases(self) -> Phases:

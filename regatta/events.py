@@ -71,6 +71,14 @@ class Memory(Event):
 
 
 @dataclass(frozen=True)
+class Cpu(Event):
+    """Seconds of CPU that the rank has used since its process started, user and system."""
+
+    kind: ClassVar[str] = "cpu"
+    seconds: float
+
+
+@dataclass(frozen=True)
 class WarningEvent(Event):
     """Shown to the person and kept in the record; malformed events become one of these."""
 
@@ -216,6 +224,7 @@ _BUILDERS: dict[str, Callable[[int, float, Mapping[str, Any]], Event]] = {
     "progress": _progress,
     "result": _result,
     "memory": lambda rank, t, f: Memory(rank, t, _integer(f, "peak_bytes", 0)),
+    "cpu": lambda rank, t, f: Cpu(rank, t, _number(f, "seconds")),
     "warning": lambda rank, t, f: WarningEvent(rank, t, _text(f, "message")),
     "error": lambda rank, t, f: ErrorEvent(rank, t, _text(f, "message")),
 }

@@ -9,7 +9,7 @@ from importlib import resources
 from typing import Any
 
 from regatta.record import Record
-from regatta.report import charts, tables, theme, timeline, vega
+from regatta.report import charts, tables, texts, theme, timeline, vega
 from regatta.report.regressions import Change
 from regatta.report.summary import Summary
 from regatta.report.tables import Table
@@ -40,6 +40,7 @@ class Report:
             *tables.times(self.summaries),
             *tables.ratios(self.summaries),
             *tables.phases(self.summaries),
+            *tables.use(self.summaries),
             *([tables.changes(self.changes, self.against)] if self.changes is not None else []),
             tables.machines(self.records),
             tables.runs(self.records),
@@ -66,6 +67,7 @@ def render(report: Report) -> str:
         times=list(tables.times(report.summaries)),
         ratios=list(tables.ratios(report.summaries)),
         phases=list(tables.phases(report.summaries)),
+        use=list(tables.use(report.summaries)),
         changes=tables.changes(report.changes, report.against) if report.changes is not None else None,
         machines=tables.machines(report.records),
         runs=tables.runs(report.records),
@@ -101,6 +103,7 @@ def _payload(report: Report) -> bytes:
         "specs": specs | {"timeline": charts.TIMELINE, "changes": charts.CHANGES},
         "themes": {"light": theme.config(dark=False), "dark": theme.config(dark=True)},
         "cases": [{chart.kind: chart.rows(summary) for chart in charts.CHARTS} for summary in report.summaries],
+        "about_use": texts.ABOUT_USE,
         "changes": charts.regressions(report.changes or ()),
         "runs": {record.run_id: _run(record) for record in report.records},
     }

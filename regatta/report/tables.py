@@ -14,6 +14,11 @@ from regatta.report.summary import CLOCKS, Summary
 from regatta.report.timeline import slowest
 
 CLOCK_TITLES = {"total": "end to end, as a person waits", "compute": "the inner loop alone"}
+_USE_NOTE = (
+    "Medians. CPU, user and system, of ranks and driver from the start of Python until they had computed; resident "
+    "memory of the largest rank. Sent: by all nodes of the run over the interface between them, whoever sent it; ranks of one "
+    "node need no network among themselves."
+)
 _TIMES_NOTE = (
     "Median (95 % interval) of the runs that succeeded. torch × 4: on 4 ranks; single/4: one process, run in the "
     "series that compared it with 4 ranks, with their global batch."
@@ -105,6 +110,26 @@ def phases(summaries: Sequence[Summary]) -> Iterator[Table]:
             )
 
 
+def use(summaries: Sequence[Summary]) -> Iterator[Table]:
+    """For each workload: what its runs used, medians."""
+    for workload, chosen in _by_workload(summaries).items():
+        rows = [
+            (
+                _row_title(summary.case, chosen),
+                group.configuration.label,
+                texts.seconds(_median([run.cpu_seconds for run in group.runs])),
+                texts.gigabytes(_whole(_median([run.peak_bytes for run in group.runs]))),
+                texts.size(_whole(_median([run.sent_bytes for run in group.runs]))),
+            )
+            for summary in chosen
+            for group in summary.case.groups
+            if any(run.cpu_seconds is not None or run.use for run in group.runs)
+        ]
+        if rows:
+            columns = ("case", "configuration", "CPU of all ranks", "largest rank", "sent by the nodes")
+            yield Table(f"{workload}-use", f"{workload}: what it takes", columns, tuple(rows), _USE_NOTE, grouped=True)
+
+
 def sections(table: Table) -> list[tuple[str, list[tuple[str, ...]]]]:
     """The rows of a grouped table under their first cell, without it."""
     found: list[tuple[str, list[tuple[str, ...]]]] = []
@@ -188,8 +213,13 @@ def _cell(summary: Summary, configuration: Configuration, clock: str) -> str:
     return "answers differ" if group.runs else "failed"
 
 
-def _median(samples: Sequence[float]) -> float | None:
-    return statistics.median(samples) if samples else None
+def _median(samples: Sequence[float | None]) -> float | None:
+    known = [sample for sample in samples if sample is not None]
+    return statistics.median(known) if known else None
+
+
+def _whole(value: float | None) -> int | None:
+    return round(value) if value is not None else None
 
 
 def _machine(node: NodeFacts) -> tuple[str, ...]:

@@ -1,6 +1,12 @@
 """Numbers as text, the same in tables, page and terminal."""
 
+from regatta.meter import size_text
 from regatta.report.intervals import Interval
+
+ABOUT_USE = (
+    "Of all processes of the run there; in a Ray cluster they are Ray's, and not counted. "
+    "Received and sent: by the whole node meanwhile."
+)
 
 
 def seconds(value: float | None) -> str:
@@ -31,6 +37,11 @@ def times(found: Interval | None) -> str:
         return "–"
     around = f" ({found.low:.2f} to {found.high:.2f})" if found.low is not None and found.high is not None else ""
     return f"{found.median:.2f}{around}"
+
+
+def size(value: int | None) -> str:
+    """`1.5 MB`."""
+    return "–" if value is None else size_text(value)
 
 
 def gigabytes(value: int | None) -> str:

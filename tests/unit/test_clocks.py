@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from regatta.clocks import PHASES, Clocks, Phases, RankClocks
 from regatta.events import (
     DRIVER,
+    Cpu,
     ErrorEvent,
     Memory,
     Phase,
@@ -163,6 +164,8 @@ def test_result_memory_and_the_driver_as_a_rank() -> None:
     clocks.feed(Memory(0, T, 100), 0.0)
     clocks.feed(Memory(0, T, 300), 0.0)
     clocks.feed(Memory(0, T, 200), 0.0)
+    clocks.feed(Cpu(0, T, 1.5), 0.0)
+    clocks.feed(Cpu(0, T, 0.5), 0.0)
     clocks.feed(Phase(DRIVER, T, "compute", 1.0), 0.0)
     clocks.feed(Progress(0, T, "x", 1, 2), 0.0)
     clocks.feed(UnknownEvent(0, T, "tide", {}), 0.0)
@@ -170,7 +173,7 @@ def test_result_memory_and_the_driver_as_a_rank() -> None:
     assert clocks.warnings == ("a second result was printed: the first one is kept",)
     assert clocks.ranks == (
         RankClocks(DRIVER, {"compute": 1.0}),
-        RankClocks(0, peak_bytes=300, progress={"x": ((0.0, 1, None),)}),
+        RankClocks(0, peak_bytes=300, progress={"x": ((0.0, 1, None),)}, cpu_seconds=1.5),
     )
 
 

@@ -42,7 +42,7 @@ def graph_folders(scratch: Path) -> list[str]:
 
 def test_alone(alone: Ended) -> None:
     assert (alone.status, alone.err) == (0, "")
-    assert phases(alone, 0) == ["ready", "load", "compute", "memory", "collect", "result"]
+    assert phases(alone, 0) == ["ready", "load", "compute", "memory", "cpu", "collect", "result"]
     assert [source["id"] for source in alone.answer["sources"]] == WANTED
     assert alone.answer["sources"][2]["name"] == "drei"
     assert all(len(source["top"]) == 10 and abs(source["sum"] - 1) < 1e-9 for source in alone.answer["sources"])
@@ -53,8 +53,8 @@ def test_torchrun_by_hand(alone: Ended, graph: str, tmp_path: Path) -> None:
     run = torchrun([*PPR, "--graph", graph, SOURCES], 2, TMPDIR=str(tmp_path))
     assert run.status == 0, run.err
     assert run.answer == alone.answer
-    assert phases(run, 0) == ["rendezvous", "ready", "load", "compute", "memory", "collect", "result"]
-    assert phases(run, 1) == ["rendezvous", "ready", "load", "compute", "memory", "collect"]
+    assert phases(run, 0) == ["rendezvous", "ready", "load", "compute", "memory", "cpu", "collect", "result"]
+    assert phases(run, 1) == ["rendezvous", "ready", "load", "compute", "memory", "cpu", "collect"]
     assert not list(tmp_path.glob("regatta-*"))
 
 
@@ -80,9 +80,9 @@ def test_ray_with_more_workers_than_cores(
     )
     assert run.status == 0, run.err
     assert run.answer == alone.answer
-    assert phases(run, -1) == ["rendezvous", "ready", "collect", "memory", "result"]
+    assert phases(run, -1) == ["rendezvous", "ready", "collect", "memory", "cpu", "result"]
     for rank in range(3):
-        assert phases(run, rank) == ["ready", "load", "compute", "memory"]
+        assert phases(run, rank) == ["ready", "load", "compute", "memory", "cpu"]
     assert len(graph_folders(tmp_path)) == 1
 
 
@@ -121,7 +121,7 @@ def test_a_graph_spread_over_actors(alone: Ended, graph: str, ray_cluster: dict[
     run = ppr(*arguments, **ray_cluster, REGATTA_WORKERS="2")
     assert run.status == 0, run.err
     assert run.answer == alone.answer
-    assert phases(run, -1) == ["rendezvous", "ready", "collect", "memory", "result"]
+    assert phases(run, -1) == ["rendezvous", "ready", "collect", "memory", "cpu", "result"]
 
 
 def test_bad_input_in_one_part_ends_every_rank(tmp_path: Path) -> None:

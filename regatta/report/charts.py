@@ -9,10 +9,10 @@ from regatta.clocks import PHASES
 from regatta.record import Record
 from regatta.report import theme
 from regatta.report.cases import Group
-from regatta.report.intervals import Interval
 from regatta.report.regressions import Change
 from regatta.report.summary import Summary
 from regatta.report.timeline import rank_label, segments
+from regatta.stats import Interval
 
 Row = dict[str, Any]
 Spec = dict[str, Any]
@@ -48,7 +48,7 @@ def bars(summary: Summary) -> list[Row]:
             "configuration": time.configuration.label,
             "framework": time.configuration.framework,
             "clock": time.clock,
-            "seconds": time.seconds.median,
+            "seconds": time.seconds.value,
             **_bounds(time.seconds),
             "runs": time.seconds.n,
         }
@@ -80,9 +80,9 @@ def speedups(summary: Summary) -> list[Row]:
             "workers": ratio.above.workers,
             "at": ratio.above.workers + _DODGE[ratio.above.framework, ratio.clock],
             "clock": ratio.clock,
-            "speedup": ratio.speedup.median,
+            "speedup": ratio.speedup.value,
             **_bounds(ratio.speedup),
-            "efficiency": ratio.speedup.median / ratio.above.workers,
+            "efficiency": ratio.speedup.value / ratio.above.workers,
             "runs": ratio.times.n,
         }
         for ratio in summary.ratios
@@ -127,7 +127,7 @@ def regressions(found: Sequence[Change]) -> list[Row]:
         {
             "what": f"{change.configuration.label} {change.clock}, {_short(change)}",
             "case": f"{change.case.workload}: {change.case.title}",
-            "ratio": change.times.median,
+            "ratio": change.times.value,
             "low": change.times.low,
             "high": change.times.high,
             "verdict": change.verdict,
@@ -138,8 +138,8 @@ def regressions(found: Sequence[Change]) -> list[Row]:
 
 def _bounds(found: Interval) -> Row:
     """The ends of an interval; a single sample is drawn as one of no length."""
-    low = found.median if found.low is None else found.low
-    return {"low": low, "high": found.median if found.high is None else found.high}
+    low = found.value if found.low is None else found.low
+    return {"low": low, "high": found.value if found.high is None else found.high}
 
 
 def _short(change: Change) -> str:

@@ -5,9 +5,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from regatta import stats
 from regatta.clocks import PHASES
 from regatta.record import NodeFacts, Record
-from regatta.report import intervals, texts
+from regatta.report import texts
 from regatta.report.cases import Case, Configuration
 from regatta.report.regressions import Change
 from regatta.report.summary import CLOCKS, Summary
@@ -16,12 +17,15 @@ from regatta.report.timeline import slowest
 CLOCK_TITLES = {"total": "end to end, as a person waits", "compute": "the inner loop alone"}
 _USE_NOTE = (
     "Medians. CPU, user and system, of ranks and driver from the start of Python until they had computed; resident "
-    "memory of the largest rank. Sent: by all nodes of the run over the interface between them, whoever sent it; ranks of one "
-    "node need no network among themselves."
+    "memory of the largest rank. Sent: by all nodes of the run over the interface between them, whoever sent it; "
+    "ranks of one node need no network among themselves."
 )
 _TIMES_NOTE = (
-    "Median (95 % interval) of the runs that succeeded. torch × 4: on 4 ranks; single/4: one process, run in the "
-    "series that compared it with 4 ranks, with their global batch."
+    f"Median (95 % interval, from {stats.LEAST_PAIRS} runs on) of those that succeeded. torch × 4: on 4 ranks; single/4: "
+    "one process, run in the series that compared it with 4 ranks, with their global batch."
+)
+_RATIOS_NOTE = (
+    f"Geometric means over pairs of repeats. A verdict needs {stats.LEAST_PAIRS} pairs, and an interval without 1."
 )
 
 
@@ -71,8 +75,8 @@ def ratios(summaries: Sequence[Summary]) -> Iterator[Table]:
                 ratio.clock,
                 texts.times(ratio.times),
                 texts.times(ratio.speedup),
-                f"{ratio.speedup.median / ratio.above.workers:.0%}" if ratio.below.framework == "single" else "–",
-                intervals.verdict(ratio.times),
+                f"{ratio.speedup.value / ratio.above.workers:.0%}" if ratio.below.framework == "single" else "–",
+                ratio.times.verdict,
             )
             for summary in chosen
             for ratio in summary.ratios
@@ -83,7 +87,7 @@ def ratios(summaries: Sequence[Summary]) -> Iterator[Table]:
                 f"{workload}: who is faster",
                 ("case", "runs", "against", "clock", "time ratio", "speed-up", "efficiency", "verdict"),
                 tuple(rows),
-                "A verdict needs four runs a side, and an interval of the time ratio without 1.",
+                _RATIOS_NOTE,
                 grouped=True,
             )
 
@@ -157,8 +161,8 @@ def changes(found: Sequence[Change], against: str) -> Table:
     )
     columns = ("case", "configuration", "clock", "before", "now", "ratio", "verdict", "note")
     note = (
-        "Marked slower or faster only where the 95 % interval of the ratio leaves out 1 and each side has four runs or "
-        "more. One in twenty of such marks comes by chance."
+        "Marked slower or faster only where the 95 % interval of the ratio leaves out 1 and each side has "
+        f"{stats.LEAST_PAIRS} runs or more. One in twenty of such marks comes by chance."
     )
     return Table("changes", f"Against {against}", columns, rows, note, grouped=True)
 

@@ -19,6 +19,9 @@ from regatta.events import (
     WarningEvent,
 )
 
+ITERATIONS = "iterations"
+"""What is counted beside whatever the progress is of, where a rank tells it."""
+
 PHASES = ("sync", "launch", "rendezvous", "load", "compute", "collect", "total")
 """The phases of the contract, in the order in which a run passes through them."""
 
@@ -138,12 +141,14 @@ class Clocks:
                 case Ready(rank=rank, t=t):
                     self._ready.setdefault(rank, arrived)
                     self._ready_there.setdefault(rank, t)
-                case Progress(rank=rank, what=what, done=done, residual=residual, loss=loss):
+                case Progress(rank=rank, what=what, done=done, residual=residual, loss=loss, iterations=iterations):
                     value = loss if loss is not None else residual
                     known = value if value is not None and math.isfinite(value) else None
                     seconds = max(0.0, event.t - self._ready_there.setdefault(rank, event.t))
-                    points = self._progress.setdefault(rank, {}).setdefault(what, _Thinned())
-                    points.add((round(seconds, 3), done, known))
+                    points = self._progress.setdefault(rank, {})
+                    points.setdefault(what, _Thinned()).add((round(seconds, 3), done, known))
+                    if iterations is not None:
+                        points.setdefault(ITERATIONS, _Thinned()).add((round(seconds, 3), iterations, None))
                 case Phase(rank=rank, name=name, seconds=seconds):
                     self._seconds.setdefault(rank, {}).setdefault(name, []).append(seconds)
                 case Memory(rank=rank, peak_bytes=peak):

@@ -42,7 +42,10 @@ class Phase(Event):
 
 @dataclass(frozen=True)
 class Progress(Event):
-    """`done` of `total` units of `what`; a total of 0 means unknown. Residual and loss may be NaN."""
+    """`done` of `total` units of `what`; a total of 0 means unknown. Residual and loss may be NaN.
+
+    `iterations`: how many there have been so far, where that is not what is counted.
+    """
 
     kind: ClassVar[str] = "progress"
     what: str
@@ -50,6 +53,7 @@ class Progress(Event):
     total: float
     residual: float | None = None
     loss: float | None = None
+    iterations: float | None = None
 
 
 @dataclass(frozen=True)
@@ -202,6 +206,7 @@ def _progress(rank: int, t: float, fields: Mapping[str, Any]) -> Event:
         _number(fields, "total"),
         _optional(fields, "residual"),
         _optional(fields, "loss"),
+        None if fields.get("iterations") is None else _number(fields, "iterations"),
     )
 
 

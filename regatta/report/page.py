@@ -9,7 +9,7 @@ from importlib import resources
 from typing import Any
 
 from regatta.record import Record
-from regatta.report import charts, tables, texts, theme, timeline, vega
+from regatta.report import charts, specs, tables, texts, theme, timeline, vega
 from regatta.report.regressions import Change
 from regatta.report.summary import Summary
 from regatta.report.tables import Table
@@ -98,9 +98,9 @@ def _case(summary: Summary, number: int) -> dict[str, Any]:
 
 def _payload(report: Report) -> bytes:
     """What the page's program draws, as JSON."""
-    specs = {chart.kind: chart.spec for chart in charts.CHARTS}
+    drawn = {chart.kind: chart.spec for chart in charts.CHARTS}
     document = {
-        "specs": specs | {"timeline": charts.TIMELINE, "changes": charts.CHANGES},
+        "specs": drawn | {"timeline": specs.TIMELINE, "changes": specs.CHANGES},
         "themes": {"light": theme.config(dark=False), "dark": theme.config(dark=True)},
         "cases": [{chart.kind: chart.rows(summary) for chart in charts.CHARTS} for summary in report.summaries],
         "about_use": texts.ABOUT_USE,

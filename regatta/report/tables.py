@@ -21,8 +21,8 @@ _USE_NOTE = (
     "ranks of one node need no network among themselves."
 )
 _TIMES_NOTE = (
-    f"Median (95 % interval, from {stats.LEAST_PAIRS} runs on) of those that succeeded. torch × 4: on 4 ranks; single/4: "
-    "one process, run in the series that compared it with 4 ranks, with their global batch."
+    f"Median (95 % interval, from {stats.LEAST_PAIRS} runs on) of those that succeeded. torch × 4: on 4 ranks; "
+    "single/4: one process, run in the series that compared it with 4 ranks, with their global batch."
 )
 _RATIOS_NOTE = (
     f"Geometric means over pairs of repeats. A verdict needs {stats.LEAST_PAIRS} pairs, and an interval without 1."

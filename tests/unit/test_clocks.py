@@ -177,6 +177,18 @@ def test_result_memory_and_the_driver_as_a_rank() -> None:
     )
 
 
+def test_iterations_are_progress_of_their_own() -> None:
+    clocks = Clocks(world_size=1)
+    clocks.feed(Ready(0, T), 0.0)
+    clocks.feed(Progress(0, T + 1, "sources", 0, 4, residual=0.5, iterations=10), 0.0)
+    clocks.feed(Progress(0, T + 2, "sources", 4, 4, residual=0.1, iterations=30), 0.0)
+    (rank,) = clocks.ranks
+    assert rank.progress == {
+        "sources": ((1.0, 0, 0.5), (2.0, 4, 0.1)),
+        "iterations": ((1.0, 10, None), (2.0, 30, None)),
+    }
+
+
 def test_warnings_are_grouped_and_bounded() -> None:
     clocks = Clocks(world_size=3)
     for rank in (2, 0, 2):

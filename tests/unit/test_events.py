@@ -48,6 +48,10 @@ def line(event: str, rank: object = 0, t: object = 10.5, **fields: object) -> st
             Progress(0, 10.5, "epoch", 1, 3, residual=1e-9, loss=0.5),
         ),
         (
+            line("progress", what="sources", done=0, total=2, residual=0.5, iterations=7),
+            Progress(0, 10.5, "sources", 0, 2, residual=0.5, iterations=7.0),
+        ),
+        (
             line("result", rank=DRIVER, answer={"sum": 1}, tolerance={"sum": 1e-9}, show=["one"]),
             Result(DRIVER, 10.5, {"sum": 1}, {"sum": 1e-9}, ("one",)),
         ),

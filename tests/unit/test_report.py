@@ -14,7 +14,7 @@ import pytest
 from regatta.clocks import PHASES
 from regatta.errors import RecordError, UsageError
 from regatta.record import Record, Series
-from regatta.report import charts, files, make, regressions, tables, texts, timeline
+from regatta.report import charts, files, make, regressions, specs, tables, texts, timeline
 from regatta.report.cases import Configuration, cases
 from regatta.report.summary import summarise
 from regatta.store import Store
@@ -74,6 +74,22 @@ def test_clocks_are_shown_only_where_answers_are_equal() -> None:
     (table, *_) = tables.times([summary])
     assert table.rows[0][1:] == ("answers differ", "answers differ")
     assert charts.bars(summary) == charts.shares(summary) == []
+
+
+def test_seconds_of_an_iteration_are_those_of_the_slowest_rank() -> None:
+    torch = kept.one("stars", "torch")
+    quick, slow = torch.ranks
+    quick = dataclasses.replace(quick, progress={"iterations": [[9.0, 9, None]]}, phases={"load": 0.1, "compute": 1.0})
+    points = [[1.5, 10, None], [2.5, 30, None], [2.5, 30, None], [4.5, 40, None]]
+    slow = dataclasses.replace(slow, progress={"iterations": points}, phases={"load": 0.5, "compute": 9.0})
+    (summary,) = summarise(cases([dataclasses.replace(torch, ranks=(quick, slow))]))
+    assert [(row["iteration"], row["seconds"]) for row in charts.iterations(summary)] == [
+        (10, pytest.approx(0.1)),
+        (30, pytest.approx(0.05)),
+        (40, pytest.approx(0.2)),
+    ]
+    (without,) = summarise(cases([torch]))
+    assert charts.iterations(without) == []
 
 
 def test_speedup_is_the_ratio_the_other_way_round() -> None:
@@ -167,7 +183,7 @@ def test_every_chart_of_every_case_can_be_drawn(tmp_path: Path) -> None:
             assert vl_convert.vegalite_to_vega(charts.with_rows(chart.spec, chart.rows(summary)))
     rows = charts.timeline(kept.one("stars", "ray"))
     assert {row["rank"] for row in rows} == {"driver", "rank 0", "rank 1"}
-    assert vl_convert.vegalite_to_vega(charts.with_rows(charts.TIMELINE, rows))
+    assert vl_convert.vegalite_to_vega(charts.with_rows(specs.TIMELINE, rows))
 
 
 def test_the_page_asks_nothing_of_a_network_and_runs_nothing_of_a_record(store: Store, tmp_path: Path) -> None:

@@ -58,6 +58,22 @@ def test_torchrun_by_hand(alone: Ended, graph: str, tmp_path: Path) -> None:
     assert not list(tmp_path.glob("regatta-*"))
 
 
+def test_progress_counts_iterations(graph: str, alone: Ended) -> None:
+    script = (
+        "import sys; from workloads.ppr import part; from workloads.common.ranks import Ranks\n"
+        "part.PROGRESS_SECONDS = 0\n"
+        "own = part.Part(part.Options(sys.argv[1], (), 2, 10, 0.15, 1e-6, 1000, False, sys.argv[2]), Ranks())\n"
+        "own.load(None); own.compute(); print(sum(answer['iterations'] for _, answer in own.answer()['sources']))"
+    )
+    for engine in ("csr", "push"):
+        run = python("-c", script, graph, engine)
+        told = [(event["done"], event["iterations"]) for event in run.of("progress")]
+        assert told == sorted(told)
+        assert told[-1][0] == 2
+        counted = int(run.out.splitlines()[-1])
+        assert counted / 2 <= told[-1][1] <= counted, "sources go through an iteration together, or one after another"
+
+
 def test_ranks_started_by_a_launcher(alone: Ended, graph: str, tmp_path: Path) -> None:
     runs = ranks([*PPR, "--graph", graph, SOURCES], 2, REGATTA_SCRATCH=str(tmp_path), **LAUNCHED)
     assert [run.status for run in runs] == [0, 0], runs[0].err + runs[1].err

@@ -233,8 +233,10 @@ def pairs(base: Sequence[Record], other: Sequence[Record], phase: str) -> list[t
 
     Repeats are paired by their number in the series that they have in common, else in the order given.
     """
-    numbered = [{(r.series.label, r.series.index): r for r in group if r.series} for group in (base, other)]
-    both = [(one, numbered[1][place]) for place, one in numbered[0].items() if place in numbered[1]]
+    numbered = [[((r.series.label, r.series.index), r) for r in group if r.series] for group in (base, other)]
+    one, two = map(dict, numbered)
+    each_once = [len(one), len(two)] == list(map(len, numbered))
+    both = [(one[place], two[place]) for place in one if each_once and place in two]
     clocks = ((getattr(a.phases, phase), getattr(b.phases, phase)) for a, b in both or zip(base, other, strict=False))
     return [(a, b) for a, b in clocks if a and b]
 

@@ -156,7 +156,8 @@ class Series:
     """The place of the run among its repeats; `index` counts from 1, runs that are compared have the same `label`.
 
     The rest is None where no bench asked for the run. All runs of one bench have the same `set`, and those of one
-    point of its plan the same `point`; a `warm_up` is not compared. `published` are seconds measured on other hardware.
+    point of its plan the same `point`; a `warm_up` is not compared. `published` are seconds measured on other hardware,
+    and `published_size` the edges, rows or images that they are of, where ours are a scaled form of it.
     """
 
     label: str
@@ -167,6 +168,7 @@ class Series:
     point: str | None = None
     warm_up: bool = False
     published: float | None = None
+    published_size: int | None = None
 
 
 @dataclass(frozen=True)
@@ -341,15 +343,18 @@ def _node(fields: dict[str, Any]) -> NodeFacts:
 
 def _use(node: str, said: Mapping[str, Any]) -> NodeUse:
     """What a node says; a run may have written there what it likes, so that only what fits is believed."""
-    name = said.get("interface")
-    numbers: dict[str, Any] = {
+    numbers = {
         field.name: value
         for field in dataclasses.fields(NodeUse)
-        if isinstance(value := said.get(field.name), int | float if field.name == "cpu_seconds" else int)
-        and not isinstance(value, bool)
-        and 0 <= value < 2**63
+        if field.name not in ("node", "interface") and _is_amount(value := said.get(field.name), field.name)
     }
-    return NodeUse(node, **numbers, interface=name if isinstance(name, str) else None)
+    name = said.get("interface")
+    return NodeUse(node, interface=name if isinstance(name, str) else None, **numbers)
+
+
+def _is_amount(value: Any, name: str) -> bool:
+    kinds = int | float if name == "cpu_seconds" else int
+    return isinstance(value, kinds) and not isinstance(value, bool) and bool(0 <= value < 2**63)
 
 
 def _failure(fields: dict[str, Any] | None) -> Failure | None:

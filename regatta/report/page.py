@@ -38,6 +38,7 @@ class Report:
         """All tables, in the order of the page."""
         return [
             *tables.times(self.summaries),
+            *tables.published(self.summaries),
             *tables.ratios(self.summaries),
             *tables.phases(self.summaries),
             *tables.use(self.summaries),
@@ -65,6 +66,7 @@ def render(report: Report) -> str:
         sections=tables.sections,
         days=_days(report.records),
         times=list(tables.times(report.summaries)),
+        published=list(tables.published(report.summaries)),
         ratios=list(tables.ratios(report.summaries)),
         phases=list(tables.phases(report.summaries)),
         use=list(tables.use(report.summaries)),

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from regatta import stats
 from regatta.clocks import PHASES
 from regatta.record import NodeFacts, Record
+from regatta.report import published as references
 from regatta.report import texts
 from regatta.report.cases import Case, Configuration
 from regatta.report.regressions import Change
@@ -23,6 +24,10 @@ _USE_NOTE = (
 _TIMES_NOTE = (
     f"Median (95 % interval, from {stats.LEAST_PAIRS} runs on) of those that succeeded. torch × 4: on 4 ranks; "
     "single/4: one process, run in the series that compared it with 4 ranks, with their global batch."
+)
+_PUBLISHED_NOTE = (
+    "Ours: end to end, medians. Published: what others measured on other hardware, not compared; those of the plan "
+    "paper are of two virtual machines with 4 CPUs and 8 GB of memory each, data in HDFS."
 )
 _RATIOS_NOTE = (
     f"Geometric means over pairs of repeats. A verdict needs {stats.LEAST_PAIRS} pairs, and an interval without 1."
@@ -62,6 +67,43 @@ def times(summaries: Sequence[Summary]) -> Iterator[Table]:
                 tuple(rows),
                 _TIMES_NOTE if clock == CLOCKS[0] else "",
             )
+
+
+def published(summaries: Sequence[Summary]) -> Iterator[Table]:
+    """One table of all cases that others have published figures of: ours, end to end, and theirs beside."""
+    beside = {id(summary): figures for summary in summaries if (figures := references.figures(summary.case))}
+    chosen = [summary for summary in summaries if id(summary) in beside]
+    if not chosen:
+        return
+    theirs = {configuration for figures in beside.values() for configuration in figures}
+    ours = theirs | {Configuration(configuration.workers, "single") for configuration in theirs}
+    shown = sorted(ours, key=lambda configuration: configuration.place)
+    rows = []
+    for summary in chosen:
+        cells = [_published_title(summary.case, beside[id(summary)])]
+        for configuration in shown:
+            cells.append(_cell(summary, configuration, "total"))
+            if configuration in theirs:
+                figure = beside[id(summary)].get(configuration)
+                cells.append(texts.seconds(figure.seconds if figure else None))
+        rows.append(tuple(cells))
+    columns = [[c.label, f"{c.label}, published"] if c in theirs else [c.label] for c in shown]
+    yield Table(
+        "published",
+        "Beside published times, of other hardware",
+        ("case", *(name for names in columns for name in names)),
+        tuple(rows),
+        _PUBLISHED_NOTE,
+    )
+
+
+def _published_title(case: Case, figures: Mapping[Configuration, references.Figure]) -> str:
+    own, unit = references.size(case), references.UNITS.get(case.workload, "")
+    others = sorted({figure.size for figure in figures.values() if figure.size and figure.size != own})
+    words = [word for word in case.title.split(", ") if not word.startswith("size=")]
+    what = f"{case.workload}, {own:,} {unit}" if own else case.workload
+    scaled = f"; scaled: published of {' and '.join(f'{size:,}' for size in others)} {unit}" if others else ""
+    return f"{what} ({', '.join(words)}){scaled}"
 
 
 def ratios(summaries: Sequence[Summary]) -> Iterator[Table]:

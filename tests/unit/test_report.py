@@ -13,7 +13,7 @@ import pytest
 
 from regatta.clocks import PHASES
 from regatta.errors import RecordError, UsageError
-from regatta.record import Record, Series
+from regatta.record import Framework, Record, Series
 from regatta.report import charts, files, make, regressions, specs, tables, texts, timeline
 from regatta.report.cases import Configuration, cases
 from regatta.report.summary import summarise
@@ -90,6 +90,33 @@ def test_seconds_of_an_iteration_are_those_of_the_slowest_rank() -> None:
     ]
     (without,) = summarise(cases([torch]))
     assert charts.iterations(without) == []
+
+
+def of_paper(framework: Framework, *, size: int, series: Series | None = None) -> Record:
+    """The run as if its input had had `size` rows, with the parameters of the plan `paper`."""
+    record = kept.again(kept.one("stars", framework), f"paper-{framework}-{size}", series=series)
+    parameters = {"workers": 2, "data": "hdfs:///x", "options": ["--epochs=3", "--batch=128"], "size": size}
+    return dataclasses.replace(record, identity=dataclasses.replace(record.identity, parameters=parameters))
+
+
+def test_published_times_stand_beside_runs_of_the_same_size() -> None:
+    runs = [of_paper(framework, size=100_000) for framework in ("single", "torch", "ray")]
+    (table,) = tables.published(summarise(cases([*runs, *kept.records()])))
+    assert table.columns == ("case", "single/2", "torch × 2", "torch × 2, published", "ray × 2", "ray × 2, published")
+    (row,) = table.rows
+    assert row[0] == "stars, 100,000 rows (hdfs:///x, epochs=3, batch=128)"
+    assert (row[3], row[5]) == ("2'25''", "2'50''")
+    assert row[2] == texts.seconds(runs[1].phases.total)
+    assert list(tables.published(summarise(cases([of_paper("torch", size=100_001)])))) == []
+
+
+def test_a_scaled_run_is_labelled_so() -> None:
+    series = Series("s", 1, 1, "mine", "s", "stars", published=5100.0, published_size=4_000_000)
+    (table,) = tables.published(summarise(cases([of_paper("torch", size=400_000, series=series)])))
+    (row,) = table.rows
+    assert row[0].endswith("; scaled: published of 4,000,000 rows")
+    assert row[0].startswith("stars, 400,000 rows")
+    assert row[-1] == "1:25'00''"
 
 
 def test_speedup_is_the_ratio_the_other_way_round() -> None:

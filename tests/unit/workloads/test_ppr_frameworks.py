@@ -31,9 +31,9 @@ def alone(graph: str) -> Ended:
 
 
 def phases(run: Ended, rank: int) -> list[str]:
-    return [
-        event["name"] if event["event"] == "phase" else event["event"] for event in run.events if event["rank"] == rank
-    ]
+    """What a rank went through; progress comes by the clock, thus not always."""
+    mine = [event for event in run.events if event["rank"] == rank and event["event"] != "progress"]
+    return [event["name"] if event["event"] == "phase" else event["event"] for event in mine]
 
 
 def graph_folders(scratch: Path) -> list[str]:

@@ -268,17 +268,28 @@ def build(
 
 def plain(value: Any) -> Any:
     """`value` as JSON has it: lists for tuples, objects for dataclasses, and strings for NaN and infinities."""
-    if value is None or type(value) in _AS_THEY_ARE:
+    kind = type(value)
+    if value is None or kind in _AS_THEY_ARE:
         return value
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
-    if isinstance(value, Mapping):
+    if kind is float or isinstance(value, float):
+        return value if math.isfinite(value) else _odd(value)
+    if kind is dict or isinstance(value, Mapping):
         return {key: plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
+    if kind is list or isinstance(value, list | tuple):
         return [plain(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if dataclasses.is_dataclass(kind):
+        return {name: plain(getattr(value, name)) for name in _names(kind)}
     return value
+
+
+def _odd(value: float) -> str:
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+@functools.cache
+def _names(kind: type) -> tuple[str, ...]:
+    """The names of a dataclass's fields."""
+    return tuple(field.name for field in dataclasses.fields(kind))
 
 
 def validate(document: object, source: str) -> None:

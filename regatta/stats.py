@@ -1,11 +1,12 @@
 """Is a difference of clocks real? Medians, ratios of paired repeats, their intervals, and a verdict in words.
 
 There is one interval: the bootstrap's percentiles, widened for few repeats as Student's distribution is (Hesterberg
-2015, "expanded percentile"). scipy makes it for many at a time, as each call of it takes milliseconds.
+2015, "expanded percentile"). It is made for many sets of repeats at a time, as a report has thousands. The draws are
+those of `scipy.stats.bootstrap`, which takes a second to import and draws no medians fast.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -95,8 +96,8 @@ def _logs(samples: Seconds) -> list[float]:
     return [math.log(seconds) for seconds in samples]
 
 
-def _intervals(rows: Sequence[tuple[Seconds, ...]], statistic: Callable[..., Any]) -> list[Interval]:
-    """One call of scipy for rows with as many repeats a side, as far as memory goes."""
+def _intervals(rows: Sequence[tuple[Seconds, ...]], statistic: "Statistic") -> list[Interval]:
+    """All rows with as many repeats a side at once, as far as memory goes."""
     import numpy as np
 
     alike: dict[tuple[int, ...], list[int]] = {}
@@ -107,45 +108,55 @@ def _intervals(rows: Sequence[tuple[Seconds, ...]], statistic: Callable[..., Any
         least = min(lengths)
         if not least:
             raise ValueError("no repeats, so that there are no pairs and no median")
-        at_a_time = max(1, _VALUES // (RESAMPLES * sum(lengths)))
+        at_a_time = max(1, _VALUES // RESAMPLES)
         for first in range(0, len(indices), at_a_time):
             some = indices[first : first + at_a_time]
             sides = [np.array([rows[index][side] for index in some], float) for side in range(len(lengths))]
-            ends = _bootstrap(sides, statistic, least) if least >= LEAST_PAIRS else iter([(None, None)] * len(some))
-            for index, value, (low, high) in zip(some, statistic(*sides, axis=-1), ends, strict=True):
-                found[index] = Interval(float(value), least, low, high)
+            as_they_are = [np.arange(length)[None, :] for length in lengths]
+            values = statistic(sides, as_they_are)[:, 0].tolist()
+            ends: Any = [(None, None)] * len(some)
+            if least >= LEAST_PAIRS:
+                ends = _percentiles(statistic(sides, _draws(lengths)), least)
+            for index, value, (low, high) in zip(some, values, ends, strict=True):
+                found[index] = Interval(value, least, low, high)
     return [found[index] for index in range(len(rows))]
 
 
-def _bootstrap(
-    sides: Sequence[Any], statistic: Callable[..., Any], least: int
-) -> Iterator[tuple[float | None, float | None]]:
-    import numpy as np
-    from scipy import stats
-
-    beyond = stats.norm.cdf(-math.sqrt(least / (least - 1)) * stats.t.ppf((1 + CONFIDENCE) / 2, least - 1))
-    interval = stats.bootstrap(
-        sides,
-        statistic,
-        confidence_level=1 - 2 * beyond,
-        n_resamples=RESAMPLES,
-        method="percentile",
-        vectorized=True,
-        axis=-1,
-        rng=np.random.default_rng(_SEED),
-    ).confidence_interval
-    yield from zip(map(float, interval.low), map(float, interval.high), strict=True)
-
-
-def _mean(samples: Any, axis: int) -> Any:
-    return samples.mean(axis=axis)
-
-
-def _difference(base: Any, other: Any, axis: int) -> Any:
-    return other.mean(axis=axis) - base.mean(axis=axis)
-
-
-def _median(samples: Any, axis: int) -> Any:
+def _draws(lengths: Sequence[int]) -> list[Any]:
+    """For each side RESAMPLES draws of its places with replacement; the same for every row."""
     import numpy as np
 
-    return np.median(samples, axis=axis)
+    dice = np.random.default_rng(_SEED)
+    return [dice.integers(0, length, (RESAMPLES, length)) for length in lengths]
+
+
+def _percentiles(resampled: Any, least: int) -> list[tuple[float, float]]:
+    """The ends of the interval of each row."""
+    import numpy as np
+    from scipy import special
+
+    beyond = special.ndtr(-math.sqrt(least / (least - 1)) * special.stdtrit(least - 1, (1 + CONFIDENCE) / 2))
+    low, high = np.quantile(resampled, [beyond, 1 - beyond], axis=1)
+    return list(zip(low.tolist(), high.tolist(), strict=True))
+
+
+Statistic = Callable[[list[Any], list[Any]], Any]
+"""(repeats of each side: rows x n; draws of each side: draws x n) -> rows x draws."""
+
+
+def _mean(sides: list[Any], draws: list[Any]) -> Any:
+    (samples,), (drawn,) = sides, draws
+    return sum(samples[:, drawn[:, place]] for place in range(drawn.shape[1])) / drawn.shape[1]
+
+
+def _difference(sides: list[Any], draws: list[Any]) -> Any:
+    return _mean(sides[1:], draws[1:]) - _mean(sides[:1], draws[:1])
+
+
+def _median(sides: list[Any], draws: list[Any]) -> Any:
+    """Of sorted repeats the middle one of a draw is the one at the middle of its sorted places."""
+    import numpy as np
+
+    (samples,), (drawn,) = sides, draws
+    ordered, places, n = np.sort(samples, axis=1), np.sort(drawn, axis=1), drawn.shape[1]
+    return (ordered[:, places[:, (n - 1) // 2]] + ordered[:, places[:, n // 2]]) / 2

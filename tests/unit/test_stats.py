@@ -106,6 +106,31 @@ def test_repeats_of_another_time_are_not_paired() -> None:
     assert (few.n, few.low, few.verdict) == (4, None, "too few runs")
 
 
+def test_the_interval_is_that_of_scipy() -> None:
+    import numpy as np
+    from scipy import special
+    from scipy.stats import bootstrap
+
+    dice = random.Random(8)
+    for n in (5, 6, 20):
+        samples = [dice.uniform(1, 9) for _ in range(n)]
+        beyond = special.ndtr(-math.sqrt(n / (n - 1)) * special.stdtrit(n - 1, 0.975))
+        for statistic, found in (
+            (np.median, medians([samples])[0]),
+            (lambda seconds, axis: np.exp(np.mean(np.log(seconds), axis=axis)), paired([1.0] * n, samples)),
+        ):
+            theirs = bootstrap(
+                (np.array(samples),),
+                statistic,
+                confidence_level=1 - 2 * beyond,
+                n_resamples=stats.RESAMPLES,
+                method="percentile",
+                rng=np.random.default_rng(stats._SEED),
+            ).confidence_interval
+            assert found.low == pytest.approx(theirs.low, rel=1e-3)
+            assert found.high == pytest.approx(theirs.high, rel=1e-3)
+
+
 def test_the_other_way_round() -> None:
     assert Ratio(2.0, 5, 1.6, 2.5).inverse == Ratio(0.5, 5, 0.4, 0.625)
     assert Ratio(2.0, 1).inverse == Ratio(0.5, 1)

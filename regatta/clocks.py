@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from regatta.events import (
     DRIVER,
+    Cpu,
     ErrorEvent,
     Event,
     Memory,
@@ -17,6 +18,9 @@ from regatta.events import (
     Result,
     WarningEvent,
 )
+
+ITERATIONS = "iterations"
+"""What is counted beside whatever the progress is of, where a rank tells it."""
 
 PHASES = ("sync", "launch", "rendezvous", "load", "compute", "collect", "total")
 """The phases of the contract, in the order in which a run passes through them."""
@@ -48,7 +52,7 @@ class Phases:
 
 @dataclass(frozen=True)
 class RankClocks:
-    """One rank: seconds a phase as measured there, each repetition of repeated ones, peak memory in bytes, progress.
+    """One rank: seconds a phase as measured there, each repetition of repeated ones, what it used, progress.
 
     `progress` maps what is counted (epochs, sources) to at most 200 points, evenly thinned where there were more.
     """
@@ -58,6 +62,7 @@ class RankClocks:
     laps: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     peak_bytes: int | None = None
     progress: Mapping[str, tuple[Point, ...]] = field(default_factory=dict)
+    cpu_seconds: float | None = None
 
 
 class _Thinned:
@@ -115,6 +120,7 @@ class Clocks:
         self._progress: dict[int, dict[str, _Thinned]] = {}
         self._seconds: dict[int, dict[str, list[float]]] = {}
         self._peak: dict[int, int] = {}
+        self._cpu: dict[int, float] = {}
         self._warnings: dict[str, list[int]] = {}
         self._warnings_left_out = 0
         self._lock = threading.Lock()
@@ -135,16 +141,20 @@ class Clocks:
                 case Ready(rank=rank, t=t):
                     self._ready.setdefault(rank, arrived)
                     self._ready_there.setdefault(rank, t)
-                case Progress(rank=rank, what=what, done=done, residual=residual, loss=loss):
+                case Progress(rank=rank, what=what, done=done, residual=residual, loss=loss, iterations=iterations):
                     value = loss if loss is not None else residual
                     known = value if value is not None and math.isfinite(value) else None
                     seconds = max(0.0, event.t - self._ready_there.setdefault(rank, event.t))
-                    points = self._progress.setdefault(rank, {}).setdefault(what, _Thinned())
-                    points.add((round(seconds, 3), done, known))
+                    points = self._progress.setdefault(rank, {})
+                    points.setdefault(what, _Thinned()).add((round(seconds, 3), done, known))
+                    if iterations is not None:
+                        points.setdefault(ITERATIONS, _Thinned()).add((round(seconds, 3), iterations, None))
                 case Phase(rank=rank, name=name, seconds=seconds):
                     self._seconds.setdefault(rank, {}).setdefault(name, []).append(seconds)
                 case Memory(rank=rank, peak_bytes=peak):
                     self._peak[rank] = max(peak, self._peak.get(rank, 0))
+                case Cpu(rank=rank, seconds=seconds):
+                    self._cpu[rank] = max(seconds, self._cpu.get(rank, 0.0))
                 case Result() if self.result is None:
                     self.result = event
                 case Result(rank=rank):
@@ -186,6 +196,7 @@ class Clocks:
             {name: tuple(seconds) for name, seconds in laps.items() if len(seconds) > 1},
             self._peak.get(rank),
             {what: points.points for what, points in self._progress.get(rank, {}).items()},
+            self._cpu.get(rank),
         )
 
     def phases(self) -> Phases:

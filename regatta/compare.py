@@ -5,7 +5,7 @@ import json
 import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -88,6 +88,21 @@ class Comparison:
 
 def compare(groups: Mapping[str, Sequence[Record]]) -> Comparison:
     """Compare the runs of each label; raises CompareError when there are none."""
+    found = alike(groups)
+    if not found.comparable:
+        return found
+    groups = {label: groups[label] for label in found.runs}
+    spreads = {phase: _spreads(groups, phase) for phase in PHASES}
+    equal = found.words[:1] if sum(map(len, groups.values())) > 1 else ()
+    clocks = (*_ratios(groups, spreads["total"]), *_counts(found.runs))
+    return replace(found, spreads=spreads, words=(*equal, *clocks, *found.words[len(equal) :]))
+
+
+def alike(groups: Mapping[str, Sequence[Record]]) -> Comparison:
+    """Whether clocks of the runs may stand side by side, and what was not the same; without clocks and words on them.
+
+    CompareError where there are no runs.
+    """
     order = [*LABELS, *(label for label in groups if label not in LABELS)]
     groups = {label: groups[label] for label in order if groups.get(label)}
     records = [record for group in groups.values() for record in group]
@@ -102,17 +117,13 @@ def compare(groups: Mapping[str, Sequence[Record]]) -> Comparison:
         reasons = (f"the answers differ in {places} {'place' if places == 1 else 'places'}",)
     if reasons:
         return Comparison(workload, runs, reasons, differences)
-    spreads = {phase: _spreads(groups, phase) for phase in PHASES}
     words = (
         f"The answers of {len(records)} runs are equal within the workload's tolerance." if len(records) > 1 else "",
-        *_ratios(groups, spreads["total"]),
-        *_counts(runs),
         *_overlaps(groups),
         *_unequal(groups),
         *_unused(records[0]),
     )
-    words = tuple(filter(None, words))
-    return Comparison(workload, runs, spreads=spreads, words=words)
+    return Comparison(workload, runs, words=tuple(filter(None, words)))
 
 
 def answer_differences(a: object, b: object, tolerance: Mapping[str, float]) -> list[Difference]:
@@ -212,23 +223,22 @@ def _spreads(groups: Mapping[str, Sequence[Record]], phase: str) -> dict[str, Sp
 
 
 def ratio(base: Sequence[Record], other: Sequence[Record], phase: str = "total") -> stats.Ratio | None:
-    """How many times as long the phase took in `other`; None where no two repeats have clocks of it.
+    """How many times as long the phase took in `other`; None where no two repeats have clocks of it."""
+    found = pairs(base, other, phase)
+    return stats.paired(*zip(*found, strict=True)) if found else None
 
-    Repeats are paired by their number in the series, where each has one, else by their order.
+
+def pairs(base: Sequence[Record], other: Sequence[Record], phase: str) -> list[tuple[float, float]]:
+    """Seconds of the phase in runs that belong together, where both have them.
+
+    Repeats are paired by their number in the series that they have in common, else in the order given.
     """
-    pairs = []
-    for one, two in _pairs(base, other):
-        a, b = getattr(one.phases, phase), getattr(two.phases, phase)
-        if a and b:
-            pairs.append((a, b))
-    return stats.paired(*zip(*pairs, strict=True)) if pairs else None
-
-
-def _pairs(base: Sequence[Record], other: Sequence[Record]) -> list[tuple[Record, Record]]:
-    numbered = [{r.series.index: r for r in group if r.series} for group in (base, other)]
-    if len(numbered[0]) != len(base) or len(numbered[1]) != len(other):
-        return list(zip(base, other, strict=False))
-    return [(one, numbered[1][index]) for index, one in numbered[0].items() if index in numbered[1]]
+    numbered = [[((r.series.label, r.series.index), r) for r in group if r.series] for group in (base, other)]
+    one, two = map(dict, numbered)
+    each_once = [len(one), len(two)] == list(map(len, numbered))
+    both = [(one[place], two[place]) for place in one if each_once and place in two]
+    clocks = ((getattr(a.phases, phase), getattr(b.phases, phase)) for a, b in both or zip(base, other, strict=False))
+    return [(a, b) for a, b in clocks if a and b]
 
 
 def _ratios(groups: Mapping[str, Sequence[Record]], totals: Mapping[str, Spread]) -> Iterator[str]:

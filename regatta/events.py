@@ -42,7 +42,10 @@ class Phase(Event):
 
 @dataclass(frozen=True)
 class Progress(Event):
-    """`done` of `total` units of `what`; a total of 0 means unknown. Residual and loss may be NaN."""
+    """`done` of `total` units of `what`; a total of 0 means unknown. Residual and loss may be NaN.
+
+    `iterations`: how many there have been so far, where that is not what is counted.
+    """
 
     kind: ClassVar[str] = "progress"
     what: str
@@ -50,6 +53,7 @@ class Progress(Event):
     total: float
     residual: float | None = None
     loss: float | None = None
+    iterations: float | None = None
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,14 @@ class Memory(Event):
 
     kind: ClassVar[str] = "memory"
     peak_bytes: int
+
+
+@dataclass(frozen=True)
+class Cpu(Event):
+    """Seconds of CPU that the rank has used since its process started, user and system."""
+
+    kind: ClassVar[str] = "cpu"
+    seconds: float
 
 
 @dataclass(frozen=True)
@@ -194,6 +206,7 @@ def _progress(rank: int, t: float, fields: Mapping[str, Any]) -> Event:
         _number(fields, "total"),
         _optional(fields, "residual"),
         _optional(fields, "loss"),
+        None if fields.get("iterations") is None else _number(fields, "iterations"),
     )
 
 
@@ -216,6 +229,7 @@ _BUILDERS: dict[str, Callable[[int, float, Mapping[str, Any]], Event]] = {
     "progress": _progress,
     "result": _result,
     "memory": lambda rank, t, f: Memory(rank, t, _integer(f, "peak_bytes", 0)),
+    "cpu": lambda rank, t, f: Cpu(rank, t, _number(f, "seconds")),
     "warning": lambda rank, t, f: WarningEvent(rank, t, _text(f, "message")),
     "error": lambda rank, t, f: ErrorEvent(rank, t, _text(f, "message")),
 }

@@ -5,7 +5,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from regatta import rayjob
@@ -48,12 +48,16 @@ class Failure:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended: `state` is succeeded, failed, stopped or lost; `exits` is each node's own account."""
+    """How a run ended: `state` is succeeded, failed, stopped or lost; `exits` is each node's own account.
+
+    `used`: what the run has used on each node, as its supervisor measured it.
+    """
 
     state: str
     code: int
     failure: Failure | None
     exits: dict[str, dict[str, Any]] = field(default_factory=dict)
+    used: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
 OnLine = Callable[[str, int | None, str], None]
@@ -69,6 +73,7 @@ class Follower:
         self.messages: queue.Queue[tuple[str, str, Any]] = queue.Queue()
         self.heard = {node.name: time.monotonic() for node in handle.nodes}
         self.exits: dict[str, dict[str, Any]] = {}
+        self.said: dict[str, dict[str, Any]] = {}
         self.lost: dict[str, RemoteError] = {}
         self.job: dict[str, Any] | None = None
         self.ending = threading.Event()
@@ -82,7 +87,8 @@ class Follower:
         for thread in threads:
             thread.start()
         try:
-            return self._decide()
+            ended = self._decide()
+            return replace(ended, used={name: said.get("used") or {} for name, said in self.said.items()})
         finally:
             self.ending.set()
             for stream in list(self._streams.values()):
@@ -109,7 +115,7 @@ class Follower:
             for rank, text in value:
                 self.on_line(name, rank, text)
         elif kind == "exit":
-            self.exits[name] = value
+            self.exits[name] = self.said[name] = value
         elif kind == "lost":
             self.lost[name] = value
         elif kind == "job":
@@ -135,10 +141,11 @@ class Follower:
     def _finish_members(self, state: str, code: int) -> None:
         if self.handle.api is not None:
             for_all = {"run": self.handle.run, "state": state, "code": code}
-            self.remote.gather(
+            answers, _ = self.remote.gather(
                 [node for node in self.handle.nodes if node.name not in self.lost],
                 lambda node: self.remote.call(node, "run.finish", timeout=8, **for_all),
             )
+            self.said |= {name: answer["exit"] for name, answer in answers.items() if answer.get("exit")}
 
     def _end_all(self) -> Outcome:
         """Stop the run where it still goes on, hear every node's account, name the cause."""

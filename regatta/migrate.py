@@ -25,4 +25,13 @@ def _progress_of_ranks(document: dict[str, Any]) -> dict[str, Any]:
     return document | {"schema_version": 2}
 
 
-_STEPS: dict[int | None, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _progress_of_ranks}
+def _use(document: dict[str, Any]) -> dict[str, Any]:
+    """2 to 3: what the run used on its nodes, and the CPU of each rank; nobody had measured them."""
+    ranks = document.get("ranks")
+    if isinstance(ranks, list):
+        ranks = [{"cpu_seconds": None} | rank if isinstance(rank, dict) else rank for rank in ranks]
+        document = document | {"ranks": ranks}
+    return document | {"use": [], "schema_version": 3}
+
+
+_STEPS: dict[int | None, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _progress_of_ranks, 2: _use}

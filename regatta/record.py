@@ -14,7 +14,7 @@ from regatta.clocks import Clocks, Phases
 from regatta.errors import RecordError
 from regatta.migrate import migrate
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 _AS_THEY_ARE = {str, int, bool}
 
 Framework = Literal["single", "torch", "ray"]
@@ -96,8 +96,9 @@ class Speed:
 
 @dataclass(frozen=True)
 class RankRecord:
-    """One rank (-1: a Ray driver): seconds a phase, each repetition of repeated ones, peak memory in bytes, progress.
+    """One rank (-1: a Ray driver): seconds a phase, each repetition of repeated ones, what its process used, progress.
 
+    `cpu_seconds` and `peak_bytes` are those until its computing had ended, with the start of Python and imports.
     `progress` maps what was counted to points: seconds since the rank's `ready`, units done, loss or residual.
     """
 
@@ -107,6 +108,28 @@ class RankRecord:
     laps: Mapping[str, Sequence[float]] = field(default_factory=dict)
     peak_bytes: int | None = None
     progress: Mapping[str, Sequence[Sequence[float | None]]] = field(default_factory=dict)
+    cpu_seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class NodeUse:
+    """What a run has used on one of its nodes; None: not known there.
+
+    Of all its processes: `cpu_seconds` (user and system), `peak_bytes` (the cgroup's, with pages of files; where the
+    kernel keeps it), `largest_bytes` (resident memory of the largest process), `read_bytes` and `written_bytes` (of
+    disks). In a Ray cluster these are None: its processes are Ray's. `received_bytes` and `sent_bytes` are those of the
+    node's `interface` while the run was on it, whoever sent them.
+    """
+
+    node: str
+    cpu_seconds: float | None = None
+    peak_bytes: int | None = None
+    largest_bytes: int | None = None
+    read_bytes: int | None = None
+    written_bytes: int | None = None
+    interface: str | None = None
+    received_bytes: int | None = None
+    sent_bytes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -133,7 +156,8 @@ class Series:
     """The place of the run among its repeats; `index` counts from 1, runs that are compared have the same `label`.
 
     The rest is None where no bench asked for the run. All runs of one bench have the same `set`, and those of one
-    point of its plan the same `point`; a `warm_up` is not compared. `published` are seconds measured on other hardware.
+    point of its plan the same `point`; a `warm_up` is not compared. `published` are seconds measured on other hardware,
+    and `published_size` the edges, rows or images that they are of, where ours are a scaled form of it.
     """
 
     label: str
@@ -144,6 +168,7 @@ class Series:
     point: str | None = None
     warm_up: bool = False
     published: float | None = None
+    published_size: int | None = None
 
 
 @dataclass(frozen=True)
@@ -161,10 +186,28 @@ class Record:
     show: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     series: Series | None = None
+    use: tuple[NodeUse, ...] = ()
 
     @property
     def run_id(self) -> str:
         return self.identity.run_id
+
+    @property
+    def cpu_seconds(self) -> float | None:
+        """Seconds of CPU of all ranks together, and of a Ray driver; None where none of them told."""
+        told = [rank.cpu_seconds for rank in self.ranks if rank.cpu_seconds is not None]
+        return sum(told) if told else None
+
+    @property
+    def peak_bytes(self) -> int | None:
+        """Peak resident memory of the largest rank; None where none of them told."""
+        return max((rank.peak_bytes for rank in self.ranks if rank.peak_bytes is not None), default=None)
+
+    @property
+    def sent_bytes(self) -> int | None:
+        """What the nodes of the run sent over their interfaces while it was there; None where none of them told."""
+        told = [use.sent_bytes for use in self.use if use.sent_bytes is not None]
+        return sum(told) if told else None
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON object of the schema, not yet validated."""
@@ -193,10 +236,11 @@ def build(
     series: Series | None = None,
     driver_node: str | None = None,
     warnings: Sequence[str] = (),
+    used: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Record:
     """The record of a run that has ended, in whatever way; `driver_node` is where the Ray driver ran.
 
-    `warnings` of the controller come before those of the workload.
+    `warnings` of the controller come before those of the workload; `used` is what nodes say that the run used there.
     """
     nodes = {rank: node.name for node in cluster.nodes for rank in node.ranks}
     nodes |= {-1: driver_node} if driver_node else {}
@@ -207,7 +251,9 @@ def build(
         speed=speed,
         phases=clocks.phases(),
         ranks=tuple(
-            RankRecord(r.rank, nodes.get(r.rank), r.phases, plain(r.laps), r.peak_bytes, plain(r.progress))
+            RankRecord(
+                r.rank, nodes.get(r.rank), r.phases, plain(r.laps), r.peak_bytes, plain(r.progress), r.cpu_seconds
+            )
             for r in clocks.ranks
         ),
         exit=exit,
@@ -216,22 +262,34 @@ def build(
         show=result.show if result else (),
         warnings=(*warnings, *clocks.warnings),
         series=series,
+        use=tuple(_use(node.name, (used or {})[node.name]) for node in cluster.nodes if (used or {}).get(node.name)),
     )
 
 
 def plain(value: Any) -> Any:
     """`value` as JSON has it: lists for tuples, objects for dataclasses, and strings for NaN and infinities."""
-    if value is None or type(value) in _AS_THEY_ARE:
+    kind = type(value)
+    if value is None or kind in _AS_THEY_ARE:
         return value
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
-    if isinstance(value, Mapping):
+    if kind is float or isinstance(value, float):
+        return value if math.isfinite(value) else _odd(value)
+    if kind is dict or isinstance(value, Mapping):
         return {key: plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
+    if kind is list or isinstance(value, list | tuple):
         return [plain(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if dataclasses.is_dataclass(kind):
+        return {name: plain(getattr(value, name)) for name in _names(kind)}
     return value
+
+
+def _odd(value: float) -> str:
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+@functools.cache
+def _names(kind: type) -> tuple[str, ...]:
+    """The names of a dataclass's fields."""
+    return tuple(field.name for field in dataclasses.fields(kind))
 
 
 def validate(document: object, source: str) -> None:
@@ -276,6 +334,7 @@ def parse(text: str, source: str) -> Record:
             "show": tuple(fields["show"]),
             "warnings": tuple(fields["warnings"]),
             "series": Series(**fields["series"]) if fields["series"] else None,
+            "use": tuple(NodeUse(**use) for use in fields["use"]),
         }
     )
 
@@ -291,6 +350,22 @@ def load(path: Path) -> Record:
 
 def _node(fields: dict[str, Any]) -> NodeFacts:
     return NodeFacts(**fields | {"ranks": tuple(fields["ranks"]), "versions": Versions(**fields["versions"])})
+
+
+def _use(node: str, said: Mapping[str, Any]) -> NodeUse:
+    """What a node says; a run may have written there what it likes, so that only what fits is believed."""
+    numbers = {
+        field.name: value
+        for field in dataclasses.fields(NodeUse)
+        if field.name not in ("node", "interface") and _is_amount(value := said.get(field.name), field.name)
+    }
+    name = said.get("interface")
+    return NodeUse(node, interface=name if isinstance(name, str) else None, **numbers)
+
+
+def _is_amount(value: Any, name: str) -> bool:
+    kinds = int | float if name == "cpu_seconds" else int
+    return isinstance(value, kinds) and not isinstance(value, bool) and bool(0 <= value < 2**63)
 
 
 def _failure(fields: dict[str, Any] | None) -> Failure | None:

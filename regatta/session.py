@@ -257,6 +257,7 @@ class Session:
             series=request.series,
             driver_node=self.cluster.head.name if request.framework == "ray" else None,
             warnings=request.notes,
+            used=outcome.used,
         )
 
     def _raise_unless_succeeded(self, run: str, outcome: Outcome, clocks: Clocks) -> None:

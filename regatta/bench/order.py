@@ -26,8 +26,17 @@ class Entry:
         """The run's place as its record keeps it; those that are compared have the same label."""
         label = f"{set_}/{self.point.name}" + ("/warm-up" if self.warm_up else "")
         total = plan.warm_ups if self.warm_up else plan.repeats
-        published = self.point.published.get(self.framework)
-        return Series(label, self.repeat, total, plan.name, set_, self.point.name, self.warm_up, published)
+        return Series(
+            label,
+            self.repeat,
+            total,
+            plan.name,
+            set_,
+            self.point.name,
+            self.warm_up,
+            self.point.published.get(self.framework),
+            self.point.published_size.get(self.framework),
+        )
 
 
 def ordered(plan: BenchPlan, points: Sequence[Point]) -> tuple[Entry, ...]:

@@ -76,11 +76,12 @@ _TIME = re.compile(r"(?:(\d+)')?(?:(\d+(?:\.\d+)?)'')?\Z")
 
 @dataclass(frozen=True)
 class Published:
-    """Seconds that somebody has measured on other hardware."""
+    """Seconds that somebody has measured on other hardware; `size`: of what, where ours is a scaled form of it."""
 
     framework: Framework
     workers: int
     seconds: float
+    size: int | None = None
 
 
 @dataclass(frozen=True)
@@ -121,7 +122,8 @@ class BenchPlan:
 class Point:
     """Runs that are compared with each other: the same input, parameters and number of workers.
 
-    `frameworks` begin with the single process; `published` maps a framework to seconds on other hardware.
+    `frameworks` begin with the single process; `published` maps a framework to seconds on other hardware, and
+    `published_size` to the size that these are of, where it is another.
     """
 
     name: str
@@ -134,6 +136,7 @@ class Point:
     memory_mb: float | None
     time_limit: float | None
     published: Mapping[str, float]
+    published_size: Mapping[str, int] = field(default_factory=dict)
 
 
 def shipped() -> tuple[str, ...]:
@@ -245,6 +248,7 @@ def _point(race: Race, size: int | None, workers: int) -> Point:
     rows = int(parameters.get("batch", 1)) * workers
     if whole is not None and rows > whole:
         raise PlanError(f"{name}: {workers} workers take {rows} at a step, of {whole} that there are: impossible")
+    beside = [one for one in race.published if one.workers == workers]
     return Point(
         name=name,
         workload=race.workload,
@@ -255,7 +259,8 @@ def _point(race: Race, size: int | None, workers: int) -> Point:
         parameters=parameters,
         memory_mb=race.memory_mb,
         time_limit=race.time_limit,
-        published={one.framework: one.seconds for one in race.published if one.workers == workers},
+        published={one.framework: one.seconds for one in beside},
+        published_size={one.framework: one.size for one in beside if one.size and one.size != whole},
     )
 
 
@@ -340,11 +345,12 @@ def _published(reader: Reader) -> tuple[Published, ...]:
     found = []
     for index, item in enumerate(value if isinstance(value, list) else [value]):
         inner = Reader(item if isinstance(item, dict) else {}, reader.at(f"published[{index + 1}]"), reader.faults)
-        inner.known({"framework", "workers", "time"})
+        inner.known({"framework", "workers", "time", "size"})
         framework = inner.choice("framework", ("torch", "ray", "single"), None)
         taken = seconds(inner.text("time") or "")
         if taken is None:
             inner.fault("time", "must be minutes'seconds'', as in 2'25''")
+        of = inner.whole("size", 1, least=1) if "size" in inner.table else None
         one = {"torch": "torch", "ray": "ray"}.get(framework, "single")
-        found.append(Published(one, inner.whole("workers", 1, least=1), taken or 0.0))  # type: ignore[arg-type]
+        found.append(Published(one, inner.whole("workers", 1, least=1), taken or 0.0, of))  # type: ignore[arg-type]
     return tuple(found)

@@ -77,6 +77,7 @@ def _prepare(place: Place, spec: Spec, folder: str) -> None:
     if name and spec.get("interface_variables"):
         spec["env"].update(dict.fromkeys(spec["interface_variables"], name))
     spec["started"] = time.time()
+    spec["network"] = {"interface": name, "at_start": supervisor.network(name)}
     for file, source in spec.pop("files", {}).items():
         os.makedirs(os.path.dirname(os.path.join(folder, file)), exist_ok=True)
         with open(os.path.join(folder, file), "w") as handle:

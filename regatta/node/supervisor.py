@@ -2,7 +2,7 @@
 
 Written into the run's folder and started there as `supervisor.py FOLDER`, so it imports nothing of ours.
 `supervisor.py --post FOLDER` is what systemd calls after the unit has ended, whatever ended it.
-Reads `spec.json`; writes `log` (lines `<rank>|<text>`), `pid.json` and `exit.json`.
+Reads `spec.json`; writes `log` (lines `<rank>|<text>`), `pid.json` and `exit.json`, also what the run has used here.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import ctypes
 import json
 import os
 import re
+import resource
 import selectors
 import shutil
 import signal
@@ -24,6 +25,8 @@ from typing import Any
 GRACE_SECONDS = 1.0
 LAST_LINES = 20
 PR_SET_CHILD_SUBREAPER = 36
+BLOCK_BYTES = 512
+CGROUPS = "/sys/fs/cgroup"
 TEMPORARY = re.compile(r"/tmp/rg-[0-9a-f]{16}\Z")
 
 
@@ -198,15 +201,25 @@ class Supervisor:
             state, code, failure = "failed", self.failure["code"], self.failure
         else:
             state, code, failure = "succeeded", 0, None
-        write_exit(self.folder, state, code, failure, codes, self.started)
+        write_exit(self.folder, state, code, failure, codes, self.started, self.used())
         return code
 
+    def used(self) -> dict[str, Any]:
+        """What the run's processes have used here; those of a Ray cluster's run are Ray's own, but for the driver."""
+        if self.spec.get("mode") == "member":
+            return {}
+        return {**of_unit(self.folder), **of_children()}
 
-def write_exit(folder: str, state: str, code: int, failure: Any, codes: Any, started: float | None) -> None:
+
+def write_exit(
+    folder: str, state: str, code: int, failure: Any, codes: Any, started: float | None, used: Any = None
+) -> None:
     """Write `exit.json` once, whole, and drop the run's scratch folder and its folder in /tmp."""
     shutil.rmtree(os.path.join(folder, "scratch"), ignore_errors=True)
-    with contextlib.suppress(OSError, ValueError), open(os.path.join(folder, "spec.json")) as file:
-        temporary = str(json.load(file).get("temporary"))
+    spec = {}
+    with contextlib.suppress(OSError, TypeError, ValueError), open(os.path.join(folder, "spec.json")) as file:
+        spec = dict(json.load(file))
+        temporary = str(spec.get("temporary"))
         if TEMPORARY.match(temporary):  # a run can write its own spec.json, and root may be who reads it here
             shutil.rmtree(temporary, ignore_errors=True)
     target = os.path.join(folder, "exit.json")
@@ -219,10 +232,72 @@ def write_exit(folder: str, state: str, code: int, failure: Any, codes: Any, sta
         "codes": codes,
         "started": started,
         "ended": time.time(),
+        "used": {**(used or {}), **over_network(spec.get("network"))},
     }
     with open(target + ".new", "w") as file:
         json.dump(ended, file)
     os.rename(target + ".new", target)
+
+
+def of_children() -> dict[str, Any]:
+    """What all processes of the run have used, as the kernel has told the one that reaped them.
+
+    {"cpu_seconds": user and system, "largest_bytes": peak resident memory of the largest process, "read_bytes" and
+    "written_bytes": of disks, without what the cache spared}.
+    """
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return {
+        "cpu_seconds": round(ended.ru_utime + ended.ru_stime, 3),
+        "largest_bytes": ended.ru_maxrss * 1024,
+        "read_bytes": ended.ru_inblock * BLOCK_BYTES,
+        "written_bytes": ended.ru_oublock * BLOCK_BYTES,
+    }
+
+
+def of_unit(folder: str) -> dict[str, Any]:
+    """What this process's cgroup has used, where it is the run's own and the kernel counts that.
+
+    {"cpu_seconds", "peak_bytes": memory of all processes at once, with the pages of files that they brought into it}.
+    """
+    found: dict[str, Any] = {}
+    unit = f"regatta-run-{os.path.basename(folder)}.service"
+    with contextlib.suppress(OSError, ValueError), open("/proc/self/cgroup") as file:
+        for line in file:
+            _, controllers, path = line.rstrip("\n").split(":", 2)
+            if unit not in path.split("/"):
+                continue
+            for base in ("", "/unified") if not controllers else [f"/{name}" for name in controllers.split(",")]:
+                at = f"{CGROUPS}{base}{path[: path.index(unit) + len(unit)]}"
+                _take(found, "peak_bytes", f"{at}/memory.peak", 1)
+                _take(found, "peak_bytes", f"{at}/memory.max_usage_in_bytes", 1)
+                _take(found, "cpu_seconds", f"{at}/cpuacct.usage", 1e-9)
+                _take(found, "cpu_seconds", f"{at}/cpu.stat", 1e-6)
+    return found
+
+
+def _take(found: dict[str, Any], name: str, file: str, unit: float) -> None:
+    with contextlib.suppress(OSError, ValueError), open(file) as handle:
+        found[name] = int(handle.readline().split()[-1]) * unit
+
+
+def network(interface: str | None) -> list[int] | None:
+    """Bytes that an interface of this node has received and sent since it is there."""
+    with contextlib.suppress(OSError), open("/proc/net/dev") as file:
+        for line in file:
+            name, _, rest = line.partition(":")
+            if name.strip() == interface:
+                return [int(rest.split()[0]), int(rest.split()[8])]
+    return None
+
+
+def over_network(before: Any) -> dict[str, Any]:
+    """What the node, whoever on it, has received and sent since `before`, as `run.start` has noted it."""
+    try:
+        received, sent = network(before["interface"]) or (0, 0)
+        since = (max(0, received - before["at_start"][0]), max(0, sent - before["at_start"][1]))
+    except (TypeError, KeyError, IndexError):
+        return {}
+    return {"interface": str(before["interface"]), "received_bytes": since[0], "sent_bytes": since[1]}
 
 
 def descendants(pid: int) -> list[int]:
@@ -262,7 +337,7 @@ def post(folder: str) -> None:
     result = os.environ.get("SERVICE_RESULT", "unknown")
     status = os.environ.get("EXIT_STATUS", "?")
     if os.path.exists(os.path.join(folder, "stop.json")):
-        write_exit(folder, "stopped", 143, None, {}, None)
+        write_exit(folder, "stopped", 143, None, {}, None, of_unit(folder))
     else:
         failure = {
             "rank": None,
@@ -271,7 +346,7 @@ def post(folder: str) -> None:
             "at": time.time(),
             "last_lines": [f"the run's unit ended by {result} ({os.environ.get('EXIT_CODE')} {status})"],
         }
-        write_exit(folder, "failed", 137, failure, {}, None)
+        write_exit(folder, "failed", 137, failure, {}, None, of_unit(folder))
 
 
 def main() -> int:

@@ -76,12 +76,12 @@ class Case:
 
     @cached_property
     def comparisons(self) -> Mapping[int, compare.Comparison]:
-        """For each number of workers what can be said about its runs side by side: answers first."""
+        """For each number of workers whether its runs may stand side by side, and what was not the same in them."""
         found = {}
         for workers in sorted({group.configuration.workers for group in self.groups}):
             sides = {g.configuration.framework: g.runs for g in self.groups if g.configuration.workers == workers}
             if any(sides.values()):
-                found[workers] = compare.compare({name: runs for name, runs in sides.items() if runs})
+                found[workers] = compare.alike({name: runs for name, runs in sides.items() if runs})
         return found
 
     def comparable(self, configuration: Configuration) -> bool:

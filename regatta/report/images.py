@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from regatta.report import charts, theme
-from regatta.report.charts import Row, Spec
+from regatta.report.charts import Row
+from regatta.report.specs import Spec
 from regatta.report.summary import Summary
 
 FORMATS = ("svg", "png")

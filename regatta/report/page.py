@@ -9,7 +9,7 @@ from importlib import resources
 from typing import Any
 
 from regatta.record import Record
-from regatta.report import charts, tables, theme, timeline, vega
+from regatta.report import charts, specs, tables, texts, theme, timeline, vega
 from regatta.report.regressions import Change
 from regatta.report.summary import Summary
 from regatta.report.tables import Table
@@ -38,8 +38,10 @@ class Report:
         """All tables, in the order of the page."""
         return [
             *tables.times(self.summaries),
+            *tables.published(self.summaries),
             *tables.ratios(self.summaries),
             *tables.phases(self.summaries),
+            *tables.use(self.summaries),
             *([tables.changes(self.changes, self.against)] if self.changes is not None else []),
             tables.machines(self.records),
             tables.runs(self.records),
@@ -64,8 +66,10 @@ def render(report: Report) -> str:
         sections=tables.sections,
         days=_days(report.records),
         times=list(tables.times(report.summaries)),
+        published=list(tables.published(report.summaries)),
         ratios=list(tables.ratios(report.summaries)),
         phases=list(tables.phases(report.summaries)),
+        use=list(tables.use(report.summaries)),
         changes=tables.changes(report.changes, report.against) if report.changes is not None else None,
         machines=tables.machines(report.records),
         runs=tables.runs(report.records),
@@ -96,11 +100,12 @@ def _case(summary: Summary, number: int) -> dict[str, Any]:
 
 def _payload(report: Report) -> bytes:
     """What the page's program draws, as JSON."""
-    specs = {chart.kind: chart.spec for chart in charts.CHARTS}
+    drawn = {chart.kind: chart.spec for chart in charts.CHARTS}
     document = {
-        "specs": specs | {"timeline": charts.TIMELINE, "changes": charts.CHANGES},
+        "specs": drawn | {"timeline": specs.TIMELINE, "changes": specs.CHANGES},
         "themes": {"light": theme.config(dark=False), "dark": theme.config(dark=True)},
         "cases": [{chart.kind: chart.rows(summary) for chart in charts.CHARTS} for summary in report.summaries],
+        "about_use": texts.ABOUT_USE,
         "changes": charts.regressions(report.changes or ()),
         "runs": {record.run_id: _run(record) for record in report.records},
     }

@@ -61,7 +61,6 @@ def read(path: Path) -> Listing:
 
 def _row(record: Record) -> dict[str, Any]:
     identity, failure, series = record.identity, record.exit.failure, record.series
-    peaks = [rank.peak_bytes for rank in record.ranks if rank.peak_bytes is not None]
     return {
         "run": record.run_id,
         "workload": identity.workload,
@@ -81,7 +80,9 @@ def _row(record: Record) -> dict[str, Any]:
         "series": series.label if series else None,
         "repeat": series.index if series else None,
         "parameters": json.dumps(identity.parameters, sort_keys=True),
-        "peak_bytes": max(peaks, default=None),
+        "peak_bytes": record.peak_bytes,
+        "cpu_seconds": record.cpu_seconds,
+        "sent_bytes": record.sent_bytes,
         **{name: getattr(record.phases, name) for name in _PHASES},
         WHOLE: record.to_json(),
     }
@@ -103,10 +104,13 @@ def _schema(pa: Any) -> Any:
         "threads": whole,
         "repeat": whole,
         "peak_bytes": whole,
+        "cpu_seconds": pa.float64(),
+        "sent_bytes": whole,
         **dict.fromkeys(_PHASES, pa.float64()),
     }
     names = (
         "run", "workload", "framework", "ranks", "started", "state", "code", "cause", "cluster", "nodes", "release",
-        "commit", "dirty", "seed", "threads", "series", "repeat", "parameters", "peak_bytes", *_PHASES, WHOLE,
+        "commit", "dirty", "seed", "threads", "series", "repeat", "parameters", "peak_bytes",
+        "cpu_seconds", "sent_bytes", *_PHASES, WHOLE,
     )  # fmt: skip
     return pa.schema([(name, kinds.get(name, text)) for name in names])

@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from regatta import stats
 from regatta.record import Record
-from regatta.report import intervals, texts
+from regatta.report import texts
 from regatta.report.cases import Case, Configuration, Group
-from regatta.report.intervals import Interval
 from regatta.report.summary import CLOCKS
 
 
@@ -17,20 +17,20 @@ class Change:
     case: Case
     configuration: Configuration
     clock: str
-    before: Interval
-    now: Interval
-    times: Interval
+    before: stats.Interval
+    now: stats.Interval
+    times: stats.Ratio
     note: str = ""
 
     @property
-    def verdict(self) -> intervals.Verdict:
+    def verdict(self) -> stats.Verdict:
         """Whether the interval says that it became slower or faster."""
-        return intervals.verdict(self.times)
+        return self.times.verdict
 
     @property
     def sentence(self) -> str:
         """Which, and by how much."""
-        took = f"{texts.seconds(self.before.median)} -> {texts.seconds(self.now.median)}"
+        took = f"{texts.seconds(self.before.value)} -> {texts.seconds(self.now.value)}"
         where = f"{self.case.workload} {self.case.title}, {self.configuration.label}, {self.clock}"
         return f"{where}: {took}, {texts.times(self.times)} times as long"
 
@@ -39,15 +39,15 @@ def changes(now: Sequence[Case], before: Sequence[Case]) -> tuple[Change, ...]:
     """Every configuration that both sets have, those that became slower first."""
     earlier = {case.key: case for case in before}
     pairs = [pair for case in now if case.key in earlier for pair in _pairs(case, earlier[case.key])]
-    old = intervals.medians([olds for _, _, _, _, olds in pairs])
-    new = intervals.medians([seconds for _, _, _, seconds, _ in pairs])
-    ratios = intervals.ratios([(seconds, olds) for _, _, _, seconds, olds in pairs])
+    old = stats.medians([olds for _, _, _, _, olds in pairs])
+    new = stats.medians([seconds for _, _, _, seconds, _ in pairs])
+    ratios = stats.unpaired([(olds, seconds) for _, _, _, seconds, olds in pairs])
     found = [
         Change(case, group.configuration, clock, median_old, median, times, _note(group, _of(earlier[case.key], group)))
         for (case, group, clock, _, _), median_old, median, times in zip(pairs, old, new, ratios, strict=True)
     ]
     order = ("slower", "faster", "no difference shown", "too few runs")
-    return tuple(sorted(found, key=lambda change: (order.index(change.verdict), -change.times.median)))
+    return tuple(sorted(found, key=lambda change: (order.index(change.verdict), -change.times.value)))
 
 
 def _pairs(case: Case, earlier: Case) -> Iterator[tuple[Case, Group, str, list[float], list[float]]]:

@@ -37,6 +37,9 @@ def _lines(record: Record) -> Iterator[str]:
         yield ""
         yield from _ranks(record)
     yield from (f"  {line}" for line in words(record))
+    if record.use:
+        yield ""
+        yield from _use(record)
     if record.show:
         yield ""
         yield from (f"  {line}" for line in record.show)
@@ -68,11 +71,27 @@ def _phases(record: Record) -> Iterator[str]:
 def _ranks(record: Record) -> Iterator[str]:
     names = list(dict.fromkeys(name for rank in record.ranks for name in rank.phases))
     last = slowest(record)
-    rows = [["rank", "node", *names, "peak memory", ""]]
+    rows = [["rank", "node", *names, "CPU", "peak memory", ""]]
     for rank in record.ranks:
         mark = "slowest" if rank is last and len(record.ranks) > 1 else ""
         cells = [texts.seconds(rank.phases.get(name)) for name in names]
-        rows.append([_number(rank), rank.node or "-", *cells, texts.gigabytes(rank.peak_bytes), mark])
+        used = (texts.seconds(rank.cpu_seconds), texts.gigabytes(rank.peak_bytes))
+        rows.append([_number(rank), rank.node or "-", *cells, *used, mark])
+    yield from _aligned(rows)
+
+
+def _use(record: Record) -> Iterator[str]:
+    rows = [["node", "CPU", "memory at once", "largest process", "read", "written", "received", "sent"]]
+    for use in record.use:
+        disks = (use.read_bytes, use.written_bytes)
+        memory = (texts.gigabytes(use.peak_bytes), texts.gigabytes(use.largest_bytes))
+        flows = (texts.size(value) for value in (*disks, use.received_bytes, use.sent_bytes))
+        rows.append([use.node, texts.seconds(use.cpu_seconds), *memory, *flows])
+    yield from _aligned(rows)
+    yield f"  {texts.ABOUT_USE}"
+
+
+def _aligned(rows: list[list[str]]) -> Iterator[str]:
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
         yield "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

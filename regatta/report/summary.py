@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from regatta import compare, stats
 from regatta.record import Framework
-from regatta.report import intervals
 from regatta.report.cases import Case, Configuration
-from regatta.report.intervals import Interval
+from regatta.stats import Interval
 
 CLOCKS = ("total", "compute")
 """As a person waits, end to end; and the inner loop alone."""
@@ -30,14 +30,12 @@ class Ratio:
     above: Configuration
     below: Configuration
     clock: str
-    times: Interval
+    times: stats.Ratio
 
     @property
-    def speedup(self) -> Interval:
+    def speedup(self) -> stats.Ratio:
         """The same the other way round: how many times as fast `above` was."""
-        low = 1 / self.times.high if self.times.high else None
-        high = 1 / self.times.low if self.times.low else None
-        return Interval(1 / self.times.median, low, high, self.times.n)
+        return self.times.inverse
 
 
 @dataclass(frozen=True)
@@ -57,9 +55,9 @@ class Summary:
 def summarise(cases: Sequence[Case]) -> tuple[Summary, ...]:
     """The summary of each case."""
     samples = [(case, *place) for case in cases for place in _samples(case)]
-    medians = intervals.medians([seconds for _, _, _, seconds in samples])
+    medians = stats.medians([seconds for _, _, _, seconds in samples])
     pairs = [(case, *place) for case in cases for place in _pairs(case)]
-    ratios = intervals.ratios([(one, other) for _, _, _, _, one, other in pairs])
+    ratios = stats.ratios([(base, other) for _, _, _, _, base, other in pairs])
     times: dict[int, list[Time]] = {}
     for (case, configuration, clock, _), found in zip(samples, medians, strict=True):
         times.setdefault(id(case), []).append(Time(configuration, clock, found))
@@ -86,6 +84,6 @@ def _pairs(case: Case) -> Iterator[tuple[Configuration, Configuration, str, list
             if one is None or other is None:
                 continue
             for clock in CLOCKS:
-                seconds, others = one.seconds(clock), other.seconds(clock)
-                if seconds and others and min(*seconds, *others) > 0:
-                    yield one.configuration, other.configuration, clock, seconds, others
+                if found := compare.pairs(other.runs, one.runs, clock):
+                    base, seconds = map(list, zip(*found, strict=True))
+                    yield one.configuration, other.configuration, clock, base, seconds

@@ -5,18 +5,32 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from regatta import stats
 from regatta.clocks import PHASES
 from regatta.record import NodeFacts, Record
-from regatta.report import intervals, texts
+from regatta.report import published as references
+from regatta.report import texts
 from regatta.report.cases import Case, Configuration
 from regatta.report.regressions import Change
 from regatta.report.summary import CLOCKS, Summary
 from regatta.report.timeline import slowest
 
 CLOCK_TITLES = {"total": "end to end, as a person waits", "compute": "the inner loop alone"}
+_USE_NOTE = (
+    "Medians. CPU, user and system, of ranks and driver from the start of Python until they had computed; resident "
+    "memory of the largest rank. Sent: by all nodes of the run over the interface between them, whoever sent it; "
+    "ranks of one node need no network among themselves."
+)
 _TIMES_NOTE = (
-    "Median (95 % interval) of the runs that succeeded. torch × 4: on 4 ranks; single/4: one process, run in the "
-    "series that compared it with 4 ranks, with their global batch."
+    f"Median (95 % interval, from {stats.LEAST_PAIRS} runs on) of those that succeeded. torch × 4: on 4 ranks; "
+    "single/4: one process, run in the series that compared it with 4 ranks, with their global batch."
+)
+_PUBLISHED_NOTE = (
+    "Ours: end to end, medians. Published: what others measured on other hardware, not compared; those of the plan "
+    "paper are of two virtual machines with 4 CPUs and 8 GB of memory each, data in HDFS."
+)
+_RATIOS_NOTE = (
+    f"Geometric means over pairs of repeats. A verdict needs {stats.LEAST_PAIRS} pairs, and an interval without 1."
 )
 
 
@@ -55,6 +69,43 @@ def times(summaries: Sequence[Summary]) -> Iterator[Table]:
             )
 
 
+def published(summaries: Sequence[Summary]) -> Iterator[Table]:
+    """One table of all cases that others have published figures of: ours, end to end, and theirs beside."""
+    beside = {id(summary): figures for summary in summaries if (figures := references.figures(summary.case))}
+    chosen = [summary for summary in summaries if id(summary) in beside]
+    if not chosen:
+        return
+    theirs = {configuration for figures in beside.values() for configuration in figures}
+    ours = theirs | {Configuration(configuration.workers, "single") for configuration in theirs}
+    shown = sorted(ours, key=lambda configuration: configuration.place)
+    rows = []
+    for summary in chosen:
+        cells = [_published_title(summary.case, beside[id(summary)])]
+        for configuration in shown:
+            cells.append(_cell(summary, configuration, "total"))
+            if configuration in theirs:
+                figure = beside[id(summary)].get(configuration)
+                cells.append(texts.seconds(figure.seconds if figure else None))
+        rows.append(tuple(cells))
+    columns = [[c.label, f"{c.label}, published"] if c in theirs else [c.label] for c in shown]
+    yield Table(
+        "published",
+        "Beside published times, of other hardware",
+        ("case", *(name for names in columns for name in names)),
+        tuple(rows),
+        _PUBLISHED_NOTE,
+    )
+
+
+def _published_title(case: Case, figures: Mapping[Configuration, references.Figure]) -> str:
+    own, unit = references.size(case), references.UNITS.get(case.workload, "")
+    others = sorted({figure.size for figure in figures.values() if figure.size and figure.size != own})
+    words = [word for word in case.title.split(", ") if not word.startswith("size=")]
+    what = f"{case.workload}, {own:,} {unit}" if own else case.workload
+    scaled = f"; scaled: published of {' and '.join(f'{size:,}' for size in others)} {unit}" if others else ""
+    return f"{what} ({', '.join(words)}){scaled}"
+
+
 def ratios(summaries: Sequence[Summary]) -> Iterator[Table]:
     """For each workload: how its configurations compare with one process and with each other, and the verdict."""
     for workload, chosen in _by_workload(summaries).items():
@@ -66,8 +117,8 @@ def ratios(summaries: Sequence[Summary]) -> Iterator[Table]:
                 ratio.clock,
                 texts.times(ratio.times),
                 texts.times(ratio.speedup),
-                f"{ratio.speedup.median / ratio.above.workers:.0%}" if ratio.below.framework == "single" else "–",
-                intervals.verdict(ratio.times),
+                f"{ratio.speedup.value / ratio.above.workers:.0%}" if ratio.below.framework == "single" else "–",
+                ratio.times.verdict,
             )
             for summary in chosen
             for ratio in summary.ratios
@@ -78,7 +129,7 @@ def ratios(summaries: Sequence[Summary]) -> Iterator[Table]:
                 f"{workload}: who is faster",
                 ("case", "runs", "against", "clock", "time ratio", "speed-up", "efficiency", "verdict"),
                 tuple(rows),
-                "A verdict needs four runs a side, and an interval of the time ratio without 1.",
+                _RATIOS_NOTE,
                 grouped=True,
             )
 
@@ -103,6 +154,26 @@ def phases(summaries: Sequence[Summary]) -> Iterator[Table]:
             yield Table(
                 f"{workload}-phases", f"{workload}: where the time goes", columns, tuple(rows), "Medians.", grouped=True
             )
+
+
+def use(summaries: Sequence[Summary]) -> Iterator[Table]:
+    """For each workload: what its runs used, medians."""
+    for workload, chosen in _by_workload(summaries).items():
+        rows = [
+            (
+                _row_title(summary.case, chosen),
+                group.configuration.label,
+                texts.seconds(_median([run.cpu_seconds for run in group.runs])),
+                texts.gigabytes(_whole(_median([run.peak_bytes for run in group.runs]))),
+                texts.size(_whole(_median([run.sent_bytes for run in group.runs]))),
+            )
+            for summary in chosen
+            for group in summary.case.groups
+            if any(run.cpu_seconds is not None or run.use for run in group.runs)
+        ]
+        if rows:
+            columns = ("case", "configuration", "CPU of all ranks", "largest rank", "sent by the nodes")
+            yield Table(f"{workload}-use", f"{workload}: what it takes", columns, tuple(rows), _USE_NOTE, grouped=True)
 
 
 def sections(table: Table) -> list[tuple[str, list[tuple[str, ...]]]]:
@@ -132,8 +203,8 @@ def changes(found: Sequence[Change], against: str) -> Table:
     )
     columns = ("case", "configuration", "clock", "before", "now", "ratio", "verdict", "note")
     note = (
-        "Marked slower or faster only where the 95 % interval of the ratio leaves out 1 and each side has four runs or "
-        "more. One in twenty of such marks comes by chance."
+        "Marked slower or faster only where the 95 % interval of the ratio leaves out 1 and each side has "
+        f"{stats.LEAST_PAIRS} runs or more. One in twenty of such marks comes by chance."
     )
     return Table("changes", f"Against {against}", columns, rows, note, grouped=True)
 
@@ -188,8 +259,13 @@ def _cell(summary: Summary, configuration: Configuration, clock: str) -> str:
     return "answers differ" if group.runs else "failed"
 
 
-def _median(samples: Sequence[float]) -> float | None:
-    return statistics.median(samples) if samples else None
+def _median(samples: Sequence[float | None]) -> float | None:
+    known = [sample for sample in samples if sample is not None]
+    return statistics.median(known) if known else None
+
+
+def _whole(value: float | None) -> int | None:
+    return round(value) if value is not None else None
 
 
 def _machine(node: NodeFacts) -> tuple[str, ...]:

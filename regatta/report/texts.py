@@ -1,6 +1,12 @@
 """Numbers as text, the same in tables, page and terminal."""
 
-from regatta.report.intervals import Interval
+from regatta.meter import size_text
+from regatta.stats import Interval
+
+ABOUT_USE = (
+    "Of all processes of the run there; in a Ray cluster they are Ray's, and not counted. "
+    "Received and sent: by the whole node meanwhile."
+)
 
 
 def seconds(value: float | None) -> str:
@@ -22,7 +28,7 @@ def with_interval(found: Interval | None) -> str:
     if found is None:
         return "–"
     around = f" ({seconds(found.low)} to {seconds(found.high)})" if found.low is not None else ""
-    return seconds(found.median) + around
+    return seconds(found.value) + around
 
 
 def times(found: Interval | None) -> str:
@@ -30,7 +36,12 @@ def times(found: Interval | None) -> str:
     if found is None:
         return "–"
     around = f" ({found.low:.2f} to {found.high:.2f})" if found.low is not None and found.high is not None else ""
-    return f"{found.median:.2f}{around}"
+    return f"{found.value:.2f}{around}"
+
+
+def size(value: int | None) -> str:
+    """`1.5 MB`."""
+    return "–" if value is None else size_text(value)
 
 
 def gigabytes(value: int | None) -> str:

@@ -52,14 +52,14 @@ def failed(record: Record, run_id: str = "failed-run") -> Record:
 
 
 def many(count: int) -> list[Record]:
-    """`count` runs in cases of 12: three frameworks, four repeats."""
+    """`count` runs in cases of 15: three frameworks, five repeats."""
     chance = random.Random(1)
     sides: tuple[Framework, ...] = ("single", "torch", "ray")
     made = []
     for number in range(count):
-        case, framework = number // 12, sides[number % 3]
+        case, framework = number // 15, sides[number % 3]
         workload = ("digits", "stars")[case % 2]
-        series = Series(f"series-{case}", number % 12 // 3 + 1, 4)
+        series = Series(f"series-{case}", number % 15 // 3 + 1, 5)
         made.append(
             again(
                 one_of[workload, framework],

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from regatta.clocks import PHASES, Clocks, Phases, RankClocks
 from regatta.events import (
     DRIVER,
+    Cpu,
     ErrorEvent,
     Memory,
     Phase,
@@ -163,6 +164,8 @@ def test_result_memory_and_the_driver_as_a_rank() -> None:
     clocks.feed(Memory(0, T, 100), 0.0)
     clocks.feed(Memory(0, T, 300), 0.0)
     clocks.feed(Memory(0, T, 200), 0.0)
+    clocks.feed(Cpu(0, T, 1.5), 0.0)
+    clocks.feed(Cpu(0, T, 0.5), 0.0)
     clocks.feed(Phase(DRIVER, T, "compute", 1.0), 0.0)
     clocks.feed(Progress(0, T, "x", 1, 2), 0.0)
     clocks.feed(UnknownEvent(0, T, "tide", {}), 0.0)
@@ -170,8 +173,20 @@ def test_result_memory_and_the_driver_as_a_rank() -> None:
     assert clocks.warnings == ("a second result was printed: the first one is kept",)
     assert clocks.ranks == (
         RankClocks(DRIVER, {"compute": 1.0}),
-        RankClocks(0, peak_bytes=300, progress={"x": ((0.0, 1, None),)}),
+        RankClocks(0, peak_bytes=300, progress={"x": ((0.0, 1, None),)}, cpu_seconds=1.5),
     )
+
+
+def test_iterations_are_progress_of_their_own() -> None:
+    clocks = Clocks(world_size=1)
+    clocks.feed(Ready(0, T), 0.0)
+    clocks.feed(Progress(0, T + 1, "sources", 0, 4, residual=0.5, iterations=10), 0.0)
+    clocks.feed(Progress(0, T + 2, "sources", 4, 4, residual=0.1, iterations=30), 0.0)
+    (rank,) = clocks.ranks
+    assert rank.progress == {
+        "sources": ((1.0, 0, 0.5), (2.0, 4, 0.1)),
+        "iterations": ((1.0, 10, None), (2.0, 30, None)),
+    }
 
 
 def test_warnings_are_grouped_and_bounded() -> None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from regatta.events import (
     DRIVER,
+    Cpu,
     ErrorEvent,
     Event,
     Memory,
@@ -21,7 +22,7 @@ from regatta.events import (
     parse_line,
 )
 
-KINDS = ["ready", "phase", "progress", "result", "memory", "warning", "error"]
+KINDS = ["ready", "phase", "progress", "result", "memory", "cpu", "warning", "error"]
 NAMES = ["event", "rank", "t", "name", "seconds", "what", "done", "total", "answer", "tolerance", "show"]
 
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
@@ -47,11 +48,16 @@ def line(event: str, rank: object = 0, t: object = 10.5, **fields: object) -> st
             Progress(0, 10.5, "epoch", 1, 3, residual=1e-9, loss=0.5),
         ),
         (
+            line("progress", what="sources", done=0, total=2, residual=0.5, iterations=7),
+            Progress(0, 10.5, "sources", 0, 2, residual=0.5, iterations=7.0),
+        ),
+        (
             line("result", rank=DRIVER, answer={"sum": 1}, tolerance={"sum": 1e-9}, show=["one"]),
             Result(DRIVER, 10.5, {"sum": 1}, {"sum": 1e-9}, ("one",)),
         ),
         (line("result", answer={}), Result(0, 10.5, {}, {}, ())),
         (line("memory", peak_bytes=2**40), Memory(0, 10.5, 2**40)),
+        (line("cpu", seconds=1.5), Cpu(0, 10.5, 1.5)),
         (line("warning", message="few rows"), WarningEvent(0, 10.5, "few rows")),
         (line("error", message="no such file"), ErrorEvent(0, 10.5, "no such file")),
         (line("tide", height=3), UnknownEvent(0, 10.5, "tide", {"height": 3})),

@@ -18,6 +18,7 @@ from regatta.follow import Follower, Outcome
 from regatta.remote import Remote
 
 SCRIPT = """\
+SPIN = "import time; [None for _ in iter(lambda: time.process_time() < 0.3, False)]"
 import os, signal, subprocess, sys, time
 print("rank", os.environ["RANK"], "of", os.environ["WORLD_SIZE"], sys.argv[1:], flush=True)
 mode = sys.argv[1] if len(sys.argv) > 1 else "end"
@@ -29,6 +30,20 @@ if mode == "exit" and mine:
     sys.exit(7)
 if mode == "kill" and mine:
     os.kill(os.getpid(), signal.SIGKILL)
+if mode == "busy":
+    block = b"x" * (96 << 20)
+    subprocess.Popen([sys.executable, "-c", SPIN], start_new_session=True, stdout=subprocess.DEVNULL).wait()
+    import socket
+    server = socket.create_server(("127.0.0.1", 0))
+    client = socket.create_connection(server.getsockname())
+    other, _ = server.accept()
+    for _ in range(64):
+        client.sendall(block[: 1 << 14])
+        left = 1 << 14
+        while left:
+            left -= len(other.recv(left))
+if mode == "spoil":
+    open(os.path.join(os.getcwd(), "..", "spec.json"), "w").write('{"network": [1], "temporary": 3}')
 if mode == "stubborn":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 if mode in ("exit", "kill", "wait", "daemon-wait", "stubborn"):
@@ -95,6 +110,23 @@ def test_arguments_arrive_as_typed_and_every_rank_speaks(remote: Remote, started
     assert outcome.state == "succeeded"
     first = {rank: text for rank, text in lines if text.startswith("rank")}
     assert first == {0: f"rank 0 of 2 {args}", 1: f"rank 1 of 2 {args}"}
+
+
+def test_what_a_run_used_is_told_by_its_supervisor(remote: Remote, started) -> None:
+    outcome, _ = follow(remote, started("busy"))
+    used = outcome.used["here"]
+    assert used["cpu_seconds"] >= 0.6  # of two ranks' children
+    assert used["largest_bytes"] > 96 << 20
+    assert used["read_bytes"] >= 0 and used["written_bytes"] >= 0
+    assert used["interface"] == "lo"
+    assert used["sent_bytes"] >= 2 << 20  # two ranks, 1 MiB each
+    assert used["received_bytes"] >= 2 << 20
+
+
+def test_a_run_that_spoils_its_own_spec_ends_like_others(remote: Remote, started) -> None:
+    outcome, _ = follow(remote, started("spoil"))
+    assert outcome.state == "succeeded"
+    assert "interface" not in outcome.used["here"]
 
 
 def test_a_failing_rank_ends_the_others_and_is_named(remote: Remote, started) -> None:

@@ -13,12 +13,13 @@ import pytest
 from regatta import record as record_module
 from regatta.clocks import Clocks
 from regatta.errors import RecordError
-from regatta.events import DRIVER, Memory, Phase, Ready, Result, WarningEvent
+from regatta.events import DRIVER, Cpu, Memory, Phase, Ready, Result, WarningEvent
 from regatta.record import (
     ClusterFacts,
     ExitInfo,
     Failure,
     NodeFacts,
+    NodeUse,
     Record,
     RunIdentity,
     Series,
@@ -48,6 +49,9 @@ IDENTITY = RunIdentity(
 )
 
 
+USED = {"cpu_seconds": 3.5, "largest_bytes": 2**20, "interface": "eth0", "received_bytes": 7, "sent_bytes": 9}
+
+
 def example() -> Record:
     clocks = Clocks(3, driver=True)
     clocks.sync_seconds = 0.5
@@ -59,6 +63,7 @@ def example() -> Record:
         clocks.feed(Phase(rank, 0.0, "epoch", 2.0), 9.0)
         clocks.feed(Phase(rank, 0.0, "epoch", 2.0), 9.0)
     clocks.feed(Memory(1, 0.0, 2**30), 9.0)
+    clocks.feed(Cpu(1, 0.0, 2.5), 9.0)
     clocks.feed(WarningEvent(1, 0.0, "few rows"), 9.0)
     answer = {"sum": 1.0, "loss": math.nan, "top": [["libc6", 0.25]], "low": -math.inf}
     clocks.feed(Result(DRIVER, 0.0, answer, {"sum": 1e-9}, ("best: libc6",)), 9.0)
@@ -71,6 +76,7 @@ def example() -> Record:
         ExitInfo("succeeded", 0),
         series=Series("ray", 2, 3),
         driver_node="node1",
+        used={"node2": USED, "node3": USED},
     )
 
 
@@ -101,6 +107,38 @@ def test_build_takes_everything_over() -> None:
     assert document["cluster"]["rank_map"] == ["node1", "node2", "node1"]
     assert document["cluster"]["versions_equal"] is True
     assert document["identity"]["parameters"] == {"alpha": 0.85, "sources": ["a", "b"], "limit": "Infinity"}
+
+
+def test_what_a_run_used_is_kept_by_node() -> None:
+    made = example()
+    assert made.use == (NodeUse("node2", 3.5, None, 2**20, None, None, "eth0", 7, 9),)
+    assert [rank.cpu_seconds for rank in made.ranks] == [None, 2.5, None]
+    assert (made.cpu_seconds, made.peak_bytes, made.sent_bytes) == (2.5, 2**30, 9)
+
+
+@pytest.mark.parametrize("odd", ["many", -1, True, None, [1], 2**64, math.nan])
+def test_what_a_node_cannot_have_used_is_not_believed(odd: object) -> None:
+    said = {"node1": {"cpu_seconds": odd, "sent_bytes": odd, "interface": 7, "node": "node2", "weather": "fine"}}
+    clocks = Clocks(1)
+    made = build(IDENTITY, ClusterFacts("lab", NODES), Speed(), clocks, ExitInfo("succeeded", 0), used=said)
+    assert made.use == (NodeUse("node1"),)
+    assert parse(made.to_json(), "r").use == made.use
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_older_records_are_read_as_if_new(version: int) -> None:
+    document = example().to_dict()
+    document["schema_version"] = version
+    del document["use"]
+    for rank in document["ranks"]:
+        del rank["cpu_seconds"]
+        if version == 1:
+            del rank["progress"]
+    made = parse(json.dumps(document), "old.json")
+    assert made.use == ()
+    assert made.cpu_seconds is None
+    assert made.ranks[1].phases == example().ranks[1].phases
+    assert json.loads(made.to_json())["schema_version"] == record_module.SCHEMA_VERSION
 
 
 def test_the_driver_is_on_its_node() -> None:
@@ -200,7 +238,7 @@ def test_an_unknown_field_is_named() -> None:
         validate(document, "r")
 
 
-@pytest.mark.parametrize("version", [0, 3, "1", None, True])
+@pytest.mark.parametrize("version", [0, record_module.SCHEMA_VERSION + 1, "1", None, True])
 def test_an_unknown_version_is_named(version: object) -> None:
     text = json.dumps(example().to_dict() | {"schema_version": version})
     with pytest.raises(RecordError, match=f"old.json: schema version {version} is unknown"):

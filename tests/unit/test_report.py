@@ -13,10 +13,9 @@ import pytest
 
 from regatta.clocks import PHASES
 from regatta.errors import RecordError, UsageError
-from regatta.record import Record, Series
-from regatta.report import charts, files, intervals, make, regressions, tables, texts, timeline
+from regatta.record import Framework, Record, Series
+from regatta.report import charts, files, make, regressions, specs, tables, texts, timeline
 from regatta.report.cases import Configuration, cases
-from regatta.report.intervals import Interval, verdict
 from regatta.report.summary import summarise
 from regatta.store import Store
 
@@ -77,44 +76,55 @@ def test_clocks_are_shown_only_where_answers_are_equal() -> None:
     assert charts.bars(summary) == charts.shares(summary) == []
 
 
-def test_medians_and_intervals_hold_what_they_are_of() -> None:
-    one, many, same = intervals.medians([[2.0], [1.0, 2.0, 3.0, 4.0, 5.0], [3.0, 3.0]])
-    assert one == Interval(2.0, None, None, 1)
-    assert many.median == 3.0
-    assert many.low is not None and many.high is not None
-    assert 1.0 <= many.low < 3.0 < many.high <= 5.0
-    assert (same.low, same.high) == (3.0, 3.0)
-    assert intervals.medians([]) == []
-    with pytest.raises(ValueError, match="no samples"):
-        intervals.medians([[]])
+def test_seconds_of_an_iteration_are_those_of_the_slowest_rank() -> None:
+    torch = kept.one("stars", "torch")
+    quick, slow = torch.ranks
+    quick = dataclasses.replace(quick, progress={"iterations": [[9.0, 9, None]]}, phases={"load": 0.1, "compute": 1.0})
+    points = [[1.5, 10, None], [2.5, 30, None], [2.5, 30, None], [4.5, 40, None]]
+    slow = dataclasses.replace(slow, progress={"iterations": points}, phases={"load": 0.5, "compute": 9.0})
+    (summary,) = summarise(cases([dataclasses.replace(torch, ranks=(quick, slow))]))
+    assert [(row["iteration"], row["seconds"]) for row in charts.iterations(summary)] == [
+        (10, pytest.approx(0.1)),
+        (30, pytest.approx(0.05)),
+        (40, pytest.approx(0.2)),
+    ]
+    (without,) = summarise(cases([torch]))
+    assert charts.iterations(without) == []
 
 
-def test_intervals_are_the_same_alone_and_among_others() -> None:
-    sets = [[1.0, 2.0, 4.0, 7.0], [2.0, 2.5, 3.0, 9.0], [1.0, 5.0]]
-    assert intervals.medians(sets) == [intervals.medians([one])[0] for one in sets]
+def of_paper(framework: Framework, *, size: int, series: Series | None = None) -> Record:
+    """The run as if its input had had `size` rows, with the parameters of the plan `paper`."""
+    record = kept.again(kept.one("stars", framework), f"paper-{framework}-{size}", series=series)
+    parameters = {"workers": 2, "data": "hdfs:///x", "options": ["--epochs=3", "--batch=128"], "size": size}
+    return dataclasses.replace(record, identity=dataclasses.replace(record.identity, parameters=parameters))
 
 
-@pytest.mark.parametrize(
-    ("above", "below", "word"),
-    [
-        ([2.0, 2.1, 2.2, 2.3], [1.0, 1.1, 1.2, 1.3], "slower"),
-        ([1.0, 1.1, 1.2, 1.3], [2.0, 2.1, 2.2, 2.3], "faster"),
-        ([1.0, 1.2, 1.4, 1.6], [1.1, 1.2, 1.3, 1.5], "no difference shown"),
-        ([2.0, 2.1, 2.2], [1.0, 1.1, 1.2], "too few runs"),
-        ([2.0], [1.0], "too few runs"),
-    ],
-)
-def test_a_difference_is_told_only_when_the_interval_says_so(above: list[float], below: list[float], word: str) -> None:
-    (found,) = intervals.ratios([(above, below)])
-    assert verdict(found) == word
+def test_published_times_stand_beside_runs_of_the_same_size() -> None:
+    runs = [of_paper(framework, size=100_000) for framework in ("single", "torch", "ray")]
+    (table,) = tables.published(summarise(cases([*runs, *kept.records()])))
+    assert table.columns == ("case", "single/2", "torch × 2", "torch × 2, published", "ray × 2", "ray × 2, published")
+    (row,) = table.rows
+    assert row[0] == "stars, 100,000 rows (hdfs:///x, epochs=3, batch=128)"
+    assert (row[3], row[5]) == ("2'25''", "2'50''")
+    assert row[2] == texts.seconds(runs[1].phases.total)
+    assert list(tables.published(summarise(cases([of_paper("torch", size=100_001)])))) == []
+
+
+def test_a_scaled_run_is_labelled_so() -> None:
+    series = Series("s", 1, 1, "mine", "s", "stars", published=5100.0, published_size=4_000_000)
+    (table,) = tables.published(summarise(cases([of_paper("torch", size=400_000, series=series)])))
+    (row,) = table.rows
+    assert row[0].endswith("; scaled: published of 4,000,000 rows")
+    assert row[0].startswith("stars, 400,000 rows")
+    assert row[-1] == "1:25'00''"
 
 
 def test_speedup_is_the_ratio_the_other_way_round() -> None:
     single, torch = kept.one("stars", "single"), kept.one("stars", "torch")
-    runs = [*repeated(single, "s", [2, 2.1, 2.2, 2.3]), *repeated(torch, "t", [1, 1.1, 1.2, 1.3])]
+    runs = [*repeated(single, "s", [2, 2.1, 2.2, 2.3, 2.4]), *repeated(torch, "t", [1, 1.1, 1.2, 1.3, 1.1])]
     (summary,) = summarise(cases(runs))
     ratio = next(r for r in summary.ratios if r.clock == "compute")
-    assert ratio.speedup.median == pytest.approx(1 / ratio.times.median)
+    assert ratio.speedup.value == pytest.approx(1 / ratio.times.value)
     assert ratio.speedup.low == pytest.approx(1 / (ratio.times.high or math.nan))
     rows = [row for row in charts.speedups(summary) if row.get("clock") == "compute"]
     assert [row["efficiency"] for row in rows] == [pytest.approx(rows[0]["speedup"] / 2)]
@@ -156,7 +166,7 @@ def test_a_run_whose_ranks_never_got_ready_has_no_timeline() -> None:
 
 
 def test_a_regression_is_marked_only_where_the_interval_says_so() -> None:
-    spread = [1.0, 1.02, 1.04, 1.06]
+    spread = [1.0, 1.02, 1.04, 1.06, 1.03]
     torch, single = kept.one("stars", "torch"), kept.one("stars", "single")
     before = cases([*repeated(torch, "a", spread), *repeated(single, "b", spread)])
     now = cases([*repeated(torch, "c", [2 * s for s in spread]), *repeated(single, "d", spread)])
@@ -166,7 +176,7 @@ def test_a_regression_is_marked_only_where_the_interval_says_so() -> None:
         ("single", "no difference shown"),
     }
     assert found[0].verdict == "slower"
-    assert found[0].times.median == pytest.approx(2.0)
+    assert found[0].times.value == pytest.approx(2.0)
     assert regressions.changes(now, cases(repeated(kept.one("digits", "torch"), "e", spread))) == ()
     few = regressions.changes(now, cases(repeated(torch, "f", [0.1, 0.1])))
     assert {c.verdict for c in few} == {"too few runs"}
@@ -200,7 +210,7 @@ def test_every_chart_of_every_case_can_be_drawn(tmp_path: Path) -> None:
             assert vl_convert.vegalite_to_vega(charts.with_rows(chart.spec, chart.rows(summary)))
     rows = charts.timeline(kept.one("stars", "ray"))
     assert {row["rank"] for row in rows} == {"driver", "rank 0", "rank 1"}
-    assert vl_convert.vegalite_to_vega(charts.with_rows(charts.TIMELINE, rows))
+    assert vl_convert.vegalite_to_vega(charts.with_rows(specs.TIMELINE, rows))
 
 
 def test_the_page_asks_nothing_of_a_network_and_runs_nothing_of_a_record(store: Store, tmp_path: Path) -> None:
@@ -220,7 +230,7 @@ def test_files_that_are_no_records_are_named_and_hide_nothing(store: Store) -> N
     said = "\n".join(report.broken)
     assert "short.json is truncated or not JSON" in said
     assert "bench.json is JSON, but no record of a run" in said
-    assert "future.json: schema version 99 is unknown, this Regatta reads 1 to 2" in said
+    assert "future.json: schema version 99 is unknown, this Regatta reads 1 to 3" in said
 
 
 def test_records_of_the_first_schema_are_read(store: Store, tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ def phase(name: str) -> Iterator[None]:
 
 
 def progress(what: str, done: int, total: int, **extra: float) -> None:
-    """Say how far this rank is; `extra` may hold ``residual`` or ``loss``."""
+    """Say how far this rank is; `extra` may hold ``residual``, ``loss``, ``iterations`` (so far)."""
     emit("progress", what=what, done=done, total=total, **extra)
 
 
@@ -101,9 +101,10 @@ def result(answer: Mapping[str, Any], tolerance: Mapping[str, float], show: Sequ
     emit("result", answer=dict(answer), tolerance=dict(tolerance), show=list(show))
 
 
-def memory() -> None:
-    """Report the peak resident memory of this process so far."""
+def used() -> None:
+    """Report what this process has used so far: its peak resident memory, and its seconds of CPU."""
     emit("memory", peak_bytes=peak_bytes())
+    emit("cpu", seconds=round(cpu_seconds(), 3))
 
 
 def warning(message: str) -> None:
@@ -115,6 +116,11 @@ def bad_input(error: BadInput | str) -> NoReturn:
     """Emit `error` and end the process with status 2."""
     emit("error", message=str(error))
     sys.exit(BAD_INPUT_STATUS)
+
+
+def cpu_seconds() -> float:
+    """Seconds of CPU, user and system, of all threads of this process and of its children that have ended."""
+    return sum(os.times()[:4])
 
 
 def peak_bytes() -> int:

@@ -200,7 +200,7 @@ def answers(make: MakePart, *, grouped: bool) -> Iterator[Sequence[Any]]:
         crew.steps()
         with events.phase("collect"):
             gathered = crew.answers()
-        events.memory()
+        events.used()
         yield gathered
 
 

@@ -111,7 +111,7 @@ def answers(make: MakePart, restarts: int) -> Iterator[Sequence[Any]]:
         fit.wait()
         with events.phase("collect"):
             gathered = ray.get(mailbox.answers.remote())
-        events.memory()
+        events.used()
         yield gathered
 
 

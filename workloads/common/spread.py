@@ -105,12 +105,12 @@ def answers(
 
 
 def steps(part: Part, folder: HostFolder | None) -> None:
-    """Load and compute, as phases, then report the memory that this took."""
+    """Load and compute, as phases, then report the memory and the CPU that this took."""
     with events.phase("load"):
         part.load(folder)
     with events.phase("compute"):
         part.compute()
-    events.memory()
+    events.used()
 
 
 @contextlib.contextmanager

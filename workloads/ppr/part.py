@@ -29,6 +29,8 @@ PROGRESS_SECONDS = 0.5
 SHOWN_SOURCES = 10
 
 ENGINES = {"csr": "power", "push": "push", "torch-ppr": "reference"}
+COUNTED = {"csr", "push"}
+"""Engines that tell of each iteration."""
 MAKERS = (edgelist, ids, rows, graphs, graphs.kernels)
 
 TOLERANCE = {"sources.sum": 1e-9, "sources.residual": 1e-9}
@@ -121,17 +123,24 @@ class Part:
         return graph
 
     def compute(self) -> None:
-        """Solve this rank's sources, with `progress` at most every half second."""
+        """Solve this rank's sources, with `progress` at most every half second, and at the end of what took longer."""
         options, ranks = self._options, self._ranks
         first, stride = (0, 1) if self._over_rows else (ranks.rank, ranks.world)
         mine = self._sources[first::stride]
-        said = time.monotonic()
+        began = said = time.monotonic()
+        iterations, last = 0, 0.0
+        speaks, counts = ranks.rank == 0 or not self._over_rows, options.engine in COUNTED
+
+        def tell(done: int, residual: float) -> None:
+            steps = {"iterations": iterations} if counts else {}
+            events.progress("sources", done, len(mine), residual=residual, **steps)
 
         def watch(done: int, residual: float) -> None:
-            nonlocal said
-            if time.monotonic() - said >= PROGRESS_SECONDS and (ranks.rank == 0 or not self._over_rows):
+            nonlocal said, iterations, last
+            iterations, last = iterations + (done < len(mine)), residual
+            if time.monotonic() - said >= PROGRESS_SECONDS and speaks:
                 said = time.monotonic()
-                events.progress("sources", done, len(mine), residual=residual)
+                tell(done, residual)
 
         solutions = self._engine.solve(
             *(self._graph, mine, options.alpha, options.tolerance, options.max_iterations, watch),
@@ -148,6 +157,8 @@ class Part:
                     f"{solution.iterations} iterations, the tolerance is {options.tolerance:.1e}"
                 )
             self._answers.append((first + stride * position, answer))
+        if speaks and iterations and time.monotonic() - began >= PROGRESS_SECONDS:
+            tell(len(mine), last)
 
     def answer(self) -> dict[str, Any]:
         """The graph's size, this rank's answers with their position among all sources, and names of nodes in them."""

@@ -107,10 +107,17 @@
     parts.push(chart);
     parts.push(grid(Object.keys(phases), [Object.values(phases).map(seconds)]));
     const names = [...new Set(record.ranks.flatMap((rank) => Object.keys(rank.phases)))];
+    const size = (bytes) => (bytes == null ? "–" : bytes < 1e6 ? `${(bytes / 1e3).toFixed(1)} kB` : bytes < 1e9 ? `${(bytes / 1e6).toFixed(1)} MB` : `${(bytes / 1e9).toFixed(1)} GB`);
     const memory = (bytes) => (bytes == null ? "–" : `${(bytes / 2 ** 20).toFixed(0)} MiB`);
-    parts.push(grid(["rank", "node", ...names, "peak memory"], record.ranks.map((rank) => [
+    parts.push(grid(["rank", "node", ...names, "CPU", "peak memory"], record.ranks.map((rank) => [
       rank.rank < 0 ? "driver" : `${rank.rank}`, rank.node ?? "–",
-      ...names.map((name) => seconds(rank.phases[name])), memory(rank.peak_bytes)])));
+      ...names.map((name) => seconds(rank.phases[name])), seconds(rank.cpu_seconds), memory(rank.peak_bytes)])));
+    if (record.use.length) {
+      parts.push(grid(["node", "CPU", "memory at once", "largest process", "read", "written", "received", "sent"], record.use.map((use) => [
+        use.node, seconds(use.cpu_seconds), memory(use.peak_bytes), memory(use.largest_bytes), size(use.read_bytes),
+        size(use.written_bytes), size(use.received_bytes), size(use.sent_bytes)])));
+      parts.push(make("p", data.about_use, { className: "note" }));
+    }
     if (record.show.length) parts.push(make("pre", record.show.join("\n")));
     for (const line of record.warnings) parts.push(make("p", line, { className: "warning" }));
     const text = `${JSON.stringify(record, null, 1)}\n`;

@@ -31,9 +31,9 @@ def alone(graph: str) -> Ended:
 
 
 def phases(run: Ended, rank: int) -> list[str]:
-    return [
-        event["name"] if event["event"] == "phase" else event["event"] for event in run.events if event["rank"] == rank
-    ]
+    """What a rank went through; progress comes by the clock, thus not always."""
+    mine = [event for event in run.events if event["rank"] == rank and event["event"] != "progress"]
+    return [event["name"] if event["event"] == "phase" else event["event"] for event in mine]
 
 
 def graph_folders(scratch: Path) -> list[str]:
@@ -42,7 +42,7 @@ def graph_folders(scratch: Path) -> list[str]:
 
 def test_alone(alone: Ended) -> None:
     assert (alone.status, alone.err) == (0, "")
-    assert phases(alone, 0) == ["ready", "load", "compute", "memory", "collect", "result"]
+    assert phases(alone, 0) == ["ready", "load", "compute", "memory", "cpu", "collect", "result"]
     assert [source["id"] for source in alone.answer["sources"]] == WANTED
     assert alone.answer["sources"][2]["name"] == "drei"
     assert all(len(source["top"]) == 10 and abs(source["sum"] - 1) < 1e-9 for source in alone.answer["sources"])
@@ -53,9 +53,25 @@ def test_torchrun_by_hand(alone: Ended, graph: str, tmp_path: Path) -> None:
     run = torchrun([*PPR, "--graph", graph, SOURCES], 2, TMPDIR=str(tmp_path))
     assert run.status == 0, run.err
     assert run.answer == alone.answer
-    assert phases(run, 0) == ["rendezvous", "ready", "load", "compute", "memory", "collect", "result"]
-    assert phases(run, 1) == ["rendezvous", "ready", "load", "compute", "memory", "collect"]
+    assert phases(run, 0) == ["rendezvous", "ready", "load", "compute", "memory", "cpu", "collect", "result"]
+    assert phases(run, 1) == ["rendezvous", "ready", "load", "compute", "memory", "cpu", "collect"]
     assert not list(tmp_path.glob("regatta-*"))
+
+
+def test_progress_counts_iterations(graph: str, alone: Ended) -> None:
+    script = (
+        "import sys; from workloads.ppr import part; from workloads.common.ranks import Ranks\n"
+        "part.PROGRESS_SECONDS = 0\n"
+        "own = part.Part(part.Options(sys.argv[1], (), 2, 10, 0.15, 1e-6, 1000, False, sys.argv[2]), Ranks())\n"
+        "own.load(None); own.compute(); print(sum(answer['iterations'] for _, answer in own.answer()['sources']))"
+    )
+    for engine in ("csr", "push"):
+        run = python("-c", script, graph, engine)
+        told = [(event["done"], event["iterations"]) for event in run.of("progress")]
+        assert told == sorted(told)
+        assert told[-1][0] == 2
+        counted = int(run.out.splitlines()[-1])
+        assert counted / 2 <= told[-1][1] <= counted, "sources go through an iteration together, or one after another"
 
 
 def test_ranks_started_by_a_launcher(alone: Ended, graph: str, tmp_path: Path) -> None:
@@ -80,9 +96,9 @@ def test_ray_with_more_workers_than_cores(
     )
     assert run.status == 0, run.err
     assert run.answer == alone.answer
-    assert phases(run, -1) == ["rendezvous", "ready", "collect", "memory", "result"]
+    assert phases(run, -1) == ["rendezvous", "ready", "collect", "memory", "cpu", "result"]
     for rank in range(3):
-        assert phases(run, rank) == ["ready", "load", "compute", "memory"]
+        assert phases(run, rank) == ["ready", "load", "compute", "memory", "cpu"]
     assert len(graph_folders(tmp_path)) == 1
 
 
@@ -121,7 +137,7 @@ def test_a_graph_spread_over_actors(alone: Ended, graph: str, ray_cluster: dict[
     run = ppr(*arguments, **ray_cluster, REGATTA_WORKERS="2")
     assert run.status == 0, run.err
     assert run.answer == alone.answer
-    assert phases(run, -1) == ["rendezvous", "ready", "collect", "memory", "result"]
+    assert phases(run, -1) == ["rendezvous", "ready", "collect", "memory", "cpu", "result"]
 
 
 def test_bad_input_in_one_part_ends_every_rank(tmp_path: Path) -> None:

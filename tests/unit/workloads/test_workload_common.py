@@ -6,6 +6,7 @@ import ast
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -95,6 +96,17 @@ def test_peak_memory_is_the_kernels() -> None:
     del block
     assert events.peak_bytes() >= before
     assert events.peak_bytes() > 64 << 20
+
+
+def test_cpu_is_that_of_threads_and_of_children_that_have_ended() -> None:
+    spin = "import time\nwhile time.process_time() < 0.2: pass"
+    before = events.cpu_seconds()
+    subprocess.run([sys.executable, "-c", spin], check=True)
+    assert events.cpu_seconds() - before >= 0.19
+    here, before = time.thread_time(), events.cpu_seconds()
+    while time.thread_time() - here < 0.1:
+        pass
+    assert events.cpu_seconds() - before >= 0.08
 
 
 def test_ranks_from_the_environment() -> None:

@@ -1,0 +1,269 @@
+"""The Vega-Lite specifications of a report's charts."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from regatta import clocks
+from regatta.report import theme
+
+Spec = dict[str, Any]
+
+PHASES = tuple(phase for phase in clocks.PHASES if phase != "total")
+_STEP = 30
+
+
+def _colour(field: str, colours: Mapping[str, str], **legend: Any) -> dict[str, Any]:
+    scale = {"domain": list(colours), "range": list(colours.values())}
+    shown = {"title": None, "orient": "top", "columns": 4} | legend
+    return {"field": field, "type": "nominal", "scale": scale, "legend": shown}
+
+
+def _tooltip(*fields: tuple[str, str]) -> list[dict[str, str]]:
+    made = []
+    for name, kind in fields:
+        made.append({"field": name, "type": kind} | ({"format": ".3~f"} if kind == "quantitative" else {}))
+    return made
+
+
+_CONFIGURATION = {"field": "configuration", "type": "nominal", "title": None, "sort": None}
+_SECONDS = {"type": "quantitative", "title": "seconds"}
+_WIDE: Spec = {"width": "container", "autosize": {"type": "fit-x", "contains": "padding"}}
+
+BARS: Spec = _WIDE | {
+    "description": "Median seconds of each configuration with 95 % interval",
+    "height": {"step": _STEP / 2, "for": "offset"},
+    "transform": [{"filter": "datum.clock == 'total' || datum.clock == 'compute'"}],
+    "encoding": {"y": {**_CONFIGURATION}, "yOffset": {"field": "clock", "sort": ["total", "compute"]}},
+    "layer": [
+        {
+            "mark": {"type": "bar", "cornerRadiusEnd": 2},
+            "encoding": {
+                "x": {"field": "seconds", **_SECONDS},
+                "color": _colour("framework", theme.FRAMEWORKS),
+                "opacity": {
+                    "field": "clock",
+                    "type": "nominal",
+                    "sort": ["total", "compute"],
+                    "scale": {"domain": ["total", "compute"], "range": [0.95, 0.5]},
+                    "legend": {"title": None, "orient": "top"},
+                },
+                "tooltip": _tooltip(
+                    ("configuration", "nominal"),
+                    ("clock", "nominal"),
+                    ("seconds", "quantitative"),
+                    ("low", "quantitative"),
+                    ("high", "quantitative"),
+                    ("runs", "quantitative"),
+                ),
+            },
+        },
+        {
+            "transform": [{"filter": "isValid(datum.low)"}],
+            "mark": {"type": "rule", "strokeWidth": 1.5},
+            "encoding": {"x": {"field": "low", "type": "quantitative"}, "x2": {"field": "high"}},
+        },
+    ],
+}
+
+SHARES: Spec = _WIDE | {
+    "description": "Median seconds of each phase of each configuration, stacked",
+    "height": {"step": _STEP},
+    "mark": {"type": "bar", "cornerRadius": 1},
+    "encoding": {
+        "y": _CONFIGURATION,
+        "x": {"field": "seconds", **_SECONDS, "stack": "zero"},
+        "color": _colour("phase", {phase: theme.PHASES[phase] for phase in PHASES}),
+        "order": {"field": "place", "type": "quantitative"},
+        "tooltip": _tooltip(("configuration", "nominal"), ("phase", "nominal"), ("seconds", "quantitative")),
+    },
+}
+
+SPEEDUPS: Spec = _WIDE | {
+    "description": "Speed-up against one process by number of ranks; the rising line is as large as the ranks",
+    "height": 220,
+    "encoding": {
+        "x": {
+            "field": "at",
+            "type": "quantitative",
+            "title": "ranks",
+            "axis": {"labelExpr": "datum.value % 1 ? '' : format(datum.value, 'd')", "grid": False},
+            "scale": {"nice": False, "padding": 24},
+        }
+    },
+    "layer": [
+        {
+            "mark": {"type": "line", "strokeDash": [4, 4], "opacity": 0.5, "color": "#888888"},
+            "transform": [{"filter": "isValid(datum.ideal)"}],
+            "encoding": {"y": {"field": "ideal", "type": "quantitative"}},
+        },
+        {
+            "mark": {"type": "rule", "strokeDash": [2, 3], "color": "#888888"},
+            "encoding": {"y": {"datum": 1}, "x": {"value": 0}, "x2": {"value": "width"}},
+        },
+        {
+            "transform": [{"filter": "isValid(datum.speedup)"}],
+            "mark": {"type": "point", "size": 80, "filled": True, "opacity": 1},
+            "encoding": {
+                "y": {"field": "speedup", "type": "quantitative", "title": "times as fast as one process"},
+                "color": _colour("framework", {k: v for k, v in theme.FRAMEWORKS.items() if k != "single"}),
+                "shape": {
+                    "field": "clock",
+                    "type": "nominal",
+                    "scale": {"domain": ["total", "compute"], "range": ["circle", "diamond"]},
+                    "legend": {"title": None, "orient": "top"},
+                },
+                "tooltip": _tooltip(
+                    ("framework", "nominal"),
+                    ("workers", "quantitative"),
+                    ("clock", "nominal"),
+                    ("speedup", "quantitative"),
+                    ("low", "quantitative"),
+                    ("high", "quantitative"),
+                    ("efficiency", "quantitative"),
+                ),
+            },
+        },
+        {
+            "transform": [{"filter": "isValid(datum.speedup)"}],
+            "mark": {"type": "line", "opacity": 0.6},
+            "encoding": {
+                "y": {"field": "speedup", "type": "quantitative"},
+                "detail": {"field": "clock"},
+                "color": _colour("framework", {k: v for k, v in theme.FRAMEWORKS.items() if k != "single"}),
+            },
+        },
+        {
+            "transform": [{"filter": "isValid(datum.low)"}],
+            "mark": {"type": "rule", "opacity": 0.7},
+            "encoding": {
+                "y": {"field": "low", "type": "quantitative"},
+                "y2": {"field": "high"},
+                "color": _colour("framework", {k: v for k, v in theme.FRAMEWORKS.items() if k != "single"}),
+            },
+        },
+    ],
+}
+
+LAPS: Spec = _WIDE | {
+    "description": "Seconds of each epoch or iteration",
+    "height": 200,
+    "encoding": {
+        "x": {"field": "lap", "type": "quantitative", "title": "repetition", "axis": {"tickMinStep": 1, "format": "d"}},
+        "color": _colour("framework", theme.FRAMEWORKS),
+        "detail": [{"field": "configuration"}, {"field": "what"}],
+    },
+    "layer": [
+        {
+            "mark": {"type": "area", "opacity": 0.15},
+            "encoding": {"y": {"field": "low", **_SECONDS}, "y2": {"field": "high"}},
+        },
+        {
+            "mark": {"type": "line", "point": {"size": 40, "filled": True}},
+            "encoding": {
+                "y": {"field": "seconds", **_SECONDS},
+                "tooltip": _tooltip(
+                    ("configuration", "nominal"),
+                    ("what", "nominal"),
+                    ("lap", "quantitative"),
+                    ("seconds", "quantitative"),
+                    ("runs", "quantitative"),
+                ),
+            },
+        },
+    ],
+}
+
+PROGRESS: Spec = _WIDE | {
+    "description": "Loss or residual over the seconds since the rank was ready",
+    "height": 200,
+    "mark": {"type": "line", "point": {"size": 30, "filled": True}},
+    "encoding": {
+        "x": {"field": "seconds", "type": "quantitative", "title": "seconds since ready"},
+        "y": {"field": "value", "type": "quantitative", "title": "loss or residual", "scale": {"type": "symlog"}},
+        "color": _colour("framework", theme.FRAMEWORKS),
+        "detail": [{"field": "run"}, {"field": "what"}],
+        "tooltip": _tooltip(
+            ("configuration", "nominal"),
+            ("what", "nominal"),
+            ("done", "quantitative"),
+            ("seconds", "quantitative"),
+            ("value", "quantitative"),
+        ),
+    },
+}
+
+TIMELINE: Spec = _WIDE | {
+    "description": "What each rank did from the request to the end of the run",
+    "height": {"step": 24},
+    "mark": {"type": "bar", "cornerRadius": 1},
+    "encoding": {
+        "y": {"field": "rank", "type": "nominal", "title": None, "sort": {"field": "place"}},
+        "x": {"field": "start", "type": "quantitative", "title": "seconds since the run was asked for"},
+        "x2": {"field": "end"},
+        "color": _colour("phase", theme.PHASES),
+        "tooltip": _tooltip(
+            ("rank", "nominal"), ("node", "nominal"), ("phase", "nominal"), ("seconds", "quantitative")
+        ),
+    },
+}
+
+CHANGES: Spec = _WIDE | {
+    "description": "Time now divided by time before, with 95 % interval",
+    "height": {"step": 24},
+    "encoding": {"y": {"field": "what", "type": "nominal", "title": None, "sort": None, "axis": {"labelLimit": 280}}},
+    "layer": [
+        {
+            "mark": {"type": "rule", "strokeDash": [3, 3]},
+            "encoding": {"x": {"datum": 1}, "y": {"value": 0}, "y2": {"value": "height"}},
+        },
+        {
+            "transform": [{"filter": "isValid(datum.low)"}],
+            "mark": {"type": "rule", "strokeWidth": 2, "opacity": 0.7},
+            "encoding": {"x": {"field": "low", "type": "quantitative"}, "x2": {"field": "high"}},
+        },
+        {
+            "mark": {"type": "point", "filled": True, "size": 70, "opacity": 1},
+            "encoding": {
+                "x": {
+                    "field": "ratio",
+                    "type": "quantitative",
+                    "title": "time now / time before",
+                    "scale": {"zero": False},
+                },
+                "color": _colour(
+                    "verdict",
+                    {
+                        "slower": "#d1453b",
+                        "faster": "#2c9e64",
+                        "no difference shown": "#8d96a3",
+                        "too few runs": "#c3c9d1",
+                    },
+                    columns=2,
+                ),
+                "tooltip": _tooltip(
+                    ("case", "nominal"),
+                    ("what", "nominal"),
+                    ("ratio", "quantitative"),
+                    ("low", "quantitative"),
+                    ("high", "quantitative"),
+                    ("verdict", "nominal"),
+                ),
+            },
+        },
+    ],
+}
+
+ITERATIONS: Spec = _WIDE | {
+    "description": "Mean seconds of an iteration as the computation goes on",
+    "height": 200,
+    "mark": {"type": "line", "interpolate": "step-before", "point": {"size": 40, "filled": True}},
+    "encoding": {
+        "x": {"field": "iteration", "type": "quantitative", "title": "iteration", "axis": {"tickMinStep": 1}},
+        "y": {"field": "seconds", **_SECONDS},
+        "color": _colour("framework", theme.FRAMEWORKS),
+        "detail": [{"field": "configuration"}],
+        "tooltip": _tooltip(
+            ("configuration", "nominal"), ("iteration", "quantitative"), ("seconds", "quantitative"), ("run", "nominal")
+        ),
+    },
+}

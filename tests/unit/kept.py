@@ -5,7 +5,7 @@ import random
 import shutil
 from pathlib import Path
 
-from regatta.record import ExitInfo, Failure, Framework, Record, Series
+from regatta.record import ExitInfo, Failure, Framework, NodeUse, Record, Series
 from regatta.store import Store
 
 FOLDER = Path(__file__).parent / "records"
@@ -49,6 +49,13 @@ def failed(record: Record, run_id: str = "failed-run") -> Record:
     """The run as if a rank of it had been killed."""
     end = ExitInfo("failed", -9, Failure("killed by SIGKILL", "localhost", 1, ("epoch 1", "<script>alert(1)</script>")))
     return dataclasses.replace(again(record, run_id), answer=None, exit=end)
+
+
+def measured(record: Record) -> Record:
+    """The run with what it used, on a node with and on one without processes of its own."""
+    ranks = tuple(dataclasses.replace(rank, cpu_seconds=1.5) for rank in record.ranks)
+    whole = NodeUse("localhost", 4.0, 3 << 30, 1 << 30, 0, 5_000_000, "lo", 2_500_000, 7_000_000)
+    return dataclasses.replace(record, ranks=ranks, use=(whole, NodeUse("node2", sent_bytes=2_000_000)))
 
 
 def many(count: int) -> list[Record]:

@@ -5,6 +5,7 @@ import dataclasses
 import io
 import json
 import math
+import resource
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -271,6 +272,28 @@ def test_a_thousand_runs_fit(tmp_path: Path) -> None:
         store.save(record)
     written = files.write(tmp_path / "out", make.report(store.root), (), 0)
     assert written.page.stat().st_size < 5_000_000
+
+
+def test_what_runs_take_is_a_table() -> None:
+    torch = kept.one("stars", "torch")
+    (table,) = tables.use(summarise(cases([kept.measured(torch), kept.one("stars", "ray")])))
+    assert [row[1:] for row in table.rows] == [("torch × 2", "3.00 s", texts.gigabytes(torch.peak_bytes), "9.0 MB")]
+    assert list(tables.use(summarise(cases(kept.records())))) == []
+
+
+def test_a_full_disk_leaves_the_earlier_report(store: Store, tmp_path: Path) -> None:
+    report = make.report(store.root)
+    page = files.write(tmp_path / "out", report, (), 0).page
+    was = page.read_bytes()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
+    try:
+        with pytest.raises(RecordError, match=r"the report cannot be written to .*File too large"):
+            files.write(tmp_path / "out", dataclasses.replace(report, title="another"), (), 0)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert page.read_bytes() == was
+    assert not [path for path in (tmp_path / "out").iterdir() if path.suffix == ".new"]
 
 
 def test_the_page_cannot_be_written(store: Store, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The page in a real browser: Debian's chromium, headless, without a network."""
 
+import dataclasses
 import json
 import os
 import shutil
@@ -10,6 +11,7 @@ from typing import Any
 import kept
 import pytest
 
+from regatta.record import Record, Series
 from regatta.report import files, make
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -30,12 +32,21 @@ def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (store.root / "short.json").write_text('{"schema_version": 1')
     old = kept.copy_to(base / "old")
     torch = kept.one("stars", "torch")
-    for index in range(4):
+    for index in range(5):
         store.save(kept.again(torch, f"now-{index}", times=2 + index / 50, count=9))
         old.save(kept.again(torch, f"before-{index}", times=1 + index / 50, count=9))
+    series = Series("beside", 1, 1, published=145.0, published_size=100_000)
+    store.save(iterated(kept.measured(kept.again(torch, "iterated", count=7, series=series))))
     for record in kept.records():
         old.delete(record.run_id)
     return files.write(base / "out", make.report(store.root, against=old.root), (), 0).page
+
+
+def iterated(record: Record) -> Record:
+    """The run as if its ranks had counted iterations."""
+    points = [[2.0 + step / 2, 10.0 * step + step % 3, None] for step in range(1, 9)]
+    ranks = tuple(dataclasses.replace(rank, progress={"iterations": points}) for rank in record.ranks)
+    return dataclasses.replace(record, ranks=ranks)
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +103,7 @@ def test_everything_is_drawn_and_nothing_complains(visit: Visit, page_file: Path
     assert visit.said == []
     assert {url for url in visit.asked if not url.startswith(("data:", "blob:"))} == {page_file.as_uri()}
     kinds = {chart.get_attribute("data-chart") for chart in visit.page.locator("main .chart").all()}
-    assert kinds == {"bars", "phases", "speedup", "laps", "progress", "timeline", "changes"}
+    assert kinds == {"bars", "phases", "speedup", "laps", "progress", "iterations", "timeline", "changes"}
     wide = visit.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
     assert wide == 0
     for chart in visit.page.locator("main .chart svg").all():

@@ -1,6 +1,7 @@
 """What a person types about records: fab runs, show, diff, report, results-*."""
 
 import dataclasses
+import re
 import subprocess
 import sys
 from datetime import datetime, timedelta, timezone
@@ -131,6 +132,13 @@ def test_a_run_is_shown_with_its_phases_and_slowest_rank() -> None:
     assert "failure     localhost, rank 1: killed by SIGKILL" in shown
     evil = dataclasses.replace(record, warnings=("\x1b[2Jgone\x07",))
     assert "\x1b" not in "\n".join(show.lines(evil))
+
+
+def test_what_a_run_used_is_shown() -> None:
+    shown = "\n".join(show.lines(kept.measured(kept.one("stars", "torch"))))
+    assert re.search(r"localhost +4\.00 s +3\.00 GiB +1\.00 GiB +0 B +5\.0 MB +2\.5 MB +7\.0 MB", shown)
+    assert re.search(r"node2 +– +– +– +– +– +– +2\.0 MB", shown)
+    assert "received" not in "\n".join(show.lines(kept.one("stars", "torch")))
 
 
 def test_the_last_run_can_be_shown_and_unknown_ones_are_named(store: Store, tmp_path: Path) -> None:

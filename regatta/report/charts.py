@@ -227,7 +227,7 @@ CHARTS = (
     ),
     Chart(
         "laps",
-        "Epochs and iterations",
+        "Epochs",
         "Each repetition: the slowest rank, median over runs, with the least and the greatest.",
         specs.LAPS,
         laps,

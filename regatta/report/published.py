@@ -31,6 +31,15 @@ def size(case: Case) -> int | None:
     return int(told) if told.isdecimal() else None
 
 
+def describe(case: Case, figures: Mapping[Configuration, Figure]) -> str:
+    """`stars, 100,000 rows, epochs=3, batch=128`; and what the figures are of, where ours is a scaled form of it."""
+    own, unit = size(case), UNITS.get(case.workload, "")
+    others = sorted({figure.size for figure in figures.values() if figure.size and figure.size != own})
+    words = [f"{name}={value}" if value else name for name, value in _options(case).items() if name != "size"]
+    scaled = [f"scaled: published of {' and '.join(f'{other:,}' for other in others)}"] if others else []
+    return ", ".join([case.workload, *([f"{own:,} {unit}"] if own else []), *words, *scaled])
+
+
 def _figures(case: Case) -> Iterator[tuple[Configuration, Figure]]:
     paper = _paper()
     same = (case.workload, size(case), _said(_options(case)))

@@ -80,9 +80,10 @@ def published(summaries: Sequence[Summary]) -> Iterator[Table]:
     shown = sorted(ours, key=lambda configuration: configuration.place)
     rows = []
     for summary in chosen:
-        cells = [_published_title(summary.case, beside[id(summary)])]
+        cells = [references.describe(summary.case, beside[id(summary)])]
         for configuration in shown:
-            cells.append(_cell(summary, configuration, "total"))
+            found = summary.time(configuration, "total")
+            cells.append(texts.seconds(found.value) if found else _cell(summary, configuration, "total"))
             if configuration in theirs:
                 figure = beside[id(summary)].get(configuration)
                 cells.append(texts.seconds(figure.seconds if figure else None))
@@ -95,15 +96,6 @@ def published(summaries: Sequence[Summary]) -> Iterator[Table]:
         tuple(rows),
         _PUBLISHED_NOTE,
     )
-
-
-def _published_title(case: Case, figures: Mapping[Configuration, references.Figure]) -> str:
-    own, unit = references.size(case), references.UNITS.get(case.workload, "")
-    others = sorted({figure.size for figure in figures.values() if figure.size and figure.size != own})
-    words = [word for word in case.title.split(", ") if not word.startswith("size=")]
-    what = f"{case.workload}, {own:,} {unit}" if own else case.workload
-    scaled = f"; scaled: published of {' and '.join(f'{size:,}' for size in others)} {unit}" if others else ""
-    return f"{what} ({', '.join(words)}){scaled}"
 
 
 def ratios(summaries: Sequence[Summary]) -> Iterator[Table]:

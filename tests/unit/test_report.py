@@ -105,7 +105,7 @@ def test_published_times_stand_beside_runs_of_the_same_size() -> None:
     (table,) = tables.published(summarise(cases([*runs, *kept.records()])))
     assert table.columns == ("case", "single/2", "torch × 2", "torch × 2, published", "ray × 2", "ray × 2, published")
     (row,) = table.rows
-    assert row[0] == "stars, 100,000 rows (hdfs:///x, epochs=3, batch=128)"
+    assert row[0] == "stars, 100,000 rows, epochs=3, batch=128"
     assert (row[3], row[5]) == ("2'25''", "2'50''")
     assert row[2] == texts.seconds(runs[1].phases.total)
     assert list(tables.published(summarise(cases([of_paper("torch", size=100_001)])))) == []
@@ -115,7 +115,7 @@ def test_a_scaled_run_is_labelled_so() -> None:
     series = Series("s", 1, 1, "mine", "s", "stars", published=5100.0, published_size=4_000_000)
     (table,) = tables.published(summarise(cases([of_paper("torch", size=400_000, series=series)])))
     (row,) = table.rows
-    assert row[0].endswith("; scaled: published of 4,000,000 rows")
+    assert row[0].endswith(", scaled: published of 4,000,000")
     assert row[0].startswith("stars, 400,000 rows")
     assert row[-1] == "1:25'00''"
 

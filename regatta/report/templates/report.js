@@ -107,7 +107,7 @@
     parts.push(chart);
     parts.push(grid(Object.keys(phases), [Object.values(phases).map(seconds)]));
     const names = [...new Set(record.ranks.flatMap((rank) => Object.keys(rank.phases)))];
-    const size = (bytes) => (bytes == null ? "–" : bytes < 1e6 ? `${(bytes / 1e3).toFixed(1)} kB` : bytes < 1e9 ? `${(bytes / 1e6).toFixed(1)} MB` : `${(bytes / 1e9).toFixed(1)} GB`);
+    const size = (bytes) => (bytes == null ? "–" : bytes < 1e3 ? `${bytes} B` : bytes < 1e6 ? `${(bytes / 1e3).toFixed(1)} kB` : bytes < 1e9 ? `${(bytes / 1e6).toFixed(1)} MB` : `${(bytes / 1e9).toFixed(1)} GB`);
     const memory = (bytes) => (bytes == null ? "–" : `${(bytes / 2 ** 20).toFixed(0)} MiB`);
     parts.push(grid(["rank", "node", ...names, "CPU", "peak memory"], record.ranks.map((rank) => [
       rank.rank < 0 ? "driver" : `${rank.rank}`, rank.node ?? "–",

@@ -26,6 +26,7 @@ def _tooltip(*fields: tuple[str, str]) -> list[dict[str, str]]:
 
 
 _CONFIGURATION = {"field": "configuration", "type": "nominal", "title": None, "sort": None}
+_WHOLE = "datum.value % 1 ? '' : format(datum.value, 'd')"
 _SECONDS = {"type": "quantitative", "title": "seconds"}
 _WIDE: Spec = {"width": "container", "autosize": {"type": "fit-x", "contains": "padding"}}
 
@@ -86,7 +87,7 @@ SPEEDUPS: Spec = _WIDE | {
             "field": "at",
             "type": "quantitative",
             "title": "ranks",
-            "axis": {"labelExpr": "datum.value % 1 ? '' : format(datum.value, 'd')", "grid": False},
+            "axis": {"labelExpr": _WHOLE, "grid": False},
             "scale": {"nice": False, "padding": 24},
         }
     },
@@ -148,7 +149,7 @@ LAPS: Spec = _WIDE | {
     "description": "Seconds of each epoch or iteration",
     "height": 200,
     "encoding": {
-        "x": {"field": "lap", "type": "quantitative", "title": "repetition", "axis": {"tickMinStep": 1, "format": "d"}},
+        "x": {"field": "lap", "type": "quantitative", "title": "repetition", "axis": {"labelExpr": _WHOLE}},
         "color": _colour("framework", theme.FRAMEWORKS),
         "detail": [{"field": "configuration"}, {"field": "what"}],
     },
@@ -258,7 +259,7 @@ ITERATIONS: Spec = _WIDE | {
     "height": 200,
     "mark": {"type": "line", "interpolate": "step-before", "point": {"size": 40, "filled": True}},
     "encoding": {
-        "x": {"field": "iteration", "type": "quantitative", "title": "iteration", "axis": {"tickMinStep": 1}},
+        "x": {"field": "iteration", "type": "quantitative", "title": "iteration", "axis": {"labelExpr": _WHOLE}},
         "y": {"field": "seconds", **_SECONDS},
         "color": _colour("framework", theme.FRAMEWORKS),
         "detail": [{"field": "configuration"}],

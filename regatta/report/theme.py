@@ -34,6 +34,7 @@ def config(*, dark: bool) -> dict[str, Any]:
             "tickColor": colours["grid"],
             "titleFontWeight": "normal",
             "labelLimit": 160,
+            "labelSeparation": 6,
         },
         "legend": text
         | {"titleFontWeight": "normal", "symbolType": "square", "labelLimit": 160}

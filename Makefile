@@ -14,7 +14,7 @@ PY := .venv/bin/python
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 export REGATTA_INVENTORY := $(INVENTORY)
 
-.PHONY: help setup setup-node lab lab-down lab-status provision check verify teardown add-node remove-node hdfs-restore-metadata demo test lint unit local-tests lab-tests bench locks
+.PHONY: help test-faults setup setup-node lab lab-down lab-status provision check verify teardown add-node remove-node hdfs-restore-metadata demo test lint unit local-tests lab-tests bench locks
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-21s %s\n", $$1, $$2}'
@@ -72,6 +72,11 @@ local-tests: setup-node ## Tests of this machine alone, as a user without privil
 
 lab-tests: setup-node ## Lab tests alone: real hosts
 	@tools/test.sh lab
+
+test-faults: setup-node ## Strike every fault of docs/reliability.md on hosts made for it, and write its table
+	@rm -f tests/lab/faults/outcomes.json
+	@REGATTA_FAULTS=tests/lab/faults/outcomes.json $(PY) -m pytest -q tests/lab/faults || code=$$?; \
+	$(PY) tests/lab/faults/outcomes.py; exit $${code:-0}
 
 bench: setup ## Measure the figures of docs/results.md on a lab of 3 hosts
 	@$(PY) -m benchmarks.cluster

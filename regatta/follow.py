@@ -2,6 +2,7 @@
 
 import contextlib
 import queue
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -75,6 +76,7 @@ class Follower:
         self.exits: dict[str, dict[str, Any]] = {}
         self.said: dict[str, dict[str, Any]] = {}
         self.lost: dict[str, RemoteError] = {}
+        self.died: dict[str, list[str]] = {}
         self.job: dict[str, Any] | None = None
         self.ending = threading.Event()
         self._streams: dict[str, Stream] = {}
@@ -146,6 +148,7 @@ class Follower:
                 lambda node: self.remote.call(node, "run.finish", timeout=8, **for_all),
             )
             self.said |= {name: answer["exit"] for name, answer in answers.items() if answer.get("exit")}
+            self.died = {name: answer["died"] for name, answer in answers.items() if answer["died"]}
 
     def _end_all(self) -> Outcome:
         """Stop the run where it still goes on, hear every node's account, name the cause."""
@@ -179,17 +182,51 @@ class Follower:
         """A rank killed by a signal comes before one that exited (its peers' complaint), then the earliest."""
         found = [(name, value["failure"]) for name, value in self.exits.items() if value.get("failure")]
         for name, error in self.lost.items():
-            return Failure(name, None, f"the node was lost in mid-run: {error.reason}", 1)
-        if found:
-            name, worst = min(found, key=lambda item: (item[1]["signal"] is None, item[1]["at"]))
-            cause = f"killed by {worst['signal']}" if worst["signal"] else f"exited with code {worst['code']}"
-            return Failure(name, worst["rank"], cause, worst["code"], tuple(worst["last_lines"]))
+            left = (
+                "What is left of the run there ends with the next run or 'fab cancel'; 'fab status' shows who answers"
+            )
+            return Failure(name, None, f"the node was lost in mid-run: {error.reason}. {left}", 1)
         vanished = [name for name, value in self.exits.items() if value["state"] == "lost"]
         if vanished:
-            return Failure(vanished[0], None, "the run vanished there: was the host rebooted?", 1)
+            return Failure(
+                vanished[0],
+                None,
+                "the run vanished there: was the host rebooted, or its supervisor killed? See 'fab status'",
+                1,
+            )
+        if found:
+            name, worst = min(found, key=lambda item: _weight(item[1]))
+            lines = self._named(worst["last_lines"])
+            return Failure(name, worst["rank"], self._how(name, worst, lines), worst["code"], lines)
         if self.job is not None and self.job["status"] == "FAILED" and self.handle.head is not None:
             return Failure(self.handle.head.name, None, f"Ray ended the job: {self.job.get('message')}", 1)
         return None
+
+    def _how(self, node: str, failure: dict[str, Any], lines: tuple[str, ...]) -> str:
+        """The way in which a rank or a supervisor ended, and which host was short of memory meanwhile.
+
+        That is asked of the node itself; a driver's failure may be that of any node which its last lines name.
+        """
+        how = f"killed by {failure['signal']}" if failure["signal"] else f"exited with code {failure['code']}"
+        how = failure.get("cause") or how
+        accounts, where = self.said | self.exits, [node]
+        if failure["rank"] == rayjob.DRIVER:
+            where = [name for name in accounts if any(f"({name})" in line for line in lines)] or [*accounts]
+        for name, daemons in self.died.items():
+            how += f"; Ray's {' and '.join(daemons)} on {name} died in mid-run (journalctl -u 'regatta-ray-*' there)"
+        short = [name for name in where if accounts.get(name, {}).get("oom_kills", 0) > 0]
+        if short:
+            kernel = f"the kernel of {', '.join(short)} has killed a process meanwhile (journalctl -k there)"
+            how += f"; out of memory: {kernel}"
+        return how
+
+    def _named(self, lines: list[str]) -> tuple[str, ...]:
+        """Lines in which an address of a node is followed by the node's name."""
+        known = {node.cluster_address: node.name for node in self.remote.cluster.nodes if not node.local}
+        if not known:
+            return tuple(lines)
+        address = re.compile(rf"(?<![\d.])({'|'.join(map(re.escape, known))})(?![\d.]*\d)")
+        return tuple(address.sub(lambda found: f"{found[1]} ({known[found[1]]})", line) for line in lines)
 
     def _check_silence(self) -> None:
         now = time.monotonic()
@@ -240,3 +277,9 @@ class Follower:
                     self.messages.put(("job", "", {**job, "seen": time.monotonic()}))
                     return
             self.ending.wait(JOB_POLL_SECONDS)
+
+
+def _weight(failure: dict[str, Any]) -> tuple[int, float]:
+    """Orders failures, the likeliest first cause first: a signal, what befell a supervisor, a rank that exited (its
+    peers' complaint), then by time."""
+    return (0 if failure["signal"] else 1 if failure.get("cause") else 2, failure["at"])

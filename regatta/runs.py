@@ -8,9 +8,10 @@ from typing import Any
 from regatta import rayjob
 from regatta.cluster import Node
 from regatta.errors import NodesError, RegattaError, RunError
-from regatta.launch import Handle, job_api, stop_everywhere
+from regatta.launch import STOP_TIMEOUT, Handle, job_api, stop_everywhere
 from regatta.remote import Remote
 
+STALE_SECONDS = 10.0
 _WORST = ("running", "failed", "lost", "stopped", "succeeded")
 
 
@@ -109,6 +110,48 @@ def cancel(remote: Remote, info: RunInfo) -> None:
         failed = stop_everywhere(remote, used, list(info.nodes), "cancelled")
     if failed:
         raise NodesError(f"cancel {info.run}", failed)
+
+
+def end_stale(remote: Remote) -> list[tuple[str, str]]:
+    """End what nodes still have of runs that have ended elsewhere, as after a host was cut off: (node, run) of each.
+
+    A run whose host went down is said to be lost there. A run that goes on everywhere is left alone; nodes that do not
+    answer are left out.
+    """
+    answers, _ = remote.gather(remote.cluster.nodes, lambda node: remote.call(node, "run.list"))
+    found = stale({name: answer["runs"] for name, answer in answers.items()}, remote.cluster.head.name)
+    work = [remote.cluster.node(name) for name in {name for name, _ in found}]
+
+    def end(node: Node) -> None:
+        for name, run in found:
+            if name == node.name:
+                remote.call(node, "run.stop", timeout=STOP_TIMEOUT, run=run, reason="the run has ended elsewhere")
+
+    ended, _ = remote.gather(work, end)
+    return [(name, run) for name, run in found if name in ended]
+
+
+def stale(by_node: dict[str, list[dict[str, Any]]], head: str) -> list[tuple[str, str]]:
+    """(node, run) of runs that are lost on a node, or go on there though they have failed or been stopped elsewhere.
+
+    Under Ray what counts is how the driver on the head has ended. A run that has just ended is still being ended, and
+    one that has just begun is not lost.
+    """
+    ended: set[str] = set()
+    for name, items in by_node.items():
+        for item in items:
+            over = item["state"] in ("failed", "stopped", "lost")
+            if item["spec"]["framework"] == "ray":
+                over = name == head and item["state"] != "running"
+            if over and item["idle"] is not None and item["idle"] > STALE_SECONDS:
+                ended.add(item["id"])
+    return [
+        (name, item["id"])
+        for name, items in by_node.items()
+        for item in items
+        if item["idle"] is None and item["age"] > STALE_SECONDS
+        if item["state"] == "lost" or item["id"] in ended
+    ]
 
 
 def log(remote: Remote, info: RunInfo) -> Iterator[tuple[str, int | None, str]]:

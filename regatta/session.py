@@ -13,7 +13,7 @@ from regatta import events, launch, plan, rayjob, record, runs, store, sync, tre
 from regatta.clocks import Clocks
 from regatta.cluster import Cluster, Node
 from regatta.console import Console
-from regatta.errors import LaunchError, RunFailedError, UsageError
+from regatta.errors import LaunchError, RecordError, RunFailedError, UsageError
 from regatta.follow import Follower, Outcome
 from regatta.remote import Remote
 
@@ -96,6 +96,9 @@ class Session:
         synced = sync.sync(self.remote, source, self.cluster.nodes, ask={n.name: ports for n in self.cluster.workers})
         synced_at = time.monotonic()
         facts = {name: answer["facts"] for name, answer in synced.answers.items()}
+        if any(answer.get("unfinished") for answer in synced.answers.values()):
+            for node, run in runs.end_stale(self.remote):
+                self.console.warn(f"{node}: ended what was left there of {run}, which has ended elsewhere")
         made = self._plan(request, source, {name: fact["cores"] for name, fact in facts.items()}, synced.answers)
         clocks = Clocks(len(made.ranks), driver=request.framework == "ray")
         clocks.sync_seconds = synced_at - clocks_start
@@ -117,7 +120,12 @@ class Session:
             if self._handle is not None:
                 keep(Outcome("stopped", INTERRUPTED, None))
             raise
-        kept = keep(outcome)
+        try:
+            kept = keep(outcome)
+        except RecordError as error:
+            self.console.error(f"{error}: free some room")
+            self._raise_unless_succeeded(made.run, outcome, clocks)
+            raise RecordError(f"{made.run} succeeded and has no record; what it printed: fab logs {made.run}") from None
         self._raise_unless_succeeded(made.run, outcome, clocks)
         return kept
 
@@ -171,7 +179,11 @@ class Session:
             clocks.feed(event, time.monotonic())
             self.console.event(node, event)
 
-        return Follower(self.remote, handle, on_line).follow()
+        outcome = Follower(self.remote, handle, on_line).follow()
+        for name, ended in outcome.exits.items():
+            if lost := ended.get("lost_lines"):
+                self.console.warn(f"{name}: {lost} line(s) of the log could not be written there: is a disk full?")
+        return outcome
 
     @contextlib.contextmanager
     def _cancelled_by_hand(self, run: str) -> Iterator[None]:

@@ -8,7 +8,7 @@ import sys
 import threading
 from typing import Any, Callable
 
-from regatta.node import caches, facts, files, hdfs, hdfsrepair, releases, runs, sample, turns
+from regatta.node import caches, facts, files, hdfs, hdfsrepair, releases, rundirs, runs, sample, turns
 
 _LOCK = threading.Lock()
 
@@ -43,6 +43,7 @@ def hello(
         answer["data"] = {item["sha256"]: files.have(place, **item) for item in data}
     if ports:
         answer["port"] = runs.free_port(place, *ports)
+        answer["unfinished"] = rundirs.unfinished(place)
     return answer
 
 

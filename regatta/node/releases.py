@@ -196,8 +196,13 @@ def prune(place: Place, keep: str) -> list[str]:
 
 
 def _clear_abandoned(base: str) -> None:
+    """Remove what controllers that have vanished began to send: nothing has come for a while."""
     for name in os.listdir(base):
         path = os.path.join(base, name)
         with contextlib.suppress(OSError):
-            if name.startswith(".incoming-") and time.time() - os.path.getmtime(path) > 86400:
+            if name.startswith(".incoming-") and time.time() - _last_arrival(path) > GRACE_SECONDS:
                 _remove(path)
+
+
+def _last_arrival(tree: str) -> float:
+    return max(os.lstat(folder).st_ctime for folder, _, _ in os.walk(tree))

@@ -52,9 +52,9 @@ def unit(run: str) -> str:
 
 
 def active(place: Place, run: str) -> bool:
-    """Whether the run's processes are there: its unit (root), its supervisor (plain user)."""
+    """Whether the run's processes are there: its unit (root), its supervisor (plain user; a Ray job once it runs)."""
     spec = load(path(place, run, "spec.json")) or {}
-    if spec.get("mode") == "member":
+    if spec.get("mode") == "member" and not os.path.exists(path(place, run, "pid.json")):
         return os.path.isdir(path(place, run)) and not os.path.exists(path(place, run, "exit.json"))
     if spec.get("mode") == "unit":
         shown = subprocess.run(
@@ -88,10 +88,15 @@ def state(place: Place, run: str) -> str:
     return str((load(path(place, run, "exit.json")) or {"state": "lost"})["state"])
 
 
+def unfinished(place: Place) -> list[str]:
+    """Runs that have not ended on this node, or vanished without a word."""
+    return [run for run in names(place) if not os.path.exists(path(place, run, "exit.json"))]
+
+
 def releases_in_use(place: Place) -> set[str]:
     """Releases of runs that have not ended."""
     used: set[str | None] = set()
-    for run in names(place):
-        if not os.path.exists(path(place, run, "exit.json")) and active(place, run):
+    for run in unfinished(place):
+        if active(place, run):
             used.add((load(path(place, run, "spec.json")) or {}).get("release"))
     return {release for release in used if release}

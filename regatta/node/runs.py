@@ -29,6 +29,8 @@ BLOCK = 1 << 18
 STOP_SECONDS = 4.0
 SIOCGIFADDR = 0x8915
 HADOOP_CONF_DIR = "/etc/regatta/hadoop"
+RESERVE_BYTES = 1 << 16
+RAY_DAEMONS = ("raylet", "gcs_server")
 
 
 class RunProblem(Exception):
@@ -78,6 +80,11 @@ def _prepare(place: Place, spec: Spec, folder: str) -> None:
         spec["env"].update(dict.fromkeys(spec["interface_variables"], name))
     spec["started"] = time.time()
     spec["network"] = {"interface": name, "at_start": supervisor.network(name)}
+    spec["oom_kills"] = supervisor.oom_kills()
+    if spec["mode"] == "member":
+        spec["daemons"] = ray_daemons()
+    with open(os.path.join(folder, "reserve"), "wb") as file:
+        file.write(b"\1" * RESERVE_BYTES)
     for file, source in spec.pop("files", {}).items():
         os.makedirs(os.path.dirname(os.path.join(folder, file)), exist_ok=True)
         with open(os.path.join(folder, file), "w") as handle:
@@ -239,7 +246,20 @@ def finish(place: Place, run: str, state: str, code: int) -> Answer:
     spec = rundirs.load(os.path.join(folder, "spec.json")) or {}
     killed = sweep(run, spec.get("mode") == "session")
     supervisor.write_exit(folder, state, code, None, {}, None)
-    return {"exit": rundirs.load(os.path.join(folder, "exit.json")), "killed": killed}
+    died = sorted(set((spec.get("daemons") or {}).items()) - set(ray_daemons().items()))
+    exit = rundirs.load(os.path.join(folder, "exit.json"))
+    return {"exit": exit, "killed": killed, "died": [name for name, _ in died]}
+
+
+def ray_daemons() -> Dict[str, int]:
+    """Process ids of the cluster's Ray on this node, by name."""
+    found = {}
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/comm") as file:
+            name = file.read().strip()
+            if name in RAY_DAEMONS:
+                found[name] = int(pid)
+    return found
 
 
 def sweep(run: str, sessions: bool = False) -> int:
@@ -279,8 +299,9 @@ def _left(mark: bytes, sessions: bool) -> set[int]:
 
 
 def listing(place: Place) -> list[Answer]:
-    """All runs of this node, oldest first."""
+    """All runs of this node, oldest first; `age` and `idle`: seconds since it started and ended (None: it has not)."""
     found = []
+    now = time.time()
     for run in rundirs.names(place):
         spec = rundirs.load(rundirs.path(place, run, "spec.json"))
         if spec:
@@ -291,6 +312,8 @@ def listing(place: Place) -> list[Answer]:
                     "state": rundirs.state(place, run),
                     "started": spec["started"],
                     "ended": ended.get("ended"),
+                    "age": now - spec["started"],
+                    "idle": now - ended["ended"] if ended.get("ended") else None,
                     "code": ended.get("code"),
                     "spec": {key: spec.get(key) for key in ("framework", "mode", "release", "plan")},
                 }

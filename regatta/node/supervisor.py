@@ -2,7 +2,8 @@
 
 Written into the run's folder and started there as `supervisor.py FOLDER`, so it imports nothing of ours.
 `supervisor.py --post FOLDER` is what systemd calls after the unit has ended, whatever ended it.
-Reads `spec.json`; writes `log` (lines `<rank>|<text>`), `pid.json` and `exit.json`, also what the run has used here.
+Reads `spec.json`; writes `log` (lines `<rank>|<text>`), `pid.json` and `exit.json`, also what the run has used here;
+for `exit.json` the file `reserve` holds room on a disk that is full by then.
 """
 
 from __future__ import annotations
@@ -72,6 +73,7 @@ class Supervisor:
         self.stopped = False
         self.kill_at: float | None = None
         self.started = time.time()
+        self.lost_lines = 0
 
     def run(self) -> int:
         """Start, watch and end the ranks; returns the exit code of the node's part of the run."""
@@ -187,21 +189,27 @@ class Supervisor:
 
     def write(self, rank: int, line: bytes) -> None:
         """Append one line; a full disk costs log lines, never the run."""
-        with contextlib.suppress(OSError):
+        try:
             self.log.write(b"%d|%s\n" % (rank, line))
+        except OSError:
+            self.lost_lines += 1
         if self.spec.get("echo"):
             with contextlib.suppress(OSError):
                 os.write(1, line + b"\n")
 
     def finish(self) -> int:
         codes = {str(rank.rank): rank.code for rank in self.ranks}
-        if os.path.exists(os.path.join(self.folder, "stop.json")) or self.stopped:
+        if os.path.exists(os.path.join(self.folder, "stop.json")):
             state, code, failure = "stopped", 143, None
         elif self.failure:
             state, code, failure = "failed", self.failure["code"], self.failure
+        elif self.stopped:
+            state, code = "failed", 143
+            cause = "the run was stopped there, not by Regatta: is the host shutting down?"
+            failure = own_failure(code, cause)
         else:
             state, code, failure = "succeeded", 0, None
-        write_exit(self.folder, state, code, failure, codes, self.started, self.used())
+        write_exit(self.folder, state, code, failure, codes, self.started, self.used(), self.lost_lines)
         return code
 
     def used(self) -> dict[str, Any]:
@@ -211,10 +219,31 @@ class Supervisor:
         return {**of_unit(self.folder), **of_children()}
 
 
+def own_failure(code: int, cause: str) -> dict[str, Any]:
+    """A failure that is no rank's, in words."""
+    return {"rank": None, "code": code, "signal": None, "cause": cause, "at": time.time(), "last_lines": []}
+
+
+def oom_kills() -> int:
+    """How many processes the kernel of this host has killed for want of memory; -1 where it does not say."""
+    with contextlib.suppress(OSError), open("/proc/vmstat") as file:
+        for line in file:
+            if line.startswith("oom_kill "):
+                return int(line.split()[1])
+    return -1
+
+
 def write_exit(
-    folder: str, state: str, code: int, failure: Any, codes: Any, started: float | None, used: Any = None
+    folder: str,
+    state: str,
+    code: int,
+    failure: Any,
+    codes: Any,
+    started: float | None,
+    used: Any = None,
+    lost_lines: int = 0,
 ) -> None:
-    """Write `exit.json` once, whole, and drop the run's scratch folder and its folder in /tmp."""
+    """Write `exit.json` once, whole, and drop the run's scratch folder, its folder in /tmp and its reserve."""
     shutil.rmtree(os.path.join(folder, "scratch"), ignore_errors=True)
     spec = {}
     with contextlib.suppress(OSError, TypeError, ValueError), open(os.path.join(folder, "spec.json")) as file:
@@ -233,7 +262,11 @@ def write_exit(
         "started": started,
         "ended": time.time(),
         "used": {**(used or {}), **over_network(spec.get("network"))},
+        "oom_kills": oom_kills() - spec["oom_kills"] if "oom_kills" in spec else 0,
+        "lost_lines": lost_lines,
     }
+    with contextlib.suppress(OSError):
+        os.unlink(os.path.join(folder, "reserve"))
     with open(target + ".new", "w") as file:
         json.dump(ended, file)
     os.rename(target + ".new", target)
@@ -339,14 +372,10 @@ def post(folder: str) -> None:
     if os.path.exists(os.path.join(folder, "stop.json")):
         write_exit(folder, "stopped", 143, None, {}, None, of_unit(folder))
     else:
-        failure = {
-            "rank": None,
-            "code": 137,
-            "signal": status if os.environ.get("EXIT_CODE") in ("killed", "dumped") else None,
-            "at": time.time(),
-            "last_lines": [f"the run's unit ended by {result} ({os.environ.get('EXIT_CODE')} {status})"],
-        }
-        write_exit(folder, "failed", 137, failure, {}, None, of_unit(folder))
+        how = f"killed by SIG{status}" if os.environ.get("EXIT_CODE") in ("killed", "dumped") else f"ended by {result}"
+        write_exit(
+            folder, "failed", 137, own_failure(137, f"the run's supervisor was {how}"), {}, None, of_unit(folder)
+        )
 
 
 def main() -> int:

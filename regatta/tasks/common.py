@@ -1,5 +1,6 @@
 """What the tasks share: errors as one message, whole numbers, words after `--`."""
 
+import errno
 import functools
 import inspect
 import os
@@ -10,6 +11,7 @@ from typing import Any
 from invoke.exceptions import Exit
 from invoke.tasks import task as invoke_task
 
+from regatta import paths
 from regatta.errors import RegattaError, UsageError
 
 INTERRUPTED = 130
@@ -29,6 +31,11 @@ def task(*, help: dict[str, str] | None = None, **options: Any) -> Any:
                 raise Exit(code=error.exit_code) from None
             except BrokenPipeError:  # the reader of a pipe (head) has seen enough
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+                raise Exit(code=1) from None
+            except OSError as error:
+                if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                    raise
+                print(f"error: a disk of this machine is full: {error.filename or paths.cache_dir()}", file=sys.stderr)
                 raise Exit(code=1) from None
             except KeyboardInterrupt:
                 print("interrupted", file=sys.stderr)

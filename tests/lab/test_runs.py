@@ -47,15 +47,6 @@ if os.environ["RANK"] == "2":
     sys.exit(9)
 time.sleep(600)
 """,
-    "hang.py": """\
-import torch, time
-import torch.distributed as dist
-dist.init_process_group("gloo")
-print("formed", dist.get_rank(), flush=True)
-while True:
-    dist.all_reduce(torch.ones(1))
-    time.sleep(0.05)
-""",
     "rayhosts.py": """\
 import os, subprocess, sys, time
 import ray
@@ -141,30 +132,6 @@ def test_training_under_both_frameworks_with_equal_weights(
     assert len({line for one in records for line in one["show"] if line.startswith("weights ")}) == 1
 
 
-@pytest.mark.parametrize("framework", ["torch", "ray"])
-def test_a_lost_rank_starts_again_from_its_checkpoint(
-    cluster: Cluster, project: Path, tmp_path: Path, framework: str
-) -> None:
-    name = named(f"again-{framework}")
-    words = ["run-digits", "--framework", framework, "--workers", "3", "--size", "3000", "--epochs", "8"]
-    words += ["--checkpoint", "hdfs:///checkpoints/{run}.pt", "--restarts", "1", "--name", name]
-    process = cluster.background(project, *words)
-    read_until(process, "epochs 2/8")
-    rank = "python -[u] -m workloads" if framework == "torch" else "ray::.*[R]ayTrainWorker"
-    cluster.lab.ssh("node3", f"sudo pkill -KILL -f '{rank}'")
-    said = finish(process, 240)
-    assert process.returncode == 0, said
-    undisturbed = cluster.fab(*words[:9], "--name", named(f"undisturbed-{framework}"), results=tmp_path / "results")
-    assert weights(said) == weights(undisturbed.stdout)
-
-
-def weights(said: str) -> str:
-    """The checksum of a training's weights, out of what was printed."""
-    found = re.search(r"^weights (\w+)$", said, re.M)
-    assert found, said
-    return found[1]
-
-
 def test_a_graph_spread_over_hosts(cluster: Cluster, small_graph: Path, tmp_path: Path) -> None:
     words = ("run-ppr", "--workers", "4", "--graph", str(small_graph))
     cluster.fab(*words, "--partition", "graph", results=tmp_path / "results")
@@ -205,20 +172,6 @@ def test_exit_code_node_rank_and_last_lines_of_the_first_failure(cluster: Cluste
     assert cluster.nothing_runs(named("fails"))
 
 
-def test_a_killed_rank_ends_the_run_everywhere(cluster: Cluster, project: Path) -> None:
-    process = cluster.background(project, "torchrun", "wait.py", "--workers", "3", "--name", named("killed"))
-    seen = ""
-    while len(re.findall(r"rank \d waits as", seen)) < 3:
-        seen += read_until(process, "waits as")
-    pid = re.search(r"rank 1 waits as (\d+)", seen)
-    assert pid
-    cluster.lab.ssh("node2", f"sudo kill -KILL {pid[1]}")
-    rest = finish(process)
-    assert process.returncode == 137
-    assert "rank 1 on node2: killed by SIGKILL" in rest
-    assert cluster.nothing_runs(named("killed"))
-
-
 def test_cancel_attach_logs_and_runs(cluster: Cluster, project: Path) -> None:
     process = cluster.background(project, "torchrun", "wait.py", "--workers", "3", "--name", named("kept"))
     read_until(process, "waits as")
@@ -239,16 +192,6 @@ def test_cancel_attach_logs_and_runs(cluster: Cluster, project: Path) -> None:
     again = cluster.fab("cancel", named("kept"), check=False)
     assert again.returncode == 1
     assert "is not running" in again.stdout
-
-
-def test_interrupt_cancels_on_every_node(cluster: Cluster, project: Path) -> None:
-    process = cluster.background(project, "torchrun", "wait.py", "--workers", "3", "--name", named("interrupted"))
-    read_until(process, "waits as")
-    os.killpg(process.pid, signal.SIGINT)
-    finish(process)
-    assert process.returncode == 130
-    assert cluster.nothing_runs(named("interrupted"))
-    assert record(project.parent / "results", named("interrupted"))["exit"]["state"] == "cancelled"
 
 
 def test_the_same_name_twice(cluster: Cluster, project: Path) -> None:
@@ -463,44 +406,6 @@ def test_works_through_a_jump_host(cluster: Cluster, project: Path, spoiled_inve
             through = ["ssh", "-F", spoiled_inventory / "ssh_config", "-J", f"ubuntu@{jump}", node]
             subprocess.run([*through, f"sudo rm {rule} && sudo systemctl reload ssh"], check=True)
         wait_for(lambda: cluster.lab.ssh("node2", "true", check=False).returncode == 0)
-
-
-def test_a_host_powered_off_in_mid_run(cluster: Cluster, project: Path) -> None:
-    process = cluster.background(project, "torchrun", "hang.py", "--workers", "3", "--name", named("off"))
-    seen = ""
-    while seen.count("formed") < 3:
-        seen += read_until(process, "formed")
-    cluster.lab.off("node3")
-    try:
-        rest = finish(process)
-        assert process.returncode != 0
-        assert "node3" in rest
-        shown = cluster.fab("status", check=False)
-        assert shown.returncode == 1
-        assert re.search(r"^node3 .*NO ANSWER", shown.stdout, re.M)
-        assert "node3: " in cluster.regatta(project, "sync", check=False).stdout
-    finally:
-        cluster.lab.on("node3")
-    wait_for(lambda: cluster.fab("status", check=False).returncode == 0, 60)
-    wait_for(lambda: len(re.findall(r"active +yes ", cluster.fab("status", check=False).stdout)) == 3, 120)
-    assert re.search(rf"^{named('off')}\s+(lost|failed)\s", cluster.fab("runs").stdout, re.M)
-    assert cluster.nothing_runs(named("off"))
-    assert "sum 6 of 3" in cluster.regatta(project, "torchrun", "allreduce.py", "--workers", "3").stdout
-
-
-def test_a_host_powered_off_in_a_ray_run(cluster: Cluster, project: Path) -> None:
-    process = cluster.background(project, "rayrun", "rayhosts.py", "--name", named("rayoff"), "--", "wait")
-    read_until(process, "waiting")
-    cluster.lab.off("node2")
-    try:
-        rest = finish(process)
-        assert process.returncode != 0
-        assert "node2" in rest
-    finally:
-        cluster.lab.on("node2")
-    wait_for(lambda: cluster.nothing_runs(named("rayoff")))
-    # Ray takes a host's earlier life for alive for some 30 s more
-    wait_for(lambda: cluster.regatta(project, "rayrun", "rayhosts.py", check=False).returncode == 0, 150)
 
 
 def set_variable(inventory: Path, node: str, line: str) -> None:

@@ -1,0 +1,59 @@
+"""Faults: each test strikes one and tells what came of it; with REGATTA_FAULTS=FILE all that is kept there."""
+
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import outcomes
+from clusters import Cluster
+from outcomes import Cell
+from scripts import write_project
+from telling import Teller
+
+CELLS: list[Cell] = []
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """Let the fixture know whether its test has failed."""
+    report = yield
+    if report.failed:
+        item.stash[FAILED] = True
+    return report
+
+
+FAILED = pytest.StashKey[bool]()
+
+
+@pytest.fixture
+def tell(request: pytest.FixtureRequest) -> Iterator[Teller]:
+    """Where a test says what it saw."""
+    teller = Teller()
+    yield teller
+    if teller.cell is not None:
+        CELLS.append(replace(teller.cell, passed=not request.node.stash.get(FAILED, False)))
+
+
+def pytest_sessionfinish() -> None:
+    """Keep what the tests told."""
+    if (file := os.environ.get("REGATTA_FAULTS")) and CELLS:
+        outcomes.save(Path(file), CELLS)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A folder of scripts to strike."""
+    return write_project(tmp_path / "project")
+
+
+@pytest.fixture(scope="session")
+def struck(cluster: Cluster) -> Iterator[Cluster]:
+    """The shared cluster, all of it up."""
+    cluster.fab("up")
+    yield cluster

@@ -1,0 +1,142 @@
+"""What is done to hosts from outside: limits, frozen processes, bad cables. Only for labs of this machine, as root."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from lab import cgroups
+from lab.handle import LabHandle
+from lab.model import Node, load
+
+MEMORY = Path("/sys/fs/cgroup/memory")
+
+
+def host(lab: LabHandle, name: str) -> Node:
+    """The lab's own idea of one of its hosts."""
+    found = load(lab.name)
+    assert found
+    return found.node(int(name.removeprefix("node")))
+
+
+def outer_pid(node: Node, inner: int) -> int:
+    """The number that a host's process has on this machine."""
+    for pid in cgroups.processes(node):
+        with contextlib.suppress(OSError):
+            for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+                if line.startswith("NSpid:") and line.split()[2:] == [str(inner)]:
+                    return pid
+    raise AssertionError(f"{node.name} has no process {inner}")
+
+
+@contextlib.contextmanager
+def little_memory(lab: LabHandle, name: str, pid: int, megabytes: int) -> Iterator[None]:
+    """Let a process of a host have so much more memory than now, after which the kernel kills it."""
+    group = MEMORY / f"regatta-fault-{os.getpid()}"
+    group.mkdir()
+    try:
+        (group / "memory.limit_in_bytes").write_text(str(megabytes << 20))
+        (group / "cgroup.procs").write_text(str(outer_pid(host(lab, name), pid)))
+        yield
+    finally:
+        _remove(group)
+
+
+def _remove(group: Path) -> None:
+    end = time.monotonic() + 10
+    while group.exists():
+        assert time.monotonic() < end, f"{group} is in use"
+        with contextlib.suppress(OSError):
+            for left in (group / "cgroup.procs").read_text().split():
+                (MEMORY / "cgroup.procs").write_text(left)
+            group.rmdir()
+
+
+def freeze(lab: LabHandle, name: str) -> None:
+    """Stop every process of a host where it is: its kernel answers, and nobody else does."""
+    before: set[int] = set()
+    while (now := cgroups.processes(host(lab, name))) != before:
+        for pid in now:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGSTOP)
+        before = now
+
+
+def thaw(lab: LabHandle, name: str) -> None:
+    """Let them go on."""
+    for pid in cgroups.processes(host(lab, name)):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
+
+
+def cable(lab: LabHandle, name: str) -> str:
+    """This machine's end of a host's cable (long names are shortened, and lead there as other names)."""
+    shown = subprocess.run(
+        ["ip", "-json", "link", "show", "dev", f"vb-{host(lab, name).machine}"],
+        capture_output=True,
+        check=True,
+    )
+    return str(json.loads(shown.stdout)[0]["ifname"])
+
+
+@contextlib.contextmanager
+def bad_cable(lab: LabHandle, name: str, *, into: str = "", out: str = "", peers: str = "all") -> Iterator[None]:
+    """nftables verdicts, such as `drop`, for frames into a host and out of it.
+
+    `peers`: `all`, or `controller`: this machine alone.
+    """
+    table, end = f"regatta-fault-{lab.name}-{name}", cable(lab, name)
+    chains = {"input": ("iifname", out), "output": ("oifname", into)}
+    rules = []
+    for hook, (side, verdict) in chains.items():
+        rules.append(_chain(hook, [f'{side} "{end}" {verdict}'] if verdict else []))
+    if peers == "all":
+        sides = {"iifname": out, "oifname": into}
+        rules.append(_chain("forward", [f'{side} "{end}" {verdict}' for side, verdict in sides.items() if verdict]))
+    nft(f"table bridge {table} {{\n{''.join(rules)}}}\n")
+    try:
+        yield
+    finally:
+        nft(f"delete table bridge {table}\n")
+
+
+def _chain(hook: str, rules: list[str]) -> str:
+    return f"chain {hook} {{ type filter hook {hook} priority 0; policy accept;\n" + "\n".join(rules) + "\n}\n"
+
+
+def nft(text: str) -> None:
+    subprocess.run(["nft", "-f", "-"], input=text, text=True, check=True)
+
+
+@contextlib.contextmanager
+def slow_cable(lab: LabHandle, name: str, seconds: float) -> Iterator[None]:
+    """Every frame of a host comes so much later, by a program in the middle of its cable (no netem in this kernel)."""
+    end, bridge = cable(lab, name), host(lab, name).lab.bridge
+    inner, outer = f"rgd{os.getpid() % 100000}a", f"rgd{os.getpid() % 100000}b"
+
+    def ip(*words: str) -> None:
+        subprocess.run(["ip", "link", *words], check=True)
+
+    ip("add", inner, "type", "veth", "peer", "name", outer)
+    middle = None
+    try:
+        ip("set", outer, "master", bridge)
+        for one in (inner, outer):
+            Path(f"/proc/sys/net/ipv6/conf/{one}/disable_ipv6").write_text("1")
+            ip("set", one, "up")
+        ip("set", end, "nomaster")
+        program = [sys.executable, str(Path(__file__).with_name("slowcable.py")), end, inner, str(seconds)]
+        middle = subprocess.Popen(program, stdout=subprocess.PIPE, text=True)
+        assert middle.stdout and middle.stdout.readline() == "ready\n"
+        yield
+    finally:
+        if middle:
+            middle.kill()
+            middle.wait()
+        ip("set", end, "master", bridge)
+        ip("delete", inner)

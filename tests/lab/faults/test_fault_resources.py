@@ -1,0 +1,175 @@
+"""Disks that are full, a clock that is wrong, an sshd that starts again."""
+
+import json
+import re
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from clusters import Cluster
+from faulty import NEXT_STEP, begin, command, explained, new_name, next_run, nothing_left, strike, whole
+from provisioning import play
+from telling import Teller
+
+BOTH = pytest.mark.parametrize("framework", ["torch", "ray"])
+RUNS = "/var/lib/regatta/runs"
+
+
+@contextmanager
+def small_disk(cluster: Cluster, node: str) -> Iterator[None]:
+    """A disk of 3 MB for new runs of a node."""
+    mount = f"mount -t tmpfs -o size=3m,mode=755,uid=$(id -u regatta),gid=$(id -g regatta) none {RUNS}"
+    cluster.lab.ssh(node, f"sudo mkdir -p {RUNS}; sudo sh -c '{mount}'")
+    try:
+        yield
+    finally:
+        cluster.lab.ssh(node, f"sudo umount -l {RUNS}")
+
+
+def fill(cluster: Cluster, node: str) -> None:
+    cluster.lab.ssh(node, f"sudo -u regatta dd if=/dev/zero of={RUNS}/.full bs=64k 2>/dev/null", check=False)
+
+
+@BOTH
+def test_no_run_starts_on_a_full_disk(struck: Cluster, project: Path, tell: Teller, framework: str) -> None:
+    tell.begin("resources", "the disk of a node is full when a run starts", framework)
+    name = new_name()
+    words = command(framework, "ranks", name, "--", "/none", "3")
+    with small_disk(struck, "node2"):
+        fill(struck, "node2")
+        told = strike(struck.background(project, *words), lambda: None)
+    assert told.code == 1, told.said
+    assert "node2: No space left on device" in told.message, told.message
+    tell.end("nothing is started", told.first, told.seconds)
+    nothing_left(struck, project, name)
+    next_run(struck, project, framework)
+
+
+@pytest.mark.whole
+def test_the_disk_of_a_node_fills_in_mid_run(struck: Cluster, project: Path, tell: Teller) -> None:
+    tell.begin("resources", "the disk of a node fills up in mid-run", "torch")
+    with small_disk(struck, "node2"):
+        run = begin(struck, project, "torch", rounds=100)
+        told = strike(run.process, lambda: fill(struck, "node2"))
+        assert told.code == 0, told.said
+        kept = struck.lab.ssh("node2", f"sudo cat {RUNS}/{run.name}/exit.json").stdout
+    assert json.loads(kept)["state"] == "succeeded"
+    assert "node2: 1 line(s) of the log could not be written there" in told.said
+    warned = next(line for line in told.said.splitlines() if "could not be written" in line)
+    tell.end("goes on, and ends with the right answer; a warning counts the lines of its log that are lost", warned)
+    nothing_left(struck, project, run.name)
+
+
+@contextmanager
+def full_folder(folder: Path) -> Iterator[None]:
+    """A folder of this machine on a disk of 64 kB that is full."""
+    folder.mkdir(parents=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", folder], check=True)
+    try:
+        with (folder / "full").open("wb") as file:
+            try:
+                for _ in range(100):
+                    file.write(b"x" * 4096)
+                    file.flush()
+            except OSError:
+                pass
+        yield
+    finally:
+        subprocess.run(["umount", "-l", folder], check=True)
+
+
+def test_the_disk_of_the_controller_is_full(struck: Cluster, project: Path, tell: Teller) -> None:
+    tell.begin("resources", "the disk of the controller is full", "torch")
+    results = project.parent / "results"
+    with full_folder(results):
+        run = begin(struck, project, "torch", rounds=5)
+        told = strike(run.process, lambda: None)
+        broken = begin(struck, project, "torch")
+        ended = strike(broken.process, lambda: struck.lab.ssh("node2", f"sudo kill -KILL {broken.pids[1]}"))
+        assert not list(results.glob("*.json"))
+        assert not list(results.glob(".*.new"))
+    assert told.code == 1, told.said
+    assert "No space left on device" in told.said
+    assert f"{run.name} succeeded and has no record" in told.said
+    assert NEXT_STEP.search(told.message), told.message
+    assert "sum 5" in told.said
+    assert "rank 1 on node2: killed by SIGKILL" in ended.said
+    assert "No space left on device" in ended.said
+    tell.end("the run ends as it would; it has no record, which is said", told.first)
+    nothing_left(struck, project, run.name)
+
+
+@BOTH
+@pytest.mark.whole
+def test_sshd_starts_again(struck: Cluster, project: Path, tell: Teller, framework: str) -> None:
+    tell.begin("resources", "sshd of all hosts is restarted, and all its connections are cut", framework)
+    run = begin(struck, project, framework, rounds=150)
+
+    def cut() -> None:
+        for node in struck.lab.nodes:
+            struck.lab.ssh(node, "sudo systemd-run -q sh -c 'systemctl restart ssh; pkill -f \"^sshd: ubuntu\"'")
+
+    told = strike(run.process, cut)
+    assert told.code == 0, told.said
+    assert told.said.count("sum 150") == {"torch": 3, "ray": 1}[framework]
+    tell.end("goes on, and ends with the right answer")
+    nothing_left(struck, project, run.name)
+
+
+@pytest.fixture
+def late_clock(struck: Cluster) -> Iterator[None]:
+    """Every program that starts on node2, services and sshd too, sees a clock that is two hours ahead (libfaketime).
+
+    Hosts of a lab have one kernel, whose clock cannot differ.
+    """
+    lab, services = struck.lab, "ssh regatta-hdfs-datanode regatta-ray-worker"
+    lab.ssh("node2", "sudo apt-get -q update && sudo apt-get -q install -y libfaketime", timeout=300)
+    set_it = r"""
+    echo +2h > /etc/faketimerc
+    mkdir -p /etc/systemd/system.conf.d
+    printf "[Manager]\nDefaultEnvironment=FAKETIME_DONT_FAKE_MONOTONIC=1\n" > /etc/systemd/system.conf.d/faketime.conf
+    ls /usr/lib/*/faketime/libfaketime.so.1 > /etc/ld.so.preload
+    systemctl daemon-reexec
+    """
+    put_back = (
+        "rm -rf /etc/ld.so.preload /etc/faketimerc /etc/systemd/system.conf.d/faketime.conf; systemctl daemon-reexec"
+    )
+    try:
+        lab.ssh("node2", f"sudo sh -c '{set_it}' && sudo systemctl restart {services}")
+        yield
+    finally:
+        lab.ssh("node2", f"sudo sh -c '{put_back}' && sudo systemctl restart {services}")
+        lab.ssh("node2", "sudo apt-get -q purge -y libfaketime")
+        whole(struck)
+
+
+@pytest.mark.whole
+def test_the_clock_of_a_host_is_wrong(struck: Cluster, project: Path, tell: Teller, late_clock: None) -> None:
+    tell.begin("resources", "the clock of a host is two hours ahead", "-")
+    seen = int(struck.lab.ssh("node2", "date +%s").stdout) - time.time()
+    assert 7000 < seen < 7400
+    for framework in ("torch", "ray"):
+        next_run(struck, project, framework)
+    said = play(struck.lab, "provision", good=False)
+    message = re.search(
+        r"node2: clock is 7\d\d\d s ahead of this machine's; set the time there", " ".join(said.split())
+    )
+    assert message, said[-3000:]
+    whole(struck)
+    tell.end("runs under both frameworks work; provisioning refuses it", message[0])
+
+
+@BOTH
+@pytest.mark.whole
+def test_a_killed_rank_on_a_full_disk(struck: Cluster, project: Path, tell: Teller, framework: str) -> None:
+    tell.begin("resources", "the disk of a node is full, and a rank there gets SIGKILL", framework)
+    with small_disk(struck, "node2"):
+        run = begin(struck, project, framework)
+        fill(struck, "node2")
+        told = strike(run.process, lambda: struck.lab.ssh("node2", f"sudo kill -KILL {run.pids[1]}"))
+    explained(told, "node2", "rank 1 on node2: killed by SIGKILL" if framework == "torch" else "died")
+    tell.end("the run ends everywhere", told.first, told.seconds)
+    nothing_left(struck, project, run.name)

@@ -1,0 +1,34 @@
+"""Which parts of runs are left over: of runs that have ended elsewhere, or whose host went down."""
+
+from typing import Any
+
+import pytest
+
+from regatta.runs import STALE_SECONDS, stale
+
+LONG = STALE_SECONDS + 1
+
+
+def item(state: str, idle: float | None, framework: str = "torch", age: float = LONG) -> dict[str, Any]:
+    """A run as a node tells of it."""
+    return {"id": "one", "state": state, "age": age, "idle": idle, "spec": {"framework": framework}}
+
+
+@pytest.mark.parametrize(
+    ("node1", "node2", "left"),
+    [
+        (item("failed", LONG), item("running", None), ["node2"]),
+        (item("stopped", LONG), item("running", None), ["node2"]),
+        (item("failed", 1.0), item("running", None), []),
+        (item("succeeded", LONG), item("running", None), []),
+        (item("running", None), item("running", None), []),
+        (item("failed", LONG), item("lost", None), ["node2"]),
+        (item("running", None), item("lost", None), ["node2"]),
+        (item("failed", LONG), item("lost", LONG), []),
+        (item("running", None), item("lost", None, age=1.0), []),
+        (item("succeeded", LONG, "ray"), item("running", None, "ray"), ["node2"]),
+        (item("running", None, "ray"), item("failed", LONG, "ray"), []),
+    ],
+)
+def test_what_is_left_over(node1: dict[str, Any], node2: dict[str, Any], left: list[str]) -> None:
+    assert stale({"node1": [node1], "node2": [node2]}, head="node1") == [(node, "one") for node in left]

@@ -307,7 +307,9 @@ def test_supervisor_alone_ends_descendants_when_terminated(tmp_path: Path) -> No
     process.terminate()
     assert process.wait(10) == 143
     assert processes(f"MARK={tmp_path}") == []
-    assert json.loads((folder / "exit.json").read_text())["state"] == "stopped"
+    ended = json.loads((folder / "exit.json").read_text())
+    assert (ended["state"], ended["code"]) == ("failed", 143)
+    assert "is the host shutting down?" in ended["failure"]["cause"]
 
 
 def test_supervisor_of_a_run_that_was_stopped_before_it_began_starts_nothing(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from faulty import begin, nothing_left, strike
 from telling import Teller
 
 BOTH = pytest.mark.parametrize("framework", ["torch", "ray"])
+TORCH_IN_CI = pytest.mark.parametrize("framework", ["torch", pytest.param("ray", marks=pytest.mark.whole)])
 
 
 @BOTH
@@ -30,7 +31,7 @@ def test_the_controller_is_killed(struck: Cluster, project: Path, tell: Teller, 
     nothing_left(struck, project, run.name)
 
 
-@BOTH
+@TORCH_IN_CI
 def test_the_controller_is_cut_off(struck: Cluster, project: Path, tell: Teller, framework: str) -> None:
     tell.begin("controller", "the controller's network is gone", framework)
     run = begin(struck, project, framework, rounds=700)

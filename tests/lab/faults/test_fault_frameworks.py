@@ -34,6 +34,7 @@ def test_torchruns_agent_is_killed(struck: Cluster, project: Path, tell: Teller)
     nothing_left(struck, project, run.name)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("daemon", "node", "mark"),
     [("raylet", "node2", "[r]aylet/raylet"), ("GCS", "node1", "[g]cs_server")],

@@ -10,7 +10,7 @@ from clusters import Cluster, read_until
 from faulty import command, new_name, nothing_left, strike, whole
 from telling import Teller
 
-BOTH = pytest.mark.parametrize("framework", ["torch", "ray"])
+TORCH_IN_CI = pytest.mark.parametrize("framework", ["torch", pytest.param("ray", marks=pytest.mark.whole)])
 MEGABYTES = 120
 
 
@@ -24,7 +24,7 @@ def stored(struck: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     struck.fab("data-rm", "/test-faults", "--recursive", "--yes")
 
 
-@BOTH
+@TORCH_IN_CI
 @pytest.mark.parametrize(
     ("daemon", "node", "unit"),
     [

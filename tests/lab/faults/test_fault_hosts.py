@@ -86,6 +86,12 @@ def test_all_hosts_boot_in_the_worst_order(struck: Cluster, project: Path, tell:
 
 
 @pytest.mark.whole
+def test_a_host_is_away_for_an_hour(tell: Teller) -> None:
+    tell.begin("host", "a worker is away for an hour", "-")
+    tell.untested("too long for a test; units start again without a limit of tries, and a host off for minutes joins")
+
+
+@pytest.mark.whole
 @pytest.mark.parametrize("node", ["node1", "node3"], ids=["head", "worker"])
 def test_all_services_of_a_host_crash(struck: Cluster, project: Path, tell: Teller, node: str) -> None:
     role = {"node1": "the head", "node3": "a worker"}[node]

@@ -10,6 +10,7 @@ from kernel import little_memory
 from telling import Teller
 
 BOTH = pytest.mark.parametrize("framework", ["torch", "ray"])
+RAY_IN_CI = pytest.mark.parametrize("framework", [pytest.param("torch", marks=pytest.mark.whole), "ray"])
 
 
 @BOTH
@@ -23,7 +24,7 @@ def test_a_rank_gets_a_signal(struck: Cluster, project: Path, tell: Teller, fram
     nothing_left(struck, project, run.name)
 
 
-@BOTH
+@RAY_IN_CI
 @pytest.mark.parametrize(
     ("word", "fault", "said"),
     [

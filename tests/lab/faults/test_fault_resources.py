@@ -15,6 +15,7 @@ from provisioning import play
 from telling import Teller
 
 BOTH = pytest.mark.parametrize("framework", ["torch", "ray"])
+TORCH_IN_CI = pytest.mark.parametrize("framework", ["torch", pytest.param("ray", marks=pytest.mark.whole)])
 RUNS = "/var/lib/regatta/runs"
 
 
@@ -33,7 +34,7 @@ def fill(cluster: Cluster, node: str) -> None:
     cluster.lab.ssh(node, f"sudo -u regatta dd if=/dev/zero of={RUNS}/.full bs=64k 2>/dev/null", check=False)
 
 
-@BOTH
+@TORCH_IN_CI
 def test_no_run_starts_on_a_full_disk(struck: Cluster, project: Path, tell: Teller, framework: str) -> None:
     tell.begin("resources", "the disk of a node is full when a run starts", framework)
     name = new_name()

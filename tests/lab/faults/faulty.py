@@ -16,6 +16,7 @@ from clusters import Cluster, read_until, wait_for
 
 NEXT_STEP = re.compile(r"\b(fab (logs|status|attach|repair|cancel|up|hdfs-status)|make provision|journalctl)\b")
 PATIENCE_SECONDS = 120.0
+RECOVERY_SECONDS = 400.0
 LEFT = r"""
 systemctl list-units --all --plain --no-legend "regatta-run-*"
 grep -lz "^REGATTA_RUN_ID=" /proc/[0-9]*/environ 2>/dev/null
@@ -143,7 +144,7 @@ def nothing_left(cluster: Cluster, project: Path, run: str) -> None:
 
 def whole(cluster: Cluster) -> None:
     """All services of all hosts are back by themselves, and HDFS lacks no copy."""
-    wait_for(lambda: healthy(cluster), 180)
+    wait_for(lambda: healthy(cluster), RECOVERY_SECONDS)
 
 
 def healthy(cluster: Cluster) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 import kernel
 import pytest
 from clusters import Cluster, wait_for
-from faulty import begin, explained, healthy, next_run, nothing_left, strike, whole
+from faulty import begin, explained, next_run, nothing_left, strike, whole
 from telling import Teller
 
 BOTH = pytest.mark.parametrize("framework", ["torch", "ray"])
@@ -79,7 +79,7 @@ def test_all_hosts_boot_in_the_worst_order(struck: Cluster, project: Path, tell:
     struck.lab.off(*struck.lab.nodes)
     for node in reversed(struck.lab.nodes):
         struck.lab.on(node)
-    wait_for(lambda: healthy(struck), 240)
+    whole(struck)
     for framework in ("torch", "ray"):
         next_run(struck, project, framework)
     tell.end("all services come back by themselves, and runs work")

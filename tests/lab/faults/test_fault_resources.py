@@ -1,5 +1,6 @@
 """Disks that are full, a clock that is wrong, an sshd that starts again."""
 
+import contextlib
 import json
 import re
 import subprocess
@@ -70,12 +71,8 @@ def full_folder(folder: Path) -> Iterator[None]:
     folder.mkdir(parents=True)
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", folder], check=True)
     try:
-        with (folder / "full").open("wb") as file:
-            try:
-                for _ in range(100):
-                    file.write(b"x" * 4096)
-                    file.flush()
-            except OSError:
+        with contextlib.suppress(OSError), (folder / "full").open("wb", buffering=0) as file:
+            while file.write(b"x" * 4096):
                 pass
         yield
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -118,7 +119,10 @@ def main(request: dict[str, Any]) -> None:
     except (runs.RunProblem, releases.ReleaseError) as error:
         emit({"error": str(error)})
     except OSError as error:
-        emit({"error": f"{error.strerror}: {error.filename}" if error.filename else str(error)})
+        said = f"{error.strerror}: {error.filename}" if error.filename else str(error)
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            said = f"No space left on device: free some room there (df -h {place['state']} {place['root']})"
+        emit({"error": said})
     except Exception as error:  # the controller names the node and shows the reason
         emit({"error": f"{type(error).__name__}: {error}", "internal": True})
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from clusters import Cluster, read_until, wait_for
 
-NEXT_STEP = re.compile(r"\b(fab (logs|status|attach|repair|cancel|up|hdfs-status)|make provision|journalctl)\b")
+NEXT_STEP = re.compile(r"\b(fab (logs|status|attach|repair|cancel|up|hdfs-status)|make provision|journalctl|df -h)\b")
 PATIENCE_SECONDS = 120.0
 RECOVERY_SECONDS = 400.0
 LEFT = r"""

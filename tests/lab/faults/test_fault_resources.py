@@ -44,7 +44,7 @@ def test_no_run_starts_on_a_full_disk(struck: Cluster, project: Path, tell: Tell
         fill(struck, "node2")
         told = strike(struck.background(project, *words), lambda: None)
     assert told.code == 1, told.said
-    assert "node2: No space left on device" in told.message, told.message
+    explained(told, "node2", "node2: No space left on device: free some room")
     tell.end("nothing is started", told.first, told.seconds)
     nothing_left(struck, project, name)
     next_run(struck, project, framework)

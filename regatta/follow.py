@@ -183,9 +183,9 @@ class Follower:
         found = [(name, value["failure"]) for name, value in self.exits.items() if value.get("failure")]
         for name, error in self.lost.items():
             left = (
-                "What is left of the run there ends with the next run or 'fab cancel'; 'fab status' shows who answers"
+                "what is left of the run there ends with the next run or 'fab cancel'; 'fab status' shows who answers"
             )
-            return Failure(name, None, f"the node was lost in mid-run: {error.reason}. {left}", 1)
+            return Failure(name, None, f"the node was lost in mid-run ({error.reason}): {left}", 1)
         vanished = [name for name, value in self.exits.items() if value["state"] == "lost"]
         if vanished:
             return Failure(

@@ -93,7 +93,7 @@ def _table(cells: Sequence[Cell]) -> list[str]:
 
 def _quoted(message: str) -> str:
     """One line of Markdown code: what is chance (addresses, names of runs, numbers of processes) is named."""
-    text = " ".join(message.split())
+    text = re.sub(r"/tmp/pytest-\S*/", "", " ".join(message.split()))
     text = re.sub(r"\b\d+\.\d+\.\d+\.\d+\b", "ADDRESS", text)
     text = re.sub(r"\bf-[a-z0-9-]+\b", "RUN", text).replace("|", "/").replace("`", "'")
     return f"`{text[:240]}{' ...' if len(text) > 240 else ''}`" if text else ""

@@ -29,7 +29,9 @@ def reset(cluster: Cluster) -> None:
 
 
 def reboot(cluster: Cluster) -> None:
-    cluster.lab.ssh("node3", "sudo systemctl reboot", check=False)
+    """A clean shutdown, then a boot."""
+    cluster.lab.stop("node3")
+    cluster.lab.on("node3")
 
 
 def freeze(cluster: Cluster) -> None:

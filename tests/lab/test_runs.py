@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from clusters import Cluster, finish, read_until, record, wait_for
 
+from regatta.hostkeys import fingerprint
+
 SESSION = secrets.token_hex(2)
 
 
@@ -406,13 +408,24 @@ def test_changed_host_key_is_refused(cluster: Cluster, project: Path, spoiled_in
     keys = [line.split(" ", 1) for line in known]
     swapped = [f"{keys[0][0]} {keys[1][1]}", *known[1:]]
     (spoiled_inventory / "known_hosts").write_text("\n".join(swapped) + "\n")
-    done = cluster.regatta(project, "sync", "--inventory", str(spoiled_inventory), check=False)
-    assert done.returncode == 1
-    assert "node1: the host key of" in done.stdout
-    assert "is not the pinned one" in done.stdout
-    tunnel = cluster.regatta(project, "dashboard", "--inventory", str(spoiled_inventory), check=False)
-    assert tunnel.returncode == 1
-    assert "is not the pinned one" in tunnel.stdout
+    real, pinned = (fingerprint(key) for key in (keys[0][1].split()[1], keys[1][1].split()[1]))
+    said = f"shows now: ED25519 {real}"
+    for refused in (
+        cluster.regatta(project, "sync", "--inventory", str(spoiled_inventory), check=False),
+        cluster.regatta(project, "torchrun", "allreduce.py", "--inventory", str(spoiled_inventory), check=False),
+        cluster.regatta(project, "dashboard", "--inventory", str(spoiled_inventory), check=False),
+        cluster.make("provision", "--inventory", str(spoiled_inventory), check=False),
+    ):
+        flat = " ".join(refused.stdout.split())
+        assert refused.returncode != 0, flat
+        assert f"is not the pinned one: it shows ED25519 {real}, pinned is ED25519 {pinned}" in flat
+        assert "make forget NODE=node1" in flat
+    done = cluster.make("forget", "--inventory", str(spoiled_inventory), "--node", "node1")
+    assert f"pinned:    ED25519 {pinned}" in done.stdout and said in done.stdout
+    assert sorted((spoiled_inventory / "known_hosts").read_text().splitlines()) == sorted(known)
+    cluster.regatta(project, "sync", "--inventory", str(spoiled_inventory))
+    again = cluster.make("forget", "--inventory", str(spoiled_inventory), "--node", "node1")
+    assert "nothing to forget" in again.stdout
 
 
 def test_unknown_host_key_is_refused(cluster: Cluster, project: Path, spoiled_inventory: Path) -> None:

@@ -23,6 +23,25 @@ def named(run: str) -> str:
     return f"{run}-{SESSION}"
 
 
+TYPED = [
+    "--epochs",
+    "3 x",
+    "$HOME",
+    "it's",
+    'a "b"',
+    ";id",
+    "$(id)",
+    "`id`",
+    "two\nlines",
+    "-x",
+    "*",
+    "é",
+    "\\",
+    "",
+    "--",
+    "z",
+]
+"""Arguments that a shell would take apart."""
 SCRIPTS = {
     "allreduce.py": """\
 import os, sys
@@ -190,11 +209,11 @@ def test_own_edge_list_and_sources_and_a_bad_source(cluster: Cluster, small_grap
 
 @pytest.mark.parametrize("launcher", ["env", "static", "c10d"])
 def test_torchrun_forms_one_group_over_all_hosts(cluster: Cluster, project: Path, launcher: str) -> None:
-    words = ("torchrun", "allreduce.py", "--workers", "4", "--launcher", launcher, "--", "--epochs", "3 x", "$HOME")
+    words = ("torchrun", "allreduce.py", "--workers", "4", "--launcher", launcher, "--", *TYPED)
     done = cluster.regatta(project, *words)
     lines = [line for line in done.stdout.splitlines() if "sum 10 of 4 on host0" in line]
     assert len(lines) == 4, done.stdout
-    assert all("60.0 ['--epochs', '3 x', '$HOME']" in line for line in lines)
+    assert all(f"60.0 {TYPED}" in line for line in lines)
 
 
 def test_exit_code_node_rank_and_last_lines_of_the_first_failure(cluster: Cluster, project: Path) -> None:
@@ -261,9 +280,9 @@ def test_the_same_name_twice(cluster: Cluster, project: Path) -> None:
 
 
 def test_ray_script_finds_its_release_on_every_node(cluster: Cluster, project: Path) -> None:
-    done = cluster.regatta(project, "rayrun", "rayhosts.py", "--", "a b", "$HOME")
+    done = cluster.regatta(project, "rayrun", "rayhosts.py", "--", *TYPED)
     hosts = [f"at {address}" for address in cluster.lab.addresses.values()]
-    assert f"hosts {sorted(hosts)} ['a b', '$HOME']" in done.stdout
+    assert f"hosts {sorted(hosts)} {TYPED}" in done.stdout
     failing = cluster.regatta(project, "rayrun", "rayhosts.py", "--", "exit", check=False)
     assert failing.returncode == 6
     assert "the driver on node1: exited with code 6" in failing.stdout

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from workloads.common.events import BadInput
 from workloads.digits import idx
 from workloads.ppr import edgelist
-from workloads.stars import columns, prepare
+from workloads.stars import columns, table
 
 
 @pytest.fixture(scope="module")
@@ -65,15 +65,24 @@ names = ",".join([*columns.FEATURES, columns.LABEL])
 cells = st.one_of(
     st.sampled_from(["1", "-2.5", "nan", "inf", "", "1e999", "STAR", "GALAXY", '"', "a,b", "\0"]), st.text(max_size=3)
 )
-rows = st.lists(st.lists(cells, min_size=len(columns.FEATURES) + 1, max_size=len(columns.FEATURES) + 1), max_size=4)
+width = len(columns.FEATURES) + 1
+odd = st.lists(cells, min_size=width, max_size=width)
+nearly = st.builds(
+    lambda number, kind, place, cell: [cell if at == place else number for at in range(width - 1)] + [kind],
+    st.sampled_from(["1", "-2.5", "0.001"]),
+    st.sampled_from(["STAR", "GALAXY", "3", "6"]),
+    st.integers(0, width),
+    cells,
+)
+rows = st.lists(st.one_of(odd, nearly), max_size=4)
 tables = rows.map(lambda found: "\n".join([names, *(",".join(row) for row in found)]).encode("utf-8", "surrogatepass"))
 
 
-@given(st.one_of(st.binary(max_size=100), tables), st.integers(0, 2))
-def test_csv(file: Path, data: bytes, how: int) -> None:
+@given(st.one_of(st.binary(max_size=100), tables), st.integers(0, 2), st.integers(1, 400))
+def test_csv(file: Path, data: bytes, how: int, block: int) -> None:
     file.write_bytes(packed(data, how))
     try:
-        for features, labels in prepare.blocks_of_csv(str(file)):
-            assert len(features) == len(labels)
+        for features, labels in table.blocks_of_csv(str(file), block):
+            assert features.shape == (len(columns.FEATURES), len(labels))
     except BadInput as error:
         assert "\n" not in str(error)

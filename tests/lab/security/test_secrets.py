@@ -74,7 +74,8 @@ def test_rotation(cluster: Cluster, tmp_path: Path) -> None:
     cluster.make("rotate-secrets")
     new = {name: (secrets / name).read_text() for name in old}
     assert len({old["ray_token"], half, new["ray_token"]}) == 3
-    assert [answer(cluster, token) for token in (old["ray_token"], half, new["ray_token"])] == [401, 401, 200]
+    assert answer(cluster, new["ray_token"]) == 200
+    assert {answer(cluster, token) for token in (old["ray_token"], half)} <= {401, 403}
     assert enter(cluster, old["cluster_key"]) == 255 and enter(cluster, new["cluster_key"]) == 0
     for node in cluster.lab.nodes:
         assert cluster.lab.ssh(node, "sudo cat /etc/regatta/ray_token").stdout == new["ray_token"]

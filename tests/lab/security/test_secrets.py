@@ -26,7 +26,7 @@ except urllib.error.HTTPError as error:
 
 def answer(cluster: Cluster, token: str) -> int:
     """HTTP status of Ray's API on the head for a token."""
-    words = f"printf %s {token} | python3 -c {shlex.quote(ASK)}"
+    words = f"printf %s {token.strip()} | python3 -c {shlex.quote(ASK)}"
     return int(cluster.lab.ssh("node1", words).stdout)
 
 

@@ -14,7 +14,7 @@ PY := .venv/bin/python
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 export REGATTA_INVENTORY := $(INVENTORY)
 
-.PHONY: help test-faults setup setup-node lab lab-down lab-status provision check verify teardown add-node remove-node hdfs-restore-metadata demo test lint unit local-tests lab-tests bench locks
+.PHONY: help test-faults setup setup-node lab lab-down lab-status provision check verify teardown add-node remove-node forget rotate-secrets rebuild rollback support-bundle hdfs-restore-metadata demo test lint unit local-tests lab-tests bench locks
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-21s %s\n", $$1, $$2}'
@@ -51,6 +51,21 @@ add-node: setup ## Make a host that you added to the inventory a member: NODE=na
 
 remove-node: setup ## Move a node's HDFS data away, then remove its services: NODE=name
 	@$(PY) -m regatta.provision remove-node --inventory $(INVENTORY) $(if $(NODE),--node $(NODE)) $(ARGS)
+
+forget: setup ## Drop the pinned host key of a host and pin the one it shows now (asks; CONFIRM=yes does not): NODE=name
+	@$(PY) -m regatta.provision forget --inventory $(INVENTORY) $(if $(NODE),--node $(NODE)) $(ARGS)
+
+rotate-secrets: setup ## New token for Ray, new key between the nodes, everywhere (not while runs go on; FORCE=yes cancels them)
+	@$(PY) -m regatta.provision rotate-secrets --inventory $(INVENTORY) $(ARGS)
+
+rebuild: setup ## Provision a host that was made anew: its host key is pinned anew (asks), its data comes from the others: NODE=name
+	@$(PY) -m regatta.provision rebuild --inventory $(INVENTORY) $(if $(NODE),--node $(NODE)) $(ARGS)
+
+rollback: setup ## Back to the Python environment that was there before, on every node (Ray starts anew; FORCE=yes cancels its runs)
+	@$(PY) -m regatta.provision rollback --inventory $(INVENTORY) $(ARGS)
+
+support-bundle: setup ## One archive with versions, states, logs and configuration of all nodes, without secrets
+	@$(PY) -m regatta.provision support-bundle --inventory $(INVENTORY) $(ARGS)
 
 hdfs-restore-metadata: setup ## Make the NameNode anew from the newest copy of its metadata
 	@$(PY) -m regatta.provision hdfs-restore-metadata --inventory $(INVENTORY) $(ARGS)

@@ -35,6 +35,8 @@ _OUR_VARIABLES = {
     "regatta_python",
 }
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")
+_HOST = re.compile(r"[A-Za-z0-9_:][A-Za-z0-9._:%-]*\Z")
+_USER = re.compile(r"[^-\s\"'\x00-\x1f][^\s\"'\x00-\x1f]*\Z")
 
 
 @dataclass(frozen=True)
@@ -156,8 +158,14 @@ def _node(cluster: str, name: str, folder: Path, raw: dict[str, Any]) -> Node:
             f"{cluster}: host {name} needs cluster_address, the private IP address that its services bind to "
             f"(it is '{address}' now)"
         ) from None
-    if host.startswith("-"):
-        raise InventoryError(f"{cluster}: host {name} has ansible_host '{host}', which is no address")
+    if not _HOST.match(host):
+        raise InventoryError(f"{cluster}: host {name} has ansible_host {host!r}, which is no address")
+    user = str(values["ansible_user"]) if values.get("ansible_user") else None
+    if user and not _USER.match(user):
+        raise InventoryError(f"{cluster}: host {name} has ansible_user {user!r}, which is no user's name")
+    key = _path(values["ansible_ssh_private_key_file"]) if values.get("ansible_ssh_private_key_file") else None
+    if key and (not key.isprintable() or '"' in key):
+        raise InventoryError(f"{cluster}: host {name} has ansible_ssh_private_key_file {key!r}, which ssh cannot read")
     root = _path(values.get("regatta_root", _local_home(cluster) if local else "/opt/regatta"))
     state = _path(values.get("regatta_state", f"{root}/state" if local else "/var/lib/regatta"))
     python = values.get("regatta_python", f"{root}/env/bin/python")
@@ -168,9 +176,9 @@ def _node(cluster: str, name: str, folder: Path, raw: dict[str, Any]) -> Node:
         host=host,
         cluster_address=address,
         local=local,
-        port=int(values["ansible_port"]) if "ansible_port" in values else None,
-        user=values.get("ansible_user"),
-        key_file=_path(values["ansible_ssh_private_key_file"]) if "ansible_ssh_private_key_file" in values else None,
+        port=_port(cluster, name, values.get("ansible_port")),
+        user=user,
+        key_file=key,
         ssh_args=_ssh_args(cluster, name, values),
         root=root,
         state=state,
@@ -193,8 +201,20 @@ def _local_home(cluster: str) -> str:
     return f"{base}/{cluster}"
 
 
+def _port(cluster: str, name: str, value: object) -> int | None:
+    if value is None:
+        return None
+    text = str(value)
+    if not (text.isascii() and text.isdigit() and 1 <= int(text[:6]) <= 65535):
+        raise InventoryError(f"{cluster}: host {name} has ansible_port {text!r}, which is none from 1 to 65535")
+    return int(text)
+
+
 def _path(value: object) -> str:
-    return str(Path(os.path.expandvars(str(value))).expanduser())
+    try:
+        return str(Path(os.path.expandvars(str(value))).expanduser())
+    except RuntimeError as error:
+        raise InventoryError(f"{value}: {error}") from None
 
 
 def _resolve(cluster: str, host: str, folder: Path, raw: dict[str, Any]) -> dict[str, Any]:

@@ -3,10 +3,11 @@
 import argparse
 import os
 import sys
+from pathlib import Path
 
 from regatta import cluster
 from regatta.errors import InventoryError, RegattaError, UsageError
-from regatta.provisioning import membership, playbook
+from regatta.provisioning import forget, membership, playbook, rollback, rotate, support
 
 _COMMANDS = {
     "provision": "bare hosts -> a cluster; again: nothing changes",
@@ -15,8 +16,14 @@ _COMMANDS = {
     "teardown": "remove from the hosts what provision made, and prove it",
     "add-node": "make a host that was added to the inventory a member",
     "remove-node": "move a node's data away, then remove its services",
+    "forget": "drop the pinned host key of a node, and pin the one it shows now",
+    "rotate-secrets": "a new token for Ray and a new key between the nodes, everywhere",
+    "support-bundle": "one archive with versions, states, logs and configuration of all nodes, without secrets",
+    "rebuild": "provision a host that was made anew: its new host key is asked for, its data comes from the others",
+    "rollback": "back to the Python environment that was there before",
     "hdfs-restore-metadata": "make the NameNode anew from the newest copy of its metadata, then provision",
 }
+_OF_A_NODE = ("add-node", "remove-node", "forget", "rebuild")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -39,8 +46,18 @@ def run(command: str, inventory: str | None, extra: list[str], check: bool = Fal
         raise InventoryError(
             f"{chosen.name} is this machine alone and needs no {command}: 'fab run-ppr' works as it is"
         )
-    if (node is not None) != command.endswith("-node"):
-        raise UsageError("NODE=name belongs to add-node and remove-node" if node else f"say which: {command} NODE=name")
+    if (node is not None) != (command in _OF_A_NODE):
+        belongs = f"NODE=name belongs to {', '.join(_OF_A_NODE)}"
+        raise UsageError(belongs if node else f"say which: {command} NODE=name")
+    if command == "support-bundle":
+        print(f"{support.bundle(chosen, Path(os.environ.get('OUT') or '.'))}: look through it before you give it away")
+        return 0
+    if command == "rollback":
+        return rollback.rollback(chosen)
+    if command == "forget":
+        return forget.forget(chosen, str(node))
+    if command == "rebuild":
+        forget.forget(chosen, chosen.node(str(node)).name)
     check = check or command == "check"
     words = [*(["--check"] if check else []), *extra]
     if command == "teardown" and not check:
@@ -49,6 +66,8 @@ def run(command: str, inventory: str | None, extra: list[str], check: bool = Fal
         membership.must_be_known(chosen, str(node))
     if command == "remove-node":
         return membership.remove(path, chosen, str(node), words, check=check)
+    if command == "rotate-secrets":
+        return rotate.rotate(path, chosen, words, check=check)
     if command == "hdfs-restore-metadata":
         words += ["-e", "hdfs_restore=true"]
     book = command if command in ("verify", "teardown") else "provision"
@@ -86,7 +105,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("command", choices=_COMMANDS, help="; ".join(f"{k}: {v}" for k, v in _COMMANDS.items()))
     parser.add_argument("--inventory", help="folder or file (default: $REGATTA_INVENTORY, $INVENTORY, inventory/lab)")
-    parser.add_argument("--node", help="which, for add-node and remove-node")
+    parser.add_argument("--node", help=f"which, for {', '.join(_OF_A_NODE)}")
     parser.add_argument("--check", action="store_true", help="only say what would change")
     return parser
 

@@ -16,11 +16,10 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from importlib import resources
 from typing import Any
 
-from regatta import sshconfig
+from regatta import hostkeys, sshconfig
 from regatta.cluster import Cluster, Node
 from regatta.errors import (
     AuthenticationError,
-    HostKeyError,
     NodesError,
     PrivilegeError,
     RegattaError,
@@ -35,6 +34,7 @@ _MODULES = (
     "rundirs",
     "releases",
     "supervisor",
+    "environments",
     "runs",
     "facts",
     "files",
@@ -43,6 +43,7 @@ _MODULES = (
     "caches",
     "hdfsrepair",
     "sample",
+    "support",
     "main",
 )
 _BOOT = "import sys;exec(sys.stdin.buffer.read(int(sys.argv[1])))"
@@ -245,17 +246,7 @@ def explain(node: Node, code: int, stderr: str) -> RemoteError:
     """What ssh's or sudo's failure means, and what to do about it."""
     name, where = node.name, f"{node.user + '@' if node.user else ''}{node.host}"
     if "HOST IDENTIFICATION HAS CHANGED" in stderr or "Host key verification failed" in stderr:
-        changed = "HAS CHANGED" in stderr
-        return HostKeyError(
-            name,
-            f"the host key of {node.host} {'is not the pinned one' if changed else 'is not known'}. "
-            + (
-                "Somebody may be in between, or the host was made anew. If you know why it changed: "
-                f"ssh-keygen -f KNOWN_HOSTS -R {node.host} for the inventory's known_hosts, then 'make provision'."
-                if changed
-                else "Run 'make provision' once, which pins it."
-            ),
-        )
+        return hostkeys.explain(name, node.host, stderr)
     if "Permission denied" in stderr:
         return AuthenticationError(
             name, f"{where} refuses our key: check ansible_user and ansible_ssh_private_key_file of the inventory"

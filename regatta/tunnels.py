@@ -18,7 +18,7 @@ from typing import NoReturn
 import paramiko
 from fabric import Config, Connection
 
-from regatta import sshconfig
+from regatta import hostkeys, sshconfig
 from regatta.cluster import Cluster, Node
 from regatta.errors import AuthenticationError, HostKeyError, RemoteError, UnreachableError
 
@@ -84,10 +84,9 @@ def connect(cluster: Cluster, node: Node) -> StrictConnection:
     connection = StrictConnection(cluster, node)
     try:
         connection.open()
-    except paramiko.BadHostKeyException:
-        raise HostKeyError(
-            node.name, f"the host key of {node.host} is not the pinned one; see 'make provision'"
-        ) from None
+    except paramiko.BadHostKeyException as error:
+        keys = [hostkeys.shown(key.get_name(), key.fingerprint) for key in (error.key, error.expected_key)]
+        raise hostkeys.changed(node.name, node.host, *keys) from None
     except paramiko.AuthenticationException:
         raise AuthenticationError(node.name, f"{node.host} refuses our key") from None
     except paramiko.SSHException as error:

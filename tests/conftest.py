@@ -2,6 +2,14 @@
 
 import signal
 
+from hypothesis import HealthCheck, settings
+
+# `pytest --hypothesis-profile=thorough tests/unit/test_fuzz.py` for the tests that set no number of their own.
+_AT_EASE = {"deadline": None, "suppress_health_check": [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]}
+settings.register_profile("quick", max_examples=100, **_AT_EASE)
+settings.register_profile("thorough", max_examples=10_000, **_AT_EASE)
+settings.load_profile("quick")
+
 # A shell starts background jobs with SIGINT ignored, and programs inherit that; a handler of ours they do not inherit.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

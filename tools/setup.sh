@@ -25,8 +25,9 @@ system_packages() {
     local needed=(git python3-venv python3-pip openssh-client rsync zstd)
     local lab=(mmdebstrap systemd-container nftables iproute2)
     local browser=(chromium fonts-dejavu-core)
+    local stranger=(nmap ssh-audit)
     local missing
-    missing=$(missing_packages "${needed[@]}" "${lab[@]}" "${browser[@]}")
+    missing=$(missing_packages "${needed[@]}" "${lab[@]}" "${browser[@]}" "${stranger[@]}")
     [ -n "$missing" ] || return 0
     if may_be_root; then
         say "installing $missing"
@@ -37,7 +38,7 @@ system_packages() {
     fi
     [ -f .venv/.made-from ] && return
     say "not root and no sudo without a password, so not installed: ${missing% }"
-    say "this machine alone (inventory/local) needs none of them; other hosts need ssh and rsync, make lab the rest, the test of the report chromium"
+    say "this machine alone (inventory/local) needs none of them; other hosts need ssh and rsync, make lab the rest, tests chromium, nmap and ssh-audit"
 }
 
 venv_works() { python3 -c 'import ensurepip, venv' 2>/dev/null; }

@@ -9,7 +9,20 @@ import sys
 import threading
 from typing import Any, Callable
 
-from regatta.node import caches, facts, files, hdfs, hdfsrepair, releases, rundirs, runs, sample, turns
+from regatta.node import (
+    caches,
+    environments,
+    facts,
+    files,
+    hdfs,
+    hdfsrepair,
+    releases,
+    rundirs,
+    runs,
+    sample,
+    support,
+    turns,
+)
 
 _LOCK = threading.Lock()
 
@@ -97,9 +110,12 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "hdfs.damaged": hdfsrepair.damaged,
     "hdfs.put_aside": hdfsrepair.put_aside,
     "hdfs.report": hdfsrepair.report,
+    "env.look": environments.look,
+    "env.switch": environments.switch,
     "sample": lambda place, **args: sample.follow(place, emit, **args),
     "secret": read_secret,
     "caches.cool": caches.cool,
+    "support": lambda place: support.collect(place, runs.listing(place)),
     "turn.take": lambda place, **args: turns.take(place, emit, **args),
 }
 

@@ -16,7 +16,7 @@ import sys
 import time
 from typing import Any, BinaryIO, Callable, Dict
 
-from regatta.node import releases, rundirs, supervisor
+from regatta.node import environments, releases, rundirs, supervisor
 
 Place = Dict[str, Any]
 Spec = Dict[str, Any]
@@ -31,6 +31,18 @@ SIOCGIFADDR = 0x8915
 HADOOP_CONF_DIR = "/etc/regatta/hadoop"
 RESERVE_BYTES = 1 << 16
 RAY_DAEMONS = ("raylet", "gcs_server")
+CONFINED = (
+    "ProtectControlGroups",
+    "ProtectKernelModules",
+    "ProtectKernelTunables",
+    "ProtectKernelLogs",
+    "ProtectClock",
+    "ProtectHostname",
+    "RestrictNamespaces",
+    "RestrictRealtime",
+    "RestrictSUIDSGID",
+    "LockPersonality",
+)
 
 
 class RunProblem(Exception):
@@ -75,6 +87,7 @@ def _prepare(place: Place, spec: Spec, folder: str) -> None:
     spec["env"].update(REGATTA_SCRATCH=scratch, REGATTA_RUN_ID=spec["id"])
     if os.path.isdir(HADOOP_CONF_DIR):
         spec["env"].setdefault("HADOOP_CONF_DIR", HADOOP_CONF_DIR)
+    _keep_environment(place, spec)
     name = interface(place["cluster_address"])
     if name and spec.get("interface_variables"):
         spec["env"].update(dict.fromkeys(spec["interface_variables"], name))
@@ -100,6 +113,16 @@ def _prepare(place: Place, spec: Spec, folder: str) -> None:
                 os.lchown(path, owner.pw_uid, owner.pw_gid)
 
 
+def _keep_environment(place: Place, spec: Spec) -> None:
+    """The run stays with the environment of its start, also what it imports after a switch to another."""
+    for rank in spec.get("ranks", []):
+        rank["argv"] = [
+            environments.resolved(place, word) if word == place["python"] else word for word in rank["argv"]
+        ]
+    if "PATH" in spec["env"]:
+        spec["env"]["PATH"] = environments.resolved(place, spec["env"]["PATH"])
+
+
 def _make_working_folder(release: str, work: str) -> None:
     """A folder to run in: what the release has is read there, what a script writes there stays with the run."""
     os.mkdir(work)
@@ -117,6 +140,12 @@ def _start_unit(place: Place, spec: Spec, folder: str) -> None:
         "TimeoutStopSec": "1",
         "NoNewPrivileges": "yes",
         "ProtectSystem": "full",
+        **dict.fromkeys(CONFINED, "yes"),
+        "CapabilityBoundingSet": "",
+        "RestrictAddressFamilies": "AF_UNIX AF_INET AF_INET6 AF_NETLINK",
+        "SystemCallArchitectures": "native",
+        "KeyringMode": "private",
+        "PrivateMounts": "yes",
         "LimitNOFILE": "1048576",
         "LimitCORE": "0",
         "TasksMax": "infinity",

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from regatta.errors import RegattaError
-from regatta.provisioning import archive, hadoop, locks, secrets, wheels
+from regatta.provisioning import archive, hadoop, locks, login, secrets, wheels
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -24,9 +24,14 @@ def _step(options: argparse.Namespace) -> object:
     if options.step == "secrets":
         if options.remove:
             return {"changed": secrets.remove(options.inventory_dir)}
+        if options.rotate:
+            return {"changed": secrets.rotate(options.inventory_dir)}
         if options.look:
             return {"changed": secrets.missing(options.inventory_dir)}
         return {"changed": secrets.ensure(options.inventory_dir)}
+    if options.step == "login":
+        login.check(options.inventory, options.host)
+        return {"changed": False}
     if options.step == "send":
         archive.send(options.inventory, options.host, options.source, options.target)
         return {"changed": True}
@@ -60,6 +65,9 @@ def _parser() -> argparse.ArgumentParser:
         step.add_argument("--sha256", default="")
         step.add_argument("source", type=Path if name == "send" else str)
         step.add_argument("target", type=Path if name == "fetch" else str)
+    step = steps.add_parser("login", help="log in to a node anew, by both ways that Regatta has")
+    step.add_argument("--inventory", required=True)
+    step.add_argument("--host", required=True)
     step = steps.add_parser("hadoop", help="download Hadoop, or look at the tarball that is given")
     step.add_argument("--sha512", required=True)
     step.add_argument("tarball")
@@ -67,6 +75,7 @@ def _parser() -> argparse.ArgumentParser:
     step.add_argument("inventory_dir", type=Path)
     step.add_argument("--look", action="store_true", help="only say whether something is missing")
     step.add_argument("--remove", action="store_true")
+    step.add_argument("--rotate", action="store_true", help="make all of them anew")
     return parser
 
 

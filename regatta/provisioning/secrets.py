@@ -26,6 +26,15 @@ def ensure(inventory_dir: Path) -> bool:
     return _key(where / CLUSTER_KEY, inventory_dir.name) or made
 
 
+def rotate(inventory_dir: Path) -> bool:
+    """Make all of them anew, each replaced in one step; returns True."""
+    where = folder(inventory_dir)
+    where.mkdir(mode=0o700, exist_ok=True)
+    _write(where / RAY_TOKEN, _new_token())
+    _new_key(where / CLUSTER_KEY, inventory_dir.name)
+    return True
+
+
 def missing(inventory_dir: Path) -> bool:
     """Whether `ensure` would make something."""
     return not all((folder(inventory_dir) / name).is_file() for name in (RAY_TOKEN, CLUSTER_KEY, f"{CLUSTER_KEY}.pub"))
@@ -50,27 +59,48 @@ def _token(path: Path) -> bool:
             raise RegattaError(f"{path} does not hold 64 hex digits: delete it, and 'make provision' makes a new one")
         path.chmod(0o600)
         return False
-    _write(path, secrets.token_hex(32) + "\n")
+    _write(path, _new_token())
     return True
+
+
+def _new_token() -> str:
+    return secrets.token_hex(32) + "\n"
 
 
 def _key(path: Path, name: str) -> bool:
     public = path.with_name(f"{path.name}.pub")
-    if path.is_file() and public.is_file():
+    if path.is_file():
         path.chmod(0o600)
-        return False
-    for old in (path, public):
-        old.unlink(missing_ok=True)
-    if not shutil.which("ssh-keygen"):
-        raise RegattaError("ssh-keygen is not installed on this machine: apt-get install openssh-client")
+        own = _ssh_keygen("-y", "-P", "", "-f", str(path))
+        if public.is_file() and public.read_text().split()[:2] == own.split()[:2]:
+            return False
+        _write(public, f"{' '.join(own.split()[:2])} {_comment(name)}\n")
+        return True
+    _new_key(path, name)
+    return True
+
+
+def _new_key(path: Path, name: str) -> None:
+    """The private half comes first: `_key` makes the public one from it where that is not its own."""
     new = path.with_name(f".{path.name}.new")
     for old in (new, new.with_name(f"{new.name}.pub")):
         old.unlink(missing_ok=True)
-    command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", f"regatta-{name}", "-f", str(new)]
-    subprocess.run(command, check=True, stdin=subprocess.DEVNULL, capture_output=True)
-    new.with_name(f"{new.name}.pub").replace(public)
+    _ssh_keygen("-q", "-t", "ed25519", "-N", "", "-C", _comment(name), "-f", str(new))
     new.replace(path)
-    return True
+    new.with_name(f"{new.name}.pub").replace(path.with_name(f"{path.name}.pub"))
+
+
+def _comment(name: str) -> str:
+    return f"regatta-{name}"
+
+
+def _ssh_keygen(*words: str) -> str:
+    if not shutil.which("ssh-keygen"):
+        raise RegattaError("ssh-keygen is not installed on this machine: apt-get install openssh-client")
+    done = subprocess.run(["ssh-keygen", *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RegattaError(f"ssh-keygen: {done.stderr.strip()}: delete that file, and 'make provision' makes a new one")
+    return done.stdout
 
 
 def _write(path: Path, text: str) -> None:

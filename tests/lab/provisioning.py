@@ -13,6 +13,7 @@ PROJECT = Path(__file__).resolve().parents[2]
 LEFT = r"""
 sh -c '
 ls -d /opt/regatta /var/lib/regatta /etc/regatta /etc/security/limits.d/90-regatta.conf /etc/ssh/ssh_known_hosts2 \
+   /etc/ssh/sshd_config.d/*regatta* /etc/ssh/.regatta* \
    /etc/systemd/system/*regatta* /etc/systemd/system/*/*regatta* /run/systemd/*/regatta* /tmp/*ray* /tmp/*regatta* \
    /dev/shm/*plasma* 2>/dev/null
 getent passwd regatta hdfs; getent group regatta hdfs; grep -n regatta /etc/hosts

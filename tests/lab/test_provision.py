@@ -72,7 +72,8 @@ def test_a_changed_host_key_is_refused(hosts: LabHandle) -> None:
     flat = " ".join(play(hosts, "provision", good=False).split())
     assert f"{hosts.nodes[2]}: the host key of" in flat
     assert "is not the pinned one" in flat
-    hosts.rebuild(hosts.nodes[2])
+    said = play(hosts, "forget", "--node", hosts.nodes[2], CONFIRM="yes")
+    assert said.count("SHA256:") == 2 and "pinned anew" in said
 
 
 def test_no_sudo_and_a_refused_key(hosts: LabHandle) -> None:
@@ -102,6 +103,13 @@ def test_what_is_open_to_whom(hosts: LabHandle) -> None:
     keys = hosts.ssh(one, "sudo cat /var/lib/regatta/.ssh/authorized_keys").stdout
     assert keys.startswith('from="') and all(address in keys for address in hosts.addresses.values())
     assert hosts.ssh(one, "sudo stat -c '%a %U' /etc/regatta/ray_token").stdout.split() == ["600", "regatta"]
+
+
+def test_a_host_made_anew_comes_back(hosts: LabHandle) -> None:
+    three = hosts.nodes[2]
+    hosts.rebuild(three, keep_known_hosts=True)
+    play(hosts, "rebuild", "--node", three, CONFIRM="yes")
+    verify(hosts)
 
 
 def test_a_damaged_environment_is_put_right(hosts: LabHandle) -> None:

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from clusters import Cluster, finish, read_until, record, wait_for
 
+from regatta.hostkeys import fingerprint
+
 SESSION = secrets.token_hex(2)
 
 
@@ -21,6 +23,25 @@ def named(run: str) -> str:
     return f"{run}-{SESSION}"
 
 
+TYPED = [
+    "--epochs",
+    "3 x",
+    "$HOME",
+    "it's",
+    'a "b"',
+    ";id",
+    "$(id)",
+    "`id`",
+    "two\nlines",
+    "-x",
+    "*",
+    "é",
+    "\\",
+    "",
+    "--",
+    "z",
+]
+"""Arguments that a shell would take apart."""
 SCRIPTS = {
     "allreduce.py": """\
 import os, sys
@@ -155,11 +176,11 @@ def test_own_edge_list_and_sources_and_a_bad_source(cluster: Cluster, small_grap
 
 @pytest.mark.parametrize("launcher", ["env", "static", "c10d"])
 def test_torchrun_forms_one_group_over_all_hosts(cluster: Cluster, project: Path, launcher: str) -> None:
-    words = ("torchrun", "allreduce.py", "--workers", "4", "--launcher", launcher, "--", "--epochs", "3 x", "$HOME")
+    words = ("torchrun", "allreduce.py", "--workers", "4", "--launcher", launcher, "--", *TYPED)
     done = cluster.regatta(project, *words)
     lines = [line for line in done.stdout.splitlines() if "sum 10 of 4 on host0" in line]
     assert len(lines) == 4, done.stdout
-    assert all("60.0 ['--epochs', '3 x', '$HOME']" in line for line in lines)
+    assert all(f"60.0 {TYPED}" in line for line in lines)
 
 
 def test_exit_code_node_rank_and_last_lines_of_the_first_failure(cluster: Cluster, project: Path) -> None:
@@ -202,9 +223,9 @@ def test_the_same_name_twice(cluster: Cluster, project: Path) -> None:
 
 
 def test_ray_script_finds_its_release_on_every_node(cluster: Cluster, project: Path) -> None:
-    done = cluster.regatta(project, "rayrun", "rayhosts.py", "--", "a b", "$HOME")
+    done = cluster.regatta(project, "rayrun", "rayhosts.py", "--", *TYPED)
     hosts = [f"at {address}" for address in cluster.lab.addresses.values()]
-    assert f"hosts {sorted(hosts)} ['a b', '$HOME']" in done.stdout
+    assert f"hosts {sorted(hosts)} {TYPED}" in done.stdout
     failing = cluster.regatta(project, "rayrun", "rayhosts.py", "--", "exit", check=False)
     assert failing.returncode == 6
     assert "the driver on node1: exited with code 6" in failing.stdout
@@ -349,13 +370,24 @@ def test_changed_host_key_is_refused(cluster: Cluster, project: Path, spoiled_in
     keys = [line.split(" ", 1) for line in known]
     swapped = [f"{keys[0][0]} {keys[1][1]}", *known[1:]]
     (spoiled_inventory / "known_hosts").write_text("\n".join(swapped) + "\n")
-    done = cluster.regatta(project, "sync", "--inventory", str(spoiled_inventory), check=False)
-    assert done.returncode == 1
-    assert "node1: the host key of" in done.stdout
-    assert "is not the pinned one" in done.stdout
-    tunnel = cluster.regatta(project, "dashboard", "--inventory", str(spoiled_inventory), check=False)
-    assert tunnel.returncode == 1
-    assert "is not the pinned one" in tunnel.stdout
+    real, pinned = (fingerprint(key) for key in (keys[0][1].split()[1], keys[1][1].split()[1]))
+    said = f"shows now: ED25519 {real}"
+    for refused in (
+        cluster.regatta(project, "sync", "--inventory", str(spoiled_inventory), check=False),
+        cluster.regatta(project, "torchrun", "allreduce.py", "--inventory", str(spoiled_inventory), check=False),
+        cluster.regatta(project, "dashboard", "--inventory", str(spoiled_inventory), check=False),
+        cluster.make("provision", "--inventory", str(spoiled_inventory), check=False),
+    ):
+        flat = " ".join(refused.stdout.split())
+        assert refused.returncode != 0, flat
+        assert f"is not the pinned one: it shows ED25519 {real}, pinned is ED25519 {pinned}" in flat
+        assert "make forget NODE=node1" in flat
+    done = cluster.make("forget", "--inventory", str(spoiled_inventory), "--node", "node1")
+    assert f"pinned:    ED25519 {pinned}" in done.stdout and said in done.stdout
+    assert sorted((spoiled_inventory / "known_hosts").read_text().splitlines()) == sorted(known)
+    cluster.regatta(project, "sync", "--inventory", str(spoiled_inventory))
+    again = cluster.make("forget", "--inventory", str(spoiled_inventory), "--node", "node1")
+    assert "nothing to forget" in again.stdout
 
 
 def test_unknown_host_key_is_refused(cluster: Cluster, project: Path, spoiled_inventory: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from regatta import provision
+from regatta import provision, runs
 from regatta.cluster import Cluster, Node
 from regatta.errors import RegattaError
 from regatta.provisioning import playbook, secrets
@@ -105,6 +105,45 @@ def test_secrets_are_made_once_and_private(inventory: Path) -> None:
     assert all((inventory / "secrets" / name).stat().st_mode & 0o077 == 0 for name in ("ray_token", "cluster_key"))
     assert not secrets.ensure(inventory)
     assert held == {path.name: path.read_text() for path in (inventory / "secrets").iterdir()}
+
+
+def test_rotated_secrets_are_all_new_and_private(inventory: Path) -> None:
+    secrets.ensure(inventory)
+    before = {path.name: path.read_text() for path in (inventory / "secrets").iterdir()}
+    assert secrets.rotate(inventory)
+    after = {path.name: path.read_text() for path in (inventory / "secrets").iterdir()}
+    assert set(after) == set(before)
+    assert all(after[name] != before[name] for name in before)
+    assert all((inventory / "secrets" / name).stat().st_mode & 0o077 == 0 for name in ("ray_token", "cluster_key"))
+    assert not secrets.ensure(inventory)
+
+
+def test_a_rotation_that_stopped_between_the_halves_of_the_key(inventory: Path) -> None:
+    secrets.ensure(inventory)
+    old = (inventory / "secrets/cluster_key.pub").read_text()
+    secrets.rotate(inventory)
+    new = (inventory / "secrets/cluster_key.pub").read_text()
+    (inventory / "secrets/cluster_key.pub").write_text(old)
+    assert secrets.ensure(inventory)
+    assert (inventory / "secrets/cluster_key.pub").read_text() == new
+    assert not secrets.ensure(inventory)
+
+
+def test_rotation_waits_for_runs(
+    inventory: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    called, cancelled = [], []
+    going = runs.RunInfo("slow", "running", "torch", 0.0, None, None, (), {}, "r")
+    monkeypatch.setattr(playbook, "play", lambda *words: called.append(words) or 0)
+    monkeypatch.setattr(runs, "listing", lambda _: ([going], {}))
+    monkeypatch.setattr(runs, "cancel", lambda _, info: cancelled.append(info.run))
+    monkeypatch.delenv("FORCE", raising=False)
+    assert provision.main(["rotate-secrets", "--inventory", str(inventory)]) == 1
+    assert "slow" in capsys.readouterr().err and not called
+    monkeypatch.setenv("FORCE", "yes")
+    assert provision.main(["rotate-secrets", "--inventory", str(inventory)]) == 0
+    assert cancelled == ["slow"]
+    assert called[0][0] == "provision" and "ssh_mesh_rotate=true" in called[0][3]
 
 
 def test_removing_secrets_leaves_other_files(inventory: Path) -> None:

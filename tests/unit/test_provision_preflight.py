@@ -77,7 +77,10 @@ def test_nothing_wrong() -> None:
             {"unreachable": True, "msg": "ubuntu@x: Permission denied (publickey)."},
             "refuses our key: check ansible_user",
         ),
-        ({"unreachable": True, "msg": "@ REMOTE HOST IDENTIFICATION HAS CHANGED! @"}, "host key of .* ssh-keygen"),
+        (
+            {"unreachable": True, "msg": "@ REMOTE HOST IDENTIFICATION HAS CHANGED! @"},
+            "host key of .*make forget NODE=n1",
+        ),
     ],
 )
 def test_each_problem_names_its_host(changes: dict, said: str) -> None:

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from regatta.plan import PORTS
+
 ROLES = Path(__file__).resolve().parents[2] / "ansible/roles"
 NAMES = sorted(path.name for path in ROLES.iterdir() if path.is_dir())
 
@@ -40,6 +42,10 @@ def test_every_pinned_port_is_checked_and_passed_on() -> None:
         if name.endswith("_port"):
             assert f"({name})" in constants
             assert f"~ {name}" in constants or f"{{{{ {name} }}}}" in unit
+
+
+def test_ports_where_ranks_meet_are_kept_from_other_accounts() -> None:
+    assert "'{}-{}'".format(*PORTS) in (ROLES / "firewall/vars/main.yml").read_text()
 
 
 def test_ports_differ() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import math
 import struct
 import zlib
 from pathlib import Path
@@ -35,7 +36,7 @@ def read(path: str | Path, dimensions: int) -> NDArray[np.uint8]:
     if len(body) < start:
         raise BadInput(f"{path}: ends within its header, after {len(body)} bytes")
     shape = struct.unpack(f">{dimensions}I", body[4:start])
-    expected = start + int(np.prod(shape, dtype=np.int64))
+    expected = start + math.prod(shape)
     if len(body) != expected:
         sizes = " x ".join(map(str, shape))
         raise BadInput(f"{path}: the header says {sizes}, so {expected} bytes, but there are {len(body)}")

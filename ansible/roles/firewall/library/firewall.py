@@ -1,6 +1,7 @@
 """The nftables table `inet regatta` and the unit that loads it; rules of others stay as they are."""
 
 import os
+import pwd
 import subprocess
 
 from ansible.module_utils.basic import AnsibleModule
@@ -11,6 +12,8 @@ short_description: Let members of the cluster in, and everybody to some TCP port
 options:
   members: {type: list, elements: str, required: true, description: IPv4 addresses of the cluster's hosts}
   ports: {type: list, elements: int, required: true, description: Open to everybody, beside those of sshd}
+  services: {type: list, elements: str, default: [], description: Ports of members that only some accounts may speak to}
+  accounts: {type: list, elements: str, default: [], description: These accounts}
 """
 RULES = "/etc/regatta/firewall.nft"
 UNIT = "regatta-firewall.service"
@@ -30,7 +33,17 @@ table inet regatta {{
         udp sport {{ 67, 547 }} udp dport {{ 68, 546 }} accept
         drop
     }}
-}}
+{output}}}
+"""
+OUTPUT_TEXT = """\
+    # Services believe what a client says it is: only accounts that are meant to speak to them may open connections.
+    chain output {{
+        type filter hook output priority filter - 5; policy accept;
+        ct state established,related accept
+        meta skuid {{ {users} }} accept
+        ip daddr {{ {members} }} tcp dport {{ {services} }} reject with tcp reset
+        oif lo tcp dport {{ {services} }} reject with tcp reset
+    }}
 """
 UNIT_TEXT = f"""\
 # Made by Regatta (ansible/roles/firewall). Before the network is up, and again when nftables.service empties the rules.
@@ -50,6 +63,24 @@ RemainAfterExit=yes
 ExecStart=/usr/sbin/nft -f {RULES}
 ExecReload=/usr/sbin/nft -f {RULES}
 ExecStop=/usr/sbin/nft delete table inet regatta
+CapabilityBoundingSet=CAP_NET_ADMIN
+NoNewPrivileges=yes
+ProtectSystem=strict
+ProtectHome=yes
+ProtectControlGroups=yes
+ProtectKernelTunables=yes
+ProtectKernelLogs=yes
+ProtectClock=yes
+ProtectHostname=yes
+PrivateDevices=yes
+RestrictNamespaces=yes
+RestrictRealtime=yes
+RestrictSUIDSGID=yes
+RestrictAddressFamilies=AF_NETLINK AF_UNIX
+LockPersonality=yes
+MemoryDenyWriteExecute=yes
+SystemCallArchitectures=native
+UMask=0077
 
 [Install]
 WantedBy=sysinit.target
@@ -79,6 +110,24 @@ def sshd_ports():
     code, said = run("/usr/sbin/sshd", "-T")
     found = [line.split()[1] for line in said.splitlines() if line.lower().startswith("port ")] if code == 0 else []
     return {int(port) for port in found} or {22}
+
+
+def number(account):
+    """User id of an account."""
+    try:
+        return pwd.getpwnam(account).pw_uid
+    except KeyError:
+        raise FirewallError(f"there is no account '{account}' on this host (firewall_accounts)") from None
+
+
+def rules(wanted):
+    """Text of the rules."""
+    ports = sorted({*wanted["ports"], *sshd_ports()})
+    members, output = ", ".join(wanted["members"]), ""
+    if wanted["services"]:
+        users = ", ".join(map(str, sorted({0, *map(number, wanted["accounts"])})))
+        output = OUTPUT_TEXT.format(members=members, users=users, services=", ".join(wanted["services"]))
+    return RULES_TEXT.format(members=members, ports=", ".join(map(str, ports)), output=output)
 
 
 def differs(path, content):
@@ -127,13 +176,15 @@ def main():
         argument_spec={
             "members": {"type": "list", "elements": "str", "required": True},
             "ports": {"type": "list", "elements": "int", "required": True},
+            "services": {"type": "list", "elements": "str", "default": []},
+            "accounts": {"type": "list", "elements": "str", "default": []},
         },
         supports_check_mode=True,
     )
-    ports = sorted({*module.params["ports"], *sshd_ports()})
-    rules = RULES_TEXT.format(members=", ".join(module.params["members"]), ports=", ".join(map(str, ports)))
-    files = {RULES: rules, UNIT_FILE: UNIT_TEXT}
+    if module.check_mode and not os.path.exists(RULES):
+        module.exit_json(changed=True)
     try:
+        files = {RULES: rules(module.params), UNIT_FILE: UNIT_TEXT}
         if module.check_mode:
             module.exit_json(changed=any(differs(*item) for item in files.items()))
         module.exit_json(changed=settle(files))

@@ -19,6 +19,7 @@ options:
   comment: {type: str, required: true, description: Comment by which our account is known}
   sha512: {type: str, required: true, description: SHA-512 of the tarball that the release comes from}
   java_home: {type: str, default: "", description: A Java to use; else one of Debian's}
+  account_only: {type: bool, default: false, description: Make the account and no more}
 """
 USER = "hdfs"
 OLDEST_JAVA, NEWEST_JAVA = 11, 21
@@ -149,6 +150,7 @@ def main():
             "comment": {"type": "str", "required": True},
             "sha512": {"type": "str", "required": True},
             "java_home": {"type": "str", "default": ""},
+            "account_only": {"type": "bool", "default": False},
         },
         supports_check_mode=True,
     )
@@ -162,6 +164,10 @@ def main():
     try:
         if user and user.pw_gecos.rstrip(",") != wanted["comment"]:
             raise NodeError(f"there is a user {USER} that Regatta did not make: remove it, or set hdfs_enabled: false")
+        if wanted["account_only"]:
+            if not user and not module.check_mode:
+                make_account(wanted["data"], wanted["comment"])
+            module.exit_json(changed=not user)
         if not module.check_mode:
             java = find_java(wanted["java_home"])
             if not user:

@@ -200,6 +200,7 @@ def main():
         apt=bool(shutil.which("apt-get")),
         time_service=time_service(),
         has_user=has_user("regatta"),
+        has_hdfs_user=has_user("hdfs"),
         units=sorted(os.path.basename(path) for path in glob.glob("/etc/systemd/system/regatta-*.service")),
         has_config=os.path.isdir("/etc/regatta"),
         has_environment=os.path.exists(os.path.join(wanted["root"], "env", "regatta-env.json")),

@@ -1,5 +1,6 @@
 """An environment below its root: there and whole, or unpacked from a verified archive; the link switched to it."""
 
+import glob
 import hashlib
 import json
 import os
@@ -79,13 +80,26 @@ def switch(root, path):
     os.rename(new, f"{root}/env")
 
 
+def has_processes(path):
+    """Whether something runs with a program of this environment."""
+    for line in glob.glob("/proc/[0-9]*/cmdline"):
+        try:
+            with open(line, "rb") as file:
+                if f"{path}/".encode() in file.read():
+                    return True
+        except OSError:
+            continue
+    return False
+
+
 def prune(root, keep):
-    """Delete the oldest environments beyond `keep`, never the one in use."""
+    """Delete the oldest environments beyond `keep`, never the current one or one that a run still has."""
     current = os.path.realpath(f"{root}/env")
     paths = [f"{root}/{name}" for name in os.listdir(root) if name.startswith("env-")]
     others = sorted((p for p in paths if os.path.realpath(p) != current), key=os.path.getmtime, reverse=True)
     for path in others[max(0, keep - 1) :]:
-        shutil.rmtree(path, ignore_errors=True)
+        if not has_processes(path):
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def settle(module, root, name, archive, sha256, keep):

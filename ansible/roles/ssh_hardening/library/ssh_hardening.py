@@ -1,0 +1,140 @@
+"""sshd's settings in a file of our own, which goes again by itself unless somebody confirms that login still works."""
+
+import os
+import subprocess
+
+from ansible.module_utils.basic import AnsibleModule
+
+DOCUMENTATION = r"""
+module: ssh_hardening
+short_description: Settings of sshd, on trial until they are confirmed
+options:
+  settings: {type: dict, required: true, description: Names and values as sshd_config takes them; none removes the file}
+  confirm: {type: bool, default: false, description: Keep what is on trial}
+"""
+PATH = "/etc/ssh/sshd_config.d/00-regatta.conf"
+BEFORE = "/etc/ssh/.regatta-before"
+TRIAL = "regatta-ssh-trial"
+TRIAL_SECONDS = 120
+LAST_COUNTS = {"MaxStartups"}
+"""Of these sshd takes what is said last, which may be the host's own."""
+RELOAD = ["systemctl", "try-reload-or-restart", "ssh.service"]
+BACK = f"if [ -s {BEFORE} ]; then cp {BEFORE} {PATH}; else rm -f {PATH}; fi; rm -f {BEFORE}; {' '.join(RELOAD)}"
+
+
+class SshError(Exception):
+    """sshd does not take the settings."""
+
+
+def run(*words):
+    """(exit code, output)."""
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    return done.returncode, (done.stdout + done.stderr).strip()
+
+
+def text(settings):
+    """The file."""
+    lines = ["# Made by Regatta (ansible/roles/ssh_hardening)."]
+    return "\n".join([*lines, *(f"{name} {value}" for name, value in settings.items()), ""]) if settings else ""
+
+
+def read(path):
+    """A file's text; empty where there is none."""
+    try:
+        with open(path) as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
+def put(path, content):
+    """Write a file in one step; without content, remove it."""
+    if not content:
+        if os.path.exists(path):
+            os.unlink(path)
+        return
+    new = f"{os.path.dirname(path)}/.{os.path.basename(path)}.new"
+    with open(new, "w") as file:
+        file.write(content)
+    os.chmod(new, 0o644)
+    os.rename(new, path)
+
+
+def on_trial():
+    """Whether settings wait for being confirmed."""
+    return run("systemctl", "is-active", "--quiet", f"{TRIAL}.timer")[0] == 0
+
+
+def end_trial():
+    """What is there stays."""
+    run("systemctl", "stop", f"{TRIAL}.timer")
+    put(BEFORE, "")
+
+
+def unlike(settings):
+    """Names whose value sshd has from elsewhere: its own file says them first, or does not read ours."""
+    code, said = run("/usr/sbin/sshd", "-T")
+    if code:
+        raise SshError(f"sshd -T: {said}")
+    has = dict(line.lower().split(None, 1) for line in said.splitlines() if " " in line)
+    wanted = {name: value.lower() for name, value in settings.items() if name not in LAST_COUNTS}
+    return [name for name, value in wanted.items() if has.get(name.lower(), value) != value]
+
+
+def begin_trial(settings, content):
+    """Let sshd try them; raises SshError, and all is as before, where it does not take them."""
+    before = read(BEFORE) if on_trial() else read(PATH)
+    run("systemctl", "stop", f"{TRIAL}.timer")
+    put(BEFORE, before)
+    os.makedirs(os.path.dirname(PATH), exist_ok=True)
+    put(PATH, content)
+    try:
+        code, said = run("/usr/sbin/sshd", "-t")
+        if code:
+            raise SshError(f"sshd does not take them: {said}")
+        if wrong := unlike(settings):
+            raise SshError(
+                f"sshd has another {', '.join(wrong)}: its /etc/ssh/sshd_config must begin with "
+                "'Include /etc/ssh/sshd_config.d/*.conf', or set ssh_hardening_enabled: false"
+            )
+        timer = ["systemd-run", "--quiet", f"--unit={TRIAL}", f"--on-active={TRIAL_SECONDS}", "/bin/sh", "-c", BACK]
+        code, said = run(*timer)
+        if code:
+            raise SshError(f"systemd-run: {said}")
+    except SshError:
+        put(PATH, before)
+        put(BEFORE, "")
+        raise
+    code, said = run(*RELOAD)
+    if code:
+        raise SshError(f"{' '.join(RELOAD)}: {said}; the old settings come back within {TRIAL_SECONDS} s")
+
+
+def main():
+    """Make it so."""
+    module = AnsibleModule(
+        argument_spec={"settings": {"type": "dict", "required": True}, "confirm": {"type": "bool", "default": False}},
+        supports_check_mode=True,
+    )
+    yes_no = {True: "yes", False: "no"}
+    settings = {
+        name: yes_no[value] if isinstance(value, bool) else str(value)
+        for name, value in module.params["settings"].items()
+    }
+    content = text(settings)
+    try:
+        if module.params["confirm"]:
+            changed = on_trial()
+            if not module.check_mode:
+                end_trial()
+        else:
+            changed = read(PATH) != content or on_trial()
+            if changed and not module.check_mode:
+                begin_trial(settings, content)
+    except (SshError, OSError) as error:
+        module.fail_json(msg=str(error))
+    module.exit_json(changed=changed)
+
+
+if __name__ == "__main__":
+    main()

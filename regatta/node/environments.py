@@ -1,0 +1,49 @@
+"""The Python environments of a node: which there are, and the switch to another one."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+RAY_STARTED = "/etc/regatta/ray_started"
+
+
+def look(place: dict[str, Any]) -> dict[str, Any]:
+    """{"current": hash or None, "there": whole environments, the one that was switched to last first}."""
+    root, there = place["root"], []
+    for name in os.listdir(root) if os.path.isdir(root) else []:
+        described = os.path.join(root, name, "regatta-env.json")
+        if name.startswith("env-") and os.path.isfile(described):
+            with open(described) as file:
+                value = json.load(file)
+            packages = {key: value["packages"].get(key) for key in ("torch", "ray")}
+            since = os.path.getmtime(os.path.join(root, name))
+            there.append({"hash": value["hash"], "since": since, "packages": packages})
+    there.sort(key=lambda item: -item["since"])
+    link = os.path.join(root, "env")
+    current = os.path.basename(os.path.realpath(link))[len("env-") :] if os.path.islink(link) else None
+    return {"current": current, "there": there}
+
+
+def switch(place: dict[str, Any], name: str) -> dict[str, Any]:
+    """Point the link at an environment in one step. The next provisioning then knows to start Ray anew."""
+    root = place["root"]
+    if not os.path.isfile(os.path.join(root, f"env-{name}", "regatta-env.json")):
+        raise FileNotFoundError(2, "no such environment", f"{root}/env-{name}")
+    if os.path.exists(RAY_STARTED):
+        os.unlink(RAY_STARTED)
+    new = os.path.join(root, ".env.new")
+    if os.path.lexists(new):
+        os.unlink(new)
+    os.symlink(f"env-{name}", new)
+    os.rename(new, os.path.join(root, "env"))
+    return {}
+
+
+def resolved(place: dict[str, Any], path: str) -> str:
+    """A path below the link `env` as one below the environment that it leads to now, which later switches leave."""
+    link = os.path.join(place["root"], "env")
+    if path.startswith(link + "/") and os.path.islink(link):
+        return os.path.realpath(link) + path[len(link) :]
+    return path

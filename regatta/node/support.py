@@ -1,0 +1,113 @@
+"""What somebody who is to help wants to see of a node: versions, units, last logs, configuration; secrets taken out."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+import subprocess
+from typing import Any, Iterable
+
+UNITS = "regatta-*"
+LOG_LINES = 2000
+MOST_BYTES = 1 << 20
+SECRETS = ("/etc/regatta/ray_token", "/var/lib/regatta/.ssh/id_*")
+FILES = (
+    "/etc/regatta/*",
+    "/etc/regatta/hadoop/*",
+    "/etc/systemd/system/regatta-*",
+    "/etc/ssh/sshd_config",
+    "/etc/ssh/sshd_config.d/*",
+    "/etc/hosts",
+    "/etc/os-release",
+    "/etc/security/limits.d/90-regatta.conf",
+)
+COMMANDS = {
+    "units": ["systemctl", "list-units", "--all", "--no-pager", UNITS],
+    "units-show": ["systemctl", "status", "--no-pager", "--lines=0", UNITS],
+    "failed": ["systemctl", "--failed", "--no-pager"],
+    "disks": ["df", "-h"],
+    "memory": ["cat", "/proc/meminfo"],
+    "load": ["uptime"],
+    "kernel": ["uname", "-a"],
+    "addresses": ["ip", "address"],
+    "routes": ["ip", "route"],
+    "listening": ["ss", "-ltnp"],
+    "rules": ["nft", "list", "ruleset"],
+    "packages": ["dpkg-query", "-W"],
+    "environments": ["ls", "-l", "/opt/regatta"],
+    "clock": ["timedatectl"],
+}
+REMOVED = "(removed)"
+_KEY_BLOCK = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.S)
+_NAMED = re.compile(
+    r"""(?ix) ( \b [\w.-]* (?: passwo?r?d | passwd | passphrase | token | secret | api_?key | credential ) [\w.-]* ["']?
+        \s* [:=]+ \s* | \b bearer \s+ )
+        ( "[^"\n]*" | '[^'\n]*' | [^\s,;]+ )""",
+)
+
+
+def scrub(text: str, secrets: Iterable[str]) -> str:
+    """A text without these secrets, without private keys, and without values that are named like secrets."""
+    for secret in sorted(filter(None, secrets), key=len, reverse=True):
+        text = text.replace(secret, REMOVED)
+    return _NAMED.sub(lambda found: found[1] + REMOVED, _KEY_BLOCK.sub(REMOVED, text))
+
+
+def held_by(paths: Iterable[str]) -> list[str]:
+    """The secrets in files, whole and line by line, as they could turn up elsewhere."""
+    found = []
+    for pattern in paths:
+        for path in glob.glob(pattern):
+            if path.endswith(".pub"):
+                continue
+            text = read(path).strip()
+            found += [text, *(line for line in text.splitlines() if len(line) >= 16 and not line.startswith("-----"))]
+    return found
+
+
+def read(path: str) -> str:
+    """The beginning of a file as text; why it cannot be read, where it cannot."""
+    try:
+        with open(path, errors="replace") as file:
+            return file.read(MOST_BYTES)
+    except OSError as error:
+        return f"(not read: {error.strerror})"
+
+
+def run(command: list[str]) -> str:
+    """What a command says, its errors included."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=20, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"(not run: {error})"
+    return (done.stdout + done.stderr)[-MOST_BYTES:]
+
+
+def units() -> list[str]:
+    """Our services, without the runs: what those print is their users'."""
+    listed = subprocess.run(
+        ["systemctl", "list-unit-files", "--no-legend", "--no-pager", "regatta-*.service"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    names = [line.split()[0] for line in listed.stdout.splitlines() if line.strip()]
+    return [name for name in names if not name.startswith("regatta-run-")]
+
+
+def collect(place: dict[str, Any], runs: list[dict[str, Any]]) -> dict[str, Any]:
+    """Texts by name. `runs` is what `run.list` says; a run's arguments and output may be private, and stay out."""
+    found = {f"commands/{name}.txt": run(command) for name, command in COMMANDS.items()}
+    for unit in units():
+        found[f"logs/{unit}.log"] = run(["journalctl", "--no-pager", f"--lines={LOG_LINES}", "--unit", unit])
+    secret = {path for pattern in SECRETS for path in glob.glob(pattern)}
+    for pattern in FILES:
+        for path in glob.glob(pattern):
+            if path not in secret and os.path.isfile(path):
+                found[f"files{path}"] = read(path)
+    found["environment.json"] = read(os.path.join(place["root"], "env", "regatta-env.json"))
+    kept = ("id", "state", "started", "ended", "code")
+    found["runs.txt"] = "".join(f"{ {key: item.get(key) for key in kept} }\n" for item in runs)
+    secrets = held_by(SECRETS)
+    return {"texts": {name: scrub(text, secrets) for name, text in found.items()}}

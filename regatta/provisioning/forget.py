@@ -1,0 +1,96 @@
+"""`make forget NODE=x`: drop the host key that is pinned for a node, and pin the one that it shows now."""
+
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from regatta import hostkeys
+from regatta.cluster import Cluster
+from regatta.errors import UsageError
+from regatta.hostkeys import Pin
+from regatta.provisioning import playbook
+from regatta.remote import Remote, explain
+from regatta.tasks.common import confirmed
+
+_SECONDS = 30
+
+
+@dataclass(frozen=True)
+class Target:
+    """Whose key: a node, or a jump host that known_hosts names; `names` are those it may have there."""
+
+    name: str
+    names: tuple[str, ...]
+    ssh: tuple[str, ...]
+    destination: str
+
+
+def forget(cluster: Cluster, name: str) -> int:
+    """Show the pinned keys and the one that the host shows, ask, and replace them. Returns an exit code.
+
+    UsageError for a name that is neither a node nor in known_hosts, RemoteError where the host does not answer.
+    """
+    with playbook.alone(cluster):
+        known = cluster.folder / "known_hosts"
+        lines = known.read_text().splitlines() if known.exists() else []
+        target = _target(cluster, name, lines)
+        old = [pin for line in lines if (pin := hostkeys.parse(line)) and pin.names_one_of(target.names)]
+        now = _shown(cluster, target)
+        print(f"{target.name}, pinned:    {', '.join(pin.shown for pin in old) or 'no key'}")
+        print(f"{target.name}, shows now: {now.shown}")
+        if any((pin.kind, pin.key) == (now.kind, now.key) for pin in old):
+            print("The pinned key is the one it shows: nothing to forget.")
+            return 0
+        if not confirmed(f"trust the key that {target.name} shows now; compare it with what its console says", False):
+            raise UsageError("not confirmed; nothing was changed")
+        _write(known, _replaced(lines, target, old, now))
+    print(f"{target.name}: pinned anew. 'make provision' makes it known to the other nodes.")
+    return 0
+
+
+def _target(cluster: Cluster, name: str, lines: list[str]) -> Target:
+    remote = Remote(cluster)
+    for node in cluster.nodes:
+        if name in (node.name, node.host):
+            return Target(
+                node.name, hostkeys.names_of(node.host, node.port), tuple(remote.ssh(node)), remote.destination(node)
+            )
+    if any((pin := hostkeys.parse(line)) and pin.names_one_of((name,)) for line in lines):
+        host, _, port = name[1:].partition("]:") if name.startswith("[") else (name, "", "")
+        way = ["ssh", "-F", str(cluster.folder / "ssh_config"), "-T", *(["-p", port] if port else [])]
+        return Target(name, (name,), tuple(way), host)
+    cluster.node(name)
+    raise AssertionError
+
+
+def _shown(cluster: Cluster, target: Target) -> Pin:
+    """The key that the host shows now, by a connection of its own that trusts it and does nothing; jump hosts on the
+    way are held to the pinned keys. Login may fail: the key comes before it."""
+    with tempfile.TemporaryDirectory() as folder:
+        fresh = Path(folder) / "known_hosts"
+        trusting = ["-o", f"UserKnownHostsFile={fresh}", "-o", "StrictHostKeyChecking=accept-new"]
+        alone = ["-o", "ControlMaster=no", "-o", "ControlPath=none"]
+        program, *rest = target.ssh
+        command = [program, *trusting, *alone, *rest, "--", target.destination, "true"]
+        done = subprocess.run(
+            command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=_SECONDS, check=False
+        )
+        for line in fresh.read_text().splitlines() if fresh.exists() else []:
+            if pin := hostkeys.parse(line):
+                return pin
+    node = next((node for node in cluster.nodes if node.name == target.name), cluster.head)
+    raise explain(node, done.returncode, done.stderr)
+
+
+def _replaced(lines: list[str], target: Target, old: list[Pin], now: Pin) -> list[str]:
+    names = next((pin.names for pin in old if not pin.names.startswith("|")), target.names[0])
+    kept = [line for line in lines if hostkeys.parse(line) not in old]
+    return [*kept, Pin(names, now.kind, now.key).text]
+
+
+def _write(path: Path, lines: list[str]) -> None:
+    new = path.with_name(f".{path.name}.new")
+    new.write_text("".join(f"{line}\n" for line in lines))
+    new.chmod(0o644)
+    new.replace(path)

@@ -1,0 +1,45 @@
+"""Whether a node lets us in anew, while its sshd has settings on trial."""
+
+import subprocess
+
+from regatta import cluster, tunnels
+from regatta.errors import RemoteError
+from regatta.remote import Remote, explain
+
+_SECONDS = 40
+
+
+def check(inventory: str, host: str) -> None:
+    """Log in by ssh and by Fabric, over connections of their own. Raises RemoteError."""
+    chosen = cluster.load(inventory)
+    node, remote = chosen.node(host), Remote(chosen)
+    program, *rest = remote.ssh(node)
+    command = [
+        program,
+        "-o",
+        "ControlMaster=no",
+        "-o",
+        "ControlPath=none",
+        *rest,
+        "--",
+        remote.destination(node),
+        "true",
+    ]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=_SECONDS, check=False
+        )
+        if done.returncode:
+            raise explain(node, done.returncode, done.stderr)
+        tunnels.connect(chosen, node).close()
+    except subprocess.TimeoutExpired:
+        raise RemoteError(host, _kept(f"no answer within {_SECONDS} s")) from None
+    except RemoteError as error:
+        raise RemoteError(host, _kept(error.reason)) from None
+
+
+def _kept(reason: str) -> str:
+    return (
+        f"with the hardened sshd a new login fails ({reason}). Its old settings come back within two minutes. "
+        "Change what stands in the way, or one of ssh_hardening_settings, or set ssh_hardening_enabled: false"
+    )

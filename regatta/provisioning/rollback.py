@@ -1,0 +1,40 @@
+"""`make rollback`: back to the Python environment that was there before, on every node."""
+
+from regatta import services
+from regatta.cluster import Cluster
+from regatta.errors import RegattaError
+from regatta.provisioning import playbook, rotate
+from regatta.remote import Remote
+
+RAY_UNITS = ("regatta-ray-head.service", "regatta-ray-worker.service")
+
+
+def rollback(cluster: Cluster) -> int:
+    """Switch the link on every node, the head last, and start Ray anew. Returns an exit code.
+
+    torch's runs that go on keep the environment they began with; Ray's would end, so that they are waited for, or
+    cancelled with FORCE=yes. Raises RegattaError where no earlier environment is on every node.
+    """
+    remote = Remote(cluster)
+    with playbook.alone(cluster):
+        found = remote.everywhere(cluster.nodes, "env.look", step="looking for environments")
+        now = found[cluster.head.name]["current"]
+        everywhere = set.intersection(*({item["hash"] for item in one["there"]} for one in found.values()))
+        earlier = [item for item in found[cluster.head.name]["there"] if item["hash"] in everywhere - {now}]
+        if not earlier:
+            raise RegattaError(
+                f"{cluster.name}: no environment but {now}, the current one, is on every node; "
+                "python_env_keep says how many stay. Nothing was changed"
+            )
+        rotate.nothing_runs(remote, "rollback", frameworks=("ray",))
+        target = earlier[0]
+        versions = ", ".join(f"{name} {version}" for name, version in target["packages"].items())
+        print(f"{cluster.name}: from environment {now} back to {target['hash']} ({versions})", flush=True)
+        others = [node for node in cluster.nodes if node != cluster.head]
+        for group in (others, [cluster.head]):
+            remote.everywhere(group, "env.switch", args=lambda _: {"name": target["hash"]}, step="rollback")
+        again = {"action": "restart", "units": RAY_UNITS}
+        remote.everywhere(cluster.nodes, "services", args=lambda _: again, timeout=90, step="starting Ray anew")
+        joined = services.wait_until_joined(remote)
+    print(f"{cluster.name}: Ray is up on {joined} node(s). 'make provision' goes forward again to what the lock says")
+    return 0

@@ -1,0 +1,49 @@
+"""`make rotate-secrets`: a new token for Ray and a new key between the nodes, on every node and here."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from regatta import runs
+from regatta.cluster import Cluster
+from regatta.errors import NodesError, RunError, UsageError
+from regatta.provisioning import playbook
+from regatta.remote import Remote
+
+
+def rotate(inventory: Path, cluster: Cluster, extra: Sequence[str], *, check: bool = False) -> int:
+    """Make the secrets anew once every node is known to be well, and start Ray with them. Returns an exit code.
+
+    Stopped half-way, either this or `make provision` goes on: every node gets what the controller has by then. Raises
+    RunError while runs go on, unless FORCE=yes, which cancels them; NodesError where a node cannot be asked.
+    """
+    nothing_runs(Remote(cluster), "rotate-secrets", may_cancel=not check)
+    code = playbook.play("provision", inventory, cluster, ["-e", "ssh_mesh_rotate=true", *extra])
+    if code == 0 and not check:
+        print(f"{cluster.name}: the secrets are new on every node and in {cluster.folder}/secrets")
+    return code
+
+
+def nothing_runs(remote: Remote, command: str, *, frameworks: Sequence[str] = (), may_cancel: bool = True) -> None:
+    """Raise RunError while runs (of these frameworks, or any) go on, unless FORCE=yes, which cancels them."""
+    cancel = _forced() and may_cancel
+    found, failed = runs.listing(remote)
+    if failed:
+        raise NodesError("asking for runs in progress (nothing was changed)", failed)
+    going = [info for info in found if info.state == "running" and info.framework in (frameworks or (info.framework,))]
+    if going and not cancel:
+        names = ", ".join(info.run for info in going)
+        raise RunError(
+            f"still running: {names}; Ray starts anew, which ends its runs. Wait for them, cancel them "
+            f"(fab cancel RUN), or all: make {command} FORCE=yes"
+        )
+    for info in going:
+        runs.cancel(remote, info)
+        print(f"{info.run}: cancelled")
+
+
+def _forced() -> bool:
+    given = os.environ.get("FORCE", "")
+    if given not in ("", "no", "yes"):
+        raise UsageError(f"FORCE is 'yes' (cancel runs in progress) or 'no', not '{given}'")
+    return given == "yes"

@@ -1,0 +1,104 @@
+"""Pinned host keys: what ssh says where one differs, and how it is forgotten."""
+
+import io
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from regatta import hostkeys
+from regatta.cluster import Cluster, Node
+from regatta.errors import UsageError
+from regatta.provisioning import forget
+
+SAID = """\
+@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@\r
+@    WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!     @\r
+The fingerprint for the ED25519 key sent by the remote host is\r
+SHA256:{shows}.\r
+Please contact your system administrator.\r
+Add correct host key in {known} to get rid of this message.\r
+Offending ED25519 key in {known}:2\r
+Host key for {whose} has changed and you have requested strict checking.\r
+Host key verification failed.\r
+"""
+SHOWS = "n" * 43
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> list[str]:
+    """Two public keys, `ssh-ed25519 AAAA...`."""
+    made = []
+    for name in ("old", "new"):
+        path = tmp_path / name
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", path], check=True)
+        made.append(path.with_suffix(".pub").read_text().strip())
+    return made
+
+
+def printed(key: str) -> str:
+    """What `ssh-keygen -l` calls a public key."""
+    done = subprocess.run(["ssh-keygen", "-l", "-f", "-"], input=key, capture_output=True, text=True, check=True)
+    return done.stdout.split()[1]
+
+
+def cluster(folder: Path) -> Cluster:
+    node = Node("n1", "10.0.0.1", "10.0.0.1", False, None, None, None, (), "/opt/regatta", "/var/lib/regatta", "python")
+    return Cluster("mine", folder, (node,), (node,), node)
+
+
+def test_fingerprints_are_those_of_ssh(keys: list[str]) -> None:
+    for key in keys:
+        assert hostkeys.fingerprint(key.split()[1]) == printed(key)
+
+
+def test_both_fingerprints_and_the_way_on_are_said(tmp_path: Path, keys: list[str]) -> None:
+    known = tmp_path / "known_hosts"
+    known.write_text(f"# mine\n10.0.0.1 {keys[0]}\n")
+    said = str(hostkeys.explain("n1", "10.0.0.1", SAID.format(shows=SHOWS, known=known, whose="10.0.0.1")))
+    assert f"it shows ED25519 SHA256:{SHOWS}, pinned is ED25519 {printed(keys[0])}" in said
+    assert "make forget NODE=n1" in said
+    jump = str(hostkeys.explain("n1", "10.0.0.1", SAID.format(shows=SHOWS, known=known, whose="[jump]:2222")))
+    assert jump.startswith("n1: the host key of [jump]:2222") and "make forget NODE=[jump]:2222" in jump
+    assert "is not known" in str(hostkeys.explain("n1", "10.0.0.1", "Host key verification failed."))
+
+
+def test_hashed_names_are_found(tmp_path: Path, keys: list[str]) -> None:
+    known = tmp_path / "known_hosts"
+    known.write_text(f"10.0.0.1 {keys[0]}\n[10.0.0.2]:2222 {keys[1]}\n")
+    subprocess.run(["ssh-keygen", "-q", "-H", "-f", known], check=True, capture_output=True)
+    first, second = (hostkeys.parse(line) for line in known.read_text().splitlines())
+    assert first and first.names_one_of(hostkeys.names_of("10.0.0.1", None))
+    assert second and second.names_one_of(hostkeys.names_of("10.0.0.2", 2222))
+    assert not second.names_one_of(hostkeys.names_of("10.0.0.2", 22))
+
+
+@pytest.mark.parametrize(
+    "line", ["", "#", "a b", "@revoked h ssh-rsa AAAA", "|1|x ssh-rsa !", "|1|a|b c d", "\x00 \x01 \x02"]
+)
+def test_lines_that_are_none(line: str) -> None:
+    pin = hostkeys.parse(line)
+    assert pin is None or not pin.names_one_of(("h",))
+
+
+def test_the_line_is_replaced_and_others_stay(
+    tmp_path: Path, keys: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = hostkeys.parse(f"10.0.0.1 {keys[1]}")
+    assert now
+    monkeypatch.setattr(forget, "_shown", lambda *_: now)
+    known = tmp_path / "known_hosts"
+    known.write_text(f"# mine\n10.0.0.1,n1 {keys[0]}\n10.0.0.2 {keys[0]}\n")
+    before = known.read_text()
+    monkeypatch.delenv("CONFIRM", raising=False)
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    with pytest.raises(UsageError, match="CONFIRM=yes"):
+        forget.forget(cluster(tmp_path), "n1")
+    assert known.read_text() == before
+    monkeypatch.setenv("CONFIRM", "yes")
+    assert forget.forget(cluster(tmp_path), "n1") == 0
+    assert known.read_text() == f"# mine\n10.0.0.2 {keys[0]}\n10.0.0.1,n1 {keys[1]}\n"
+    said = capsys.readouterr().out
+    assert printed(keys[0]) in said and printed(keys[1]) in said
+    assert forget.forget(cluster(tmp_path), "n1") == 0
+    assert "nothing to forget" in capsys.readouterr().out

@@ -42,7 +42,9 @@ _MODULES = (
     "hdfs",
     "caches",
     "hdfsrepair",
+    "progress",
     "sample",
+    "monitoring",
     "main",
 )
 _BOOT = "import sys;exec(sys.stdin.buffer.read(int(sys.argv[1])))"

@@ -9,7 +9,7 @@ import sys
 import threading
 from typing import Any, Callable
 
-from regatta.node import caches, facts, files, hdfs, hdfsrepair, releases, rundirs, runs, sample, turns
+from regatta.node import caches, facts, files, hdfs, hdfsrepair, monitoring, releases, rundirs, runs, sample, turns
 
 _LOCK = threading.Lock()
 
@@ -99,6 +99,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "hdfs.report": hdfsrepair.report,
     "sample": lambda place, **args: sample.follow(place, emit, **args),
     "secret": read_secret,
+    "monitoring.state": monitoring.state,
     "caches.cool": caches.cool,
     "turn.take": lambda place, **args: turns.take(place, emit, **args),
 }

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any, Dict
 
+from regatta.node import progress
+
 Place = Dict[str, Any]
 
 CONF = "/etc/regatta/monitoring.json"
@@ -22,6 +24,8 @@ def state(place: Place) -> dict[str, Any]:
         "down": [],
         "problem": "",
     }
+    if "prometheus" not in progress.installed():
+        return answer
     try:
         with open(CONF) as file:
             answer |= {"installed": True, **json.load(file)}

@@ -2,7 +2,9 @@
 
 import json
 import re
+import secrets
 import signal
+import time
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
@@ -17,7 +19,33 @@ from regatta import cluster as inventories
 from regatta import tunnels
 
 DASHBOARDS = PROJECT / "ansible/roles/grafana/files"
-RUN = "watched"
+RUN = f"watched-{secrets.token_hex(2)}"
+TARGETS = 3 + 3 + 3 + 2 + 1 + 3 + 1
+"""Nodes, their runs, Ray, its head's own two, NameNode, DataNodes, Prometheus itself."""
+
+
+ENDLESS = """\
+import json, os, time
+import ray
+
+def tell(event, rank, **more):
+    print("@regatta", json.dumps({"event": event, "rank": rank, "t": time.time(), **more}), flush=True)
+
+@ray.remote(num_cpus=1)
+class Rank:
+    def step(self, seconds):
+        time.sleep(seconds)
+
+ray.init()
+ranks = [Rank.options(resources={f"node:{at}": 0.001}).remote() for at in json.loads(os.environ["REGATTA_RANK_MAP"])]
+ray.get([rank.step.remote(0) for rank in ranks])
+for number in range(len(ranks)):
+    tell("ready", number)
+for done in range(10**6):
+    ray.get([rank.step.remote(0.5) for rank in ranks])
+    for number in range(len(ranks)):
+        tell("progress", number, what="steps", done=done, total=10**6, loss=1 / (done + 1))
+"""
 
 
 class Prometheus:
@@ -62,7 +90,7 @@ def substituted(expression: str, run: str) -> str:
 
 
 def test_all_targets_answer_and_are_those_that_ray_names(cluster: Cluster, prometheus: Prometheus) -> None:
-    wait_for(lambda: not prometheus.query("up == 0") and len(prometheus.query("up")) == 15, 60)
+    wait_for(lambda: not prometheus.query("up == 0") and len(prometheus.query("up")) == TARGETS, 60)
     named = json.loads(
         cluster.lab.ssh("node1", "sudo cat /var/lib/regatta/ray/prom_metrics_service_discovery.json").stdout
     )
@@ -70,7 +98,7 @@ def test_all_targets_answer_and_are_those_that_ray_names(cluster: Cluster, prome
     theirs = {target for entry in named for target in entry["targets"]}
     assert len(theirs) >= 3
     assert theirs <= ours
-    assert "monitoring: 15 of 15 targets answer" in cluster.fab("status").stdout
+    assert f"monitoring: {TARGETS} of {TARGETS} targets answer" in cluster.fab("status").stdout
 
 
 def test_strangers_and_other_hosts_find_no_prometheus(cluster: Cluster) -> None:
@@ -84,8 +112,9 @@ def test_strangers_and_other_hosts_find_no_prometheus(cluster: Cluster) -> None:
 def test_every_panel_has_data_while_a_run_lives_and_no_more(
     cluster: Cluster, prometheus: Prometheus, tmp_path: Path
 ) -> None:
-    words = ["--framework", "ray", "--no-single", "--workers", "3", "--epochs", "100000", "--batch", "500"]
-    process = cluster.background(PROJECT, "run-digits", "--name", RUN, *words)
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project/endless.py").write_text(ENDLESS)
+    process = cluster.background(tmp_path / "project", "rayrun", "endless.py", "--name", RUN, "--workers", "3")
     try:
         variables = json.loads((DASHBOARDS / "run.json").read_text())["templating"]["list"]
         metric, label = re.match(r"label_values\((.+), (\w+)\)$", variables[0]["definition"]).groups()  # type: ignore[union-attr]
@@ -99,21 +128,23 @@ def test_every_panel_has_data_while_a_run_lives_and_no_more(
                 if not prometheus.query(substituted(target["expr"], RUN))
             ]
 
-        wait_for(lambda: not empty(), 120)
+        end = time.monotonic() + 120
+        while missing := empty():
+            assert time.monotonic() < end, missing
+            time.sleep(0.5)
         ranks = {
             found["metric"]["rank"]: found["metric"]["node"] for found in prometheus.query("regatta_run_rank_info")
         }
         assert ranks == {"0": "node1", "1": "node2", "2": "node3"}
         cluster.lab.ssh("node1", f"sudo pkill -KILL -f 'supervisor.py /var/lib/regatta/runs/{RUN}$'")
         wait_for(lambda: not prometheus.query("regatta_run_info"), 30)
-        finish(process)
-        assert process.returncode
     finally:
-        process.send_signal(signal.SIGINT)
         cluster.fab("cancel", RUN, check=False)
+        finish(process)
+    assert process.returncode
 
 
-def test_dashboard_leads_to_prometheus(cluster: Cluster, tmp_path: Path) -> None:
+def test_dashboard_leads_to_prometheus(cluster: Cluster) -> None:
     process = cluster.background(PROJECT, "dashboard")
     try:
         address = re.search(r"http://127\.0\.0\.1:\d+/", read_until(process, "Prometheus:").splitlines()[-1])

@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from clusters import Cluster, wait_for
 
 PATIENCE_SECONDS = 3.0
-OURS = {22, 6380, 9864, 9866, 9867}
-"""Ports of every member's SSH, Ray and HDFS."""
+OURS = {22, 6380, 9100, 9101, 9864, 9866, 9867}
+"""Ports of every member's SSH, Ray, metrics and HDFS."""
 
 
 def listening(cluster: Cluster, node: str) -> set[int]:

@@ -107,6 +107,8 @@ def test_strangers_and_other_hosts_find_no_prometheus(cluster: Cluster) -> None:
     at = {port: {address for address, its in bound if its == port} for port in ("9090", "9100", "9101")}
     head = cluster.lab.addresses["node1"]
     assert at == {"9090": {"127.0.0.1"}, "9100": {head}, "9101": {head}}
+    packaged = cluster.lab.ssh("node1", "systemctl is-enabled prometheus prometheus-node-exporter", check=False)
+    assert packaged.stdout.split() == ["disabled", "disabled"]
 
 
 def test_every_panel_has_data_while_a_run_lives_and_no_more(

@@ -22,7 +22,8 @@ from regatta.remote import Remote
 
 FAB = Path(sys.executable).parent / "fab"
 UNITS = "regatta-node-exporter.service regatta-metrics.service regatta-prometheus.service"
-CPU_TARGET, RUN_TARGET = 0.02, 1.02
+CPU_TARGET, RUN_TARGET = 72.0, 1.02
+HOUR = 3600
 WARM_UP_SECONDS = 20.0
 USED = """
 for unit in UNITS; do
@@ -44,7 +45,7 @@ class Bench:
         self.remote = Remote(chosen)
 
     def cost(self) -> list[Row]:
-        """CPU seconds a second of each of its services, on the head and the mean of all other nodes."""
+        """CPU seconds an hour of each of its services, on the head and on the other nodes."""
         time.sleep(WARM_UP_SECONDS)
         before, began = {node.name: self._used(node) for node in self.cluster.nodes}, time.monotonic()
         time.sleep(self.seconds)
@@ -53,11 +54,11 @@ class Bench:
         found: list[Row] = []
         for what, names in (("head", [self.cluster.head.name]), ("other nodes", self._others())):
             for unit in after[names[0]] if names else ():
-                shares = [(after[name][unit][0] - before[name][unit][0]) / taken for name in names]
+                shares = [HOUR * (after[name][unit][0] - before[name][unit][0]) / taken for name in names]
                 memory = max(after[name][unit][1] for name in names)
-                text = f"CPU seconds a second of {unit.removesuffix('.service')}, {what} (at most {memory:.0f} MB)"
+                text = f"CPU seconds an hour of {unit.removesuffix('.service')}, {what} (at most {memory:.0f} MB)"
                 reached = statistics.median(shares) <= CPU_TARGET
-                found.append(Row(text, shares, (), f"{CPU_TARGET:g} of a core", reached))
+                found.append(Row(text, shares, (), f"{CPU_TARGET:g} s (2 % of a core)", reached))
         return found
 
     def runs(self) -> list[Row]:

@@ -42,8 +42,10 @@ _MODULES = (
     "hdfs",
     "caches",
     "hdfsrepair",
+    "progress",
     "sample",
     "support",
+    "monitoring",
     "main",
 )
 _BOOT = "import sys;exec(sys.stdin.buffer.read(int(sys.argv[1])))"

@@ -125,6 +125,14 @@ def status(remote: Remote) -> list[NodeStatus]:
     ]
 
 
+def monitoring(remote: Remote) -> dict[str, Any]:
+    """What the head's Prometheus reaches, see `regatta.node.monitoring`; empty where the head does not answer."""
+    try:
+        return remote.call(remote.cluster.head, "monitoring.state", timeout=15)
+    except RegattaError:
+        return {}
+
+
 def ray_alive(remote: Remote) -> list[str] | str:
     """Addresses that Ray's head lists as alive, or the reason why it cannot be asked."""
     try:

@@ -7,9 +7,13 @@ Found = Mapping[str, Any]
 
 
 def summary(
-    mesh: Mapping[str, Found], torchrun: Mapping[str, Found], ray: Found, hdfs: Mapping[str, Found]
+    mesh: Mapping[str, Found],
+    torchrun: Mapping[str, Found],
+    ray: Found,
+    hdfs: Mapping[str, Found],
+    monitoring: Found,
 ) -> dict[str, list[str]]:
-    """`mesh`, `torchrun` and `hdfs` are the answers of each node, `ray` is the head's."""
+    """`mesh`, `torchrun` and `hdfs` are the answers of each node, `ray` and `monitoring` are the head's."""
     nodes = list(mesh)
     problems = [
         f"{node}: {text}"
@@ -19,6 +23,7 @@ def summary(
     ]
     problems += [f"head: {text}" for text in ray.get("problems", ["Ray was not checked"])]
     problems += [f"{node}: {text}" for node, answer in hdfs.items() for text in answer.get("problems", [])]
+    problems += [f"head: {text}" for text in monitoring.get("problems", [])]
     versions = {node: answer.get("versions", {}) for node, answer in torchrun.items()}
     problems += _unequal(versions)
     first: Mapping[str, str] = next(iter(versions.values()), {})
@@ -29,6 +34,7 @@ def summary(
         "Ray: a task has run on " + ", ".join(nodes),
         f"Ray: without the token the API answers {' and with a wrong one '.join(map(str, ray.get('refused', [])))}",
         *(text for answer in hdfs.values() for text in answer.get("lines", [])),
+        *monitoring.get("lines", []),
     ]
     return {"lines": [] if problems else lines, "problems": problems}
 

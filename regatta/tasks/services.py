@@ -7,7 +7,7 @@ import contextlib
 import sys
 import time
 from json import dumps
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from invoke.context import Context
 
@@ -74,6 +74,7 @@ def status(c: Context, inventory: str | None = None, json: bool = False) -> None
     remote = Remote(cluster.load(inventory))
     nodes = services.status(remote)
     alive = [] if remote.cluster.local else services.ray_alive(remote)
+    monitoring = {} if remote.cluster.local else services.monitoring(remote)
     problems = [f"{item.node.name}: {item.error}" for item in nodes if item.error]
     if isinstance(alive, str):
         problems.append(f"Ray: {alive}")
@@ -84,12 +85,23 @@ def status(c: Context, inventory: str | None = None, json: bool = False) -> None
         shown = [
             {"node": item.node.name, "error": item.error, "units": item.units, "facts": item.facts} for item in nodes
         ]
-        print(dumps({"nodes": shown, "ray": alive, "runs": going}, indent=1))
+        print(dumps({"nodes": shown, "ray": alive, "runs": going, "monitoring": monitoring}, indent=1))
     else:
         print_table(_status_rows(nodes, alive))
+        if monitoring.get("installed"):
+            print(_monitoring_text(monitoring))
         print(f"runs in progress: {', '.join(going) or 'none'}")
     if problems:
         raise RegattaError("\n       ".join(problems))
+
+
+def _monitoring_text(found: dict[str, Any]) -> str:
+    """`monitoring: 11 of 12 targets answer; not ray of node3: ...`."""
+    if found["problem"]:
+        return f"monitoring: {found['problem']}; 'journalctl -u regatta-prometheus' on the head"
+    down = found["down"]
+    answer = f"monitoring: {found['up']} of {found['up'] + len(down)} targets answer"
+    return f"{answer}; not {'; '.join(down)}" if down else answer
 
 
 def _status_rows(nodes: "list[NodeStatus]", alive: list[str] | str) -> list[tuple[str, ...]]:
@@ -183,7 +195,7 @@ def _by_state(units: dict[str, str]) -> list[str]:
 
 @task(help={"port": "local port of Ray's page (default 8265, or a free one)", "open": "open the pages in a browser"})
 def dashboard(c: Context, inventory: str | None = None, port: str | None = None, open: bool = False) -> None:
-    """Reach the pages of Ray and of HDFS's NameNode through SSH, until Ctrl-C."""
+    """Reach the pages of Ray, HDFS's NameNode, Prometheus and Grafana through SSH, until Ctrl-C."""
     import webbrowser
 
     from regatta import launch, tunnels
@@ -205,7 +217,13 @@ def dashboard(c: Context, inventory: str | None = None, port: str | None = None,
                 NAMENODE_PORT, host=head.cluster_address, local_port=tunnels.free_local_port(NAMENODE_PORT)
             )
             pages.append(f"http://127.0.0.1:{there}/")
-            print(f"HDFS NameNode: {pages[1]}", flush=True)
+            print(f"HDFS NameNode: {pages[-1]}", flush=True)
+        monitoring = remote.call(head, "monitoring.state")
+        for name in ("prometheus", "grafana"):
+            if monitoring[name]:
+                there = opened.open(monitoring[name], local_port=tunnels.free_local_port(monitoring[name]))
+                pages.append(f"http://127.0.0.1:{there}/")
+                print(f"{name.capitalize()}: {pages[-1]}", flush=True)
         for page in pages if open else ():
             webbrowser.open(page)
         opened.keep(KEEP_SECONDS, lambda text: print(text, flush=True))

@@ -15,10 +15,10 @@ sh -c '
 ls -d /opt/regatta /var/lib/regatta /etc/regatta /etc/security/limits.d/90-regatta.conf /etc/ssh/ssh_known_hosts2 \
    /etc/ssh/sshd_config.d/*regatta* /etc/ssh/.regatta* \
    /etc/systemd/system/*regatta* /etc/systemd/system/*/*regatta* /run/systemd/*/regatta* /tmp/*ray* /tmp/*regatta* \
-   /dev/shm/*plasma* 2>/dev/null
+   /dev/shm/*plasma* /var/lib/regatta-prometheus /run/systemd/system/prometheus* 2>/dev/null
 getent passwd regatta hdfs; getent group regatta hdfs; grep -n regatta /etc/hosts
 systemctl list-units --all --plain --no-legend "regatta*"
-pgrep -af "/opt/regatta|raylet|gcs_server" | grep -v pgrep'
+pgrep -af "/opt/regatta|raylet|gcs_server|prometheus" | grep -v pgrep'
 true
 """
 

@@ -182,7 +182,7 @@ def test_verify_fails_for_versions_that_differ() -> None:
     mesh = {"n1": {"problems": []}, "n2": {"problems": []}}
     ray = {"problems": [], "refused": [401, 403]}
     good = {name: {"problems": [], "versions": {"torch": "2"}} for name in mesh}
-    assert summary(mesh, good, ray, {})["problems"] == []
+    assert summary(mesh, good, ray, {}, {})["problems"] == []
     bad = {**good, "n2": {"problems": [], "versions": {"torch": "3"}}}
-    assert summary(mesh, bad, ray, {}) == {"lines": [], "problems": ["torch differs: n1 has 2, n2 has 3"]}
-    assert "n2: was not checked" in summary({**mesh, "n2": {}}, good, ray, {})["problems"]
+    assert summary(mesh, bad, ray, {}, {}) == {"lines": [], "problems": ["torch differs: n1 has 2, n2 has 3"]}
+    assert "n2: was not checked" in summary({**mesh, "n2": {}}, good, ray, {}, {})["problems"]

@@ -13,8 +13,8 @@ from clusters import Cluster, wait_for
 from waiting import Waiting
 
 PATIENCE_SECONDS = 3.0
-OURS = {22, 6380, 9864, 9866, 9867}
-"""Ports of every member's SSH, Ray and HDFS."""
+OURS = {22, 6380, 9100, 9101, 9864, 9866, 9867}
+"""Ports of every member's SSH, Ray, metrics and HDFS."""
 USUAL_UDP = (
     "53,67-69,111,123,137-138,161-162,443,500,514,520,631,1194,1434,1645,1701,1812,1900,2049,4500,5353,5355,51820"
 )

@@ -1,5 +1,6 @@
 """Install Debian packages with apt-get alone: ansible.builtin.apt would first install python3-apt, which stays."""
 
+import contextlib
 import os
 import socket
 import subprocess
@@ -12,7 +13,10 @@ short_description: apt-get install, through a proxy for this call only
 options:
   names: {type: list, elements: str, required: true, description: Packages that are missing}
   proxy: {type: str, default: "", description: HTTP proxy as seen from this host; empty for none}
+  unstarted: {type: list, elements: str, default: [], description: Units of these packages that must not run}
 """
+DROP_INS = "/run/systemd/system"
+NOT_NOW = "# Made by Regatta while the package is installed.\n[Unit]\nConditionPathExists=!/\n"
 OPTIONS = ["-q", "-o", "DPkg::Lock::Timeout=120", "-o", "Acquire::Retries=2", "-o", "Acquire::Languages=none"]
 
 
@@ -26,6 +30,27 @@ def apt_get(words, proxy):
     lines = [line.strip() for line in (done.stderr + done.stdout).splitlines() if line.strip()]
     telling = [line for line in lines if line.startswith(("E:", "Err:", "W:"))] or lines[-1:]
     return done.returncode, " / ".join(telling[:4])
+
+
+@contextlib.contextmanager
+def unstarted(units):
+    """Packages start their services as they are installed, on all addresses: those of `units` they do not."""
+    files = [f"{DROP_INS}/{unit}.d/regatta.conf" for unit in units]
+    for path in files:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w") as file:
+            file.write(NOT_NOW)
+    try:
+        yield
+        if units:
+            subprocess.run(["systemctl", "disable", "--quiet", *units], capture_output=True, check=False)
+    finally:
+        for path in files:
+            os.unlink(path)
+            with contextlib.suppress(OSError):
+                os.rmdir(os.path.dirname(path))
+        if files:
+            subprocess.run(["systemctl", "daemon-reload"], capture_output=True, check=False)
 
 
 def answers(proxy):
@@ -44,6 +69,7 @@ def main():
         argument_spec={
             "names": {"type": "list", "elements": "str", "required": True},
             "proxy": {"type": "str", "default": ""},
+            "unstarted": {"type": "list", "elements": "str", "default": []},
         },
         supports_check_mode=True,
     )
@@ -55,7 +81,8 @@ def main():
     install = ["install", "--yes", "--no-install-recommends", *names]
     code, said = apt_get(["update"], proxy)
     if code == 0:
-        code, said = apt_get(install, proxy)
+        with unstarted(module.params["unstarted"]):
+            code, said = apt_get(install, proxy)
     if code:
         way = f"through this machine's proxy {proxy}" if proxy else "on its own way (no proxy answered)"
         module.fail_json(msg=f"apt-get could not install {', '.join(names)} {way}: {said}")

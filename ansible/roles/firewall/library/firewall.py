@@ -181,10 +181,13 @@ def main():
         },
         supports_check_mode=True,
     )
-    if module.check_mode and not os.path.exists(RULES):
-        module.exit_json(changed=True)
     try:
         files = {RULES: rules(module.params), UNIT_FILE: UNIT_TEXT}
+    except FirewallError as error:
+        if module.check_mode:  # what installs the account has not run
+            module.exit_json(changed=True)
+        module.fail_json(msg=str(error))
+    try:
         if module.check_mode:
             module.exit_json(changed=any(differs(*item) for item in files.items()))
         module.exit_json(changed=settle(files))

@@ -1,0 +1,54 @@
+"""Whether monitoring works, as the head's Prometheus sees it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Dict
+
+from regatta.node import progress
+
+Place = Dict[str, Any]
+
+CONF = "/etc/regatta/monitoring.json"
+TIMEOUT_SECONDS = 5.0
+
+
+def state(place: Place) -> dict[str, Any]:
+    """{installed, prometheus, grafana: ports of the head's loopback, grafana's may be None, up: number of targets,
+    down: [text], problem}. Never fails for a Prometheus that is down."""
+    answer: dict[str, Any] = {
+        "installed": False,
+        "prometheus": None,
+        "grafana": None,
+        "up": 0,
+        "down": [],
+        "problem": "",
+    }
+    if "prometheus" not in progress.installed():
+        return answer
+    try:
+        with open(CONF) as file:
+            answer |= {"installed": True, **json.load(file)}
+    except (OSError, ValueError):
+        return answer
+    try:
+        targets = _ask(answer["prometheus"], "/api/v1/targets?state=active")["data"]["activeTargets"]
+    except (OSError, ValueError, KeyError) as error:
+        return {**answer, "problem": f"Prometheus does not answer: {error}"}
+    good = [target for target in targets if target["health"] == "up"]
+    bad = [target for target in targets if target["health"] != "up"]
+    return {**answer, "up": len(good), "down": [_text(target) for target in bad]}
+
+
+def _ask(port: int, path: str) -> Any:
+    import urllib.request  # takes longer than most requests to a node do
+
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(f"http://127.0.0.1:{port}{path}", timeout=TIMEOUT_SECONDS) as answer:
+        return json.load(answer)
+
+
+def _text(target: Dict[str, Any]) -> str:
+    labels = target["labels"]
+    why = target["lastError"] or "not asked yet"
+    return f"{labels['job']} of {labels.get('node', labels.get('instance', '?'))}: {why}"

@@ -1,0 +1,111 @@
+"""Our services and runs on a node right now, and how far the ranks are: read from files, nothing is started for it."""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import json
+import os
+import time
+from typing import Any, Dict, Iterator
+
+from regatta.node import rundirs
+
+Place = Dict[str, Any]
+
+PREFIX = b"@regatta "
+TAIL_BYTES = 1 << 18
+MOST_BYTES = 1 << 22
+"""What is read of a log at a time: of what a run prints faster, the older part is passed over."""
+MONITORING = ("node-exporter", "metrics", "prometheus", "grafana")
+"""Services that look at the others."""
+BEGINNING_SECONDS = 30.0
+"""A run's folder is there before its processes are."""
+STARTED = "/run/systemd/units/invocation:"
+"""With a unit's name behind it: there while the unit is not stopped."""
+
+
+def units() -> list[str]:
+    """Our services that are not stopped, without `regatta-` and `.service`; not those of runs."""
+    return _named(glob.glob(f"{STARTED}regatta-*.service"))
+
+
+def installed() -> list[str]:
+    """Our services that provisioning has made here, under the same names."""
+    return _named(glob.glob("/etc/systemd/system/regatta-*.service"))
+
+
+def _named(paths: list[str]) -> list[str]:
+    names = [path.rpartition("regatta-")[2][: -len(".service")] for path in paths]
+    return sorted(name for name in names if not name.startswith("run-"))
+
+
+class Runs:
+    """The runs of this node that have not ended, and how far the ranks are."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._logs: dict[str, Log] = {}
+        self._ended: set[str] = set()
+
+    def going(self) -> Iterator[dict[str, Any]]:
+        """{"id", "framework", "seconds" since its start, "ranks": see Log}."""
+        names = rundirs.names(self._place)
+        self._ended.intersection_update(names)
+        for run in names:
+            if run in self._ended:
+                continue
+            spec = rundirs.load(rundirs.path(self._place, run, "spec.json"))
+            if spec is None:
+                continue
+            seconds = time.time() - float(spec["started"])
+            ended = os.path.exists(rundirs.path(self._place, run, "exit.json"))
+            if ended or not self._active(run, spec):
+                if ended or seconds > BEGINNING_SECONDS:
+                    self._ended.add(run)
+                    self._logs.pop(run, None)
+                continue
+            log = self._logs.setdefault(run, Log(rundirs.path(self._place, run, "log")))
+            log.read()
+            yield {"id": run, "framework": spec["framework"], "seconds": seconds, "ranks": log.ranks}
+
+    def _active(self, run: str, spec: dict[str, Any]) -> bool:
+        if spec["mode"] == "unit":  # asking systemctl every second would cost more than all the rest
+            return os.path.lexists(f"{STARTED}{rundirs.unit(run)}")
+        return rundirs.active(self._place, run)
+
+
+class Log:
+    """What a run has printed on this node, read on and on.
+
+    `ranks`: by rank {"phase": what it went through last, "progress": {"what", "done", "total", "loss", "residual"}}.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._offset = 0
+        self.ranks: dict[str, dict[str, Any]] = {}
+        with contextlib.suppress(OSError):
+            self._offset = max(0, os.path.getsize(path) - TAIL_BYTES)
+
+    def read(self) -> None:
+        """Take in what was added."""
+        with contextlib.suppress(OSError), open(self._path, "rb") as file:
+            self._offset = max(self._offset, os.fstat(file.fileno()).st_size - MOST_BYTES)
+            file.seek(self._offset)
+            block = file.read(MOST_BYTES)
+            whole = block.rfind(b"\n") + 1
+            self._offset += whole
+            for line in block[:whole].split(b"\n"):
+                _, found, text = line.partition(PREFIX)
+                if found:
+                    self._take(text)
+
+    def _take(self, text: bytes) -> None:
+        with contextlib.suppress(ValueError, KeyError, TypeError):
+            event = json.loads(text)
+            rank = self.ranks.setdefault(str(int(event["rank"])), {})
+            if event["event"] == "progress":
+                rank["progress"] = {key: event.get(key) for key in ("what", "done", "total", "loss", "residual")}
+            elif event["event"] in ("phase", "ready"):
+                rank["phase"] = str(event.get("name") or "ready")

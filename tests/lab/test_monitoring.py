@@ -1,0 +1,158 @@
+"""Prometheus on the head looks at a real run: every panel has data, and nothing says that a dead run lives."""
+
+import json
+import re
+import secrets
+import signal
+import time
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from clusters import Cluster, finish, read_until, wait_for
+
+from lab.model import PROJECT
+from regatta import cluster as inventories
+from regatta import tunnels
+
+DASHBOARDS = PROJECT / "ansible/roles/grafana/files"
+RUN = f"watched-{secrets.token_hex(2)}"
+TARGETS = 3 + 3 + 3 + 2 + 1 + 3 + 1
+"""Nodes, their runs, Ray, its head's own two, NameNode, DataNodes, Prometheus itself."""
+
+
+ENDLESS = """\
+import json, os, time
+import ray
+
+def tell(event, rank, **more):
+    print("@regatta", json.dumps({"event": event, "rank": rank, "t": time.time(), **more}), flush=True)
+
+@ray.remote(num_cpus=1)
+class Rank:
+    def step(self, seconds):
+        time.sleep(seconds)
+
+ray.init()
+ranks = [Rank.options(resources={f"node:{at}": 0.001}).remote() for at in json.loads(os.environ["REGATTA_RANK_MAP"])]
+ray.get([rank.step.remote(0) for rank in ranks])
+for number in range(len(ranks)):
+    tell("ready", number)
+for done in range(10**6):
+    ray.get([rank.step.remote(0.5) for rank in ranks])
+    for number in range(len(ranks)):
+        tell("progress", number, what="steps", done=done, total=10**6, loss=1 / (done + 1))
+"""
+
+
+class Prometheus:
+    """The head's, through a tunnel."""
+
+    def __init__(self, port: int) -> None:
+        self.base = f"http://127.0.0.1:{port}/api/v1"
+
+    def ask(self, path: str, **arguments: str) -> Any:
+        """The data of an answer; an error of the query fails."""
+        with urllib.request.urlopen(f"{self.base}/{path}?{urllib.parse.urlencode(arguments)}", timeout=10) as answer:
+            return json.load(answer)["data"]
+
+    def query(self, expression: str) -> list[dict[str, Any]]:
+        """Series of an instant query."""
+        return list(self.ask("query", query=expression)["result"])
+
+
+@pytest.fixture(scope="module")
+def prometheus(cluster: Cluster) -> Iterator[Prometheus]:
+    cluster.fab("up")
+    chosen = inventories.load(str(cluster.lab.inventory))
+    with tunnels.tunnel(chosen, chosen.head, 9090) as port:
+        yield Prometheus(port)
+
+
+def dashboards() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every panel of both, with the place it is at."""
+    for name in ("cluster", "run"):
+        for panel in json.loads((DASHBOARDS / f"{name}.json").read_text())["panels"]:
+            if panel["type"] != "row":
+                yield f"{name}: {panel['title']}", panel
+
+
+def substituted(expression: str, run: str) -> str:
+    """What Grafana makes of a query, for all nodes and one run."""
+    values = {"$__rate_interval": "30s", "$__range": "5m", "$node": ".*", "$run": run}
+    for name, value in values.items():
+        expression = expression.replace(name, value)
+    assert "$" not in expression
+    return expression
+
+
+def test_all_targets_answer_and_are_those_that_ray_names(cluster: Cluster, prometheus: Prometheus) -> None:
+    wait_for(lambda: not prometheus.query("up == 0") and len(prometheus.query("up")) == TARGETS, 60)
+    named = json.loads(
+        cluster.lab.ssh("node1", "sudo cat /var/lib/regatta/ray/prom_metrics_service_discovery.json").stdout
+    )
+    ours = {target["labels"]["instance"] for target in prometheus.ask("targets", state="active")["activeTargets"]}
+    theirs = {target for entry in named for target in entry["targets"]}
+    assert len(theirs) >= 3
+    assert theirs <= ours
+    assert f"monitoring: {TARGETS} of {TARGETS} targets answer" in cluster.fab("status").stdout
+
+
+def test_strangers_and_other_hosts_find_no_prometheus(cluster: Cluster) -> None:
+    listening = cluster.lab.ssh("node1", "ss -H -ltn").stdout
+    bound = {tuple(line.split()[3].rsplit(":", 1)) for line in listening.splitlines()}
+    at = {port: {address for address, its in bound if its == port} for port in ("9090", "9100", "9101")}
+    head = cluster.lab.addresses["node1"]
+    assert at == {"9090": {"127.0.0.1"}, "9100": {head}, "9101": {head}}
+    packaged = cluster.lab.ssh("node1", "systemctl is-enabled prometheus prometheus-node-exporter", check=False)
+    assert packaged.stdout.split() == ["disabled", "disabled"]
+
+
+def test_every_panel_has_data_while_a_run_lives_and_no_more(
+    cluster: Cluster, prometheus: Prometheus, tmp_path: Path
+) -> None:
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project/endless.py").write_text(ENDLESS)
+    process = cluster.background(tmp_path / "project", "rayrun", "endless.py", "--name", RUN, "--workers", "3")
+    try:
+        variables = json.loads((DASHBOARDS / "run.json").read_text())["templating"]["list"]
+        metric, label = re.match(r"label_values\((.+), (\w+)\)$", variables[0]["definition"]).groups()  # type: ignore[union-attr]
+        wait_for(lambda: RUN in {found["metric"][label] for found in prometheus.query(metric)}, 90)
+
+        def empty() -> list[str]:
+            return [
+                where
+                for where, panel in dashboards()
+                for target in panel["targets"]
+                if not prometheus.query(substituted(target["expr"], RUN))
+            ]
+
+        end = time.monotonic() + 120
+        while missing := empty():
+            assert time.monotonic() < end, missing
+            time.sleep(0.5)
+        ranks = {
+            found["metric"]["rank"]: found["metric"]["node"] for found in prometheus.query("regatta_run_rank_info")
+        }
+        assert ranks == {"0": "node1", "1": "node2", "2": "node3"}
+        cluster.lab.ssh("node1", f"sudo pkill -KILL -f 'supervisor.py /var/lib/regatta/runs/{RUN}$'")
+        wait_for(lambda: not prometheus.query("regatta_run_info"), 30)
+    finally:
+        cluster.fab("cancel", RUN, check=False)
+        finish(process)
+    assert process.returncode
+
+
+def test_dashboard_leads_to_prometheus(cluster: Cluster) -> None:
+    process = cluster.background(PROJECT, "dashboard")
+    try:
+        address = re.search(r"http://127\.0\.0\.1:\d+/", read_until(process, "Prometheus:").splitlines()[-1])
+        assert address
+        with urllib.request.urlopen(f"{address[0]}-/ready", timeout=30) as page:
+            assert page.status == 200
+    finally:
+        process.send_signal(signal.SIGINT)
+        finish(process, 20)

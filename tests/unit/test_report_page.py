@@ -139,7 +139,7 @@ def test_the_colours_follow_the_button(visit: Visit) -> None:
 @BOTH
 def test_every_run_is_a_click_away_with_its_record(visit: Visit) -> None:
     links = visit.page.locator("#run-table tbody a")
-    assert links.count() == len(kept.records()) + 5
+    assert links.count() == len(kept.records()) + 7
     for run in ("failed-run", kept.one("stars", "ray").run_id):
         visit.page.locator(f'#run-table a[href="#run={run}"]').click()
         dialog = visit.page.locator("dialog[open]")

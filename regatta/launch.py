@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from regatta import rayjob, torchrun, tunnels
 from regatta.cluster import Cluster, Node
 from regatta.errors import LaunchError, NodesError, RegattaError
+from regatta.interrupts import undisturbed
 from regatta.plan import Plan
 from regatta.remote import Remote
 
@@ -85,12 +86,13 @@ def start(remote: Remote, plan: Plan, api: rayjob.JobApi | None = None) -> Handl
 
 
 def stop_everywhere(remote: Remote, handle: Handle, nodes: list[Node], reason: str) -> dict[str, Exception]:
-    """Stop a run on the given nodes; returns the nodes that could not be asked, with the reason."""
-    if handle.api is not None:
-        remote.gather(nodes, lambda node: remote.call(node, "run.mark", timeout=3, run=handle.run, reason=reason))
-        with contextlib.suppress(RegattaError):
-            handle.api.stop(handle.run)
-    _done, failed = remote.gather(
-        nodes, lambda node: remote.call(node, "run.stop", timeout=STOP_TIMEOUT, run=handle.run, reason=reason)
-    )
-    return failed
+    """Stop a run on the given nodes, whatever is pressed; returns the nodes that could not be asked, with the cause."""
+    with undisturbed():
+        if handle.api is not None:
+            remote.gather(nodes, lambda node: remote.call(node, "run.mark", timeout=3, run=handle.run, reason=reason))
+            with contextlib.suppress(RegattaError):
+                handle.api.stop(handle.run)
+        _done, failed = remote.gather(
+            nodes, lambda node: remote.call(node, "run.stop", timeout=STOP_TIMEOUT, run=handle.run, reason=reason)
+        )
+        return failed

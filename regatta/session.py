@@ -15,6 +15,7 @@ from regatta.cluster import Cluster, Node
 from regatta.console import Console
 from regatta.errors import LaunchError, RecordError, RunFailedError, UsageError
 from regatta.follow import Follower, Outcome
+from regatta.interrupts import undisturbed
 from regatta.remote import Remote
 
 INTERRUPTED = 130
@@ -118,7 +119,8 @@ class Session:
                 outcome = self._follow(self._handle, clocks)
         except KeyboardInterrupt:
             if self._handle is not None:
-                keep(Outcome("stopped", INTERRUPTED, None))
+                with undisturbed():
+                    keep(Outcome("stopped", INTERRUPTED, None))
             raise
         try:
             kept = keep(outcome)

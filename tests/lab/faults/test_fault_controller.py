@@ -1,6 +1,7 @@
 """The machine at which a person sits: killed, cut off, impatient."""
 
 import os
+import re
 import signal
 import time
 from contextlib import ExitStack
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import kernel
 import pytest
-from clusters import Cluster, finish, record, wait_for
+from clusters import Cluster, finish, record
 from faulty import begin, nothing_left, strike
 from telling import Teller
 
@@ -71,4 +72,4 @@ def test_ctrl_c(struck: Cluster, project: Path, tell: Teller, framework: str, ti
     assert record(project.parent / "results", run.name)["exit"]["state"] == "cancelled"
     tell.end("the run is cancelled on every node", told.first, told.seconds)
     nothing_left(struck, project, run.name)
-    wait_for(lambda: f"{run.name}  stopped" in struck.fab("runs").stdout)
+    assert re.search(rf"^{run.name} +stopped ", struck.fab("runs").stdout, re.M)

@@ -14,7 +14,6 @@ from faulty import begin, nothing_left, strike
 from telling import Teller
 
 BOTH = pytest.mark.parametrize("framework", ["torch", "ray"])
-TORCH_IN_CI = pytest.mark.parametrize("framework", ["torch", pytest.param("ray", marks=pytest.mark.whole)])
 
 
 @BOTH
@@ -32,7 +31,8 @@ def test_the_controller_is_killed(struck: Cluster, project: Path, tell: Teller, 
     nothing_left(struck, project, run.name)
 
 
-@TORCH_IN_CI
+@pytest.mark.whole
+@BOTH
 def test_the_controller_is_cut_off(struck: Cluster, project: Path, tell: Teller, framework: str) -> None:
     tell.begin("controller", "the controller's network is gone", framework)
     run = begin(struck, project, framework, rounds=700)

@@ -11,6 +11,7 @@ from faulty import begin, explained, next_run, nothing_left, strike, whole
 from telling import Teller
 
 BOTH = pytest.mark.parametrize("framework", ["torch", "ray"])
+TORCH_IN_CI = pytest.mark.parametrize("framework", ["torch", pytest.param("ray", marks=pytest.mark.whole)])
 Hit = Callable[[Cluster], None]
 
 
@@ -47,7 +48,7 @@ def back(cluster: Cluster, hit: Hit) -> None:
     wait_for(lambda: answers(cluster), 60)
 
 
-@BOTH
+@TORCH_IN_CI
 @pytest.mark.parametrize(
     ("fault", "hit"),
     [

@@ -10,6 +10,7 @@ from kernel import little_memory
 from telling import Teller
 
 BOTH = pytest.mark.parametrize("framework", ["torch", "ray"])
+TORCH_IN_CI = pytest.mark.parametrize("framework", ["torch", pytest.param("ray", marks=pytest.mark.whole)])
 RAY_IN_CI = pytest.mark.parametrize("framework", [pytest.param("torch", marks=pytest.mark.whole), "ray"])
 
 
@@ -57,7 +58,7 @@ def test_a_rank_runs_out_of_memory(struck: Cluster, project: Path, tell: Teller,
     nothing_left(struck, project, run.name)
 
 
-@BOTH
+@TORCH_IN_CI
 def test_a_lost_rank_starts_again_from_its_checkpoint(
     struck: Cluster, project: Path, tell: Teller, tmp_path: Path, framework: str
 ) -> None:

@@ -17,9 +17,12 @@ from clusters import Cluster, read_until, wait_for
 NEXT_STEP = re.compile(r"\b(fab (logs|status|attach|repair|cancel|up|hdfs-status)|make provision|journalctl|df -h)\b")
 PATIENCE_SECONDS = 120.0
 RECOVERY_SECONDS = 400.0
+# Ray Train starts an actor for the whole cluster, once, which Ray itself starts again whenever it ends.
 LEFT = r"""
 systemctl list-units --all --plain --no-legend "regatta-run-*"
-grep -lz "^REGATTA_RUN_ID=" /proc/[0-9]*/environ 2>/dev/null
+for environ in $(grep -lz "^REGATTA_RUN_ID=" /proc/[0-9]*/environ 2>/dev/null); do
+    grep -qs AutoscalingCoordinator "${environ%environ}cmdline" || echo "$environ"
+done
 ss -Hltn "sport >= :29400 and sport <= :29499"
 cd /var/lib/regatta/runs && ls -d */scratch */*.new /opt/regatta/releases/.incoming-* /tmp/rg-* 2>/dev/null
 true

@@ -20,6 +20,16 @@ MEGABYTE = 10**6
 FIRST_BLOCK_MB = 170
 """Room for one block of 128 MB, and not for the rest of a file of 200."""
 HDFS = "sudo -u hdfs env HADOOP_CONF_DIR=/etc/regatta/hadoop /opt/regatta/hadoop/bin/hdfs"
+GROWING = """
+import json, urllib.error, urllib.request
+url = "http://node1:9870/webhdfs/v1/.regatta/incoming?op=LISTSTATUS&user.name=hdfs"
+try:
+    print(len(json.load(urllib.request.urlopen(url, timeout=10))["FileStatuses"]["FileStatus"]))
+except urllib.error.HTTPError as error:
+    if error.code != 404:
+        raise
+    print(0)
+"""
 SLOW_READER = """
 import hashlib, sys, time
 from workloads.common import storage
@@ -67,8 +77,8 @@ def names(cluster: Cluster, folder: str) -> list[str]:
 
 
 def nothing_half(cluster: Cluster) -> bool:
-    """Whether no half file is left anywhere."""
-    return not cluster.lab.ssh("node1", f"{HDFS} dfs -ls -R /.regatta/incoming 2>/dev/null").stdout.strip()
+    """Whether no half file is left anywhere: files grow in one folder, and it is empty or not there."""
+    return cluster.lab.ssh("node1", f"python3 - <<'END'\n{GROWING}\nEND").stdout.strip() == "0"
 
 
 def full_copies(cluster: Cluster) -> bool:

@@ -38,10 +38,10 @@ def hosts(make_lab: Callable[..., LabHandle]) -> Iterator[LabHandle]:
 
 @pytest.fixture(scope="module")
 def single(make_lab: Callable[..., LabHandle]) -> Iterator[LabHandle]:
-    """One bare host without a way to the internet; HDFS is not its matter."""
+    """One bare host without a way to the internet; HDFS and monitoring are not its matter."""
     made = make_lab(nodes=1, egress=False)
     (made.inventory / "group_vars").mkdir()
-    (made.inventory / "group_vars/all.yml").write_text("hdfs_enabled: false\n")
+    (made.inventory / "group_vars/all.yml").write_text("hdfs_enabled: false\nmonitoring_enabled: false\n")
     yield made
     made.down()
 

@@ -129,14 +129,11 @@ def share(url: str | Path, part: int, parts: int, block_bytes: int = BLOCK_BYTES
     if not 0 <= part < parts:
         raise ValueError(f"part {part} of {parts}")
     place = locate(str(url))
-    total = size(url)
-    read = _ranged(place)
+    reader = _connect(place).open(place.path) if place.remote else None
+    total, read = (reader.length, reader.read) if reader else (size(url), _ranged(place))
     start, end = total * part // parts, total * (part + 1) // parts
     start, end = _line_start(read, start, total), _line_start(read, end, total)
-    if place.remote:
-        yield from whole_lines(_connect(place).open(place.path).chunks(start, end))
-    else:
-        yield from whole_lines(_blocks(read, start, end, block_bytes, place))
+    yield from whole_lines(reader.chunks(start, end) if reader else _blocks(read, start, end, block_bytes, place))
 
 
 def whole_lines(blocks: Iterable[bytes]) -> Iterator[bytes]:

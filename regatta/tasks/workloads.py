@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         "alpha": "teleport probability (default 0.05)",
         "tolerance": "L1 residual to stop at (default 1e-6)",
         "max-iterations": "iterations at most (default 1000)",
-        "engine": "csr (our own), push (local, approximate) or torch-ppr (the library; needs --undirected)",
+        "engine": "csr, push (local, approximate), cg (faster) or torch-ppr; the last two need --undirected",
         "partition": "what a rank has: some of the sources (default), or some rows of the graph",
         "undirected": "follow edges both ways",
         "repeats": "runs under each framework, in turns (default 1)",

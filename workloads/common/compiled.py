@@ -22,24 +22,34 @@ from workloads.common.storage import prepared
 
 
 @functools.cache
-def load(name: str) -> Any:
-    """The module `name`, compiled. One process of a host compiles, others wait; without a place to write, each does."""
-    found = importlib.util.find_spec(name)
-    assert found is not None
-    assert found.origin is not None
-    source = Path(found.origin).read_bytes()
-    folder = prepared.cache() / "compiled" / f"{name}-{hashlib.sha256(source).hexdigest()[:16]}"
+def load(name: str, built_on: tuple[str, ...] = ()) -> Any:
+    """The module `name`, compiled. One process of a host compiles, others wait; without a place to write, each does.
+
+    `built_on`: modules whose functions become part of its machine code, and which were loaded before.
+    """
+    path, source = _source(name)
+    version = hashlib.sha256(source + b"".join(_source(other)[1] for other in built_on)).hexdigest()
+    folder = prepared.cache() / "compiled" / f"{name}-{version[:16]}"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path = folder / Path(found.origin).name
-        if not path.exists():
-            _write(path, source)
+        copy = folder / path.name
+        if not copy.exists():
+            _write(copy, source)
         with prepared.locked(folder / "lock"):
-            return _module(name, path, folder)
+            return _module(name, copy, folder)
     except OSError:
         own = tempfile.TemporaryDirectory(prefix="regatta-compiled-")
         atexit.register(own.cleanup)
-        return _module(name, Path(found.origin), Path(own.name))
+        return _module(name, path, Path(own.name))
+
+
+def _source(name: str) -> tuple[Path, bytes]:
+    module = sys.modules.get(name)
+    found = module.__spec__ if module else importlib.util.find_spec(name)
+    assert found is not None
+    assert found.origin is not None
+    path = Path(found.origin)
+    return path, path.read_bytes()
 
 
 def _module(name: str, path: Path, cache: Path) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 from workloads.common import arguments, spread
 
-ENGINES = ("csr", "push", "torch-ppr")
+ENGINES = ("csr", "cg", "push", "torch-ppr")
 PARTITIONS = ("sources", "graph")
 
 
@@ -40,7 +40,8 @@ def parser() -> arguments.Parser:
         "--engine",
         choices=ENGINES,
         default="csr",
-        help="csr: power iteration; push: local, --tolerance bounds its error; torch-ppr: the library, for reference",
+        help="csr: power iteration; cg: conjugate gradients, needs --undirected; push: local, --tolerance bounds its "
+        "error; torch-ppr: the library, for reference",
     )
     add(
         "--partition",
@@ -56,8 +57,10 @@ def fault(given: dict[str, Any]) -> str | None:
     """What is wrong with arguments that do not go together."""
     if given["engine"] == "torch-ppr" and not given["undirected"]:
         return "--engine torch-ppr symmetrises the graph and needs --undirected; --engine csr keeps its directions"
+    if given["engine"] == "cg" and not given["undirected"]:
+        return "--engine cg solves a symmetric system and needs --undirected; --engine csr takes edges with directions"
     if given["partition"] == "graph" and given["engine"] != "csr":
-        return f"--partition graph needs --engine csr: {given['engine']} walks on the whole graph"
+        return f"--partition graph needs --engine csr: {given['engine']} works on the whole graph"
     if given["partition"] == "graph" and given["cache"]:
         return "--cache keeps whole graphs: leave it out with --partition graph"
     return None

@@ -32,7 +32,7 @@ def _write(dtype: Any, dimensions: int = 1) -> Any:
 
 
 @intrinsic
-def _prefetch(typing, array, row):  # type: ignore[no-untyped-def]
+def prefetch(typing, array, row):  # type: ignore[no-untyped-def]
     """Have a row of an array on its way from memory: where rows are read at random, that is what takes the time."""
 
     def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
@@ -51,7 +51,7 @@ def _prefetch(typing, array, row):  # type: ignore[no-untyped-def]
     return types.void(array, types.int64), generate
 
 
-_AHEAD = 24
+AHEAD = 24
 
 
 def _compiled(*signatures: Any) -> Any:
@@ -244,7 +244,7 @@ def rmat(levels, nodes, seed, first, pairs):  # type: ignore[no-untyped-def]
 def count(values, start, stride, counts):  # type: ignore[no-untyped-def]
     """Count each value of values[start::stride]."""
     for i in range(start, len(values), stride):
-        _prefetch(counts, np.int64(values[min(i + _AHEAD * stride, len(values) - 1)]))
+        prefetch(counts, np.int64(values[min(i + AHEAD * stride, len(values) - 1)]))
         counts[values[i]] += 1
 
 
@@ -253,8 +253,8 @@ def scatter(pairs, key, positions, out):  # type: ignore[no-untyped-def]
     """Put the other end of each pair in the row of its end `key` (0 or 1), at the row's next position."""
     last = len(pairs) - 2 + key
     for i in range(0, len(pairs), 2):
-        _prefetch(positions, np.int64(pairs[min(i + key + 4 * _AHEAD, last)]))
-        _prefetch(out, positions[pairs[min(i + key + 2 * _AHEAD, last)]])
+        prefetch(positions, np.int64(pairs[min(i + key + 4 * AHEAD, last)]))
+        prefetch(out, positions[pairs[min(i + key + 2 * AHEAD, last)]])
         row = pairs[i + key]
         out[positions[row]] = pairs[i + 1 - key]
         positions[row] += 1
@@ -265,8 +265,8 @@ def transpose(indptr, columns, first, last, positions, out):  # type: ignore[no-
     """Put each of the rows [first, last) in the rows that are its columns, at their next positions."""
     for row in range(first, last):
         for edge in range(indptr[row], indptr[row + 1]):
-            _prefetch(positions, np.int64(columns[min(edge + 2 * _AHEAD, len(columns) - 1)]))
-            _prefetch(out, positions[columns[min(edge + _AHEAD, len(columns) - 1)]])
+            prefetch(positions, np.int64(columns[min(edge + 2 * AHEAD, len(columns) - 1)]))
+            prefetch(out, positions[columns[min(edge + AHEAD, len(columns) - 1)]])
             column = columns[edge]
             out[positions[column]] = row
             positions[column] += 1
@@ -331,7 +331,7 @@ def step(width: int) -> Any:
                 else:
                     total = _ZEROS_8
                 for edge in range(indptr[row - offset], indptr[row - offset + 1]):
-                    _prefetch(z, np.int64(columns[min(edge + _AHEAD, len(columns) - 1)]))
+                    prefetch(z, np.int64(columns[min(edge + AHEAD, len(columns) - 1)]))
                     u = columns[edge]
                     if width == 1:
                         total = (total[0] + z[u, 0],)

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 PROGRESS_SECONDS = 0.5
 SHOWN_SOURCES = 10
 
-ENGINES = {"csr": "power", "push": "push", "torch-ppr": "reference"}
-COUNTED = {"csr", "push"}
+ENGINES = {"csr": "power", "cg": "cg", "push": "push", "torch-ppr": "reference"}
+COUNTED = {"csr", "cg", "push"}
 """Engines that tell of each iteration."""
 MAKERS = (edgelist, ids, rows, graphs, graphs.kernels)
 

@@ -22,7 +22,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -126,13 +126,13 @@ class Walk:
     ) -> None:
         self.width = width
         self._graph, self._alpha, self._pool, self._spread = graph, alpha, pool, spread
-        self._z = _aligned(graph.nodes, width)
-        self._moved = _aligned(len(graph.indptr) - 1, width)
+        self._z = aligned(graph.nodes, width)
+        self._moved = aligned(len(graph.indptr) - 1, width)
         self._homes = np.full(width, _EMPTY, np.int64)
         self._dangling = [0.0] * width
         chunks = len(graph.cuts) - 1
         self._sums = np.zeros((chunks, 2, width))
-        self._tasks = _tasks(*((spread.first, spread.last) if spread else (0, chunks)))
+        self._tasks = tasks(*((spread.first, spread.last) if spread else (0, chunks)))
         self._step = kernels.step(width)
 
     def begin(self, column: int, home: int) -> None:
@@ -189,15 +189,15 @@ class Walk:
         return scores
 
 
-def _aligned(rows: int, width: int) -> NDArray[np.float64]:
+def aligned(rows: int, width: int, dtype: Any = np.float64) -> NDArray[Any]:
     """Zeros (rows, width), no row over more cache lines than it must."""
-    size = rows * width * 8
+    size = rows * width * np.dtype(dtype).itemsize
     memory = np.zeros(size + _CACHE_LINE, np.uint8)
     start = -memory.ctypes.data % _CACHE_LINE
-    return memory[start : start + size].view(np.float64).reshape(rows, width)
+    return memory[start : start + size].view(dtype).reshape(rows, width)
 
 
-def _tasks(first: int, last: int) -> Sequence[tuple[int, int]]:
+def tasks(first: int, last: int) -> Sequence[tuple[int, int]]:
     """The chunks [first, last) in pieces for the threads."""
     pieces = max(1, min(last - first, _TASKS_PER_THREAD * threads.count() if threads.count() > 1 else 1))
     cuts = [first + (last - first) * piece // pieces for piece in range(pieces + 1)]

@@ -80,6 +80,7 @@ def test_a_graph_that_is_not_there(tmp_path: Path) -> None:
         (["--tolerance", "-1"], "-1 is not a positive number"),
         (["--max-iterations", "0"], "0 is less than 1"),
         (["--engine", "torch-ppr"], "needs --undirected"),
+        (["--engine", "cg"], "needs --undirected"),
         (["--sources", "1", "--count", "2"], "not allowed with"),
         (["--what"], "unrecognized arguments: --what"),
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from pathlib import Path
+from types import ModuleType
 
 import networkx as nx
 import numpy as np
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from workloads.common.events import BadInput
-from workloads.ppr import graph, power, push, reference, rmat
+from workloads.ppr import cg, graph, power, push, reference, rmat
 from workloads.ppr.part import highest
 
 ALPHA = 0.15
@@ -28,9 +29,11 @@ def made(folder: Path, edges: Sequence[tuple[int, int]], undirected: bool = Fals
     return graph.build(path, undirected)
 
 
-def scores(built: graph.Graph, sources: Sequence[int], tolerance: float = TIGHT) -> NDArray[np.float64]:
+def scores(
+    built: graph.Graph, sources: Sequence[int], tolerance: float = TIGHT, engine: ModuleType = power
+) -> NDArray[np.float64]:
     """Scores (k, n), by position."""
-    found = dict(power.solve(built, np.array(sources), ALPHA, tolerance, MANY))
+    found = dict(engine.solve(built, np.array(sources), ALPHA, tolerance, MANY))
     return np.array([found[position].scores for position in range(len(sources))])
 
 
@@ -72,15 +75,15 @@ GRAPHS = {
 }
 
 
-@pytest.mark.parametrize("undirected", [False, True])
+@pytest.mark.parametrize(("engine", "undirected"), [(power, False), (power, True), (cg, True)])
 @pytest.mark.parametrize("name", GRAPHS)
-def test_equals_a_dense_solve(tmp_path: Path, name: str, undirected: bool) -> None:
+def test_equals_a_dense_solve(tmp_path: Path, name: str, engine: ModuleType, undirected: bool) -> None:
     edges = GRAPHS[name]
     built = made(tmp_path, edges, undirected)
     ids = sorted({node for edge in edges for node in edge})
     assert built.ids.tolist() == ids
     assert (built.nodes, built.edges) == (len(ids), len(edges))
-    found = scores(built, range(built.nodes))
+    found = scores(built, range(built.nodes), engine=engine)
     for source in range(built.nodes):
         assert np.abs(found[source] - dense(edges, ids, source, undirected)).sum() < 1e-10
         assert abs(found[source].sum() - 1) < 1e-12
@@ -115,13 +118,14 @@ def test_the_error_is_bounded_by_the_residual(tmp_path: Path) -> None:
         assert np.abs(solution.scores - exact[position]).sum() <= (1 - ALPHA) / ALPHA * solution.residual
 
 
-def test_an_answer_is_the_same_to_the_bit_in_any_company(tmp_path: Path) -> None:
-    built = made(tmp_path, random_edges(7, 500, 2000))
+@pytest.mark.parametrize("engine", [power, cg])
+def test_an_answer_is_the_same_to_the_bit_in_any_company(tmp_path: Path, engine: ModuleType) -> None:
+    built = made(tmp_path, random_edges(7, 500, 2000), undirected=engine is cg)
     sources = list(range(0, 57, 3))
-    alone = [scores(built, [source], 1e-6)[0].tobytes() for source in sources]
+    alone = [scores(built, [source], 1e-6, engine)[0].tobytes() for source in sources]
     for share in (2, 3, 5, 8, 9, len(sources)):
         for start in range(0, len(sources), share):
-            together = scores(built, sources[start : start + share], 1e-6)
+            together = scores(built, sources[start : start + share], 1e-6, engine)
             assert [row.tobytes() for row in together] == alone[start : start + share]
 
 
@@ -131,9 +135,10 @@ def test_the_order_of_lines_does_not_change_a_bit(tmp_path: Path) -> None:
     assert np.array_equal(one, scores(made(tmp_path, edges[::-1]), [0, 5]))
 
 
-def test_iterations_stop_at_the_limit(tmp_path: Path) -> None:
-    built = made(tmp_path, GRAPHS["random 2"])
-    found = dict(power.solve(built, np.arange(12), ALPHA, 1e-300, 3))
+@pytest.mark.parametrize("engine", [power, cg])
+def test_iterations_stop_at_the_limit(tmp_path: Path, engine: ModuleType) -> None:
+    built = made(tmp_path, GRAPHS["random 2"], undirected=engine is cg)
+    found = dict(engine.solve(built, np.arange(12), ALPHA, 1e-300, 3))
     assert len(found) == 12
     assert {solution.iterations for solution in found.values()} == {3}
 
@@ -147,14 +152,15 @@ def test_saved_and_mapped_is_the_same_graph_without_a_copy(tmp_path: Path) -> No
     assert [mapped.name(place) for place in (0, mapped.nodes - 2, mapped.nodes - 1)] == [None, "Zoë", "b"]
 
 
-def test_threads_do_not_change_a_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("engine", [power, cg])
+def test_threads_do_not_change_a_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: ModuleType) -> None:
     edges = random_edges(9, 5000, 150_000)
     found = []
     for threads in ("1", "2", "3"):
         monkeypatch.setenv("OMP_NUM_THREADS", threads)
-        built = made(tmp_path, edges)
+        built = made(tmp_path, edges, undirected=engine is cg)
         assert len(built.cuts) > 2
-        found.append(scores(built, [0, 9, 77], 1e-6))
+        found.append(scores(built, [0, 9, 77], 1e-6, engine))
     assert np.array_equal(found[0], found[1])
     assert np.array_equal(found[0], found[2])
 
@@ -207,6 +213,25 @@ def test_the_residual_never_grows(tmp_path: Path, edges: list[tuple[int, int]], 
     list(power.solve(built, np.arange(1), ALPHA, 1e-9, MANY, lambda _, residual: residuals.append(residual)))
     for before, after in itertools.pairwise(residuals):
         assert after <= (1 - ALPHA) * before + 1e-15
+
+
+@pytest.mark.parametrize("tolerance", [1e-2, 1e-6, 1e-10])
+def test_conjugate_gradients_keep_the_bound_of_the_walk_with_fewer_passes(tmp_path: Path, tolerance: float) -> None:
+    built = made(tmp_path, random_edges(7, 500, 2000), undirected=True)
+    exact = scores(built, range(20))
+    walked = dict(power.solve(built, np.arange(20), ALPHA, tolerance, MANY))
+    for position, solution in cg.solve(built, np.arange(20), ALPHA, tolerance, MANY):
+        assert solution.residual <= tolerance
+        assert np.abs(solution.scores - exact[position]).sum() <= 2 * solution.residual / ALPHA
+        assert solution.scores.min() >= 0
+        assert solution.iterations < walked[position].iterations
+
+
+def test_conjugate_gradients_stay_where_rounding_has_left_nothing(tmp_path: Path) -> None:
+    built = made(tmp_path, GRAPHS["random 2"], undirected=True)
+    found = dict(cg.solve(built, np.arange(5), ALPHA, 1e-300, 400))
+    exact = scores(built, range(5))
+    assert all(np.abs(found[source].scores - exact[source]).sum() < 1e-11 for source in range(5))
 
 
 @pytest.mark.parametrize("undirected", [False, True])

@@ -29,38 +29,24 @@ from regatta.errors import (
 
 AT_A_TIME = 32
 TIMEOUT = 30.0
-_MODULES = (
-    "manifest",
-    "rundirs",
-    "releases",
-    "supervisor",
-    "environments",
-    "runs",
-    "facts",
-    "files",
-    "turns",
-    "hdfs",
-    "caches",
-    "hdfsrepair",
-    "progress",
-    "sample",
-    "support",
-    "monitoring",
-    "main",
-)
+_ELSEWHERE = {"__init__", "boot", "metrics", "private_ray"}
+"""Modules of the node's side that serve no request: a rank's, a service's, a run's own."""
 _BOOT = "import sys;exec(sys.stdin.buffer.read(int(sys.argv[1])))"
 _LOADER = """
-import json, sys, types
-sources, request = json.loads({sources!r}), json.loads({request!r})
-for name in ("regatta", "regatta.node"):
-    sys.modules[name] = types.ModuleType(name)
-sys.modules["regatta"].node = sys.modules["regatta.node"]
-for name, source in sources:
-    module = types.ModuleType("regatta.node." + name)
-    sys.modules[module.__name__] = module
-    setattr(sys.modules["regatta.node"], name, module)
-    exec(compile(source, name + ".py", "exec"), module.__dict__)
-sys.modules["regatta.node"].main.main(request)
+import json, sys
+from importlib.machinery import ModuleSpec
+class Sent:
+    sources = json.loads({sources!r})
+    def find_spec(self, name, path=None, target=None):
+        if name in self.sources:
+            return ModuleSpec(name, self, is_package=not self.sources[name])
+    def create_module(self, spec):
+        pass
+    def exec_module(self, module):
+        exec(compile(self.sources[module.__name__], module.__name__, "exec"), module.__dict__)
+sys.meta_path.insert(0, Sent())
+from regatta.node import main
+main.main(json.loads({request!r}))
 """
 
 
@@ -69,7 +55,7 @@ class Remote:
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
-        self._sources = json.dumps([(name, source(name)) for name in _MODULES])
+        self._sources = json.dumps(_sources())
         self._config = None if cluster.local else sshconfig.write(cluster.folder, cluster.nodes, accept_new=False)
 
     def ssh(self, node: Node) -> list[str]:
@@ -263,6 +249,13 @@ def explain(node: Node, code: int, stderr: str) -> RemoteError:
 def _last_line(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1] if lines else ""
+
+
+def _sources() -> dict[str, str]:
+    """What a node may need for a request, by full name; it compiles only what it uses. Packages are empty."""
+    files = (file.name for file in resources.files("regatta.node").iterdir())
+    names = {name.removesuffix(".py") for name in files if name.endswith(".py")} - _ELSEWHERE
+    return {"regatta": "", "regatta.node": "", **{f"regatta.node.{name}": source(name) for name in sorted(names)}}
 
 
 def source(module: str) -> str:

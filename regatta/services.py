@@ -112,12 +112,9 @@ def status(remote: Remote) -> list[NodeStatus]:
     """Every node's facts and unit states, asked at the same time; nodes that do not answer say why."""
 
     def ask(node: Node) -> NodeStatus:
-        facts = remote.call(node, "hello", timeout=15)["facts"]
-        units = {}
-        if not node.local:
-            answer = remote.call(node, "services", timeout=15, action="status", units=UNITS)
-            units = {unit: value["state"] for unit, value in answer["units"].items()}
-        return NodeStatus(node, facts, units)
+        answer = remote.call(node, "status", timeout=15, units=() if node.local else UNITS)
+        units = {unit: value["state"] for unit, value in answer["units"].items()}
+        return NodeStatus(node, answer["facts"], units)
 
     done, failed = remote.gather(remote.cluster.nodes, ask)
     return [

@@ -8,7 +8,7 @@ import shutil
 from typing import Any, Iterator
 
 from regatta.node import hdfs
-from regatta.node.runs import RunProblem
+from regatta.node.problem import Problem
 
 PAGES = "/proc/sys/vm/drop_caches"
 
@@ -55,7 +55,7 @@ def _remove_prepared(folder: str) -> int:
 def _block_folders() -> list[str]:
     try:
         found = hdfs.setting("hdfs-site.xml", "dfs.datanode.data.dir")
-    except (OSError, RunProblem):
+    except (OSError, Problem):
         return []
     return [folder.split("]")[-1].replace("file://", "") for folder in found.split(",")]
 

@@ -9,7 +9,7 @@ import subprocess
 import time
 from typing import Any, Callable
 
-from regatta.node.runs import RunProblem
+from regatta.node.problem import Problem
 
 CONF = "/etc/regatta/hadoop"
 INCLUDE, EXCLUDE = f"{CONF}/include", f"{CONF}/exclude"
@@ -45,17 +45,17 @@ def decommission(place: Place, emit: Emit, address: str, name: str, stall: float
         if address not in _read_list(INCLUDE):
             return {}
         if system["MissingBlocks"] or system["UnderReplicatedBlocks"]:
-            raise RunProblem(
+            raise Problem(
                 f"the DataNode of {name} is not live, and {system['MissingBlocks'] + system['UnderReplicatedBlocks']} "
                 f"block(s) have too few copies without it: bring {name} back first, or wait until they are copied"
             )
         return {}
     others = [node for where, node in live.items() if where != address]
     if not others:
-        raise RunProblem(f"{name} has the only live DataNode: its blocks cannot move anywhere")
+        raise Problem(f"{name} has the only live DataNode: its blocks cannot move anywhere")
     used, free = live[address]["usedSpace"], sum(node["remaining"] for node in others)
     if used > free:
-        raise RunProblem(f"{name} holds {used >> 20} MiB, and the others have only {free >> 20} MiB free")
+        raise Problem(f"{name} holds {used >> 20} MiB, and the others have only {free >> 20} MiB free")
     _exclude([address])
     # Only now: asked for fewer copies before, HDFS might delete one that is not on the node that leaves.
     if lowered := _lower_replication(len(others), "/"):
@@ -78,7 +78,7 @@ def _wait_until_moved(emit: Emit, address: str, name: str, stall: float) -> None
         node = _live(info).get(address)
         if node is None:
             _exclude([])
-            raise RunProblem(f"the DataNode of {name} went down while its blocks were moving; it stays a member")
+            raise Problem(f"the DataNode of {name} went down while its blocks were moving; it stays a member")
         if node["adminState"] == "Decommissioned":
             return
         moving = next((v for k, v in json.loads(info["DecomNodes"]).items() if k == node["name"]), None)
@@ -93,7 +93,7 @@ def _wait_until_moved(emit: Emit, address: str, name: str, stall: float) -> None
             _exclude([])
             open_files = int(moving["underReplicateInOpenFiles"]) if moving else 0
             why = f" ({open_files} of them in files that are being written)" if open_files else ""
-            raise RunProblem(
+            raise Problem(
                 f"no block of {name} has moved for {stall:g} s, {left} are left{why}: it stays a member. Is there room "
                 f"on the other DataNodes, and are there enough of them? See 'fab hdfs-status'"
             )
@@ -119,16 +119,16 @@ def _exclude(addresses: list[str]) -> None:
 
 
 def dfsadmin(daemon: str, *words: str) -> None:
-    """`hdfs dfsadmin WORDS` as HDFS's superuser, by the Hadoop of a daemon of this host. RunProblem with its words."""
+    """`hdfs dfsadmin WORDS` as HDFS's superuser, by the Hadoop of a daemon of this host. Problem with its words."""
     with open(f"/etc/systemd/system/regatta-hdfs-{daemon}.service") as file:
         found = re.search(r"HADOOP_HOME=(\S+)", file.read())
     if not found:
-        raise RunProblem(f"the unit of the {daemon} does not say where Hadoop is: run 'make provision'")
+        raise Problem(f"the unit of the {daemon} does not say where Hadoop is: run 'make provision'")
     env = {"HADOOP_CONF_DIR": CONF, "PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/"}
     command = ["runuser", "--user=hdfs", "--", f"{found.group(1)}/bin/hdfs", "dfsadmin", *words]
     done = subprocess.run(command, capture_output=True, text=True, env=env, cwd="/", check=False)
     if done.returncode:
-        raise RunProblem(f"hdfs dfsadmin {words[0]}: {done.stderr.strip()}")
+        raise Problem(f"hdfs dfsadmin {words[0]}: {done.stderr.strip()}")
 
 
 def _read_list(path: str) -> list[str]:
@@ -148,11 +148,11 @@ def _write(path: str, addresses: list[str]) -> None:
 
 
 def setting(file: str, name: str) -> str:
-    """One of Hadoop's settings. RunProblem where there is none."""
+    """One of Hadoop's settings. Problem where there is none."""
     with open(f"{CONF}/{file}") as opened:
         found = re.search(rf"<name>{re.escape(name)}</name>\s*<value>([^<]+)<", opened.read())
     if not found:
-        raise RunProblem(f"{CONF}/{file} has no {name}: run 'make provision'")
+        raise Problem(f"{CONF}/{file} has no {name}: run 'make provision'")
     return found.group(1)
 
 
@@ -165,7 +165,7 @@ def url(path: str, query: dict[str, Any], web: str = "") -> str:
 
 
 def answer(address: str, method: str = "GET", seconds: float = 10) -> Any:
-    """What one of HDFS's web servers answers, to read from and close. RunProblem with its words where it refuses."""
+    """What one of HDFS's web servers answers, to read from and close. Problem with its words where it refuses."""
     # Every request to a node loads this module, and these cost more than all the rest of it.
     import urllib.error
     import urllib.request
@@ -175,7 +175,7 @@ def answer(address: str, method: str = "GET", seconds: float = 10) -> Any:
         return opener.open(urllib.request.Request(address, method=method), timeout=seconds)
     except urllib.error.HTTPError as error:
         said = error.read(300).decode("utf-8", "replace")
-        raise RunProblem(f"HDFS answers {error.code} to {address}: {said}") from None
+        raise Problem(f"HDFS answers {error.code} to {address}: {said}") from None
 
 
 def _fetch(path: str, query: dict[str, Any], method: str = "GET") -> Any:

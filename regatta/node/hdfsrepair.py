@@ -13,7 +13,7 @@ from typing import Any, Iterator
 
 from regatta.node import hdfs
 from regatta.node.hdfs import Emit, Place
-from regatta.node.runs import RunProblem
+from regatta.node.problem import Problem
 
 UNIT = "regatta-hdfs-datanode.service"
 PIECE_BYTES = 1 << 20
@@ -114,4 +114,4 @@ def _files(path: str) -> Iterator[str]:
 def _systemctl(action: str) -> None:
     done = subprocess.run(["systemctl", action, UNIT], capture_output=True, text=True, check=False)
     if done.returncode:
-        raise RunProblem(f"systemctl {action} {UNIT}: {done.stderr.strip()}")
+        raise Problem(f"systemctl {action} {UNIT}: {done.stderr.strip()}")

@@ -21,10 +21,6 @@ KEEP = 5
 GRACE_SECONDS = 900
 
 
-class ReleaseError(Exception):
-    """The release cannot be made or is not what it should be."""
-
-
 def folder(place: Place, release: str) -> str:
     """Path of a release, whether or not it exists."""
     return os.path.join(place["root"], "releases", release)
@@ -79,7 +75,7 @@ def commit(place: Place, release: str, incoming: str, expected: list[manifest.En
     return {"ok": True, "pruned": pruned}
 
 
-def abandon(incoming: str) -> None:
+def abandon(place: Place, incoming: str) -> None:
     """Remove a folder that `begin` made."""
     if os.path.basename(incoming).startswith(".incoming-"):
         shutil.rmtree(incoming, ignore_errors=True)

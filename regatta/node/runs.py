@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import json
 import os
 import pwd
 import shutil
 import signal
-import socket
-import struct
 import subprocess
 import sys
 import time
 from typing import Any, BinaryIO, Callable, Dict
 
-from regatta.node import environments, releases, rundirs, supervisor
+from regatta.node import environments, network, releases, rundirs, supervisor
+from regatta.node.problem import Problem
 
 Place = Dict[str, Any]
 Spec = Dict[str, Any]
@@ -27,7 +24,6 @@ POLL_SECONDS = 0.03
 BEAT_SECONDS = 1.0
 BLOCK = 1 << 18
 STOP_SECONDS = 4.0
-SIOCGIFADDR = 0x8915
 HADOOP_CONF_DIR = "/etc/regatta/hadoop"
 RESERVE_BYTES = 1 << 16
 RAY_DAEMONS = ("raylet", "gcs_server")
@@ -45,10 +41,6 @@ CONFINED = (
 )
 
 
-class RunProblem(Exception):
-    """The run cannot be started, is unknown, or is not what was asked for."""
-
-
 def start(place: Place, spec: Spec) -> Answer:
     """Make the run's folder and start its processes. `spec["mode"]` says how:
 
@@ -59,12 +51,12 @@ def start(place: Place, spec: Spec) -> Answer:
     folder = rundirs.path(place, run)
     with releases.lock(place):
         if not os.path.isdir(releases.folder(place, spec["release"])):
-            raise RunProblem(f"release {spec['release']} is not on this node: run 'fab sync'")
+            raise Problem(f"release {spec['release']} is not on this node: run 'fab sync'")
         os.makedirs(rundirs.base(place), exist_ok=True)
         try:
             os.mkdir(folder, 0o750)
         except FileExistsError:
-            raise RunProblem(f"a run named '{run}' exists already: choose another name") from None
+            raise Problem(f"a run named '{run}' exists already: choose another name") from None
         try:
             _prepare(place, spec, folder)
         except BaseException:
@@ -78,7 +70,7 @@ def start(place: Place, spec: Spec) -> Answer:
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
-    return {"folder": folder, "interface": interface(place["cluster_address"])}
+    return {"folder": folder, "interface": network.interface(place["cluster_address"])}
 
 
 def _prepare(place: Place, spec: Spec, folder: str) -> None:
@@ -88,7 +80,7 @@ def _prepare(place: Place, spec: Spec, folder: str) -> None:
     if os.path.isdir(HADOOP_CONF_DIR):
         spec["env"].setdefault("HADOOP_CONF_DIR", HADOOP_CONF_DIR)
     _keep_environment(place, spec)
-    name = interface(place["cluster_address"])
+    name = network.interface(place["cluster_address"])
     if name and spec.get("interface_variables"):
         spec["env"].update(dict.fromkeys(spec["interface_variables"], name))
     spec["started"] = time.time()
@@ -157,7 +149,7 @@ def _start_unit(place: Place, spec: Spec, folder: str) -> None:
     command += [f"--working-directory={folder}", "--", python, program, folder]
     done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
     if done.returncode:
-        raise RunProblem(f"systemd did not start the run: {done.stderr.strip()}")
+        raise Problem(f"systemd did not start the run: {done.stderr.strip()}")
 
 
 def _start_session(place: Place, spec: Spec, folder: str) -> None:
@@ -180,7 +172,7 @@ def _start_session(place: Place, spec: Spec, folder: str) -> None:
         if ended or time.monotonic() > end:
             process.kill()
             with open(os.path.join(folder, "supervisor.log")) as log:
-                raise RunProblem(f"the run's supervisor did not start: {log.read().strip()[-500:] or 'no word of it'}")
+                raise Problem(f"the run's supervisor did not start: {log.read().strip()[-500:] or 'no word of it'}")
         time.sleep(0.005)
 
 
@@ -188,7 +180,7 @@ def watch(place: Place, run: str, offset: int, emit: Emit) -> None:
     """Emit the log from byte `offset`, a heartbeat a second, and how the run ended on this node."""
     log, ended = rundirs.path(place, run, "log"), rundirs.path(place, run, "exit.json")
     if not os.path.isdir(rundirs.path(place, run)):
-        raise RunProblem(f"no run '{run}' on this node")
+        raise Problem(f"no run '{run}' on this node")
     next_beat = next_check = 0.0
     with open(log, "rb") as file:
         file.seek(offset)
@@ -245,7 +237,7 @@ def stop(place: Place, run: str, reason: str) -> Answer:
     """
     folder = rundirs.path(place, run)
     if not os.path.isdir(folder):
-        raise RunProblem(f"no run '{run}' on this node")
+        raise Problem(f"no run '{run}' on this node")
     spec = rundirs.load(os.path.join(folder, "spec.json")) or {}
     if os.path.exists(os.path.join(folder, "pid.json")) and rundirs.state(place, run) == "lost":
         return finish(place, run, "lost", 1)
@@ -327,6 +319,11 @@ def _left(mark: bytes, sessions: bool) -> set[int]:
     return {pid for pid in session if pid in marked or pid in below or session[pid] in own}
 
 
+def everything(place: Place) -> Answer:
+    """{"runs": what :func:`listing` says}."""
+    return {"runs": listing(place)}
+
+
 def listing(place: Place) -> list[Answer]:
     """All runs of this node, oldest first; `age` and `idle`: seconds since it started and ended (None: it has not)."""
     found = []
@@ -348,38 +345,3 @@ def listing(place: Place) -> list[Answer]:
                 }
             )
     return sorted(found, key=lambda item: item["started"])
-
-
-def interface(address: str) -> str | None:
-    """Name of the network interface that holds an IPv4 address; None where there is none."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        for _, name in socket.if_nameindex():
-            with contextlib.suppress(OSError):
-                answer = fcntl.ioctl(sock.fileno(), SIOCGIFADDR, struct.pack("256s", name.encode()[:15]))
-                if socket.inet_ntoa(answer[20:24]) == address:
-                    return name
-    return None
-
-
-def free_port(place: Place, low: int, high: int) -> int:
-    """A TCP port of `cluster_address` in [low, high] that nothing listens on and no run in progress has."""
-    taken = set()
-    for run in rundirs.names(place):
-        if not os.path.exists(rundirs.path(place, run, "exit.json")):
-            plan = (rundirs.load(rundirs.path(place, run, "spec.json")) or {}).get("plan") or {}
-            taken.add(plan.get("master_port"))
-    first = low + (time.time_ns() // 1000) % (high - low + 1)
-    for step in range(high - low + 1):
-        port = low + (first - low + step) % (high - low + 1)
-        if port in taken:
-            continue
-        with socket.socket() as sock, contextlib.suppress(OSError):
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            sock.bind((place["cluster_address"], port))
-            return port
-    raise RunProblem(f"no free port between {low} and {high}")
-
-
-def dumps(value: Any) -> str:
-    """One line of JSON."""
-    return json.dumps(value, ensure_ascii=True, separators=(",", ":"))

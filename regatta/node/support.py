@@ -8,6 +8,8 @@ import re
 import subprocess
 from typing import Any, Iterable
 
+from regatta.node import runs
+
 UNITS = "regatta-*"
 LOG_LINES = 2000
 MOST_BYTES = 1 << 20
@@ -96,8 +98,8 @@ def units() -> list[str]:
     return [name for name in names if not name.startswith("regatta-run-")]
 
 
-def collect(place: dict[str, Any], runs: list[dict[str, Any]]) -> dict[str, Any]:
-    """Texts by name. `runs` is what `run.list` says; a run's arguments and output may be private, and stay out."""
+def collect(place: dict[str, Any]) -> dict[str, Any]:
+    """Texts by name. A run's arguments and output may be private, and stay out."""
     found = {f"commands/{name}.txt": run(command) for name, command in COMMANDS.items()}
     for unit in units():
         found[f"logs/{unit}.log"] = run(["journalctl", "--no-pager", f"--lines={LOG_LINES}", "--unit", unit])
@@ -108,6 +110,6 @@ def collect(place: dict[str, Any], runs: list[dict[str, Any]]) -> dict[str, Any]
                 found[f"files{path}"] = read(path)
     found["environment.json"] = read(os.path.join(place["root"], "env", "regatta-env.json"))
     kept = ("id", "state", "started", "ended", "code")
-    found["runs.txt"] = "".join(f"{ {key: item.get(key) for key in kept} }\n" for item in runs)
+    found["runs.txt"] = "".join(f"{ {key: item.get(key) for key in kept} }\n" for item in runs.listing(place))
     secrets = held_by(SECRETS)
     return {"texts": {name: scrub(text, secrets) for name, text in found.items()}}

@@ -1,0 +1,31 @@
+"""What a launch asks of a node before it starts anything."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from regatta.node import facts, files, network, releases, rundirs
+
+
+def hello(
+    place: dict[str, Any],
+    release: str | None = None,
+    hint: str | None = None,
+    data: list[dict[str, Any]] | None = None,
+    facts_wanted: bool = True,
+    ports: tuple[int, int] | None = None,
+) -> dict[str, Any]:
+    """Everything a launch asks of a node in one round trip: facts, release, data files, a free port."""
+    answer: dict[str, Any] = {}
+    if facts_wanted:
+        answer["facts"] = facts.facts(place)
+    if release:
+        answer["release"] = releases.check(place, release)
+        if answer["release"]["state"] == "missing":
+            answer["begun"] = releases.begin(place, release, hint)
+    if data:
+        answer["data"] = {item["sha256"]: files.have(place, **item) for item in data}
+    if ports:
+        answer["port"] = network.free_port(place, *ports)
+        answer["unfinished"] = rundirs.unfinished(place)
+    return answer

@@ -1,0 +1,48 @@
+"""Interfaces and ports of a node."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import socket
+import struct
+import time
+from typing import Any, Dict
+
+from regatta.node import rundirs
+from regatta.node.problem import Problem
+
+Place = Dict[str, Any]
+
+SIOCGIFADDR = 0x8915
+
+
+def interface(address: str) -> str | None:
+    """Name of the network interface that holds an IPv4 address; None where there is none."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        for _, name in socket.if_nameindex():
+            with contextlib.suppress(OSError):
+                answer = fcntl.ioctl(sock.fileno(), SIOCGIFADDR, struct.pack("256s", name.encode()[:15]))
+                if socket.inet_ntoa(answer[20:24]) == address:
+                    return name
+    return None
+
+
+def free_port(place: Place, low: int, high: int) -> int:
+    """A TCP port of `cluster_address` in [low, high] that nothing listens on and no run in progress has."""
+    taken = set()
+    for run in rundirs.names(place):
+        if not os.path.exists(rundirs.path(place, run, "exit.json")):
+            plan = (rundirs.load(rundirs.path(place, run, "spec.json")) or {}).get("plan") or {}
+            taken.add(plan.get("master_port"))
+    first = low + (time.time_ns() // 1000) % (high - low + 1)
+    for step in range(high - low + 1):
+        port = low + (first - low + step) % (high - low + 1)
+        if port in taken:
+            continue
+        with socket.socket() as sock, contextlib.suppress(OSError):
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            sock.bind((place["cluster_address"], port))
+            return port
+    raise Problem(f"no free port between {low} and {high}")

@@ -1,0 +1,44 @@
+"""Units of a node's services: started, stopped, looked at."""
+
+from __future__ import annotations
+
+import subprocess
+from typing import Any, Dict, List
+
+from regatta.node import facts
+
+Place = Dict[str, Any]
+
+_SHOWN = "Id,LoadState,ActiveState,ActiveEnterTimestamp"
+
+
+def act(place: Place, action: str, units: List[str]) -> dict[str, Any]:
+    """`systemctl ACTION` for units that exist here, then their states; `status` changes nothing."""
+    states, message = _states(units), ""
+    if action != "status" and states:
+        done = subprocess.run(["systemctl", action, *states], capture_output=True, text=True, check=False)
+        message = done.stderr.strip()
+        if action == "stop":
+            subprocess.run(["systemctl", "reset-failed", *states], capture_output=True, check=False)
+        states = _states(list(states))
+    return {"units": states, "message": message}
+
+
+def status(place: Place, units: List[str]) -> dict[str, Any]:
+    """Facts of the node and states of its units."""
+    return {"facts": facts.facts(place), **act(place, "status", units)}
+
+
+def _states(units: List[str]) -> dict[str, dict[str, str]]:
+    """State and since when of each unit that is installed, in the order asked for."""
+    if not units:
+        return {}
+    done = subprocess.run(
+        ["systemctl", "show", "--property", _SHOWN, *units], capture_output=True, text=True, check=False
+    )
+    found: dict[str, dict[str, str]] = {}
+    for block in done.stdout.split("\n\n"):
+        shown = dict(line.partition("=")[::2] for line in block.splitlines())
+        if shown.get("LoadState", "not-found") != "not-found":
+            found[shown["Id"]] = {"state": shown["ActiveState"], "since": shown["ActiveEnterTimestamp"]}
+    return found

@@ -1,7 +1,10 @@
 """The same release on every node, proven by hash."""
 
+import base64
 import contextlib
 import hashlib
+import json
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +17,7 @@ from regatta.remote import Remote
 from regatta.tree import Tree
 
 COMMIT_TIMEOUT = 600.0
+PATCH_BYTES = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -39,10 +43,14 @@ def sync(
     where nodes cannot be reached.
     """
     nodes = list(nodes)
-    hint = _last_release(tree.root)
+    last = _last(tree.root)
+    wanted: dict[str, Any] = {
+        "release": tree.release,
+        "hint": last and last["release"],
+        "patch": last and _patch(tree, last),
+    }
     answers, failed = remote.gather(
-        nodes,
-        lambda node: remote.call(node, "hello", release=tree.release, hint=hint, **(ask or {}).get(node.name, {})),
+        nodes, lambda node: remote.call(node, "hello", **wanted, **(ask or {}).get(node.name, {}))
     )
     if failed:
         for node in nodes:
@@ -53,12 +61,13 @@ def sync(
     damaged = [node for node in nodes if states[node.name]["state"] == "differs"]
     if damaged and not repair:
         raise SyncError("\n".join(_damage(node, tree.release, states[node.name]["differs"]) for node in damaged))
-    lacking = [node for node in nodes if states[node.name]["state"] != "whole"]
+    lacking = [node for node in nodes if states[node.name]["state"] not in ("whole", "made")]
     _done, failed = remote.gather(lacking, lambda node: _send(remote, tree, node, answers[node.name].get("begun")))
     if failed:
         raise NodesError("sync", failed)
     _remember(tree)
-    return Synced(tree, tuple(node.name for node in lacking), answers)
+    sent_to = tuple(node.name for node in nodes if states[node.name]["state"] != "whole")
+    return Synced(tree, sent_to, answers)
 
 
 def _send(remote: Remote, tree: Tree, node: Node, begun: dict[str, Any] | None) -> None:
@@ -109,15 +118,44 @@ def _memory(root: Path) -> Path:
     return paths.cache_dir() / "releases" / hashlib.sha256(str(root).encode()).hexdigest()[:16]
 
 
-def _last_release(root: Path) -> str | None:
+def _last(root: Path) -> dict[str, Any] | None:
+    """{"release", "entries"} of what was synced last from here; most nodes have it."""
     try:
-        return _memory(root).read_text()
-    except OSError:
+        found = json.loads(_memory(root).read_text())
+    except (OSError, ValueError):
         return None
+    return found if isinstance(found, dict) else None
 
 
 def _remember(tree: Tree) -> None:
     file = _memory(tree.root)
     with contextlib.suppress(OSError):  # it only saves time
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(tree.release)
+        file.write_text(json.dumps({"release": tree.release, "entries": tree.entries}))
+
+
+def _patch(tree: Tree, last: dict[str, Any]) -> dict[str, Any] | None:
+    """What makes the tree of the last release, small enough to go with the question; None where it is not.
+
+    A file that changes meanwhile makes another release, which the node notices.
+    """
+    before = {path: (kind, content) for path, kind, content in last["entries"]}
+    changed = [(path, kind, content) for path, kind, content in tree.entries if before.get(path) != (kind, content)]
+    try:
+        status = {path: os.lstat(tree.root / path) for path, _, _ in changed}
+        if sum(info.st_size for info in status.values()) > PATCH_BYTES:
+            return None
+        contents = {
+            path: content if kind == "l" else base64.b64encode((tree.root / path).read_bytes()).decode()
+            for path, kind, content in changed
+        }
+    except OSError:
+        return None
+    return {
+        "base": last["release"],
+        "removed": sorted(before.keys() - {path for path, _, _ in tree.entries}),
+        "changed": {
+            path: {"kind": kind, "content": contents[path], "mtime_ns": status[path].st_mtime_ns}
+            for path, kind, _ in changed
+        },
+    }

@@ -11,6 +11,7 @@ def hello(
     place: dict[str, Any],
     release: str | None = None,
     hint: str | None = None,
+    patch: dict[str, Any] | None = None,
     data: list[dict[str, Any]] | None = None,
     facts_wanted: bool = True,
     ports: tuple[int, int] | None = None,
@@ -21,7 +22,9 @@ def hello(
         answer["facts"] = facts.facts(place)
     if release:
         answer["release"] = releases.check(place, release)
-        if answer["release"]["state"] == "missing":
+        if answer["release"]["state"] == "missing" and patch and releases.patched(place, release, patch):
+            answer["release"] = {"state": "made"}
+        elif answer["release"]["state"] == "missing":
             answer["begun"] = releases.begin(place, release, hint)
     if data:
         answer["data"] = {item["sha256"]: files.have(place, **item) for item in data}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import fcntl
 import json
@@ -54,11 +55,64 @@ def _complete(base: str, name: str) -> bool:
 
 def commit(place: Place, release: str, incoming: str, expected: list[manifest.Entry]) -> Answer:
     """Prove what arrived in `incoming`, make it read-only and rename it into place. Returns {"ok"} or {"differs"}."""
-    actual = [manifest.entry(incoming, path) for path in manifest.walk(incoming)]
-    difference = manifest.first_difference(expected, [item for item in actual if item])
+    difference = manifest.first_difference(expected, _entries(incoming))
     if difference:
         shutil.rmtree(incoming, ignore_errors=True)
         return {"ok": False, "differs": difference}
+    return {"ok": True, "pruned": _place(place, release, incoming, expected)}
+
+
+def patched(place: Place, release: str, patch: dict[str, Any]) -> bool:
+    """Make a release from an older one, `patch["base"]`, with all but `patch["changed"]` linked; False where what comes
+    out, hashed, is another release, or the older one is not here.
+
+    `changed`: path -> {"kind", "content": a link's target or a file's bytes in base64, "mtime_ns"}; `removed`: paths.
+    """
+    base = os.path.join(place["root"], "releases")
+    if not _complete(base, patch["base"]):
+        return False
+    old, changed = os.path.join(base, patch["base"]), patch["changed"]
+    incoming = begin(place, release, None)["incoming"]
+    try:
+        for path in manifest.walk(old):
+            if path not in changed and path not in patch["removed"]:
+                os.link(os.path.join(old, path), _made_room(incoming, path), follow_symlinks=False)
+        for path, file in changed.items():
+            _write(_made_room(incoming, path), **file)
+        entries = _entries(incoming)
+        if manifest.release_id(entries) == release:
+            _place(place, release, incoming, entries)
+            return True
+    except FileNotFoundError:  # pruned meanwhile
+        pass
+    finally:
+        shutil.rmtree(incoming, ignore_errors=True)
+    return False
+
+
+def _entries(tree: str) -> list[manifest.Entry]:
+    found = [manifest.entry(tree, path) for path in manifest.walk(tree)]
+    return [item for item in found if item]
+
+
+def _made_room(tree: str, path: str) -> str:
+    full = os.path.join(tree, path)
+    os.makedirs(os.path.dirname(full), exist_ok=True)
+    return full
+
+
+def _write(path: str, kind: str, content: str, mtime_ns: int) -> None:
+    if kind == "l":
+        os.symlink(content, path)
+        return
+    with open(path, "wb") as file:
+        file.write(base64.b64decode(content))
+    os.chmod(path, 0o755 if kind == "x" else 0o644)
+    os.utime(path, ns=(mtime_ns, mtime_ns))
+
+
+def _place(place: Place, release: str, incoming: str, entries: list[manifest.Entry]) -> list[str]:
+    """Let a folder that has been proven be the release; returns the older ones that were removed."""
     _protect(incoming)
     target = folder(place, release)
     with lock(place):
@@ -69,10 +123,9 @@ def commit(place: Place, release: str, incoming: str, expected: list[manifest.En
             os.chmod(incoming, 0o755)  # a folder is renamed only by who may write it
             os.rename(incoming, target)
             os.chmod(target, 0o555)
-            _remember(place, release, expected)
+            _remember(place, release, entries)
         _switch(place, release)
-        pruned = prune(place, release)
-    return {"ok": True, "pruned": pruned}
+        return prune(place, release)
 
 
 def abandon(place: Place, incoming: str) -> None:

@@ -248,3 +248,52 @@ def test_first_difference_is_the_first_by_path() -> None:
     assert manifest.first_difference(want, want) is None
     assert manifest.first_difference(want, [["a", "f", "1"], ["c", "f", "9"]]) == ("b", "is missing")
     assert manifest.first_difference(want, [["a", "x", "1"], *want[1:]]) == ("a", "has another mode")
+
+
+def change_everything(source: Path) -> None:
+    """A file changed, one removed, one added in a new folder, a link led elsewhere, another mode, a name of bytes."""
+    (source / "train.py").write_text("print('changed')\n")
+    (source / "run.sh").chmod(0o644)
+    (source / "link").unlink()
+    (source / "link").symlink_to("package")
+    (source / "new" / "folder").mkdir(parents=True)
+    (source / "new" / "folder" / "empty.py").write_text("")
+    (source / os.fsdecode(b"caf\xe9")).write_bytes(b"\0\xff")
+    next(path for path in (source / "package").rglob("*") if path.is_file()).unlink()
+
+
+def test_a_small_change_goes_with_the_question(remote: Remote, source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(remote, source)
+
+    def none(*_: object, **__: object) -> None:
+        raise AssertionError("a file was sent on its own")
+
+    monkeypatch.setattr(transfer, "rsync", none)
+    change_everything(source)
+    done = put(remote, source)
+    assert done.sent_to == ("here",)
+    target = released(remote, done.tree.release)
+    for path, kind, content in done.tree.entries:
+        assert manifest.entry(target, path) == [path, kind, content]
+    assert manifest.walk(str(target)) == sorted(path for path, _, _ in done.tree.entries)
+    assert stat.S_IMODE((target / "run.sh").stat().st_mode) == 0o444
+    assert (target / "train.py").stat().st_mtime_ns == (source / "train.py").stat().st_mtime_ns
+    assert put(remote, source).sent_to == ()
+    assert not list(target.parent.glob(".incoming-*"))
+
+
+@pytest.mark.parametrize("trouble", ["gone", "tampered", "large"])
+def test_a_small_change_to_what_a_node_lacks_is_sent_whole(remote: Remote, source: Path, trouble: str) -> None:
+    old = released(remote, put(remote, source).tree.release)
+    if trouble == "gone":
+        (old.parent / f".{old.name}.json").unlink()
+    elif trouble == "tampered":
+        thaw(old / "run.sh")
+        (old / "run.sh").write_text("echo tampered\n")
+    else:
+        (source / "large.bin").write_bytes(os.urandom(sync.PATCH_BYTES + 1))
+    (source / "train.py").write_text("print('changed')\n")
+    done = put(remote, source)
+    target = released(remote, done.tree.release)
+    assert all(manifest.entry(target, path) == [path, kind, content] for path, kind, content in done.tree.entries)
+    assert not list(target.parent.glob(".incoming-*"))

@@ -92,16 +92,16 @@ def sync(inventory: Path, rounds: int, group: str) -> Samples:
         nodes = len(cluster.load(str(inventory)).nodes)
         for _ in range(2):  # what only a first time costs: connections, the tree as a whole
             source.edit()
-            _sync_library(inventory, source.root, changed=nodes)
+            sync_library(inventory, source.root, changed=nodes)
         for _ in range(rounds):
             source.edit()
-            taken[f"{group}-change-library"].append(_sync_library(inventory, source.root, changed=nodes))
-            taken[f"{group}-same-library"].append(_sync_library(inventory, source.root, changed=0))
+            taken[f"{group}-change-library"].append(sync_library(inventory, source.root, changed=nodes))
+            taken[f"{group}-same-library"].append(sync_library(inventory, source.root, changed=0))
             source.edit()
-            taken[f"{group}-change-command"].append(_sync_command(inventory, source.root, nodes, changed=True))
-            taken[f"{group}-same-command"].append(_sync_command(inventory, source.root, nodes, changed=False))
+            taken[f"{group}-change-command"].append(sync_command(inventory, source.root, nodes, changed=True))
+            taken[f"{group}-same-command"].append(sync_command(inventory, source.root, nodes, changed=False))
             Remote(cluster.load(str(inventory))).close()
-            taken[f"{group}-first-command"].append(_sync_command(inventory, source.root, nodes, changed=False))
+            taken[f"{group}-first-command"].append(sync_command(inventory, source.root, nodes, changed=False))
     return taken
 
 
@@ -169,7 +169,8 @@ def _new_tree(files: int = 500) -> Iterator[Tree]:
         yield Tree.make(Path(folder) / "tree", files)
 
 
-def _sync_library(inventory: Path, root: Path, *, changed: int) -> float:
+def sync_library(inventory: Path, root: Path, *, changed: int) -> float:
+    """Sync a tree with the library: seconds. BenchError where it went to other than `changed` nodes."""
     began = time.monotonic()
     chosen = cluster.load(str(inventory))
     done = syncing.sync(Remote(chosen), tree.read(tree.find_root(root)), chosen.nodes)
@@ -179,7 +180,8 @@ def _sync_library(inventory: Path, root: Path, *, changed: int) -> float:
     return taken
 
 
-def _sync_command(inventory: Path, root: Path, nodes: int, *, changed: bool) -> float:
+def sync_command(inventory: Path, root: Path, nodes: int, *, changed: bool) -> float:
+    """The same with `fab sync`."""
     done = shell.run([_PROGRAMS / "fab", "sync", "--inventory", inventory, "--path", root])
     if f"proven on {nodes} node(s)" not in done.output or ("sent to" in done.output) != changed:
         raise BenchError(f"fab sync did not do what was measured:\n{shell.last_lines(done.output)}")

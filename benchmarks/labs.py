@@ -41,15 +41,18 @@ def lab(name: str, nodes: int) -> Iterator[Path]:
 def give_rsync(cluster: Cluster) -> None:
     """Install rsync on bare hosts; one of them downloads it for all."""
     remote = Remote(cluster)
-    packages = _as_root(remote, cluster.head, _FETCH)
-    _done, failed = remote.gather(cluster.nodes, lambda node: _as_root(remote, node, _INSTALL, packages))
+    packages = as_root(remote, cluster.head, _FETCH)
+    _done, failed = remote.gather(cluster.nodes, lambda node: as_root(remote, node, _INSTALL, packages))
     if failed:
         raise BenchError("; ".join(f"{name}: {error}" for name, error in failed.items()))
 
 
-def _as_root(remote: Remote, node: Node, script: str, feed: bytes = b"") -> bytes:
+def as_root(remote: Remote, node: Node, script: str, feed: bytes = b"") -> bytes:
+    """What a script that runs as root on a node prints, with `feed` as its input; OSError where it fails."""
     command = [*remote.ssh(node), "--", remote.destination(node), f"sudo -n sh -c '{script}'"]
     done = subprocess.run(command, input=feed, capture_output=True, check=False, start_new_session=True, timeout=600)
     if done.returncode:
-        raise OSError(f"rsync cannot be installed:\n{shell.last_lines(done.stderr.decode('utf-8', 'replace'))}")
+        raise OSError(
+            f"{node.name}: `{script[:40]}` failed:\n{shell.last_lines(done.stderr.decode('utf-8', 'replace'))}"
+        )
     return done.stdout

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from regatta.cluster import Node
+from regatta.provisioning import otherfirewalls
 from regatta.remote import explain
 
 SUPPORTED = {"debian": ("12",), "ubuntu": ("22.04", "24.04")}
@@ -47,7 +48,7 @@ def report(
         doubtful[host] = _host_warnings(result)
     unequal = _unequal(good, "Python", lambda r: ".".join(str(r["python"]).split(".")[:2]))
     problems += _together(wrong) + unequal + _unequal(good, "architecture", lambda r: str(r["machine"]))
-    problems += _same_address(good)
+    problems += _same_address(good) + otherfirewalls.problems(good)
     warnings += _together(doubtful) + ([] if unequal else _unequal(good, "Python", lambda r: str(r["python"])))
     return {"problems": problems, "warnings": warnings}
 

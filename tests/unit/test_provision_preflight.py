@@ -37,6 +37,7 @@ def host(address: str = "10.0.0.1", **changes: object) -> dict:
         "has_environment": False,
         "listeners": [],
         "container": "",
+        "own_firewall": {"name": "", "lets_in": []},
         **changes,
     }
 
@@ -94,6 +95,18 @@ def test_all_at_once() -> None:
         host(sudo=False), host("10.0.0.2", unreachable=True, msg="Connection refused"), host("10.0.0.3", memory=1)
     )
     assert sorted(line[:2] for line in found) == ["n1", "n2", "n3"]
+
+
+def test_a_firewall_of_the_user_that_keeps_members_apart() -> None:
+    def ufw(*sources: str) -> dict:
+        return {"name": "ufw", "lets_in": list(sources)}
+
+    assert problems(host(own_firewall=ufw("10.0.0.0/24")), host("10.0.0.2", own_firewall=ufw("10.0.0.1"))) == []
+    (found,) = problems(host(), host("10.0.0.2", own_firewall=ufw("10.0.0.7", "somewhere")), host("10.0.0.3"))
+    assert found.startswith("n2: ufw is active there and drops what 10.0.0.1, 10.0.0.3 send")
+    assert "sudo ufw allow from 10.0.0.1; sudo ufw allow from 10.0.0.3" in found
+    (found,) = problems(host(own_firewall={"name": "firewalld", "lets_in": []}), host("10.0.0.2"))
+    assert "--zone=trusted --add-source=10.0.0.2" in found
 
 
 def test_a_host_without_python() -> None:

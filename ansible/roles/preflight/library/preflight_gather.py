@@ -23,6 +23,8 @@ options:
   root: {type: str, default: /opt/regatta, description: Where the environment is}
 """
 
+ADMIN_PATH = "/usr/sbin:/sbin:/usr/bin:/bin"
+
 
 def run(*command):
     """(exit code, output) of a command; 127 where it is not installed."""
@@ -132,6 +134,21 @@ def time_service():
     return ""
 
 
+def own_firewall():
+    """The firewall of the user's that is active, and from where it accepts everything: {name, lets_in}."""
+    prefix = [] if os.geteuid() == 0 else ["sudo", "-n"]
+    listed = run(*prefix, "ufw", "status")[1] if shutil.which("ufw", path=ADMIN_PATH) else ""
+    if listed.startswith("Status: active"):
+        allowed = re.findall(r"^Anywhere(?: \(v6\))?\s+ALLOW(?: IN)?\s+(\S+)", listed, re.MULTILINE)
+        return {"name": "ufw", "lets_in": ["0.0.0.0/0" if source == "Anywhere" else source for source in allowed]}
+    if run(*prefix, "firewall-cmd", "--state")[0] == 0:
+        return {
+            "name": "firewalld",
+            "lets_in": run(*prefix, "firewall-cmd", "--zone=trusted", "--list-sources")[1].split(),
+        }
+    return {"name": "", "lets_in": []}
+
+
 def host_keys():
     """Public host keys as `type key`."""
     keys = []
@@ -194,6 +211,7 @@ def main():
         listeners=ports,
         ssh_port=22 if 22 in sshd or not sshd else sshd[0],
         host_keys=host_keys(),
+        own_firewall=own_firewall() if root else {"name": "", "lets_in": []},
         hostname=platform.node(),
         hosts_file=read("/etc/hosts"),
         missing_packages=missing_packages(wanted["packages"]),

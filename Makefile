@@ -14,7 +14,7 @@ PY := .venv/bin/python
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 export REGATTA_INVENTORY := $(INVENTORY)
 
-.PHONY: help test-faults setup setup-node lab lab-down lab-status provision check verify teardown add-node remove-node forget rotate-secrets rebuild rollback support-bundle hdfs-restore-metadata demo test lint unit local-tests lab-tests bench locks
+.PHONY: help test-faults test-whole setup setup-node lab lab-down lab-status provision check verify teardown add-node remove-node forget rotate-secrets rebuild rollback support-bundle hdfs-restore-metadata demo test lint unit local-tests lab-tests bench locks
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-21s %s\n", $$1, $$2}'
@@ -87,6 +87,9 @@ local-tests: setup-node ## Tests of this machine alone, as a user without privil
 
 lab-tests: setup-node ## Lab tests alone: real hosts
 	@tools/test.sh lab
+
+test-whole: setup-node ## Lab tests that take too long for `make test`, but the faults
+	@tools/test.sh whole
 
 test-faults: setup-node ## Strike every fault of docs/reliability.md on hosts made for it, and write its table
 	@rm -f tests/lab/faults/outcomes.json

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# `tools/test.sh [all|unit|local|lab]`: lint, unit tests, tests of this machine alone, lab tests. Lab tests need root and
+# `tools/test.sh [all|unit|local|lab|whole]`: lint, unit tests, tests of this machine alone, lab tests (whole: those that take
+# too long for CI). Lab tests need root and
 # systemd-nspawn: where they cannot run they are named and left out, but fail where CI is set. Lint and the controller's
 # unit tests run beside those of the workloads, which mostly wait for processes of their own; what they say comes after.
 set -euo pipefail
@@ -15,8 +16,8 @@ run() {
 
 export PATH="$PWD/.venv/bin:$PATH"
 case "$part" in
-    all | unit | local | lab) ;;
-    *) echo "test: unknown part '$part': all, unit, local or lab" >&2; exit 2 ;;
+    all | unit | local | lab | whole) ;;
+    *) echo "test: unknown part '$part': all, unit, local, lab or whole" >&2; exit 2 ;;
 esac
 has() { [ "$part" = all ] || [ "$part" = "$1" ]; }
 
@@ -45,9 +46,11 @@ fi
 if has local; then
     run "this machine alone, for a user without privileges" .venv/bin/python -m pytest -q tests/local
 fi
-if has lab; then
+if has lab || [ "$part" = whole ]; then
+    chosen=(tests/lab -m "not whole")
+    [ "$part" = whole ] && chosen=(tests/lab -m whole --ignore tests/lab/faults)
     if problem=$(.venv/bin/python -m lab check 2>&1); then
-        run "lab tests: real hosts" .venv/bin/python -m pytest -q tests/lab -m "not whole"
+        run "lab tests: real hosts" .venv/bin/python -m pytest -q --durations=30 "${chosen[@]}"
     elif [ -n "${CI:-}${REGATTA_REQUIRE_LAB:-}" ]; then
         printf '\nThe lab tests cannot run here, and must:\n%s\n' "$problem" >&2
         what=1

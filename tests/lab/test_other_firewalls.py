@@ -1,12 +1,15 @@
 """ufw on a host: reported with what to do before anything is changed, and left as it is where it lets members in."""
 
+from collections.abc import Callable
+
 import pytest
-from conftest import MakeLab
 from provisioning import play
+
+from lab.handle import LabHandle
 
 
 @pytest.mark.whole
-def test_ufw(make_lab: MakeLab) -> None:
+def test_ufw(make_lab: Callable[..., LabHandle]) -> None:
     lab = make_lab(nodes=2)
     one, two = lab.nodes
     lab.ssh(two, "sudo apt-get update -qq && sudo apt-get install -y -qq ufw && sudo ufw allow 22", timeout=300)

@@ -7,6 +7,7 @@ INVENTORY ?= $(or $(REGATTA_INVENTORY),inventory/lab)
 NODES ?= 3
 LAB ?= lab
 LAB_EGRESS ?= yes
+TOPOLOGY ?= flat
 NODE ?=
 ARGS ?=
 
@@ -25,8 +26,8 @@ setup: ## Install what Regatta needs on this machine: system packages and .venv
 setup-node: setup ## Also make .venv-node: torch and Ray, for inventory/local
 	@tools/setup.sh node
 
-lab: setup ## Make throw-away hosts here: NODES=3 LAB=lab LAB_EGRESS=yes|no
-	@$(PY) -m lab up --name $(LAB) --nodes $(NODES) --egress $(LAB_EGRESS)
+lab: setup ## Make throw-away hosts here: NODES=3 LAB=lab LAB_EGRESS=yes|no TOPOLOGY=flat|private
+	@$(PY) -m lab up --name $(LAB) --nodes $(NODES) --egress $(LAB_EGRESS) --topology $(TOPOLOGY)
 
 lab-down: ## Destroy them and everything that belongs to them: LAB=lab
 	@$(if $(wildcard $(PY)),$(PY),python3) -m lab down --name $(LAB)

@@ -46,6 +46,7 @@ _MODULES = (
     "sample",
     "support",
     "monitoring",
+    "relay",
     "main",
 )
 _BOOT = "import sys;exec(sys.stdin.buffer.read(int(sys.argv[1])))"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regatta import paths, transfer
+from regatta import paths, transfer, ways
 from regatta.cluster import Node
 from regatta.errors import NodesError, RemoteError, SyncError
 from regatta.remote import Remote
@@ -38,7 +38,7 @@ def sync(
     Raises SyncError naming node and path where a node's copy differs (unless `repair`, which makes it anew), NodesError
     where nodes cannot be reached.
     """
-    nodes = list(nodes)
+    nodes = ways.with_relays(remote.cluster, nodes)
     hint = _last_release(tree.root)
     answers, failed = remote.gather(
         nodes,
@@ -54,7 +54,13 @@ def sync(
     if damaged and not repair:
         raise SyncError("\n".join(_damage(node, tree.release, states[node.name]["differs"]) for node in damaged))
     lacking = [node for node in nodes if states[node.name]["state"] != "whole"]
-    _done, failed = remote.gather(lacking, lambda node: _send(remote, tree, node, answers[node.name].get("begun")))
+    begun = {node.name: answers[node.name].get("begun") for node in lacking}
+    _done, failed = ways.spread(
+        remote,
+        lacking,
+        lambda node: _send(remote, tree, node, begun.pop(node.name, None)),
+        lambda node, relay: _pass_on(remote, tree, node, relay, begun.pop(node.name, None)),
+    )
     if failed:
         raise NodesError("sync", failed)
     _remember(tree)
@@ -88,6 +94,20 @@ def _send(remote: Remote, tree: Tree, node: Node, begun: dict[str, Any] | None) 
     raise RemoteError(
         node.name, f"the copy of {difference[0]} {difference[1]}: did it change while it was being sent? Sync again"
     )
+
+
+def _pass_on(remote: Remote, tree: Tree, node: Node, relay: Node, begun: dict[str, Any] | None) -> None:
+    """Have a node fetch the release from the relay on its way, which has it."""
+    if begun is None:
+        begun = remote.call(node, "release.begin", release=tree.release, hint=None)
+    there = {"host": relay.cluster_address, "root": relay.root}
+    try:
+        answer = remote.call(node, "release.fetch", timeout=COMMIT_TIMEOUT, release=tree.release, begun=begun, **there)
+    except BaseException:
+        _abandon(remote, node, begun["incoming"])
+        raise
+    if not answer["ok"]:
+        raise RemoteError(node.name, f"the copy of {answer['differs'][0]} that {relay.name} passed on differs")
 
 
 def _abandon(remote: Remote, node: Node, incoming: str) -> None:

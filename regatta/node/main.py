@@ -17,6 +17,7 @@ from regatta.node import (
     hdfs,
     hdfsrepair,
     monitoring,
+    relay,
     releases,
     rundirs,
     runs,
@@ -95,9 +96,15 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "release.begin": releases.begin,
     "release.commit": releases.commit,
     "release.entries": releases.entries,
+    "release.fetch": relay.fetch_release,
     "release.abandon": lambda place, incoming: releases.abandon(incoming),
     "data.begin": files.begin,
     "data.commit": files.commit,
+    "data.fetch": relay.fetch_data,
+    "relay.offer": relay.offer,
+    "relay.take": relay.take,
+    "relay.fetch": relay.fetch,
+    "relay.drop": relay.drop,
     "run.start": runs.start,
     "run.mark": runs.mark_stopped,
     "run.stop": runs.stop,
@@ -134,7 +141,7 @@ def main(request: dict[str, Any]) -> None:
         else:
             answer = OPERATIONS[request["op"]](place, **args)
         emit({"done": answer})
-    except (runs.RunProblem, releases.ReleaseError) as error:
+    except (runs.RunProblem, releases.ReleaseError, relay.RelayError) as error:
         emit({"error": str(error)})
     except OSError as error:
         said = f"{error.strerror}: {error.filename}" if error.filename else str(error)

@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 _TIMEOUT = 30.0
@@ -39,14 +40,14 @@ class Handler(BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
     timeout = _TIMEOUT
-    server: "Server"
+    server: "Keeper"
 
     def do_GET(self) -> None:
         if not allowed(self.path):
             self._refuse(403, "only files of apt repositories")
             return
         try:
-            if _KEPT.search(urlsplit(self.path).path) and "Range" not in self.headers:
+            if self.server.keeps(urlsplit(self.path).path) and "Range" not in self.headers:
                 self._send_file(self.server.cached(self.path))
             else:
                 self._relay()
@@ -61,7 +62,7 @@ class Handler(BaseHTTPRequestHandler):
             self._refuse(403, "only port 443")
             return
         try:
-            there = socket.create_connection((host.strip("[]"), 443), timeout=_TIMEOUT)
+            there = self.server.connect(host.strip("[]"))
         except OSError as error:
             self._refuse(502, f"this machine cannot reach {host}: {error}")
             return
@@ -114,28 +115,28 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
 
-class Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
-    """The proxy on a Unix socket; downloads of the same file happen once."""
+class Keeper(socketserver.ThreadingMixIn, socketserver.BaseServer):
+    """What is common to proxies: downloads of the same file happen once."""
 
     daemon_threads = True
-    request_queue_size = 128
+    cache: Path
 
-    def __init__(self, path: Path, cache: Path) -> None:
-        path.unlink(missing_ok=True)
-        self.cache = cache
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.downloads = 0
         self._busy: dict[str, threading.Lock] = {}
         self._guard = threading.Lock()
-        super().__init__(str(path), Handler)
-        path.chmod(0o600)
-
-    def get_request(self) -> tuple[socket.socket, tuple[str, int]]:
-        """BaseHTTPRequestHandler wants an address, which a Unix socket has not."""
-        request, _ = super().get_request()
-        return request, ("node", 0)
+        super().__init__(*args, **kwargs)
 
     def handle_error(self, request: object, client_address: object) -> None:
         """A node that went away is no news."""
+
+    def keeps(self, path: str) -> bool:
+        """Whether a file goes to the cache: its name fixes its content."""
+        return bool(_KEPT.search(path))
+
+    def connect(self, host: str) -> socket.socket:
+        """A connection to port 443 of a host."""
+        return socket.create_connection((host, 443), timeout=_TIMEOUT)
 
     def open(self, url: str, headers: dict[str, str]) -> contextlib.AbstractContextManager[http.client.HTTPResponse]:
         """Ask the repository, through this machine's own proxy where it has one."""
@@ -163,6 +164,23 @@ class Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
                 new.replace(path)
                 self.downloads += 1
         return path
+
+
+class Server(Keeper, socketserver.UnixStreamServer):
+    """The proxy on a Unix socket."""
+
+    request_queue_size = 128
+
+    def __init__(self, path: Path, cache: Path) -> None:
+        path.unlink(missing_ok=True)
+        self.cache = cache
+        super().__init__(str(path), Handler)
+        path.chmod(0o600)
+
+    def get_request(self) -> tuple[socket.socket, tuple[str, int]]:
+        """BaseHTTPRequestHandler wants an address, which a Unix socket has not."""
+        request, _ = super().get_request()
+        return request, ("node", 0)
 
 
 @contextmanager

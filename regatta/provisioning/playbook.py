@@ -2,20 +2,21 @@
 
 import contextlib
 import fcntl
+import json
 import os
 import shlex
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from regatta import paths, sshconfig
 from regatta.cluster import Cluster
 from regatta.errors import RegattaError
-from regatta.provisioning import aptproxy
+from regatta.provisioning import aptproxy, aptrelay
 
 APT_PORT = 28142
 _GRACE = 10.0
@@ -34,8 +35,11 @@ def play(book: str, inventory: Path, cluster: Cluster, extra: Sequence[str]) -> 
         sshconfig.write(cluster.folder, cluster.nodes, accept_new=False)
         control = sshconfig.control_prefix(cluster.folder, accept_new=True)
         socket = control.with_name(f"{control.name}.apt")
-        with aptproxy.serving(socket, paths.cache_dir() / "apt"), _closing(control):
-            code = _ansible(command(book, inventory, len(cluster.nodes), extra), environment(config, socket))
+        with aptproxy.serving(socket, paths.cache_dir() / "apt"), _closing(control), contextlib.ExitStack() as stack:
+            if book == "provision":
+                stack.enter_context(aptrelay.serving(cluster, config, socket))
+            env = environment(config, socket, aptrelay.proxies(cluster))
+            code = _ansible(command(book, inventory, len(cluster.nodes), extra), env)
     seconds = time.monotonic() - begin
     what = f"{book} (check only)" if "--check" in extra else book
     print(f"{what} of {cluster.name}: {'done' if code == 0 else 'FAILED'} after {seconds:.1f} s", flush=True)
@@ -49,12 +53,16 @@ def command(book: str, inventory: Path, nodes: int, extra: Sequence[str]) -> lis
     return [str(program), "-i", str(inventory), forks, *extra, str(paths.PROJECT / "ansible/playbooks" / f"{book}.yml")]
 
 
-def environment(config: Path, socket: Path) -> dict[str, str]:
-    """Ansible's settings; every SSH connection obeys `config`, a jump host's too, and brings the package proxy."""
+def environment(config: Path, socket: Path, relays: Mapping[str, str]) -> dict[str, str]:
+    """Ansible's settings; every SSH connection obeys `config`, a jump host's too, and brings the package proxy.
+
+    `relays` are the proxies that nodes (by name) try first.
+    """
     return os.environ | {
         "ANSIBLE_CONFIG": str(paths.PROJECT / "ansible/ansible.cfg"),
         "ANSIBLE_SSH_ARGS": shlex.join(["-F", str(config), "-o", f"RemoteForward=127.0.0.1:{APT_PORT} {socket}"]),
         "REGATTA_APT_PROXY": f"http://127.0.0.1:{APT_PORT}",
+        "REGATTA_APT_RELAYS": json.dumps(dict(relays)),
         "PYTHONPATH": os.pathsep.join(filter(None, [str(paths.PROJECT), os.environ.get("PYTHONPATH")])),
         "PYTHONUNBUFFERED": "1",
     }

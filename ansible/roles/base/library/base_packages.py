@@ -4,6 +4,7 @@ import contextlib
 import os
 import socket
 import subprocess
+from urllib.parse import urlsplit
 
 from ansible.module_utils.basic import AnsibleModule
 
@@ -12,7 +13,7 @@ module: base_packages
 short_description: apt-get install, through a proxy for this call only
 options:
   names: {type: list, elements: str, required: true, description: Packages that are missing}
-  proxy: {type: str, default: "", description: HTTP proxy as seen from this host; empty for none}
+  proxies: {type: list, elements: str, default: [], description: HTTP proxies as seen from this host, best first}
   unstarted: {type: list, elements: str, default: [], description: Units of these packages that must not run}
 """
 DROP_INS = "/run/systemd/system"
@@ -55,9 +56,9 @@ def unstarted(units):
 
 def answers(proxy):
     """Whether the proxy is there: sshd may forbid forwarding, and this host may have a way of its own."""
-    host, _, port = proxy.rpartition("/")[2].partition(":")
     try:
-        socket.create_connection((host, int(port or 80)), timeout=5).close()
+        parts = urlsplit(proxy)
+        socket.create_connection((parts.hostname, parts.port or 80), timeout=5).close()
     except (OSError, ValueError):
         return False
     return True
@@ -68,16 +69,15 @@ def main():
     module = AnsibleModule(
         argument_spec={
             "names": {"type": "list", "elements": "str", "required": True},
-            "proxy": {"type": "str", "default": ""},
+            "proxies": {"type": "list", "elements": "str", "default": []},
             "unstarted": {"type": "list", "elements": "str", "default": []},
         },
         supports_check_mode=True,
     )
-    names, proxy = module.params["names"], module.params["proxy"]
+    names = module.params["names"]
     if module.check_mode:
         module.exit_json(changed=True, msg=f"would install {', '.join(names)}")
-    if proxy and not answers(proxy):
-        proxy = ""
+    proxy = next(filter(answers, filter(None, module.params["proxies"])), "")
     install = ["install", "--yes", "--no-install-recommends", *names]
     code, said = apt_get(["update"], proxy)
     if code == 0:

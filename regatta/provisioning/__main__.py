@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from regatta.errors import RegattaError
-from regatta.provisioning import archive, hadoop, locks, login, relay, secrets, wheels
+from regatta.provisioning import archive, bundling, hadoop, locks, login, relay, secrets, wheels
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -42,6 +42,10 @@ def _step(options: argparse.Namespace) -> object:
         return {"changed": True}
     if options.step == "unstage":
         return {"changed": relay.unstage(options.inventory)}
+    if options.step == "bundle":
+        needs = {"lock": options.lock, "wheels": options.wheels, "hadoop": options.hadoop, "sha512": options.sha512}
+        who = (options.suite, options.python, options.machine)
+        return {"changed": True, "lines": bundling.make(options.out, *who, packages=options.packages, **needs)}
     if options.step == "fetch":
         archive.fetch(options.inventory, options.host, options.source, options.target, options.sha256)
         return {"changed": True}
@@ -70,6 +74,12 @@ def _parser() -> argparse.ArgumentParser:
     step.add_argument("--hosts", required=True, help="who will need it, with commas")
     step.add_argument("source", type=Path)
     step.add_argument("target")
+    step = steps.add_parser("bundle", help="Debian packages, and all that was downloaded, into one archive")
+    for name in ("suite", "python", "machine", "hadoop", "sha512", "packages"):
+        step.add_argument(f"--{name}", required=True)
+    for name in ("lock", "wheels"):
+        step.add_argument(f"--{name}", required=True, type=Path)
+    step.add_argument("out", type=Path)
     step = steps.add_parser("unstage", help="remove what 'stage' left on the way")
     step.add_argument("--inventory", required=True)
     ways = (("send", "cache to node"), ("deliver", "cache to node, as it was staged"), ("fetch", "node to cache"))

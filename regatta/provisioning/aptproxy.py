@@ -21,8 +21,9 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
+BUNDLE_HOST = "bundle.regatta.invalid"
 _TIMEOUT = 30.0
 _REPOSITORY = re.compile(r"/(dists|pool|by-hash)/|/(In)?Release(\.gpg)?$|/Packages(\.\w+)?$|\.deb$")
 _KEPT = re.compile(r"\.deb$|/by-hash/")
@@ -46,6 +47,9 @@ class Handler(BaseHTTPRequestHandler):
         if not allowed(self.path):
             self._refuse(403, "only files of apt repositories")
             return
+        if self.server.bundle:
+            self._send_bundled(self.server.bundle)
+            return
         try:
             if self.server.keeps(urlsplit(self.path).path) and "Range" not in self.headers:
                 self._send_file(self.server.cached(self.path))
@@ -58,7 +62,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_CONNECT(self) -> None:
         host, _, port = self.path.rpartition(":")
-        if port != "443":
+        if port != "443" or self.server.bundle:
             self._refuse(403, "only port 443")
             return
         try:
@@ -91,6 +95,14 @@ class Handler(BaseHTTPRequestHandler):
             self.end_headers()
             shutil.copyfileobj(file, self.wfile, 1 << 18)
 
+    def _send_bundled(self, folder: Path) -> None:
+        parts = urlsplit(self.path)
+        path = (folder / unquote(parts.path).lstrip("/")).resolve()
+        if parts.hostname != BUNDLE_HOST or not path.is_relative_to(folder) or not path.is_file():
+            self._refuse(404, "not in the bundle")
+            return
+        self._send_file(path)
+
     def _passed_on(self) -> Iterator[tuple[str, str]]:
         for name in _PASSED_ON:
             if value := self.headers.get(name):
@@ -120,6 +132,7 @@ class Keeper(socketserver.ThreadingMixIn, socketserver.BaseServer):
 
     daemon_threads = True
     cache: Path
+    bundle: Path | None = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.downloads = 0
@@ -171,9 +184,9 @@ class Server(Keeper, socketserver.UnixStreamServer):
 
     request_queue_size = 128
 
-    def __init__(self, path: Path, cache: Path) -> None:
+    def __init__(self, path: Path, cache: Path, bundle: Path | None = None) -> None:
         path.unlink(missing_ok=True)
-        self.cache = cache
+        self.cache, self.bundle = cache, bundle
         super().__init__(str(path), Handler)
         path.chmod(0o600)
 
@@ -184,9 +197,9 @@ class Server(Keeper, socketserver.UnixStreamServer):
 
 
 @contextmanager
-def serving(path: Path, cache: Path) -> Iterator[Server]:
-    """Run the proxy in a thread; the socket goes with it."""
-    with Server(path, cache) as server:
+def serving(path: Path, cache: Path, bundle: Path | None = None) -> Iterator[Server]:
+    """Run the proxy in a thread; the socket goes with it. With a bundle's folder it downloads nothing."""
+    with Server(path, cache, bundle) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.1,), daemon=True)
         thread.start()
         try:

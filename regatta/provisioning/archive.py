@@ -8,7 +8,7 @@ from typing import Any
 
 from regatta import cluster, paths
 from regatta.errors import RegattaError, RemoteError
-from regatta.provisioning import locks, wheels
+from regatta.provisioning import bundling, locks, wheels
 from regatta.remote import Remote, explain
 
 
@@ -40,7 +40,7 @@ def make_plan(lock: Path, target: locks.Target) -> Plan:
         hash=name,
         python=target.minor,
         pins=pins,
-        wheels=str(paths.cache_dir() / "wheels" / name),
+        wheels=str(bundling.wheelhouse(name) or paths.cache_dir() / "wheels" / name),
         archive=str(archive),
         packed=bool(described),
         sha256=str(described.get("sha256", "")),

@@ -16,7 +16,7 @@ from pathlib import Path
 from regatta import paths, sshconfig
 from regatta.cluster import Cluster
 from regatta.errors import RegattaError
-from regatta.provisioning import aptproxy, aptrelay
+from regatta.provisioning import aptproxy, aptrelay, bundleapt, bundling
 
 APT_PORT = 28142
 _GRACE = 10.0
@@ -27,19 +27,28 @@ class ProvisionError(RegattaError):
     """Provisioning cannot start."""
 
 
-def play(book: str, inventory: Path, cluster: Cluster, extra: Sequence[str]) -> int:
-    """Run `ansible/playbooks/<book>.yml`; returns Ansible's exit code. Two at once on an inventory are refused."""
+def play(book: str, inventory: Path, cluster: Cluster, extra: Sequence[str], bundle: Path | None = None) -> int:
+    """Run `ansible/playbooks/<book>.yml`; returns Ansible's exit code. Two at once on an inventory are refused.
+
+    With a bundle nothing is downloaded: all comes from there.
+    """
     begin = time.monotonic()
     with alone(cluster):
+        opened = bundling.open_(bundle) if bundle else None
+        packages = opened.folder / bundleapt.FOLDER if opened else None
         config = sshconfig.write(cluster.folder, cluster.nodes, accept_new=book != "teardown")
         sshconfig.write(cluster.folder, cluster.nodes, accept_new=False)
         control = sshconfig.control_prefix(cluster.folder, accept_new=True)
         socket = control.with_name(f"{control.name}.apt")
-        with aptproxy.serving(socket, paths.cache_dir() / "apt"), _closing(control), contextlib.ExitStack() as stack:
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(aptproxy.serving(socket, paths.cache_dir() / "apt", packages))
+            stack.enter_context(_closing(control))
             if book == "provision":
                 stack.enter_context(aptrelay.serving(cluster, config, socket))
             env = environment(config, socket, aptrelay.proxies(cluster))
-            code = _ansible(command(book, inventory, len(cluster.nodes), extra), env)
+            words = [*extra, *(opened.words if opened else ())]
+            env |= opened.environment if opened else {}
+            code = _ansible(command(book, inventory, len(cluster.nodes), words), env)
     seconds = time.monotonic() - begin
     what = f"{book} (check only)" if "--check" in extra else book
     print(f"{what} of {cluster.name}: {'done' if code == 0 else 'FAILED'} after {seconds:.1f} s", flush=True)

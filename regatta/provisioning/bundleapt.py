@@ -4,13 +4,15 @@ It is a closure from nothing, so that a host's own apt finds whatever *it* lacks
 it has, as it would from the repositories themselves.
 """
 
+import gzip
 import hashlib
+import lzma
 import re
 import shutil
 import subprocess
 import urllib.error
 import urllib.request
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,19 +92,18 @@ def mirror(folder: Path, wanted: Iterable[str], chosen: Sequence[Source], machin
     if machine not in _ARCHITECTURES:
         raise BundleError(f"MACHINE={machine}: a bundle can be made for {', '.join(_ARCHITECTURES)}")
     architecture = _ARCHITECTURES[machine]
-    lines = []
+    sums: dict[str, str] = {}
     for number, source in enumerate(chosen):
-        _indexes(folder / str(number), source, architecture)
-        lines.append(source.line(f"http://{BUNDLE_HOST}/{number}"))
+        sums |= _indexes(folder / str(number), source, architecture)
     found = closure(folder.with_name("work"), wanted, [source.line() for source in chosen], architecture)
     with ThreadPoolExecutor(_AT_A_TIME) as pool:
-        for done in [pool.submit(_package, folder, chosen, *item) for item in found]:
+        for done in [pool.submit(_package, folder, chosen, url, sums) for url in found]:
             done.result()
-    return lines
+    return [source.line(f"http://{BUNDLE_HOST}/{number}") for number, source in enumerate(chosen)]
 
 
-def closure(work: Path, wanted: Iterable[str], lines: Iterable[str], architecture: str) -> list[tuple[str, str]]:
-    """(URL, SHA-256 or '') of all packages that a host without any would need."""
+def closure(work: Path, wanted: Iterable[str], lines: Iterable[str], architecture: str) -> list[str]:
+    """URLs of all packages that a host without any would need."""
     shutil.rmtree(work, ignore_errors=True)
     for name in ("lists/partial", "cache/archives/partial"):
         (work / name).mkdir(parents=True)
@@ -129,22 +130,28 @@ def closure(work: Path, wanted: Iterable[str], lines: Iterable[str], architectur
         out = _apt([*options, "--print-uris", "--yes", "install", *wanted], "resolving the packages")
     finally:
         shutil.rmtree(work, ignore_errors=True)
-    found = re.findall(r"^'([^']+)' \S+ \d+(?: (\S+))?", out, re.M)
-    return [(url, sums.removeprefix("SHA256:") if sums.startswith("SHA256:") else "") for url, sums in found]
+    return re.findall(r"^'([^']+)' ", out, re.M)
 
 
-def _indexes(folder: Path, source: Source, architecture: str) -> None:
-    """InRelease, and the lists of packages that it names, as they are in the repository."""
+def _indexes(folder: Path, source: Source, architecture: str) -> dict[str, str]:
+    """InRelease, and the lists of packages that it names, as they are in the repository; SHA-256 of packages by URL."""
     base = f"{source.uri}/dists/{source.release}"
     there = folder / "dists" / source.release
     signed = _download(f"{base}/InRelease", there / "InRelease").read_text(errors="replace")
     sums = {name: sha256 for sha256, _, name in (line.split() for line in _section(signed, "SHA256"))}
+    found = {}
     for component in source.components:
         name = f"{component}/binary-{architecture}/Packages"
         packed = next((f"{name}{end}" for end in (".xz", ".gz") if f"{name}{end}" in sums), None)
         if packed is None:
             raise BundleError(f"{base} has no packages of {component} for {architecture}")
-        _download(f"{base}/{packed}", there / packed, sums[packed])
+        listed = _download(f"{base}/{packed}", there / packed, sums[packed])
+        with (lzma if packed.endswith(".xz") else gzip).open(listed, "rt") as packages:
+            for paragraph in packages.read().split("\n\n"):
+                fields = dict(re.findall(r"^(Filename|SHA256): (\S+)$", paragraph, re.M))
+                if len(fields) == 2:
+                    found[f"{source.uri}/{fields['Filename']}"] = fields["SHA256"]
+    return found
 
 
 def _section(text: str, name: str) -> list[str]:
@@ -152,12 +159,13 @@ def _section(text: str, name: str) -> list[str]:
     return found[1].splitlines() if found else []
 
 
-def _package(folder: Path, chosen: Sequence[Source], url: str, sha256: str) -> None:
+def _package(folder: Path, chosen: Sequence[Source], url: str, sums: Mapping[str, str]) -> None:
+    path = unquote(url)
     for number, source in enumerate(chosen):
-        if url.startswith(f"{source.uri}/"):
-            _download(url, folder / str(number) / unquote(url.removeprefix(f"{source.uri}/")), sha256)
+        if path in sums and path.startswith(f"{source.uri}/"):
+            _download(url, folder / str(number) / path.removeprefix(f"{source.uri}/"), sums[path])
             return
-    raise BundleError(f"{url} is in none of the repositories {', '.join(source.uri for source in chosen)}")
+    raise BundleError(f"{url} is promised by none of the repositories {', '.join(source.uri for source in chosen)}")
 
 
 def _download(url: str, target: Path, sha256: str = "") -> Path:

@@ -23,7 +23,7 @@ def stage(inventory: str, hosts: Iterable[str], source: Path, target: str) -> bo
     """
     chosen = cluster.load(inventory)
     remote = Remote(chosen)
-    relays = _relays(chosen, [chosen.node(host) for host in hosts])
+    found = relays(chosen, [chosen.node(host) for host in hosts])
 
     def give(node: Node) -> None:
         path = _offer(remote, node, source, target)
@@ -32,10 +32,10 @@ def stage(inventory: str, hosts: Iterable[str], source: Path, target: str) -> bo
     def pass_on(node: Node, through: Node) -> None:
         _fetch(remote, node, through, source, _offer(remote, node, source, target))
 
-    _done, failed = ways.spread(remote, relays, give, pass_on)
+    _done, failed = ways.spread(remote, found, give, pass_on)
     if failed:
         raise NodesError(f"copying {source.name}", failed)
-    return bool(relays)
+    return bool(found)
 
 
 def send(inventory: str, host: str, source: Path, target: str) -> None:
@@ -47,7 +47,7 @@ def send(inventory: str, host: str, source: Path, target: str) -> None:
         if through:
             _fetch(remote, node, through, source, target)
             return
-        if node in _relays(chosen, [node]):
+        if node in relays(chosen, [node]):
             remote.call(node, "relay.take", name=source.name, target=target)
             return
     except UnreachableError:
@@ -60,14 +60,14 @@ def send(inventory: str, host: str, source: Path, target: str) -> None:
 def unstage(inventory: str) -> bool:
     """Clear the shelves of all relays; whether there is one."""
     chosen = cluster.load(inventory)
-    relays = _relays(chosen, chosen.nodes)
-    Remote(chosen).everywhere(relays, "relay.drop", step="clearing what relays keep for others")
-    return bool(relays)
+    found = relays(chosen, chosen.nodes)
+    Remote(chosen).everywhere(found, "relay.drop", step="clearing what relays keep for others")
+    return bool(found)
 
 
-def _relays(chosen: Cluster, nodes: Iterable[Node]) -> list[Node]:
+def relays(chosen: Cluster, nodes: Iterable[Node]) -> list[Node]:
     """The relays among the nodes and on the ways to them."""
-    serving = {found.name for node in chosen.nodes if (found := ways.relay(chosen, node))}
+    serving = {through.name for node in chosen.nodes if (through := ways.relay(chosen, node))}
     return [node for node in ways.with_relays(chosen, nodes) if node.name in serving]
 
 

@@ -4,6 +4,7 @@ OpenSSH carries the requests: one multiplexed connection a node, kept for a minu
 host keys of the inventory. Each request is served by `regatta.node.main` in a Python that ends with it.
 """
 
+import base64
 import contextlib
 import json
 import shlex
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from importlib import resources
@@ -51,8 +53,8 @@ _MODULES = (
 )
 _BOOT = "import sys;exec(sys.stdin.buffer.read(int(sys.argv[1])))"
 _LOADER = """
-import json, sys, types
-sources, request = json.loads({sources!r}), json.loads({request!r})
+import base64, json, sys, types, zlib
+sources, request = json.loads(zlib.decompress(base64.b64decode({sources!r}))), json.loads({request!r})
 for name in ("regatta", "regatta.node"):
     sys.modules[name] = types.ModuleType(name)
 sys.modules["regatta"].node = sys.modules["regatta.node"]
@@ -70,7 +72,8 @@ class Remote:
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
-        self._sources = json.dumps([(name, source(name)) for name in _MODULES])
+        text = json.dumps([(name, source(name)) for name in _MODULES])
+        self._sources = base64.b64encode(zlib.compress(text.encode())).decode()
         self._config = None if cluster.local else sshconfig.write(cluster.folder, cluster.nodes, accept_new=False)
 
     def ssh(self, node: Node) -> list[str]:

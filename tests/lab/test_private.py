@@ -6,6 +6,7 @@ import os
 import random
 import re
 import secrets
+import shutil
 import signal
 import socket
 import sys
@@ -22,6 +23,7 @@ from waiting import WAITS, Waiting
 
 from lab.handle import LabHandle, read_lab
 from regatta import cluster as inventories
+from regatta import paths
 
 pytestmark = [pytest.mark.whole, pytest.mark.timeout(1800)]
 ONCE = 1.5
@@ -169,6 +171,16 @@ def test_a_lost_host_is_named_and_comes_back(private: Cluster, project: Path) ->
     assert "already on every node" in private.regatta(project, "sync").stdout
 
 
+def spoiled(archive: Path, folder: Path) -> Path:
+    """A copy with one bit turned, beside what describes the archive."""
+    folder.mkdir()
+    for path in (archive, archive.with_name(f"{archive.name}.json")):
+        if path.exists():
+            shutil.copy(path, folder)
+    turn(folder / archive.name, archive.stat().st_size // 2)
+    return folder / archive.name
+
+
 def test_a_host_made_anew_is_provisioned_through_the_head(private: Cluster) -> None:
     private.lab.rebuild("node2", keep_known_hosts=True)
     refused = play(private.lab, "provision", good=False)
@@ -176,6 +188,28 @@ def test_a_host_made_anew_is_provisioned_through_the_head(private: Cluster) -> N
     play(private.lab, "rebuild", "--node", "node2", CONFIRM="yes")
     verify(private.lab)
     assert set(changed(play(private.lab, "provision")).values()) == {0}
+
+
+def test_tampered_archives_are_refused_by_hosts_without_them(private: Cluster, tmp_path: Path) -> None:
+    lab, cache = private.lab, paths.cache_dir()
+    environment = lab.ssh("node1", "readlink /opt/regatta/env").stdout.strip()
+    lab.ssh(
+        "node3", f"sudo rm -r /opt/regatta/hadoop /opt/regatta/hadoop-* /opt/regatta/env /opt/regatta/{environment}"
+    )
+    tarball = next((cache / "hadoop").glob("*.tar.gz"))
+    other = spoiled(tarball, tmp_path / "hadoop")
+    said = play(lab, "provision", "-e", f"hdfs_tarball={other}", good=False)
+    assert f"{other}: its SHA-512 is" in said
+    (tmp_path / "cache").mkdir()
+    for path in cache.iterdir():
+        (tmp_path / "cache" / path.name).symlink_to(path)
+    (tmp_path / "cache/env").unlink()
+    spoiled(cache / "env" / f"{environment}.tar.zst", tmp_path / "cache/env")
+    said = play(lab, "provision", good=False, REGATTA_CACHE=str(tmp_path / "cache"))
+    assert "SHA-256 differs from the controller's" in said
+    assert lab.ssh("node3", f"ls -d /opt/regatta/{environment}", check=False).stdout == ""
+    play(lab, "provision")
+    verify(lab)
 
 
 def test_nothing_stays_on_the_way(private: Cluster) -> None:

@@ -7,6 +7,7 @@ INVENTORY ?= $(or $(REGATTA_INVENTORY),inventory/lab)
 NODES ?= 3
 LAB ?= lab
 LAB_EGRESS ?= yes
+TOPOLOGY ?= flat
 NODE ?=
 ARGS ?=
 
@@ -14,7 +15,7 @@ PY := .venv/bin/python
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 export REGATTA_INVENTORY := $(INVENTORY)
 
-.PHONY: help test-faults test-whole setup setup-node lab lab-down lab-status provision check verify teardown add-node remove-node forget rotate-secrets rebuild rollback support-bundle hdfs-restore-metadata demo test lint unit local-tests lab-tests bench locks
+.PHONY: help test-faults test-whole setup setup-node lab lab-down lab-status provision check verify teardown add-node remove-node forget rotate-secrets rebuild rollback support-bundle bundle hdfs-restore-metadata demo test lint unit local-tests lab-tests bench locks
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-21s %s\n", $$1, $$2}'
@@ -25,8 +26,8 @@ setup: ## Install what Regatta needs on this machine: system packages and .venv
 setup-node: setup ## Also make .venv-node: torch and Ray, for inventory/local
 	@tools/setup.sh node
 
-lab: setup ## Make throw-away hosts here: NODES=3 LAB=lab LAB_EGRESS=yes|no
-	@$(PY) -m lab up --name $(LAB) --nodes $(NODES) --egress $(LAB_EGRESS)
+lab: setup ## Make throw-away hosts here: NODES=3 LAB=lab LAB_EGRESS=yes|no TOPOLOGY=flat|private
+	@$(PY) -m lab up --name $(LAB) --nodes $(NODES) --egress $(LAB_EGRESS) --topology $(TOPOLOGY)
 
 lab-down: ## Destroy them and everything that belongs to them: LAB=lab
 	@$(if $(wildcard $(PY)),$(PY),python3) -m lab down --name $(LAB)
@@ -34,7 +35,7 @@ lab-down: ## Destroy them and everything that belongs to them: LAB=lab
 lab-status: ## Show the labs of this machine
 	@$(if $(wildcard $(PY)),$(PY),python3) -m lab status
 
-provision: setup ## Bare hosts -> cluster: INVENTORY=inventory/NAME
+provision: setup ## Bare hosts -> cluster: INVENTORY=inventory/NAME; BUNDLE=file downloads nothing
 	@$(PY) -m regatta.provision provision --inventory $(INVENTORY) $(ARGS)
 
 check: setup ## Say what provisioning would change, change nothing
@@ -66,6 +67,9 @@ rollback: setup ## Back to the Python environment that was there before, on ever
 
 support-bundle: setup ## One archive with versions, states, logs and configuration of all nodes, without secrets
 	@$(PY) -m regatta.provision support-bundle --inventory $(INVENTORY) $(ARGS)
+
+bundle: setup ## Everything that provision would download, in one archive: OUT=regatta-bundle.tar SUITE=bookworm MACHINE=x86_64
+	@$(PY) -m regatta.provision bundle --inventory $(INVENTORY) $(ARGS)
 
 hdfs-restore-metadata: setup ## Make the NameNode anew from the newest copy of its metadata
 	@$(PY) -m regatta.provision hdfs-restore-metadata --inventory $(INVENTORY) $(ARGS)

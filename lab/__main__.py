@@ -5,7 +5,7 @@ import os
 import sys
 
 from . import cgroups, check, image, lifecycle, nodes
-from .model import MOST_NODES, Node, all_labs
+from .model import MOST_NODES, TOPOLOGIES, Node, all_labs
 from .system import Interrupted, LabError, become_root, catch_signals, lock, say
 
 
@@ -34,6 +34,7 @@ def parser() -> argparse.ArgumentParser:
     up.add_argument("--suite", help=f"Debian or Ubuntu release (default: {image.default_suite()})")
     up.add_argument("--mirror", metavar="URL", help="package archive (default: the one this machine uses)")
     up.add_argument("--subnet", metavar="NET", help="a private /24 (default: one of 10.98.x.0/24 by the name)")
+    up.add_argument("--topology", choices=TOPOLOGIES, help="private: only node1 is reached from here (default: flat)")
     command("down", "remove a lab and everything of it but the cached base image")
     status = command("status", "list the labs and whether their nodes run", lab=False)
     status.add_argument("--name", help="only the lab of this name")
@@ -56,7 +57,8 @@ def status(name: str | None) -> None:
         say("no lab here: python3 -m lab up")
     for lab in labs:
         way = "yes" if lab.egress else "no"
-        say(f"{lab.name}: {lab.nodes} nodes of {lab.suite} on {lab.bridge} {lab.subnet}, egress {way}")
+        kind = ", private" if lab.private else ""
+        say(f"{lab.name}: {lab.nodes} nodes of {lab.suite} on {lab.bridge} {lab.subnet}, egress {way}{kind}")
         for node in lab.all_nodes():
             say(f"  {node.name:8} {node.address:15} {'runs' if cgroups.supervisor(node) else 'off'}")
 
@@ -66,7 +68,7 @@ def act(chosen: argparse.Namespace) -> None:
     match chosen.command:
         case "up":
             egress = None if chosen.egress is None else chosen.egress == "yes"
-            wish = (chosen.name, chosen.nodes, egress, chosen.suite, chosen.mirror, chosen.subnet)
+            wish = (chosen.name, chosen.nodes, egress, chosen.suite, chosen.mirror, chosen.subnet, chosen.topology)
             lifecycle.up(lifecycle.Wish(*wish))
         case "down":
             removed = lifecycle.down(chosen.name)

@@ -6,6 +6,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from . import ssh
 from .model import PROJECT, STATE
 
 
@@ -24,12 +25,16 @@ def lab_command(*words: str) -> subprocess.CompletedProcess[str]:
 
 @dataclass(frozen=True)
 class LabHandle:
-    """A running lab: `nodes` are names in order, `addresses` their addresses by name."""
+    """A running lab: `nodes` are names in order, `addresses` their addresses by name.
+
+    `private`: only the first node is reached from here, the others through it.
+    """
 
     name: str
     inventory: Path
     nodes: tuple[str, ...]
     addresses: dict[str, str]
+    private: bool = False
 
     def command(self, word: str, *words: str) -> str:
         """`python3 -m lab WORD WORDS --name ...`, which must succeed; returns what it printed."""
@@ -61,14 +66,10 @@ class LabHandle:
         self, node: str, command: str, *, user: str = "ubuntu", check: bool = True, timeout: float = 120
     ) -> subprocess.CompletedProcess[str]:
         """Run a shell command on the node under strict host key checking; `check` raises if it fails."""
-        options = [
-            *("-F", "/dev/null", "-i", str(self.inventory / "secrets/lab_key"), "-o", "IdentitiesOnly=yes"),
-            *("-o", "StrictHostKeyChecking=yes", "-o", f"UserKnownHostsFile={self.inventory}/known_hosts"),
-            *("-o", "GlobalKnownHostsFile=/dev/null", "-o", "BatchMode=yes", "-o", "ConnectTimeout=5"),
-        ]
         target = f"{user}@{self.addresses[node]}"
+        jump = self.addresses[self.nodes[0]] if self.private and node != self.nodes[0] else None
         done = subprocess.run(
-            ["ssh", *options, target, command],
+            ssh.command(self.inventory, target, command, user="ubuntu", jump=jump),
             capture_output=True,
             text=True,
             stdin=subprocess.DEVNULL,
@@ -83,8 +84,9 @@ class LabHandle:
 def read_lab(name: str) -> LabHandle:
     """A handle of the lab of this name, which must exist."""
     inventory = PROJECT / "inventory" / name
-    count = json.loads((STATE / name / "lab.json").read_text())["nodes"]
-    nodes = tuple(f"node{number}" for number in range(1, count + 1))
+    found = json.loads((STATE / name / "lab.json").read_text())
+    nodes = tuple(f"node{number}" for number in range(1, found["nodes"] + 1))
     known = (inventory / "known_hosts").read_text().splitlines()
     pairs = [line.split()[0].split(",") for line in known]
-    return LabHandle(name, inventory, nodes, {node: address for address, node in pairs})
+    addresses = {node: address for address, node in pairs}
+    return LabHandle(name, inventory, nodes, addresses, found.get("topology") == "private")

@@ -33,7 +33,10 @@ def hosts_text(lab: Lab) -> str:
         "  hosts:",
     ]
     for node in all_nodes:
-        lines += [f"    {node.name}:", f"      ansible_host: {node.address}", f"      cluster_address: {node.address}"]
+        lines += [f"    {node.name}:", f"      ansible_host: {node.address}"]
+        lines += [f"      cluster_address: {node.cluster_address}"]
+        if node.hidden:
+            lines += [f"      ansible_ssh_common_args: -J {USER}@{all_nodes[0].address}"]
     lines += ["  children:", "    head:", "      hosts:", "        node1:", "    workers:", "      hosts:"]
     lines += [f"        {node.name}:" for node in all_nodes]
     return "\n".join(lines) + "\n"

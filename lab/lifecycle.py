@@ -7,7 +7,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from . import cgroups, hadoop, image, inventory, network, nodes
+from . import cgroups, hadoop, image, inventory, network, nodes, ssh
 from .model import STATE, Lab, Node, all_labs, check_name, check_subnet, default_subnet, load
 from .system import LabError, ignore_signals, lock, say, unmount_below
 
@@ -22,6 +22,7 @@ class Wish:
     suite: str | None = None
     mirror: str | None = None
     subnet: str | None = None
+    topology: str | None = None
 
 
 def plan(wish: Wish, old: Lab | None, base: Path) -> Lab:
@@ -36,8 +37,14 @@ def plan(wish: Wish, old: Lab | None, base: Path) -> Lab:
             image=str(base),
             subnet=check_subnet(wish.subnet or default_subnet(wish.name)),
             inventory=place,
+            topology=wish.topology or "flat",
         )
-    asked = {"egress": wish.egress, "suite": wish.suite, "subnet": wish.subnet and check_subnet(wish.subnet)}
+    asked = {
+        "topology": wish.topology,
+        "egress": wish.egress,
+        "suite": wish.suite,
+        "subnet": wish.subnet and check_subnet(wish.subnet),
+    }
     has = dataclasses.asdict(old)
     for name, value in asked.items():
         if value not in (None, has[name]):
@@ -102,11 +109,15 @@ def _report(lab: Lab, seconds: float) -> None:
     span = f"{first.name} {first.address}"
     if lab.nodes > 1:
         span += f" to {last.name} {last.address}"
-    way = "through this machine's addresses" if lab.egress else "none"
+    way = "none"
+    if lab.egress:
+        way = "of node1 alone, through this machine's addresses" if lab.private else "through this machine's addresses"
     path = Path(lab.inventory)
     shown = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
     say(f"lab {lab.name}: {lab.nodes} nodes up in {seconds:.1f} s")
     say(f"  addresses    {span}")
+    if lab.private:
+        say("  reached      node1 from here, all others only through it (ProxyJump)")
     say(f"  way out      {way}")
     say(f"  inventory    {shown}")
     say(f"  next         make provision INVENTORY={shown}")
@@ -189,13 +200,8 @@ def rebuild(chosen: list[Node], *, keep_known_hosts: bool) -> None:
 
 def ssh_command(node: Node, *words: str) -> list[str]:
     """A command on the node, as its user, under strict host key checking."""
-    place = Path(node.lab.inventory)
-    options = [
-        *("-F", "/dev/null", "-i", str(inventory.key_file(node.lab)), "-o", "IdentitiesOnly=yes"),
-        *("-o", "StrictHostKeyChecking=yes", "-o", f"UserKnownHostsFile={place}/known_hosts"),
-        *("-o", "GlobalKnownHostsFile=/dev/null", "-o", "BatchMode=yes", "-o", "ConnectTimeout=5"),
-    ]
-    return ["ssh", *options, f"{image.USER}@{node.address}", *words]
+    jump = node.lab.node(1).address if node.hidden else None
+    return ssh.command(Path(node.lab.inventory), f"{image.USER}@{node.address}", *words, user=image.USER, jump=jump)
 
 
 def wait(chosen: list[Node]) -> None:
@@ -209,7 +215,7 @@ def wait(chosen: list[Node]) -> None:
             for node, login in list(trying.items()):
                 if login is None:
                     busy = sum(other is not None for other in trying.values())
-                    if busy < 16 and _listens(node):
+                    if busy < 16 and _may_answer(node, list(trying)):
                         trying[node] = subprocess.Popen(
                             ssh_command(node, "true"),
                             stdin=subprocess.DEVNULL,
@@ -237,7 +243,10 @@ def wait(chosen: list[Node]) -> None:
                 login.communicate()
 
 
-def _listens(node: Node) -> bool:
+def _may_answer(node: Node, waiting: list[Node]) -> bool:
+    """Whether trying to log in is worth it: its port is open, or the node on the way to it has answered."""
+    if node.hidden:
+        return node.lab.node(1) not in waiting
     try:
         socket.create_connection((node.address, 22), timeout=0.05).close()
     except OSError:

@@ -14,6 +14,7 @@ STATE = Path("/var/lib/regatta-lab")
 PROJECT = Path(__file__).resolve().parent.parent
 MOST_NODES = 100
 RESERVED = ("example", "local")
+TOPOLOGIES = ("flat", "private")
 
 
 def check_name(name: str) -> str:
@@ -60,6 +61,12 @@ class Lab:
     image: str
     subnet: str
     inventory: str
+    topology: str = "flat"
+
+    @property
+    def private(self) -> bool:
+        """Whether this machine reaches node1 alone, and the other nodes only from there."""
+        return self.topology == "private"
 
     @property
     def folder(self) -> Path:
@@ -70,6 +77,29 @@ class Lab:
     def bridge(self) -> str:
         """Name of the lab's bridge."""
         return bridge_name(self.name)
+
+    @property
+    def inner_bridge(self) -> str:
+        """Name of the bridge of the nodes that only node1 reaches: this machine has no address there."""
+        return f"ri{self.bridge[2:]}"
+
+    @property
+    def bridges(self) -> list[str]:
+        """Names of all bridges of the lab."""
+        return [self.bridge, self.inner_bridge] if self.private else [self.bridge]
+
+    @property
+    def outer(self) -> str:
+        """The network that this machine is in: the whole subnet, or its lower half."""
+        return str(self._halves()[0]) if self.private else self.subnet
+
+    @property
+    def inner(self) -> str:
+        """The network of the nodes among themselves: the whole subnet, or its upper half."""
+        return str(self._halves()[1]) if self.private else self.subnet
+
+    def _halves(self) -> list[ipaddress.IPv4Network]:
+        return list(ipaddress.IPv4Network(self.subnet).subnets())
 
     @property
     def table(self) -> str:
@@ -116,9 +146,26 @@ class Node:
         return f"{self.lab.name}-{self.name}"
 
     @property
+    def hidden(self) -> bool:
+        """Whether this machine reaches it only through node1."""
+        return self.lab.private and self.number > 1
+
+    @property
     def address(self) -> str:
-        """IPv4 address on the lab's bridge."""
-        return str(ipaddress.IPv4Network(self.lab.subnet)[10 + self.number])
+        """IPv4 address by which it is reached: from this machine, or where it is hidden, from node1."""
+        return str(ipaddress.IPv4Network(self.lab.inner if self.hidden else self.lab.outer)[10 + self.number])
+
+    @property
+    def cluster_address(self) -> str:
+        """IPv4 address by which the nodes reach it."""
+        return str(ipaddress.IPv4Network(self.lab.inner)[10 + self.number])
+
+    @property
+    def cable(self) -> str | None:
+        """Name here, at most 15 characters, of the cable that leads node1 to the hidden nodes; None elsewhere."""
+        if not self.lab.private or self.hidden:
+            return None
+        return f"rx-{hashlib.sha256(self.machine.encode()).hexdigest()[:11]}"
 
     @property
     def folder(self) -> Path:

@@ -3,12 +3,14 @@
 import contextlib
 import hashlib
 import ipaddress
+import itertools
 import json
 import shutil
+import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from .model import Lab
+from .model import Lab, Node
 from .system import LabError, raise_setting, restore_settings, run
 
 FORWARD = "net.ipv4.ip_forward"
@@ -18,18 +20,26 @@ def table_text(lab: Lab) -> str:
     """The nftables table: traffic within the lab, and with egress what goes out and its answers.
 
     It names the other side by what it is not (the lab's own subnet), so that it holds for any way out that this
-    machine has or gets. Traffic from another lab is new traffic into the bridge, and dropped.
+    machine has or gets. Traffic from another lab is new traffic into the bridge, and dropped. Nothing passes between
+    this machine and a private lab's inner bridge.
     """
     bridge = lab.bridge
     rules = [
         "type filter hook forward priority -10; policy accept;",
-        f'iifname "{bridge}" oifname "{bridge}" accept',
+        *(f'iifname "{one}" oifname "{one}" accept' for one in lab.bridges),
         f'oifname "{bridge}" ct state established,related accept',
         f'oifname "{bridge}" drop',
     ]
     if not lab.egress:
         rules.append(f'iifname "{bridge}" drop')
+    if lab.private:
+        rules += [f'iifname "{lab.inner_bridge}" drop', f'oifname "{lab.inner_bridge}" drop']
     chains = ["chain forward {", *rules, "}"]
+    if lab.private:
+        # This machine would answer to any address of its own, also where it has none.
+        chains += ["chain input {", "type filter hook input priority 0;", f'iifname "{lab.inner_bridge}" drop', "}"]
+        refuse = f"ip daddr {lab.inner} reject with icmp type host-unreachable"
+        chains += ["chain output {", "type filter hook output priority 0;", refuse, "}"]
     if lab.egress:
         masquerade = f"ip saddr {lab.subnet} ip daddr != {lab.subnet} masquerade"
         chains += ["chain post {", "type nat hook postrouting priority 100;", masquerade, "}"]
@@ -68,39 +78,41 @@ def taken_networks() -> list[tuple[str, str]]:
     return found
 
 
-def mark(lab: Lab) -> str:
-    """The bridge's hardware address, by which we know it as ours: set as it is made, so no bridge is ever unmarked."""
-    digits = hashlib.sha256(lab.table.encode()).hexdigest()
+def mark(lab: Lab, bridge: str) -> str:
+    """A bridge's hardware address, by which we know it as ours: set as it is made, so no bridge is ever unmarked."""
+    digits = hashlib.sha256((lab.table if bridge == lab.bridge else bridge).encode()).hexdigest()
     return f"02:72:67:{digits[:2]}:{digits[2:4]}:{digits[4:6]}"
 
 
-def _is_ours(lab: Lab) -> bool | None:
-    """Whether the interface of the bridge's name is the lab's; None where there is none."""
+def _is_ours(lab: Lab, bridge: str) -> bool | None:
+    """Whether the interface of a bridge's name is the lab's; None where there is none."""
     for link in json.loads(run(["ip", "-json", "link"])):
-        if link["ifname"] == lab.bridge:
-            return bool(mark(lab) == link["address"] or lab.table == link.get("ifalias"))
+        if link["ifname"] == bridge:
+            return bool(mark(lab, bridge) == link["address"] or lab.table == link.get("ifalias"))
     return None
 
 
 def refuse_clash(lab: Lab, labs: Iterable[Lab]) -> None:
     """Raise LabError if the lab's subnet or bridge is somebody else's."""
     clash = find_clash(lab, labs, taken_networks())
-    if not clash and _is_ours(lab) is False:
-        clash = f"there is an interface {lab.bridge} that is not of a lab"
+    if not clash and (foreign := [bridge for bridge in lab.bridges if _is_ours(lab, bridge) is False]):
+        clash = f"there is an interface {foreign[0]} that is not of a lab"
     if clash:
         raise LabError(f"lab {lab.name}: {clash}; choose another subnet (--subnet 10.98.N.0/24) or another name")
 
 
 def up(lab: Lab, others: list[Lab]) -> None:
-    """Make the bridge and the table; existing ones of this lab are put right."""
-    if _is_ours(lab) is None:
-        run(["ip", "link", "add", lab.bridge, "address", mark(lab), "type", "bridge"])
-    ipv6 = Path(f"/proc/sys/net/ipv6/conf/{lab.bridge}/disable_ipv6")
-    if ipv6.exists():
-        ipv6.write_text("1")
-    run(["ip", "address", "replace", f"{lab.gateway}/24", "dev", lab.bridge])
-    run(["ip", "link", "set", lab.bridge, "up"])
+    """Make the bridges and the table; existing ones of this lab are put right."""
     run(["nft", "-f", "-"], feed=table_text(lab))
+    for bridge in lab.bridges:
+        if _is_ours(lab, bridge) is None:
+            run(["ip", "link", "add", bridge, "address", mark(lab, bridge), "type", "bridge"])
+        ipv6 = Path(f"/proc/sys/net/ipv6/conf/{bridge}/disable_ipv6")
+        if ipv6.exists():
+            ipv6.write_text("1")
+        if bridge == lab.bridge:
+            run(["ip", "address", "replace", f"{lab.gateway}/{lab.outer.partition('/')[2]}", "dev", bridge])
+        run(["ip", "link", "set", bridge, "up"])
     _pass_foreign_firewalls(lab)
     if lab.egress:
         raise_setting(FORWARD, 1)
@@ -110,14 +122,16 @@ def up(lab: Lab, others: list[Lab]) -> None:
 
 
 def down(lab: Lab, others: list[Lab]) -> None:
-    """Remove bridge and table, and put back the kernel's settings that no lab in `others` needs."""
-    if _is_ours(lab):
+    """Remove bridges and table, and put back the kernel's settings that no lab in `others` needs."""
+    for bridge in (lab.bridge, lab.inner_bridge):
+        if not _is_ours(lab, bridge):
+            continue
         # The outer end of a killed node's cable outlives it for a moment, in the way of the next node of that name.
-        for cable in json.loads(run(["ip", "-json", "link", "show", "master", lab.bridge]) or "[]"):
+        for cable in json.loads(run(["ip", "-json", "link", "show", "master", bridge]) or "[]"):
             if "ifname" in cable:
                 with contextlib.suppress(LabError):  # it is gone by itself
                     run(["ip", "link", "delete", cable["ifname"]])
-        run(["ip", "link", "delete", lab.bridge])
+        run(["ip", "link", "delete", bridge])
     if shutil.which("nft"):
         if f"table ip {lab.table}\n" in run(["nft", "list", "tables"]):
             run(["nft", "delete", "table", "ip", lab.table])
@@ -126,6 +140,18 @@ def down(lab: Lab, others: list[Lab]) -> None:
     if any(other.egress for other in others):
         keep.append(FORWARD)
     restore_settings(keep)
+
+
+def plug_in(node: Node) -> None:
+    """Lead the second cable of a node that has just been started to the inner bridge."""
+    if not node.cable:
+        return
+    end = time.monotonic() + 20
+    while not Path(f"/sys/class/net/{node.cable}").exists():
+        if time.monotonic() > end:
+            raise LabError(f"{node.name}: its cable {node.cable} to the inner bridge is not there")
+        time.sleep(0.02)
+    run(["ip", "link", "set", node.cable, "master", node.lab.inner_bridge, "up"])
 
 
 def _room_for(nodes: int) -> dict[str, int]:
@@ -156,8 +182,8 @@ def _pass_foreign_firewalls(lab: Lab) -> None:
     """Let the lab's traffic through chains that drop by default; our own table still judges it."""
     _remove_rules(lab)
     for family, table, chain in _forward_chains():
-        for side in ("iifname", "oifname"):
-            rule = f'{side} "{lab.bridge}" accept comment "{lab.table}"'
+        for bridge, side in itertools.product(lab.bridges, ("iifname", "oifname")):
+            rule = f'{side} "{bridge}" accept comment "{lab.table}"'
             run(["nft", f"insert rule {family} {table} {chain} {rule}"])
 
 

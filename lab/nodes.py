@@ -1,6 +1,7 @@
 """One node: its file system, its boot, its end."""
 
 import contextlib
+import ipaddress
 import os
 import secrets
 import shutil
@@ -9,11 +10,12 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from . import cgroups
+from . import cgroups, network
 from .image import USER
 from .model import Node
 from .system import LabError, run, say, unmount_below
 
+_INNER = "inner0"
 _START = 'set -e; while [ "$1" != -- ]; do echo $$ >"$1/cgroup.procs"; shift; done; shift; exec "$@"'
 
 
@@ -57,11 +59,21 @@ def write(root: Path, path: str, text: str, *, mode: int = 0o644, owner: int = 0
 
 
 def network_text(node: Node) -> str:
-    """The node's systemd-networkd file; without egress there is no gateway."""
-    lines = ["[Match]", "Name=host0", "", "[Network]", f"Address={node.address}/24"]
-    if node.lab.egress:
-        lines.append(f"Gateway={node.lab.gateway}")
+    """The systemd-networkd file of the first interface; without egress, and where it is hidden, there is no gateway."""
+    lab = node.lab
+    return _interface_text("host0", node.address, lab.inner if node.hidden else lab.outer, open_=has_egress(node))
+
+
+def _interface_text(interface: str, address: str, network: str, *, open_: bool) -> str:
+    lines = ["[Match]", f"Name={interface}", "", "[Network]", f"Address={address}/{network.partition('/')[2]}"]
+    if open_:
+        lines.append(f"Gateway={ipaddress.IPv4Network(network)[1]}")
     return "\n".join([*lines, "LinkLocalAddressing=no", "IPv6AcceptRA=no", ""])
+
+
+def has_egress(node: Node) -> bool:
+    """Whether the node has a way out; only node1 of a private lab can have one."""
+    return node.lab.egress and not node.hidden
 
 
 def hosts_text(node: Node) -> str:
@@ -96,6 +108,9 @@ def prepare(node: Node, public_key: str) -> None:
         write(node.root, "etc/hosts", hosts_text(node))
         write(node.root, "etc/machine-id", f"{secrets.token_hex(16)}\n", mode=0o444)
         write(node.root, "etc/systemd/network/10-host0.network", network_text(node))
+        if node.cable:
+            inner = _interface_text(_INNER, node.cluster_address, node.lab.inner, open_=False)
+            write(node.root, f"etc/systemd/network/10-{_INNER}.network", inner)
         (node.folder / "prepared").touch()
     keys = node.root / f"home/{USER}/.ssh/authorized_keys"
     known = "" if keys.is_symlink() or not keys.exists() else keys.read_text()
@@ -103,7 +118,7 @@ def prepare(node: Node, public_key: str) -> None:
         path = f"home/{USER}/.ssh/authorized_keys"
         write(node.root, path, f"{public_key}\n", mode=0o600, owner=1000, append=True)
     if not (node.root / "etc/resolv.conf").is_symlink():
-        write(node.root, "etc/resolv.conf", resolv_text(node.lab.egress))
+        write(node.root, "etc/resolv.conf", resolv_text(has_egress(node)))
 
 
 def host_public_key(node: Node) -> str:
@@ -117,10 +132,12 @@ def boot(node: Node) -> None:
         return
     cgroups.kill([node])
     folders = [str(folder) for folder in cgroups.make(node)]
+    bridge = node.lab.inner_bridge if node.hidden else node.lab.bridge
     nspawn = [
         "systemd-nspawn",
         *("--quiet", "--register=no", "--keep-unit", "--boot", f"--directory={node.root}"),
-        *(f"--machine={node.machine}", f"--hostname={node.name}", f"--network-bridge={node.lab.bridge}"),
+        *(f"--machine={node.machine}", f"--hostname={node.name}", f"--network-bridge={bridge}"),
+        *([f"--network-veth-extra={node.cable}:{_INNER}"] if node.cable else []),
         *("--resolv-conf=off", "--timezone=off", "--link-journal=no", "--console=read-only"),
     ]
     with (node.folder / "console").open("ab") as console:
@@ -132,6 +149,7 @@ def boot(node: Node) -> None:
             start_new_session=True,
             cwd="/",
         )
+    network.plug_in(node)
 
 
 def console_tail(node: Node) -> str:
@@ -146,8 +164,9 @@ def power_off(nodes: list[Node]) -> None:
     for node in nodes:
         unmount_below(node.folder)
         # The kernel takes its time to remove the cable of a killed node, and a new one of that name cannot be laid.
-        with contextlib.suppress(LabError):
-            run(["ip", "link", "delete", f"vb-{node.machine}"])
+        for cable in filter(None, (f"vb-{node.machine}", node.cable)):
+            with contextlib.suppress(LabError):
+                run(["ip", "link", "delete", cable])
         with contextlib.suppress(OSError):
             Path(f"/run/systemd/nspawn/propagate/{node.machine}").rmdir()
         with contextlib.suppress(FileNotFoundError):

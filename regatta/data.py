@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from regatta import paths, transfer
+from regatta import paths, transfer, ways
 from regatta.cluster import Node
 from regatta.errors import DataError, NodesError, RemoteError
 from regatta.node import manifest
@@ -55,24 +55,33 @@ def identify(path: Path) -> DataFile:
 
 
 def place(remote: Remote, file: DataFile, nodes: Iterable[Node]) -> list[str]:
-    """Put a file on the nodes that lack it; returns their names. NodesError names node and cause."""
-    nodes = list(nodes)
+    """Put a file on the nodes that lack it, and on relays to them; returns their names. NodesError names the cause."""
+    nodes = ways.with_relays(remote.cluster, nodes)
     answers = remote.everywhere(
         nodes, "hello", args=lambda _: {"data": [file.question()], "facts_wanted": False}, step="data"
     )
     lacking = [node for node in nodes if not answers[node.name]["data"][file.sha256]]
-    _done, failed = remote.gather(lacking, lambda node: _send(remote, file, node))
+    _done, failed = ways.spread(
+        remote,
+        lacking,
+        lambda node: _send(remote, file, node, None),
+        lambda node, relay: _send(remote, file, node, relay),
+    )
     if failed:
         raise NodesError(f"putting {file.path.name} on the nodes", failed)
     return [node.name for node in lacking]
 
 
-def _send(remote: Remote, file: DataFile, node: Node) -> None:
+def _send(remote: Remote, file: DataFile, node: Node, relay: Node | None) -> None:
     begun = remote.call(node, "data.begin", size=file.size)
     if "error" in begun:
         raise RemoteError(node.name, begun["error"])
     try:
-        transfer.rsync(remote, node, file.path.parent, [file.path.name], begun["incoming"])
+        if relay:
+            there = {"host": relay.cluster_address, "source": file.on(relay), "incoming": begun["incoming"]}
+            remote.call(node, "data.fetch", timeout=COMMIT_TIMEOUT, **there)
+        else:
+            transfer.rsync(remote, node, file.path.parent, [file.path.name], begun["incoming"])
         answer = remote.call(
             node,
             "data.commit",

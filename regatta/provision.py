@@ -1,13 +1,14 @@
 """What `make provision | verify | teardown | ...` call: `python -m regatta.provision COMMAND [MORE]`."""
 
 import argparse
+import json
 import os
 import sys
 from pathlib import Path
 
 from regatta import cluster
 from regatta.errors import InventoryError, RegattaError, UsageError
-from regatta.provisioning import forget, membership, playbook, rollback, rotate, support
+from regatta.provisioning import bundling, forget, membership, playbook, rollback, rotate, support
 
 _COMMANDS = {
     "provision": "bare hosts -> a cluster; again: nothing changes",
@@ -21,6 +22,7 @@ _COMMANDS = {
     "support-bundle": "one archive with versions, states, logs and configuration of all nodes, without secrets",
     "rebuild": "provision a host that was made anew: its new host key is asked for, its data comes from the others",
     "rollback": "back to the Python environment that was there before",
+    "bundle": "everything that provision would download, in one archive: OUT=file SUITE=bookworm MACHINE=x86_64",
     "hdfs-restore-metadata": "make the NameNode anew from the newest copy of its metadata, then provision",
 }
 _OF_A_NODE = ("add-node", "remove-node", "forget", "rebuild")
@@ -68,10 +70,13 @@ def run(command: str, inventory: str | None, extra: list[str], check: bool = Fal
         return membership.remove(path, chosen, str(node), words, check=check)
     if command == "rotate-secrets":
         return rotate.rotate(path, chosen, words, check=check)
+    if command == "bundle":
+        return playbook.play("bundle", path, chosen, ["-e", json.dumps(bundling.wish(os.environ)), *words])
     if command == "hdfs-restore-metadata":
         words += ["-e", "hdfs_restore=true"]
     book = command if command in ("verify", "teardown") else "provision"
-    return playbook.play(book, path, chosen, words)
+    bundle = os.environ.get("BUNDLE") if book == "provision" else None
+    return playbook.play(book, path, chosen, words, Path(bundle).expanduser() if bundle else None)
 
 
 def _confirm(nodes: list[str], name: str) -> list[str]:

@@ -4,6 +4,7 @@ OpenSSH carries the requests: one multiplexed connection a node, kept for a minu
 host keys of the inventory. Each request is served by `regatta.node.main` in a Python that ends with it.
 """
 
+import base64
 import contextlib
 import json
 import shlex
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from importlib import resources
@@ -29,14 +31,14 @@ from regatta.errors import (
 
 AT_A_TIME = 32
 TIMEOUT = 30.0
-_ELSEWHERE = {"__init__", "boot", "metrics", "private_ray"}
+_ELSEWHERE = {"__init__", "aptrelay", "boot", "metrics", "private_ray"}
 """Modules of the node's side that serve no request: a rank's, a service's, a run's own."""
 _BOOT = "import sys;exec(sys.stdin.buffer.read(int(sys.argv[1])))"
 _LOADER = """
-import json, sys
+import base64, json, sys, zlib
 from importlib.machinery import ModuleSpec
 class Sent:
-    sources = json.loads({sources!r})
+    sources = json.loads(zlib.decompress(base64.b64decode({sources!r})))
     def find_spec(self, name, path=None, target=None):
         if name in self.sources:
             return ModuleSpec(name, self, is_package=not self.sources[name])
@@ -55,7 +57,7 @@ class Remote:
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
-        self._sources = json.dumps(_sources())
+        self._sources = base64.b64encode(zlib.compress(json.dumps(_sources()).encode())).decode()
         self._config = None if cluster.local else sshconfig.write(cluster.folder, cluster.nodes, accept_new=False)
 
     def ssh(self, node: Node) -> list[str]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regatta import paths, transfer
+from regatta import paths, transfer, ways
 from regatta.cluster import Node
 from regatta.errors import NodesError, RemoteError, SyncError
 from regatta.remote import Remote
@@ -42,16 +42,16 @@ def sync(
     Raises SyncError naming node and path where a node's copy differs (unless `repair`, which makes it anew), NodesError
     where nodes cannot be reached.
     """
-    nodes = list(nodes)
+    nodes = ways.with_relays(remote.cluster, nodes)
     last = _last(tree.root)
-    wanted: dict[str, Any] = {
-        "release": tree.release,
-        "hint": last and last["release"],
-        "patch": last and _patch(tree, last),
-    }
-    answers, failed = remote.gather(
-        nodes, lambda node: remote.call(node, "hello", **wanted, **(ask or {}).get(node.name, {}))
-    )
+    wanted = {"release": tree.release, "hint": last and last["release"]}
+    patch = {"patch": last and _patch(tree, last)}
+
+    def ask_of(node: Node) -> dict[str, Any]:
+        small = {} if ways.relay(remote.cluster, node) else patch  # once over the way to a relay, not once a node
+        return {**wanted, **small, **(ask or {}).get(node.name, {})}
+
+    answers, failed = remote.gather(nodes, lambda node: remote.call(node, "hello", **ask_of(node)))
     if failed:
         for node in nodes:
             if begun := answers.get(node.name, {}).get("begun"):
@@ -62,7 +62,13 @@ def sync(
     if damaged and not repair:
         raise SyncError("\n".join(_damage(node, tree.release, states[node.name]["differs"]) for node in damaged))
     lacking = [node for node in nodes if states[node.name]["state"] not in ("whole", "made")]
-    _done, failed = remote.gather(lacking, lambda node: _send(remote, tree, node, answers[node.name].get("begun")))
+    begun = {node.name: answers[node.name].get("begun") for node in lacking}
+    _done, failed = ways.spread(
+        remote,
+        lacking,
+        lambda node: _send(remote, tree, node, begun.pop(node.name, None)),
+        lambda node, relay: _pass_on(remote, tree, node, relay, begun.pop(node.name, None)),
+    )
     if failed:
         raise NodesError("sync", failed)
     _remember(tree)
@@ -97,6 +103,20 @@ def _send(remote: Remote, tree: Tree, node: Node, begun: dict[str, Any] | None) 
     raise RemoteError(
         node.name, f"the copy of {difference[0]} {difference[1]}: did it change while it was being sent? Sync again"
     )
+
+
+def _pass_on(remote: Remote, tree: Tree, node: Node, relay: Node, begun: dict[str, Any] | None) -> None:
+    """Have a node fetch the release from the relay on its way, which has it."""
+    if begun is None:
+        begun = remote.call(node, "release.begin", release=tree.release, hint=None)
+    there = {"host": relay.cluster_address, "root": relay.root}
+    try:
+        answer = remote.call(node, "release.fetch", timeout=COMMIT_TIMEOUT, release=tree.release, begun=begun, **there)
+    except BaseException:
+        _abandon(remote, node, begun["incoming"])
+        raise
+    if not answer["ok"]:
+        raise RemoteError(node.name, f"the copy of {answer['differs'][0]} that {relay.name} passed on differs")
 
 
 def _abandon(remote: Remote, node: Node, incoming: str) -> None:

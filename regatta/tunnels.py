@@ -18,7 +18,7 @@ from typing import NoReturn
 import paramiko
 from fabric import Config, Connection
 
-from regatta import hostkeys, sshconfig
+from regatta import hostkeys, sshconfig, ways
 from regatta.cluster import Cluster, Node
 from regatta.errors import AuthenticationError, HostKeyError, RemoteError, UnreachableError
 
@@ -58,25 +58,16 @@ class StrictConnection(Connection):  # type: ignore[misc]
 
 def proxy_command(cluster: Cluster, node: Node) -> str | None:
     """The command that reaches a node behind a jump host (`-J host` or `-o ProxyJump/ProxyCommand`); else None."""
-    words = list(node.ssh_args)
-    for index, word in enumerate(words):
-        following = words[index + 1] if index + 1 < len(words) else ""
-        jump = following if word == "-J" else word[2:] if word.startswith("-J") else None
-        option = following if word == "-o" else word[2:] if word.startswith("-o") else ""
-        name, _, value = option.partition("=")
-        if name.strip().lower() == "proxycommand":
-            return value.strip()
-        if name.strip().lower() == "proxyjump":
-            jump = value.strip()
-        if jump:
-            config = sshconfig.write(cluster.folder, cluster.nodes, accept_new=False)
-            before, _, last = jump.rpartition(",")
-            host, port = last.removeprefix("ssh://"), ""
-            if host.count(":") == 1:
-                host, _, port = host.partition(":")
-            command = ["ssh", "-F", str(config), *(["-J", before] if before else []), *(["-p", port] if port else [])]
-            return f"{shlex.join([*command, '-W'])} %h:%p {shlex.quote(host)}"
-    return None
+    kind, command = ways.proxy_option(node) or ("", "")
+    if kind == "command":
+        return command
+    if (jump := ways.jump(node)) is None:
+        return None
+    config = sshconfig.write(cluster.folder, cluster.nodes, accept_new=False)
+    words = ["ssh", "-F", str(config), *(["-J", jump.before] if jump.before else [])]
+    words += ["-p", str(jump.port)] if jump.port else []
+    target = f"{jump.user}@{jump.host}" if jump.user else jump.host
+    return f"{shlex.join([*words, '-W'])} %h:%p {shlex.quote(target)}"
 
 
 def connect(cluster: Cluster, node: Node) -> StrictConnection:

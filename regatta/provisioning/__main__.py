@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from regatta.errors import RegattaError
-from regatta.provisioning import archive, hadoop, locks, login, secrets, wheels
+from regatta.provisioning import archive, bundling, hadoop, locks, login, relay, secrets, wheels
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -35,6 +35,17 @@ def _step(options: argparse.Namespace) -> object:
     if options.step == "send":
         archive.send(options.inventory, options.host, options.source, options.target)
         return {"changed": True}
+    if options.step == "stage":
+        return {"changed": relay.stage(options.inventory, options.hosts.split(","), options.source, options.target)}
+    if options.step == "deliver":
+        relay.send(options.inventory, options.host, options.source, options.target)
+        return {"changed": True}
+    if options.step == "unstage":
+        return {"changed": relay.unstage(options.inventory)}
+    if options.step == "bundle":
+        needs = {"lock": options.lock, "wheels": options.wheels, "hadoop": options.hadoop, "sha512": options.sha512}
+        who = (options.suite, options.python, options.machine)
+        return {"changed": True, "lines": bundling.make(options.out, *who, packages=options.packages, **needs)}
     if options.step == "fetch":
         archive.fetch(options.inventory, options.host, options.source, options.target, options.sha256)
         return {"changed": True}
@@ -58,12 +69,26 @@ def _parser() -> argparse.ArgumentParser:
         step.add_argument("--glibc", required=True)
         step.add_argument("--torch-build", default="cpu")
         step.add_argument("--torch-index", default="https://download.pytorch.org/whl/cpu")
-    for name, text in (("send", "cache to node"), ("fetch", "node to cache")):
+    step = steps.add_parser("stage", help="cache to the hosts on the way to others")
+    step.add_argument("--inventory", required=True)
+    step.add_argument("--hosts", required=True, help="who will need it, with commas")
+    step.add_argument("source", type=Path)
+    step.add_argument("target")
+    step = steps.add_parser("bundle", help="Debian packages, and all that was downloaded, into one archive")
+    for name in ("suite", "python", "machine", "hadoop", "sha512", "packages"):
+        step.add_argument(f"--{name}", required=True)
+    for name in ("lock", "wheels"):
+        step.add_argument(f"--{name}", required=True, type=Path)
+    step.add_argument("out", type=Path)
+    step = steps.add_parser("unstage", help="remove what 'stage' left on the way")
+    step.add_argument("--inventory", required=True)
+    ways = (("send", "cache to node"), ("deliver", "cache to node, as it was staged"), ("fetch", "node to cache"))
+    for name, text in ways:
         step = steps.add_parser(name, help=text)
         step.add_argument("--inventory", required=True)
         step.add_argument("--host", required=True)
         step.add_argument("--sha256", default="")
-        step.add_argument("source", type=Path if name == "send" else str)
+        step.add_argument("source", type=str if name == "fetch" else Path)
         step.add_argument("target", type=Path if name == "fetch" else str)
     step = steps.add_parser("login", help="log in to a node anew, by both ways that Regatta has")
     step.add_argument("--inventory", required=True)

@@ -20,8 +20,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from urllib.parse import urlsplit
+from typing import Any
+from urllib.parse import unquote, urlsplit
 
+BUNDLE_HOST = "bundle.regatta.invalid"
 _TIMEOUT = 30.0
 _REPOSITORY = re.compile(r"/(dists|pool|by-hash)/|/(In)?Release(\.gpg)?$|/Packages(\.\w+)?$|\.deb$")
 _KEPT = re.compile(r"\.deb$|/by-hash/")
@@ -39,14 +41,17 @@ class Handler(BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
     timeout = _TIMEOUT
-    server: "Server"
+    server: "Keeper"
 
     def do_GET(self) -> None:
         if not allowed(self.path):
             self._refuse(403, "only files of apt repositories")
             return
+        if self.server.bundle:
+            self._send_bundled(self.server.bundle)
+            return
         try:
-            if _KEPT.search(urlsplit(self.path).path) and "Range" not in self.headers:
+            if self.server.keeps(urlsplit(self.path).path) and "Range" not in self.headers:
                 self._send_file(self.server.cached(self.path))
             else:
                 self._relay()
@@ -57,11 +62,11 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_CONNECT(self) -> None:
         host, _, port = self.path.rpartition(":")
-        if port != "443":
+        if port != "443" or self.server.bundle:
             self._refuse(403, "only port 443")
             return
         try:
-            there = socket.create_connection((host.strip("[]"), 443), timeout=_TIMEOUT)
+            there = self.server.connect(host.strip("[]"))
         except OSError as error:
             self._refuse(502, f"this machine cannot reach {host}: {error}")
             return
@@ -90,6 +95,14 @@ class Handler(BaseHTTPRequestHandler):
             self.end_headers()
             shutil.copyfileobj(file, self.wfile, 1 << 18)
 
+    def _send_bundled(self, folder: Path) -> None:
+        parts = urlsplit(self.path)
+        path = (folder / unquote(parts.path).lstrip("/")).resolve()
+        if parts.hostname != BUNDLE_HOST or not path.is_relative_to(folder) or not path.is_file():
+            self._refuse(404, "not in the bundle")
+            return
+        self._send_file(path)
+
     def _passed_on(self) -> Iterator[tuple[str, str]]:
         for name in _PASSED_ON:
             if value := self.headers.get(name):
@@ -114,28 +127,29 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
 
-class Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
-    """The proxy on a Unix socket; downloads of the same file happen once."""
+class Keeper(socketserver.ThreadingMixIn, socketserver.BaseServer):
+    """What is common to proxies: downloads of the same file happen once."""
 
     daemon_threads = True
-    request_queue_size = 128
+    cache: Path
+    bundle: Path | None = None
 
-    def __init__(self, path: Path, cache: Path) -> None:
-        path.unlink(missing_ok=True)
-        self.cache = cache
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.downloads = 0
         self._busy: dict[str, threading.Lock] = {}
         self._guard = threading.Lock()
-        super().__init__(str(path), Handler)
-        path.chmod(0o600)
-
-    def get_request(self) -> tuple[socket.socket, tuple[str, int]]:
-        """BaseHTTPRequestHandler wants an address, which a Unix socket has not."""
-        request, _ = super().get_request()
-        return request, ("node", 0)
+        super().__init__(*args, **kwargs)
 
     def handle_error(self, request: object, client_address: object) -> None:
         """A node that went away is no news."""
+
+    def keeps(self, path: str) -> bool:
+        """Whether a file goes to the cache: its name fixes its content."""
+        return bool(_KEPT.search(path))
+
+    def connect(self, host: str) -> socket.socket:
+        """A connection to port 443 of a host."""
+        return socket.create_connection((host, 443), timeout=_TIMEOUT)
 
     def open(self, url: str, headers: dict[str, str]) -> contextlib.AbstractContextManager[http.client.HTTPResponse]:
         """Ask the repository, through this machine's own proxy where it has one."""
@@ -165,10 +179,27 @@ class Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
         return path
 
 
+class Server(Keeper, socketserver.UnixStreamServer):
+    """The proxy on a Unix socket."""
+
+    request_queue_size = 128
+
+    def __init__(self, path: Path, cache: Path, bundle: Path | None = None) -> None:
+        path.unlink(missing_ok=True)
+        self.cache, self.bundle = cache, bundle
+        super().__init__(str(path), Handler)
+        path.chmod(0o600)
+
+    def get_request(self) -> tuple[socket.socket, tuple[str, int]]:
+        """BaseHTTPRequestHandler wants an address, which a Unix socket has not."""
+        request, _ = super().get_request()
+        return request, ("node", 0)
+
+
 @contextmanager
-def serving(path: Path, cache: Path) -> Iterator[Server]:
-    """Run the proxy in a thread; the socket goes with it."""
-    with Server(path, cache) as server:
+def serving(path: Path, cache: Path, bundle: Path | None = None) -> Iterator[Server]:
+    """Run the proxy in a thread; the socket goes with it. With a bundle's folder it downloads nothing."""
+    with Server(path, cache, bundle) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.1,), daemon=True)
         thread.start()
         try:

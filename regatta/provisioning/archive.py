@@ -8,7 +8,7 @@ from typing import Any
 
 from regatta import cluster, paths
 from regatta.errors import RegattaError, RemoteError
-from regatta.provisioning import locks, wheels
+from regatta.provisioning import bundling, locks, wheels
 from regatta.remote import Remote, explain
 
 
@@ -40,7 +40,7 @@ def make_plan(lock: Path, target: locks.Target) -> Plan:
         hash=name,
         python=target.minor,
         pins=pins,
-        wheels=str(paths.cache_dir() / "wheels" / name),
+        wheels=str(bundling.wheelhouse(name) or paths.cache_dir() / "wheels" / name),
         archive=str(archive),
         packed=bool(described),
         sha256=str(described.get("sha256", "")),
@@ -58,7 +58,7 @@ def fetch(inventory: str, host: str, remote_path: str, archive: Path, sha256: st
     archive.parent.mkdir(parents=True, exist_ok=True)
     with wheels.locked(archive.with_name(f"{archive.name}.lock")):
         arriving = archive.with_name(f"{archive.name}.part")
-        _rsync(inventory, host, ("NODE:" + remote_path, str(arriving)))
+        copy(inventory, host, ("NODE:" + remote_path, str(arriving)))
         found = wheels.sha256(arriving)
         if found != sha256:
             arriving.unlink()
@@ -73,10 +73,11 @@ def send(inventory: str, host: str, source: Path, target: str) -> None:
     if not source.exists():
         raise ArchiveError(f"{source} is gone from the cache; try again, it will be made anew")
     tail = "/" if source.is_dir() else ""
-    _rsync(inventory, host, (f"{source}{tail}", f"NODE:{target}{tail}"))
+    copy(inventory, host, (f"{source}{tail}", f"NODE:{target}{tail}"))
 
 
-def _rsync(inventory: str, host: str, ends: tuple[str, str]) -> None:
+def copy(inventory: str, host: str, ends: tuple[str, str]) -> None:
+    """rsync between this machine and a node, whose end begins with `NODE:`. Raises RemoteError with rsync's words."""
     chosen = cluster.load(inventory)
     node, remote = chosen.node(host), Remote(chosen)
     shell = " ".join(_quoted(word) for word in remote.ssh(node))

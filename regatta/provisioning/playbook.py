@@ -2,20 +2,21 @@
 
 import contextlib
 import fcntl
+import json
 import os
 import shlex
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from regatta import paths, sshconfig
 from regatta.cluster import Cluster
 from regatta.errors import RegattaError
-from regatta.provisioning import aptproxy
+from regatta.provisioning import aptproxy, aptrelay, bundleapt, bundling
 
 APT_PORT = 28142
 _GRACE = 10.0
@@ -26,16 +27,28 @@ class ProvisionError(RegattaError):
     """Provisioning cannot start."""
 
 
-def play(book: str, inventory: Path, cluster: Cluster, extra: Sequence[str]) -> int:
-    """Run `ansible/playbooks/<book>.yml`; returns Ansible's exit code. Two at once on an inventory are refused."""
+def play(book: str, inventory: Path, cluster: Cluster, extra: Sequence[str], bundle: Path | None = None) -> int:
+    """Run `ansible/playbooks/<book>.yml`; returns Ansible's exit code. Two at once on an inventory are refused.
+
+    With a bundle nothing is downloaded: all comes from there.
+    """
     begin = time.monotonic()
     with alone(cluster):
+        opened = bundling.open_(bundle) if bundle else None
+        packages = opened.folder / bundleapt.FOLDER if opened else None
         config = sshconfig.write(cluster.folder, cluster.nodes, accept_new=book != "teardown")
         sshconfig.write(cluster.folder, cluster.nodes, accept_new=False)
         control = sshconfig.control_prefix(cluster.folder, accept_new=True)
         socket = control.with_name(f"{control.name}.apt")
-        with aptproxy.serving(socket, paths.cache_dir() / "apt"), _closing(control):
-            code = _ansible(command(book, inventory, len(cluster.nodes), extra), environment(config, socket))
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(aptproxy.serving(socket, paths.cache_dir() / "apt", packages))
+            stack.enter_context(_closing(control))
+            if book == "provision":
+                stack.enter_context(aptrelay.serving(cluster, config, socket))
+            env = environment(config, socket, aptrelay.proxies(cluster))
+            words = [*extra, *(opened.words if opened else ())]
+            env |= opened.environment if opened else {}
+            code = _ansible(command(book, inventory, len(cluster.nodes), words), env)
     seconds = time.monotonic() - begin
     what = f"{book} (check only)" if "--check" in extra else book
     print(f"{what} of {cluster.name}: {'done' if code == 0 else 'FAILED'} after {seconds:.1f} s", flush=True)
@@ -49,12 +62,16 @@ def command(book: str, inventory: Path, nodes: int, extra: Sequence[str]) -> lis
     return [str(program), "-i", str(inventory), forks, *extra, str(paths.PROJECT / "ansible/playbooks" / f"{book}.yml")]
 
 
-def environment(config: Path, socket: Path) -> dict[str, str]:
-    """Ansible's settings; every SSH connection obeys `config`, a jump host's too, and brings the package proxy."""
+def environment(config: Path, socket: Path, relays: Mapping[str, str]) -> dict[str, str]:
+    """Ansible's settings; every SSH connection obeys `config`, a jump host's too, and brings the package proxy.
+
+    `relays` are the proxies that nodes (by name) try first.
+    """
     return os.environ | {
         "ANSIBLE_CONFIG": str(paths.PROJECT / "ansible/ansible.cfg"),
         "ANSIBLE_SSH_ARGS": shlex.join(["-F", str(config), "-o", f"RemoteForward=127.0.0.1:{APT_PORT} {socket}"]),
         "REGATTA_APT_PROXY": f"http://127.0.0.1:{APT_PORT}",
+        "REGATTA_APT_RELAYS": json.dumps(dict(relays)),
         "PYTHONPATH": os.pathsep.join(filter(None, [str(paths.PROJECT), os.environ.get("PYTHONPATH")])),
         "PYTHONUNBUFFERED": "1",
     }

@@ -72,10 +72,20 @@ def lab_names(lab_possible: None) -> Iterator[Iterator[str]]:
 def make_lab(lab_names: Iterator[str]) -> Callable[..., LabHandle]:
     """A function that makes a further lab: `make_lab(nodes=2, egress=False)`; removed when the session ends."""
 
-    def make(*, nodes: int = 3, egress: bool = True) -> LabHandle:
+    def make(*, nodes: int = 3, egress: bool = True, topology: str = "flat") -> LabHandle:
         for _ in range(3):
             name = next(lab_names)
-            done = lab_command("up", "--name", name, "--nodes", str(nodes), "--egress", "yes" if egress else "no")
+            done = lab_command(
+                "up",
+                "--name",
+                name,
+                "--nodes",
+                str(nodes),
+                "--egress",
+                "yes" if egress else "no",
+                "--topology",
+                topology,
+            )
             if "choose another subnet" not in done.stdout:
                 break
         assert done.returncode == 0, done.stdout

@@ -1,6 +1,7 @@
 """The command that `make provision | verify | teardown` calls."""
 
 import io
+import json
 from pathlib import Path
 
 import pytest
@@ -83,10 +84,11 @@ def test_two_at_once_are_refused(inventory: Path) -> None:
 
 
 def test_every_connection_obeys_the_pinned_keys() -> None:
-    found = playbook.environment(Path("/i/ssh_config.provision"), Path("/tmp/s.apt"))
+    found = playbook.environment(Path("/i/ssh_config.provision"), Path("/tmp/s.apt"), {"n2": "http://10.0.0.1:28143"})
     assert "-F /i/ssh_config.provision" in found["ANSIBLE_SSH_ARGS"]
     assert "RemoteForward=127.0.0.1:28142 /tmp/s.apt" in found["ANSIBLE_SSH_ARGS"]
     assert found["REGATTA_APT_PROXY"] == "http://127.0.0.1:28142"
+    assert json.loads(found["REGATTA_APT_RELAYS"]) == {"n2": "http://10.0.0.1:28143"}
     assert "StrictHostKeyChecking" not in found["ANSIBLE_SSH_ARGS"]
 
 

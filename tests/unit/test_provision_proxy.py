@@ -2,6 +2,8 @@
 
 import http.client
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -10,13 +12,17 @@ from pathlib import Path
 
 import pytest
 
-from regatta.provisioning import aptproxy
+from regatta.cluster import Node
+from regatta.provisioning import aptproxy, aptrelay
+from regatta.tunnels import free_local_port
 
+UPSTREAM = "http://x.test"
 DEB = b"!<arch>\n" + bytes(range(256)) * 4000
 
 
 class Repository(BaseHTTPRequestHandler):
     asked: list[str]
+    bodies: dict[str, bytes] = {"/debian/pool/a.deb": DEB, "/debian/dists/x/InRelease": b"signed"}  # noqa: RUF012
 
     def do_GET(self) -> None:
         self.server.asked.append(self.path)  # type: ignore[attr-defined]
@@ -26,7 +32,7 @@ class Repository(BaseHTTPRequestHandler):
             self.end_headers()
             self.wfile.write(b"half")
             return
-        found = {"/debian/pool/a.deb": DEB, "/debian/dists/x/InRelease": b"signed"}.get(self.path)
+        found = self.bodies.get(self.path.removeprefix(UPSTREAM))
         if self.headers.get("If-Modified-Since"):
             self.send_response(304)
             self.end_headers()
@@ -132,3 +138,81 @@ def test_the_socket_is_private_and_goes(tmp_path: Path) -> None:
     assert not path.exists()
     with aptproxy.serving(path, tmp_path / "cache"):
         assert path.exists()
+
+
+def test_from_a_bundle_nothing_is_downloaded(tmp_path: Path, repository: ThreadingHTTPServer) -> None:
+    folder = tmp_path / "bundle"
+    for name, body in (("0/pool/a b+1.deb", DEB), ("0/dists/x/InRelease", b"signed")):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(body)
+    (tmp_path / "secret.deb").write_bytes(b"secret")
+    base = f"http://{aptproxy.BUNDLE_HOST}"
+    with aptproxy.serving(tmp_path / "s2", tmp_path / "cache2", folder) as server:
+        assert get(server, f"{base}/0/pool/a%20b%2b1.deb") == (200, DEB)
+        assert get(server, f"{base}/0/dists/x/InRelease") == (200, b"signed")
+        for url in (
+            f"{base}/0/pool/b.deb",
+            f"{base}/0/pool/../../../secret.deb",
+            f"{base}/0/pool/%2e%2e/%2e%2e/%2e%2e/secret.deb",
+            f"http://127.0.0.1:{repository.server_address[1]}/debian/pool/a.deb",
+        ):
+            assert get(server, url) == (404, b"")
+        assert get(server, "deb.debian.org:443", "CONNECT")[0] == 403
+    assert repository.asked == []  # type: ignore[attr-defined]
+
+
+@pytest.fixture
+def relayed(tmp_path: Path) -> Iterator[tuple[ThreadingHTTPServer, "subprocess.Popen[bytes]", int]]:
+    """What a relay runs, with a proxy of the controller that is a repository itself: (that, the relay, its port)."""
+    upstream = ThreadingHTTPServer(("127.0.0.1", 0), Repository)
+    upstream.asked = []  # type: ignore[attr-defined]
+    threading.Thread(target=upstream.serve_forever, args=(0.05,), daemon=True).start()
+    port = free_local_port()
+    text = aptrelay.program(node("127.0.0.1"), [node("127.0.0.1")], port, upstream.server_address[1]).encode()
+    process = subprocess.Popen(
+        [sys.executable, "-ISuc", aptrelay._BOOT, str(len(text))], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert process.stdin and process.stdout
+    process.stdin.write(text)
+    process.stdin.flush()
+    assert process.stdout.readline() == b"ready\n"
+    yield upstream, process, port
+    process.stdin.close()
+    process.wait(10)
+    process.stdout.close()
+    upstream.shutdown()
+    upstream.server_close()
+
+
+def node(address: str) -> Node:
+    return Node("r", address, address, False, None, None, None, (), "/opt/regatta", "/var/lib/regatta", "python3")
+
+
+def through(port: int, url: str, source: str = "127.0.0.1") -> tuple[int, bytes]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10, source_address=(source, 0))
+    connection.request("GET", url)
+    answer = connection.getresponse()
+    return answer.status, answer.read()
+
+
+def caches() -> set[Path]:
+    return set(Path("/var/tmp").glob("regatta-apt-*"))
+
+
+def test_a_relay_asks_once_and_leaves_nothing(
+    relayed: tuple[ThreadingHTTPServer, "subprocess.Popen[bytes]", int],
+) -> None:
+    upstream, process, port = relayed
+    bodies = {f"{UPSTREAM}{path}": body for path, body in Repository.bodies.items()}
+    here = caches()
+    assert len(here) >= 1
+    for url, body in bodies.items():
+        assert [through(port, url) for _ in range(3)] == [(200, body)] * 3
+    assert upstream.asked == list(bodies)  # type: ignore[attr-defined]
+    assert through(port, f"{UPSTREAM}/etc/passwd")[0] == 403
+    with pytest.raises((http.client.HTTPException, OSError)):
+        through(port, f"{UPSTREAM}/debian/pool/a.deb", "127.0.0.2")
+    assert process.stdin
+    process.stdin.close()
+    assert process.wait(10) == 0
+    assert len(caches()) < len(here)

@@ -4,6 +4,8 @@ import contextlib
 import os
 import socket
 import subprocess
+import tempfile
+from urllib.parse import urlsplit
 
 from ansible.module_utils.basic import AnsibleModule
 
@@ -12,7 +14,8 @@ module: base_packages
 short_description: apt-get install, through a proxy for this call only
 options:
   names: {type: list, elements: str, required: true, description: Packages that are missing}
-  proxy: {type: str, default: "", description: HTTP proxy as seen from this host; empty for none}
+  proxies: {type: list, elements: str, default: [], description: HTTP proxies as seen from this host, best first}
+  sources: {type: list, elements: str, default: [], description: Lines of apt's that hold for this call alone}
   unstarted: {type: list, elements: str, default: [], description: Units of these packages that must not run}
 """
 DROP_INS = "/run/systemd/system"
@@ -55,12 +58,35 @@ def unstarted(units):
 
 def answers(proxy):
     """Whether the proxy is there: sshd may forbid forwarding, and this host may have a way of its own."""
-    host, _, port = proxy.rpartition("/")[2].partition(":")
     try:
-        socket.create_connection((host, int(port or 80)), timeout=5).close()
+        parts = urlsplit(proxy)
+        socket.create_connection((parts.hostname, parts.port or 80), timeout=5).close()
     except (OSError, ValueError):
         return False
     return True
+
+
+@contextlib.contextmanager
+def only_from(sources):
+    """apt's options for these sources alone, with lists of their own, however old these are."""
+    if not sources:
+        yield []
+        return
+    with tempfile.TemporaryDirectory(prefix="regatta-apt-") as folder:
+        os.chmod(folder, 0o755)
+        os.makedirs(f"{folder}/lists/partial")
+        with open(f"{folder}/sources.list", "w") as file:
+            file.writelines(f"{line}\n" for line in sources)
+        settings = {
+            "Dir::Etc::SourceList": f"{folder}/sources.list",
+            "Dir::Etc::SourceParts": "/dev/null",
+            "Dir::State::Lists": f"{folder}/lists",
+            "Dir::Cache::pkgcache": "",
+            "Dir::Cache::srcpkgcache": "",
+            "Acquire::Check-Valid-Until": "false",
+            "Acquire::By-Hash": "no",
+        }
+        yield [word for key, value in settings.items() for word in ("-o", f"{key}={value}")]
 
 
 def main():
@@ -68,21 +94,22 @@ def main():
     module = AnsibleModule(
         argument_spec={
             "names": {"type": "list", "elements": "str", "required": True},
-            "proxy": {"type": "str", "default": ""},
+            "proxies": {"type": "list", "elements": "str", "default": []},
+            "sources": {"type": "list", "elements": "str", "default": []},
             "unstarted": {"type": "list", "elements": "str", "default": []},
         },
         supports_check_mode=True,
     )
-    names, proxy = module.params["names"], module.params["proxy"]
+    names = module.params["names"]
     if module.check_mode:
         module.exit_json(changed=True, msg=f"would install {', '.join(names)}")
-    if proxy and not answers(proxy):
-        proxy = ""
+    proxy = next(filter(answers, filter(None, module.params["proxies"])), "")
     install = ["install", "--yes", "--no-install-recommends", *names]
-    code, said = apt_get(["update"], proxy)
-    if code == 0:
-        with unstarted(module.params["unstarted"]):
-            code, said = apt_get(install, proxy)
+    with only_from(module.params["sources"]) as options:
+        code, said = apt_get([*options, "update"], proxy)
+        if code == 0:
+            with unstarted(module.params["unstarted"]):
+                code, said = apt_get([*options, *install], proxy)
     if code:
         way = f"through this machine's proxy {proxy}" if proxy else "on its own way (no proxy answered)"
         module.fail_json(msg=f"apt-get could not install {', '.join(names)} {way}: {said}")

@@ -1,0 +1,152 @@
+"""One archive from which hosts are provisioned while the controller is offline too, each file proven by SHA-256.
+
+A tar: first `bundle.json`, which says what is in it, then the files. `pack` writes it; `unpack` proves all of it and
+unpacks it into the cache.
+"""
+
+import hashlib
+import io
+import json
+import shutil
+import tarfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path, PurePosixPath
+from typing import IO, Any
+
+from regatta import paths
+from regatta.errors import RegattaError
+from regatta.provisioning.wheels import locked, sha256
+
+FORMAT = 1
+INDEX = "bundle.json"
+_LARGEST_INDEX = 16 << 20
+
+
+class BundleError(RegattaError):
+    """The bundle cannot be made or read, or it is not what was made."""
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """What an archive holds. Paths are within it; `sources` are lines for apt, see `bundleapt`.
+
+    `hadoop` is '' where the inventory wants no HDFS. `files` are the SHA-256 of all files.
+    """
+
+    python: str
+    machine: str
+    suite: str
+    lock: str
+    wheels: str
+    hadoop: str
+    hadoop_sha512: str
+    sources: tuple[str, ...]
+    files: Mapping[str, str]
+
+
+def pack(content: Bundle, places: Mapping[str, Path], target: Path) -> str:
+    """Write the archive, each of its files from its place here; returns the archive's SHA-256."""
+    part = target.with_name(f".{target.name}.part")
+    text = json.dumps({"format": FORMAT, **asdict(content)}, indent=1).encode()
+    try:
+        with tarfile.open(part, "w") as archive:
+            archive.addfile(_entry(INDEX, len(text)), io.BytesIO(text))
+            for name in content.files:
+                with places[name].open("rb") as file:
+                    archive.addfile(_entry(name, places[name].stat().st_size), file)
+        part.replace(target)
+    except OSError as error:
+        raise BundleError(f"the bundle {target} cannot be written: {error.strerror or error}") from None
+    finally:
+        part.unlink(missing_ok=True)
+    return sha256(target)
+
+
+def unpack(path: Path) -> tuple[Bundle, Path]:
+    """Prove every file of an archive; returns what it holds and the folder of the cache where that is now.
+
+    Raises BundleError, which names the first file that is not what was packed. Earlier bundles leave the cache.
+    """
+    try:
+        with path.open("rb") as file, tarfile.open(fileobj=file, mode="r|") as archive:
+            first = archive.next()
+            if first is None or first.name != INDEX or first.size > _LARGEST_INDEX:
+                raise BundleError(f"{path} is no bundle: 'make bundle' writes one")
+            text = _content(archive, first).read()
+            content = _parse(path, text)
+            base = paths.cache_dir() / "bundle"
+            folder = base / hashlib.sha256(text).hexdigest()[:16]
+            with locked(base / ".lock"):
+                for other in base.glob("*/"):
+                    if other != folder:
+                        shutil.rmtree(other)
+                _prove(path, archive, content, folder)
+    except FileNotFoundError:
+        raise BundleError(f"there is no bundle {path}") from None
+    except (OSError, tarfile.TarError, EOFError) as error:
+        raise BundleError(f"the bundle {path} cannot be read: {error}; copy it anew") from None
+    return content, folder
+
+
+def _prove(path: Path, archive: tarfile.TarFile, content: Bundle, folder: Path) -> None:
+    seen = set()
+    while entry := archive.next():
+        expected = content.files.get(entry.name)
+        if expected is None or entry.name in seen or not entry.isreg():
+            raise BundleError(f"{path}: {entry.name} does not belong in it; nothing was changed. Copy it anew")
+        seen.add(entry.name)
+        target = folder / entry.name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        new = target.with_name(f".{target.name}.new")
+        there = target.is_file() and target.stat().st_size == entry.size
+        try:
+            with Path("/dev/null" if there else new).open("wb") as out:
+                found = _copy(_content(archive, entry), out)
+            if found != expected:
+                raise BundleError(
+                    f"{path}: {entry.name} in it is not the file that was packed (its SHA-256 differs); "
+                    "nothing was changed. Copy the bundle anew from where it was made"
+                )
+            if not there:
+                new.replace(target)
+        finally:
+            new.unlink(missing_ok=True)
+    if missing := sorted(content.files.keys() - seen):
+        raise BundleError(f"{path}: {missing[0]} is missing in it: it is cut off. Copy the bundle anew")
+
+
+def _parse(path: Path, text: bytes) -> Bundle:
+    try:
+        found: dict[str, Any] = json.loads(text)
+        if found.pop("format") != FORMAT:
+            raise BundleError(f"{path} was made by another version of Regatta: make it anew with this one")
+        content = Bundle(**{**found, "sources": tuple(found["sources"])})
+        names = [PurePosixPath(name) for name in content.files]
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise BundleError(f"{path}: its {INDEX} cannot be read ({error}); copy the bundle anew") from None
+    if bad := [str(name) for name in names if name.is_absolute() or ".." in name.parts]:
+        raise BundleError(f"{path}: {bad[0]} leads out of the bundle; nothing was changed")
+    return content
+
+
+def _copy(source: IO[bytes], target: IO[bytes]) -> str:
+    """Copy; returns the SHA-256 of what it was."""
+    digest = hashlib.sha256()
+    while block := source.read(1 << 20):
+        digest.update(block)
+        target.write(block)
+    return digest.hexdigest()
+
+
+def _content(archive: tarfile.TarFile, entry: tarfile.TarInfo) -> IO[bytes]:
+    found = archive.extractfile(entry)
+    if found is None:
+        raise BundleError(f"{entry.name} is no file: this is no bundle")
+    return found
+
+
+def _entry(name: str, size: int) -> tarfile.TarInfo:
+    entry = tarfile.TarInfo(name)
+    entry.size, entry.mode = size, 0o644
+    return entry

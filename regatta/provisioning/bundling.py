@@ -1,0 +1,118 @@
+"""`make bundle`: everything that provisioning would download, in one archive; and provisioning from it."""
+
+import os
+import platform
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from regatta import paths
+from regatta.errors import UsageError
+from regatta.provisioning import bundleapt
+from regatta.provisioning.bundle import Bundle, BundleError, pack, unpack
+from regatta.provisioning.wheels import sha256
+
+FOLDER_VARIABLE = "REGATTA_BUNDLE"
+SOURCES_VARIABLE = "REGATTA_BUNDLE_SOURCES"
+_DEFAULT = "regatta-bundle.tar"
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A bundle that was proven: where its files are, what Ansible is told, and with what environment."""
+
+    folder: Path
+    words: Sequence[str]
+    environment: Mapping[str, str]
+
+
+def wish(environ: Mapping[str, str]) -> dict[str, object]:
+    """Variables of the playbook `bundle`: OUT, SUITE (default: this machine's) and MACHINE say what it is made for."""
+    suite = environ.get("SUITE") or _own_suite()
+    known = bundleapt.choose(suite)
+    out = Path(environ.get("OUT") or _DEFAULT).expanduser()
+    if not out.resolve().parent.is_dir():
+        raise UsageError(f"OUT={out}: there is no folder {out.parent}")
+    host = {"python": known.python, "glibc": known.glibc, "machine": environ.get("MACHINE") or platform.machine()}
+    return {"bundle_suite": suite, "bundle_host": host, "bundle_out": str(out.resolve())}
+
+
+def make(
+    out: Path,
+    suite: str,
+    python: str,
+    machine: str,
+    *,
+    lock: Path,
+    wheels: Path,
+    hadoop: str,
+    sha512: str,
+    packages: str,
+) -> list[str]:
+    """Write the archive; returns lines for a person. BundleError says what cannot be had."""
+    places = {f"locks/{path.name}": path for path in sorted((paths.PROJECT / "requirements").glob("*.lock"))}
+    places[f"locks/{lock.name}"] = lock
+    places |= {f"wheels/{wheels.name}/{path.name}": path for path in sorted(wheels.iterdir()) if path.is_file()}
+    tarball = f"hadoop/{Path(hadoop).name}" if hadoop else ""
+    if tarball:
+        places[tarball] = Path(hadoop)
+    with tempfile.TemporaryDirectory(prefix="regatta-bundle-", dir=out.parent) as work:
+        folder = Path(work) / bundleapt.FOLDER
+        chosen = bundleapt.sources(suite, bundleapt.own_sources())
+        lines = bundleapt.mirror(folder, packages.split(","), chosen, machine)
+        places |= {str(path.relative_to(work)): path for path in sorted(folder.rglob("*")) if path.is_file()}
+        content = Bundle(
+            python=".".join(python.split(".")[:2]),
+            machine=machine,
+            suite=suite,
+            lock=f"locks/{lock.name}",
+            wheels=f"wheels/{wheels.name}",
+            hadoop=tarball,
+            hadoop_sha512=sha512 if tarball else "",
+            sources=tuple(lines),
+            files={name: sha256(path) for name, path in places.items()},
+        )
+        total = pack(content, places, out)
+    kinds = {kind: sum(name.startswith(f"{kind}/") and name.endswith(end) for name in places) for kind, end in _COUNTED}
+    return [
+        f"{out}: {out.stat().st_size / 1e6:,.0f} MB for hosts with {suite} on {machine}: {kinds['wheels']} wheels, "
+        f"{kinds['apt']} Debian packages, {'Hadoop' if tarball else 'no Hadoop'}",
+        f"SHA-256 {total}: compare it where you use the bundle (sha256sum)",
+        "then: make provision BUNDLE=" + str(out),
+    ]
+
+
+_COUNTED = (("wheels", ".whl"), ("apt", ".deb"))
+
+
+def open_(path: Path) -> Opened:
+    """Prove a bundle, unpack it into the cache, and say how to provision from it."""
+    content, folder = unpack(path)
+    words = ["-e", f"python_env_lock={folder / content.lock}"]
+    if content.hadoop:
+        words += ["-e", f"hdfs_tarball={folder / content.hadoop}", "-e", f"hdfs_tarball_sha512={content.hadoop_sha512}"]
+    environment = {FOLDER_VARIABLE: str(folder), SOURCES_VARIABLE: "\n".join(content.sources)}
+    return Opened(folder, words, environment)
+
+
+def wheelhouse(name: str) -> Path | None:
+    """Where a bundle has the wheels of the environment `name`; None without one. BundleError where it has others."""
+    if not (folder := os.environ.get(FOLDER_VARIABLE)):
+        return None
+    found = Path(folder) / "wheels" / name
+    if not found.is_dir():
+        others = ", ".join(sorted(path.name for path in (Path(folder) / "wheels").iterdir()))
+        raise BundleError(
+            f"the bundle has the wheels of another environment ({others}, not {name}): it was made for another Python, "
+            "machine or lock than these hosts have. 'make bundle SUITE=...' for them"
+        )
+    return found
+
+
+def _own_suite() -> str:
+    for line in Path("/etc/os-release").read_text().splitlines():
+        key, _, value = line.partition("=")
+        if key == "VERSION_CODENAME":
+            return value.strip('"')
+    raise BundleError("say for which release of Debian or Ubuntu: make bundle SUITE=bookworm")

@@ -1,0 +1,108 @@
+"""The way to a node: its jump host, and the member of the cluster that is one.
+
+Members behind such a *relay* get what is large from it, over the network among the nodes: each thing crosses the way
+from the controller to the relay once.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from regatta.cluster import Cluster, Node
+from regatta.errors import RemoteError, UnreachableError
+from regatta.remote import Remote
+
+
+@dataclass(frozen=True)
+class Jump:
+    """The last host on the way to a node, and those `before` it as `-J` takes them ('' where there is none)."""
+
+    before: str
+    user: str | None
+    host: str
+    port: int | None
+
+
+def proxy_option(node: Node) -> tuple[str, str] | None:
+    """How a node's SSH arguments lead to it: ("jump", hosts) or ("command", ProxyCommand); None: straight."""
+    words = list(node.ssh_args)
+    for index, word in enumerate(words):
+        following = words[index + 1] if index + 1 < len(words) else ""
+        if word.startswith("-J") and (hosts := word[2:] or following):
+            return "jump", hosts
+        option = following if word == "-o" else word[2:] if word.startswith("-o") else ""
+        name, _, value = option.partition("=")
+        kind = {"proxycommand": "command", "proxyjump": "jump"}.get(name.strip().lower())
+        if kind and value.strip():
+            return kind, value.strip()
+    return None
+
+
+def jump(node: Node) -> Jump | None:
+    """The last jump host of a node; None where it has none, or a ProxyCommand of its own."""
+    kind, hosts = proxy_option(node) or ("", "")
+    if kind != "jump" or hosts == "none":
+        return None
+    before, _, last = hosts.rpartition(",")
+    user, _, host = last.removeprefix("ssh://").rpartition("@")
+    port = ""
+    if host.startswith("["):
+        host, _, port = host[1:].partition("]")
+        port = port.removeprefix(":")
+    elif host.count(":") == 1:
+        host, _, port = host.partition(":")
+    return Jump(before, user or None, host, int(port) if port.isdigit() else None)
+
+
+def relay(cluster: Cluster, node: Node) -> Node | None:
+    """The member that a node's way leads through at last; None where no member is on it."""
+    found = jump(node)
+    for member in cluster.nodes if found else ():
+        assert found
+        same_port = found.port is None or found.port == (member.port or 22)
+        if member.name != node.name and found.host in (member.name, member.host) and same_port:
+            return member
+    return None
+
+
+def with_relays(cluster: Cluster, nodes: Iterable[Node]) -> list[Node]:
+    """The nodes and all relays on the ways to them, each once."""
+    wanted: dict[str, Node] = {}
+    for node in nodes:
+        here: Node | None = node
+        while here and here.name not in wanted:
+            wanted[here.name] = here
+            here = relay(cluster, here)
+    return list(wanted.values())
+
+
+def spread(
+    remote: Remote, nodes: Iterable[Node], give: Callable[[Node], Any], pass_on: Callable[[Node, Node], Any]
+) -> tuple[dict[str, Any], dict[str, Exception]]:
+    """Bring something to all `nodes`: `give(node)` from here, `pass_on(node, relay)` once the node's relay has it.
+
+    A relay that is not among the nodes has it already. What a relay cannot pass on is given from here, the long way.
+    Returns what `Remote.gather` does.
+    """
+    left = list(nodes)
+    done: dict[str, Any] = {}
+    failed: dict[str, Exception] = {}
+
+    def bring(node: Node) -> Any:
+        through = relay(remote.cluster, node)
+        if through and through.name not in failed:
+            try:
+                return pass_on(node, through)
+            except UnreachableError:
+                raise
+            except RemoteError:
+                pass
+        return give(node)
+
+    while left:
+        waiting = {node.name for node in left}
+        wave = [node for node in left if getattr(relay(remote.cluster, node), "name", None) not in waiting] or left
+        some, others = remote.gather(wave, bring)
+        done, failed = done | some, failed | others
+        left = [node for node in left if node not in wave]
+    return done, failed

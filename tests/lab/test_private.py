@@ -1,0 +1,275 @@
+"""Hosts that only the head reaches, none of which has a way out: the whole way, in the order of this file."""
+
+import hashlib
+import json
+import os
+import random
+import re
+import secrets
+import shutil
+import signal
+import socket
+import sys
+import tarfile
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from clusters import Cluster, finish, read_until, wait_for
+from offline import offline
+from provisioning import changed, left, play, teardown, verify
+from waiting import WAITS, Waiting
+
+from lab.handle import LabHandle, read_lab
+from regatta import cluster as inventories
+from regatta import paths
+
+pytestmark = [pytest.mark.whole, pytest.mark.timeout(1800)]
+ONCE = 1.5
+"""How often a thing may cross the way to the head: once, and what goes along with it."""
+
+
+@pytest.fixture(scope="module")
+def hosts(make_lab: Callable[..., LabHandle]) -> LabHandle:
+    """Three fresh hosts. `$REGATTA_TEST_PRIVATE_LAB` names such a lab to use instead."""
+    if name := os.environ.get("REGATTA_TEST_PRIVATE_LAB"):
+        return read_lab(name)
+    return make_lab(nodes=3, egress=False, topology="private")
+
+
+@pytest.fixture(scope="module")
+def arrived(hosts: LabHandle) -> dict[str, int]:
+    """The hosts are provisioned; how much each got meanwhile, in bytes."""
+    variables = hosts.inventory / "group_vars/all.yml"
+    variables.parent.mkdir(exist_ok=True)
+    variables.write_text("hdfs_checkpoint_period_s: 8\n")
+    before = {node: received(hosts, node) for node in hosts.nodes}
+    play(hosts, "provision")
+    return {node: received(hosts, node) - before[node] for node in hosts.nodes}
+
+
+@pytest.fixture
+def private(hosts: LabHandle, arrived: dict[str, int]) -> Cluster:
+    """The cluster."""
+    return Cluster(hosts)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A folder of a person's own."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "waits.py").write_text(WAITS)
+    return folder
+
+
+def received(hosts: LabHandle, node: str) -> int:
+    """Bytes that have come by a host's first interface: the head's outer one, the others' only one."""
+    return int(hosts.ssh(node, "cat /sys/class/net/host0/statistics/rx_bytes").stdout)
+
+
+def test_only_the_head_is_reached(hosts: LabHandle) -> None:
+    nodes = inventories.load(str(hosts.inventory)).nodes
+    assert [node.cluster_address == node.host for node in nodes] == [False, True, True]
+    for node in nodes:
+        with pytest.raises(OSError):
+            socket.create_connection((node.cluster_address, 22), timeout=2)
+    here = f"{hosts.addresses['node1'].rpartition('.')[0]}.1"
+    try:
+        hosts.ssh("node2", f"sudo ip route add {here} dev host0")
+        assert hosts.ssh("node2", f"timeout 2 bash -c ': </dev/tcp/{here}/22'", check=False).returncode == 124
+    finally:
+        hosts.ssh("node2", f"sudo ip route del {here} dev host0", check=False)
+    assert "default" not in "".join(hosts.ssh(node, "ip route").stdout for node in hosts.nodes)
+
+
+def test_what_all_hosts_need_crosses_once(arrived: dict[str, int]) -> None:
+    print({node: f"{count / 1e6:.1f} MB" for node, count in arrived.items()})
+    assert arrived["node2"] > 100e6
+    assert arrived["node1"] < ONCE * max(arrived["node2"], arrived["node3"])
+
+
+def test_a_release_crosses_once(private: Cluster, project: Path) -> None:
+    (project / "model.bin").write_bytes(secrets.token_bytes(12_000_000))
+    before = received(private.lab, "node1")
+    said = private.regatta(project, "sync").stdout
+    assert "sent to node1, node2, node3; proven on 3 node(s)" in said
+    assert 12e6 < received(private.lab, "node1") - before < ONCE * 12e6
+    for node in private.lab.nodes:
+        sums = private.lab.ssh(node, "sha256sum /opt/regatta/current/model.bin").stdout.split()[0]
+        assert sums == hashlib.sha256((project / "model.bin").read_bytes()).hexdigest()
+    assert "already on every node" in private.regatta(project, "sync").stdout
+
+
+def test_input_of_a_run_crosses_once(private: Cluster, tmp_path: Path) -> None:
+    graph, dice = tmp_path / "edges.txt", random.Random(secrets.randbits(64))
+    graph.write_text("".join(f"{dice.randrange(10**8)} {dice.randrange(10**8)}\n" for _ in range(500_000)))
+    private.fab("sync")
+    before = received(private.lab, "node1")
+    said = private.fab(
+        "run-ppr", "--graph", str(graph), "--framework", "torch", "--workers", "3", results=tmp_path / "r"
+    )
+    assert "torch" in said.stdout
+    assert received(private.lab, "node1") - before < ONCE * graph.stat().st_size
+
+
+def test_verify_proves_it(private: Cluster) -> None:
+    verify(private.lab)
+
+
+def test_both_frameworks_agree(private: Cluster, tmp_path: Path) -> None:
+    said = private.fab("run-ppr", "--workers", "3", results=tmp_path / "results").stdout
+    assert "The answers of 3 runs are equal within the workload's tolerance." in said
+
+
+def test_status_top_logs_and_cancel(private: Cluster, tmp_path: Path) -> None:
+    told = json.loads(private.fab("status", "--json").stdout)
+    assert sorted(told["ray"]) == sorted(node.cluster_address for node in nodes(private))
+    with Waiting(private, tmp_path / "waits") as run:
+        seen = {one["node"]: one for one in json.loads(private.fab("top", "--json").stdout)}
+        assert [[r["id"] for r in seen[node]["sample"]["runs"]] for node in private.lab.nodes] == [[run]] * 3
+        assert "all have met" in private.fab("logs", run).stdout
+        private.fab("cancel", run)
+        wait_for(lambda: private.nothing_runs(run))
+    assert re.search(rf"^{run}\s+stopped", private.fab("runs").stdout, re.M)
+
+
+def test_data_through_the_head(private: Cluster, tmp_path: Path) -> None:
+    sent, back = tmp_path / "sent.bin", tmp_path / "back.bin"
+    sent.write_bytes(secrets.token_bytes(5_000_000))
+    before = received(private.lab, "node1")
+    private.fab("data-put", str(sent), "/tmp/", "--force")
+    assert received(private.lab, "node1") - before < ONCE * 5e6
+    private.fab("data-get", "/tmp/sent.bin", str(back))
+    assert back.read_bytes() == sent.read_bytes()
+    assert "3 live, 0 dead" in private.fab("hdfs-status").stdout
+
+
+def test_dashboard_through_the_head(private: Cluster, project: Path) -> None:
+    process = private.background(project, "dashboard")
+    try:
+        found = re.findall(r"http://127\.0\.0\.1:\d+/", read_until(process, "Prometheus:"))
+        assert len(found) == 3
+        for address in found:
+            with urllib.request.urlopen(address, timeout=30) as page:
+                assert page.status == 200
+    finally:
+        os.killpg(process.pid, signal.SIGINT)
+        finish(process, 20)
+
+
+def test_a_lost_host_is_named_and_comes_back(private: Cluster, project: Path) -> None:
+    process = private.background(project, "torchrun", "waits.py", "--workers", "3")
+    read_until(process, "all have met")
+    private.lab.off("node3")
+    said = finish(process, 120)
+    assert process.returncode not in (0, None)
+    assert "node3" in said
+    private.lab.on("node3")
+    wait_for(lambda: private.fab("status", check=False).returncode == 0, 120)
+    assert "already on every node" in private.regatta(project, "sync").stdout
+
+
+def spoiled(archive: Path, folder: Path) -> Path:
+    """A copy with one bit turned, beside what describes the archive."""
+    folder.mkdir()
+    for path in (archive, archive.with_name(f"{archive.name}.json")):
+        if path.exists():
+            shutil.copy(path, folder)
+    turn(folder / archive.name, archive.stat().st_size // 2)
+    return folder / archive.name
+
+
+def test_a_host_made_anew_is_provisioned_through_the_head(private: Cluster) -> None:
+    private.lab.rebuild("node2", keep_known_hosts=True)
+    refused = play(private.lab, "provision", good=False)
+    assert "make forget NODE=node2" in " ".join(refused.split())
+    play(private.lab, "rebuild", "--node", "node2", CONFIRM="yes")
+    verify(private.lab)
+    assert set(changed(play(private.lab, "provision")).values()) == {0}
+
+
+def test_tampered_archives_are_refused_by_hosts_without_them(private: Cluster, tmp_path: Path) -> None:
+    lab, cache = private.lab, paths.cache_dir()
+    environment = lab.ssh("node1", "readlink /opt/regatta/env").stdout.strip()
+    lab.ssh(
+        "node3", f"sudo rm -r /opt/regatta/hadoop /opt/regatta/hadoop-* /opt/regatta/env /opt/regatta/{environment}"
+    )
+    tarball = next((cache / "hadoop").glob("*.tar.gz"))
+    other = spoiled(tarball, tmp_path / "hadoop")
+    said = play(lab, "provision", "-e", f"hdfs_tarball={other}", good=False)
+    assert f"{other}: its SHA-512 is" in said
+    (tmp_path / "cache").mkdir()
+    for path in cache.iterdir():
+        (tmp_path / "cache" / path.name).symlink_to(path)
+    (tmp_path / "cache/env").unlink()
+    spoiled(cache / "env" / f"{environment}.tar.zst", tmp_path / "cache/env")
+    said = play(lab, "provision", good=False, REGATTA_CACHE=str(tmp_path / "cache"))
+    assert "SHA-256 differs from the controller's" in said
+    assert lab.ssh("node3", f"ls -d /opt/regatta/{environment}", check=False).stdout == ""
+    play(lab, "provision")
+    verify(lab)
+
+
+def test_nothing_stays_on_the_way(private: Cluster) -> None:
+    found = private.lab.ssh(
+        "node1", "sudo ls -A /opt/regatta/.relay; ls -d /var/tmp/regatta* /tmp/regatta*", check=False
+    )
+    assert found.stdout == ""
+
+
+def test_teardown_leaves_nothing(private: Cluster) -> None:
+    teardown(private.lab)
+    assert left(private.lab) == {}
+
+
+@pytest.fixture(scope="module")
+def bundle(hosts: LabHandle, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A bundle for the hosts, made while the controller has a network."""
+    path = tmp_path_factory.mktemp("bundle") / "regatta-bundle.tar"
+    said = play(hosts, "bundle", OUT=str(path))
+    assert str(path) in said and "SHA-256" in said
+    yield path
+    path.unlink()
+
+
+@pytest.mark.parametrize("kind", [".whl", ".tar.gz", ".deb"])
+def test_a_tampered_bundle_is_refused_before_anything_is_changed(hosts: LabHandle, bundle: Path, kind: str) -> None:
+    with tarfile.open(bundle) as archive:
+        entry = next(entry for entry in archive if entry.name.endswith(kind))
+    turn(bundle, entry.offset_data + entry.size // 2)
+    try:
+        said = play(hosts, "provision", good=False, BUNDLE=str(bundle))
+    finally:
+        turn(bundle, entry.offset_data + entry.size // 2)
+    assert f"{entry.name} in it is not the file that was packed" in said
+    assert "PLAY" not in said
+
+
+def test_hosts_are_provisioned_by_an_offline_controller(hosts: LabHandle, bundle: Path, tmp_path: Path) -> None:
+    hosts.rebuild(*hosts.nodes)
+    with offline(hosts, tmp_path / "cache") as controller:
+        for target in ("deb.debian.org", "192.0.2.1"):
+            program = f"import socket; socket.create_connection(('{target}', 80), 5)"
+            assert controller.run(sys.executable, "-c", program).returncode == 1
+        make = ("make", f"INVENTORY={hosts.inventory}")
+        done = controller.run(*make, "provision", f"BUNDLE={bundle}")
+        assert done.returncode == 0, done.stdout[-6000:]
+        proven = controller.run(*make, "verify")
+        assert proven.returncode == 0, proven.stdout[-6000:]
+    assert "all-reduce over 3 node(s) is right" in proven.stdout
+
+
+def turn(path: Path, place: int) -> None:
+    """Turn one bit of a file."""
+    with path.open("r+b") as file:
+        file.seek(place)
+        (byte,) = file.read(1)
+        file.seek(place)
+        file.write(bytes([byte ^ 1]))
+
+
+def nodes(private: Cluster) -> tuple[inventories.Node, ...]:
+    """The inventory's hosts."""
+    return inventories.load(str(private.lab.inventory)).nodes

@@ -1,0 +1,244 @@
+"""Bundles: real archives, real repositories on loopback, and what is refused."""
+
+import gzip
+import hashlib
+import io
+import json
+import os
+import re
+import shutil
+import tarfile
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from regatta.errors import UsageError
+from regatta.provisioning import bundleapt, bundling
+from regatta.provisioning.bundle import INDEX, Bundle, BundleError, pack, unpack
+from regatta.provisioning.wheels import sha256
+
+CONTENT = {
+    "locks/node.lock": b"torch==2.13.0\n",
+    "wheels/abc/torch-2.13.0-py3-none-any.whl": bytes(range(256)) * 900,
+    "hadoop/hadoop-3.4.3.tar.gz": b"hadoop" * 5000,
+    "apt/0/pool/r/rsync.deb": b"!<arch>\n" * 2000,
+}
+
+
+@pytest.fixture
+def packed(tmp_path: Path) -> Path:
+    """An archive of `CONTENT`."""
+    places = {name: tmp_path / "from" / name for name in CONTENT}
+    for name, place in places.items():
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(CONTENT[name])
+    out = tmp_path / "bundle.tar"
+    assert pack(bundle(), places, out) == hashlib.sha256(out.read_bytes()).hexdigest()
+    return out
+
+
+def bundle() -> Bundle:
+    sums = {name: hashlib.sha256(body).hexdigest() for name, body in CONTENT.items()}
+    names = ("locks/node.lock", "wheels/abc", "hadoop/hadoop-3.4.3.tar.gz")
+    return Bundle("3.11", "x86_64", "bookworm", *names, "5" * 128, ("deb http://x bookworm main",), sums)
+
+
+def rewritten(packed: Path, change: Callable[[str, bytes], tuple[str, bytes] | None]) -> None:
+    """The archive anew, each member as `change` has it (None leaves it out)."""
+    with tarfile.open(packed) as archive:
+        members = [(entry.name, archive.extractfile(entry).read()) for entry in archive]  # type: ignore[union-attr]
+    with tarfile.open(packed, "w") as archive:
+        for name, body in filter(None, [change(*member) for member in members]):
+            entry = tarfile.TarInfo(name)
+            entry.size = len(body)
+            archive.addfile(entry, io.BytesIO(body))
+
+
+def test_what_is_packed_is_unpacked(packed: Path) -> None:
+    content, folder = unpack(packed)
+    assert content == bundle()
+    assert {name: (folder / name).read_bytes() for name in CONTENT} == CONTENT
+    assert unpack(packed) == (content, folder)
+
+
+def test_another_bundle_takes_the_place_of_the_first(packed: Path, tmp_path: Path) -> None:
+    _, first = unpack(packed)
+    other = tmp_path / "other.tar"
+    content = replace(bundle(), files={"locks/node.lock": bundle().files["locks/node.lock"]})
+    pack(content, {"locks/node.lock": tmp_path / "from/locks/node.lock"}, other)
+    _, second = unpack(other)
+    assert not first.exists() and second.is_dir()
+
+
+@pytest.mark.parametrize("name", CONTENT)
+def test_one_byte_changed_is_refused_by_name(packed: Path, name: str) -> None:
+    with tarfile.open(packed) as archive:
+        entry = archive.getmember(name)
+    body = bytearray(packed.read_bytes())
+    body[entry.offset_data + entry.size // 2] ^= 1
+    packed.write_bytes(body)
+    with pytest.raises(BundleError, match=f"{re.escape(name)} in it is not the file that was packed"):
+        unpack(packed)
+    assert not list((Path(os.environ["REGATTA_CACHE"]) / "bundle").rglob(Path(name).name))
+
+
+def test_a_changed_archive_is_refused_also_when_an_earlier_one_is_unpacked(packed: Path) -> None:
+    unpack(packed)
+    test_name = "hadoop/hadoop-3.4.3.tar.gz"
+    rewritten(packed, lambda name, body: (name, body[:-1] + b"x" if name == test_name else body))
+    with pytest.raises(BundleError, match=r"hadoop-3\.4\.3\.tar\.gz in it is not"):
+        unpack(packed)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda name, body: None if "rsync" in name else (name, body), "rsync.deb is missing in it: it is cut off"),
+        (lambda name, body: ("apt/0/more.deb" if "rsync" in name else name, body), "more.deb does not belong in it"),
+        (lambda name, body: None if name == INDEX else (name, body), "is no bundle: 'make bundle' writes one"),
+        (lambda name, body: (name, b"{}" if name == INDEX else body), "its bundle.json cannot be read"),
+    ],
+)
+def test_other_contents_are_refused(
+    packed: Path, change: Callable[[str, bytes], tuple[str, bytes] | None], said: str
+) -> None:
+    rewritten(packed, change)
+    with pytest.raises(BundleError, match=re.escape(said)):
+        unpack(packed)
+
+
+def test_names_lead_nowhere_else(packed: Path, tmp_path: Path) -> None:
+    def out_of_it(name: str, body: bytes) -> tuple[str, bytes]:
+        if name != INDEX:
+            return name, body
+        index = json.loads(body)
+        return name, json.dumps({**index, "files": {**index["files"], "../../../evil": "0" * 64}}).encode()
+
+    rewritten(packed, out_of_it)
+    with pytest.raises(BundleError, match="evil leads out of the bundle"):
+        unpack(packed)
+    assert not list(tmp_path.rglob("evil"))
+
+
+@pytest.mark.parametrize("size", [0, 100, 5000, 200_000])
+def test_a_truncated_archive_is_refused(packed: Path, size: int) -> None:
+    packed.write_bytes(packed.read_bytes()[:size])
+    with pytest.raises(BundleError, match=r"cannot be read|cut off|is no bundle"):
+        unpack(packed)
+
+
+def test_an_archive_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(BundleError, match="there is no bundle"):
+        unpack(tmp_path / "nothing.tar")
+
+
+def test_provisioning_from_it_is_told_where_all_is(packed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = bundling.open_(packed)
+    assert f"python_env_lock={opened.folder}/locks/node.lock" in opened.words
+    assert f"hdfs_tarball={opened.folder}/hadoop/hadoop-3.4.3.tar.gz" in opened.words
+    assert opened.environment[bundling.SOURCES_VARIABLE] == "deb http://x bookworm main"
+    for key, value in opened.environment.items():
+        monkeypatch.setenv(key, value)
+    assert bundling.wheelhouse("abc") == opened.folder / "wheels/abc"
+    with pytest.raises(BundleError, match=r"another environment \(abc, not def\)"):
+        bundling.wheelhouse("def")
+
+
+def test_wishes_are_looked_at_first(tmp_path: Path) -> None:
+    with pytest.raises(BundleError, match="SUITE=sid: a bundle can be made for bookworm, jammy, noble"):
+        bundling.wish({"SUITE": "sid"})
+    with pytest.raises(UsageError, match="there is no folder"):
+        bundling.wish({"SUITE": "noble", "OUT": str(tmp_path / "no/bundle.tar")})
+    wish = bundling.wish({"SUITE": "noble", "MACHINE": "aarch64", "OUT": str(tmp_path / "b.tar")})
+    assert wish["bundle_host"] == {"python": "3.12.3", "glibc": "2.39", "machine": "aarch64"}
+
+
+def test_repositories_are_this_machines_own_where_it_has_them() -> None:
+    own = [("http://mirror.test/debian/", "bookworm", "main"), ("http://else.test/x/", "trixie", "main")]
+    assert [source.line() for source in bundleapt.sources("bookworm", own)] == [
+        "deb http://mirror.test/debian bookworm main",
+        "deb http://deb.debian.org/debian bookworm-updates main",
+        "deb http://deb.debian.org/debian-security bookworm-security main",
+    ]
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Iterator[tuple[str, Path]]:
+    """A repository on loopback with two packages, one of which needs the other: (URI, folder)."""
+    folder = tmp_path / "repository"
+    packages = folder / "dists/x/main/binary-amd64/Packages"
+    packages.parent.mkdir(parents=True)
+    (folder / "pool").mkdir()
+    text = ""
+    for name, needs in (("boat", "Depends: oar\n"), ("oar", ""), ("anchor", "")):
+        deb = folder / f"pool/{name}_1_amd64.deb"
+        deb.write_bytes(name.encode() * 100)
+        text += f"Package: {name}\nVersion: 1\nArchitecture: amd64\n{needs}Filename: pool/{deb.name}\n"
+        text += f"Size: {deb.stat().st_size}\nSHA256: {sha256(deb)}\n\n"
+    packages.write_text(text)
+    gz = packages.with_name("Packages.gz")
+    gz.write_bytes(gzip.compress(text.encode()))
+    sums = "".join(f" {sha256(p)} {p.stat().st_size} main/binary-amd64/{p.name}\n" for p in (packages, gz))
+    (folder / "dists/x/InRelease").write_text(
+        "Suite: x\nCodename: x\nArchitectures: amd64\nComponents: main\n"
+        f"Date: Sat, 21 Nov 2026 00:00:00 UTC\nSHA256:\n{sums}"
+    )
+    shutil.copy(folder / "dists/x/InRelease", folder / "dists/x/Release")
+
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
+    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_address[1]}", folder
+    server.shutdown()
+    server.server_close()
+
+
+class Trusted(bundleapt.Source):
+    """A repository without signatures."""
+
+    def line(self, uri: str | None = None) -> str:
+        return super().line(uri).replace("deb ", "deb [trusted=yes] ")
+
+
+needs_apt = pytest.mark.skipif(shutil.which("apt-get") is None, reason="no apt-get here")
+
+
+@needs_apt
+def test_a_part_of_a_repository_with_all_that_is_needed(repository: tuple[str, Path], tmp_path: Path) -> None:
+    uri, origin = repository
+    lines = bundleapt.mirror(tmp_path / "apt", ["boat"], [Trusted(uri, "x", ("main",))], "x86_64")
+    assert lines == ["deb [trusted=yes] http://bundle.regatta.invalid/0 x main"]
+    found = {str(p.relative_to(tmp_path / "apt/0")) for p in (tmp_path / "apt").rglob("*") if p.is_file()}
+    wanted = {
+        "pool/boat_1_amd64.deb",
+        "pool/oar_1_amd64.deb",
+        "dists/x/InRelease",
+        "dists/x/main/binary-amd64/Packages.gz",
+    }
+    assert found == wanted
+    assert all((tmp_path / "apt/0" / name).read_bytes() == (origin / name).read_bytes() for name in wanted)
+
+
+@needs_apt
+def test_what_a_repository_does_not_promise_is_refused(repository: tuple[str, Path], tmp_path: Path) -> None:
+    uri, origin = repository
+    (origin / "pool/oar_1_amd64.deb").write_bytes(b"oat" * 100)
+    with pytest.raises(BundleError, match=r"oar_1_amd64.deb is not what its repository promises"):
+        bundleapt.mirror(tmp_path / "apt", ["boat"], [Trusted(uri, "x", ("main",))], "x86_64")
+    (origin / "dists/x/main/binary-amd64/Packages.gz").write_bytes(b"other")
+    with pytest.raises(BundleError, match=r"Packages.gz is not what its repository promises"):
+        bundleapt.mirror(tmp_path / "apt", ["boat"], [Trusted(uri, "x", ("main",))], "x86_64")
+
+
+@needs_apt
+def test_packages_that_are_not_there_are_named(repository: tuple[str, Path], tmp_path: Path) -> None:
+    with pytest.raises(BundleError, match="Unable to locate package sail"):
+        bundleapt.mirror(tmp_path / "apt", ["sail"], [Trusted(repository[0], "x", ("main",))], "x86_64")

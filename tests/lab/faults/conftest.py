@@ -16,8 +16,6 @@ from outcomes import Cell
 from scripts import write_project
 from telling import Teller
 
-CELLS: list[Cell] = []
-
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Recovery on a busy machine takes its time: Ray's daemons are started again and again."""
@@ -44,13 +42,13 @@ def tell(request: pytest.FixtureRequest) -> Iterator[Teller]:
     teller = Teller()
     yield teller
     if teller.cell is not None:
-        CELLS.append(replace(teller.cell, passed=not request.node.stash.get(FAILED, False)))
+        keep(replace(teller.cell, passed=not request.node.stash.get(FAILED, False)))
 
 
-def pytest_sessionfinish() -> None:
-    """Keep what the tests told."""
-    if (file := os.environ.get("REGATTA_FAULTS")) and CELLS:
-        outcomes.save(Path(file), CELLS)
+def keep(cell: Cell) -> None:
+    """Write down what a test told, at once: what has been seen outlives tests that are interrupted."""
+    if file := os.environ.get("REGATTA_FAULTS"):
+        outcomes.save(Path(file), [cell])
 
 
 @pytest.fixture

@@ -138,9 +138,7 @@ def end_stale(remote: Remote) -> list[tuple[str, str]]:
     return [(name, run) for name, run in found if name in ended]
 
 
-def stale(
-    by_node: dict[str, list[dict[str, Any]]], head: str, settled: float = STALE_SECONDS
-) -> list[tuple[str, str]]:
+def stale(by_node: dict[str, list[dict[str, Any]]], head: str, settled: float = STALE_SECONDS) -> list[tuple[str, str]]:
     """(node, run) of runs that are lost on a node, or go on there though they have failed or been stopped elsewhere.
 
     Under Ray what counts is how the driver on the head has ended. A run that ended less than `settled` seconds ago is

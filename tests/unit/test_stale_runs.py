@@ -1,5 +1,6 @@
 """Which parts of runs are left over: of runs that have ended elsewhere, or whose host went down."""
 
+import time
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -50,6 +51,6 @@ def test_what_has_just_ended_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> N
             asked.extend(nodes)
             return dict.fromkeys(nodes), {}
 
-    monkeypatch.setattr("regatta.runs.time.sleep", lambda _: None)
+    monkeypatch.setattr(time, "sleep", lambda _: None)
     assert end_stale(cast(Remote, Nodes())) == [("node2", "one")]
     assert asked == ["node2"]

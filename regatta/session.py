@@ -284,9 +284,8 @@ class Session:
         if clocks.error is not None:
             raise RunFailedError(clocks.error.message, outcome.code)
         if outcome.failure is not None:
-            host = outcome.failure.node if outcome.failure.rank is None else None
             message = f"{run} failed: {outcome.failure.text()}\nthe whole log: fab logs {run}"
-            raise RunFailedError(message, outcome.code, host)
+            raise RunFailedError(message, outcome.code, outcome.failure.host)
         raise RunFailedError(f"{run} was {_STATES[outcome.state]}", outcome.code)
 
 

@@ -276,6 +276,7 @@ def finish(place: Place, run: str, state: str, code: int) -> Answer:
     spec = rundirs.load(os.path.join(folder, "spec.json")) or {}
     killed = sweep(run, spec.get("mode") == "session")
     supervisor.write_exit(folder, state, code, None, {}, None)
+    rundirs.clear_halves(folder)
     died = sorted(set((spec.get("daemons") or {}).items()) - set(ray_daemons().items()))
     exit = rundirs.load(os.path.join(folder, "exit.json"))
     rebooted = "boot" in spec and spec["boot"] != boot()

@@ -26,14 +26,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
-    """Let the fixture know whether its test has failed."""
+    """Let the fixture know how its test has ended; one that was interrupted has not."""
     report = yield
-    if report.failed:
-        item.stash[FAILED] = True
+    if report.when == "call" and not report.skipped:
+        item.stash[PASSED] = report.passed
     return report
 
 
-FAILED = pytest.StashKey[bool]()
+PASSED = pytest.StashKey[bool]()
 
 
 @pytest.fixture
@@ -41,8 +41,9 @@ def tell(request: pytest.FixtureRequest) -> Iterator[Teller]:
     """Where a test says what it saw."""
     teller = Teller()
     yield teller
-    if teller.cell is not None:
-        keep(replace(teller.cell, passed=not request.node.stash.get(FAILED, False)))
+    passed = request.node.stash.get(PASSED, None)
+    if teller.cell is not None and (passed is not None or not teller.cell.tested):
+        keep(replace(teller.cell, passed=passed is not False))
 
 
 def keep(cell: Cell) -> None:

@@ -14,7 +14,7 @@ from telling import Teller
 
 BOTH = pytest.mark.parametrize("framework", ["torch", "ray"])
 TORCH_IN_CI = pytest.mark.parametrize("framework", ["torch", pytest.param("ray", marks=pytest.mark.whole)])
-AWAY_MINUTES = 5
+AWAY_MINUTES = 3
 Hit = Callable[[Cluster], None]
 
 

@@ -78,6 +78,7 @@ class Follower:
         self.messages: queue.Queue[tuple[str, str, Any]] = queue.Queue()
         self.heard = {node.name: time.monotonic() for node in handle.nodes}
         self.exits: dict[str, dict[str, Any]] = {}
+        self.ended_at: dict[str, float] = {}
         self.said: dict[str, dict[str, Any]] = {}
         self.lost: dict[str, RemoteError] = {}
         self.died: dict[str, list[str]] = {}
@@ -123,6 +124,7 @@ class Follower:
                 self.on_line(name, rank, text)
         elif kind == "exit":
             self.exits[name] = self.said[name] = value
+            self.ended_at[name] = time.monotonic()
         elif kind == "lost":
             self.lost[name] = value
         elif kind == "job":
@@ -131,9 +133,11 @@ class Follower:
     def _over(self) -> bool:
         if self.handle.api is None:
             return all(node.name in self.exits for node in self.handle.nodes)
-        if self.job is None or self.job["status"] not in rayjob.ENDED:
-            return False
         assert self.handle.head is not None
+        if self.job is None or self.job["status"] not in rayjob.ENDED:
+            # Ray may never say it: what the supervisor on the head has written is as good.
+            ended = self.ended_at.get(self.handle.head.name)
+            return ended is not None and time.monotonic() - ended > JOB_END_SECONDS
         if self.handle.head.name not in self.exits:
             return bool(time.monotonic() - self.job["seen"] > SETTLE_SECONDS)
         return True

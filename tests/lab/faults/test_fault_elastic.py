@@ -22,7 +22,8 @@ def test_a_training_goes_on_without_a_lost_host(
     words = ["run-digits", "--framework", framework, "--workers", str(WORKERS), "--size", "3000"]
     words += ["--epochs", str(EPOCHS)]
     process = struck.background(project, *words, "--restarts", "1", "--elastic", "--name", name)
-    read_until(process, f"epochs 2/{EPOCHS}")
+    for _ in range(2):  # what is shown of a rank is at most one epoch a second: before the second the first is kept
+        read_until(process, "/0 | epochs ")
     struck.lab.off("node3")
     try:
         said = finish(process, 300)
@@ -31,7 +32,7 @@ def test_a_training_goes_on_without_a_lost_host(
         wait_for(lambda: struck.lab.ssh("node3", "true", check=False).returncode == 0, 60)
     assert process.returncode == 0, said
     assert f"going on from the checkpoint: {name}-g2, generation 2 of {name}, without node3, {LEFT} rank(s)" in said
-    assert said.count(f"epochs 1/{EPOCHS}") == 1, "the training began anew"
+    assert f"/0 | epochs 1/{EPOCHS}" not in said, "the training began anew"
     gone_on = record(project.parent / "results", f"{name}-g2")
     whole(struck)
     struck.fab(*words, "--name", new_name(), results=results)

@@ -85,10 +85,11 @@ class RunError(RegattaError):
 
 
 class RunFailedError(RegattaError):
-    """A run failed; carries the exit code to pass on."""
+    """A run failed; carries the exit code to pass on, and the host that was lost where that is what ended it."""
 
-    def __init__(self, message: str, code: int) -> None:
+    def __init__(self, message: str, code: int, host: str | None = None) -> None:
         super().__init__(message)
+        self.host = host
         self.exit_code = code if code else 1
 
 

@@ -29,13 +29,17 @@ class ConnectionLostError(RunError):
 
 @dataclass(frozen=True)
 class Failure:
-    """What ended a run: `rank` is None where a node or a service was lost; `code` is what to pass on."""
+    """What ended a run: `rank` is None where a node or a service was lost; `code` is what to pass on.
+
+    `host`: the node that was lost, or booted anew, where that is what ended the run.
+    """
 
     node: str
     rank: int | None
     cause: str
     code: int
     last_lines: tuple[str, ...] = ()
+    host: str | None = None
 
     def text(self) -> str:
         """Node, rank, cause and the last lines, for a person."""
@@ -74,9 +78,11 @@ class Follower:
         self.messages: queue.Queue[tuple[str, str, Any]] = queue.Queue()
         self.heard = {node.name: time.monotonic() for node in handle.nodes}
         self.exits: dict[str, dict[str, Any]] = {}
+        self.ended_at: dict[str, float] = {}
         self.said: dict[str, dict[str, Any]] = {}
         self.lost: dict[str, RemoteError] = {}
         self.died: dict[str, list[str]] = {}
+        self.rebooted: list[str] = []
         self.job: dict[str, Any] | None = None
         self.ending = threading.Event()
         self._streams: dict[str, Stream] = {}
@@ -118,6 +124,7 @@ class Follower:
                 self.on_line(name, rank, text)
         elif kind == "exit":
             self.exits[name] = self.said[name] = value
+            self.ended_at[name] = time.monotonic()
         elif kind == "lost":
             self.lost[name] = value
         elif kind == "job":
@@ -126,9 +133,11 @@ class Follower:
     def _over(self) -> bool:
         if self.handle.api is None:
             return all(node.name in self.exits for node in self.handle.nodes)
-        if self.job is None or self.job["status"] not in rayjob.ENDED:
-            return False
         assert self.handle.head is not None
+        if self.job is None or self.job["status"] not in rayjob.ENDED:
+            # Ray may never say it: what the supervisor on the head has written is as good.
+            ended = self.ended_at.get(self.handle.head.name)
+            return ended is not None and time.monotonic() - ended > JOB_END_SECONDS
         if self.handle.head.name not in self.exits:
             return bool(time.monotonic() - self.job["seen"] > SETTLE_SECONDS)
         return True
@@ -148,6 +157,7 @@ class Follower:
                 lambda node: self.remote.call(node, "run.finish", timeout=8, **for_all),
             )
             self.said |= {name: answer["exit"] for name, answer in answers.items() if answer.get("exit")}
+            self.rebooted = [name for name, answer in answers.items() if answer["rebooted"]]
             self.died = {name: answer["died"] for name, answer in answers.items() if answer["died"]}
 
     def _end_all(self) -> Outcome:
@@ -185,7 +195,7 @@ class Follower:
             left = (
                 "what is left of the run there ends with the next run or 'fab cancel'; 'fab status' shows who answers"
             )
-            return Failure(name, None, f"the node was lost in mid-run ({error.reason}): {left}", 1)
+            return Failure(name, None, f"the node was lost in mid-run ({error.reason}): {left}", 1, host=name)
         vanished = [name for name, value in self.exits.items() if value["state"] == "lost"]
         if vanished:
             return Failure(
@@ -193,11 +203,15 @@ class Follower:
                 None,
                 "the run vanished there: was the host rebooted, or its supervisor killed? See 'fab status'",
                 1,
+                host=vanished[0],
             )
         if found:
             name, worst = min(found, key=lambda item: _weight(item[1]))
             lines = self._named(worst["last_lines"])
-            return Failure(name, worst["rank"], self._how(name, worst, lines), worst["code"], lines)
+            host = name if worst["rank"] is None else None
+            if worst["rank"] == rayjob.DRIVER:
+                host = next((lost for lost in (*self.rebooted, *self.died) if lost != name), None)
+            return Failure(name, worst["rank"], self._how(name, worst, lines), worst["code"], lines, host)
         if self.job is not None and self.job["status"] == "FAILED" and self.handle.head is not None:
             return Failure(self.handle.head.name, None, f"Ray ended the job: {self.job.get('message')}", 1)
         return None
@@ -212,7 +226,11 @@ class Follower:
         accounts, where = self.said | self.exits, [node]
         if failure["rank"] == rayjob.DRIVER:
             where = [name for name in accounts if any(f"({name})" in line for line in lines)] or [*accounts]
+        for name in self.rebooted:
+            how += f"; {name} was rebooted in mid-run ('fab status' shows whether its services are back)"
         for name, daemons in self.died.items():
+            if name in self.rebooted:
+                continue
             how += f"; Ray's {' and '.join(daemons)} on {name} died in mid-run (journalctl -u 'regatta-ray-*' there)"
         short = [name for name in where if accounts.get(name, {}).get("oom_kills", 0) > 0]
         if short:

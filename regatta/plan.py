@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from regatta.cluster import Node
 from regatta.errors import UsageError
 
-RUN_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,58}[a-z0-9])?\Z")
+NAME_LENGTH = 60
+RUN_NAME = re.compile(rf"[a-z0-9]([a-z0-9-]{{0,{NAME_LENGTH - 2}}}[a-z0-9])?\Z")
 PORTS = (29400, 29499)
 PG_TIMEOUT_SECONDS = 60
 
@@ -57,6 +58,7 @@ class Plan:
     master_port: int | None = None
     time_limit: float | None = None
     restarts: int = 0
+    first_run: str | None = None
 
     @property
     def nodes(self) -> tuple[Node, ...]:
@@ -132,7 +134,9 @@ def common_environment(plan: Plan, node: Node) -> dict[str, str]:
     import json
 
     release = f"{node.root}/releases/{plan.release}"
+    first = {"REGATTA_FIRST_RUN": plan.first_run} if plan.first_run else {}
     return {
+        **first,
         **thread_environment(plan.threads),
         "PATH": f"{node.python.rpartition('/')[0]}:/usr/local/bin:/usr/bin:/bin",
         "PYTHONPATH": release,

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from regatta import data, graphs, hdfs, paths, plan, record
+from regatta import data, elastic, graphs, hdfs, paths, plan, record
 from regatta.errors import DataError, UsageError
 from regatta.session import Request, Session
 
@@ -122,7 +122,7 @@ def in_turns(
             )
             series = record.Series(label, index + 1, repeats)
             base = replace(request, workers=workers, name=name, series=series)
-            done[framework].append(session.run(course.request(base, framework)))
+            done[framework].append(elastic.run(session, course.request(base, framework)))
     return done
 
 

@@ -1,6 +1,7 @@
 """Runs as the nodes know them: list, find, read the log, cancel, attach. Nothing is kept on the controller for this."""
 
 import contextlib
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -116,10 +117,16 @@ def end_stale(remote: Remote) -> list[tuple[str, str]]:
     """End what nodes still have of runs that have ended elsewhere, as after a host was cut off: (node, run) of each.
 
     A run whose host went down is said to be lost there. A run that goes on everywhere is left alone; nodes that do not
-    answer are left out.
+    answer are left out. One that has just ended may be being ended still: that is waited for, `STALE_SECONDS` at most.
     """
-    answers, _ = remote.gather(remote.cluster.nodes, lambda node: remote.call(node, "run.list"))
-    found = stale({name: answer["runs"] for name, answer in answers.items()}, remote.cluster.head.name)
+    until = time.monotonic() + STALE_SECONDS + 1
+    while True:
+        answers, _ = remote.gather(remote.cluster.nodes, lambda node: remote.call(node, "run.list"))
+        by_node, head = {name: answer["runs"] for name, answer in answers.items()}, remote.cluster.head.name
+        found = stale(by_node, head)
+        if set(found) == set(stale(by_node, head, settled=0.0)) or time.monotonic() > until:
+            break
+        time.sleep(0.5)
     work = [remote.cluster.node(name) for name in {name for name, _ in found}]
 
     def end(node: Node) -> None:
@@ -131,11 +138,11 @@ def end_stale(remote: Remote) -> list[tuple[str, str]]:
     return [(name, run) for name, run in found if name in ended]
 
 
-def stale(by_node: dict[str, list[dict[str, Any]]], head: str) -> list[tuple[str, str]]:
+def stale(by_node: dict[str, list[dict[str, Any]]], head: str, settled: float = STALE_SECONDS) -> list[tuple[str, str]]:
     """(node, run) of runs that are lost on a node, or go on there though they have failed or been stopped elsewhere.
 
-    Under Ray what counts is how the driver on the head has ended. A run that has just ended is still being ended, and
-    one that has just begun is not lost.
+    Under Ray what counts is how the driver on the head has ended. A run that ended less than `settled` seconds ago is
+    still being ended, and one that has just begun is not lost.
     """
     ended: set[str] = set()
     for name, items in by_node.items():
@@ -143,7 +150,7 @@ def stale(by_node: dict[str, list[dict[str, Any]]], head: str) -> list[tuple[str
             over = item["state"] in ("failed", "stopped", "lost")
             if item["spec"]["framework"] == "ray":
                 over = name == head and item["state"] != "running"
-            if over and item["idle"] is not None and item["idle"] > STALE_SECONDS:
+            if over and item["idle"] is not None and item["idle"] > settled:
                 ended.add(item["id"])
     return [
         (name, item["id"])

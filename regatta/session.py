@@ -32,7 +32,8 @@ class Request:
     """What to run. `root` is the tree to sync, `source` what was read of it just now, if anything was.
 
     `workers` is None for one rank a core of the cluster; `cache` and `notes` (warnings) are kept in the record.
-    `restarts`: how often torchrun starts lost ranks again.
+    `restarts`: how often torchrun starts lost ranks again; where it is `elastic`, also how often it goes on without
+    hosts that are lost, as a further generation of `first_run`.
     """
 
     program: plan.Program
@@ -48,6 +49,8 @@ class Request:
     series: record.Series | None = None
     source: tree.Tree | None = None
     restarts: int = 0
+    elastic: bool = False
+    first_run: str | None = None
     cache: Literal["cold", "warm"] | None = None
     notes: tuple[str, ...] = ()
 
@@ -223,6 +226,7 @@ class Session:
             master_port=answers[ranks[0].node.name].get("port"),
             time_limit=request.time_limit,
             restarts=request.restarts,
+            first_run=request.first_run,
         )
 
     def _record(
@@ -280,7 +284,8 @@ class Session:
         if clocks.error is not None:
             raise RunFailedError(clocks.error.message, outcome.code)
         if outcome.failure is not None:
-            raise RunFailedError(f"{run} failed: {outcome.failure.text()}\nthe whole log: fab logs {run}", outcome.code)
+            message = f"{run} failed: {outcome.failure.text()}\nthe whole log: fab logs {run}"
+            raise RunFailedError(message, outcome.code, outcome.failure.host)
         raise RunFailedError(f"{run} was {_STATES[outcome.state]}", outcome.code)
 
 

@@ -14,6 +14,7 @@ BATCHES = {"digits": 64, "stars": 128}
 """Rows a rank and step where nobody says otherwise."""
 
 OWN_CHECKPOINT = "checkpoint.pt"
+SHARED_CHECKPOINT = "hdfs:///checkpoints/{run}.pt"
 RUN_PLACE = "{run}"
 """Stands for the run's id in the path of a checkpoint."""
 
@@ -24,7 +25,8 @@ MADE = ("generated", "handwritten")
 class Training:
     """What a training was asked for; `None` leaves the workload's own default. `batch`: rows a rank and step.
 
-    `checkpoint`: where rank 0 keeps its state after each epoch, in the run's own folder where `restarts` need one.
+    `checkpoint`: where rank 0 keeps its state after each epoch, in the run's own folder where `restarts` need one, in
+    HDFS where hosts may be lost (`elastic`).
     """
 
     workload: str
@@ -38,6 +40,7 @@ class Training:
     scale_batch: bool = False
     checkpoint: str | None = None
     restarts: int = 0
+    elastic: bool = False
 
     def options(self, places: str | None, times: int, ranks: int) -> list[str]:
         """Command-line options; the batch is multiplied by `times`, the learning rate by `ranks` if at all."""
@@ -47,11 +50,14 @@ class Training:
         words.append(f"--batch={(self.batch or BATCHES[self.workload]) * times}")
         if self.scale_batch:
             words.append(f"--scale-batch={ranks}")
-        checkpoint = self.checkpoint or (OWN_CHECKPOINT if self.restarts else None)
+        own = SHARED_CHECKPOINT if self.elastic else OWN_CHECKPOINT
+        checkpoint = self.checkpoint or (own if self.restarts else None)
         if checkpoint:
             words += [f"--checkpoint={checkpoint}", "--checkpoint-every=1"]
         if self.restarts:
             words.append(f"--restarts={self.restarts}")
+        if self.elastic and times == 1:
+            words.append(f"--elastic={ranks}")
         return [*words, f"--data={places}"] if places else words
 
 
@@ -103,6 +109,11 @@ def train(
         raise UsageError(
             f"--checkpoint {asked.checkpoint}: of several runs the second would go on where the first has ended; "
             f"write {RUN_PLACE} in it, which becomes each run's id"
+        )
+    if asked.elastic and asked.checkpoint and not hdfs.is_address(asked.checkpoint):
+        raise UsageError(
+            f"--elastic --checkpoint {asked.checkpoint}: a checkpoint that is to outlive its host is in HDFS; "
+            f"write hdfs:///checkpoints/{RUN_PLACE}.pt, or leave it out"
         )
     chosen = course(session, asked, workers if workers is not None else session.cores())
     return in_turns(session, request, chosen, frameworks, workers=workers, repeats=repeats)

@@ -107,10 +107,23 @@ class _Forwarder(socketserver.ThreadingTCPServer):
     daemon_threads = True
     allow_reuse_address = True
 
-    def __init__(self, port: int, transport: paramiko.Transport, target: tuple[str, int]) -> None:
+    def __init__(
+        self, port: int, transport: paramiko.Transport, target: tuple[str, int], renew: Callable[[], object]
+    ) -> None:
         super().__init__(("127.0.0.1", port), _Pump)
         self.transport = transport
         self.target = target
+        self._renew = renew
+
+    def channel(self, origin: tuple[str, int]) -> paramiko.Channel:
+        """A way to the target, over a new connection where the old one has ended (sshd was restarted there)."""
+        try:
+            return self.transport.open_channel("direct-tcpip", self.target, origin, timeout=10)
+        except (paramiko.SSHException, EOFError, OSError):
+            if self.transport.is_active():
+                raise
+        self._renew()
+        return self.transport.open_channel("direct-tcpip", self.target, origin, timeout=10)
 
 
 class _Pump(socketserver.BaseRequestHandler):
@@ -118,9 +131,8 @@ class _Pump(socketserver.BaseRequestHandler):
 
     def handle(self) -> None:
         try:
-            origin = self.client_address
-            channel = self.server.transport.open_channel("direct-tcpip", self.server.target, origin, timeout=10)
-        except (paramiko.SSHException, EOFError, OSError):
+            channel = self.server.channel(self.client_address)
+        except (RemoteError, paramiko.SSHException, EOFError, OSError):
             return
         with contextlib.closing(channel), contextlib.suppress(OSError):
             ends = {self.request: channel, channel: self.request}
@@ -139,6 +151,7 @@ class Tunnels:
         self._cluster, self._node = cluster, node
         self._connection = connect(cluster, node)
         self._servers: list[_Forwarder] = []
+        self._renewing = threading.Lock()
 
     def __enter__(self) -> "Tunnels":
         return self
@@ -160,12 +173,22 @@ class Tunnels:
     def open(self, remote_port: int, *, host: str = "127.0.0.1", local_port: int = 0) -> int:
         """Lead a local port (0: a free one) to `host:remote_port` as seen from the node; gives its number."""
         try:
-            server = _Forwarder(local_port, self._connection.transport, (host, remote_port))
+            server = _Forwarder(local_port, self._connection.transport, (host, remote_port), self.renew)
         except OSError as error:
             raise RemoteError(self._node.name, f"no tunnel from port {local_port} here: {error}") from None
         self._servers.append(server)
         threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
         return int(server.server_address[1])
+
+    def renew(self) -> None:
+        """Connect again where the connection has ended; the ports stay the same. Raises RemoteError."""
+        with self._renewing:
+            if self._connection.transport is not None and self._connection.transport.is_active():
+                return
+            self._connection.close()
+            self._connection = connect(self._cluster, self._node)
+            for server in self._servers:
+                server.transport = self._connection.transport
 
     def keep(self, seconds: float, say: Callable[[str], None]) -> NoReturn:
         """Connect again whenever the connection is lost, looking every so many seconds; the ports stay the same."""
@@ -176,11 +199,9 @@ class Tunnels:
             self._connection.close()
             while True:
                 with contextlib.suppress(RemoteError):
-                    self._connection = connect(self._cluster, self._node)
+                    self.renew()
                     break
                 time.sleep(seconds)
-            for server in self._servers:
-                server.transport = self._connection.transport
             say(f"connected to {self._node.name} again")
 
 

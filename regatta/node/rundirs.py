@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import subprocess
 from typing import Any, Dict
 
@@ -44,6 +45,15 @@ def store(file: str, value: Any, mode: int = 0o644) -> None:
     with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "w") as handle:
         json.dump(value, handle)
     os.rename(new, file)
+
+
+def clear_halves(folder: str) -> None:
+    """Remove what `store` has left half written where it was killed: its controller went away, or the host did."""
+    for name in os.listdir(folder):
+        half = re.fullmatch(r".+\.json\.(\d+)\.new", name)
+        if half and not os.path.exists(f"/proc/{half[1]}"):
+            with contextlib.suppress(OSError):
+                os.unlink(os.path.join(folder, name))
 
 
 def unit(run: str) -> str:

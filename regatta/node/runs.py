@@ -88,6 +88,7 @@ def _prepare(place: Place, spec: Spec, folder: str) -> None:
     spec["oom_kills"] = supervisor.oom_kills()
     if spec["mode"] == "member":
         spec["daemons"] = ray_daemons()
+        spec["boot"] = boot()
     with open(os.path.join(folder, "reserve"), "wb") as file:
         file.write(b"\1" * RESERVE_BYTES)
     for file, source in spec.pop("files", {}).items():
@@ -267,9 +268,17 @@ def finish(place: Place, run: str, state: str, code: int) -> Answer:
     spec = rundirs.load(os.path.join(folder, "spec.json")) or {}
     killed = sweep(run, spec.get("mode") == "session")
     supervisor.write_exit(folder, state, code, None, {}, None)
+    rundirs.clear_halves(folder)
     died = sorted(set((spec.get("daemons") or {}).items()) - set(ray_daemons().items()))
     exit = rundirs.load(os.path.join(folder, "exit.json"))
-    return {"exit": exit, "killed": killed, "died": [name for name, _ in died]}
+    rebooted = "boot" in spec and spec["boot"] != boot()
+    return {"exit": exit, "killed": killed, "died": [name for name, _ in died], "rebooted": rebooted}
+
+
+def boot() -> str:
+    """A name for the time since this host was started: another after each boot."""
+    with open("/proc/sys/kernel/random/boot_id") as file:
+        return file.read().strip()
 
 
 def ray_daemons() -> Dict[str, int]:

@@ -13,7 +13,7 @@ from invoke.context import Context
 
 from regatta import cluster, paths, tree
 from regatta import sync as syncing
-from regatta.errors import RegattaError
+from regatta.errors import RegattaError, UsageError
 from regatta.remote import Remote
 from regatta.tasks.common import after_dashes, print_table, seconds, task, whole
 
@@ -25,6 +25,9 @@ LAUNCH_HELP = {
     "name": "the run's name (default: made from script and time)",
     "time-limit": "end the run after so many seconds",
 }
+
+
+ELASTIC_HELP = "go on without hosts that are lost, --restarts times (default 1): $REGATTA_FIRST_RUN names the first run"
 
 
 @contextlib.contextmanager
@@ -59,6 +62,7 @@ def sync(c: Context, inventory: str | None = None, path: str = ".", repair: bool
         "launcher": "env (fastest), static or c10d (the torchrun program with that rendezvous); with --restarts c10d",
         "pg-timeout": "seconds until a process group gives up on a silent peer (default 60)",
         "restarts": "let torchrun start all ranks again so many times when one is lost (--launcher c10d)",
+        "elastic": ELASTIC_HELP,
     },
 )
 def torchrun(
@@ -71,15 +75,24 @@ def torchrun(
     pg_timeout: str | None = None,
     time_limit: str | None = None,
     restarts: str | None = None,
+    elastic: bool = False,
 ) -> None:
     """Run a script under PyTorch: fab torchrun train.py -- ARGS."""
     timeout = whole("pg-timeout", pg_timeout)
-    again = whole("restarts", restarts) or 0
+    again = whole("restarts", restarts) or int(elastic)
     chosen = launcher or ("c10d" if again else "env")
-    _run_script("torch", script, workers, inventory, name, time_limit, chosen, timeout, again)
+    _run_script("torch", script, workers, inventory, name, time_limit, chosen, timeout, again, elastic)
 
 
-@task(positional=["script"], help={**LAUNCH_HELP, "script": "Python script of this tree; its arguments follow --"})
+@task(
+    positional=["script"],
+    help={
+        **LAUNCH_HELP,
+        "script": "Python script of this tree; its arguments follow --",
+        "restarts": "with --elastic: so many times (default 1)",
+        "elastic": ELASTIC_HELP,
+    },
+)
 def rayrun(
     c: Context,
     script: str,
@@ -87,9 +100,14 @@ def rayrun(
     inventory: str | None = None,
     name: str | None = None,
     time_limit: str | None = None,
+    restarts: str | None = None,
+    elastic: bool = False,
 ) -> None:
     """Run a script under Ray: fab rayrun train.py -- ARGS."""
-    _run_script("ray", script, workers, inventory, name, time_limit, "env", None, 0)
+    again = whole("restarts", restarts) or int(elastic)
+    if again and not elastic:
+        raise UsageError("--restarts needs --elastic: what a script under Ray starts again is its own affair")
+    _run_script("ray", script, workers, inventory, name, time_limit, "env", None, again, elastic)
 
 
 def _run_script(
@@ -102,7 +120,9 @@ def _run_script(
     launcher: str,
     pg_timeout: int | None,
     restarts: int,
+    elastic: bool,
 ) -> None:
+    from regatta import elastic as going_on
     from regatta import plan
     from regatta.session import Request, check_script, check_synced
 
@@ -113,7 +133,8 @@ def _run_script(
     source = tree.read(root)
     check_synced(source, relative)
     with session(inventory) as made:
-        kept = made.run(
+        kept = going_on.run(
+            made,
             Request(
                 program=plan.Program.script(relative, after_dashes()),
                 framework="torch" if framework == "torch" else "ray",
@@ -125,7 +146,8 @@ def _run_script(
                 time_limit=limit,
                 source=source,
                 restarts=restarts,
-            )
+                elastic=elastic,
+            ),
         )
         made.console.note(
             f"{kept.run_id}: succeeded in {kept.phases.total:.1f} s; record {paths.results_dir()}/{kept.run_id}.json"

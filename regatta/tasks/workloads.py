@@ -87,6 +87,7 @@ TRAINING_HELP = {
     "no-single": "leave out the single process that the cluster has to beat",
     "checkpoint": "where rank 0 keeps its state after each epoch, to go on from; hdfs:// too; {run} is the run's id",
     "restarts": "start lost ranks again so many times; they go on from the checkpoint (torch: --launcher c10d)",
+    "elastic": "go on without hosts that are lost, as many times (default 1), from the checkpoint, then in HDFS",
     "launcher": "how torch ranks meet: env, static or c10d (default env; with --restarts c10d)",
 }
 
@@ -117,6 +118,7 @@ def run_digits(
     no_single: bool = False,
     checkpoint: str | None = None,
     restarts: str | None = None,
+    elastic: bool = False,
     launcher: str | None = None,
     name: str | None = None,
     time_limit: str | None = None,
@@ -125,9 +127,11 @@ def run_digits(
     """Train on digit images under torch and Ray Train: timed, recorded, compared."""
     from regatta.training import Training
 
-    lost = whole("restarts", restarts) or 0
+    lost = whole("restarts", restarts) or int(elastic)
     rows = whole("batch", batch)
-    asked = Training("digits", data, size, model, epochs, rows, learning_rate, seed, scale_batch, checkpoint, lost)
+    asked = Training(
+        "digits", data, size, model, epochs, rows, learning_rate, seed, scale_batch, checkpoint, lost, elastic
+    )
     _train(asked, inventory, framework, no_single, workers, repeats, json, name, launcher, time_limit)
 
 
@@ -155,6 +159,7 @@ def run_stars(
     no_single: bool = False,
     checkpoint: str | None = None,
     restarts: str | None = None,
+    elastic: bool = False,
     launcher: str | None = None,
     name: str | None = None,
     time_limit: str | None = None,
@@ -163,9 +168,11 @@ def run_stars(
     """Tell stars from galaxies under torch and Ray Train: timed, recorded, compared."""
     from regatta.training import Training
 
-    lost = whole("restarts", restarts) or 0
+    lost = whole("restarts", restarts) or int(elastic)
     rows = whole("batch", batch)
-    asked = Training("stars", data, size, None, epochs, rows, learning_rate, seed, scale_batch, checkpoint, lost)
+    asked = Training(
+        "stars", data, size, None, epochs, rows, learning_rate, seed, scale_batch, checkpoint, lost, elastic
+    )
     _train(asked, inventory, framework, no_single, workers, repeats, json, name, launcher, time_limit)
 
 
@@ -197,6 +204,7 @@ def _train(
         launcher=launcher or ("c10d" if asked.restarts else "env"),
         time_limit=limit,
         restarts=asked.restarts,
+        elastic=asked.elastic,
     )
     with session(inventory) as made:
         _show(made, training.train(made, asked, frameworks, workers=wanted, repeats=times, request=base), json)

@@ -1,10 +1,13 @@
 """Which parts of runs are left over: of runs that have ended elsewhere, or whose host went down."""
 
-from typing import Any
+import time
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
-from regatta.runs import STALE_SECONDS, stale
+from regatta.remote import Remote
+from regatta.runs import STALE_SECONDS, end_stale, stale
 
 LONG = STALE_SECONDS + 1
 
@@ -32,3 +35,22 @@ def item(state: str, idle: float | None, framework: str = "torch", age: float = 
 )
 def test_what_is_left_over(node1: dict[str, Any], node2: dict[str, Any], left: list[str]) -> None:
     assert stale({"node1": [node1], "node2": [node2]}, head="node1") == [(node, "one") for node in left]
+
+
+def test_what_has_just_ended_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = iter([(1.0, "running"), (1.0, "running"), (LONG, "running")])
+    asked: list[str] = []
+
+    class Nodes:
+        cluster = SimpleNamespace(nodes=("node1", "node2"), head=SimpleNamespace(name="node1"), node=str)
+
+        def gather(self, nodes: Any, _call: Any) -> tuple[dict[str, Any], dict[str, Exception]]:
+            if nodes == self.cluster.nodes:
+                idle, state = next(told)
+                return {"node1": {"runs": [item("failed", idle)]}, "node2": {"runs": [item(state, None)]}}, {}
+            asked.extend(nodes)
+            return dict.fromkeys(nodes), {}
+
+    monkeypatch.setattr(time, "sleep", lambda _: None)
+    assert end_stale(cast(Remote, Nodes())) == [("node2", "one")]
+    assert asked == ["node2"]

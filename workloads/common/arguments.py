@@ -60,6 +60,13 @@ def add_training(parser: argparse.ArgumentParser, *, epochs: int, batch: int, le
         default=0,
         help="start lost ranks again so many times, under Ray; torchrun has --max-restarts",
     )
+    add(
+        "--elastic",
+        metavar="N",
+        type=not_negative,
+        default=0,
+        help="N ranks were meant: where there are fewer or more by now, each takes more or fewer rows a batch",
+    )
     add_framework(parser)
 
 
@@ -71,8 +78,12 @@ def training_fault(given: dict[str, Any]) -> str | None:
 
 
 def of_this_run(path: str) -> str:
-    """A path that means the same in every process of this run; ``{run}`` becomes the run's id."""
-    own = path.replace("{run}", os.environ.get("REGATTA_RUN_ID") or "by-hand")
+    """A path that means the same in every process of this run; ``{run}`` becomes the run's id.
+
+    Of a run that goes on without lost hosts it is the first one's.
+    """
+    run = os.environ.get("REGATTA_FIRST_RUN") or os.environ.get("REGATTA_RUN_ID") or "by-hand"
+    own = path.replace("{run}", run)
     return own if is_remote(own) else str(Path(own).absolute())
 
 

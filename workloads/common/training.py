@@ -11,7 +11,7 @@ import io
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -41,6 +41,9 @@ class Schedule:
 
     `scale_batch`: grow the learning rate to as many times its value, 0: times the ranks, in equal steps over the first
     epoch (P. Goyal et al., "Accurate, large minibatch SGD", 2017); None: leave it.
+
+    `elastic`: the number of ranks that `batch` is meant for, whose checkpoints any number of ranks takes over; 0: any,
+    and only as many ranks do.
     """
 
     epochs: int
@@ -51,6 +54,7 @@ class Schedule:
     checkpoint: str | None
     checkpoint_every: int
     accumulate: int
+    elastic: int = field(default=0, kw_only=True)
 
 
 def use_threads_of_environment() -> None:
@@ -70,7 +74,15 @@ def device(ranks: Ranks) -> torch.device:
 
 def growth(schedule: Schedule, ranks: Ranks) -> int:
     """How many times the learning rate grows."""
-    return 1 if schedule.scale_batch is None else schedule.scale_batch or ranks.world
+    return 1 if schedule.scale_batch is None else schedule.scale_batch or schedule.elastic or ranks.world
+
+
+def shared_out(schedule: Schedule, ranks: Ranks) -> Schedule:
+    """The schedule of one rank where there are more or fewer than it is meant for: as many rows a step as whole rows
+    allow."""
+    if not schedule.elastic:
+        return schedule
+    return replace(schedule, batch=max(1, round(schedule.batch * schedule.elastic / ranks.world)))
 
 
 def rows_of_rank(rows: int, epoch: int, seed: int, ranks: Ranks) -> Tensor:
@@ -96,12 +108,13 @@ def fit(
     if rows < ranks.world:
         raise BadInput(f"{ranks.world} ranks for {rows} rows to train on: each needs at least one")
     losses = _resume(model, optimizer, schedule, ranks)
+    own = shared_out(schedule, ranks)
     trained = DistributedDataParallel(model) if ranks.world > 1 else model
     model.train()
     if ranks.world > 1 and len(losses) < schedule.epochs:
         # After its first step DDP orders gradients anew for their exchange, and their order decides how sums of more
         # than two ranks are rounded. So one step that teaches nothing comes first, here as where a training goes on.
-        inputs, targets = batch_of(rows_of_rank(rows, 0, schedule.seed, ranks)[: schedule.batch])
+        inputs, targets = batch_of(rows_of_rank(rows, 0, schedule.seed, ranks)[: own.batch])
         loss_of(trained(inputs), targets).backward()
     times = growth(schedule, ranks)
     for epoch in range(len(losses), schedule.epochs):
@@ -109,7 +122,7 @@ def fit(
             order = rows_of_rank(rows, epoch, schedule.seed, ranks)
             total = torch.zeros((), dtype=torch.float64, device=next(model.parameters()).device)
             begun = 0
-            for step in _steps(batch_of, order, schedule):
+            for step in _steps(batch_of, order, own):
                 begun += sum(len(targets) for _, targets in step)
                 if times > 1:
                     warm = min(1.0, epoch + begun / len(order))
@@ -223,7 +236,7 @@ def _identity(model: nn.Module, optimizer: torch.optim.Optimizer, schedule: Sche
         "batch": [schedule.batch, schedule.accumulate],
         "learning rate": [schedule.learning_rate, growth(schedule, ranks)],
         "seed": schedule.seed,
-        "ranks": ranks.world,
+        "ranks": schedule.elastic or ranks.world,
     }
 
 

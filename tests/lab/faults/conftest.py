@@ -16,8 +16,6 @@ from outcomes import Cell
 from scripts import write_project
 from telling import Teller
 
-CELLS: list[Cell] = []
-
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Recovery on a busy machine takes its time: Ray's daemons are started again and again."""
@@ -28,14 +26,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
-    """Let the fixture know whether its test has failed."""
+    """Let the fixture know how its test has ended; one that was interrupted has not."""
     report = yield
-    if report.failed:
-        item.stash[FAILED] = True
+    if report.when == "call" and not report.skipped:
+        item.stash[PASSED] = report.passed
     return report
 
 
-FAILED = pytest.StashKey[bool]()
+PASSED = pytest.StashKey[bool]()
 
 
 @pytest.fixture
@@ -43,14 +41,15 @@ def tell(request: pytest.FixtureRequest) -> Iterator[Teller]:
     """Where a test says what it saw."""
     teller = Teller()
     yield teller
-    if teller.cell is not None:
-        CELLS.append(replace(teller.cell, passed=not request.node.stash.get(FAILED, False)))
+    passed = request.node.stash.get(PASSED, None)
+    if teller.cell is not None and (passed is not None or not teller.cell.tested):
+        keep(replace(teller.cell, passed=passed is not False))
 
 
-def pytest_sessionfinish() -> None:
-    """Keep what the tests told."""
-    if (file := os.environ.get("REGATTA_FAULTS")) and CELLS:
-        outcomes.save(Path(file), CELLS)
+def keep(cell: Cell) -> None:
+    """Write down what a test told, at once: what has been seen outlives tests that are interrupted."""
+    if file := os.environ.get("REGATTA_FAULTS"):
+        outcomes.save(Path(file), [cell])
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from clusters import Cluster, read_until, wait_for
+from clusters import Cluster, read_until
 
 NEXT_STEP = re.compile(r"\b(fab (logs|status|attach|repair|cancel|up|hdfs-status)|make provision|journalctl|df -h)\b")
 PATIENCE_SECONDS = 120.0
@@ -147,7 +147,10 @@ def nothing_left(cluster: Cluster, project: Path, run: str) -> None:
 
 def whole(cluster: Cluster) -> None:
     """All services of all hosts are back by themselves, and HDFS lacks no copy."""
-    wait_for(lambda: healthy(cluster), RECOVERY_SECONDS)
+    end = time.monotonic() + RECOVERY_SECONDS
+    while not healthy(cluster):
+        assert time.monotonic() < end, "services are not back:\n" + cluster.fab("status", check=False).stdout
+        time.sleep(3)  # asking costs the hosts of this machine what they need to come back
 
 
 def healthy(cluster: Cluster) -> bool:

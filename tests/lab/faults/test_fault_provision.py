@@ -33,7 +33,7 @@ def tasks(lab: LabHandle) -> list[str]:
     return [name.strip() for name in re.findall(r"^      (\S[^\t]*?)\s*\tTAGS:", said, re.M)]
 
 
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(2400)
 def test_provision_is_killed_at_random_points(bare: LabHandle, tell: Teller) -> None:
     tell.begin(
         "provision", f"provision gets SIGKILL, {KILLS} times one after the other, before a task taken at random", "-"

@@ -126,14 +126,15 @@ def late_clock(struck: Cluster) -> Iterator[None]:
     lab.ssh("node2", "sudo apt-get -q update && sudo apt-get -q install -y libfaketime", timeout=300)
     set_it = r"""
     echo +2h > /etc/faketimerc
-    mkdir -p /etc/systemd/system.conf.d
-    printf "[Manager]\nDefaultEnvironment=FAKETIME_DONT_FAKE_MONOTONIC=1\n" > /etc/systemd/system.conf.d/faketime.conf
+    echo FAKETIME_DONT_FAKE_MONOTONIC=1 >> /etc/environment
+    systemctl set-environment FAKETIME_DONT_FAKE_MONOTONIC=1
     ls /usr/lib/*/faketime/libfaketime.so.1 > /etc/ld.so.preload
-    systemctl daemon-reexec
     """
-    put_back = (
-        "rm -rf /etc/ld.so.preload /etc/faketimerc /etc/systemd/system.conf.d/faketime.conf; systemctl daemon-reexec"
-    )
+    put_back = """
+    rm -f /etc/ld.so.preload /etc/faketimerc
+    sed -i /^FAKETIME/d /etc/environment
+    systemctl unset-environment FAKETIME_DONT_FAKE_MONOTONIC
+    """
     try:
         lab.ssh("node2", f"sudo sh -c '{set_it}' && sudo systemctl restart {services}")
         yield

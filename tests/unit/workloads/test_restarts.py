@@ -5,10 +5,14 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from launching import PATIENCE, Ended, ended, python, start, weights
+
+from workloads.common import training
+from workloads.common.ranks import Ranks
 
 DIGITS = ("-m", "workloads.digits", "--size=4000", "--epochs=30", "--seed=3")
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=3")
@@ -78,3 +82,31 @@ def test_ray_starts_lost_ranks_again(undisturbed: str, tmp_path: Path, ray_clust
     assert run.status == 0, run.err
     assert weights(run) == undisturbed
     assert len(run.of("progress", 0)) <= 31, "the training began anew"
+
+
+def test_fewer_ranks_go_on_from_the_checkpoint_of_more(tmp_path: Path) -> None:
+    def run(ranks: int, epochs: int, *words: str, place: Path = tmp_path) -> Ended:
+        launcher = (*TORCHRUN[:-1], f"--nproc-per-node={ranks}")
+        digits = ("-m", "workloads.digits", "--size=2000", f"--epochs={epochs}", "--seed=3", "--batch=64")
+        return python(*launcher, *digits, f"--checkpoint={place / 'saved.pt'}", "--checkpoint-every=1", *words)
+
+    (tmp_path / "other").mkdir()
+    undisturbed = run(3, 6, "--elastic=3", place=tmp_path / "other").of("result")[0]["answer"]
+    assert run(3, 3, "--elastic=3").status == 0
+    refused = run(2, 6)
+    assert refused.status != 0
+    assert "ranks is 3, here 2" in refused.of("error")[0]["message"]
+    fewer = run(2, 6, "--elastic=3")
+    assert fewer.status == 0, fewer.err
+    assert [event["done"] for event in fewer.of("progress", 0)] == [4, 5, 6]
+    answer = fewer.of("result")[0]["answer"]
+    for name in ("accuracy", "losses"):
+        assert answer[name] == pytest.approx(undisturbed[name], abs=training.TOLERANCE[name])
+
+
+def test_a_step_has_as_many_rows_with_fewer_ranks() -> None:
+    meant = training.Schedule(1, 64, 0.01, 0, 0, None, 0, 1, elastic=6)
+    for world, batch in ((6, 64), (4, 96), (5, 77), (1, 384)):
+        assert training.shared_out(meant, Ranks(0, world)).batch == batch
+        assert training.growth(meant, Ranks(0, world)) == 6
+    assert training.shared_out(replace(meant, elastic=0), Ranks(0, 4)).batch == 64

@@ -143,6 +143,7 @@ def test_teardown_keeps_data_unless_told(hosts: LabHandle, sums: str) -> None:
     assert intact(hosts, sums)
 
 
+@pytest.mark.whole
 def test_a_node_leaves_and_comes_back(hosts: LabHandle, sums: str) -> None:
     three, inventory = hosts.nodes[2], hosts.inventory / "hosts.yml"
     whole = inventory.read_text()

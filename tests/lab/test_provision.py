@@ -105,6 +105,7 @@ def test_what_is_open_to_whom(hosts: LabHandle) -> None:
     assert hosts.ssh(one, "sudo stat -c '%a %U' /etc/regatta/ray_token").stdout.split() == ["600", "regatta"]
 
 
+@pytest.mark.whole
 def test_a_host_made_anew_comes_back(hosts: LabHandle) -> None:
     three = hosts.nodes[2]
     hosts.rebuild(three, keep_known_hosts=True)
@@ -163,6 +164,7 @@ def interrupted(lab: LabHandle) -> None:
     assert process.wait(30) == 130
 
 
+@pytest.mark.whole
 def test_killed_half_way_and_started_again(single: LabHandle) -> None:
     (node,) = single.nodes
     interrupted(single)

@@ -37,6 +37,7 @@ def programs(cluster: Cluster, run: str) -> str:
     return "".join(cluster.lab.ssh("node2", f"sudo cat {pid.replace('environ', 'cmdline')}").stdout for pid in pids)
 
 
+@pytest.mark.whole
 def test_rollback_and_forward(cluster: Cluster, earlier: str, tmp_path: Path) -> None:
     (now,) = current(cluster)
     with Waiting(cluster, tmp_path / "project") as run:

@@ -7,6 +7,7 @@ import subprocess
 import tarfile
 from pathlib import Path
 
+import pytest
 from clusters import BIN, Cluster
 from provisioning import play
 from waiting import Waiting
@@ -59,6 +60,7 @@ def stopped_half_way(cluster: Cluster) -> None:
     assert process.wait(60) == 130, said
 
 
+@pytest.mark.whole
 def test_rotation(cluster: Cluster, tmp_path: Path) -> None:
     secrets = cluster.lab.inventory / "secrets"
     old = {name: (secrets / name).read_text() for name in ("ray_token", "cluster_key")}

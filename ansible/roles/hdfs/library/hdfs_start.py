@@ -3,6 +3,7 @@
 import subprocess
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.systemd import UnitError, enabled, going, must, systemctl
 
 DOCUMENTATION = r"""
 module: hdfs_start
@@ -18,30 +19,13 @@ options:
 NAMENODE = "regatta-hdfs-namenode.service"
 
 
-class StartError(Exception):
-    """systemd or HDFS said no."""
-
-
-def systemctl(*words):
-    """(exit code, output)."""
-    done = subprocess.run(["systemctl", *words], capture_output=True, text=True, check=False)
-    return done.returncode, (done.stdout + done.stderr).strip()
-
-
-def must(*words):
-    """systemctl that has to succeed."""
-    code, said = systemctl(*words)
-    if code:
-        raise StartError(f"systemctl {' '.join(words)}: {said}")
-
-
 def refresh(wanted):
     """Let the NameNode read which DataNodes belong to it."""
     env = {"JAVA_HOME": wanted["java_home"], "HADOOP_CONF_DIR": wanted["conf"], "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
     command = ["runuser", "--user=hdfs", "--", f"{wanted['root']}/hadoop/bin/hdfs", "dfsadmin", "-refreshNodes"]
     done = subprocess.run(command, capture_output=True, text=True, env=env, cwd="/", check=False)
     if done.returncode:
-        raise StartError(f"hdfs dfsadmin -refreshNodes: {done.stderr.strip()}")
+        raise UnitError(f"hdfs dfsadmin -refreshNodes: {done.stderr.strip()}")
 
 
 def settle(wanted):
@@ -55,17 +39,16 @@ def settle(wanted):
         must("daemon-reload")
     done = False
     for unit, path in own.items():
-        active = systemctl("is-active", unit)[1]
-        if systemctl("is-enabled", "--quiet", unit)[0]:
+        if not enabled(unit):
             must("enable", "--quiet", unit)
             done = True
-        if active in ("active", "activating", "reloading") and (shared or path in changes):
-            must("restart", "--no-block", unit)
-            done = True
-        elif active not in ("active", "activating", "reloading"):
+        if not going(unit):
             must("start", "--no-block", unit)
             done = True
-        elif unit == NAMENODE and active == "active" and changes & set(wanted["lists"]):
+        elif shared or path in changes:
+            must("restart", "--no-block", unit)
+            done = True
+        elif unit == NAMENODE and systemctl("is-active", unit)[1] == "active" and changes & set(wanted["lists"]):
             refresh(wanted)
             done = True
     return done
@@ -78,7 +61,7 @@ def main():
     module = AnsibleModule(argument_spec={**lists, **paths})
     try:
         done = settle(module.params)
-    except StartError as error:
+    except UnitError as error:
         module.fail_json(msg=str(error))
     module.exit_json(changed=done)
 

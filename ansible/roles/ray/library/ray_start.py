@@ -6,9 +6,9 @@ made good by the next one.
 
 import hashlib
 import os
-import subprocess
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.systemd import UnitError, enabled, going, must
 
 DOCUMENTATION = r"""
 module: ray_start
@@ -19,23 +19,6 @@ options:
   again: {type: bool, default: false, description: Start it anew in any case}
 """
 STARTED = "/etc/regatta/ray_started"
-
-
-class StartError(Exception):
-    """systemd said no."""
-
-
-def systemctl(*words):
-    """(exit code, output)."""
-    done = subprocess.run(["systemctl", *words], capture_output=True, text=True, check=False)
-    return done.returncode, (done.stdout + done.stderr).strip()
-
-
-def must(*words):
-    """systemctl that has to succeed."""
-    code, said = systemctl(*words)
-    if code:
-        raise StartError(f"systemctl {' '.join(words)}: {said}")
 
 
 def digest(files):
@@ -60,10 +43,9 @@ def settle(unit, files, again, check):
     """Whether anything had to be done."""
     now = digest(files)
     stale = again or started_with() != now
-    active = systemctl("is-active", unit)[1] in ("active", "activating", "reloading")
-    enabled = systemctl("is-enabled", "--quiet", unit)[0] == 0
-    if check or (active and enabled and not stale):
-        return stale or not active or not enabled
+    wanting = not going(unit) or not enabled(unit)
+    if check or not (stale or wanting):
+        return stale or wanting
     must("daemon-reload")
     must("enable", "--quiet", unit)
     must("restart" if stale else "start", "--no-block", unit)
@@ -88,7 +70,7 @@ def main():
     wanted = module.params
     try:
         done = settle(wanted["unit"], wanted["files"], wanted["again"], module.check_mode)
-    except (StartError, OSError) as error:
+    except (UnitError, OSError) as error:
         module.fail_json(msg=str(error))
     module.exit_json(changed=done)
 

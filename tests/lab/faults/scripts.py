@@ -96,7 +96,6 @@ def read(words):
 there = {node["NodeManagerAddress"]: node["NodeID"] for node in ray.nodes() if node["Alive"]}
 places = json.loads(os.environ["REGATTA_RANK_MAP"])
 tasks = [read.options(scheduling_strategy=On(there[at], soft=False)).remote(sys.argv[1:]) for at in places]
-print("reads", flush=True)
 for line in ray.get(tasks):
     print(line, flush=True)
 """

@@ -24,7 +24,7 @@ FAB = Path(sys.executable).parent / "fab"
 UNITS = "regatta-node-exporter.service regatta-metrics.service regatta-prometheus.service"
 CPU_TARGET, RUN_TARGET = 72.0, 1.02
 HOUR = 3600
-WARM_UP_SECONDS = 20.0
+WARM_UP_SECONDS, SETTLE_SECONDS = 20.0, 10.0
 USED = """
 for unit in UNITS; do
     pid=$(systemctl show -p MainPID --value $unit)
@@ -98,6 +98,7 @@ class Bench:
         for node in self.cluster.nodes:
             known = f"$(systemctl list-unit-files --no-legend {UNITS} | cut -d' ' -f1)"
             self._shell(node, f"sudo -n systemctl {action} {known}")
+        time.sleep(SETTLE_SECONDS)  # Prometheus writes much when it ends, and reads it when it starts
 
     def _run(self) -> float:
         """The record's total of one run."""

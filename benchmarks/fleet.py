@@ -141,8 +141,10 @@ class Bench:
         ) as process:
             assert process.stdout is not None
             try:
+                waiting = 0
                 for line in process.stdout:
-                    if "waiting" in line:
+                    waiting += "waiting" in line
+                    if waiting == self.nodes:
                         break
                 threading.Thread(target=process.stdout.read, daemon=True).start()
                 return self._timed("cancel", name).seconds
@@ -209,6 +211,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     shell.interruptible()
     taken: list[Row] = []
+    code = 0
     try:
         began = time.monotonic()
         with (
@@ -222,15 +225,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
             bench = Bench(inventory, Path(folder), given.repeats)
             for name in given.only.split(","):
                 taken += getattr(bench, name)()
-                print(f"bench: {name} done", file=sys.stderr, flush=True)
+                print(f"bench: {name} done, {time.monotonic() - began:.0f} s so far", file=sys.stderr, flush=True)
     except (BenchError, OSError) as error:
         print(f"fleet FAILED: {error}", file=sys.stderr)
-        return 1
+        code = 1
     except KeyboardInterrupt:
         print("bench: interrupted, nothing was written", file=sys.stderr)
         return 130
     rows.publish("fleet", taken)
-    return 0
+    return code
 
 
 if __name__ == "__main__":

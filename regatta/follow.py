@@ -17,6 +17,7 @@ from regatta.launch import Handle, stop_everywhere
 from regatta.remote import Remote, Stream
 
 SILENT_SECONDS = 5.0
+FIRST_SECONDS = 10.0
 LOST_SECONDS = 15.0
 SETTLE_SECONDS = 6.0
 JOB_POLL_SECONDS = 0.25
@@ -86,6 +87,7 @@ class Follower:
         self.job: dict[str, Any] | None = None
         self.ending = threading.Event()
         self._streams: dict[str, Stream] = {}
+        self._silent: set[Stream] = set()
 
     def follow(self) -> Outcome:
         """Return when the run has ended on every node; KeyboardInterrupt and ConnectionLostError leave it as it is."""
@@ -247,9 +249,12 @@ class Follower:
         return tuple(address.sub(lambda found: f"{found[1]} ({known[found[1]]})", line) for line in lines)
 
     def _check_silence(self) -> None:
+        """End connections that say nothing; a new one has longer for its first word, as its node may be busy."""
         now = time.monotonic()
         for name, stream in list(self._streams.items()):
-            if now - stream.last_heard > SILENT_SECONDS and name not in self.exits:
+            limit = FIRST_SECONDS if stream.last_heard == stream.began else SILENT_SECONDS
+            if now - stream.last_heard > limit and name not in self.exits:
+                self._silent.add(stream)
                 stream.close()
 
     def _raise_if_alone(self, error: RemoteError) -> None:
@@ -276,16 +281,22 @@ class Follower:
                         if "exit" in line:
                             self.messages.put(("exit", node.name, line["exit"]))
                             return
-            except UnreachableError as error:
+            except RemoteError as error:
+                if isinstance(error, HostKeyError) or not self._away(node, error):
+                    self.messages.put(("lost", node.name, error))
+                    return
+                if not isinstance(error, UnreachableError):
+                    error = UnreachableError(node.name, f"no word from it for {LOST_SECONDS:g} s; is the host up?")
                 if time.monotonic() - self.heard[node.name] > LOST_SECONDS:
                     self.messages.put(("lost", node.name, error))
                     return
                 self.ending.wait(0.5)
-            except (HostKeyError, RemoteError) as error:
-                self.messages.put(("lost", node.name, error))
-                return
             except (OSError, ValueError):
                 self.ending.wait(0.2)
+
+    def _away(self, node: Node, error: RemoteError) -> bool:
+        """Whether a connection ended because the node was silent, and not because of something that it said."""
+        return isinstance(error, UnreachableError) or self._streams.get(node.name) in self._silent
 
     def _poll_job(self, api: rayjob.JobApi) -> None:
         while not self.ending.is_set():

@@ -146,11 +146,11 @@ class Remote:
 
 
 class Stream:
-    """The answer to one request, as an iterator of JSON objects; `last_heard` is when the last one came."""
+    """The answer to one request, as an iterator of JSON objects, the last of which came at `last_heard`."""
 
     def __init__(self, node: Node, command: list[str], payload: bytes, timeout: float | None) -> None:
         self.node = node
-        self.last_heard = time.monotonic()
+        self.began = self.last_heard = time.monotonic()
         self._timed_out = False
         self._process = subprocess.Popen(
             command,

@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,12 +41,16 @@ def listing(remote: Remote) -> tuple[list[RunInfo], dict[str, Exception]]:
     answers, failed = remote.gather(remote.cluster.nodes, lambda node: remote.call(node, "run.list"))
     if failed and not answers:
         raise NodesError("runs", failed)
+    return together(remote, {name: answer["runs"] for name, answer in answers.items()}), failed
+
+
+def together(remote: Remote, said: Mapping[str, list[dict[str, Any]]]) -> list[RunInfo]:
+    """The runs that nodes, by name, have told of, oldest first."""
     parts: dict[str, dict[str, dict[str, Any]]] = {}
-    for name, answer in answers.items():
-        for item in answer["runs"]:
+    for name, items in said.items():
+        for item in items:
             parts.setdefault(item["id"], {})[name] = item
-    runs = [_merge(remote, run, by_node) for run, by_node in parts.items()]
-    return sorted(runs, key=lambda info: info.started), failed
+    return sorted((_merge(remote, run, by_node) for run, by_node in parts.items()), key=lambda info: info.started)
 
 
 def _merge(remote: Remote, run: str, by_node: dict[str, dict[str, Any]]) -> RunInfo:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from regatta import launch
@@ -22,11 +22,12 @@ READY_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class NodeStatus:
-    """One node as `fab status` shows it; `error` where it could not be asked."""
+    """One node as `fab status` shows it; `runs` as `runs.together` takes them, `error` where it could not be asked."""
 
     node: Node
     facts: dict[str, Any]
     units: dict[str, str]
+    runs: list[dict[str, Any]] = field(default_factory=list)
     error: str | None = None
 
 
@@ -114,11 +115,12 @@ def status(remote: Remote) -> list[NodeStatus]:
     def ask(node: Node) -> NodeStatus:
         answer = remote.call(node, "status", timeout=15, units=() if node.local else UNITS)
         units = {unit: value["state"] for unit, value in answer["units"].items()}
-        return NodeStatus(node, answer["facts"], units)
+        return NodeStatus(node, answer["facts"], units, answer["runs"])
 
     done, failed = remote.gather(remote.cluster.nodes, ask)
     return [
-        done.get(node.name) or NodeStatus(node, {}, {}, _reason(failed[node.name])) for node in remote.cluster.nodes
+        done.get(node.name) or NodeStatus(node, {}, {}, error=_reason(failed[node.name]))
+        for node in remote.cluster.nodes
     ]
 
 

@@ -20,7 +20,7 @@ Spec = Dict[str, Any]
 Answer = Dict[str, Any]
 Emit = Callable[[Dict[str, Any]], None]
 
-POLL_SECONDS = 0.03
+POLL_SECONDS, IDLE_SECONDS = 0.03, 0.2
 BEAT_SECONDS = 1.0
 BLOCK = 1 << 18
 STOP_SECONDS = 4.0
@@ -183,14 +183,16 @@ def watch(place: Place, run: str, offset: int, emit: Emit) -> None:
     if not os.path.isdir(rundirs.path(place, run)):
         raise Problem(f"no run '{run}' on this node")
     next_beat = next_check = 0.0
+    wait = POLL_SECONDS
     with open(log, "rb") as file:
         file.seek(offset)
         while True:
             finished = rundirs.load(ended)
-            offset = _emit_lines(file, offset, emit)
+            before, offset = offset, _emit_lines(file, offset, emit)
             if finished:
                 emit({"exit": finished, "offset": offset})
                 return
+            wait = POLL_SECONDS if offset > before else min(IDLE_SECONDS, wait * 1.2)
             now = time.monotonic()
             if now >= next_beat:
                 emit({"beat": 1})
@@ -203,7 +205,7 @@ def watch(place: Place, run: str, offset: int, emit: Emit) -> None:
                             lost = {"state": "lost", "code": 1, "failure": None, "codes": {}}
                             emit({"exit": lost, "offset": _emit_lines(file, offset, emit)})
                             return
-            time.sleep(POLL_SECONDS)
+            time.sleep(wait)
 
 
 def _emit_lines(file: BinaryIO, offset: int, emit: Emit) -> int:

@@ -78,9 +78,8 @@ def status(c: Context, inventory: str | None = None, json: bool = False) -> None
     problems = [f"{item.node.name}: {item.error}" for item in nodes if item.error]
     if isinstance(alive, str):
         problems.append(f"Ray: {alive}")
-    going: list[str] = []
-    if len(problems) < len(nodes):
-        going = [info.run for info in runs.listing(remote)[0] if info.state == "running"]
+    told = runs.together(remote, {item.node.name: item.runs for item in nodes if not item.error})
+    going = [info.run for info in told if info.state == "running"]
     if json:
         shown = [
             {"node": item.node.name, "error": item.error, "units": item.units, "facts": item.facts} for item in nodes

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from regatta import cluster, launch, plan, runs, sync, tree
+from regatta import follow as following
 from regatta.errors import NodesError, RunError
 from regatta.follow import Follower, Outcome
 from regatta.remote import Remote
@@ -44,6 +45,9 @@ if mode == "busy":
             left -= len(other.recv(left))
 if mode == "spoil":
     open(os.path.join(os.getcwd(), "..", "spec.json"), "w").write('{"network": [1], "temporary": 3}')
+if mode == "short":
+    time.sleep(4)
+    print("rank", os.environ["RANK"], "ends", flush=True)
 if mode == "stubborn":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 if mode in ("exit", "kill", "wait", "daemon-wait", "stubborn"):
@@ -168,6 +172,15 @@ def test_cancel_ends_everything(remote: Remote, started, mode: str) -> None:
         runs.cancel(remote, info)
     outcome, _ = follow(remote, handle)
     assert outcome.state == "stopped"
+
+
+def test_a_node_that_is_silent_for_a_while_is_asked_again(
+    remote: Remote, started, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "SILENT_SECONDS", 0.3)  # its heart beats once a second
+    outcome, lines = follow(remote, started("short"))
+    assert outcome.state == "succeeded", outcome
+    assert sorted(text for _, text in lines if "ends" in text) == ["rank 0 ends", "rank 1 ends"]
 
 
 def test_a_run_survives_its_controller_and_can_be_attached_to(remote: Remote, started) -> None:

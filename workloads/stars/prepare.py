@@ -102,8 +102,12 @@ def prepare(blocks: Iterator[Block], folder: Path, choice: Choice, source: str) 
             "thresholds": {"label": choice.least, "pair": choice.most},
             "seed": choice.seed,
         }
-        for part in ("train", "test"):
+
+        def standardise(part: str) -> None:
             _standardise(Path(raw) / f"{part}.arrow", folder / f"{part}.parquet", kept, mean, deviation, pool)
+
+        with ThreadPoolExecutor(2) as writers:
+            list(writers.map(standardise, ("train", "test")))
     (folder / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n")
     return manifest
 

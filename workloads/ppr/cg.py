@@ -147,11 +147,7 @@ class Block:
         return scores
 
     def _each(self, work: Callable[[tuple[int, int]], None]) -> None:
-        if len(self._tasks) == 1:
-            work(self._tasks[0])
-        else:
-            for _ in self._pool.map(work, self._tasks):
-                pass
+        power.each(self._pool, work, self._tasks)
 
 
 def _ratio(a: float, b: float) -> float:

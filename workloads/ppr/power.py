@@ -170,11 +170,7 @@ class Walk:
                 *(self._z, self._homes, bonus, damping, self._moved, offset, self._sums),
             )
 
-        if len(self._tasks) == 1:
-            rows(self._tasks[0])
-        else:
-            for _ in self._pool.map(rows, self._tasks):
-                pass
+        each(self._pool, rows, self._tasks)
         if self._spread:
             self._spread.share(self._z, self._moved, self._sums)
         else:
@@ -202,3 +198,12 @@ def tasks(first: int, last: int) -> Sequence[tuple[int, int]]:
     pieces = max(1, min(last - first, _TASKS_PER_THREAD * threads.count() if threads.count() > 1 else 1))
     cuts = [first + (last - first) * piece // pieces for piece in range(pieces + 1)]
     return list(itertools.pairwise(cuts))
+
+
+def each(pool: ThreadPoolExecutor, work: Callable[[tuple[int, int]], None], pieces: Sequence[tuple[int, int]]) -> None:
+    """Do all pieces of :func:`tasks`, a single one without another thread."""
+    if len(pieces) == 1:
+        work(pieces[0])
+    else:
+        for _ in pool.map(work, pieces):
+            pass

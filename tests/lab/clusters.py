@@ -43,10 +43,17 @@ class Cluster:
 
     def background(self, folder: Path, *words: str) -> "subprocess.Popen[str]":
         """`regatta WORDS` going on in the background, in a process group of its own."""
+        return self._begin(["regatta", *words], folder, folder.parent / "results")
+
+    def fab_background(self, *words: str, results: Path | None = None) -> "subprocess.Popen[str]":
+        """`fab WORDS` in the checkout, likewise."""
+        return self._begin(["fab", *words], PROJECT, results)
+
+    def _begin(self, command: list[str], folder: Path, results: Path | None) -> "subprocess.Popen[str]":
         return subprocess.Popen(
-            ["regatta", *words],
+            command,
             cwd=folder,
-            env=self.environment(folder.parent / "results"),
+            env=self.environment(results),
             text=True,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

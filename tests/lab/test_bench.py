@@ -1,7 +1,6 @@
 """`fab bench` on three hosts: a host that is lost in the middle of a plan, and what the rows say of it."""
 
 import json
-import subprocess
 from collections import Counter
 from pathlib import Path
 
@@ -25,7 +24,7 @@ def test_a_host_is_lost_in_the_middle(cluster: Cluster, tmp_path: Path) -> None:
     plan = tmp_path / "lossy.toml"
     plan.write_text(PLAN)
     results = tmp_path / "results"
-    going = background(cluster, results, plan)
+    going = cluster.fab_background("bench", str(plan), results=results)
     try:
         seen = read_until(going, "[2/6]")
         cluster.lab.off("node3")
@@ -40,15 +39,3 @@ def test_a_host_is_lost_in_the_middle(cluster: Cluster, tmp_path: Path) -> None:
     assert sum(states.values()) == 6, (states, seen)
     again = cluster.fab("bench", str(plan), "--retry", results=results)
     assert "6 of 6 runs recorded" in again.stdout, again.stdout
-
-
-def background(cluster: Cluster, results: Path, plan: Path) -> "subprocess.Popen[str]":
-    return subprocess.Popen(
-        ["fab", "bench", str(plan)],
-        env=cluster.environment(results),
-        text=True,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )

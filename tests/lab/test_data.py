@@ -14,8 +14,6 @@ from pathlib import Path
 import pytest
 from clusters import Cluster, finish, read_until, wait_for
 
-from lab.model import PROJECT
-
 MEGABYTE = 10**6
 FIRST_BLOCK_MB = 170
 """Room for one block of 128 MB, and not for the rest of a file of 200."""
@@ -101,19 +99,6 @@ def sha256(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def background(cluster: Cluster, *words: str) -> "subprocess.Popen[str]":
-    return subprocess.Popen(
-        ["fab", *words],
-        cwd=PROJECT,
-        env=cluster.environment(),
-        text=True,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
-
-
 def test_put_and_get(cluster: Cluster, home: str, big: Path, tmp_path: Path) -> None:
     cluster.fab("data-put", str(big), f"{home}/big.bin")
     assert "is there already" in one_message(cluster, "data-put", str(big), f"{home}/big.bin")
@@ -149,7 +134,7 @@ def test_a_folder_there_and_back(cluster: Cluster, home: str, tmp_path: Path) ->
 
 def test_a_put_that_is_interrupted_leaves_nothing(cluster: Cluster, home: str, big: Path) -> None:
     for number in (signal.SIGINT, signal.SIGKILL):
-        going = background(cluster, "data-put", str(big), f"{home}/half.bin")
+        going = cluster.fab_background("data-put", str(big), f"{home}/half.bin")
         wait_for(lambda: not nothing_half(cluster))
         os.killpg(going.pid, number)
         assert "Traceback" not in finish(going)
@@ -262,7 +247,7 @@ def test_a_damaged_copy_is_not_read_and_replaced(cluster: Cluster, home: str, bi
 
 
 def test_a_datanode_loses_power_during_a_put(cluster: Cluster, home: str, big: Path, tmp_path: Path) -> None:
-    going = background(cluster, "data-put", str(big), f"{home}/power.bin")
+    going = cluster.fab_background("data-put", str(big), f"{home}/power.bin")
     wait_for(lambda: not nothing_half(cluster))
     cluster.lab.off("node3")
     try:
@@ -313,7 +298,7 @@ def test_a_datanode_loses_power_during_a_run(cluster: Cluster, home: str, tmp_pa
     cluster.fab("data-gen", "graph", "--size", "1000000", "--to", graph)
     expected = cluster.fab("run-ppr", "--graph", graph, "--framework", "single", "--count", "2", results=tmp_path)
     cluster.lab.ssh("node1", "sudo rm -rf ~regatta/.cache/regatta/prepared; sudo systemctl stop regatta-hdfs-datanode")
-    going = background(cluster, "run-ppr", "--graph", graph, "--framework", "single", "--count", "2")
+    going = cluster.fab_background("run-ppr", "--graph", graph, "--framework", "single", "--count", "2")
     try:
         seen = read_until(going, "single process")
         cluster.lab.off("node3")

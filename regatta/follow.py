@@ -10,11 +10,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from regatta import rayjob
+from regatta.channel import Stream
 from regatta.cluster import Node
 from regatta.console import clean
 from regatta.errors import HostKeyError, RegattaError, RemoteError, RunError, UnreachableError
 from regatta.launch import Handle, stop_everywhere
-from regatta.remote import Remote, Stream
+from regatta.remote import Remote
 
 SILENT_SECONDS = 5.0
 FIRST_SECONDS = 10.0
@@ -148,19 +149,23 @@ class Follower:
         return self.job is not None and self.job["status"] != "SUCCEEDED"
 
     def _success(self) -> Outcome:
-        self._finish_members("succeeded", 0)
+        self._finish_members()
         return Outcome("succeeded", 0, None, self.exits)
 
-    def _finish_members(self, state: str, code: int) -> None:
+    def _finish_members(self) -> None:
         if self.handle.api is not None:
-            for_all = {"run": self.handle.run, "state": state, "code": code}
+            for_all = {"run": self.handle.run, "state": "succeeded", "code": 0}
             answers, _ = self.remote.gather(
                 [node for node in self.handle.nodes if node.name not in self.lost],
                 lambda node: self.remote.call(node, "run.finish", timeout=8, **for_all),
             )
-            self.said |= {name: answer["exit"] for name, answer in answers.items() if answer.get("exit")}
-            self.rebooted = [name for name, answer in answers.items() if answer["rebooted"]]
-            self.died = {name: answer["died"] for name, answer in answers.items() if answer["died"]}
+            self._hear(answers)
+
+    def _hear(self, answers: dict[str, dict[str, Any]]) -> None:
+        """What nodes say of the run's end: `run.finish`'s answers, by node."""
+        self.said |= {name: answer["exit"] for name, answer in answers.items() if answer.get("exit")}
+        self.rebooted = [name for name, answer in answers.items() if answer["rebooted"]]
+        self.died = {name: answer["died"] for name, answer in answers.items() if answer["died"]}
 
     def _end_all(self) -> Outcome:
         """Stop the run where it still goes on, hear every node's account, name the cause."""
@@ -170,7 +175,10 @@ class Follower:
         if self.handle.api is not None:
             going = [node for node in self.handle.nodes if node.name not in self.lost]
         first = next(iter(self.exits), None) or next(iter(self.lost), None)
-        unanswered = stop_everywhere(self.remote, self.handle, going, f"the run ended on {first}")
+        driver_ended = self.handle.head is not None and self.handle.head.name in ended
+        answers, unanswered = stop_everywhere(
+            self.remote, self.handle, going, f"the run ended on {first}", driver_ended=driver_ended
+        )
         self.lost |= {name: error for name, error in unanswered.items() if isinstance(error, UnreachableError)}
         end = time.monotonic() + SETTLE_SECONDS
         waiting = {node.name for node in going}
@@ -183,7 +191,7 @@ class Follower:
         if self.handle.api is not None:
             with contextlib.suppress(RegattaError):
                 self.job = self.job or {**self.handle.api.job(self.handle.run), "seen": 0.0}
-            self._finish_members("failed", 1)
+            self._hear(answers)
         failure = self._cause()
         if failure is None:
             stopped = all(value["state"] in ("stopped", "succeeded") for value in self.exits.values())
@@ -268,8 +276,8 @@ class Follower:
             )
 
     def _watch(self, node: Node) -> None:
-        offset = 0
-        while not self.ending.is_set():
+        offset, ended = 0, False
+        while not (ended or self.ending.is_set()):
             try:
                 with self.remote.stream(node, "run.watch", run=self.handle.run, offset=offset) as stream:
                     self._streams[node.name] = stream
@@ -279,9 +287,11 @@ class Follower:
                         if "lines" in line:
                             self.messages.put(("lines", node.name, line["lines"]))
                         if "exit" in line:
+                            ended = True
                             self.messages.put(("exit", node.name, line["exit"]))
-                            return
             except RemoteError as error:
+                if ended:
+                    return
                 if isinstance(error, HostKeyError) or not self._away(node, error):
                     self.messages.put(("lost", node.name, error))
                     return

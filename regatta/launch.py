@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from regatta import rayjob, torchrun, tunnels
 from regatta.cluster import Cluster, Node
@@ -85,14 +86,19 @@ def start(remote: Remote, plan: Plan, api: rayjob.JobApi | None = None) -> Handl
     return handle
 
 
-def stop_everywhere(remote: Remote, handle: Handle, nodes: list[Node], reason: str) -> dict[str, Exception]:
-    """Stop a run on the given nodes, whatever is pressed; returns the nodes that could not be asked, with the cause."""
+def stop_everywhere(
+    remote: Remote, handle: Handle, nodes: list[Node], reason: str, *, driver_ended: bool = False
+) -> tuple[dict[str, dict[str, Any]], dict[str, Exception]]:
+    """Stop a run on the given nodes, whatever is pressed.
+
+    Returns how it ended there, as `run.finish` says it, and the nodes that could not be asked, with the cause. Where
+    Ray's driver is known to have ended, Ray has nothing left to stop, and is not asked.
+    """
     with undisturbed():
-        if handle.api is not None:
+        if handle.api is not None and not driver_ended:
             remote.gather(nodes, lambda node: remote.call(node, "run.mark", timeout=3, run=handle.run, reason=reason))
             with contextlib.suppress(RegattaError):
                 handle.api.stop(handle.run)
-        _done, failed = remote.gather(
+        return remote.gather(
             nodes, lambda node: remote.call(node, "run.stop", timeout=STOP_TIMEOUT, run=handle.run, reason=reason)
         )
-        return failed

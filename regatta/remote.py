@@ -1,7 +1,8 @@
 """Requests to nodes, over SSH or (inventory/local) here, many at a time.
 
 OpenSSH carries the requests: one multiplexed connection a node, kept for a minute after its last use, under the pinned
-host keys of the inventory. Each request is served by `regatta.node.main` in a Python that ends with it.
+host keys of the inventory. Requests are served by `regatta.node.main`, in a Python on the node which takes the next
+one when it has answered, and which ends with this program.
 """
 
 import base64
@@ -10,15 +11,14 @@ import json
 import shlex
 import subprocess
 import sys
-import threading
-import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from importlib import resources
 from typing import Any
 
 from regatta import hostkeys, sshconfig
+from regatta.channel import Channel, Stream
 from regatta.cluster import Cluster, Node
 from regatta.errors import (
     AuthenticationError,
@@ -33,7 +33,11 @@ AT_A_TIME = 32
 TIMEOUT = 30.0
 _ELSEWHERE = {"__init__", "aptrelay", "boot", "metrics", "private_ray"}
 """Modules of the node's side that serve no request: a rank's, a service's, a run's own."""
-_BOOT = "import sys;exec(sys.stdin.buffer.read(int(sys.argv[1])))"
+_BOOT = (
+    "import os,sys;requests=os.fdopen(os.dup(0),'rb');os.dup2(os.open(os.devnull,os.O_RDONLY),0);"
+    "exec(requests.read(int(sys.argv[1])))"
+)
+"""What a request starts on the node finds an empty standard input: the requests are for us alone."""
 _LOADER = """
 import base64, json, sys, zlib
 from importlib.machinery import ModuleSpec
@@ -48,7 +52,7 @@ class Sent:
         exec(compile(self.sources[module.__name__], module.__name__, "exec"), module.__dict__)
 sys.meta_path.insert(0, Sent())
 from regatta.node import main
-main.main(json.loads({request!r}))
+main.main(requests)
 """
 
 
@@ -57,7 +61,9 @@ class Remote:
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
-        self._sources = base64.b64encode(zlib.compress(json.dumps(_sources()).encode())).decode()
+        sources = base64.b64encode(zlib.compress(json.dumps(_sources()).encode())).decode()
+        self._payload = _LOADER.format(sources=sources).encode()
+        self._idle: dict[str, Channel] = {}
         self._config = None if cluster.local else sshconfig.write(cluster.folder, cluster.nodes, accept_new=False)
 
     def ssh(self, node: Node) -> list[str]:
@@ -126,110 +132,39 @@ class Remote:
         order = [node.name for node in nodes]
         return {n: done[n] for n in order if n in done}, {n: failed[n] for n in order if n in failed}
 
-    def stream(self, node: Node, op: str, *, timeout: float | None = None, **args: Any) -> "Stream":
+    def stream(self, node: Node, op: str, *, timeout: float | None = None, **args: Any) -> Stream:
         """Follow a request's answer line by line; closing it ends the request, not what it started."""
-        request = json.dumps({"op": op, "place": self.place(node), "args": args})
-        payload = _LOADER.format(sources=self._sources, request=request).encode()
-        program = [sys.executable if node.local else "/usr/bin/python3", "-ISuc", _BOOT, str(len(payload))]
+        channel = self._idle.pop(node.name, None)
+        if channel is None or not channel.alive:
+            channel = self._channel(node)
+        request = {"op": op, "place": self.place(node), "args": args}
+        return Stream(node, channel, request, timeout, lambda channel: self._keep(node, channel), explain)
+
+    def _channel(self, node: Node) -> Channel:
+        program = [sys.executable if node.local else "/usr/bin/python3", "-ISuc", _BOOT, str(len(self._payload))]
         if not node.local:
-            remote = shlex.join(["sudo", "-n", *program])
-            program = [*self.ssh(node), "--", self.destination(node), remote]
-        return Stream(node, program, payload, timeout)
+            program = [*self.ssh(node), "--", self.destination(node), shlex.join(["sudo", "-n", *program])]
+        return Channel(program, self._payload)
+
+    def _keep(self, node: Node, channel: Channel) -> None:
+        """Keep one idle channel a node. This machine's own are cheap, and runs are their children, to be reaped."""
+        if node.local or not channel.alive or self._idle.setdefault(node.name, channel) is not channel:
+            channel.close()
+
+    def rest(self, nodes: Iterable[Node]) -> None:
+        """End the processes that wait for the next request of these nodes: something large comes first."""
+        for node in nodes:
+            if channel := self._idle.pop(node.name, None):
+                channel.close()
 
     def close(self) -> None:
         """End the kept connections (they end by themselves after a minute)."""
+        self.rest(self.cluster.nodes)
         for node in self.cluster.nodes:
             if not node.local:
                 with contextlib.suppress(OSError, subprocess.SubprocessError):
                     command = [*self.ssh(node), "-O", "exit", self.destination(node)]
                     subprocess.run(command, capture_output=True, timeout=10, check=False)
-
-
-class Stream:
-    """The answer to one request, as an iterator of JSON objects, the last of which came at `last_heard`."""
-
-    def __init__(self, node: Node, command: list[str], payload: bytes, timeout: float | None) -> None:
-        self.node = node
-        self.began = self.last_heard = time.monotonic()
-        self._timed_out = False
-        self._process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
-        self._errors: list[bytes] = []
-        self._reader = threading.Thread(target=self._read_errors, daemon=True)
-        self._reader.start()
-        self._timer: threading.Timer | None = None
-        if timeout is not None:
-            self._timeout = timeout
-            self._timer = threading.Timer(timeout, self._expire)
-            self._timer.daemon = True
-            self._timer.start()
-        assert self._process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):
-            self._process.stdin.write(payload)
-            self._process.stdin.flush()
-
-    def __enter__(self) -> "Stream":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def __iter__(self) -> Iterator[dict[str, Any]]:
-        assert self._process.stdout is not None
-        ended = False
-        for line in self._process.stdout:
-            self.last_heard = time.monotonic()
-            try:
-                value = json.loads(line)
-            except ValueError:
-                raise RemoteError(self.node.name, f"unexpected output: {line[:200]!r}") from None
-            if "error" in value:
-                raise RemoteError(self.node.name, str(value["error"]))
-            yield value
-            ended = ended or "done" in value
-        if not ended:
-            raise self._explain()
-
-    def close(self) -> None:
-        """End the request: closing its input ends the node's side."""
-        if self._timer:
-            self._timer.cancel()
-        process = self._process
-        assert process.stdin is not None
-        with contextlib.suppress(OSError):
-            process.stdin.close()
-        try:
-            process.wait(0.2 if process.poll() is None else 0)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        self._reader.join(1)
-        for pipe in (process.stdout, process.stderr):
-            if pipe and not self._reader.is_alive():
-                pipe.close()
-
-    def _expire(self) -> None:
-        self._timed_out = True
-        self._process.kill()
-
-    def _read_errors(self) -> None:
-        assert self._process.stderr is not None
-        for line in self._process.stderr:
-            self._errors.append(line)
-            if len(self._errors) > 200:
-                del self._errors[:100]
-
-    def _explain(self) -> RemoteError:
-        if self._timed_out:
-            return UnreachableError(self.node.name, f"no answer within {self._timeout:g} s; is the host up?")
-        code = self._process.wait()
-        self._reader.join(1)
-        return explain(self.node, code, b"".join(self._errors).decode("utf-8", "replace").strip())
 
 
 def explain(node: Node, code: int, stderr: str) -> RemoteError:

@@ -112,9 +112,9 @@ def cancel(remote: Remote, info: RunInfo) -> None:
             used = stack.enter_context(handle(remote, info))
         except RegattaError:
             used = Handle(info.run, info.nodes, info.framework, None, remote.cluster.head)
-        failed = stop_everywhere(remote, used, list(info.nodes), "cancelled")
+        _, failed = stop_everywhere(remote, used, list(info.nodes), "cancelled")
         if silent := [node for node in info.nodes if node.name in failed]:  # a busy one may answer now
-            failed = stop_everywhere(remote, used, silent, "cancelled")
+            _, failed = stop_everywhere(remote, used, silent, "cancelled")
     if failed:
         raise NodesError(f"cancel {info.run}", failed)
 

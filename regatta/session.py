@@ -197,7 +197,7 @@ class Session:
         except KeyboardInterrupt:
             self.console.warn(f"cancelling {run} on every node")
             if self._handle is not None:
-                failed = launch.stop_everywhere(self.remote, self._handle, list(self._handle.nodes), "Ctrl-C")
+                _, failed = launch.stop_everywhere(self.remote, self._handle, list(self._handle.nodes), "Ctrl-C")
                 for name, error in failed.items():
                     self.console.error(f"{name}: could not be told to stop ({error}); later: fab cancel {run}")
             raise

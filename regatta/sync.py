@@ -63,6 +63,7 @@ def sync(
         raise SyncError("\n".join(_damage(node, tree.release, states[node.name]["differs"]) for node in damaged))
     lacking = [node for node in nodes if states[node.name]["state"] not in ("whole", "made")]
     begun = {node.name: answers[node.name].get("begun") for node in lacking}
+    remote.rest(lacking)  # each has memory here, and so have the many copies of rsync
     _done, failed = ways.spread(
         remote,
         lacking,
@@ -97,6 +98,7 @@ def _send(remote: Remote, tree: Tree, node: Node, begun: dict[str, Any] | None) 
             _abandon(remote, node, incoming)
             raise
         if answer["ok"]:
+            remote.rest([node])
             return
         begun = None
         difference = answer["differs"]

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from regatta.channel import Stream
 from regatta.cluster import Node
 from regatta.console import clean, progress_text
 from regatta.errors import RegattaError
 from regatta.events import DRIVER, Progress
 from regatta.meter import size_text
-from regatta.remote import Remote, Stream
+from regatta.remote import Remote
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -125,6 +125,9 @@ class _Forwarder(socketserver.ThreadingTCPServer):
         self._renew()
         return self.transport.open_channel("direct-tcpip", self.target, origin, timeout=10)
 
+    def handle_error(self, _request: object, _client: object) -> None:
+        """See socketserver.BaseServer: whoever has connected sees the end; a broken connection is no news to others."""
+
 
 class _Pump(socketserver.BaseRequestHandler):
     server: _Forwarder

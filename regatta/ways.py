@@ -4,6 +4,7 @@ Members behind such a *relay* get what is large from it, over the network among 
 from the controller to the relay once.
 """
 
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -76,13 +77,27 @@ def with_relays(cluster: Cluster, nodes: Iterable[Node]) -> list[Node]:
     return list(wanted.values())
 
 
+def longer(node: Node, through: Node, error: RemoteError) -> str:
+    """What a person is told of a relay that could not pass something on."""
+    return f"{node.name}: {through.name} could not pass it on, it is sent the long way ({error.reason})"
+
+
+def warn(line: str) -> None:
+    """A line on standard error."""
+    print(f"warning: {line}", file=sys.stderr, flush=True)
+
+
 def spread(
-    remote: Remote, nodes: Iterable[Node], give: Callable[[Node], Any], pass_on: Callable[[Node, Node], Any]
+    remote: Remote,
+    nodes: Iterable[Node],
+    give: Callable[[Node], Any],
+    pass_on: Callable[[Node, Node], Any],
+    told: Callable[[str], object] = warn,
 ) -> tuple[dict[str, Any], dict[str, Exception]]:
     """Bring something to all `nodes`: `give(node)` from here, `pass_on(node, relay)` once the node's relay has it.
 
-    A relay that is not among the nodes has it already. What a relay cannot pass on is given from here, the long way.
-    Returns what `Remote.gather` does.
+    A relay that is not among the nodes has it already. What a relay cannot pass on is given from here, the long
+    way, and `told` says so. Returns what `Remote.gather` does.
     """
     left = list(nodes)
     done: dict[str, Any] = {}
@@ -95,8 +110,8 @@ def spread(
                 return pass_on(node, through)
             except UnreachableError:
                 raise
-            except RemoteError:
-                pass
+            except RemoteError as error:
+                told(longer(node, through, error))
         return give(node)
 
     while left:

@@ -1,4 +1,6 @@
-"""Answers a request of the controller on a node: one JSON object in, JSON lines out, at last {"done"} or {"error"}."""
+"""Answers the controller on a node, one request after the other: one line of JSON in, lines out, at last {"done"} or
+{"error"}.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +8,10 @@ import errno
 import importlib
 import json
 import os
+import queue
 import sys
 import threading
-from typing import Any
+from typing import Any, BinaryIO
 
 from regatta.node.problem import Problem
 
@@ -31,7 +34,7 @@ OPERATIONS = {
     "run.mark": "runs.mark_stopped",
     "run.stop": "runs.stop",
     "run.finish": "runs.finish",
-    "run.list": "runs.everything",
+    "run.list": "listing.answer",
     "services": "services.act",
     "status": "services.status",
     "hdfs.state": "hdfs.state",
@@ -67,9 +70,21 @@ def emit(value: Any) -> None:
             os._exit(1)
 
 
-def main(request: dict[str, Any]) -> None:
-    """Serve one request: {"op", "place", "args"}."""
-    _leave_when_alone()
+def main(requests: BinaryIO) -> None:
+    """Serve requests, {"op", "place", "args"}, until the connection closes, which ends what is being served, too."""
+    waiting: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+
+    def read() -> None:
+        for line in requests:
+            waiting.put(json.loads(line))
+        os._exit(1)
+
+    threading.Thread(target=read, daemon=True).start()
+    while True:
+        _serve(waiting.get())
+
+
+def _serve(request: dict[str, Any]) -> None:
     op, place, args = request["op"], request["place"], request["args"]
     os.umask(0o022)
     try:
@@ -85,14 +100,3 @@ def main(request: dict[str, Any]) -> None:
         emit({"error": said})
     except Exception as error:  # the controller names the node and shows the reason
         emit({"error": f"{type(error).__name__}: {error}", "internal": True})
-
-
-def _leave_when_alone() -> None:
-    """End this process when the connection closes (standard input ends)."""
-
-    def wait() -> None:
-        while os.read(0, 4096):
-            pass
-        os._exit(1)
-
-    threading.Thread(target=wait, daemon=True).start()

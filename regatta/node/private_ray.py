@@ -30,6 +30,7 @@ def start(cpus: int, folder: str) -> Any:
     os.environ.update(
         RAY_AUTH_MODE="token",
         RAY_AUTH_TOKEN_PATH=token,
+        RAY_worker_niceness="0",  # as torchrun's ranks
         RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER="0",  # else Ray takes 127.0.0.1 for the address that faces the network
     )
     from ray._private.node import Node

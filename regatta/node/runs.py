@@ -143,7 +143,7 @@ def _start_unit(place: Place, spec: Spec, folder: str) -> None:
         "LimitCORE": "0",
         "TasksMax": "infinity",
         "OOMPolicy": "stop",
-        "ExecStopPost": f"{python} {program} --post {folder}",
+        "ExecStopPost": f"/bin/sh -c 'test -e {folder}/exit.json || exec {python} {program} --post {folder}'",
     }
     command = ["systemd-run", "--quiet", "--collect", f"--unit={rundirs.unit(run)}", f"--uid={place['user']}"]
     command += [f"--property={key}={value}" for key, value in properties.items()]
@@ -328,31 +328,3 @@ def _left(mark: bytes, sessions: bool) -> set[int]:
     own = {session.get(pid) for pid in marked} if sessions else set()
     below = {pid for top in marked for pid in supervisor.descendants(top)}
     return {pid for pid in session if pid in marked or pid in below or session[pid] in own}
-
-
-def everything(place: Place) -> Answer:
-    """{"runs": what :func:`listing` says}."""
-    return {"runs": listing(place)}
-
-
-def listing(place: Place) -> list[Answer]:
-    """All runs of this node, oldest first; `age` and `idle`: seconds since it started and ended (None: it has not)."""
-    found = []
-    now = time.time()
-    for run in rundirs.names(place):
-        spec = rundirs.load(rundirs.path(place, run, "spec.json"))
-        if spec:
-            ended = rundirs.load(rundirs.path(place, run, "exit.json")) or {}
-            found.append(
-                {
-                    "id": run,
-                    "state": rundirs.state(place, run),
-                    "started": spec["started"],
-                    "ended": ended.get("ended"),
-                    "age": now - spec["started"],
-                    "idle": now - ended["ended"] if ended.get("ended") else None,
-                    "code": ended.get("code"),
-                    "spec": {key: spec.get(key) for key in ("framework", "mode", "release", "plan")},
-                }
-            )
-    return sorted(found, key=lambda item: item["started"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from typing import Any, Dict, List
 
-from regatta.node import facts, runs
+from regatta.node import facts, listing
 
 Place = Dict[str, Any]
 
@@ -26,7 +26,7 @@ def act(place: Place, action: str, units: List[str]) -> dict[str, Any]:
 
 def status(place: Place, units: List[str]) -> dict[str, Any]:
     """Facts of the node, states of its units, its runs."""
-    return {"facts": facts.facts(place), "runs": runs.listing(place), **act(place, "status", units)}
+    return {"facts": facts.facts(place), "runs": listing.runs(place), **act(place, "status", units)}
 
 
 def _states(units: List[str]) -> dict[str, dict[str, str]]:

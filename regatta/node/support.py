@@ -8,7 +8,7 @@ import re
 import subprocess
 from typing import Any, Iterable
 
-from regatta.node import runs
+from regatta.node import listing
 
 UNITS = "regatta-*"
 LOG_LINES = 2000
@@ -110,6 +110,6 @@ def collect(place: dict[str, Any]) -> dict[str, Any]:
                 found[f"files{path}"] = read(path)
     found["environment.json"] = read(os.path.join(place["root"], "env", "regatta-env.json"))
     kept = ("id", "state", "started", "ended", "code")
-    found["runs.txt"] = "".join(f"{ {key: item.get(key) for key in kept} }\n" for item in runs.listing(place))
+    found["runs.txt"] = "".join(f"{ {key: item.get(key) for key in kept} }\n" for item in listing.runs(place))
     secrets = held_by(SECRETS)
     return {"texts": {name: scrub(text, secrets) for name, text in found.items()}}

@@ -79,7 +79,9 @@ def test_each_relay_has_it_before_it_passes_it_on(tmp_path: Path) -> None:
     assert sorted(done) == sorted(has)
 
 
-def test_what_a_relay_cannot_pass_on_comes_from_here(tmp_path: Path) -> None:
+def test_what_a_relay_cannot_pass_on_comes_from_here_and_that_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     nodes = made(tmp_path, {"a": "", "b": "-J a", "c": "-J a"})
     given: list[str] = []
 
@@ -91,6 +93,7 @@ def test_what_a_relay_cannot_pass_on_comes_from_here(tmp_path: Path) -> None:
     _done, failed = ways.spread(Remote(nodes), nodes.nodes, lambda node: given.append(node.name), pass_on)
     assert given == ["a", "b"]
     assert list(failed) == ["c"] and "is off" in str(failed["c"])
+    assert capsys.readouterr().err == "warning: b: a could not pass it on, it is sent the long way (a refuses)\n"
 
 
 def test_behind_a_relay_that_failed_the_long_way_is_tried(tmp_path: Path) -> None:

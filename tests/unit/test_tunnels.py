@@ -1,0 +1,42 @@
+"""A tunnel's local port when the connection behind it breaks."""
+
+import contextlib
+import socket
+import threading
+from typing import cast
+
+import paramiko
+import pytest
+
+from regatta import tunnels
+
+
+class Broken:
+    """A channel, and the connection that opens it, of which nobody is at the other end any more."""
+
+    def __init__(self) -> None:
+        self._ends = socket.socketpair()
+
+    def open_channel(self, *_: object, **__: object) -> "Broken":
+        return self
+
+    def fileno(self) -> int:
+        return self._ends[0].fileno()
+
+    def sendall(self, _data: bytes) -> None:
+        raise EOFError
+
+    def close(self) -> None:
+        for end in self._ends:
+            end.close()
+
+
+def test_a_broken_connection_is_closed_and_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    server = tunnels._Forwarder(0, cast(paramiko.Transport, Broken()), ("127.0.0.1", 1), lambda: None)
+    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+    with server, socket.create_connection(("127.0.0.1", server.server_address[1]), 10) as here:
+        here.sendall(b"anybody there?")
+        with contextlib.suppress(ConnectionResetError):
+            assert here.recv(1) == b""
+        server.shutdown()
+    assert capfd.readouterr().err == ""

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Make what Regatta needs on this machine: `tools/setup.sh controller` (system packages and .venv) or
-# `tools/setup.sh node` (.venv-node: torch and Ray for inventory/local and the workloads' tests).
+# `tools/setup.sh node` (.venv-node: torch and Ray for inventory/local and the workloads' tests). With $BUNDLE, a file
+# that `make bundle` wrote, a controller without a network gets .venv from there, without what tests and labs need.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -20,9 +21,10 @@ missing_packages() {
     done
 }
 
+needed=(git python3-venv python3-pip openssh-client rsync zstd)
+
 system_packages() {
     command -v dpkg-query >/dev/null || { say "no Debian packages here: other hosts than this one need ssh and rsync"; return; }
-    local needed=(git python3-venv python3-pip openssh-client rsync zstd)
     local lab=(mmdebstrap systemd-container nftables iproute2)
     local browser=(chromium fonts-dejavu-core)
     local stranger=(nmap ssh-audit)
@@ -62,12 +64,14 @@ have_torch_wheel() {
     return 1
 }
 
+made_from() { cmp -s "$2" "$1/.made-from" && "$1/bin/python" -c '' 2>/dev/null; }
+
 # Make venv $1 from lock $2 unless it was made from just that lock.
 environment() {
     local folder=$1 lock=$2
     shift 2
     local stamp="$folder/.made-from"
-    if [ -f "$stamp" ] && cmp -s "$lock" "$stamp" && "$folder/bin/python" -c '' 2>/dev/null; then return; fi
+    if made_from "$folder" "$lock"; then return; fi
     say "making $folder from $lock"
     rm -f "$stamp"
     if ! "$folder/bin/python" -m pip --version >/dev/null 2>&1; then
@@ -88,11 +92,30 @@ compile_packages() {
     env -u PYTHONDONTWRITEBYTECODE "$1/bin/python" -m compileall -q -q -j 0 -x 'ansible_(collections|test)' "$1/lib" || true
 }
 
+# Make .venv of what a bundle brings, each file proven; nothing is asked of any network.
+from_bundle() {
+    local wheels missing=
+    ! command -v dpkg-query >/dev/null || missing=$(missing_packages "${needed[@]}")
+    [ -z "$missing" ] || say "these Debian packages are not installed, and a bundle has them for the hosts alone: ${missing% }"
+    wheels=$(python3 -m regatta.provisioning.bundle "$1") || { say "nothing was made" >&2; exit 1; }
+    export PIP_CONFIG_FILE=/dev/null PIP_NO_INDEX=1 PIP_FIND_LINKS=$wheels UV_FIND_LINKS=$wheels UV_OFFLINE=1
+    unset PIP_INDEX_URL PIP_EXTRA_INDEX_URL UV_DEFAULT_INDEX UV_INDEX
+    trap 'say "is the bundle of this version of Regatta, and SUITE= the release of this machine? It was made for that" >&2' EXIT
+    environment .venv requirements/controller.lock --no-index
+    trap - EXIT
+}
+
 case "${1:-controller}" in
     controller)
-        system_packages
-        environment .venv requirements/dev.lock
-        [ -x .venv/bin/regatta ] || uv_pip_install --python .venv/bin/python --no-deps -e .
+        if made_from .venv requirements/controller.lock; then
+            : # from a bundle
+        elif [ -n "${BUNDLE:-}" ] && ! made_from .venv requirements/dev.lock; then
+            from_bundle "$BUNDLE"
+        else
+            system_packages
+            environment .venv requirements/dev.lock
+        fi
+        [ -x .venv/bin/regatta ] || uv_pip_install --python .venv/bin/python --no-deps --no-build-isolation -e .
         ;;
     node)
         backend=()

@@ -33,6 +33,8 @@ def main():
     if done.returncode:
         module.fail_json(msg=done.stderr.strip() or f"{wanted['step'][0]} failed with exit code {done.returncode}")
     result = json.loads(done.stdout)
+    for line in result.pop("warnings", []):
+        module.warn(line)
     module.exit_json(**{"changed": False, **result})
 
 

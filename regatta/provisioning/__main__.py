@@ -36,14 +36,17 @@ def _step(options: argparse.Namespace) -> object:
         archive.send(options.inventory, options.host, options.source, options.target)
         return {"changed": True}
     if options.step == "stage":
-        return {"changed": relay.stage(options.inventory, options.hosts.split(","), options.source, options.target)}
+        warnings: list[str] = []
+        hosts, ends = options.hosts.split(","), (options.source, options.target)
+        return {"changed": relay.stage(options.inventory, hosts, *ends, warnings.append), "warnings": warnings}
     if options.step == "deliver":
-        relay.send(options.inventory, options.host, options.source, options.target)
-        return {"changed": True}
+        warnings = []
+        relay.send(options.inventory, options.host, options.source, options.target, warnings.append)
+        return {"changed": True, "warnings": warnings}
     if options.step == "unstage":
         return {"changed": relay.unstage(options.inventory)}
     if options.step == "bundle":
-        needs = {"lock": options.lock, "wheels": options.wheels, "hadoop": options.hadoop, "sha512": options.sha512}
+        needs = {name: getattr(options, name) for name in ("lock", "wheels", "controller", "hadoop", "sha512")}
         who = (options.suite, options.python, options.machine)
         return {"changed": True, "lines": bundling.make(options.out, *who, packages=options.packages, **needs)}
     if options.step == "fetch":
@@ -77,7 +80,7 @@ def _parser() -> argparse.ArgumentParser:
     step = steps.add_parser("bundle", help="Debian packages, and all that was downloaded, into one archive")
     for name in ("suite", "python", "machine", "hadoop", "sha512", "packages"):
         step.add_argument(f"--{name}", required=True)
-    for name in ("lock", "wheels"):
+    for name in ("lock", "wheels", "controller"):
         step.add_argument(f"--{name}", required=True, type=Path)
     step.add_argument("out", type=Path)
     step = steps.add_parser("unstage", help="remove what 'stage' left on the way")

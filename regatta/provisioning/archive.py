@@ -8,7 +8,7 @@ from typing import Any
 
 from regatta import cluster, paths
 from regatta.errors import RegattaError, RemoteError
-from regatta.provisioning import bundling, locks, wheels
+from regatta.provisioning import bundling, files, locks
 from regatta.remote import Remote, explain
 
 
@@ -56,10 +56,10 @@ def as_json(plan: Plan) -> str:
 def fetch(inventory: str, host: str, remote_path: str, archive: Path, sha256: str) -> None:
     """Copy the archive that a node packed into the cache, and keep it only if its SHA-256 is as the node says."""
     archive.parent.mkdir(parents=True, exist_ok=True)
-    with wheels.locked(archive.with_name(f"{archive.name}.lock")):
+    with files.locked(archive.with_name(f"{archive.name}.lock")):
         arriving = archive.with_name(f"{archive.name}.part")
         copy(inventory, host, ("NODE:" + remote_path, str(arriving)))
-        found = wheels.sha256(arriving)
+        found = files.sha256(arriving)
         if found != sha256:
             arriving.unlink()
             raise ArchiveError(f"{host}: the packed environment arrived damaged (SHA-256 differs); try again")

@@ -1,13 +1,15 @@
 """One archive from which hosts are provisioned while the controller is offline too, each file proven by SHA-256.
 
 A tar: first `bundle.json`, which says what is in it, then the files. `pack` writes it; `unpack` proves all of it and
-unpacks it into the cache.
+unpacks it into the cache; `python3 -m regatta.provisioning.bundle FILE` does so for `make setup`, which has no package
+of Python yet.
 """
 
 import hashlib
 import io
 import json
 import shutil
+import sys
 import tarfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -16,10 +18,12 @@ from typing import IO, Any
 
 from regatta import paths
 from regatta.errors import RegattaError
-from regatta.provisioning.wheels import locked, sha256
+from regatta.provisioning.files import locked, sha256
 
-FORMAT = 1
+FORMAT = 2
 INDEX = "bundle.json"
+CONTROLLER = "controller"
+"""Folder of the wheels that `make setup` needs."""
 _LARGEST_INDEX = 16 << 20
 
 
@@ -99,7 +103,7 @@ def _prove(path: Path, archive: tarfile.TarFile, content: Bundle, folder: Path) 
         target = folder / entry.name
         target.parent.mkdir(parents=True, exist_ok=True)
         new = target.with_name(f".{target.name}.new")
-        there = target.is_file() and target.stat().st_size == entry.size
+        there = target.is_file() and target.stat().st_size == entry.size and sha256(target) == expected
         try:
             with Path("/dev/null" if there else new).open("wb") as out:
                 found = _copy(_content(archive, entry), out)
@@ -150,3 +154,17 @@ def _entry(name: str, size: int) -> tarfile.TarInfo:
     entry = tarfile.TarInfo(name)
     entry.size, entry.mode = size, 0o644
     return entry
+
+
+def main() -> int:
+    """Prove and unpack the bundle that is named; prints the folder of the controller's wheels."""
+    try:
+        print(unpack(Path(sys.argv[1]).expanduser())[1] / CONTROLLER)
+    except BundleError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -10,8 +10,8 @@ from pathlib import Path
 from regatta import paths
 from regatta.errors import UsageError
 from regatta.provisioning import bundleapt
-from regatta.provisioning.bundle import Bundle, BundleError, pack, unpack
-from regatta.provisioning.wheels import sha256
+from regatta.provisioning.bundle import CONTROLLER, Bundle, BundleError, pack, unpack
+from regatta.provisioning.files import sha256
 
 FOLDER_VARIABLE = "REGATTA_BUNDLE"
 SOURCES_VARIABLE = "REGATTA_BUNDLE_SOURCES"
@@ -46,14 +46,19 @@ def make(
     *,
     lock: Path,
     wheels: Path,
+    controller: Path,
     hadoop: str,
     sha512: str,
     packages: str,
 ) -> list[str]:
-    """Write the archive; returns lines for a person. BundleError says what cannot be had."""
+    """Write the archive; returns lines for a person. BundleError says what cannot be had.
+
+    `wheels` and `controller` are the wheelhouses of the nodes and of a controller with the same release.
+    """
     places = {f"locks/{path.name}": path for path in sorted((paths.PROJECT / "requirements").glob("*.lock"))}
     places[f"locks/{lock.name}"] = lock
-    places |= {f"wheels/{wheels.name}/{path.name}": path for path in sorted(wheels.iterdir()) if path.is_file()}
+    for house, inside in ((wheels, f"wheels/{wheels.name}"), (controller, CONTROLLER)):
+        places |= {f"{inside}/{path.name}": path for path in sorted(house.iterdir()) if path.is_file()}
     tarball = f"hadoop/{Path(hadoop).name}" if hadoop else ""
     if tarball:
         places[tarball] = Path(hadoop)
@@ -77,13 +82,14 @@ def make(
     kinds = {kind: sum(name.startswith(f"{kind}/") and name.endswith(end) for name in places) for kind, end in _COUNTED}
     return [
         f"{out}: {out.stat().st_size / 1e6:,.0f} MB for hosts with {suite} on {machine}: {kinds['wheels']} wheels, "
-        f"{kinds['apt']} Debian packages, {'Hadoop' if tarball else 'no Hadoop'}",
+        f"{kinds['apt']} Debian packages, {'Hadoop' if tarball else 'no Hadoop'}, {kinds[CONTROLLER]} wheels for "
+        "a controller with the same",
         f"SHA-256 {total}: compare it where you use the bundle (sha256sum)",
-        "then: make provision BUNDLE=" + str(out),
+        f"then: make setup BUNDLE={out}; make provision BUNDLE={out}",
     ]
 
 
-_COUNTED = (("wheels", ".whl"), ("apt", ".deb"))
+_COUNTED = (("wheels", ".whl"), ("apt", ".deb"), (CONTROLLER, ".whl"))
 
 
 def open_(path: Path) -> Opened:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from regatta import paths
 from regatta.errors import RegattaError
-from regatta.provisioning.wheels import locked
+from regatta.provisioning.files import locked
 
 _TIMEOUT = 60.0
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from regatta import paths, sshconfig
 from regatta.cluster import Cluster
 from regatta.errors import RegattaError
-from regatta.provisioning import aptproxy, aptrelay, bundleapt, bundling
+from regatta.provisioning import aptproxy, aptrelay, bundleapt, bundling, relay
 
 APT_PORT = 28142
 _GRACE = 10.0
@@ -49,6 +49,9 @@ def play(book: str, inventory: Path, cluster: Cluster, extra: Sequence[str], bun
             words = [*extra, *(opened.words if opened else ())]
             env |= opened.environment if opened else {}
             code = _ansible(command(book, inventory, len(cluster.nodes), words), env)
+            if code and book == "provision" and "--check" not in extra:
+                with contextlib.suppress(RegattaError):  # a relay that is gone; the next provisioning clears it
+                    relay.unstage(str(inventory))
     seconds = time.monotonic() - begin
     what = f"{book} (check only)" if "--check" in extra else book
     print(f"{what} of {cluster.name}: {'done' if code == 0 else 'FAILED'} after {seconds:.1f} s", flush=True)

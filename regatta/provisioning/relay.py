@@ -4,7 +4,7 @@ Between `stage` and `unstage` a relay keeps the archive on a shelf of its own, w
 node verifies what it has got before it unpacks it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from regatta import cluster, ways
@@ -16,10 +16,11 @@ from regatta.remote import Remote
 FETCH_SECONDS = 3600.0
 
 
-def stage(inventory: str, hosts: Iterable[str], source: Path, target: str) -> bool:
+def stage(inventory: str, hosts: Iterable[str], source: Path, target: str, told: Callable[[str], object]) -> bool:
     """Put a file on the shelves of all relays among `hosts` and on the ways to them; whether there is one.
 
-    `target` is where the nodes will have it: a relay that has it there already is not sent it again.
+    `target` is where the nodes will have it: a relay that has it there already is not sent it again. `told` hears of
+    relays that could not pass it on.
     """
     chosen = cluster.load(inventory)
     remote = Remote(chosen)
@@ -32,14 +33,14 @@ def stage(inventory: str, hosts: Iterable[str], source: Path, target: str) -> bo
     def pass_on(node: Node, through: Node) -> None:
         _fetch(remote, node, through, source, _offer(remote, node, source, target))
 
-    _done, failed = ways.spread(remote, found, give, pass_on)
+    _done, failed = ways.spread(remote, found, give, pass_on, told)
     if failed:
         raise NodesError(f"copying {source.name}", failed)
     return bool(found)
 
 
-def send(inventory: str, host: str, source: Path, target: str) -> None:
-    """Bring a staged file to a node: from its relay, from its own shelf, or where that fails, from here."""
+def send(inventory: str, host: str, source: Path, target: str, told: Callable[[str], object]) -> None:
+    """Bring a staged file to a node: from its relay, its own shelf, or where that fails (as `told`) from here."""
     chosen = cluster.load(inventory)
     node, remote = chosen.node(host), Remote(chosen)
     through = ways.relay(chosen, node)
@@ -52,8 +53,8 @@ def send(inventory: str, host: str, source: Path, target: str) -> None:
             return
     except UnreachableError:
         raise
-    except RemoteError:
-        pass
+    except RemoteError as error:
+        told(ways.longer(node, through or node, error))
     archive.send(inventory, host, source, target)
 
 

@@ -1,20 +1,18 @@
 """The wheelhouse: one download for all nodes, kept in the controller's cache and listed with SHA-256."""
 
-import fcntl
-import hashlib
 import importlib.util
 import json
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 from packaging.utils import parse_sdist_filename, parse_wheel_filename
 
 from regatta.errors import RegattaError
+from regatta.provisioning.files import locked, sha256
 from regatta.provisioning.locks import Target
 
 MANIFEST = "manifest.json"
@@ -23,15 +21,6 @@ _QUICK = ("--retries", "1", "--timeout", "15")
 
 class WheelError(RegattaError):
     """The wheelhouse cannot be made, or what is in the cache is not what was downloaded."""
-
-
-def sha256(path: Path) -> str:
-    """SHA-256 of a file, in hex."""
-    with path.open("rb") as file:
-        digest = hashlib.sha256()
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def platforms(target: Target) -> tuple[str, ...]:
@@ -100,15 +89,6 @@ def check(folder: Path) -> dict[str, str]:
     if extra := {path.name for path in folder.glob("*.whl")} - listed.keys():
         raise WheelError(f"{folder}: {min(extra)} is not in the manifest; delete this folder and try again")
     return listed
-
-
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """One process at a time; others wait."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def _is_torch(pin: str) -> bool:

@@ -13,7 +13,7 @@ from lab.model import load
 
 
 @contextmanager
-def offline(lab: LabHandle, cache: Path) -> Iterator["Offline"]:
+def offline(lab: LabHandle, checkout: Path, cache: Path) -> Iterator["Offline"]:
     """For as long as the context is open, a controller of the lab that has an empty cache and no other network."""
     found = load(lab.name)
     assert found
@@ -30,7 +30,7 @@ def offline(lab: LabHandle, cache: Path) -> Iterator["Offline"]:
     try:
         for command in commands:
             subprocess.run(command.split(), check=True)
-        yield Offline(space, lab, cache)
+        yield Offline(space, lab, checkout, cache)
     finally:
         for command in (f"ip link delete {outside}", f"ip netns delete {space}"):
             with contextlib.suppress(subprocess.CalledProcessError):
@@ -40,16 +40,17 @@ def offline(lab: LabHandle, cache: Path) -> Iterator["Offline"]:
 class Offline:
     """Runs commands there."""
 
-    def __init__(self, space: str, lab: LabHandle, cache: Path) -> None:
-        self.space, self.lab, self.cache = space, lab, cache
+    def __init__(self, space: str, lab: LabHandle, checkout: Path, cache: Path) -> None:
+        self.space, self.lab, self.checkout, self.cache = space, lab, checkout, cache
 
     def run(self, *words: str, **env: str) -> "subprocess.CompletedProcess[str]":
         """A command of the checkout; its exit code and all its output."""
-        kept = {key: value for key, value in os.environ.items() if not key.startswith(("PIP_", "UV_"))}
-        own = {"REGATTA_CACHE": str(self.cache), "PIP_CONFIG_FILE": "/dev/null"}
+        hidden = ("PIP_", "UV_", "REGATTA_CACHE")
+        kept = {key: value for key, value in os.environ.items() if not key.startswith(hidden)}
+        own = {"XDG_CACHE_HOME": str(self.cache), "PIP_CONFIG_FILE": "/dev/null"}
         return subprocess.run(
             ["ip", "netns", "exec", self.space, *words],
-            cwd=Path(__file__).resolve().parents[2],
+            cwd=self.checkout,
             env=kept | own | env,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

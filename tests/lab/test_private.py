@@ -9,16 +9,18 @@ import secrets
 import shutil
 import signal
 import socket
+import subprocess
 import sys
 import tarfile
 import urllib.request
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from contextlib import contextmanager
+from pathlib import Path, PurePath
 
 import pytest
 from clusters import Cluster, finish, read_until, wait_for
 from offline import offline
-from provisioning import changed, left, play, teardown, verify
+from provisioning import PROJECT, changed, left, play, teardown, verify
 from waiting import WAITS, Waiting
 
 from lab.handle import LabHandle, read_lab
@@ -207,6 +209,7 @@ def test_tampered_archives_are_refused_by_hosts_without_them(private: Cluster, t
     said = play(lab, "provision", good=False, REGATTA_CACHE=str(tmp_path / "cache"))
     assert "SHA-256 differs from the controller's" in said
     assert lab.ssh("node3", f"ls -d /opt/regatta/{environment}", check=False).stdout == ""
+    assert lab.ssh("node1", "sudo ls -A /opt/regatta/.relay", check=False).stdout == ""
     play(lab, "provision")
     verify(lab)
 
@@ -233,31 +236,58 @@ def bundle(hosts: LabHandle, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     path.unlink()
 
 
-@pytest.mark.parametrize("kind", [".whl", ".tar.gz", ".deb"])
-def test_a_tampered_bundle_is_refused_before_anything_is_changed(hosts: LabHandle, bundle: Path, kind: str) -> None:
+@contextmanager
+def tampered(bundle: Path, pattern: str) -> Iterator[str]:
+    """The bundle with one bit turned in the first of its files that match; the name of that file."""
     with tarfile.open(bundle) as archive:
-        entry = next(entry for entry in archive if entry.name.endswith(kind))
-    turn(bundle, entry.offset_data + entry.size // 2)
+        entry = next(entry for entry in archive if PurePath(entry.name).match(pattern))
+    place = entry.offset_data + entry.size // 2
+    turn(bundle, place)
     try:
-        said = play(hosts, "provision", good=False, BUNDLE=str(bundle))
+        yield entry.name
     finally:
-        turn(bundle, entry.offset_data + entry.size // 2)
-    assert f"{entry.name} in it is not the file that was packed" in said
+        turn(bundle, place)
+
+
+@pytest.mark.parametrize("pattern", ["wheels/*/*.whl", "hadoop/*.tar.gz", "*.deb"])
+def test_a_tampered_bundle_is_refused_before_anything_is_changed(hosts: LabHandle, bundle: Path, pattern: str) -> None:
+    with tampered(bundle, pattern) as name:
+        said = play(hosts, "provision", good=False, BUNDLE=str(bundle))
+    assert f"{name} in it is not the file that was packed" in said
     assert "PLAY" not in said
 
 
-def test_hosts_are_provisioned_by_an_offline_controller(hosts: LabHandle, bundle: Path, tmp_path: Path) -> None:
+def copied(folder: Path) -> Path:
+    """The checkout as a person brings it to another machine: what is in git, and nothing that was made of it."""
+    folder.mkdir()
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=PROJECT, capture_output=True, check=True).stdout
+    copy = ["rsync", "-a", "--from0", "--files-from=-", f"{PROJECT}/", str(folder)]
+    subprocess.run(copy, input=listed, check=True)
+    return folder
+
+
+def test_nothing_is_set_up_from_a_tampered_bundle(bundle: Path, tmp_path: Path) -> None:
+    checkout = copied(tmp_path / "checkout")
+    with tampered(bundle, "controller/*.whl") as name:
+        command = ["make", "setup", f"BUNDLE={bundle}"]
+        done = subprocess.run(command, cwd=checkout, capture_output=True, text=True, check=False)
+    assert done.returncode and f"{name} in it is not the file that was packed" in done.stderr
+    assert not (checkout / ".venv").exists()
+
+
+def test_an_offline_controller_is_set_up_and_provisions_bare_hosts(
+    hosts: LabHandle, bundle: Path, tmp_path: Path
+) -> None:
     hosts.rebuild(*hosts.nodes)
-    with offline(hosts, tmp_path / "cache") as controller:
+    with offline(hosts, copied(tmp_path / "checkout"), tmp_path / "cache") as controller:
         for target in ("deb.debian.org", "192.0.2.1"):
             program = f"import socket; socket.create_connection(('{target}', 80), 5)"
             assert controller.run(sys.executable, "-c", program).returncode == 1
-        make = ("make", f"INVENTORY={hosts.inventory}")
-        done = controller.run(*make, "provision", f"BUNDLE={bundle}")
-        assert done.returncode == 0, done.stdout[-6000:]
-        proven = controller.run(*make, "verify")
-        assert proven.returncode == 0, proven.stdout[-6000:]
-    assert "all-reduce over 3 node(s) is right" in proven.stdout
+        for words in (["setup", f"BUNDLE={bundle}"], ["provision", f"BUNDLE={bundle}"], ["verify"]):
+            done = controller.run("make", f"INVENTORY={hosts.inventory}", *words)
+            assert done.returncode == 0, done.stdout[-6000:]
+        assert not (tmp_path / "checkout/.venv/bin/ruff").exists()
+    assert "all-reduce over 3 node(s) is right" in done.stdout
 
 
 def turn(path: Path, place: int) -> None:

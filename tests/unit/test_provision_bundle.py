@@ -7,6 +7,8 @@ import json
 import os
 import re
 import shutil
+import subprocess
+import sys
 import tarfile
 import threading
 from collections.abc import Callable, Iterator
@@ -18,9 +20,10 @@ from pathlib import Path
 import pytest
 
 from regatta.errors import UsageError
+from regatta.paths import PROJECT
 from regatta.provisioning import bundleapt, bundling
 from regatta.provisioning.bundle import INDEX, Bundle, BundleError, pack, unpack
-from regatta.provisioning.wheels import sha256
+from regatta.provisioning.files import sha256
 
 CONTENT = {
     "locks/node.lock": b"torch==2.13.0\n",
@@ -64,6 +67,23 @@ def test_what_is_packed_is_unpacked(packed: Path) -> None:
     assert content == bundle()
     assert {name: (folder / name).read_bytes() for name in CONTENT} == CONTENT
     assert unpack(packed) == (content, folder)
+
+
+def test_a_file_that_was_changed_in_the_cache_is_made_whole(packed: Path) -> None:
+    _, folder = unpack(packed)
+    for name, body in CONTENT.items():
+        (folder / name).write_bytes(bytes([body[0] ^ 1]) + body[1:])
+    unpack(packed)
+    assert {name: (folder / name).read_bytes() for name in CONTENT} == CONTENT
+
+
+def test_it_is_unpacked_by_a_python_without_packages(packed: Path) -> None:
+    command = ["-S", "-m", "regatta.provisioning.bundle", str(packed)]
+    done = subprocess.run([sys.executable, *command], cwd=PROJECT, capture_output=True, text=True, check=False)
+    assert done.stdout == f"{unpack(packed)[1]}/controller\n", done.stderr
+    packed.write_bytes(packed.read_bytes()[:-20000])
+    done = subprocess.run([sys.executable, *command], cwd=PROJECT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "") and "cannot be read" in done.stderr
 
 
 def test_another_bundle_takes_the_place_of_the_first(packed: Path, tmp_path: Path) -> None:

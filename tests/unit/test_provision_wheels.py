@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from regatta.provisioning import archive, wheels
+from regatta.provisioning.files import sha256
 from regatta.provisioning.locks import Target
 from regatta.provisioning.wheels import WheelError
 
@@ -39,7 +40,7 @@ def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_made_once_and_listed(tmp_path: Path, sources: Path) -> None:
     make_wheel(sources, "alpha")
     made = wheels.make(tmp_path / "house", ["alpha==1.0"], TARGET, "http://127.0.0.1:9/none")
-    assert wheels.check(made) == {"alpha-1.0-py3-none-any.whl": wheels.sha256(made / "alpha-1.0-py3-none-any.whl")}
+    assert wheels.check(made) == {"alpha-1.0-py3-none-any.whl": sha256(made / "alpha-1.0-py3-none-any.whl")}
     for path in sources.iterdir():
         path.unlink()
     assert wheels.make(tmp_path / "house", ["alpha==1.0"], TARGET, "http://127.0.0.1:9/none") == made

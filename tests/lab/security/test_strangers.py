@@ -1,68 +1,45 @@
 """What strangers can reach: this machine is in the hosts' network and no member of the cluster."""
 
-import os
 import re
-import socket
 import subprocess
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from xml.etree import ElementTree
+from pathlib import Path
 
 import pytest
 from clusters import Cluster, wait_for
+from scans import OURS, all_scanned, answering, listening, scanned
 from waiting import Waiting
 
-PATIENCE_SECONDS = 3.0
-OURS = {22, 6380, 9100, 9101, 9864, 9866, 9867}
-"""Ports of every member's SSH, Ray, metrics and HDFS."""
-USUAL_UDP = (
-    "53,67-69,111,123,137-138,161-162,443,500,514,520,631,1194,1434,1645,1701,1812,1900,2049,4500,5353,5355,51820"
-)
 MOST_EXPOSED = 4.0
-
-
-def listening(cluster: Cluster, node: str) -> set[int]:
-    """TCP ports of a node that something listens on at an address which others could reach."""
-    found = (line.split()[3].rpartition(":") for line in cluster.lab.ssh(node, "ss -H -ltn").stdout.splitlines())
-    return {int(port) for address, _, port in found if not address.startswith(("127.", "[::1]"))}
-
-
-def answering(address: str, ports: set[int]) -> set[int]:
-    """Those of a host's TCP ports that accept a connection from here."""
-
-    def one(port: int) -> bool:
-        try:
-            socket.create_connection((address, port), PATIENCE_SECONDS).close()
-        except OSError:
-            return False
-        return True
-
-    with ThreadPoolExecutor(len(ports)) as pool:
-        return {port for port, answers in zip(ports, pool.map(one, ports), strict=True) if answers}
 
 
 def test_a_stranger_reaches_ssh_alone(cluster: Cluster) -> None:
     for node, address in cluster.lab.addresses.items():
-        ports = listening(cluster, node)
+        ports = listening(cluster.lab, node)
         assert ports >= OURS
         assert answering(address, ports) == {22}
 
 
-def scanned(address: str) -> dict[str, set[int]]:
-    """Ports of a host by protocol that nmap finds open: all of TCP, the usual ones of UDP."""
-    ports = ["-sS", "-sU", "-p", f"T:1-65535,U:{USUAL_UDP}"]
-    haste = ["-T5", "--min-rate", "10000", "--max-retries", "1", "--host-timeout", "120s"]
-    root = [] if os.geteuid() == 0 else ["sudo", "-n"]
-    command = [*root, "nmap", "-n", "-Pn", *ports, *haste, "-oX", "-", address]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=True)
-    found: dict[str, set[int]] = {"tcp": set(), "udp": set()}
-    host = ElementTree.fromstring(done.stdout).find("host")
-    assert host is not None and host.get("timedout") != "true", done.stdout[-2000:]
-    for port in host.iter("port"):
-        state = port.find("state")
-        if state is not None and state.get("state") == "open":
-            found[str(port.get("protocol"))].add(int(str(port.get("portid"))))
-    return found
+@pytest.mark.whole
+def test_of_all_ports_ssh_alone_answers_before_during_and_after_a_run_and_a_reboot(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    lab = cluster.lab
+    ssh_alone = {node: {"tcp": {22}, "udp": set()} for node in lab.nodes}
+
+    def all_up() -> bool:
+        return all(listening(lab, node) >= OURS for node in lab.nodes)
+
+    assert all_up()
+    assert all_scanned(lab) == ssh_alone
+    with Waiting(cluster, tmp_path / "project"):
+        assert all_scanned(lab) == ssh_alone
+    assert all_scanned(lab) == ssh_alone
+    lab.off(*lab.nodes)
+    lab.on(*lab.nodes)
+    assert all_scanned(lab) == ssh_alone  # while the services start
+    wait_for(all_up, 180)
+    assert all_scanned(lab) == ssh_alone
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +87,10 @@ def test_closed_after_a_reboot_and_beside_rules_of_the_user(cluster: Cluster) ->
         lab.ssh("node3", "sudo nft delete table inet mine")
     lab.ssh("node3", "sudo systemctl restart nftables")  # which empties all rules
     assert "table inet regatta" in lab.ssh("node3", "sudo nft list tables").stdout
+    spoiled = "mv firewall.nft away; systemctl restart regatta-firewall; mv away firewall.nft"
+    lab.ssh("node3", f"sudo sh -c 'cd /etc/regatta; {spoiled}'", check=False)
+    wait_for(lambda: "table inet regatta" in lab.ssh("node3", "sudo nft list tables").stdout)
     lab.off("node3")
     lab.on("node3")
-    wait_for(lambda: listening(cluster, "node3") >= OURS, 120)
-    assert answering(address, listening(cluster, "node3")) == {22}
+    wait_for(lambda: listening(cluster.lab, "node3") >= OURS, 120)
+    assert answering(address, listening(cluster.lab, "node3")) == {22}

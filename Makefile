@@ -15,12 +15,12 @@ PY := .venv/bin/python
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 export REGATTA_INVENTORY := $(INVENTORY)
 
-.PHONY: help test-faults test-whole setup setup-node lab lab-down lab-status provision check verify teardown add-node remove-node forget rotate-secrets rebuild rollback support-bundle bundle hdfs-restore-metadata demo test lint unit local-tests lab-tests bench locks
+.PHONY: help fuzz test-faults test-whole setup setup-node lab lab-down lab-status provision check verify teardown add-node remove-node forget rotate-secrets rebuild rollback support-bundle bundle hdfs-restore-metadata demo test lint unit local-tests lab-tests bench locks
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-21s %s\n", $$1, $$2}'
 
-setup: ## Install what Regatta needs on this machine: system packages and .venv
+setup: ## Install what Regatta needs on this machine: system packages and .venv; BUNDLE=file does so without a network
 	@tools/setup.sh controller
 
 setup-node: setup ## Also make .venv-node: torch and Ray, for inventory/local
@@ -99,6 +99,10 @@ test-faults: setup-node ## Strike every fault of docs/reliability.md on hosts ma
 	@rm -f tests/lab/faults/outcomes.json
 	@REGATTA_FAULTS=tests/lab/faults/outcomes.json $(PY) -m pytest -q tests/lab/faults || code=$$?; \
 	$(PY) tests/lab/faults/outcomes.py; exit $${code:-0}
+
+fuzz: setup-node ## 10,000 cases for each parser of what comes from outside; takes some minutes
+	@$(PY) -m pytest -q --hypothesis-profile=thorough --timeout=0 tests/unit/test_fuzz.py
+	@.venv-node/bin/python -m pytest -q --hypothesis-profile=thorough --timeout=0 tests/unit/workloads/test_fuzz.py
 
 bench: setup ## Measure the figures of docs/results.md on a lab of 3 hosts
 	@$(PY) -m benchmarks.cluster

@@ -4,7 +4,7 @@ import signal
 
 from hypothesis import HealthCheck, settings
 
-# `pytest --hypothesis-profile=thorough tests/unit/test_fuzz.py` for the tests that set no number of their own.
+# `make fuzz` takes the thorough one; tests that set a number of their own keep it.
 _AT_EASE = {"deadline": None, "suppress_health_check": [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]}
 settings.register_profile("quick", max_examples=100, **_AT_EASE)
 settings.register_profile("thorough", max_examples=10_000, **_AT_EASE)

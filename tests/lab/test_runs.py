@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 from clusters import Cluster, finish, read_until, record, wait_for
 
+from regatta.cluster import load
 from regatta.hostkeys import fingerprint
+from regatta.remote import Remote
 
 SESSION = secrets.token_hex(2)
 
@@ -78,12 +80,15 @@ class Actor:
     def address(self):
         import helper
         return helper.name(ray.util.get_node_ip_address())
+    def niceness(self):
+        return os.nice(0)
     def wait(self):
         subprocess.Popen(["setsid", "sleep", "900"])
         time.sleep(600)
 nodes = [node["NodeID"] for node in ray.nodes() if node["Alive"]]
 actors = [Actor.options(scheduling_strategy=On(node, soft=False)).remote() for node in nodes for _ in range(2)]
 print("hosts", sorted(set(ray.get([a.address.remote() for a in actors]))), sys.argv[1:], flush=True)
+print("niceness", {os.nice(0), *ray.get([a.niceness.remote() for a in actors])}, flush=True)
 if "exit" in sys.argv:
     sys.exit(6)
 if "wait" in sys.argv:
@@ -226,6 +231,7 @@ def test_ray_script_finds_its_release_on_every_node(cluster: Cluster, project: P
     done = cluster.regatta(project, "rayrun", "rayhosts.py", "--", *TYPED)
     hosts = [f"at {address}" for address in cluster.lab.addresses.values()]
     assert f"hosts {sorted(hosts)} {TYPED}" in done.stdout
+    assert "niceness {0}" in done.stdout, "under Ray ranks would give way to everything else, under torchrun not"
     failing = cluster.regatta(project, "rayrun", "rayhosts.py", "--", "exit", check=False)
     assert failing.returncode == 6
     assert "the driver on node1: exited with code 6" in failing.stdout
@@ -291,6 +297,24 @@ def test_one_line_reaches_every_node_and_two_may_sync_at_once(cluster: Cluster, 
         shown = cluster.lab.ssh(node, "cat /opt/regatta/current/helper.py").stdout
         assert shown == (project / "helper.py").read_text()
     assert "already on every node" in cluster.regatta(project, "sync").stdout
+
+
+def test_requests_to_a_node_are_answered_by_one_process_which_ends_with_us(cluster: Cluster) -> None:
+    def serving() -> int:
+        command = "pgrep -c -f '^/usr/bin/python3 -ISuc [i]mport os,sys;requests'"
+        return int(cluster.lab.ssh("node2", command, check=False).stdout)
+
+    wait_for(lambda: serving() == 0)
+    remote = Remote(load(str(cluster.lab.inventory)))
+    node = remote.cluster.node("node2")
+    for _ in range(3):
+        assert remote.call(node, "hello")["facts"]["hostname"] == "node2"
+        assert serving() == 1
+    cluster.lab.ssh("node2", "sudo pkill -f '^/usr/bin/python3 -ISuc [i]mport os,sys;requests'")
+    wait_for(lambda: serving() == 0)
+    assert remote.call(node, "hello")["facts"]["hostname"] == "node2"
+    remote.close()
+    wait_for(lambda: serving() == 0)
 
 
 def test_down_status_up(cluster: Cluster) -> None:

@@ -41,7 +41,7 @@ ray.init(address="auto") if how == "auto" else ray.init()
 @ray.remote
 class Worker:
     def square(self, x):
-        return x * x, os.environ["OMP_NUM_THREADS"]
+        return x * x, os.environ["OMP_NUM_THREADS"], os.nice(0)
     def wait(self):
         time.sleep(300)
 
@@ -187,7 +187,7 @@ def test_two_private_rays_at_once_each_closed_to_others(ready: Person, scripts: 
         assert ("the driver on localhost: exited with code 5" in text) == (code == 5)
         looks.append(json.loads(next(line for line in text.splitlines() if "LOOK" in line).partition("LOOK ")[2]))
     for look in looks:
-        assert look["answers"] == [[0, "1"], [1, "1"]]
+        assert look["answers"] == [[0, "1", 0], [1, "1", 0]]
         assert look["addresses"] == ["127.0.0.1"]
         assert look["listening"]
         assert set(look["listening"]) <= LOOPBACK

@@ -37,10 +37,13 @@ def read(path: str | Path, dimensions: int) -> NDArray[np.uint8]:
         raise BadInput(f"{path}: ends within its header, after {len(body)} bytes")
     shape = struct.unpack(f">{dimensions}I", body[4:start])
     expected = start + math.prod(shape)
+    sizes = " x ".join(map(str, shape))
     if len(body) != expected:
-        sizes = " x ".join(map(str, shape))
         raise BadInput(f"{path}: the header says {sizes}, so {expected} bytes, but there are {len(body)}")
-    return np.frombuffer(body, np.uint8, offset=start).reshape(shape)
+    try:
+        return np.frombuffer(body, np.uint8, offset=start).reshape(shape)
+    except ValueError:  # one size is 0, and the others are more than an array may have
+        raise BadInput(f"{path}: the header says {sizes}, which is nothing that can be read") from None
 
 
 def write(path: Path, values: NDArray[np.uint8]) -> None:

@@ -28,7 +28,7 @@ def test_the_controller_is_killed(struck: Cluster, project: Path, tell: Teller, 
     assert attached.returncode == 0, said
     assert "sum 200" in said
     tell.end("the run goes on; `fab attach` shows it from its first line to its end")
-    nothing_left(struck, project, run.name)
+    nothing_left(struck, project)
 
 
 @pytest.mark.whole
@@ -51,7 +51,7 @@ def test_the_controller_is_cut_off(struck: Cluster, project: Path, tell: Teller,
     assert attached.returncode == 0, said
     assert "sum 700" in said
     tell.end("the run goes on; `fab attach` shows it from its first line to its end", told.first, told.seconds)
-    nothing_left(struck, project, run.name)
+    nothing_left(struck, project)
 
 
 @BOTH
@@ -71,5 +71,5 @@ def test_ctrl_c(struck: Cluster, project: Path, tell: Teller, framework: str, ti
     assert "Traceback" not in told.said, told.said
     assert record(project.parent / "results", run.name)["exit"]["state"] == "cancelled"
     tell.end("the run is cancelled on every node", told.first, told.seconds)
-    nothing_left(struck, project, run.name)
+    nothing_left(struck, project)
     assert re.search(rf"^{run.name} +stopped ", struck.fab("runs").stdout, re.M)

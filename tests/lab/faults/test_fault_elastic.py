@@ -5,8 +5,8 @@ import re
 from pathlib import Path
 
 import pytest
-from clusters import Cluster, finish, read_until, record, wait_for
-from faulty import new_name, nothing_left, whole
+from clusters import Cluster, finish, record, wait_for
+from faulty import new_name, nothing_left, trained_and_kept, whole
 from telling import Teller
 
 BOTH = pytest.mark.parametrize("framework", ["torch", "ray"])
@@ -23,9 +23,7 @@ def test_a_training_goes_on_without_a_lost_host(
     words = ["run-digits", "--framework", framework, "--workers", str(WORKERS), "--size", "3000"]
     words += ["--epochs", str(EPOCHS)]
     process = struck.background(project, *words, "--restarts", "1", "--elastic", "--name", name)
-    shown = 0
-    while shown < 2:  # of a rank at most one epoch a second is shown: before the second the first has been kept
-        shown += bool(re.search(r"/0 +\| epochs ", read_until(process, " epochs ")))
+    trained_and_kept(process)
     struck.lab.off("node3")
     try:
         said = finish(process, 300)
@@ -49,4 +47,4 @@ def test_a_training_goes_on_without_a_lost_host(
         f"goes on from its checkpoint on the hosts that are left, {LEFT} ranks instead of {WORKERS}; accuracy and "
         "losses are those of a run that nothing happened to, within its tolerance"
     )
-    nothing_left(struck, project, f"{name}-g2")
+    nothing_left(struck, project)

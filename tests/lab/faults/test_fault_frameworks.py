@@ -20,7 +20,7 @@ def test_the_supervisor_is_killed(struck: Cluster, project: Path, tell: Teller, 
     told = strike(run.process, lambda: struck.lab.ssh(node, kill))
     explained(told, node, "supervisor")
     tell.end("the run ends everywhere", told.first, told.seconds)
-    nothing_left(struck, project, run.name)
+    nothing_left(struck, project)
 
 
 @pytest.mark.whole
@@ -31,7 +31,7 @@ def test_torchruns_agent_is_killed(struck: Cluster, project: Path, tell: Teller)
     told = strike(run.process, lambda: struck.lab.ssh("node2", kill))
     explained(told, "node2", "killed by SIGKILL")
     tell.end("the run ends everywhere", told.first, told.seconds)
-    nothing_left(struck, project, run.name)
+    nothing_left(struck, project)
 
 
 @pytest.mark.whole
@@ -48,7 +48,7 @@ def test_a_daemon_of_ray_is_killed_in_a_ray_run(
     told = strike(run.process, lambda: struck.lab.ssh(node, f"sudo pkill -KILL -f '{mark}'"))
     explained(told, node, "Ray|ray|raylet|supervisor")
     tell.end("the run ends; Ray comes back by itself", told.first, told.seconds)
-    nothing_left(struck, project, run.name)
+    nothing_left(struck, project)
     whole(struck)
     next_run(struck, project, "ray")
 

@@ -54,5 +54,5 @@ def test_a_daemon_of_hdfs_is_killed(
     assert told.code == 0, told.said
     assert told.said.count(f"sum {sum_of_it}") >= 3, told.said
     tell.end("goes on, and ends with the right answer; the daemon comes back by itself")
-    nothing_left(struck, project, name)
+    nothing_left(struck, project)
     whole(struck)

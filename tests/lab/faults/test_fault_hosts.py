@@ -1,6 +1,7 @@
 """A host goes away in the middle of a run, and comes back."""
 
 import json
+import os
 import re
 import time
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from telling import Teller
 
 BOTH = pytest.mark.parametrize("framework", ["torch", "ray"])
 TORCH_IN_CI = pytest.mark.parametrize("framework", ["torch", pytest.param("ray", marks=pytest.mark.whole)])
-AWAY_MINUTES = 3
+AWAY_MINUTES = float(os.environ.get("REGATTA_AWAY_MINUTES") or 3)
 Hit = Callable[[Cluster], None]
 
 
@@ -76,7 +77,7 @@ def test_a_host_goes_away(struck: Cluster, project: Path, tell: Teller, framewor
     tell.end("the run ends on the others; the host joins again by itself", told.first, told.seconds)
     whole(struck)
     next_run(struck, project, framework)
-    nothing_left(struck, project, run.name)
+    nothing_left(struck, project)
 
 
 @pytest.mark.whole
@@ -92,8 +93,9 @@ def test_all_hosts_boot_in_the_worst_order(struck: Cluster, project: Path, tell:
 
 
 @pytest.mark.whole
+@pytest.mark.timeout(900 + AWAY_MINUTES * 60)
 def test_a_host_is_away_for_long(struck: Cluster, project: Path, tell: Teller) -> None:
-    tell.begin("host", f"a worker is off for {AWAY_MINUTES} minutes, longer than anything waits for it", "-")
+    tell.begin("host", "a worker is off for longer than anything waits for it", "-")
     struck.lab.off("node3")
     try:
         time.sleep(AWAY_MINUTES * 60)
@@ -106,7 +108,7 @@ def test_a_host_is_away_for_long(struck: Cluster, project: Path, tell: Teller) -
     whole(struck)
     for framework in ("torch", "ray"):
         next_run(struck, project, framework)
-    tell.end("it has been given up by then; it joins again by itself, and runs work")
+    tell.end(f"it has been given up; after {AWAY_MINUTES:g} minutes it joins again by itself, and runs work")
 
 
 @pytest.mark.whole

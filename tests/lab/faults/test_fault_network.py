@@ -35,7 +35,7 @@ def test_a_host_is_cut_off(
     tell.end("the run ends on the others; the host joins again by itself", told.first, told.seconds)
     whole(struck)
     next_run(struck, project, framework)
-    nothing_left(struck, project, run.name)
+    nothing_left(struck, project)
 
 
 @BOTH
@@ -50,7 +50,7 @@ def test_a_cable_loses_frames(struck: Cluster, project: Path, tell: Teller, fram
     assert "sum 60" in told.said
     tell.end("goes on, and ends with the right answer")
     whole(struck)
-    nothing_left(struck, project, run.name)
+    nothing_left(struck, project)
 
 
 @BOTH
@@ -65,4 +65,4 @@ def test_a_cable_is_long(struck: Cluster, project: Path, tell: Teller, framework
         next_run(struck, project, framework)
     tell.end("goes on, and ends with the right answer; the next run starts over it too")
     whole(struck)
-    nothing_left(struck, project, run.name)
+    nothing_left(struck, project)

@@ -4,8 +4,8 @@ import re
 from pathlib import Path
 
 import pytest
-from clusters import Cluster, finish, read_until
-from faulty import begin, explained, new_name, nothing_left, strike, tell_rank, whole
+from clusters import Cluster, finish
+from faulty import begin, explained, new_name, nothing_left, strike, tell_rank, trained_and_kept, whole
 from kernel import little_memory
 from telling import Teller
 
@@ -22,7 +22,7 @@ def test_a_rank_gets_a_signal(struck: Cluster, project: Path, tell: Teller, fram
     told = strike(run.process, lambda: struck.lab.ssh("node2", f"sudo kill -{number} {run.pids[1]}"))
     explained(told, "node2", f"rank 1 on node2: killed by SIG{number}" if framework == "torch" else "rank|actor|died")
     tell.end("the run ends everywhere", told.first, told.seconds)
-    nothing_left(struck, project, run.name)
+    nothing_left(struck, project)
 
 
 @RAY_IN_CI
@@ -43,7 +43,7 @@ def test_a_rank_fails(
     explained(told, "node2", said)
     assert told.code == 1
     tell.end("the run ends everywhere", told.first, told.seconds)
-    nothing_left(struck, project, run.name)
+    nothing_left(struck, project)
 
 
 @BOTH
@@ -55,7 +55,7 @@ def test_a_rank_runs_out_of_memory(struck: Cluster, project: Path, tell: Teller,
         told = strike(run.process, lambda: tell_rank(struck, run, "memory"))
     explained(told, "node2", "out of memory")
     tell.end("the run ends everywhere", told.first, told.seconds)
-    nothing_left(struck, project, run.name)
+    nothing_left(struck, project)
 
 
 @TORCH_IN_CI
@@ -64,10 +64,10 @@ def test_a_lost_rank_starts_again_from_its_checkpoint(
 ) -> None:
     tell.begin("rank", "a rank gets SIGKILL, `--restarts 1`", framework)
     name = new_name()
-    words = ["run-digits", "--framework", framework, "--workers", "3", "--size", "3000", "--epochs", "8"]
+    words = ["run-digits", "--framework", framework, "--workers", "3", "--size", "3000", "--epochs", "12"]
     words += ["--checkpoint", "hdfs:///checkpoints/{run}.pt", "--restarts", "1", "--name", name]
     process = struck.background(project, *words)
-    read_until(process, "epochs 2/8")
+    trained_and_kept(process)
     rank = "python -[u] -m workloads" if framework == "torch" else "ray::.*[R]ayTrainWorker"
     struck.lab.ssh("node3", f"sudo pkill -KILL -f '{rank}'")
     said = finish(process, 240)
@@ -75,7 +75,7 @@ def test_a_lost_rank_starts_again_from_its_checkpoint(
     undisturbed = struck.fab(*words[:9], "--name", new_name(), results=tmp_path / "results")
     assert weights(said) == weights(undisturbed.stdout)
     tell.end("goes on from its checkpoint, and ends with the same weights, bit for bit")
-    nothing_left(struck, project, name)
+    nothing_left(struck, project)
     whole(struck)
 
 

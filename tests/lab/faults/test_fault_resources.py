@@ -3,6 +3,7 @@
 import contextlib
 import json
 import re
+import shlex
 import subprocess
 import time
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from telling import Teller
 BOTH = pytest.mark.parametrize("framework", ["torch", "ray"])
 TORCH_IN_CI = pytest.mark.parametrize("framework", ["torch", pytest.param("ray", marks=pytest.mark.whole)])
 RUNS = "/var/lib/regatta/runs"
+AHEAD = "/usr/local/lib/ahead.so"
 
 
 @contextmanager
@@ -46,7 +48,7 @@ def test_no_run_starts_on_a_full_disk(struck: Cluster, project: Path, tell: Tell
     assert told.code == 1, told.said
     explained(told, "node2", "node2: No space left on device: free some room")
     tell.end("nothing is started", told.first, told.seconds)
-    nothing_left(struck, project, name)
+    nothing_left(struck, project)
     next_run(struck, project, framework)
 
 
@@ -61,7 +63,7 @@ def test_the_disk_of_a_node_fills_in_mid_run(struck: Cluster, project: Path, tel
     assert json.loads(kept)["state"] == "succeeded"
     assert "sum 100" in told.said
     tell.end("goes on, and ends with the right answer")
-    nothing_left(struck, project, run.name)
+    nothing_left(struck, project)
 
 
 @contextmanager
@@ -96,7 +98,7 @@ def test_the_disk_of_the_controller_is_full(struck: Cluster, project: Path, tell
     assert "rank 1 on node2: killed by SIGKILL" in ended.said
     assert "No space left on device" in ended.said
     tell.end("the run ends as it would; it has no record, which is said", told.first)
-    nothing_left(struck, project, run.name)
+    nothing_left(struck, project)
 
 
 @BOTH
@@ -113,34 +115,25 @@ def test_sshd_starts_again(struck: Cluster, project: Path, tell: Teller, framewo
     assert told.code == 0, told.said
     assert told.said.count("sum 150") == {"torch": 3, "ray": 1}[framework]
     tell.end("goes on, and ends with the right answer")
-    nothing_left(struck, project, run.name)
+    nothing_left(struck, project)
 
 
 @pytest.fixture
 def late_clock(struck: Cluster) -> Iterator[None]:
-    """Every program that starts on node2, services and sshd too, sees a clock that is two hours ahead (libfaketime).
+    """Every program that starts on node2, services and sshd too, sees a wall clock that is two hours ahead (`ahead.c`).
 
     Hosts of a lab have one kernel, whose clock cannot differ.
     """
     lab, services = struck.lab, "ssh regatta-hdfs-datanode regatta-ray-worker"
-    lab.ssh("node2", "sudo apt-get -q update && sudo apt-get -q install -y libfaketime", timeout=300)
-    set_it = r"""
-    echo +2h > /etc/faketimerc
-    echo FAKETIME_DONT_FAKE_MONOTONIC=1 >> /etc/environment
-    systemctl set-environment FAKETIME_DONT_FAKE_MONOTONIC=1
-    ls /usr/lib/*/faketime/libfaketime.so.1 > /etc/ld.so.preload
-    """
-    put_back = """
-    rm -f /etc/ld.so.preload /etc/faketimerc
-    sed -i /^FAKETIME/d /etc/environment
-    systemctl unset-environment FAKETIME_DONT_FAKE_MONOTONIC
-    """
+    lab.ssh("node2", "sudo apt-get -q update && sudo apt-get -q install -y --no-install-recommends tcc", timeout=300)
+    program = shlex.quote(Path(__file__).with_name("ahead.c").read_text())
+    lab.ssh("node2", f"printf %s {program} | sudo tcc -shared -nostdlib -o {AHEAD} -")
     try:
-        lab.ssh("node2", f"sudo sh -c '{set_it}' && sudo systemctl restart {services}")
+        lab.ssh("node2", f"echo {AHEAD} | sudo tee /etc/ld.so.preload && sudo systemctl restart {services}")
         yield
     finally:
-        lab.ssh("node2", f"sudo sh -c '{put_back}' && sudo systemctl restart {services}")
-        lab.ssh("node2", "sudo apt-get -q purge -y libfaketime")
+        lab.ssh("node2", f"sudo rm -f /etc/ld.so.preload {AHEAD}; sudo systemctl restart {services}")
+        lab.ssh("node2", "sudo apt-get -q purge -y tcc")
         whole(struck)
 
 
@@ -170,4 +163,4 @@ def test_a_killed_rank_on_a_full_disk(struck: Cluster, project: Path, tell: Tell
         told = strike(run.process, lambda: struck.lab.ssh("node2", f"sudo kill -KILL {run.pids[1]}"))
     explained(told, "node2", "rank 1 on node2: killed by SIGKILL" if framework == "torch" else "died")
     tell.end("the run ends everywhere", told.first, told.seconds)
-    nothing_left(struck, project, run.name)
+    nothing_left(struck, project)

@@ -55,8 +55,9 @@ def test_idx(file: Path, data: bytes, how: int, dimensions: int) -> None:
         assert "\n" not in str(error)
 
 
-def test_idx_whose_sizes_multiply_to_nothing(file: Path) -> None:
-    file.write_bytes(struct.pack(">BBBB3I", 0, 0, 8, 3, 2**31, 2**31, 4))
+@pytest.mark.parametrize("shape", [(2**31, 2**31, 4), (0, 2**32 - 1, 2**32 - 1), (2**32 - 1, 2**32 - 1, 0)])
+def test_idx_whose_sizes_multiply_to_nothing(file: Path, shape: tuple[int, int, int]) -> None:
+    file.write_bytes(struct.pack(">BBBB3I", 0, 0, 8, 3, *shape))
     with pytest.raises(BadInput, match="the header says"):
         idx.read(file, 3)
 

@@ -1,5 +1,6 @@
 """The charts of a report: what each draws of a case, and the rows that it draws."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -7,8 +8,8 @@ from typing import Any
 
 from regatta.clocks import ITERATIONS
 from regatta.record import Record
-from regatta.report import specs
-from regatta.report.cases import Group
+from regatta.report import published, specs
+from regatta.report.cases import Case, Group
 from regatta.report.regressions import Change
 from regatta.report.specs import PHASES, Spec
 from regatta.report.summary import Summary
@@ -20,6 +21,7 @@ Row = dict[str, Any]
 SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 _MAX_LINES = 12
 _MAX_CHANGES = 40
+_MAX_CASES = 40
 _DODGE = {("torch", "total"): -0.06, ("torch", "compute"): -0.02, ("ray", "total"): 0.02, ("ray", "compute"): 0.06}
 
 
@@ -37,6 +39,21 @@ class Chart:
 def with_rows(spec: Spec, rows: Sequence[Row]) -> Spec:
     """The whole specification, as Vega-Lite takes it."""
     return {"$schema": SCHEMA, **spec, "data": {"values": list(rows)}}
+
+
+def overview(summaries: Sequence[Summary]) -> list[Row]:
+    """Median seconds end to end of the latest cases, a line for each number of ranks; and published ones of that size.
+
+    Empty where there is one line only, which a chart of its own shows better.
+    """
+    latest = sorted(summaries, key=lambda summary: summary.case.latest)[-_MAX_CASES:]
+    alike = Counter(_short_name(summary.case) for summary in latest)
+    found = [
+        row
+        for summary in sorted(latest, key=_by_size)
+        for row in _overview(summary, alike[_short_name(summary.case)] > 1)
+    ]
+    return found if len({row["what"] for row in found}) > 1 else []
 
 
 def bars(summary: Summary) -> list[Row]:
@@ -137,6 +154,29 @@ def regressions(found: Sequence[Change]) -> list[Row]:
         }
         for change in drawn
     ]
+
+
+def _by_size(summary: Summary) -> tuple[str, int, str]:
+    return summary.case.workload, published.size(summary.case) or 0, summary.case.title
+
+
+def _short_name(case: Case) -> str:
+    size, unit = published.size(case), published.UNITS.get(case.workload, "")
+    return f"{case.workload}, {size:,} {unit}" if size else f"{case.workload}, {case.title}"
+
+
+def _overview(summary: Summary, whole_name: bool) -> Iterator[Row]:
+    case, theirs = summary.case, published.figures(summary.case)
+    size = published.size(case)
+    named = f"{case.workload}, {case.title}" if whole_name else _short_name(case)
+    for time in sorted((time for time in summary.times if time.clock == "total"), key=lambda t: t.configuration.place):
+        ranks = time.configuration.workers
+        what = {"what": f"{named}, {ranks} ranks", "framework": time.configuration.framework}
+        yield {**what, "whose": "measured", "seconds": time.seconds.value, **_bounds(time.seconds)}
+        figure = theirs.get(time.configuration)
+        if figure and figure.size in (None, size):
+            at = figure.seconds
+            yield {**what, "whose": "published", "seconds": at, "low": at, "high": at}
 
 
 def _bounds(found: Interval) -> Row:

@@ -42,7 +42,7 @@ def write(folder: Path, report: Report, formats: Sequence[str], most_cases: int)
             (folder / name).mkdir(parents=True, exist_ok=True)
         drawn = latest[:most_cases] if formats else []
         with ThreadPoolExecutor(1) as pool:  # vl-convert draws outside Python
-            images_written = pool.submit(_draw, folder / "charts", drawn, formats)
+            images_written = pool.submit(_draw, folder / "charts", drawn, report.summaries, formats)
             write_atomically(folder / PAGE, page.render(report))
             others = [folder / "tables.md"]
             write_atomically(others[0], markdown(report))
@@ -55,12 +55,9 @@ def write(folder: Path, report: Report, formats: Sequence[str], most_cases: int)
     return Written(folder / PAGE, tuple(others), len(report.summaries) - len(drawn) if formats else 0)
 
 
-def _draw(folder: Path, summaries: Sequence[Summary], formats: Sequence[str]) -> list[Path]:
-    return [
-        path
-        for name, spec, rows in images.of_cases(summaries)
-        for path in images.write(folder, name, spec, rows, formats)
-    ]
+def _draw(folder: Path, drawn: Sequence[Summary], every: Sequence[Summary], formats: Sequence[str]) -> list[Path]:
+    wanted = [*images.of_all(every), *images.of_cases(drawn)] if formats else []
+    return [path for name, spec, rows in wanted for path in images.write(folder, name, spec, rows, formats)]
 
 
 def markdown(report: Report) -> str:

@@ -4,13 +4,19 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from regatta.report import charts, theme
+from regatta.report import charts, specs, theme
 from regatta.report.charts import Row
 from regatta.report.specs import Spec
 from regatta.report.summary import Summary
 
 FORMATS = ("svg", "png")
 _WIDTH = 640
+
+
+def of_all(summaries: Sequence[Summary]) -> Iterator[tuple[str, Spec, list[Row]]]:
+    """As `of_cases`: the chart of all cases together, where there are some."""
+    if rows := charts.overview(summaries):
+        yield "overview", specs.OVERVIEW, rows
 
 
 def of_cases(summaries: Sequence[Summary]) -> Iterator[tuple[str, Spec, list[Row]]]:

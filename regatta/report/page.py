@@ -60,11 +60,13 @@ def render(report: Report) -> str:
         undefined=jinja2.StrictUndefined,
     )
     failed = [record for record in report.records if record.exit.state != "succeeded"]
+    overview = charts.overview(report.summaries)
     return environment.get_template("report.html.j2").render(
         report=report,
         failed=failed,
         sections=tables.sections,
         days=_days(report.records),
+        overview=bool(overview),
         times=list(tables.times(report.summaries)),
         published=list(tables.published(report.summaries)),
         ratios=list(tables.ratios(report.summaries)),
@@ -78,7 +80,7 @@ def render(report: Report) -> str:
         style=_text("report.css"),
         program=_text("report.js"),
         vega=vega.script(),
-        payload=base64.b64encode(gzip.compress(_payload(report), 6, mtime=0)).decode("ascii"),
+        payload=base64.b64encode(gzip.compress(_payload(report, overview), 6, mtime=0)).decode("ascii"),
     )
 
 
@@ -98,15 +100,16 @@ def _case(summary: Summary, number: int) -> dict[str, Any]:
     }
 
 
-def _payload(report: Report) -> bytes:
+def _payload(report: Report, overview: list[charts.Row]) -> bytes:
     """What the page's program draws, as JSON."""
     drawn = {chart.kind: chart.spec for chart in charts.CHARTS}
     document = {
-        "specs": drawn | {"timeline": specs.TIMELINE, "changes": specs.CHANGES},
+        "specs": drawn | {"timeline": specs.TIMELINE, "changes": specs.CHANGES, "overview": specs.OVERVIEW},
         "themes": {"light": theme.config(dark=False), "dark": theme.config(dark=True)},
         "cases": [{chart.kind: chart.rows(summary) for chart in charts.CHARTS} for summary in report.summaries],
         "about_use": texts.ABOUT_USE,
         "changes": charts.regressions(report.changes or ()),
+        "overview": overview,
         "runs": {record.run_id: _run(record) for record in report.records},
     }
     return json.dumps(document, separators=(",", ":"), allow_nan=False).encode()

@@ -66,6 +66,48 @@ BARS: Spec = _WIDE | {
     ],
 }
 
+OVERVIEW: Spec = _WIDE | {
+    "description": "Median seconds end to end of every case, and what others have published, on a logarithmic scale",
+    "height": {"step": 22},
+    "encoding": {
+        "y": {
+            "field": "what",
+            "type": "nominal",
+            "title": None,
+            "sort": None,
+            "axis": {"labelLimit": 280, "grid": True},
+        },
+        "color": _colour("framework", theme.FRAMEWORKS),
+    },
+    "layer": [
+        {
+            "mark": {"type": "rule", "strokeWidth": 2, "opacity": 0.6},
+            "encoding": {"x": {"field": "low", "type": "quantitative"}, "x2": {"field": "high"}},
+        },
+        {
+            "mark": {"type": "point", "size": 90, "filled": True},
+            "encoding": {
+                "x": {"field": "seconds", **_SECONDS, "scale": {"type": "log"}, "axis": {"format": "~s"}},
+                "shape": {
+                    "field": "whose",
+                    "type": "nominal",
+                    "scale": {"domain": ["measured", "published"], "range": ["circle", "diamond"]},
+                    "legend": {"title": None, "orient": "top"},
+                },
+                "opacity": {"condition": {"test": "datum.whose === 'published'", "value": 0.5}, "value": 1},
+                "tooltip": _tooltip(
+                    ("what", "nominal"),
+                    ("framework", "nominal"),
+                    ("whose", "nominal"),
+                    ("seconds", "quantitative"),
+                    ("low", "quantitative"),
+                    ("high", "quantitative"),
+                ),
+            },
+        },
+    ],
+}
+
 SHARES: Spec = _WIDE | {
     "description": "Median seconds of each phase of each configuration, stacked",
     "height": {"step": _STEP},

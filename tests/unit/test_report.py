@@ -120,6 +120,22 @@ def test_a_scaled_run_is_labelled_so() -> None:
     assert row[-1] == "1:25'00''"
 
 
+def test_all_cases_are_in_one_chart_with_published_times_of_the_same_size() -> None:
+    torch, digits = kept.one("stars", "torch"), kept.one("digits", "ray")
+    same = kept.again(torch, "same", series=Series("beside", 1, 1, published=145.0, published_size=20_000))
+    other = kept.again(digits, "other", series=Series("beside", 1, 1, published=278.0, published_size=100_000))
+    rows = charts.overview(summarise(cases([same, other])))
+    assert [(row["what"], row["framework"], row["whose"]) for row in rows] == [
+        ("digits, 2,000 images, 2 ranks", "ray", "measured"),
+        ("stars, 20,000 rows, 2 ranks", "torch", "measured"),
+        ("stars, 20,000 rows, 2 ranks", "torch", "published"),
+    ]
+    assert [row["seconds"] for row in rows] == [other.phases.total, same.phases.total, 145.0]
+    assert charts.overview(summarise(cases([same]))) == []
+    alike = kept.again(same, "alike", count=3)
+    assert len({row["what"] for row in charts.overview(summarise(cases([same, alike])))}) == 2
+
+
 def test_speedup_is_the_ratio_the_other_way_round() -> None:
     single, torch = kept.one("stars", "single"), kept.one("stars", "torch")
     runs = [*repeated(single, "s", [2, 2.1, 2.2, 2.3, 2.4]), *repeated(torch, "t", [1, 1.1, 1.2, 1.3, 1.1])]

@@ -15,7 +15,7 @@
 
   function rows(element) {
     const { chart, run } = element.dataset;
-    if (chart === "changes") return data.changes;
+    if (chart === "changes" || chart === "overview") return data[chart];
     if (chart === "timeline") return data.runs[run].timeline;
     return data.cases[element.dataset.case][chart];
   }

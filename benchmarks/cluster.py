@@ -125,7 +125,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
     made = report.Report(found, bench.measured(), bench.phases)
     print(f"\n{report.markdown(made)}\n")
-    print(f"every sample: {report.write_json(paths.PROJECT / 'results', made)}")
+    print(f"every sample: {machine.keep('cluster', made.machine.date, report.samples(made))}")
     if bench.failed:
         print(f"failed: {', '.join(bench.failed)}; {RESULTS} is as it was", file=sys.stderr)
         return 1

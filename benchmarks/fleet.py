@@ -185,6 +185,9 @@ def memory_of_children(mark: str) -> int:
         try:
             command = (folder / "cmdline").read_bytes() if folder.name.isdigit() else b""
             if mark.encode() in command or command.startswith(b"ssh: "):
+                parent = (folder / "stat").read_text().rpartition(")")[2].split()[1]
+                if Path(f"/proc/{parent}/cmdline").read_bytes() == command:
+                    continue  # a child that is about to become another program: its memory is its parent's
                 text = (folder / "smaps_rollup").read_text()
                 total += next(int(line.split()[1]) for line in text.splitlines() if line.startswith("Pss:")) * 1024
         except (OSError, StopIteration):

@@ -1,15 +1,20 @@
 """What the figures were measured on: this machine, how busy it was, which commit."""
 
+import json
 import os
 import subprocess
 import sys
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
 
 from regatta.node.facts import facts
 from regatta.paths import PROJECT
 
 QUIET_LOAD = 0.5
+SAMPLES = PROJECT / "results" / "benchmarks"
+"""Where benchmarks keep their samples, beside the records of runs."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +52,14 @@ def describe() -> Machine:
         commit=commit,
         dirty=bool(_git("status", "--porcelain", "--untracked-files=no")) if commit else None,
     )
+
+
+def keep(name: str, date: str, samples: Any, folder: Path = SAMPLES) -> Path:
+    """Write what was measured to `folder` as ``NAME-<date>.json``, `date` as in `Machine`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}-{date.replace('-', '').replace(':', '')}.json"
+    path.write_text(json.dumps(samples, indent=1) + "\n", encoding="utf-8")
+    return path
 
 
 def _git(*words: str) -> str | None:

@@ -1,6 +1,5 @@
-"""Samples -> statistics, a table to read, and a JSON file for machines. Pure but for the two functions that write."""
+"""Samples -> statistics, a table to read, and a JSON object for machines. Pure but for the function that writes."""
 
-import json
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -69,7 +68,7 @@ def markdown(report: Report) -> str:
     return "\n".join(lines)
 
 
-def to_json(report: Report) -> str:
+def samples(report: Report) -> dict[str, Any]:
     """The report with every sample."""
     figures: list[dict[str, Any]] = [
         asdict(one.figure)
@@ -83,8 +82,7 @@ def to_json(report: Report) -> str:
         }
         for one in report.measured
     ]
-    whole = {"machine": asdict(report.machine), "figures": figures, "phases": report.phases}
-    return json.dumps(whole, indent=1) + "\n"
+    return {"machine": asdict(report.machine), "figures": figures, "phases": report.phases}
 
 
 def replace_between(text: str, part: str) -> str:
@@ -103,15 +101,6 @@ def write_results(path: Path, report: Report) -> None:
     """Put the tables into docs/results.md; what people wrote around them stays."""
     text = path.read_text() if path.exists() else "# Results\n"
     path.write_text(replace_between(text, markdown(report)))
-
-
-def write_json(folder: Path, report: Report) -> Path:
-    """Write `bench-<date>.json`; returns its path."""
-    stamp = report.machine.date.replace("-", "").replace(":", "")
-    path = folder / f"bench-{stamp}.json"
-    folder.mkdir(parents=True, exist_ok=True)
-    path.write_text(to_json(report))
-    return path
 
 
 def _machine_lines(machine: Machine) -> list[str]:

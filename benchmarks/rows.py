@@ -1,13 +1,11 @@
 """Figures that compare: what is ours beside what it is measured against, in one table."""
 
-import json
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from benchmarks import machine
 from benchmarks.report import seconds
-from regatta import paths
 
 
 @dataclass(frozen=True)
@@ -46,9 +44,7 @@ def markdown(rows: Sequence[Row]) -> str:
 
 
 def publish(name: str, rows: Sequence[Row]) -> None:
-    """Print the table, and write the samples to ``results/bench-NAME-<date>.json``."""
+    """Print the table, and write the samples to ``results/benchmarks/NAME-<date>.json``."""
     found = machine.describe()
     print(f"{found.cpu}, {found.cores} core(s), load {found.load:.2f}, {found.date}\n\n{markdown(rows)}")
-    path = paths.PROJECT / "results" / f"bench-{name}-{found.date.replace('-', '').replace(':', '')}.json"
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(json.dumps([vars(row) for row in rows], indent=1) + "\n")
+    machine.keep(name, found.date, [vars(row) for row in rows])

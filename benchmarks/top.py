@@ -4,7 +4,6 @@ On a lab of bare hosts, whose processes this machine sees in /proc, each host in
 """
 
 import argparse
-import json
 import os
 import pty
 import re
@@ -185,7 +184,7 @@ def lines(cost: Cost) -> list[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure and print; writes `results/bench-top-<date>.json`."""
+    """Measure and print; writes `results/benchmarks/top-<date>.json`."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.top", description="Measure what `fab top` costs.")
     parser.add_argument("--nodes", type=int, default=16)
     parser.add_argument("--seconds", type=float, default=60.0)
@@ -200,9 +199,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     print(f"{found.cpu}, {found.cores} core(s), load {found.load:.2f}, {found.date}\n")
     print("\n".join(lines(cost)))
-    path = paths.PROJECT / "results" / f"bench-top-{found.date.replace('-', '').replace(':', '')}.json"
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(json.dumps({"machine": asdict(found), **asdict(cost)}, indent=1) + "\n")
+    machine.keep("top", found.date, {"machine": asdict(found), **asdict(cost)})
     return 0
 
 

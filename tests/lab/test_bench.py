@@ -1,7 +1,10 @@
-"""`fab bench` on three hosts: a host that is lost in the middle of a plan, and what the rows say of it."""
+"""`fab bench` on three hosts: a host that is lost in the middle of a plan, a disk that is full in the middle."""
 
+import contextlib
 import json
+import subprocess
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,6 +20,55 @@ frameworks = ["torch"]
 workers = [3]
 parameters = { count = 600, tolerance = 1e-9 }
 """
+
+SMALL = """\
+repeats = 2
+warm_ups = 1
+[[races]]
+workload = "ppr"
+sizes = [1_000]
+frameworks = ["torch"]
+workers = [2]
+"""
+
+
+@contextlib.contextmanager
+def small_disk(folder: Path, megabytes: int) -> Iterator[Path]:
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", folder], check=True)
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+@pytest.mark.whole
+def test_the_disk_of_the_results_gets_full_in_the_middle(cluster: Cluster, tmp_path: Path) -> None:
+    plan = tmp_path / "small.toml"
+    plan.write_text(SMALL)
+    with small_disk(tmp_path / "results", 32) as results:
+        going = cluster.fab_background("bench", str(plan), results=results)
+        seen = read_until(going, "[2/6]")
+        kept = {path: path.read_bytes() for path in results.glob("ppr-*.json")}
+        filler = results / "filler"
+        with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
+            while True:
+                file.write(bytes(4096))
+        seen += finish(going, 120)
+        assert going.returncode == 1, seen
+        assert "No space left on device" in seen
+        assert "has no record, and will be repeated: the same `fab bench` goes on" in seen
+        found = {path: path.read_bytes() for path in results.glob("ppr-*.json")}
+        assert kept and kept.items() <= found.items()
+        recorded = len(found)
+        assert not list(results.glob(".*.new"))
+        refused = cluster.fab("bench", str(plan), results=results, check=False)
+        assert refused.returncode == 1
+        assert f"MB free, the records of {6 - recorded} runs may need" in refused.stdout
+        filler.unlink()
+        again = cluster.fab("bench", str(plan), results=results)
+        assert f"goes on: {recorded} of 6 runs are recorded" in again.stdout
+        assert "6 of 6 runs recorded" in again.stdout
 
 
 @pytest.mark.whole

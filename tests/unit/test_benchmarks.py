@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import cluster, figures, report, shell, trees
+from benchmarks import cluster, figures, machine, report, shell, trees
 from benchmarks.machine import Machine
 from benchmarks.report import Figure, Measured, Report
 from benchmarks.shell import BenchError
@@ -86,7 +86,7 @@ def test_phases_are_medians_by_framework() -> None:
 
 
 def test_json_keeps_every_sample() -> None:
-    text = report.to_json(a_report(Measured(FIGURE, (0.5, 2.0)), Measured(FIGURE)))
+    text = json.dumps(report.samples(a_report(Measured(FIGURE, (0.5, 2.0)), Measured(FIGURE))))
     first, second = json.loads(text)["figures"]
     assert (first["samples"], first["low"], first["high"], first["reached"]) == ([0.5, 2.0], 0.5, 2.0, False)
     assert (second["samples"], second["median"], second["low"]) == ([], None, None)
@@ -110,7 +110,9 @@ def test_a_text_with_half_the_markers_is_refused() -> None:
 
 def test_files_that_are_written(tmp_path: Path) -> None:
     made = a_report(Measured(FIGURE, (0.5,)))
-    assert report.write_json(tmp_path / "results", made).name == "bench-20261121T041232Z.json"
+    kept = machine.keep("cluster", made.machine.date, report.samples(made), tmp_path / "benchmarks")
+    assert kept.name == "cluster-20261121T041232Z.json"
+    assert json.loads(kept.read_text())["figures"][0]["samples"] == [0.5]
     report.write_results(tmp_path / "results.md", made)
     assert "what it is" in (tmp_path / "results.md").read_text()
 

@@ -1,0 +1,98 @@
+"""`python -m benchmarks.curve`: provisioning 3, 10 and 30 bare hosts of a lab, and what they wait for.
+
+Ray and Python's environment as always; HDFS, of which a host would hold a gigabyte, only with --hdfs.
+"""
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks import figures, labs, machine, shell
+from benchmarks.shell import BenchError
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+HEAD = (
+    "| hosts | provision | a host | processors a host | processors busy | wait for disks | written a host | again |",
+    "|---|---|---|---|---|---|---|---|",
+)
+_PLAIN = "hdfs_enabled: {hdfs}\n"
+
+
+@dataclass(frozen=True)
+class Used:
+    """What this machine, with all hosts of the lab, has used: processor seconds, seconds waiting for disks, bytes."""
+
+    busy: float
+    waiting: float
+    written: int
+
+    @classmethod
+    def now(cls) -> "Used":
+        """Counters of the kernel since it started."""
+        with Path("/proc/stat").open() as file:
+            ticks = [int(word) for word in file.readline().split()[1:9]]
+        stats = (path.read_text().split() for path in Path("/sys/block").glob("*/stat"))
+        return cls((sum(ticks) - ticks[3] - ticks[4]) / _TICKS, ticks[4] / _TICKS, sum(int(w[6]) * 512 for w in stats))
+
+
+@dataclass(frozen=True)
+class Point:
+    """Provisioning so many bare hosts, and again: seconds; and what the first took of the machine."""
+
+    nodes: int
+    seconds: float
+    again: float
+    busy: float
+    waiting: float
+    written: int
+
+    def line(self, cores: int) -> str:
+        """A row for docs/results.md."""
+        a_host = f"{self.seconds / self.nodes:.1f} s | {self.busy / self.nodes:.1f} s"
+        shares = f"{self.busy / self.seconds / cores:.0%} | {self.waiting / self.seconds / cores:.0%}"
+        written = f"{self.written / self.nodes / 1e6:.0f} MB"
+        return f"| {self.nodes} | {self.seconds:.0f} s | {a_host} | {shares} | {written} | {self.again:.0f} s |"
+
+
+def measure(nodes: int, hdfs: bool) -> Point:
+    """A lab of so many bare hosts, provisioned twice."""
+    with labs.lab(f"bench-curve{nodes}", nodes) as inventory:
+        (inventory / "group_vars").mkdir(exist_ok=True)
+        (inventory / "group_vars" / "all.yml").write_text(_PLAIN.format(hdfs=str(hdfs).lower()))
+        before, began = Used.now(), time.monotonic()
+        figures.provision(inventory)
+        seconds, after = time.monotonic() - began, Used.now()
+        again = figures.provision_again(inventory)
+    return Point(
+        nodes, seconds, again, after.busy - before.busy, after.waiting - before.waiting, after.written - before.written
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure and print the table, a row as soon as it is there."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.curve", description="Provisioning more and more hosts.")
+    parser.add_argument("--nodes", default="3,10,30")
+    parser.add_argument("--hdfs", action="store_true")
+    given = parser.parse_args(arguments)
+    shell.interruptible()
+    found = machine.describe()
+    print(f"{found.cpu}, {found.cores} core(s), load {found.load:.2f}, {found.date}\n")
+    print("\n".join(HEAD), flush=True)
+    try:
+        for nodes in map(int, given.nodes.split(",")):
+            print(measure(nodes, given.hdfs).line(found.cores), flush=True)
+    except (BenchError, OSError) as error:
+        print(f"curve FAILED: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("bench: interrupted", file=sys.stderr)
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

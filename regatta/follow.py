@@ -208,13 +208,9 @@ class Follower:
             return Failure(name, None, f"the node was lost in mid-run ({error.reason}): {left}", 1, host=name)
         vanished = [name for name, value in self.exits.items() if value["state"] == "lost"]
         if vanished:
-            return Failure(
-                vanished[0],
-                None,
-                "the run vanished there: was the host rebooted, or its supervisor killed? See 'fab status'",
-                1,
-                host=vanished[0],
-            )
+            name = vanished[0]
+            how = self._befell([name]) or ": was the host rebooted, or its supervisor killed? See 'fab status'"
+            return Failure(name, None, f"the run vanished there{how}", 1, host=name)
         if found:
             name, worst = min(found, key=lambda item: _weight(item[1]))
             lines = self._named(worst["last_lines"])
@@ -236,16 +232,22 @@ class Follower:
         accounts, where = self.said | self.exits, [node]
         if failure["rank"] == rayjob.DRIVER:
             where = [name for name in accounts if any(f"({name})" in line for line in lines)] or [*accounts]
-        for name in self.rebooted:
-            how += f"; {name} was rebooted in mid-run ('fab status' shows whether its services are back)"
-        for name, daemons in self.died.items():
-            if name in self.rebooted:
-                continue
-            how += f"; Ray's {' and '.join(daemons)} on {name} died in mid-run (journalctl -u 'regatta-ray-*' there)"
+        how += self._befell([*self.rebooted, *self.died])
         short = [name for name in where if accounts.get(name, {}).get("oom_kills", 0) > 0]
         if short:
             kernel = f"the kernel of {', '.join(short)} has killed a process meanwhile (journalctl -k there)"
             how += f"; out of memory: {kernel}"
+        return how
+
+    def _befell(self, nodes: list[str]) -> str:
+        """What happened in mid-run to nodes beside the run itself; nothing that is known: ''."""
+        how = ""
+        for name in dict.fromkeys(nodes):
+            if name in self.rebooted:
+                how += f"; {name} was rebooted in mid-run ('fab status' shows whether its services are back)"
+            elif name in self.died:
+                daemons = " and ".join(self.died[name])
+                how += f"; Ray's {daemons} on {name} died in mid-run (journalctl -u 'regatta-ray-*' there)"
         return how
 
     def _named(self, lines: list[str]) -> tuple[str, ...]:

@@ -114,12 +114,14 @@ class Remote:
             raise NodesError(step or op, failed)
         return done
 
-    def gather(self, nodes: Iterable[Node], work: Callable[[Node], Any]) -> tuple[dict[str, Any], dict[str, Exception]]:
+    def gather(
+        self, nodes: Iterable[Node], work: Callable[[Node], Any], *, at_a_time: int = AT_A_TIME
+    ) -> tuple[dict[str, Any], dict[str, Exception]]:
         """Call `work` for many nodes at once, a bounded number at a time: (results, errors) by node name."""
         done: dict[str, Any] = {}
         failed: dict[str, Exception] = {}
         nodes = list(nodes)
-        with ThreadPoolExecutor(max_workers=min(AT_A_TIME, max(1, len(nodes)))) as pool:
+        with ThreadPoolExecutor(max_workers=min(at_a_time, max(1, len(nodes)))) as pool:
             futures = {pool.submit(work, node): node.name for node in nodes}
             for future in as_completed(futures):
                 error = future.exception()

@@ -13,6 +13,9 @@ from regatta.cluster import Cluster, Node
 from regatta.errors import RemoteError, UnreachableError
 from regatta.remote import Remote
 
+LARGE_AT_A_TIME = 16
+"""Each has an ssh and mostly a program that reads or packs here; more of them only share the wire."""
+
 
 @dataclass(frozen=True)
 class Jump:
@@ -117,7 +120,7 @@ def spread(
     while left:
         waiting = {node.name for node in left}
         wave = [node for node in left if getattr(relay(remote.cluster, node), "name", None) not in waiting] or left
-        some, others = remote.gather(wave, bring)
+        some, others = remote.gather(wave, bring, at_a_time=LARGE_AT_A_TIME)
         done, failed = done | some, failed | others
         left = [node for node in left if node not in wave]
     return done, failed

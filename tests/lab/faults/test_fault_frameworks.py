@@ -36,17 +36,20 @@ def test_torchruns_agent_is_killed(struck: Cluster, project: Path, tell: Teller)
 
 @pytest.mark.whole
 @pytest.mark.parametrize(
-    ("daemon", "node", "mark"),
-    [("raylet", "node2", "[r]aylet/raylet"), ("GCS", "node1", "[g]cs_server")],
+    ("daemon", "node", "mark", "said"),
+    [
+        ("raylet", "node2", "[r]aylet/raylet", "Ray's raylet on node2 died"),
+        ("GCS", "node1", "[g]cs_server", "Ray's gcs_server .*on node1 died"),
+    ],
     ids=["raylet", "gcs"],
 )
 def test_a_daemon_of_ray_is_killed_in_a_ray_run(
-    struck: Cluster, project: Path, tell: Teller, daemon: str, node: str, mark: str
+    struck: Cluster, project: Path, tell: Teller, daemon: str, node: str, mark: str, said: str
 ) -> None:
     tell.begin("framework", f"Ray's {daemon} gets SIGKILL", "ray")
     run = begin(struck, project, "ray")
     told = strike(run.process, lambda: struck.lab.ssh(node, f"sudo pkill -KILL -f '{mark}'"))
-    explained(told, node, "Ray|ray|raylet|supervisor")
+    explained(told, node, said)
     tell.end("the run ends; Ray comes back by itself", told.first, told.seconds)
     nothing_left(struck, project)
     whole(struck)

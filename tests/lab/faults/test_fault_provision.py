@@ -46,7 +46,8 @@ def test_provision_is_killed_at_random_points(bare: LabHandle, struck: Cluster, 
     provision(bare)
     assert set(changed(provision(bare)).values()) == {0}
     verify(bare)
-    tell.end(f"the next one goes on and the one after it changes nothing (killed in: {'; '.join(reached)})")
+    roles = ", ".join(dict.fromkeys(task.partition(" : ")[0] for task in reached))
+    tell.end(f"the next one goes on and the one after it changes nothing (killed in the roles {roles})")
 
 
 def killed(lab: LabHandle, point: int, seconds: float) -> str:

@@ -94,3 +94,25 @@ def test_closed_after_a_reboot_and_beside_rules_of_the_user(cluster: Cluster) ->
     lab.on("node3")
     wait_for(lambda: listening(cluster.lab, "node3") >= OURS, 120)
     assert answering(address, listening(cluster.lab, "node3")) == {22}
+
+
+def test_without_its_rules_a_host_serves_nobody(cluster: Cluster) -> None:
+    lab = cluster.lab
+
+    def state(unit: str) -> str:
+        return lab.ssh("node3", f"systemctl show -P ActiveState {unit}").stdout.strip()
+
+    units = ("regatta-ray-worker.service", "regatta-hdfs-datanode.service")
+    lab.ssh("node3", f"sudo systemctl stop {' '.join(units)} regatta-firewall")
+    try:
+        lab.ssh("node3", f"sudo systemctl start --no-block {' '.join(units)}")
+        wait_for(lambda: all("has not loaded its rules" in journal(cluster, unit) for unit in units), 30)
+        assert "active" not in map(state, units)
+        assert listening(lab, "node3") & (OURS - {22, 9100, 9101}) == set()
+    finally:
+        lab.ssh("node3", "sudo systemctl start regatta-firewall")
+    wait_for(lambda: [state(unit) for unit in units] == ["active", "active"], 120)
+
+
+def journal(cluster: Cluster, unit: str) -> str:
+    return cluster.lab.ssh("node3", f"sudo journalctl --no-pager --since -2min -u {unit}").stdout

@@ -56,14 +56,14 @@ Wants=network-pre.target
 Conflicts=shutdown.target
 PartOf=nftables.service
 ReloadPropagatedFrom=nftables.service
-# A busy host may fail to make its namespace in early boot: without rules it must not stay.
+# A busy host may fail to make its namespace in early boot: without rules it must not stay (Ray and HDFS wait for them).
 StartLimitIntervalSec=0
 
 [Service]
 Type=oneshot
 RemainAfterExit=yes
 Restart=on-failure
-RestartSec=200ms
+RestartSec=1s
 ExecStart=/usr/sbin/nft -f {RULES}
 ExecReload=/usr/sbin/nft -f {RULES}
 ExecStop=/usr/sbin/nft delete table inet regatta

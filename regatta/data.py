@@ -66,6 +66,7 @@ def place(remote: Remote, file: DataFile, nodes: Iterable[Node]) -> list[str]:
         lacking,
         lambda node: _send(remote, file, node, None),
         lambda node, relay: _send(remote, file, node, relay),
+        tree=file.size > ways.LARGE_BYTES,
     )
     if failed:
         raise NodesError(f"putting {file.path.name} on the nodes", failed)

@@ -69,6 +69,7 @@ def sync(
         lacking,
         lambda node: _send(remote, tree, node, begun.pop(node.name, None)),
         lambda node, relay: _pass_on(remote, tree, node, relay, begun.pop(node.name, None)),
+        tree=len(lacking) > ways.tree_nodes() and _size(tree) > ways.LARGE_BYTES,
     )
     if failed:
         raise NodesError("sync", failed)
@@ -126,6 +127,13 @@ def _abandon(remote: Remote, node: Node, incoming: str) -> None:
         remote.call(node, "release.abandon", timeout=5, incoming=incoming)
     except Exception:  # the first error is the one to show; the node clears abandoned folders itself
         return
+
+
+def _size(tree: Tree) -> int:
+    """Bytes of a release's files, as they are now."""
+    with contextlib.suppress(OSError):  # one that is gone shows when it is sent
+        return sum(os.lstat(tree.root / path).st_size for path, _, _ in tree.entries)
+    return 0
 
 
 def _damage(node: Node, release: str, difference: tuple[str, str]) -> str:

@@ -1,9 +1,12 @@
 """The way to a node: its jump host, and the member of the cluster that is one.
 
 Members behind such a *relay* get what is large from it, over the network among the nodes: each thing crosses the way
-from the controller to the relay once.
+from the controller to the relay once. In a large cluster without relays some nodes do the same for the others, so that
+the controller's network carries as many copies as the root of the number of nodes.
 """
 
+import math
+import os
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -15,6 +18,11 @@ from regatta.remote import Remote
 
 LARGE_AT_A_TIME = 16
 """Each has an ssh and mostly a program that reads or packs here; more of them only share the wire."""
+TREE_NODES = 16
+EACH_SERVES = 9
+"""An sshd with its own settings refuses some of those who knock when ten do at once."""
+LARGE_BYTES = 16 << 20
+"""Less than this is sooner sent from here to every node than to some of them first."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +88,27 @@ def with_relays(cluster: Cluster, nodes: Iterable[Node]) -> list[Node]:
     return list(wanted.values())
 
 
+def tree_nodes() -> int:
+    """How many nodes may get what is large from here before some pass it on (`REGATTA_TREE_NODES`)."""
+    return int(os.environ.get("REGATTA_TREE_NODES") or TREE_NODES)
+
+
+def sources(cluster: Cluster, nodes: Iterable[Node], *, tree: bool = True) -> dict[str, Node]:
+    """Which of the nodes get what is large from which member, by name; the others get it from here.
+
+    That is the relay on their way. In a `tree`, where more than `tree_nodes` have none, the first of these, the square
+    root of their number, serve the others.
+    """
+    nodes = list(nodes)
+    found = {node.name: through for node in nodes if (through := relay(cluster, node))}
+    straight = [node for node in nodes if node.name not in found]
+    if tree and len(straight) > tree_nodes():
+        count = max(math.isqrt(len(straight)), math.ceil(len(straight) / (1 + EACH_SERVES)))
+        first, others = straight[:count], straight[count:]
+        found |= {node.name: first[index % len(first)] for index, node in enumerate(others)}
+    return found
+
+
 def longer(node: Node, through: Node, error: RemoteError) -> str:
     """What a person is told of a relay that could not pass something on."""
     return f"{node.name}: {through.name} could not pass it on, it is sent the long way ({error.reason})"
@@ -96,18 +125,22 @@ def spread(
     give: Callable[[Node], Any],
     pass_on: Callable[[Node, Node], Any],
     told: Callable[[str], object] = warn,
+    *,
+    tree: bool = False,
 ) -> tuple[dict[str, Any], dict[str, Exception]]:
     """Bring something to all `nodes`: `give(node)` from here, `pass_on(node, relay)` once the node's relay has it.
 
     A relay that is not among the nodes has it already. What a relay cannot pass on is given from here, the long
-    way, and `told` says so. Returns what `Remote.gather` does.
+    way, and `told` says so. With `tree` nodes without a relay may get it from each other (`sources`). Returns what
+    `Remote.gather` does.
     """
     left = list(nodes)
+    from_whom = sources(remote.cluster, left, tree=tree)
     done: dict[str, Any] = {}
     failed: dict[str, Exception] = {}
 
     def bring(node: Node) -> Any:
-        through = relay(remote.cluster, node)
+        through = from_whom.get(node.name)
         if through and through.name not in failed:
             try:
                 return pass_on(node, through)
@@ -119,7 +152,7 @@ def spread(
 
     while left:
         waiting = {node.name for node in left}
-        wave = [node for node in left if getattr(relay(remote.cluster, node), "name", None) not in waiting] or left
+        wave = [node for node in left if getattr(from_whom.get(node.name), "name", None) not in waiting] or left
         some, others = remote.gather(wave, bring, at_a_time=LARGE_AT_A_TIME)
         done, failed = done | some, failed | others
         left = [node for node in left if node not in wave]

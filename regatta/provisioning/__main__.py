@@ -37,11 +37,13 @@ def _step(options: argparse.Namespace) -> object:
         return {"changed": True}
     if options.step == "stage":
         warnings: list[str] = []
-        hosts, ends = options.hosts.split(","), (options.source, options.target)
-        return {"changed": relay.stage(options.inventory, hosts, *ends, warnings.append), "warnings": warnings}
+        ends = (options.source, options.target)
+        keepers = relay.stage(options.inventory, options.hosts.split(","), *ends, warnings.append)
+        return {"changed": bool(keepers), "keepers": keepers, "warnings": warnings}
     if options.step == "deliver":
         warnings = []
-        relay.send(options.inventory, options.host, options.source, options.target, warnings.append)
+        ends = (options.source, options.target)
+        relay.send(options.inventory, options.host, *ends, options.keeper, warnings.append)
         return {"changed": True, "warnings": warnings}
     if options.step == "unstage":
         return {"changed": relay.unstage(options.inventory)}
@@ -72,7 +74,7 @@ def _parser() -> argparse.ArgumentParser:
         step.add_argument("--glibc", required=True)
         step.add_argument("--torch-build", default="cpu")
         step.add_argument("--torch-index", default="https://download.pytorch.org/whl/cpu")
-    step = steps.add_parser("stage", help="cache to the hosts on the way to others")
+    step = steps.add_parser("stage", help="cache to the hosts that pass it on to others")
     step.add_argument("--inventory", required=True)
     step.add_argument("--hosts", required=True, help="who will need it, with commas")
     step.add_argument("source", type=Path)
@@ -83,7 +85,7 @@ def _parser() -> argparse.ArgumentParser:
     for name in ("lock", "wheels", "controller"):
         step.add_argument(f"--{name}", required=True, type=Path)
     step.add_argument("out", type=Path)
-    step = steps.add_parser("unstage", help="remove what 'stage' left on the way")
+    step = steps.add_parser("unstage", help="remove what 'stage' left with them")
     step.add_argument("--inventory", required=True)
     ways = (("send", "cache to node"), ("deliver", "cache to node, as it was staged"), ("fetch", "node to cache"))
     for name, text in ways:
@@ -91,6 +93,7 @@ def _parser() -> argparse.ArgumentParser:
         step.add_argument("--inventory", required=True)
         step.add_argument("--host", required=True)
         step.add_argument("--sha256", default="")
+        step.add_argument("--keeper", default="", help="who has it staged for this node")
         step.add_argument("source", type=str if name == "fetch" else Path)
         step.add_argument("target", type=Path if name == "fetch" else str)
     step = steps.add_parser("login", help="log in to a node anew, by both ways that Regatta has")

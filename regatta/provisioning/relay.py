@@ -1,7 +1,8 @@
-"""Archives to many nodes: once from here to each relay, from there to the nodes behind it, with the cluster's own key.
+"""Archives to many nodes: once from here to those that pass it on, from there to the others, by the cluster's own key.
 
-Between `stage` and `unstage` a relay keeps the archive on a shelf of its own, which only root and `regatta` read. Each
-node verifies what it has got before it unpacks it.
+Those are relays and, in a large cluster, the first of its nodes (`ways.sources`). Between `stage` and `unstage` they
+keep the archive on a shelf of its own, which only root and `regatta` read. Each node verifies what it has got before it
+unpacks it.
 """
 
 from collections.abc import Callable, Iterable
@@ -16,15 +17,19 @@ from regatta.remote import Remote
 FETCH_SECONDS = 3600.0
 
 
-def stage(inventory: str, hosts: Iterable[str], source: Path, target: str, told: Callable[[str], object]) -> bool:
-    """Put a file on the shelves of all relays among `hosts` and on the ways to them; whether there is one.
+def stage(
+    inventory: str, hosts: Iterable[str], source: Path, target: str, told: Callable[[str], object]
+) -> dict[str, str]:
+    """Put a file on the shelves of all that pass it on to `hosts`: who has it for whom, also for itself, by name.
 
-    `target` is where the nodes will have it: a relay that has it there already is not sent it again. `told` hears of
-    relays that could not pass it on.
+    `target` is where the nodes will have it: who has it there already is not sent it again. `told` hears of those that
+    could not pass it on to another one's shelf.
     """
     chosen = cluster.load(inventory)
     remote = Remote(chosen)
-    found = relays(chosen, [chosen.node(host) for host in hosts])
+    lacking = [chosen.node(host) for host in hosts]
+    from_whom = ways.sources(chosen, lacking)
+    keepers = {node.name: node for node in (*relays(chosen, lacking), *from_whom.values())}
 
     def give(node: Node) -> None:
         path = _offer(remote, node, source, target)
@@ -33,36 +38,38 @@ def stage(inventory: str, hosts: Iterable[str], source: Path, target: str, told:
     def pass_on(node: Node, through: Node) -> None:
         _fetch(remote, node, through, source, _offer(remote, node, source, target))
 
-    _done, failed = ways.spread(remote, found, give, pass_on, told)
+    _done, failed = ways.spread(remote, keepers.values(), give, pass_on, told, tree=True)
     if failed:
         raise NodesError(f"copying {source.name}", failed)
-    return bool(found)
+    return {node: through.name for node, through in from_whom.items()} | {name: name for name in keepers}
 
 
-def send(inventory: str, host: str, source: Path, target: str, told: Callable[[str], object]) -> None:
-    """Bring a staged file to a node: from its relay, its own shelf, or where that fails (as `told`) from here."""
+def send(inventory: str, host: str, source: Path, target: str, keeper: str, told: Callable[[str], object]) -> None:
+    """Bring a file to a node from the shelf of `keeper` (as `stage` said; '': none), or, where that fails, from here.
+
+    `told` hears of such a failure.
+    """
     chosen = cluster.load(inventory)
     node, remote = chosen.node(host), Remote(chosen)
-    through = ways.relay(chosen, node)
     try:
-        if through:
-            _fetch(remote, node, through, source, target)
-            return
-        if node in relays(chosen, [node]):
+        if keeper == host:
             remote.call(node, "relay.take", name=source.name, target=target)
+            return
+        if keeper:
+            _fetch(remote, node, chosen.node(keeper), source, target)
             return
     except UnreachableError:
         raise
     except RemoteError as error:
-        told(ways.longer(node, through or node, error))
+        told(ways.longer(node, chosen.node(keeper), error))
     archive.send(inventory, host, source, target)
 
 
 def unstage(inventory: str) -> bool:
-    """Clear the shelves of all relays; whether there is one."""
+    """Clear the shelves of all that may have one; whether there is one."""
     chosen = cluster.load(inventory)
-    found = relays(chosen, chosen.nodes)
-    Remote(chosen).everywhere(found, "relay.drop", step="clearing what relays keep for others")
+    found = chosen.nodes if len(chosen.nodes) > ways.tree_nodes() else relays(chosen, chosen.nodes)
+    Remote(chosen).everywhere(found, "relay.drop", step="clearing what nodes keep for others")
     return bool(found)
 
 

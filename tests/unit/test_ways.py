@@ -14,7 +14,11 @@ from regatta.remote import Remote
 def made(tmp_path: Path, ways_: dict[str, str]) -> Cluster:
     """A cluster whose nodes are led to by these arguments of ssh."""
     hosts = {
-        name: {"ansible_host": f"192.0.2.{i}", "cluster_address": f"10.0.0.{i}", "ansible_ssh_common_args": args}
+        name: {
+            "ansible_host": f"192.0.{2 + i // 256}.{i % 256}",
+            "cluster_address": f"10.0.{i // 256}.{i % 256}",
+            "ansible_ssh_common_args": args,
+        }
         for i, (name, args) in enumerate(ways_.items(), 1)
     }
     first, *_ = ways_
@@ -119,3 +123,37 @@ def test_archives_are_staged_on_the_relays_of_those_who_lack_them(tmp_path: Path
 def test_package_proxies_of_relays(tmp_path: Path) -> None:
     nodes = made(tmp_path, {"a": "", "b": "-J a", "c": ""})
     assert aptrelay.proxies(nodes) == {"a": "http://10.0.0.1:28143", "b": "http://10.0.0.1:28143"}
+
+
+def test_in_a_large_cluster_some_nodes_serve_the_others(tmp_path: Path) -> None:
+    nodes = made(tmp_path, {f"n{i}": "-J n0" if i in (5, 50) else "" for i in range(102)})
+    found = ways.sources(nodes, nodes.nodes)
+    served = {
+        name: [n for n, through in found.items() if through.name == name] for name in (f"n{i}" for i in range(11))
+    }
+    assert sum(map(len, served.values())) == 92
+    assert {"n5", "n50"} < set(served.pop("n0"))  # whose relay it is
+    assert "n5" not in [name for name, others in served.items() if others]
+    assert max(map(len, served.values())) <= ways.EACH_SERVES
+    assert ways.sources(nodes, nodes.nodes[:10]) == {"n5": nodes.node("n0")}
+    assert ways.sources(nodes, nodes.nodes, tree=False).keys() == {"n5", "n50"}
+
+
+def test_a_tree_is_served_from_the_top_and_a_lost_source_is_done_without(tmp_path: Path) -> None:
+    nodes = made(tmp_path, {f"n{i}": "" for i in range(400)})
+    has: set[str] = set()
+    given: list[str] = []
+
+    def give(node: cluster.Node) -> None:
+        given.append(node.name)
+        if node.name == "n3":
+            raise RemoteError("n3", "is off")
+        has.add(node.name)
+
+    def pass_on(node: cluster.Node, through: cluster.Node) -> None:
+        assert through.name in has
+        has.add(node.name)
+
+    _done, failed = ways.spread(Remote(nodes), nodes.nodes, give, pass_on, tree=True)
+    assert (len(has), list(failed)) == (399, ["n3"])
+    assert 40 <= len(given) <= 50

@@ -12,6 +12,7 @@ from pathlib import Path
 from regatta.paths import PROJECT
 
 STOP_SECONDS = 30.0
+_ERRORS = 3
 _LAST_LINES = 15
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -67,8 +68,10 @@ def run(
 
 
 def last_lines(text: str) -> str:
-    """The end of a command's output, indented."""
-    return "\n".join(f"    | {line}" for line in text.strip().splitlines()[-_LAST_LINES:])
+    """The end of a command's output, indented, after what Ansible has called an error before that."""
+    lines = text.strip().splitlines()
+    errors = [line for line in lines[:-_LAST_LINES] if line.startswith("[ERROR]")][:_ERRORS]
+    return "\n".join(f"    | {line}" for line in (*errors, *lines[-_LAST_LINES:]))
 
 
 def interruptible() -> None:

@@ -173,8 +173,10 @@ def sync_library(inventory: Path, root: Path, *, changed: int) -> float:
     """Sync a tree with the library: seconds. BenchError where it went to other than `changed` nodes."""
     began = time.monotonic()
     chosen = cluster.load(str(inventory))
-    done = syncing.sync(Remote(chosen), tree.read(tree.find_root(root)), chosen.nodes)
+    remote = Remote(chosen)
+    done = syncing.sync(remote, tree.read(tree.find_root(root)), chosen.nodes)
     taken = time.monotonic() - began
+    remote.rest(chosen.nodes)
     if len(done.sent_to) != changed:
         raise BenchError(f"sync went to {len(done.sent_to)} node(s) instead of {changed}")
     return taken

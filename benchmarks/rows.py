@@ -10,7 +10,8 @@ from benchmarks.report import seconds
 
 @dataclass(frozen=True)
 class Row:
-    """A figure: samples in seconds; `other`: what it is compared with; `target`: text, and whether it is reached."""
+    """A figure: samples in seconds (none where the text says it); `other`: what it is compared with; `target`: text,
+    and whether it is reached."""
 
     text: str
     samples: Sequence[float]
@@ -34,9 +35,8 @@ def markdown(rows: Sequence[Row]) -> str:
     """The table for docs/results.md."""
     lines = ["| figure | median | range | compared with | target | reached |", "|---|---|---|---|---|---|"]
     for row in rows:
-        span = f"{seconds(min(row.samples))} to {seconds(max(row.samples))}"
-        other = seconds(statistics.median(row.other)) if row.other else "-"
-        middle = seconds(statistics.median(row.samples))
+        span = f"{seconds(min(row.samples))} to {seconds(max(row.samples))}" if row.samples else "-"
+        other, middle = (seconds(statistics.median(them)) if them else "-" for them in (row.other, row.samples))
         lines.append(
             f"| {row.text} | {middle} | {span} | {other} | {row.target} | {'yes' if row.reached else '**no**'} |"
         )

@@ -201,3 +201,10 @@ def test_accumulated_batches_teach_what_one_large_batch_does() -> None:
         taught.append((network.weight.detach().clone(), losses))
     assert torch.allclose(taught[0][0], taught[1][0], atol=1e-6)
     assert taught[0][1] == pytest.approx(taught[1][1], rel=1e-5)
+
+
+def test_a_rank_that_has_answered_does_not_fail_when_python_ends(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import atexit, os\natexit.register(os.abort)\n")
+    runs = ranks([*DIGITS, "--size=200", "--epochs=1"], 2, TMPDIR=str(tmp_path), PYTHONPATH=str(tmp_path))
+    assert [run.status for run in runs] == [0, 0], runs[0].err + runs[1].err
+    assert runs[0].answer

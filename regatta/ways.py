@@ -2,7 +2,7 @@
 
 Members behind such a *relay* get what is large from it, over the network among the nodes: each thing crosses the way
 from the controller to the relay once. In a large cluster without relays some nodes do the same for the others, so that
-the controller's network carries as many copies as the root of the number of nodes.
+the controller's network carries about as many copies as the square root of their number.
 """
 
 import math
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from regatta.cluster import Cluster, Node
-from regatta.errors import RemoteError, UnreachableError
+from regatta.errors import RemoteError, UnreachableError, UsageError
 from regatta.remote import Remote
 
 LARGE_AT_A_TIME = 16
@@ -90,7 +90,10 @@ def with_relays(cluster: Cluster, nodes: Iterable[Node]) -> list[Node]:
 
 def tree_nodes() -> int:
     """How many nodes may get what is large from here before some pass it on (`REGATTA_TREE_NODES`)."""
-    return int(os.environ.get("REGATTA_TREE_NODES") or TREE_NODES)
+    wanted = os.environ.get("REGATTA_TREE_NODES") or str(TREE_NODES)
+    if not wanted.isdecimal():
+        raise UsageError(f"REGATTA_TREE_NODES={wanted}: not a number of nodes")
+    return int(wanted)
 
 
 def sources(cluster: Cluster, nodes: Iterable[Node], *, tree: bool = True) -> dict[str, Node]:

@@ -6,7 +6,7 @@ import pytest
 
 from regatta import cluster, tunnels, ways
 from regatta.cluster import Cluster
-from regatta.errors import RemoteError, UnreachableError
+from regatta.errors import RemoteError, UnreachableError, UsageError
 from regatta.provisioning import aptrelay, relay
 from regatta.remote import Remote
 
@@ -137,6 +137,15 @@ def test_in_a_large_cluster_some_nodes_serve_the_others(tmp_path: Path) -> None:
     assert max(map(len, served.values())) <= ways.EACH_SERVES
     assert ways.sources(nodes, nodes.nodes[:10]) == {"n5": nodes.node("n0")}
     assert ways.sources(nodes, nodes.nodes, tree=False).keys() == {"n5", "n50"}
+
+
+def test_how_many_nodes_make_a_tree(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert ways.tree_nodes() == ways.TREE_NODES
+    monkeypatch.setenv("REGATTA_TREE_NODES", "3")
+    assert ways.tree_nodes() == 3
+    monkeypatch.setenv("REGATTA_TREE_NODES", "many")
+    with pytest.raises(UsageError, match="REGATTA_TREE_NODES=many"):
+        ways.tree_nodes()
 
 
 def test_a_tree_is_served_from_the_top_and_a_lost_source_is_done_without(tmp_path: Path) -> None:

@@ -25,7 +25,6 @@ HEAD = (
     "| written a host | again |",
     "|---|---|---|---|---|---|---|---|---|",
 )
-_PLAIN = "hdfs_enabled: {hdfs}\n"
 
 
 @dataclass(frozen=True)
@@ -79,7 +78,7 @@ def measure(nodes: int, hdfs: bool) -> Point:
         )
     with labs.lab(f"bench-curve{nodes}", nodes) as inventory:
         (inventory / "group_vars").mkdir(exist_ok=True)
-        (inventory / "group_vars" / "all.yml").write_text(_PLAIN.format(hdfs=str(hdfs).lower()))
+        (inventory / "group_vars" / "all.yml").write_text(f"hdfs_enabled: {str(hdfs).lower()}\n")
         before, began = Used.now(), time.monotonic()
         figures.provision(inventory)
         seconds, after = time.monotonic() - began, Used.now()

@@ -89,6 +89,16 @@ class Cluster:
         return True
 
 
+def traffic(lab: LabHandle, node: str, way: str) -> int:
+    """Bytes that have come to a host (`rx`) or gone (`tx`) by its first interface: a private head's outer one."""
+    return int(lab.ssh(node, f"cat /sys/class/net/host0/statistics/{way}_bytes").stdout)
+
+
+def sums(lab: LabHandle, path: str) -> set[str]:
+    """SHA-256 of a file as every node has it."""
+    return {lab.ssh(node, f"sha256sum {path}").stdout.split()[0] for node in lab.nodes}
+
+
 def read_until(process: "subprocess.Popen[str]", text: str) -> str:
     """Output of a background command up to and including the first line that contains a text."""
     assert process.stdout is not None

@@ -94,3 +94,13 @@ def state(lab: LabHandle, node: str) -> str:
         "systemctl is-active 'regatta-*'; getent passwd regatta; cat /etc/hosts"
     )
     return lab.ssh(node, f"sudo sh -c {shlex.quote(script)}").stdout
+
+
+def without_archives(lab: LabHandle, *nodes: str) -> str:
+    """Remove from nodes what archives bring, Hadoop and Python's environment; returns that one's folder's name."""
+    environment = lab.ssh(nodes[0], "readlink /opt/regatta/env").stdout.strip()
+    for node in nodes:
+        lab.ssh(
+            node, f"sudo rm -r /opt/regatta/hadoop /opt/regatta/hadoop-* /opt/regatta/env /opt/regatta/{environment}"
+        )
+    return environment

@@ -15,20 +15,10 @@ repeats = 2
 warm_ups = 1
 [[races]]
 workload = "ppr"
-sizes = [300_000]
+sizes = [{size}]
 frameworks = ["torch"]
-workers = [3]
-parameters = { count = 600, tolerance = 1e-9 }
-"""
-
-SMALL = """\
-repeats = 2
-warm_ups = 1
-[[races]]
-workload = "ppr"
-sizes = [1_000]
-frameworks = ["torch"]
-workers = [2]
+workers = [{workers}]
+{more}
 """
 
 
@@ -45,7 +35,7 @@ def small_disk(folder: Path, megabytes: int) -> Iterator[Path]:
 @pytest.mark.whole
 def test_the_disk_of_the_results_gets_full_in_the_middle(cluster: Cluster, tmp_path: Path) -> None:
     plan = tmp_path / "small.toml"
-    plan.write_text(SMALL)
+    plan.write_text(PLAN.format(size=1_000, workers=2, more=""))
     with small_disk(tmp_path / "results", 32) as results:
         going = cluster.fab_background("bench", str(plan), results=results)
         seen = read_until(going, "[2/6]")
@@ -74,7 +64,7 @@ def test_the_disk_of_the_results_gets_full_in_the_middle(cluster: Cluster, tmp_p
 @pytest.mark.whole
 def test_a_host_is_lost_in_the_middle(cluster: Cluster, tmp_path: Path) -> None:
     plan = tmp_path / "lossy.toml"
-    plan.write_text(PLAN)
+    plan.write_text(PLAN.format(size=300_000, workers=3, more="parameters = { count = 600, tolerance = 1e-9 }"))
     results = tmp_path / "results"
     going = cluster.fab_background("bench", str(plan), results=results)
     try:

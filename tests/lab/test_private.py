@@ -18,9 +18,9 @@ from contextlib import contextmanager
 from pathlib import Path, PurePath
 
 import pytest
-from clusters import Cluster, finish, read_until, wait_for
+from clusters import Cluster, finish, read_until, sums, traffic, wait_for
 from offline import offline
-from provisioning import PROJECT, changed, left, play, teardown, verify
+from provisioning import PROJECT, changed, left, play, teardown, verify, without_archives
 from waiting import WAITS, Waiting
 
 from lab.handle import LabHandle, read_lab
@@ -46,9 +46,9 @@ def arrived(hosts: LabHandle) -> dict[str, int]:
     variables = hosts.inventory / "group_vars/all.yml"
     variables.parent.mkdir(exist_ok=True)
     variables.write_text("hdfs_checkpoint_period_s: 8\n")
-    before = {node: received(hosts, node) for node in hosts.nodes}
+    before = {node: traffic(hosts, node, "rx") for node in hosts.nodes}
     play(hosts, "provision")
-    return {node: received(hosts, node) - before[node] for node in hosts.nodes}
+    return {node: traffic(hosts, node, "rx") - before[node] for node in hosts.nodes}
 
 
 @pytest.fixture
@@ -64,11 +64,6 @@ def project(tmp_path: Path) -> Path:
     folder.mkdir()
     (folder / "waits.py").write_text(WAITS)
     return folder
-
-
-def received(hosts: LabHandle, node: str) -> int:
-    """Bytes that have come by a host's first interface: the head's outer one, the others' only one."""
-    return int(hosts.ssh(node, "cat /sys/class/net/host0/statistics/rx_bytes").stdout)
 
 
 def test_only_the_head_is_reached(hosts: LabHandle) -> None:
@@ -94,13 +89,12 @@ def test_what_all_hosts_need_crosses_once(arrived: dict[str, int]) -> None:
 
 def test_a_release_crosses_once(private: Cluster, project: Path) -> None:
     (project / "model.bin").write_bytes(secrets.token_bytes(12_000_000))
-    before = received(private.lab, "node1")
+    before = traffic(private.lab, "node1", "rx")
     said = private.regatta(project, "sync").stdout
     assert "sent to node1, node2, node3; proven on 3 node(s)" in said
-    assert 12e6 < received(private.lab, "node1") - before < ONCE * 12e6
-    for node in private.lab.nodes:
-        sums = private.lab.ssh(node, "sha256sum /opt/regatta/current/model.bin").stdout.split()[0]
-        assert sums == hashlib.sha256((project / "model.bin").read_bytes()).hexdigest()
+    assert 12e6 < traffic(private.lab, "node1", "rx") - before < ONCE * 12e6
+    content = (project / "model.bin").read_bytes()
+    assert sums(private.lab, "/opt/regatta/current/model.bin") == {hashlib.sha256(content).hexdigest()}
     assert "already on every node" in private.regatta(project, "sync").stdout
 
 
@@ -108,12 +102,12 @@ def test_input_of_a_run_crosses_once(private: Cluster, tmp_path: Path) -> None:
     graph, dice = tmp_path / "edges.txt", random.Random(secrets.randbits(64))
     graph.write_text("".join(f"{dice.randrange(10**8)} {dice.randrange(10**8)}\n" for _ in range(500_000)))
     private.fab("sync")
-    before = received(private.lab, "node1")
+    before = traffic(private.lab, "node1", "rx")
     said = private.fab(
         "run-ppr", "--graph", str(graph), "--framework", "torch", "--workers", "3", results=tmp_path / "r"
     )
     assert "torch" in said.stdout
-    assert received(private.lab, "node1") - before < ONCE * graph.stat().st_size
+    assert traffic(private.lab, "node1", "rx") - before < ONCE * graph.stat().st_size
 
 
 def test_verify_proves_it(private: Cluster) -> None:
@@ -140,9 +134,9 @@ def test_status_top_logs_and_cancel(private: Cluster, tmp_path: Path) -> None:
 def test_data_through_the_head(private: Cluster, tmp_path: Path) -> None:
     sent, back = tmp_path / "sent.bin", tmp_path / "back.bin"
     sent.write_bytes(secrets.token_bytes(5_000_000))
-    before = received(private.lab, "node1")
+    before = traffic(private.lab, "node1", "rx")
     private.fab("data-put", str(sent), "/tmp/", "--force")
-    assert received(private.lab, "node1") - before < ONCE * 5e6
+    assert traffic(private.lab, "node1", "rx") - before < ONCE * 5e6
     private.fab("data-get", "/tmp/sent.bin", str(back))
     assert back.read_bytes() == sent.read_bytes()
     assert "3 live, 0 dead" in private.fab("hdfs-status").stdout
@@ -193,10 +187,7 @@ def test_a_host_made_anew_is_provisioned_through_the_head(private: Cluster) -> N
 
 def test_tampered_archives_are_refused_by_hosts_without_them(private: Cluster, tmp_path: Path) -> None:
     lab, cache = private.lab, paths.cache_dir()
-    environment = lab.ssh("node1", "readlink /opt/regatta/env").stdout.strip()
-    lab.ssh(
-        "node3", f"sudo rm -r /opt/regatta/hadoop /opt/regatta/hadoop-* /opt/regatta/env /opt/regatta/{environment}"
-    )
+    environment = without_archives(lab, "node3")
     tarball = next((cache / "hadoop").glob("*.tar.gz"))
     other = spoiled(tarball, tmp_path / "hadoop")
     said = play(lab, "provision", "-e", f"hdfs_tarball={other}", good=False)

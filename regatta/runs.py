@@ -13,6 +13,7 @@ from regatta.launch import STOP_TIMEOUT, Handle, job_api, stop_everywhere
 from regatta.remote import Remote
 
 STALE_SECONDS = 10.0
+DELETE_TIMEOUT = 600.0
 _WORST = ("running", "failed", "lost", "stopped", "succeeded")
 
 
@@ -165,6 +166,20 @@ def stale(by_node: dict[str, list[dict[str, Any]]], head: str, settled: float = 
         if item["idle"] is None and item["age"] > STALE_SECONDS
         if item["state"] == "lost" or item["id"] in ended
     ]
+
+
+def delete(
+    remote: Remote, chosen: list[RunInfo], unused: float
+) -> tuple[dict[str, dict[str, Any]], dict[str, Exception]]:
+    """Delete what ended runs have left on all nodes, and input files that nobody has asked for in `unused` seconds.
+
+    By node what `regatta.node.room.make` says, or why it could not be asked.
+    """
+    names = [info.run for info in chosen]
+    return remote.gather(
+        remote.cluster.nodes,
+        lambda node: remote.call(node, "room.make", timeout=DELETE_TIMEOUT, runs=names, unused=unused),
+    )
 
 
 def log(remote: Remote, info: RunInfo) -> Iterator[tuple[str, int | None, str]]:

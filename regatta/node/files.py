@@ -16,9 +16,12 @@ def path(place: dict[str, Any], sha256: str, name: str) -> str:
 
 
 def have(place: dict[str, Any], sha256: str, name: str, size: int) -> bool:
-    """Whether the node has the file (its content was proven when it came)."""
+    """Whether the node has the file (its content was proven when it came). The time of its folder: when it was asked for."""
     target = path(place, sha256, name)
-    return os.path.isfile(target) and os.path.getsize(target) == size
+    there = os.path.isfile(target) and os.path.getsize(target) == size
+    if there:
+        os.utime(os.path.dirname(target))
+    return there
 
 
 def begin(place: dict[str, Any], size: int) -> dict[str, Any]:

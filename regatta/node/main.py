@@ -35,6 +35,7 @@ OPERATIONS = {
     "run.stop": "runs.stop",
     "run.finish": "runs.finish",
     "run.list": "listing.answer",
+    "room.make": "room.make",
     "services": "services.act",
     "status": "services.status",
     "hdfs.state": "hdfs.state",
@@ -96,7 +97,7 @@ def _serve(request: dict[str, Any]) -> None:
     except OSError as error:
         said = f"{error.strerror}: {error.filename}" if error.filename else str(error)
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            said = f"No space left on device: free some room there (df -h {place['state']} {place['root']})"
+            said = f"No space left on device: free some room there (df -h {place['state']} {place['root']}; fab runs-gc deletes old runs)"
         emit({"error": said})
     except Exception as error:  # the controller names the node and shows the reason
         emit({"error": f"{type(error).__name__}: {error}", "internal": True})

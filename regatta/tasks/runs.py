@@ -1,4 +1,4 @@
-"""Tasks about any run: sync, torchrun, rayrun, runs, logs, attach, cancel.
+"""Tasks about any run: sync, torchrun, rayrun, runs, runs-gc, logs, attach, cancel.
 
 What a task needs is imported in it: a sync is over before rich, paramiko and jsonschema would be loaded.
 """
@@ -13,9 +13,9 @@ from invoke.context import Context
 
 from regatta import cluster, paths, tree
 from regatta import sync as syncing
-from regatta.errors import RegattaError, UsageError
+from regatta.errors import NodesError, RegattaError, RunError, UsageError
 from regatta.remote import Remote
-from regatta.tasks.common import after_dashes, print_table, seconds, task, whole
+from regatta.tasks.common import after_dashes, confirmed, print_table, seconds, task, whole
 
 if TYPE_CHECKING:
     from regatta.session import Session
@@ -201,6 +201,40 @@ def runs(
         print(f"no runs {'like that ' if lines else ''}on {where}{'' if lines else ' yet'}")
     if unasked:
         raise RegattaError("; ".join(str(error) for error in unasked.values()))
+
+
+@task(
+    name="runs-gc",
+    help={
+        "before": "runs started before: 2026-11-21, or 30m, 12h, 3d, 2w ago",
+        "yes": "do not ask (also CONFIRM=yes)",
+    },
+)
+def runs_gc(c: Context, before: str | None = None, inventory: str | None = None, yes: bool = False) -> None:
+    """Delete from the nodes what runs have left there: logs, files, input nobody uses (asks first; records stay)."""
+    from regatta import runs as known
+    from regatta.report import listing
+
+    start = listing.moment("before", before)
+    if start is None:
+        raise UsageError("say which runs: --before 4w")
+    remote = Remote(cluster.load(inventory))
+    found, unasked = known.listing(remote)
+    chosen = [info for info in found if info.started < start.timestamp() and info.state != "running"]
+    if chosen:
+        print_table([listing.HEADINGS, *(line.cells() for line in listing.of_nodes(chosen, [], remote.cluster.name))])
+    what = f"delete what these {len(chosen)} run(s) left on the nodes" if chosen else "delete from the nodes"
+    what += f"{', and' if chosen else ''} input files that no run has asked for since {start:%Y-%m-%d %H:%M} UTC"
+    if not confirmed(what, yes):
+        raise RunError("nothing was deleted")
+    done, failed = known.delete(remote, chosen, time.time() - start.timestamp())
+    for name, said in done.items():
+        print(
+            f"{name}: {len(said['runs'])} run(s), {said['inputs']} input file(s), {said['bytes'] / 1e6:.1f} MB deleted"
+            + (f"; still going on there: {', '.join(said['going'])}" if said["going"] else "")
+        )
+    if problems := {**unasked, **failed}:
+        raise NodesError("runs-gc", problems)
 
 
 @task(positional=["run"], help={"run": "id of a run, a unique beginning of it, or 'last'"})

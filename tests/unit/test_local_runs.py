@@ -305,6 +305,45 @@ def test_unknown_and_ambiguous_runs_are_explained(remote: Remote, started) -> No
     assert runs.find(remote, "last").run == "same-2"
 
 
+def aged(path: Path, seconds: float) -> None:
+    os.utime(path, (time.time() - seconds, time.time() - seconds))
+
+
+def test_what_ended_runs_left_is_deleted(remote: Remote, started) -> None:
+    state = Path(remote.cluster.head.state)
+    for name in ("kept", "over"):
+        follow(remote, started("end", name=name))
+    lost = started("daemon-wait", name="lost")
+    wait_for(lambda: (state / "runs/lost/pid.json").exists() and len(processes("REGATTA_RUN_ID=lost")) == 4)
+    os.kill(json.loads((state / "runs/lost/pid.json").read_text())["pid"], signal.SIGKILL)
+    wait_for(lambda: runs.find(remote, "lost").state == "lost")
+    (state / "runs/.removed-earlier/work").mkdir(parents=True)
+    chosen = [runs.find(remote, name) for name in ("over", "lost")]
+    done, failed = runs.delete(remote, chosen, 0)
+    assert not failed and (done["here"]["runs"], done["here"]["going"]) == (["over", "lost"], [])
+    assert done["here"]["bytes"] > 0
+    assert [path.name for path in (state / "runs").iterdir()] == ["kept"]
+    assert not processes("REGATTA_RUN_ID=lost")
+    launch.stop_everywhere(remote, lost, list(lost.nodes), "test over")
+
+
+def test_inputs_stay_while_a_run_goes_on_or_asks_for_them(remote: Remote, started) -> None:
+    data = Path(remote.cluster.head.state) / "data"
+    for sha256, age in (("old", 100), ("asked", 100), ("new", 10)):
+        (data / sha256).mkdir(parents=True)
+        (data / sha256 / "edges.txt").write_text("1 2\n")
+        aged(data / sha256, age)
+    started("wait", name="going")
+    wait_for(lambda: (Path(remote.cluster.head.state) / "runs/going/pid.json").exists())
+    said = runs.delete(remote, [runs.find(remote, "going")], 50)[0]["here"]
+    assert said == {"runs": [], "going": ["going"], "inputs": 0, "bytes": 0}
+    runs.cancel(remote, runs.find(remote, "going"))
+    item = {"sha256": "asked", "name": "edges.txt", "size": 4}
+    assert remote.call(remote.cluster.head, "hello", facts_wanted=False, data=[item])["data"] == {"asked": True}
+    assert runs.delete(remote, [], 50)[0]["here"]["inputs"] == 1
+    assert sorted(path.name for path in data.iterdir()) == ["asked", "new"]
+
+
 def test_supervisor_alone_ends_descendants_when_terminated(tmp_path: Path) -> None:
     """What `kill` of the supervisor's process does, without the controller."""
     from regatta.remote import source as source_of

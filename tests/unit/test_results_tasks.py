@@ -197,6 +197,21 @@ def test_nodes_know_the_files_of_releases(here: Path, source: Path) -> None:
     assert "The answers are equal within the workload's tolerance." in text
 
 
+def test_runs_are_deleted_from_the_nodes_and_their_records_stay(here: Path, source: Path) -> None:
+    run(here, source, name="finished")
+    assert fab("runs-gc", inventory=here) == (2, "error: say which runs: --before 4w\n")
+    assert fab("runs-gc", "--before", "tomorrow", inventory=here)[0] == 2
+    code, text = fab("runs-gc", "--before", "1d", "--yes", inventory=here)
+    assert code == 0 and "here: 0 run(s), 0 input file(s), 0.0 MB deleted" in text
+    code, text = fab("runs-gc", "--before", "0m", inventory=here)
+    assert code == 2 and "finished" in text
+    assert "this would delete what these 1 run(s) left on the nodes, and input files that no run has asked" in text
+    code, text = fab("runs-gc", "--before", "0m", "--yes", inventory=here)
+    assert code == 0 and "here: 1 run(s), 0 input file(s)" in text
+    assert fab("logs", "finished", inventory=here)[0] == 1
+    assert "finished" in fab("runs", inventory=here)[1]
+
+
 def test_records_travel_as_parquet(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import pyarrow.parquet
 

@@ -16,7 +16,7 @@ def path(place: dict[str, Any], sha256: str, name: str) -> str:
 
 
 def have(place: dict[str, Any], sha256: str, name: str, size: int) -> bool:
-    """Whether the node has the file (its content was proven when it came). The time of its folder: when it was asked for."""
+    """Whether the node has the file (its content was proven when it came); marks its folder as asked for now."""
     target = path(place, sha256, name)
     there = os.path.isfile(target) and os.path.getsize(target) == size
     if there:

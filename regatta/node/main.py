@@ -97,7 +97,8 @@ def _serve(request: dict[str, Any]) -> None:
     except OSError as error:
         said = f"{error.strerror}: {error.filename}" if error.filename else str(error)
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            said = f"No space left on device: free some room there (df -h {place['state']} {place['root']}; fab runs-gc deletes old runs)"
+            where = f"df -h {place['state']} {place['root']}; 'fab runs-gc' deletes old runs"
+            said = f"No space left on device: free some room there ({where})"
         emit({"error": said})
     except Exception as error:  # the controller names the node and shows the reason
         emit({"error": f"{type(error).__name__}: {error}", "internal": True})

@@ -18,8 +18,8 @@ REMOVED = ".removed-"
 def make(place: Place, runs: list[str], unused: float) -> Dict[str, Any]:
     """Delete the folders of `runs`, and input files that nobody has asked for in `unused` seconds.
 
-    {runs: ids of those deleted, going: those that have not ended, and stay, inputs: how many, bytes: of all}. While a run
-    is going on no input file goes.
+    {runs: ids of those deleted, going: those that have not ended, and stay, inputs: how many, bytes: of all}. While a
+    run is going on no input file goes.
     """
     folder = rundirs.base(place)
     freed = _remove_abandoned(folder)

@@ -334,7 +334,7 @@ def test_inputs_stay_while_a_run_goes_on_or_asks_for_them(remote: Remote, starte
         (data / sha256 / "edges.txt").write_text("1 2\n")
         aged(data / sha256, age)
     started("wait", name="going")
-    wait_for(lambda: (Path(remote.cluster.head.state) / "runs/going/pid.json").exists())
+    wait_for((Path(remote.cluster.head.state) / "runs/going/pid.json").exists)
     said = runs.delete(remote, [runs.find(remote, "going")], 50)[0]["here"]
     assert said == {"runs": [], "going": ["going"], "inputs": 0, "bytes": 0}
     runs.cancel(remote, runs.find(remote, "going"))

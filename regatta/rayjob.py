@@ -9,6 +9,7 @@ import secrets
 import shlex
 import urllib.error
 import urllib.request
+from dataclasses import dataclass
 from typing import Any
 
 from regatta.cluster import Node
@@ -76,6 +77,14 @@ def submission(plan: Plan, head: Node) -> dict[str, Any]:
     }
 
 
+@dataclass(frozen=True)
+class RayNode:
+    """A node as Ray lists it: its address, and the id of its raylet, another after each start."""
+
+    address: str
+    id: str
+
+
 class JobApi:
     """Ray's job REST API at a local port (the end of a tunnel)."""
 
@@ -96,11 +105,11 @@ class JobApi:
         """Ask Ray to stop a job; it is stopped when `job` says so."""
         self._request("POST", f"/api/jobs/{run}/stop")
 
-    def alive(self) -> list[str]:
-        """Addresses of the nodes that Ray lists as alive."""
+    def nodes(self) -> list[RayNode]:
+        """The nodes that Ray lists as alive."""
         answer = self._request("GET", "/api/v0/nodes?limit=10000")
         rows = answer["data"]["result"]["result"]
-        return [str(row["node_ip"]) for row in rows if row["state"] == "ALIVE"]
+        return [RayNode(str(row["node_ip"]), str(row["node_id"])) for row in rows if row["state"] == "ALIVE"]
 
     def version(self) -> dict[str, Any]:
         """Ray's version, as proof that the API answers with this token."""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from regatta import launch
+from regatta import launch, raynodes
 from regatta.cluster import Node
 from regatta.errors import LaunchError, NodesError, RegattaError
 from regatta.remote import Remote
@@ -28,6 +28,7 @@ class NodeStatus:
     facts: dict[str, Any]
     units: dict[str, str]
     runs: list[dict[str, Any]] = field(default_factory=list)
+    ray_node: str | None = None
     error: str | None = None
 
 
@@ -73,22 +74,16 @@ def _act(
 
 
 def wait_until_joined(remote: Remote) -> int:
-    """Wait until Ray's head lists every node of the cluster as alive; returns their number."""
-    expected = {node.cluster_address for node in remote.cluster.nodes}
+    """Wait until Ray's head answers and every node of the cluster is in Ray; returns their number."""
     end = time.monotonic() + READY_SECONDS
     with launch.job_api(remote) as api:
         while True:
             try:
-                missing = expected - set(api.alive())
+                raynodes.wait(remote, api, remote.cluster.nodes, listed=api.nodes())
+                return len(remote.cluster.nodes)
             except RegattaError:
-                missing = expected
                 if time.monotonic() > end:
                     raise
-            if not missing:
-                return len(expected)
-            if time.monotonic() > end:
-                names = [node.name for node in remote.cluster.nodes if node.cluster_address in missing]
-                raise LaunchError(f"{', '.join(names)} did not join Ray within {READY_SECONDS:g} s; see 'fab status'")
             time.sleep(0.3)
 
 
@@ -115,7 +110,7 @@ def status(remote: Remote) -> list[NodeStatus]:
     def ask(node: Node) -> NodeStatus:
         answer = remote.call(node, "status", timeout=15, units=() if node.local else UNITS)
         units = {unit: value["state"] for unit, value in answer["units"].items()}
-        return NodeStatus(node, answer["facts"], units, answer["runs"])
+        return NodeStatus(node, answer["facts"], units, answer["runs"], answer["ray_node"])
 
     done, failed = remote.gather(remote.cluster.nodes, ask)
     return [
@@ -132,11 +127,12 @@ def monitoring(remote: Remote) -> dict[str, Any]:
         return {}
 
 
-def ray_alive(remote: Remote) -> list[str] | str:
-    """Addresses that Ray's head lists as alive, or the reason why it cannot be asked."""
+def in_ray(remote: Remote, asked: Sequence[NodeStatus]) -> list[str] | str:
+    """Addresses of the nodes that are in Ray, or the reason why its head cannot be asked."""
+    own = {item.node.name: item.ray_node for item in asked if not item.error}
     try:
         with launch.job_api(remote) as api:
-            return api.alive()
+            return raynodes.present(api.nodes(), remote.cluster.nodes, own)
     except (RegattaError, NodesError) as error:
         return str(error)
 

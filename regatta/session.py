@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Literal
 
-from regatta import events, launch, plan, rayjob, record, runs, store, sync, tree
+from regatta import events, launch, plan, rayjob, raynodes, record, runs, store, sync, tree
 from regatta.clocks import Clocks
 from regatta.cluster import Cluster, Node
 from regatta.console import Console
@@ -97,13 +97,21 @@ class Session:
         api = self._open_api() if request.framework == "ray" and not self.cluster.local else None
         source = request.source or tree.read(request.root)
         ports = {"ports": list(plan.PORTS)}
-        synced = sync.sync(self.remote, source, self.cluster.nodes, ask={n.name: ports for n in self.cluster.workers})
+        listed = self._pool.submit(lambda: api.result().nodes()) if api else None
+        ask: dict[str, dict[str, Any]] = {n.name: dict(ports) for n in self.cluster.workers}
+        if api:
+            ask = {n.name: {**ask.get(n.name, {}), **raynodes.ASK} for n in self.cluster.nodes}
+        synced = sync.sync(self.remote, source, self.cluster.nodes, ask=ask)
         synced_at = time.monotonic()
         facts = {name: answer["facts"] for name, answer in synced.answers.items()}
         if any(answer.get("unfinished") for answer in synced.answers.values()):
             for node, run in runs.end_stale(self.remote):
                 self.console.warn(f"{node}: ended what was left there of {run}, which has ended elsewhere")
         made = self._plan(request, source, {name: fact["cores"] for name, fact in facts.items()}, synced.answers)
+        if api and listed:
+            own = {name: answer["ray_node"] for name, answer in synced.answers.items()}
+            used = launch.members(self.cluster, made)
+            raynodes.wait(self.remote, api.result(), used, listed=listed.result(), own=own, say=self.console.note)
         clocks = Clocks(len(made.ranks), driver=request.framework == "ray")
         clocks.sync_seconds = synced_at - clocks_start
         clocks.start(synced_at)

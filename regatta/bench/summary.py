@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from regatta import compare, stats
 from regatta.bench import order
 from regatta.bench.plans import Point
+from regatta.compare.view import to_text
 from regatta.console import clean
 from regatta.record import Record
 
@@ -56,7 +57,7 @@ def lines(found: Sequence[Finding]) -> list[str]:
         shown += ["published: seconds of others on other hardware; not compared", ""]
     for finding in found:
         if finding.comparison is not None and not finding.comparison.comparable:
-            shown.append(f"{finding.point.name}: " + compare.to_text(finding.comparison))
+            shown.append(f"{finding.point.name}: " + to_text(finding.comparison))
         shown += [f"{finding.point.name}: {line}" for line in finding.failed]
     return shown
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from regatta.node import facts, files, network, releases, rundirs
+from regatta.node import facts, files, network, raylet, releases, rundirs
 
 
 def hello(
@@ -15,8 +15,9 @@ def hello(
     data: list[dict[str, Any]] | None = None,
     facts_wanted: bool = True,
     ports: tuple[int, int] | None = None,
+    ray: bool = False,
 ) -> dict[str, Any]:
-    """Everything a launch asks of a node in one round trip: facts, release, data files, a free port."""
+    """Everything a launch asks of a node in one round trip: facts, release, data files, a free port, Ray's id."""
     answer: dict[str, Any] = {}
     if facts_wanted:
         answer["facts"] = facts.facts(place)
@@ -31,4 +32,6 @@ def hello(
     if ports:
         answer["port"] = network.free_port(place, *ports)
         answer["unfinished"] = rundirs.unfinished(place)
+    if ray:
+        answer["ray_node"] = raylet.node_id(place)
     return answer

@@ -12,7 +12,7 @@ import sys
 import time
 from typing import Any, BinaryIO, Callable, Dict
 
-from regatta.node import environments, network, releases, rundirs, supervisor
+from regatta.node import environments, network, raylet, releases, rundirs, supervisor
 from regatta.node.problem import Problem
 
 Place = Dict[str, Any]
@@ -26,7 +26,6 @@ BLOCK = 1 << 18
 STOP_SECONDS = 4.0
 HADOOP_CONF_DIR = "/etc/regatta/hadoop"
 RESERVE_BYTES = 1 << 16
-RAY_DAEMONS = ("raylet", "gcs_server")
 CONFINED = (
     "ProtectControlGroups",
     "ProtectKernelModules",
@@ -87,7 +86,7 @@ def _prepare(place: Place, spec: Spec, folder: str) -> None:
     spec["network"] = {"interface": name, "at_start": supervisor.network(name)}
     spec["oom_kills"] = supervisor.oom_kills()
     if spec["mode"] == "member":
-        spec["daemons"] = ray_daemons()
+        spec["daemons"] = raylet.daemons(place)
         spec["boot"] = boot()
     with open(os.path.join(folder, "reserve"), "wb") as file:
         file.write(b"\1" * RESERVE_BYTES)
@@ -271,7 +270,7 @@ def finish(place: Place, run: str, state: str, code: int) -> Answer:
     killed = sweep(run, spec.get("mode") == "session")
     supervisor.write_exit(folder, state, code, None, {}, None)
     rundirs.clear_halves(folder)
-    died = sorted(set((spec.get("daemons") or {}).items()) - set(ray_daemons().items()))
+    died = sorted(set((spec.get("daemons") or {}).items()) - set(raylet.daemons(place).items()))
     exit = rundirs.load(os.path.join(folder, "exit.json"))
     rebooted = "boot" in spec and spec["boot"] != boot()
     return {"exit": exit, "killed": killed, "died": [name for name, _ in died], "rebooted": rebooted}
@@ -281,17 +280,6 @@ def boot() -> str:
     """A name for the time since this host was started: another after each boot."""
     with open("/proc/sys/kernel/random/boot_id") as file:
         return file.read().strip()
-
-
-def ray_daemons() -> Dict[str, int]:
-    """Process ids of the cluster's Ray on this node, by name."""
-    found = {}
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        with contextlib.suppress(OSError), open(f"/proc/{pid}/comm") as file:
-            name = file.read().strip()
-            if name in RAY_DAEMONS:
-                found[name] = int(pid)
-    return found
 
 
 def sweep(run: str, sessions: bool = False) -> int:

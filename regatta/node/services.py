@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from typing import Any, Dict, List
 
-from regatta.node import facts, listing
+from regatta.node import facts, listing, raylet
 
 Place = Dict[str, Any]
 
@@ -25,8 +25,13 @@ def act(place: Place, action: str, units: List[str]) -> dict[str, Any]:
 
 
 def status(place: Place, units: List[str]) -> dict[str, Any]:
-    """Facts of the node, states of its units, its runs."""
-    return {"facts": facts.facts(place), "runs": listing.runs(place), **act(place, "status", units)}
+    """Facts of the node, states of its units, its runs, its id in Ray."""
+    return {
+        "facts": facts.facts(place),
+        "runs": listing.runs(place),
+        "ray_node": raylet.node_id(place),
+        **act(place, "status", units),
+    }
 
 
 def _states(units: List[str]) -> dict[str, dict[str, str]]:

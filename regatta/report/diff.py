@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from regatta.clocks import PHASES
-from regatta.compare import Difference, answer_differences
+from regatta.compare.answers import Difference, differences
 from regatta.console import clean
 from regatta.record import NodeFacts, Record, RunIdentity, plain
 from regatta.report import texts
@@ -35,7 +35,7 @@ def _lines(a: Record, b: Record, entries: Entries, repository: Path) -> Iterator
 
 
 def _part(title: str, a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[str]:
-    found = answer_differences(a, b, {})
+    found = differences(a, b, {})
     yield ""
     yield f"{title}: {'the same' if not found else ''}".rstrip()
     yield from (_difference(difference) for difference in found)
@@ -120,7 +120,7 @@ def _answers(a: Record, b: Record) -> Iterator[str]:
     if a.identity.workload != b.identity.workload or a.answer is None or b.answer is None:
         return
     tolerance = {name: min(value, b.tolerance[name]) for name, value in a.tolerance.items() if name in b.tolerance}
-    found = answer_differences(a.answer, b.answer, tolerance)
+    found = differences(a.answer, b.answer, tolerance)
     yield "The answers are equal within the workload's tolerance." if not found else "The answers differ:"
     yield from (_difference(difference) for difference in found[:10])
     if len(found) > 10:

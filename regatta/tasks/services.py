@@ -73,7 +73,7 @@ def status(c: Context, inventory: str | None = None, json: bool = False) -> None
 
     remote = Remote(cluster.load(inventory))
     nodes = services.status(remote)
-    alive = [] if remote.cluster.local else services.ray_alive(remote)
+    alive = [] if remote.cluster.local else services.in_ray(remote, nodes)
     monitoring = {} if remote.cluster.local else services.monitoring(remote)
     problems = [f"{item.node.name}: {item.error}" for item in nodes if item.error]
     if isinstance(alive, str):

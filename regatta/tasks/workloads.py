@@ -213,10 +213,11 @@ def _train(
 def _show(made: "Session", done: "dict[str, list[Record]]", json: str | None) -> None:
     """The answer, then the comparison, which also goes to the file `json`."""
     from regatta import compare
+    from regatta.compare import view
 
     shown = next(records[-1] for records in done.values())
     made.console.note("\n".join(["", *shown.show]))
     result = compare.compare(done)
     if json:
-        compare.write_json(result, Path(json))
-    compare.show(result, made.console)
+        view.write_json(result, Path(json))
+    view.show(result, made.console)

@@ -242,6 +242,14 @@ def test_ray_script_finds_its_release_on_every_node(cluster: Cluster, project: P
     assert "the driver on node1: exited with code 6" in failing.stdout
 
 
+def test_a_run_waits_for_a_node_whose_ray_has_just_died(cluster: Cluster, project: Path) -> None:
+    cluster.lab.ssh("node3", "sudo systemctl kill --signal=KILL --kill-whom=all regatta-ray-worker")
+    done = cluster.regatta(project, "rayrun", "rayhosts.py", "--workers", "6")
+    assert "waiting until node3 is in Ray" in done.stdout
+    hosts = [f"at {address}" for address in cluster.lab.addresses.values()]
+    assert f"hosts {sorted(hosts)} []" in done.stdout
+
+
 def test_cancelled_ray_run_leaves_nothing(cluster: Cluster, project: Path) -> None:
     process = cluster.background(project, "rayrun", "rayhosts.py", "--name", named("rayed"), "--", "wait")
     read_until(process, "waiting")

@@ -17,18 +17,9 @@ from hypothesis import strategies as st
 
 from regatta import stats
 from regatta.clocks import Phases
-from regatta.compare import (
-    ABSENT,
-    Comparison,
-    answer_differences,
-    compare,
-    ratio,
-    show,
-    to_json,
-    to_table,
-    to_text,
-    write_json,
-)
+from regatta.compare import Comparison, compare, ratio
+from regatta.compare.answers import ABSENT, differences
+from regatta.compare.view import check, show, to_json, to_table, to_text, write_json
 from regatta.console import Console
 from regatta.errors import CompareError
 from regatta.record import ClusterFacts, ExitInfo, Failure, Framework, NodeFacts, Record, RunIdentity, Series, Speed
@@ -76,9 +67,9 @@ def name_of(path: Path_) -> str:
 @settings(deadline=None)
 @given(answers, st.dictionaries(keys, st.floats(0, 1)))
 def test_equal_answers_compare_equal(answer: Any, tolerance: dict[str, float]) -> None:
-    assert answer_differences(answer, copy.deepcopy(answer), tolerance) == []
+    assert differences(answer, copy.deepcopy(answer), tolerance) == []
     through_json = json.loads(json.dumps(answer))
-    assert answer_differences(answer, through_json, tolerance) == []
+    assert differences(answer, through_json, tolerance) == []
 
 
 def same_number(a: Any, b: Any) -> bool:
@@ -98,10 +89,10 @@ def test_any_perturbed_leaf_is_found(answer: Any, new: Any, data: st.DataObject)
     if same_number(old, new):
         return
     for one, other in ((answer, changed(answer, path, new)), (changed(answer, path, new), answer)):
-        found = answer_differences(one, other, {})
+        found = differences(one, other, {})
         assert [d.path for d in found] == [written(path)]
         assert found[0].tolerance is None
-    found = answer_differences(answer, changed(answer, path, new), {})
+    found = differences(answer, changed(answer, path, new), {})
     assert found[0].a is old
     assert found[0].b is new
 
@@ -116,9 +107,9 @@ def test_tolerance_holds_for_its_name_only(answer: Any, tolerance: float, data: 
     within = changed(answer, path, at(answer, path) + 0.9 * tolerance)
     beyond = changed(answer, path, at(answer, path) + 1.1 * tolerance + 1e-9)
     named = {name_of(path): tolerance}
-    assert answer_differences(answer, within, named) == []
-    assert [d.path for d in answer_differences(answer, beyond, named)] == [written(path)]
-    assert [d.path for d in answer_differences(answer, beyond, {name_of(path) + "x": 1e9})] == [written(path)]
+    assert differences(answer, within, named) == []
+    assert [d.path for d in differences(answer, beyond, named)] == [written(path)]
+    assert [d.path for d in differences(answer, beyond, {name_of(path) + "x": 1e9})] == [written(path)]
 
 
 @settings(deadline=None)
@@ -126,16 +117,16 @@ def test_tolerance_holds_for_its_name_only(answer: Any, tolerance: float, data: 
 def test_a_missing_name_is_found_on_both_sides(answer: dict[str, Any], data: st.DataObject) -> None:
     key = data.draw(st.sampled_from(sorted(answer)))
     less = {k: v for k, v in answer.items() if k != key}
-    assert [(d.path, d.b) for d in answer_differences(answer, less, {key: 1e9})] == [(key, ABSENT)]
-    assert [(d.path, d.a) for d in answer_differences(less, answer, {key: 1e9})] == [(key, ABSENT)]
+    assert [(d.path, d.b) for d in differences(answer, less, {key: 1e9})] == [(key, ABSENT)]
+    assert [(d.path, d.a) for d in differences(less, answer, {key: 1e9})] == [(key, ABSENT)]
 
 
 def test_lists_are_traversed_by_names() -> None:
     a = {"sources": [{"sum": 1.0, "top": [[0.5, 0.25]]}, {"sum": 2.0, "top": []}]}
     b = {"sources": [{"sum": 1.1, "top": [[0.5, 0.26]]}, {"sum": 2.3, "top": []}]}
-    paths = [d.path for d in answer_differences(a, b, {"sources.sum": 0.2, "sources.top": 0.1})]
+    paths = [d.path for d in differences(a, b, {"sources.sum": 0.2, "sources.top": 0.1})]
     assert paths == ["sources[1].sum"]
-    assert [d.path for d in answer_differences(a, b, {"sources": 9.0})] == [
+    assert [d.path for d in differences(a, b, {"sources": 9.0})] == [
         "sources[0].sum",
         "sources[0].top[0][1]",
         "sources[1].sum",
@@ -165,12 +156,12 @@ def test_lists_are_traversed_by_names() -> None:
     ],
 )
 def test_values_at_the_edge_with_a_tolerance_of_ten(a: Any, b: Any, differ: bool) -> None:
-    assert bool(answer_differences({"x": a}, {"x": b}, {"x": 10.0})) == differ
-    assert bool(answer_differences({"x": b}, {"x": a}, {"x": 10.0})) == differ
+    assert bool(differences({"x": a}, {"x": b}, {"x": 10.0})) == differ
+    assert bool(differences({"x": b}, {"x": a}, {"x": 10.0})) == differ
 
 
 def test_lengths_are_named() -> None:
-    found = answer_differences({"top": [1, 2]}, {"top": [1, 2, 3]}, {})
+    found = differences({"top": [1, 2]}, {"top": [1, 2, 3]}, {})
     assert [(d.path, d.a, d.b) for d in found] == [("top (number of elements)", 2, 3)]
 
 
@@ -209,7 +200,7 @@ def one_each(**totals: float) -> Mapping[str, list[Record]]:
 def test_medians_and_ranges_side_by_side() -> None:
     result = compare(three())
     assert result.comparable
-    result.check()
+    check(result)
     assert list(result.runs) == ["single", "torch", "ray"]
     assert list(result.spreads) == ["sync", "launch", "rendezvous", "load", "compute", "collect", "total"]
     total = result.spreads["total"]
@@ -333,7 +324,7 @@ def test_different_answers_forbid_clocks() -> None:
     assert "7.5" not in text
     assert "7.5" not in to_json(result)
     with pytest.raises(CompareError, match=r"ray run r2 1\.02"):
-        result.check()
+        check(result)
     with pytest.raises(CompareError, match=r"ray run r2 1\.02"):
         show(result, Console(io.StringIO(), io.StringIO()))
 

@@ -2,53 +2,23 @@
 
 import itertools
 import json
-import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from regatta import stats
 from regatta.clocks import PHASES
-from regatta.console import Console, clean
+from regatta.compare import answers
+from regatta.compare.answers import Difference
+from regatta.console import clean
 from regatta.errors import CompareError
 from regatta.record import Record, plain
-from regatta.store import write_atomically
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 LABELS = ("single", "torch", "ray")
 """The columns: one process (what the cluster has to beat), and the two frameworks."""
 
-_SHOWN = 20
 _OVERLAP_WORTH_SAYING = 0.05
-
-
-class _Absent:
-    def __repr__(self) -> str:
-        return "absent"
-
-
-ABSENT = _Absent()
-"""Stands for the value of a name that an answer does not have."""
-
-
-@dataclass(frozen=True)
-class Difference:
-    """A leaf in which two answers differ beyond its absolute tolerance; None: it had to be equal."""
-
-    path: str
-    a: Any
-    b: Any
-    tolerance: float | None = None
-    run_a: str = ""
-    run_b: str = ""
-
-    def __str__(self) -> str:
-        allowed = "must be equal" if self.tolerance is None else f"tolerance {self.tolerance:g}"
-        return f"{clean(self.path)}: {self.run_a} {_show(self.a)}, {self.run_b} {_show(self.b)} ({allowed})"
 
 
 @dataclass(frozen=True)
@@ -79,11 +49,6 @@ class Comparison:
     def comparable(self) -> bool:
         """Whether clocks may stand side by side."""
         return not self.reasons
-
-    def check(self) -> None:
-        """Raise CompareError with everything that forbids to compare clocks."""
-        if self.reasons:
-            raise CompareError(to_text(self))
 
 
 def compare(groups: Mapping[str, Sequence[Record]]) -> Comparison:
@@ -126,56 +91,6 @@ def alike(groups: Mapping[str, Sequence[Record]]) -> Comparison:
     return Comparison(workload, runs, words=tuple(filter(None, words)))
 
 
-def answer_differences(a: object, b: object, tolerance: Mapping[str, float]) -> list[Difference]:
-    """Every leaf in which the JSON values `a` and `b` differ.
-
-    `tolerance` maps dotted names to absolute tolerances of numbers. Lists do not count in a name: `sources.sum` is the
-    `sum` of every element of the list `sources`. Leaves that are not named must be equal; 1 and 1.0 are, true and 1
-    are not. NaN equals NaN.
-    """
-    return list(_differences(a, b, tolerance, "", ""))
-
-
-def _differences(a: Any, b: Any, tolerance: Mapping[str, float], path: str, name: str) -> Iterator[Difference]:
-    if isinstance(a, dict) and isinstance(b, dict):
-        for key in [*a, *(key for key in b if key not in a)]:
-            below = (_join(path, key), _join(name, key))
-            if key in a and key in b:
-                yield from _differences(a[key], b[key], tolerance, *below)
-            else:
-                yield Difference(below[0], a.get(key, ABSENT), b.get(key, ABSENT))
-    elif isinstance(a, list) and isinstance(b, list):
-        if len(a) != len(b):
-            yield Difference(f"{path} (number of elements)", len(a), len(b))
-        for index, (left, right) in enumerate(zip(a, b, strict=False)):
-            yield from _differences(left, right, tolerance, f"{path}[{index}]", name)
-    elif not _same(a, b, tolerance.get(name)):
-        yield Difference(path or "answer", a, b, tolerance.get(name) if _is_number(a) and _is_number(b) else None)
-
-
-def _same(a: Any, b: Any, tolerance: float | None) -> bool:
-    if not (_is_number(a) and _is_number(b)):
-        return type(a) is type(b) and bool(a == b)
-    if a == b or (_is_nan(a) and _is_nan(b)):
-        return True
-    try:
-        return tolerance is not None and bool(abs(a - b) <= tolerance)
-    except OverflowError:
-        return False
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _is_nan(value: float) -> bool:
-    return isinstance(value, float) and math.isnan(value)
-
-
-def _join(name: str, key: str) -> str:
-    return f"{name}.{key}" if name else key
-
-
 def _reasons(records: Sequence[Record]) -> tuple[str, ...]:
     reasons = []
     for r in records:
@@ -208,7 +123,7 @@ def _all_differences(groups: Mapping[str, Sequence[Record]]) -> Iterator[Differe
     seen: set[tuple[str, str, str]] = set()
     for ((label, _), one), ((other_label, _), other) in itertools.combinations(distinct.items(), 2):
         tolerance = {n: min(t, other.tolerance[n]) for n, t in one.tolerance.items() if n in other.tolerance}
-        for d in answer_differences(one.answer, other.answer, tolerance):
+        for d in answers.differences(one.answer, other.answer, tolerance):
             place = (d.path, label, other_label)
             if place not in seen:
                 seen.add(place)
@@ -300,7 +215,10 @@ def _unequal(groups: Mapping[str, Sequence[Record]]) -> Iterator[str]:
     """What was not the same in all runs and may explain a difference of clocks."""
     facts = {label: [_conditions(r) for r in group] for label, group in groups.items()}
     for name in sorted({name for group in facts.values() for fact in group for name in fact}):
-        values = {label: sorted({_show(fact.get(name, ABSENT)) for fact in group}) for label, group in facts.items()}
+        values = {
+            label: sorted({answers.show(fact.get(name, answers.ABSENT)) for fact in group})
+            for label, group in facts.items()
+        }
         if len({value for group in values.values() for value in group}) > 1:
             yield f"Not the same in all runs: {clean(name)}: " + "; ".join(
                 f"{label} {', '.join(group)}" for label, group in values.items()
@@ -315,117 +233,12 @@ def _conditions(record: Record) -> dict[str, Any]:
 
 
 def _unused(record: Record) -> Iterator[str]:
-    names = set(_leaf_names(record.answer, ""))
+    names = set(answers.leaf_names(record.answer))
     for name in record.tolerance:
         if name not in names:
             yield f"The tolerance of {clean(name)} names nothing in the answer."
 
 
-def _leaf_names(value: Any, name: str) -> Iterator[str]:
-    if isinstance(value, dict):
-        for key, item in value.items():
-            yield from _leaf_names(item, _join(name, key))
-    elif isinstance(value, list):
-        for item in value:
-            yield from _leaf_names(item, name)
-    else:
-        yield name
-
-
 def seconds_text(value: float) -> str:
     """`12.34`, `0.123`."""
     return f"{value:.2f}" if value >= 0.995 or value == 0 else f"{value:.3f}"
-
-
-def _show(value: Any) -> str:
-    if value is ABSENT:
-        return "absent"
-    text = json.dumps(plain(value))
-    return text if len(text) <= 60 else f"{text[:45]} ... {text[-10:]}"
-
-
-def _cells(comparison: Comparison) -> list[list[str]]:
-    """Header and rows of the table of clocks, seconds."""
-    labels = list(comparison.runs)
-    rows = [["seconds", *labels]]
-    for phase, spreads in comparison.spreads.items():
-        rows.append([phase, *(_cell(spreads.get(label)) for label in labels)])
-    return [*rows, ["runs", *(str(len(ids)) for ids in comparison.runs.values())]]
-
-
-def _cell(spread: Spread | None) -> str:
-    if spread is None:
-        return "-"
-    around = f" ({spread.low:.3f}..{spread.high:.3f})" if spread.n > 1 else ""
-    return f"{spread.median:.3f}{around}"
-
-
-def _refusal(comparison: Comparison) -> list[str]:
-    differences = [f"  {difference}" for difference in comparison.differences[:_SHOWN]]
-    if len(comparison.differences) > _SHOWN:
-        differences.append(f"  and {len(comparison.differences) - _SHOWN} more")
-    return [f"{clean(comparison.workload)}: clocks are not compared:", *comparison.reasons, *differences]
-
-
-def to_table(comparison: Comparison) -> "Table":
-    """The clocks side by side, or what forbids it; the words are not part of it."""
-    from rich.table import Table
-    from rich.text import Text
-
-    if not comparison.comparable:
-        table = Table(show_header=False, box=None)
-        for line in _refusal(comparison):
-            table.add_row(Text(line))
-        return table
-    header, *rows = _cells(comparison)
-    table = Table(title=Text(clean(comparison.workload)))
-    for index, name in enumerate(header):
-        table.add_column(Text(name), justify="right" if index else "left", no_wrap=True)
-    for row in rows:
-        table.add_row(*map(Text, row), end_section=row[0] in {"collect", "total"})
-    return table
-
-
-def to_text(comparison: Comparison) -> str:
-    """Table and words as aligned plain text that ends without a newline, for a pipe."""
-    if not comparison.comparable:
-        return "\n".join(_refusal(comparison))
-    cells = _cells(comparison)
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    lines = [
-        "  ".join([row[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(row[1:], widths[1:], strict=True))])
-        for row in cells
-    ]
-    return "\n".join([clean(comparison.workload), *lines, "", *comparison.words])
-
-
-def show(comparison: Comparison, console: Console) -> None:
-    """Print the clocks and the words; raises CompareError with what forbids it."""
-    comparison.check()
-    from rich.console import Group
-    from rich.text import Text
-
-    console.show(Group(to_table(comparison), *map(Text, comparison.words)), to_text(comparison))
-
-
-def to_json(comparison: Comparison) -> str:
-    """The text of `to_dict`, strict JSON that ends with a newline."""
-    return json.dumps(to_dict(comparison), indent=1, allow_nan=False) + "\n"
-
-
-def to_dict(comparison: Comparison) -> dict[str, Any]:
-    """The same facts for machines; `phases` is null where clocks must not be compared."""
-    document = plain(comparison)
-    document["phases"] = document.pop("spreads") if comparison.comparable else None
-    document["differences"] = [
-        {key: value for key, value in plain(d).items() if value is not ABSENT} for d in comparison.differences
-    ]
-    return {"schema_version": 1, "comparable": comparison.comparable, **document}
-
-
-def write_json(comparison: Comparison, path: Path) -> None:
-    """Write `to_json` to `path`, whole or not at all; raises CompareError."""
-    try:
-        write_atomically(path, to_json(comparison))
-    except OSError as error:
-        raise CompareError(f"{path} cannot be written: {error.strerror or error}") from error

@@ -92,6 +92,8 @@ class Session:
 
     def run(self, request: Request) -> record.Record:
         """Sync, start, follow, record. Raises RunFailedError after the record of a failed run has been kept."""
+        if request.name and store.Store(self.results).has(request.name):
+            raise UsageError(f"a record of a run named '{request.name}' is in {self.results}: choose another name")
         started = _now()
         clocks_start = time.monotonic()
         api = self._open_api() if request.framework == "ray" and not self.cluster.local else None

@@ -220,16 +220,21 @@ def test_cancel_attach_logs_and_runs(cluster: Cluster, project: Path) -> None:
     assert "is not running" in again.stdout
 
 
-def test_the_same_name_twice_and_again_when_the_run_was_deleted(cluster: Cluster, project: Path) -> None:
-    cluster.regatta(project, "torchrun", "allreduce.py", "--workers", "3", "--name", named("once"))
-    done = cluster.regatta(project, "torchrun", "allreduce.py", "--workers", "2", "--name", named("once"), check=False)
+def test_the_same_name_twice_and_after_the_run_was_deleted(cluster: Cluster, project: Path) -> None:
+    words = ("torchrun", "allreduce.py", "--workers", "3", "--name", named("once"))
+    cluster.regatta(project, *words)
+    recorded = cluster.regatta(project, *words, check=False)
+    assert recorded.returncode == 2
+    assert f"a record of a run named '{named('once')}' is in " in recorded.stdout
+    (project.parent / f"results/{named('once')}.json").unlink()
+    done = cluster.regatta(project, *words, check=False)
     assert done.returncode == 1
     assert f"a run named '{named('once')}' exists already" in done.stdout
     deleted = cluster.fab("runs-gc", "--before", "0m", "--yes").stdout
     assert named("once") in deleted and re.search(r"^node3: [1-9]\d* run\(s\), ", deleted, re.M)
     for node in cluster.lab.nodes:
         assert not cluster.lab.ssh(node, "sudo ls -A /var/lib/regatta/runs").stdout
-    cluster.regatta(project, "torchrun", "allreduce.py", "--workers", "1", "--name", named("once"))
+    cluster.regatta(project, *words)
 
 
 def test_ray_script_finds_its_release_on_every_node(cluster: Cluster, project: Path) -> None:

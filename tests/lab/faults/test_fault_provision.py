@@ -46,7 +46,7 @@ def test_provision_is_killed_at_random_points(bare: LabHandle, struck: Cluster, 
     provision(bare)
     assert set(changed(provision(bare)).values()) == {0}
     verify(bare)
-    roles = ", ".join(dict.fromkeys(task.partition(" : ")[0] for task in reached))
+    roles = ", ".join(dict.fromkeys(task.partition(" : ")[0] for task in reached if " : " in task))
     tell.end(f"the next one goes on and the one after it changes nothing (killed in the roles {roles})")
 
 
@@ -99,4 +99,4 @@ def test_two_provisions_at_once(struck: Cluster, tell: Teller) -> None:
     assert first.wait() == 0
     assert set(changed(rest).values()) == {0}
     message = next(line for line in said.splitlines() if "another provision" in line)
-    tell.end("the second is refused, the first ends well", message)
+    tell.end("the second is refused, the first ends well", message.replace(struck.lab.name, "CLUSTER"))

@@ -38,7 +38,7 @@ def make(place: Place, runs: list[str], unused: float) -> Dict[str, Any]:
     freed += _remove_abandoned(folder)
     inputs = 0
     with releases.lock(place):  # no run starts meanwhile
-        if not any(rundirs.active(place, run) for run in rundirs.unfinished(place)):
+        if not rundirs.releases_in_use(place):
             for path in _within(os.path.join(place["state"], "data")):
                 if time.time() - os.lstat(path).st_mtime > unused:
                     inputs, freed = inputs + 1, freed + _remove(path)

@@ -35,6 +35,9 @@ def parser() -> argparse.ArgumentParser:
     up.add_argument("--mirror", metavar="URL", help="package archive (default: the one this machine uses)")
     up.add_argument("--subnet", metavar="NET", help="a private /24 (default: one of 10.98.x.0/24 by the name)")
     up.add_argument("--topology", choices=TOPOLOGIES, help="private: only node1 is reached from here (default: flat)")
+    up.add_argument("--kept", metavar="KEY", help="start from the lab of this name that `keep` laid aside")
+    keep = command("keep", "lay aside what the hosts are now (they boot again), for `up --kept`")
+    keep.add_argument("--key", required=True, help="hexadecimal digits that say from what it was made")
     command("down", "remove a lab and everything of it but the cached base image")
     status = command("status", "list the labs and whether their nodes run", lab=False)
     status.add_argument("--name", help="only the lab of this name")
@@ -69,10 +72,13 @@ def act(chosen: argparse.Namespace) -> None:
         case "up":
             egress = None if chosen.egress is None else chosen.egress == "yes"
             wish = (chosen.name, chosen.nodes, egress, chosen.suite, chosen.mirror, chosen.subnet, chosen.topology)
-            lifecycle.up(lifecycle.Wish(*wish))
+            lifecycle.up(lifecycle.Wish(*wish, kept=chosen.kept))
         case "down":
             removed = lifecycle.down(chosen.name)
             say(f"lab {chosen.name}: removed" if removed else f"there is no lab {chosen.name}: nothing to remove")
+        case "keep":
+            with lock(f"lab-{chosen.name}"):
+                say(f"kept: {lifecycle.keep(lifecycle.existing(chosen.name), chosen.key)}")
         case "status":
             status(chosen.name)
         case "image":
@@ -106,7 +112,7 @@ def main(arguments: list[str]) -> int:
         become_root(arguments, image.cache_dir())
     catch_signals()
     try:
-        if chosen.command in ("up", "image", "check", "on", "rebuild") or os.geteuid():
+        if chosen.command in ("up", "keep", "image", "check", "on", "rebuild") or os.geteuid():
             found = check.problems()
             if found:
                 raise LabError(check.advice(found))

@@ -70,9 +70,13 @@ def _recipe() -> list[str]:
     return [VERSION, _WHEEL, _WHEEL_SHA256, _WHEEL_JARS, _DEBIAN_JARS, *_WEBAPPS, script]
 
 
+def name() -> str:
+    """The tarball's name, which changes with whatever it is made from."""
+    return f"hadoop-{VERSION}-lab-{hashlib.sha256(chr(10).join(_recipe()).encode()).hexdigest()[:12]}.tar.gz"
+
+
 def _path() -> Path:
-    name = hashlib.sha256("\n".join(_recipe()).encode()).hexdigest()[:12]
-    return image.cache_dir() / "hadoop" / f"hadoop-{VERSION}-lab-{name}.tar.gz"
+    return image.cache_dir() / "hadoop" / name()
 
 
 def _sum_file(path: Path) -> Path:

@@ -7,7 +7,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from . import cgroups, hadoop, image, inventory, network, nodes, ssh
+from . import cgroups, hadoop, image, inventory, kept, network, nodes, ssh
 from .model import STATE, Lab, Node, all_labs, check_name, check_subnet, default_subnet, load
 from .system import LabError, ignore_signals, lock, say, unmount_below
 
@@ -23,6 +23,8 @@ class Wish:
     mirror: str | None = None
     subnet: str | None = None
     topology: str | None = None
+    kept: str | None = None
+    """Key of a kept lab of this name to start from: it then says all the rest."""
 
 
 def plan(wish: Wish, old: Lab | None, base: Path) -> Lab:
@@ -63,11 +65,13 @@ def up(wish: Wish) -> Lab:
     check_name(wish.name)
     inventory.refuse_foreign(wish.name)
     old = load(wish.name)
-    base = Path(old.image) if old else image.ensure(wish.suite or image.default_suite(), wish.mirror)
+    begun = kept.describe(wish.name, wish.kept) if wish.kept and not old else None
+    made = old or begun
+    base = Path(made.image) if made else image.ensure(wish.suite or image.default_suite(), wish.mirror)
     hadoop.ensure()
     with lock(f"lab-{wish.name}"):
         old = load(wish.name)
-        lab = plan(wish, old, base)
+        lab = begun if begun and not old else plan(wish, old, base)
         if old and wish.nodes and wish.nodes < old.nodes:
             say(f"the lab has {old.nodes} nodes and keeps them")
         try:
@@ -76,6 +80,8 @@ def up(wish: Wish) -> Lab:
                 network.refuse_clash(lab, others)
                 lab.save()
                 network.up(lab, others)
+                if wish.kept and not old:
+                    kept.begin(lab, wish.kept)
             public = inventory.begin(lab)
             for node in lab.all_nodes():
                 nodes.mount(node)
@@ -196,6 +202,14 @@ def rebuild(chosen: list[Node], *, keep_known_hosts: bool) -> None:
     wait(chosen)
     if kept is not None:
         file.write_text(kept)
+
+
+def keep(lab: Lab, key: str) -> Path:
+    """Lay aside what the lab's hosts are now, for `up` with this key; they boot again and go on."""
+    try:
+        return kept.keep(lab, key)
+    finally:
+        on(lab.all_nodes())
 
 
 def ssh_command(node: Node, *words: str) -> list[str]:

@@ -15,12 +15,14 @@ from .image import USER
 from .model import Node
 from .system import LabError, run, say, unmount_below
 
+KEPT = "kept"
+"""In a node's folder: a link to the layer of a kept lab that lies between the base image and the node's own changes."""
 _INNER = "inner0"
 _START = 'set -e; while [ "$1" != -- ]; do echo $$ >"$1/cgroup.procs"; shift; done; shift; exec "$@"'
 
 
 def mount(node: Node) -> None:
-    """Mount the node's file system: the base image below, its own changes above."""
+    """Mount the node's file system: the base image below, perhaps the layer of a kept lab, its own changes above."""
     for name in ("up", "work", "root"):
         (node.folder / name).mkdir(mode=0o755, parents=True, exist_ok=True)
     if os.path.ismount(node.root):
@@ -30,7 +32,11 @@ def mount(node: Node) -> None:
             f"the base image {node.lab.image} of the lab {node.lab.name} is gone: remove the lab "
             f"(python3 -m lab down --name {node.lab.name}) and make it again"
         )
-    lower = node.lab.image.replace("\\", "\\\\").replace(":", "\\:").replace(",", "\\,")
+    kept = node.folder / KEPT
+    below = [str(kept.readlink()), node.lab.image] if kept.is_symlink() else [node.lab.image]
+    if not Path(below[0]).is_dir():
+        raise LabError(f"{below[0]}, which {node.machine} was made from, is gone: remove the lab and make it again")
+    lower = ":".join(one.replace("\\", "\\\\").replace(":", "\\:").replace(",", "\\,") for one in below)
     layers = f"lowerdir={lower},upperdir={node.folder}/up,workdir={node.folder}/work"
     run(["mount", "-t", "overlay", "overlay", "-o", layers, node.root])
 

@@ -1,4 +1,4 @@
-"""Real hosts for tests: `lab` (three nodes, one a session) and `make_lab` (further ones)."""
+"""Real hosts for tests: `cluster` (three provisioned ones, shared by the session) and `make_lab` (bare ones)."""
 
 import os
 import re
@@ -16,19 +16,49 @@ from lab.handle import LabHandle, lab_command, read_lab
 from lab.model import STATE
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+import life
+import proven
 from clusters import Cluster
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark everything in this folder `lab`."""
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.lab)
+    """Mark everything in this folder `lab`; what ends a cluster's life comes last, what is proven is skipped."""
+    ours = [item for item in items if Path(__file__).parent in item.path.parents]
+    for item in ours:
+        item.add_marker(pytest.mark.lab)
+    items.sort(key=lambda item: item.get_closest_marker("last") is not None)
+    if life.fresh():
+        return
+    for item in [item for item in ours if item.get_closest_marker("provisioning")]:
+        if passed := proven.passed(item.nodeid, item.path):
+            item.add_marker(pytest.mark.skip(reason=f"passed on {passed} for what provisioning reads now"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """Keep which tests of provisioning have passed."""
+    report = yield
+    if report.when == "call" and report.passed and item.get_closest_marker("provisioning"):
+        proven.keep(item.nodeid, item.path)
+    return report
 
 
 @pytest.fixture(scope="session", autouse=True)
+def ended_by_signals(lab_possible: None) -> Iterator[None]:
+    """SIGTERM and SIGHUP end the tests as Ctrl-C does: what they made is removed."""
+
+    def stop(_number: int, _frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGHUP)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.fixture(scope="session")
 def lab_possible() -> None:
     """Skip where the machine cannot run a lab; fail instead where it must."""
     done = lab_command("check")
@@ -39,7 +69,7 @@ def lab_possible() -> None:
 
 
 @pytest.fixture(scope="session")
-def lab_names(lab_possible: None) -> Iterator[Iterator[str]]:
+def lab_names(ended_by_signals: None) -> Iterator[Iterator[str]]:
     """Names `t<pid><letter>` for labs of this session; whatever is left of such a lab is removed in the end."""
     for left in STATE.glob("t*"):
         named = re.fullmatch(r"t(\d+)[a-z]", left.name)
@@ -52,14 +82,9 @@ def lab_names(lab_possible: None) -> Iterator[Iterator[str]]:
             used.append(f"t{os.getpid()}{letter}")
             yield used[-1]
 
-    def stop(_number: int, _frame: object) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, stop)
     try:
         yield names()
     finally:
-        signal.signal(signal.SIGTERM, before)
         failed = []
         for name in used:
             done = lab_command("down", "--name", name)
@@ -95,22 +120,23 @@ def make_lab(lab_names: Iterator[str]) -> Callable[..., LabHandle]:
 
 
 @pytest.fixture(scope="session")
-def lab(make_lab: Callable[..., LabHandle]) -> LabHandle:
-    """Three nodes with a way out, shared by the session: leave them running and as you found them.
+def cluster(ended_by_signals: None) -> Iterator[Cluster]:
+    """Three provisioned hosts without a way out, shared by the session: leave them running and as you found them.
 
-    `$REGATTA_TEST_LAB` names a lab to use instead, which stays when the session ends.
+    They come from the lab that is kept for what provisioning reads now. `$REGATTA_TEST_LAB` names a lab to use instead,
+    which stays when the session ends: the next one starts at once.
     """
-    if name := os.environ.get("REGATTA_TEST_LAB"):
-        return read_lab(name)
-    return make_lab(nodes=3)
-
-
-@pytest.fixture(scope="session")
-def cluster(lab: LabHandle) -> Cluster:
-    """The shared lab, provisioned; HDFS' metadata is copied every few seconds."""
-    made = Cluster(lab)
-    variables = lab.inventory / "group_vars/all.yml"
-    variables.parent.mkdir(exist_ok=True)
-    variables.write_text("hdfs_checkpoint_period_s: 8\n")
-    made.make("provision")
-    return made
+    wanted = life.key()
+    with life.held_name() as names:
+        if name := os.environ.get("REGATTA_TEST_LAB"):
+            yield life.of_a_person(name, wanted)
+            return
+        name, made = "", None
+        try:
+            while made is None:
+                name = names()
+                made = life.begin(name, wanted, anew=life.fresh())
+            yield made
+        finally:
+            done = lab_command("down", "--name", name)
+            assert done.returncode == 0, done.stdout

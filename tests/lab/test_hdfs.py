@@ -63,6 +63,7 @@ def live(hosts: LabHandle) -> int:
     return len(json.loads(info["LiveNodes"])) if info and not info["Safemode"] else 0
 
 
+@pytest.mark.provisioning
 def test_ready_and_idempotent(hosts: LabHandle, sums: str) -> None:
     provision_again(hosts)
     said = play(hosts, "verify")
@@ -107,6 +108,7 @@ def test_hosts_boot_again(hosts: LabHandle, sums: str) -> None:
     assert intact(hosts, sums)
 
 
+@pytest.mark.provisioning
 def test_metadata_lost_and_restored(hosts: LabHandle, sums: str) -> None:
     refused = play(hosts, "hdfs-restore-metadata", good=False)
     assert "has metadata" in refused
@@ -130,6 +132,9 @@ def wait_for_checkpoint(hosts: LabHandle) -> None:
     time.sleep(1)
 
 
+@pytest.mark.first
+@pytest.mark.last
+@pytest.mark.provisioning
 def test_teardown_keeps_data_unless_told(hosts: LabHandle, sums: str) -> None:
     refused = play(hosts, "teardown", good=False, DATA="destroy", CONFIRM="yes")
     assert f"say CONFIRM={hosts.inventory.name}" in refused

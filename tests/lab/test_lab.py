@@ -20,6 +20,14 @@ from lab.model import PROJECT, STATE
 MakeLab = Callable[..., LabHandle]
 
 
+@pytest.fixture(scope="module")
+def lab(make_lab: MakeLab) -> Iterator[LabHandle]:
+    """Three bare hosts with a way out: leave them running and as you found them."""
+    made = make_lab(nodes=3)
+    yield made
+    made.down()
+
+
 def cgroups_of(name: str) -> list[Path]:
     found = [point / f"regatta-lab-{name}" for point in Path("/sys/fs/cgroup").glob("*") if point.is_dir()]
     return [path for path in [*found, Path(f"/sys/fs/cgroup/regatta-lab-{name}")] if path.exists()]

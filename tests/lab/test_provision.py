@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
+from clusters import Cluster
 from provisioning import (
     PROJECT,
     changed,
@@ -30,7 +31,7 @@ pytestmark = pytest.mark.timeout(1200)
 
 @pytest.fixture(scope="module")
 def hosts(make_lab: Callable[..., LabHandle]) -> Iterator[LabHandle]:
-    """Three bare hosts without a way to the internet."""
+    """Three bare hosts without a way to the internet, which stay bare."""
     made = make_lab(nodes=3, egress=False)
     yield made
     made.down()
@@ -46,6 +47,7 @@ def single(make_lab: Callable[..., LabHandle]) -> Iterator[LabHandle]:
     made.down()
 
 
+@pytest.mark.provisioning
 def test_all_problems_of_all_hosts_in_one_report(hosts: LabHandle) -> None:
     one, two, three = hosts.nodes
     fake = 'import platform; platform.python_version = lambda: "3.12.1"'
@@ -67,6 +69,7 @@ def test_all_problems_of_all_hosts_in_one_report(hosts: LabHandle) -> None:
     assert left(hosts) == {}
 
 
+@pytest.mark.provisioning
 def test_a_changed_host_key_is_refused(hosts: LabHandle) -> None:
     hosts.rebuild(hosts.nodes[2], keep_known_hosts=True)
     flat = " ".join(play(hosts, "provision", good=False).split())
@@ -76,6 +79,7 @@ def test_a_changed_host_key_is_refused(hosts: LabHandle) -> None:
     assert said.count("SHA256:") == 2 and "pinned anew" in said
 
 
+@pytest.mark.provisioning
 def test_no_sudo_and_a_refused_key(hosts: LabHandle) -> None:
     for node in hosts.nodes:
         hosts.ssh(node, "sudo useradd -m guest && sudo cp -r ~ubuntu/.ssh ~guest/ && sudo chown -R guest: ~guest/.ssh")
@@ -86,16 +90,25 @@ def test_no_sudo_and_a_refused_key(hosts: LabHandle) -> None:
     assert left(hosts) == {}
 
 
-def test_life_of_a_cluster(hosts: LabHandle) -> None:
+@pytest.mark.first
+@pytest.mark.provisioning
+def test_check_changes_nothing_on_bare_hosts(hosts: LabHandle) -> None:
     check(hosts)
     assert left(hosts) == {}
-    provision(hosts)
-    provision_again(hosts)
-    assert set(changed(check(hosts)).values()) == {0}
-    verify(hosts)
 
 
-def test_what_is_open_to_whom(hosts: LabHandle) -> None:
+@pytest.mark.first
+@pytest.mark.provisioning
+def test_life_of_a_cluster(cluster: Cluster) -> None:
+    """Bare hosts were provisioned when the lab was kept, and have booted since."""
+    provision_again(cluster.lab)
+    assert set(changed(check(cluster.lab)).values()) == {0}
+    verify(cluster.lab)
+
+
+@pytest.mark.first
+def test_what_is_open_to_whom(cluster: Cluster) -> None:
+    hosts = cluster.lab
     one, two, _ = hosts.nodes
     program = f"import urllib.request as u; print(u.urlopen('http://{hosts.addresses[one]}:8265', timeout=2).status)"
     refused = hosts.ssh(two, f'python3 -c "{program}"', check=False)
@@ -106,14 +119,17 @@ def test_what_is_open_to_whom(hosts: LabHandle) -> None:
 
 
 @pytest.mark.whole
-def test_a_host_made_anew_comes_back(hosts: LabHandle) -> None:
+def test_a_host_made_anew_comes_back(cluster: Cluster) -> None:
+    hosts = cluster.lab
     three = hosts.nodes[2]
     hosts.rebuild(three, keep_known_hosts=True)
     play(hosts, "rebuild", "--node", three, CONFIRM="yes")
     verify(hosts)
 
 
-def test_a_damaged_environment_is_put_right(hosts: LabHandle) -> None:
+@pytest.mark.provisioning
+def test_a_damaged_environment_is_put_right(cluster: Cluster) -> None:
+    hosts = cluster.lab
     two = hosts.nodes[1]
     before = state(hosts, two)
     hosts.ssh(
@@ -123,7 +139,10 @@ def test_a_damaged_environment_is_put_right(hosts: LabHandle) -> None:
     assert state(hosts, two) == before
 
 
-def test_teardown_destroys_data_when_told(hosts: LabHandle) -> None:
+@pytest.mark.last
+@pytest.mark.provisioning
+def test_teardown_destroys_data_when_told(cluster: Cluster) -> None:
+    hosts = cluster.lab
     play(hosts, "teardown", DATA="destroy", CONFIRM=hosts.inventory.name)
     assert left(hosts) == {}
     assert not (hosts.inventory / "secrets/ray_token").exists()
@@ -131,10 +150,12 @@ def test_teardown_destroys_data_when_told(hosts: LabHandle) -> None:
         assert hosts.ssh(node, f"ls -d {HDFS_DATA}", check=False).stdout == ""
 
 
+@pytest.mark.provisioning
 def test_teardown_of_a_bare_host(single: LabHandle) -> None:
     assert set(changed(teardown(single)).values()) == {0}
 
 
+@pytest.mark.provisioning
 def test_a_disk_that_fills_leaves_nothing(single: LabHandle) -> None:
     (node,) = single.nodes
     single.ssh(node, "sudo mkdir /opt/regatta && sudo mount -t tmpfs -o size=700m none /opt/regatta")

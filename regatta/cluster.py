@@ -16,24 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regatta import paths
+from regatta import inventorynames, paths
 from regatta.errors import InventoryError
 
 DEFAULT_INVENTORY = "inventory/lab"
 _NOT_INVENTORY = {"known_hosts", "secrets"}
-_OUR_VARIABLES = {
-    "ansible_connection",
-    "ansible_host",
-    "ansible_port",
-    "ansible_user",
-    "ansible_ssh_private_key_file",
-    "ansible_ssh_common_args",
-    "ansible_ssh_extra_args",
-    "cluster_address",
-    "regatta_root",
-    "regatta_state",
-    "regatta_python",
-}
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")
 _HOST = re.compile(r"[A-Za-z0-9_:][A-Za-z0-9._:%-]*\Z")
 _USER = re.compile(r"[^-\s\"'\x00-\x1f][^\s\"'\x00-\x1f]*\Z")
@@ -219,7 +206,7 @@ def _path(value: object) -> str:
 
 def _resolve(cluster: str, host: str, folder: Path, raw: dict[str, Any]) -> dict[str, Any]:
     """`ansible-inventory` does not expand `{{ }}`: do so for plain references to variables."""
-    ours = [key for key in _OUR_VARIABLES & raw.keys() if isinstance(raw[key], str) and "{{" in raw[key]]
+    ours = [key for key in inventorynames.HOST_VARIABLES & raw.keys() if isinstance(raw[key], str) and "{{" in raw[key]]
     if not ours:
         return raw
     from jinja2 import StrictUndefined, TemplateError
@@ -250,6 +237,8 @@ def _listing(path: Path) -> dict[str, Any]:
         except (OSError, ValueError):
             cached.unlink(missing_ok=True)
     listing = _ask_ansible(path)
+    if wrong := inventorynames.problems(listing):
+        raise InventoryError(_misspelt(path, wrong))
     folder = path if path.is_dir() else path.parent
     hostvars = listing.get("_meta", {}).get("hostvars", {})
     for host, raw in hostvars.items():
@@ -262,14 +251,22 @@ def _listing(path: Path) -> dict[str, Any]:
     return listing
 
 
+def _misspelt(path: Path, wrong: list[str]) -> str:
+    return (
+        f"{path.name}: names in the inventory that cannot be meant (a variable of your own needs another name):\n  "
+        + ("\n  ".join(wrong))
+    )
+
+
 def _fingerprint(path: Path) -> str | None:
     """Hash of everything that Ansible reads; None where a program or plugin decides (then nothing is cached)."""
-    digest = hashlib.sha256(f"resolved\0{path}\0{paths.PROJECT}\0{os.environ.get('HOME')}".encode())
+    digest = hashlib.sha256(f"checked\0{path}\0{paths.PROJECT}\0{os.environ.get('HOME')}".encode())
     files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
     if not path.is_dir():
         files += sorted(p for d in ("group_vars", "host_vars") for p in (path.parent / d).rglob("*") if p.is_file())
     for file in files:
-        if file.relative_to(path.parent).parts[-1].startswith("ssh_config") or _NOT_INVENTORY & set(file.parts):
+        within = file.relative_to(path if path.is_dir() else path.parent).parts
+        if within[-1].startswith("ssh_config") or _NOT_INVENTORY & set(within):
             continue
         content = file.read_bytes()
         if os.access(file, os.X_OK) or re.search(rb"^plugin:", content, re.M):
@@ -280,7 +277,11 @@ def _fingerprint(path: Path) -> str | None:
 
 def _ask_ansible(path: Path) -> dict[str, Any]:
     program = Path(sys.executable).parent / "ansible-inventory"
-    env = os.environ | {"ANSIBLE_CONFIG": str(paths.PROJECT / "ansible/ansible.cfg"), "ANSIBLE_NOCOLOR": "1"}
+    env = os.environ | {
+        "ANSIBLE_CONFIG": str(paths.PROJECT / "ansible/ansible.cfg"),
+        "ANSIBLE_NOCOLOR": "1",
+        "COLUMNS": "2000",
+    }
     command = [str(program), "-i", str(path), "--list"]
     try:
         done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
@@ -289,4 +290,6 @@ def _ask_ansible(path: Path) -> dict[str, Any]:
     if done.returncode or "Failed to parse" in done.stderr:
         said = done.stderr.partition("\nTraceback ")[0].strip()
         raise InventoryError(f"{path}: Ansible cannot read this inventory:\n{said}")
+    if wrong := inventorynames.skipped(done.stderr):
+        raise InventoryError(_misspelt(path, wrong))
     return dict(json.loads(done.stdout))

@@ -6,7 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-from regatta import cluster
+from regatta import cluster, inventorynames
 from regatta.errors import InventoryError, RegattaError, UsageError
 from regatta.provisioning import bundling, forget, membership, playbook, rollback, rotate, support
 
@@ -42,6 +42,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 def run(command: str, inventory: str | None, extra: list[str], check: bool = False, node: str | None = None) -> int:
     """`command` on an inventory; see `_COMMANDS`."""
+    if meant := inventorynames.arguments(extra):
+        said = "; ".join(f"nothing reads {name}, did you mean {near}?" for name, near in meant.items())
+        raise UsageError(f"-e: {said}")
     path = cluster.choose(inventory)
     chosen = cluster.load(str(path))
     if chosen.local:

@@ -1,10 +1,11 @@
 import json
+import re
 from pathlib import Path
 
 import pytest
 
-from regatta import cluster
-from regatta.errors import InventoryError
+from regatta import cluster, inventorynames, provision
+from regatta.errors import InventoryError, UsageError
 
 
 def listing(hosts: dict[str, dict[str, object]], head: list[str], workers: list[str]) -> dict[str, object]:
@@ -107,3 +108,91 @@ def test_broken_inventory_shows_ansibles_words(here: Path) -> None:
     (here / "hosts.yml").write_text("head: [unclosed\n")
     with pytest.raises(InventoryError, match="cannot read this inventory"):
         cluster.load(str(here))
+
+
+NAMED = listing(
+    {
+        f"node{i}": {"ansible_user": "me", "ansible_host": f"192.0.2.{i}", "cluster_address": f"10.0.0.{i}"}
+        for i in (1, 2, 3)
+    },
+    ["node1"],
+    ["node2", "node3"],
+)
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "said"),
+    [
+        ('"node3"]', '"nod3"]', "nod3 is in workers, but not below hosts; did you mean node3"),
+        ('["node1"]', '["nodee1"]', "nodee1 is in head, but not below hosts; did you mean node1"),
+        ('["node2", ', '["node1", "node-2", ', "node-2 is in workers, but not below hosts; did you mean node2"),
+        ('"head"', '"haed"', "'head', but a group 'haed'"),
+        ('"workers"', '"worker"', "'workers', but a group 'worker'"),
+        ('3", "cluster_address"', '3", "cluster_adress"', "node3: .*cluster_adress; did you mean cluster_address"),
+    ],
+)
+def test_a_misspelt_name_is_named_with_what_is_meant(right: str, wrong: str, said: str) -> None:
+    assert inventorynames.problems(NAMED) == []
+    listed = json.loads(json.dumps(NAMED).replace(right, wrong))
+    used = {host for group in listed.values() for host in group.get("hosts", [])}
+    listed["ungrouped"] = {"hosts": [host for host in listed["_meta"]["hostvars"] if host not in used]}
+    for host in used - set(listed["_meta"]["hostvars"]):
+        listed["_meta"]["hostvars"][host] = {"ansible_user": "me"}
+    found = inventorynames.problems(listed)
+    assert len(found) == 1
+    assert re.search(said, found[0])
+
+
+def test_misspelt_keys_of_yaml_are_named(here: Path) -> None:
+    (here / "hosts.yml").write_text(
+        "all:\n  var: {a: 1}\n  hosts: {n1: {cluster_address: 10.0.0.1}}\n  childern: {head: {hosts: {n1: }}}\n"
+        "workers: {host: {n1: }}\n"
+    )
+    with pytest.raises(InventoryError) as found:
+        cluster.load(str(here))
+    for key, near in (("var", "vars"), ("childern", "children"), ("host", "hosts")):
+        assert re.search(rf"'{key}'.* did you mean {near}\?", str(found.value))
+
+
+def _misspelt(name: str, at: int) -> str:
+    """A letter in the middle left out, doubled, or swapped with the next one that differs, by turns."""
+    i = next(i for i in range(len(name) // 2, len(name) - 1) if name[i] != name[i + 1])
+    return name[:i] + ("", name[i] * 2, name[i + 1] + name[i])[at % 3] + name[i + (2 if at % 3 == 2 else 1) :]
+
+
+def test_every_variable_misspelt_once_is_noticed() -> None:
+    names = sorted(inventorynames.known_variables())
+    assert {"cluster_address", "hdfs_replication", "ray_gcs_port", "monitoring_enabled"} < set(names)
+    wrong = {_misspelt(name, at): name for at, name in enumerate(names)}
+    said = inventorynames.problems(listing({"a": dict.fromkeys(wrong, 1)}, ["a"], ["a"]))
+    assert len(said) == len(names)
+    for typed, name in wrong.items():
+        assert any(typed in line and line.endswith(f" {name}?") for line in said), typed
+
+
+def test_names_of_ansible_and_of_the_users_own_are_left_alone() -> None:
+    names = ["ansible_become", "ansible_ssh_port", "ansible_python_interpreter", "my_rack", "hdfs_colour", "ray"]
+    assert inventorynames.variables(names) == {}
+    assert inventorynames.problems(listing({"a": {}, "b": {}}, ["a"], ["a", "b"])) == []
+
+
+def test_a_misspelt_argument_is_named(here: Path) -> None:
+    words = ["--diff", "-e", "ray_gsc_port=7000", "-e", '{"hdfs_replicaton": 2}', "-e", "own=1", "-e", "@file"]
+    assert inventorynames.arguments(words) == {"ray_gsc_port": "ray_gcs_port", "hdfs_replicaton": "hdfs_replication"}
+    with pytest.raises(UsageError, match="did you mean ray_gcs_port"):
+        provision.run("provision", str(here), words)
+
+
+def test_changes_are_seen_below_a_folder_of_any_name(here: Path) -> None:
+    place = here.parent / "secrets" / "known_hosts" / "here"
+    (place / "secrets").mkdir(parents=True)
+    (place / "hosts.yml").write_text("all: {}\n")
+    before = cluster._fingerprint(place)
+    (place / "secrets" / "ray_token").write_text("no part of the inventory")
+    (place / "known_hosts").write_text("neither is this")
+    assert cluster._fingerprint(place) == before
+    (place / "hosts.yml").write_text("all: {vars: {regatta_state: /elsewhere}}\n")
+    assert cluster._fingerprint(place) != before
+    of_a_file = cluster._fingerprint(place / "hosts.yml")
+    (place / "hosts.yml").write_text("all: {}\n")
+    assert cluster._fingerprint(place / "hosts.yml") != of_a_file

@@ -59,11 +59,14 @@ def run(command: str, inventory: str | None, extra: list[str], check: bool = Fal
         return 0
     if command == "rollback":
         return rollback.rollback(chosen)
-    if command == "forget":
-        return forget.forget(chosen, str(node))
-    if command == "rebuild":
-        forget.forget(chosen, chosen.node(str(node)).name)
     check = check or command == "check"
+    if command == "forget":
+        return forget.forget(chosen, str(node), check=check)
+    if command == "rebuild" and not forget.renew(chosen, chosen.node(str(node)).name, check=check):
+        print(
+            f"{node}: what provisioning would change there can be said once its key is pinned: make forget NODE={node}"
+        )
+        return 0
     words = [*(["--check"] if check else []), *extra]
     if command == "teardown" and not check:
         words += _confirm([node.name for node in chosen.nodes], chosen.name)

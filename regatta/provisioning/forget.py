@@ -26,11 +26,18 @@ class Target:
     destination: str
 
 
-def forget(cluster: Cluster, name: str) -> int:
+def forget(cluster: Cluster, name: str, *, check: bool = False) -> int:
     """Show the pinned keys and the one that the host shows, ask, and replace them. Returns an exit code.
 
-    UsageError for a name that is neither a node nor in known_hosts, RemoteError where the host does not answer.
+    `check`: neither ask nor change anything. UsageError for a name that is neither a node nor in known_hosts,
+    RemoteError where the host does not answer.
     """
+    renew(cluster, name, check=check)
+    return 0
+
+
+def renew(cluster: Cluster, name: str, *, check: bool = False) -> bool:
+    """As `forget`; whether the key that the host shows is pinned now."""
     with playbook.alone(cluster):
         known = cluster.folder / "known_hosts"
         lines = known.read_text().splitlines() if known.exists() else []
@@ -41,12 +48,15 @@ def forget(cluster: Cluster, name: str) -> int:
         print(f"{target.name}, shows now: {now.shown}")
         if any((pin.kind, pin.key) == (now.kind, now.key) for pin in old):
             print("The pinned key is the one it shows: nothing to forget.")
-            return 0
+            return True
+        if check:
+            print(f"{target.name}: the key that it shows now would be pinned; nothing was changed")
+            return False
         if not confirmed(f"trust the key that {target.name} shows now; compare it with what its console says", False):
             raise UsageError("not confirmed; nothing was changed")
         _write(known, _replaced(lines, target, old, now))
     print(f"{target.name}: pinned anew. 'make provision' makes it known to the other nodes.")
-    return 0
+    return True
 
 
 def _target(cluster: Cluster, name: str, lines: list[str]) -> Target:
@@ -73,14 +83,23 @@ def _shown(cluster: Cluster, target: Target) -> Pin:
         alone = ["-o", "ControlMaster=no", "-o", "ControlPath=none"]
         program, *rest = target.ssh
         command = [program, *trusting, *alone, *rest, "--", target.destination, "true"]
-        done = subprocess.run(
-            command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=_SECONDS, check=False
-        )
+        code, said = _ran(command)
         for line in fresh.read_text().splitlines() if fresh.exists() else []:
             if pin := hostkeys.parse(line):
                 return pin
     node = next((node for node in cluster.nodes if node.name == target.name), cluster.head)
-    raise explain(node, done.returncode, done.stderr)
+    raise explain(node, code, said)
+
+
+def _ran(command: list[str]) -> tuple[int, str]:
+    """(exit code, standard error); one that does not end is ended, as 255 with a reason."""
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=_SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return 255, f"no answer within {_SECONDS} s"
+    return done.returncode, done.stderr
 
 
 def _replaced(lines: list[str], target: Target, old: list[Pin], now: Pin) -> list[str]:

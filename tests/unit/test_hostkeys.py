@@ -1,14 +1,16 @@
 """Pinned host keys: what ssh says where one differs, and how it is forgotten."""
 
 import io
+import socket
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from regatta import hostkeys
+from regatta import hostkeys, provision
 from regatta.cluster import Cluster, Node
-from regatta.errors import UsageError
+from regatta.errors import UnreachableError, UsageError
 from regatta.provisioning import forget
 
 SAID = """\
@@ -102,3 +104,26 @@ def test_the_line_is_replaced_and_others_stay(
     assert printed(keys[0]) in said and printed(keys[1]) in said
     assert forget.forget(cluster(tmp_path), "n1") == 0
     assert "nothing to forget" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", ["forget", "rebuild"])
+def test_a_check_pins_nothing(
+    here: Path, keys: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    now = hostkeys.parse(f"10.0.0.1 {keys[1]}")
+    monkeypatch.setattr(forget, "_shown", lambda *_: now)
+    monkeypatch.setattr(provision.cluster, "load", lambda _: cluster(here))
+    monkeypatch.setenv("CONFIRM", "yes")
+    (here / "known_hosts").write_text(f"10.0.0.1 {keys[0]}\n")
+    assert provision.run(command, str(here), [], check=True, node="n1") == 0
+    assert (here / "known_hosts").read_text() == f"10.0.0.1 {keys[0]}\n"
+    assert printed(keys[1]) in capsys.readouterr().out
+
+
+def test_a_host_that_says_nothing_is_an_error_that_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forget, "_SECONDS", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        one = cluster(tmp_path)
+        node = replace(one.head, host="127.0.0.1", port=silent.getsockname()[1])
+        with pytest.raises(UnreachableError, match=r"n1: .*no answer"):
+            forget.forget(replace(one, nodes=(node,), workers=(node,), head=node), "n1")

@@ -35,7 +35,12 @@ _PROGRAM = (
     "storage.webhdfs",
 )
 _MODULES = ("workloads", "workloads.common", *(f"workloads.common.{name}" for name in _PROGRAM))
-_MODULES = (*_MODULES, "workloads.common.storage.frames", "workloads.common.storage.serve")
+_MODULES = (
+    *_MODULES,
+    "workloads.common.storage.frames",
+    "workloads.common.storage.swap",
+    "workloads.common.storage.serve",
+)
 _BOOT = "import sys;exec(sys.stdin.buffer.read(int(sys.argv[1])))"
 _LOADER = """
 import importlib.abc, importlib.machinery, json, sys

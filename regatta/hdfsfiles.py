@@ -115,14 +115,28 @@ def _get_once(remote: Remote, url: str, target: Path, force: bool, meter: Meter)
                 for folder in ready["folders"]:
                     _inside(part, folder).mkdir(parents=True, exist_ok=True)
             done = _receive(exchange, part, bool(ready["folder"]), meter)
-            if force and target.is_dir():
-                _remove(target)
-            part.replace(target)
+            _put_in_place(part, target)
         except OSError as error:
             raise DataError(f"{error.filename or part}: {error.strerror or error}") from None
         finally:
             _remove(part)
     return Done(str(target), done["files"], done["bytes"], meter.seconds)
+
+
+def _put_in_place(part: Path, target: Path) -> None:
+    """Rename; a folder that is there already goes when the new one stands, and comes back where that fails."""
+    if not target.is_dir():
+        part.replace(target)
+        return
+    old = target.with_name(f"{target.name}.replaced")
+    _remove(old)
+    target.rename(old)
+    try:
+        part.replace(target)
+    except BaseException:
+        old.rename(target)
+        raise
+    _remove(old)
 
 
 def _receive(exchange: Exchange, part: Path, folder: bool, meter: Meter) -> dict[str, Any]:

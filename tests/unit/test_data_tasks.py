@@ -115,3 +115,20 @@ def test_status() -> None:
     assert [(row[0], row[1]) for row in state.table()[1:]] == [("node1", "leaving"), ("node2", "DEAD")]
     assert "1 block(s) have no copy" in state.problems()[0]
     assert not any(len(row) != 8 for row in state.table())
+
+
+def test_a_folder_that_cannot_be_put_in_place_leaves_the_old_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new = tmp_path / "tree", tmp_path / "tree.part"
+    for folder, text in ((old, "old"), (new, "new")):
+        folder.mkdir()
+        (folder / "file").write_text(text)
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "replace", lambda *_: (_ for _ in ()).throw(OSError("no")))
+        with pytest.raises(OSError):
+            hdfsfiles._put_in_place(new, old)
+    assert (old / "file").read_text() == "old"
+    hdfsfiles._put_in_place(new, old)
+    assert (old / "file").read_text() == "new"
+    assert [path.name for path in tmp_path.iterdir()] == ["tree"]

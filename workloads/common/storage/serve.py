@@ -22,7 +22,7 @@ from contextlib import suppress
 from typing import Any, BinaryIO
 
 from workloads.common.events import BadInput
-from workloads.common.storage import frames, places, webhdfs
+from workloads.common.storage import frames, places, swap, webhdfs
 from workloads.common.storage.errors import StorageError, is_folder, translate
 from workloads.common.storage.hdfs import Hdfs, connect
 
@@ -176,9 +176,9 @@ class Service:
         if there is not None and not force:
             raise StorageError(f"hdfs://{target}: has appeared meanwhile; --force replaces it")
         if there is not None and (there.folder or self.hdfs.info(made).folder):
-            self.hdfs.rename(target, f"{posixpath.dirname(made)}/.replaced")
-            there = None
-        self.hdfs.rename(made, target, overwrite=there is not None)
+            swap.replace(self.hdfs, made, target)
+        else:
+            self.hdfs.rename(made, target, overwrite=there is not None)
 
     def _file(self) -> Iterator[bytes]:
         """The bytes of the file that comes in, up to its end. Raises frames.Cut."""
@@ -218,6 +218,7 @@ class _Incoming:
         for info in self.hdfs.listing(INCOMING):
             if info.path != self.path and time.time() - info.modified / 1000 > LITTER_SECONDS:
                 self.hdfs.delete(info.path, recursive=True)
+        swap.bring_back(self.hdfs, LITTER_SECONDS)
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -125,7 +125,12 @@ def _host_problems(result: Result, limits: Mapping[str, Any]) -> list[str]:
     found += _sudo(result)
     if not result["systemd"]:
         found.append("systemd does not run there; services and runs are systemd units")
-    if not result["interface"]:
+    if ":" in result["address"]:
+        found.append(
+            f"cluster_address {result['address']} is an IPv6 address; services, firewall and HDFS need the IPv4 address "
+            "that the host has in the network of the members"
+        )
+    elif not result["interface"]:
         have = ", ".join(result["addresses"]) or "none"
         address = result["address"] or "(not set)"
         found.append(f"cluster_address {address} is not an address of this host; it has {have}")

@@ -56,6 +56,8 @@ def test_nothing_wrong() -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
+        ({"address": "fd00::1", "interface": "eth0"}, "fd00::1 is an IPv6 address; .*IPv4"),
+        ({"address": "::ffff:10.0.0.1", "interface": ""}, "::ffff:10.0.0.1 is an IPv6 address"),
         ({"os": {"id": "fedora", "version": "43", "name": "Fedora 43"}}, "Fedora 43; supported are Debian 12"),
         ({"os": {"id": "debian", "version": "11", "name": "Debian 11"}}, "Debian 11; supported"),
         ({"python": "3.9.2"}, "3.10 is the oldest"),
@@ -88,6 +90,12 @@ def test_each_problem_names_its_host(changes: dict, said: str) -> None:
     (found,) = problems(host(**changes))
     assert found.startswith("n1: ")
     assert __import__("re").search(said, found), found
+
+
+def test_an_ipv6_address_beside_a_firewall_of_the_user_is_refused_all_the_same() -> None:
+    ufw = {"name": "ufw", "lets_in": ["10.0.0.0/24"]}
+    found = problems(host("fd00::1"), host("10.0.0.2", own_firewall=ufw))
+    assert [line[:2] for line in found if "IPv6" in line] == ["n1"]
 
 
 def test_all_at_once() -> None:

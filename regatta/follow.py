@@ -109,10 +109,10 @@ class Follower:
 
     def _decide(self) -> Outcome:
         while not self._over():
+            self._check_silence()
             try:
                 kind, name, value = self.messages.get(timeout=0.25)
             except queue.Empty:
-                self._check_silence()
                 continue
             self._take(kind, name, value)
             if kind == "lost":

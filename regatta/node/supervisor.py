@@ -27,6 +27,8 @@ GRACE_SECONDS = 1.0
 LAST_LINES = 20
 PR_SET_CHILD_SUBREAPER = 36
 BLOCK_BYTES = 512
+PIPE_BLOCKS = 16
+"""All that a pipe may hold (1 MiB), in blocks of 64 KiB."""
 CGROUPS = "/sys/fs/cgroup"
 TEMPORARY = re.compile(r"/tmp/rg-[0-9a-f]{16}\Z")
 
@@ -126,7 +128,7 @@ class Supervisor:
                     with contextlib.suppress(BlockingIOError):
                         os.read(wakeup, 4096)
                 else:
-                    self.drain(key.data)
+                    self.drain(key.data, 1)
             self.reap()
             if limit and time.time() - self.started > limit and self.failure is None:
                 self.failure = self.describe(self.ranks[0].rank, 124, [f"time limit of {limit:g} s reached"])
@@ -163,9 +165,12 @@ class Supervisor:
             if rank.code is None:
                 rank.signal(signal.SIGTERM)
 
-    def drain(self, rank: Rank) -> None:
-        """Take what the rank has printed, split it into lines, append it to the log."""
-        while True:
+    def drain(self, rank: Rank, blocks: int = PIPE_BLOCKS) -> None:
+        """Take what the rank has printed, split it into lines, append it to the log.
+
+        At most so many blocks: a rank that prints without end is not to keep the others waiting.
+        """
+        for _ in range(blocks):
             try:
                 block = os.read(rank.output, 1 << 16)
             except (BlockingIOError, ValueError):

@@ -1,6 +1,7 @@
 """What the unit tests share: a cluster of this machine alone, in a folder of its own."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,15 @@ def here(tmp_path: Path) -> Path:
 def remote(here: Path) -> Remote:
     """Requests to this machine as a node."""
     return Remote(cluster.load(str(here)))
+
+
+@pytest.fixture
+def pair(remote: Remote, tmp_path: Path) -> Remote:
+    """Requests to two nodes, `here` and `there`: this machine twice, each with folders of its own."""
+    here = remote.cluster.head
+    root = str(tmp_path / "root2")
+    there = replace(here, name="there", cluster_address="127.0.0.2", root=root, state=f"{root}/state")
+    return Remote(replace(remote.cluster, nodes=(here, there), workers=(here, there)))
 
 
 @pytest.fixture

@@ -1,0 +1,87 @@
+"""Following a run on several nodes of which one is hung, and one rank that never stops printing."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from regatta import follow as following
+from regatta import launch, plan, sync, tree
+from regatta.channel import Channel
+from regatta.cluster import Node
+from regatta.follow import Follower
+from regatta.remote import Remote
+
+CHATTY = """\
+import os, time
+end = time.monotonic() + 40
+while time.monotonic() < end:
+    if os.environ["RANK"] == "0":
+        print("still here", flush=True)
+    time.sleep(0.02)
+"""
+FLOOD = """\
+import os, sys, time
+if os.environ["RANK"] == "1":
+    time.sleep(1)
+    sys.exit(7)
+end = time.monotonic() + 20
+while time.monotonic() < end:
+    os.write(1, b"x\\n" * 32768)
+"""
+
+
+@pytest.fixture
+def start(source: Path) -> Iterator[object]:
+    """Start a script on as many ranks as there are nodes, or on two; what still runs at the end is stopped."""
+    started: list[tuple[Remote, launch.Handle]] = []
+
+    def begin(remote: Remote, text: str) -> launch.Handle:
+        (source / "train.py").write_text(text)
+        release = sync.sync(remote, tree.read(source), remote.cluster.nodes).tree.release
+        ranks = plan.spread(2, remote.cluster.workers, {node.name: 1 for node in remote.cluster.nodes})
+        program = plan.Program.script("train.py", [])
+        made = plan.Plan(plan.new_run_name("t", "torch"), "torch", program, release, ranks, 1, "env", master_port=1)
+        handle = launch.start(remote, made)
+        started.append((remote, handle))
+        return handle
+
+    yield begin
+    for remote, handle in started:
+        launch.stop_everywhere(remote, handle, list(handle.nodes), "test over")
+
+
+class Hung(Remote):
+    """Requests to nodes of which `there` takes them and says nothing."""
+
+    def _channel(self, node: Node) -> Channel:
+        return Channel(["sleep", "60"], b"") if node.name == "there" else super()._channel(node)
+
+
+def test_a_node_that_hangs_is_lost_however_much_another_says(
+    pair: Remote, start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, seconds in (("FIRST_SECONDS", 4.0), ("SILENT_SECONDS", 4.0), ("LOST_SECONDS", 3.0)):
+        monkeypatch.setattr(following, name, seconds)
+    handle = start(pair, CHATTY)
+    lines: list[str] = []
+
+    def slow(_node: str, _rank: int | None, text: str) -> None:
+        lines.append(text)
+        if not follower.lost:
+            time.sleep(0.05)  # so that there is always more to show
+
+    follower = Follower(Hung(pair.cluster), handle, slow)
+    outcome = follower.follow()
+    assert "still here" in lines
+    assert outcome.state == "lost"
+    assert outcome.failure is not None and outcome.failure.host == "there"
+    assert outcome.exits["here"]["state"] == "stopped"  # it was still talking
+
+
+def test_a_rank_that_prints_without_end_does_not_hide_that_another_failed(remote: Remote, start) -> None:
+    outcome = Follower(remote, start(remote, FLOOD), lambda *_: None).follow()
+    assert outcome.failure is not None and outcome.failure.rank == 1
+    assert outcome.code == 7
+    assert outcome.exits["here"]["codes"]["0"] == -15  # it was still printing

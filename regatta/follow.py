@@ -71,12 +71,13 @@ OnLine = Callable[[str, int | None, str], None]
 
 
 class Follower:
-    """One thread a node reads its log and heartbeats; `follow` decides."""
+    """One thread a node reads its log and heartbeats; `follow` decides. `events_only`: of the log only the events."""
 
-    def __init__(self, remote: Remote, handle: Handle, on_line: OnLine) -> None:
+    def __init__(self, remote: Remote, handle: Handle, on_line: OnLine, *, events_only: bool = False) -> None:
         self.remote = remote
         self.handle = handle
         self.on_line = on_line
+        self.events_only = events_only
         self.messages: queue.Queue[tuple[str, str, Any]] = queue.Queue()
         self.heard = {node.name: time.monotonic() for node in handle.nodes}
         self.exits: dict[str, dict[str, Any]] = {}
@@ -281,7 +282,8 @@ class Follower:
         offset, ended = 0, False
         while not (ended or self.ending.is_set()):
             try:
-                with self.remote.stream(node, "run.watch", run=self.handle.run, offset=offset) as stream:
+                run, only = self.handle.run, self.events_only
+                with self.remote.stream(node, "run.watch", run=run, offset=offset, events_only=only) as stream:
                     self._streams[node.name] = stream
                     for line in stream:
                         self.heard[node.name] = time.monotonic()

@@ -1,7 +1,7 @@
 """Start a run on all its nodes, or on none."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -56,8 +56,16 @@ def members(cluster: Cluster, plan: Plan) -> tuple[Node, ...]:
     return tuple(found.values())
 
 
-def start(remote: Remote, plan: Plan, api: rayjob.JobApi | None = None) -> Handle:
-    """Start a run. Raises LaunchError, NodesError; what had been started by then is stopped."""
+def start(
+    remote: Remote,
+    plan: Plan,
+    api: rayjob.JobApi | None = None,
+    keep: Callable[[Node], Mapping[str, Any]] = lambda _: {},
+) -> Handle:
+    """Start a run; each node keeps what `keep` gives for its record.
+
+    Raises LaunchError, NodesError; what had been started by then is stopped.
+    """
     cluster = remote.cluster
     if plan.framework == "ray" and not cluster.local:
         nodes = members(cluster, plan)
@@ -68,6 +76,8 @@ def start(remote: Remote, plan: Plan, api: rayjob.JobApi | None = None) -> Handl
     else:
         nodes = plan.nodes
         specs = {node.name: torchrun.spec(plan, node) for node in nodes}
+    for node in nodes:
+        specs[node.name]["record"] = keep(node)
     handle = Handle(plan.run, nodes, plan.framework, api, cluster.head)
     try:
         started, failed = remote.gather(nodes, lambda node: remote.call(node, "run.start", spec=specs[node.name]))

@@ -19,7 +19,10 @@ _WORST = ("running", "failed", "lost", "stopped", "succeeded")
 
 @dataclass(frozen=True)
 class RunInfo:
-    """A run, put together from what each node says; times are Unix seconds by the nodes' clocks."""
+    """A run, put together from what each node says; times are Unix seconds by the nodes' clocks.
+
+    `recorded`: who followed it to its end has kept a record; `by`: the process that started it to follow it.
+    """
 
     run: str
     state: str
@@ -30,6 +33,8 @@ class RunInfo:
     nodes: tuple[Node, ...]
     plan: dict[str, Any]
     release: str
+    recorded: bool = False
+    by: dict[str, Any] | None = None
 
     @property
     def ranks(self) -> int:
@@ -73,6 +78,8 @@ def _merge(remote: Remote, run: str, by_node: dict[str, dict[str, Any]]) -> RunI
         nodes=tuple(remote.cluster.node(name) for name in by_node),
         plan=spec.get("plan") or {},
         release=str(spec["release"]),
+        recorded=any(item.get("recorded") for item in items),
+        by=next((item["by"] for item in items if item.get("by")), None),
     )
 
 

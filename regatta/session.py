@@ -4,14 +4,14 @@ import contextlib
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Literal
 
-from regatta import events, launch, plan, rayjob, raynodes, record, runs, store, sync, tree
+from regatta import events, keeping, launch, plan, rayjob, raynodes, record, runs, store, sync, tree
 from regatta.clocks import Clocks
-from regatta.cluster import Cluster, Node
+from regatta.cluster import Cluster
 from regatta.console import Console
 from regatta.errors import LaunchError, RecordError, RunFailedError, UsageError
 from regatta.follow import Follower, Outcome
@@ -19,12 +19,6 @@ from regatta.interrupts import undisturbed
 from regatta.remote import Remote
 
 INTERRUPTED = 130
-_STATES: dict[str, record.State] = {
-    "succeeded": "succeeded",
-    "failed": "failed",
-    "stopped": "cancelled",
-    "lost": "lost",
-}
 
 
 @dataclass(frozen=True)
@@ -112,23 +106,36 @@ class Session:
         made = self._plan(request, source, {name: fact["cores"] for name, fact in facts.items()}, synced.answers)
         if api and listed:
             own = {name: answer["ray_node"] for name, answer in synced.answers.items()}
-            used = launch.members(self.cluster, made)
-            raynodes.wait(self.remote, api.result(), used, listed=listed.result(), own=own, say=self.console.note)
+            members = launch.members(self.cluster, made)
+            raynodes.wait(self.remote, api.result(), members, listed=listed.result(), own=own, say=self.console.note)
         clocks = Clocks(len(made.ranks), driver=request.framework == "ray")
         clocks.sync_seconds = synced_at - clocks_start
         clocks.start(synced_at)
         self.console.note(_headline(made, self.cluster, source))
 
+        used = launch.members(self.cluster, made) if request.framework == "ray" else made.nodes
+        about = keeping.asked(request, made, started, source.commit, source.dirty)
+        ranks = {rank.rank: rank.node.name for rank in made.ranks}
+
         def keep(outcome: Outcome) -> record.Record:
             clocks.end()
-            kept = self._record(request, made, started, source, facts, clocks, outcome)
+            own = {node.name: facts[node.name] for node in used}
+            interfaces = self._handle.interfaces if self._handle else {}
+            kept = keeping.of_run(self.cluster, about, ranks, own, clocks, outcome, interfaces=interfaces)
             store.Store(self.results).save(kept)
+            if self._handle:
+                keeping.mark(self.remote, self._handle)
             return kept
 
         self._handle = None
         try:
             with self._cancelled_by_hand(made.run):
-                self._handle = launch.start(self.remote, made, api.result() if api else None)
+                self._handle = launch.start(
+                    self.remote,
+                    made,
+                    api.result() if api else None,
+                    keep=lambda node: {**about, "facts": facts[node.name]},
+                )
                 outcome = self._follow(self._handle, clocks)
         except KeyboardInterrupt:
             if self._handle is not None:
@@ -172,18 +179,37 @@ class Session:
         return kept
 
     def attach(self, info: runs.RunInfo) -> Outcome:
-        """Follow a run that somebody started earlier, from its first line. Raises RunFailedError as `run` does."""
+        """Follow a run that somebody started earlier, from its first line. Raises RunFailedError as `run` does.
+
+        Where whoever started it is gone, its record is written here.
+        """
         clocks = Clocks(info.ranks, driver=info.framework == "ray")
         self._handle = None
-        with contextlib.ExitStack() as stack:
-            if info.state == "running":
-                stack.enter_context(self._cancelled_by_hand(info.run))
-                self._handle = stack.enter_context(runs.handle(self.remote, info))
-            else:
-                self._handle = launch.Handle(info.run, info.nodes, info.framework, None, self.cluster.head)
-            outcome = self._follow(self._handle, clocks)
+        keeping.settle(self.remote, info)
+        try:
+            with contextlib.ExitStack() as stack:
+                if info.state == "running":
+                    stack.enter_context(self._cancelled_by_hand(info.run))
+                    self._handle = stack.enter_context(runs.handle(self.remote, info))
+                else:
+                    self._handle = launch.Handle(info.run, info.nodes, info.framework, None, self.cluster.head)
+                outcome = self._follow(self._handle, clocks)
+        except KeyboardInterrupt:
+            with undisturbed():
+                self._adopt(info, clocks, Outcome("stopped", INTERRUPTED, None))
+            raise
+        self._adopt(info, clocks, outcome)
         self._raise_unless_succeeded(info.run, outcome, clocks)
         return outcome
+
+    def _adopt(self, info: runs.RunInfo, clocks: Clocks, outcome: Outcome) -> None:
+        """Write the record of a run that only we have seen to its end."""
+        kept = store.Store(self.results)
+        if keeping.is_orphan(replace(info, state=outcome.state, ended=info.ended or 0.0), kept):
+            try:
+                kept.save(keeping.from_nodes(self.remote, info, clocks, outcome))
+            except RecordError as error:
+                self.console.error(str(error))
 
     def _follow(self, handle: launch.Handle, clocks: Clocks) -> Outcome:
         def on_line(node: str, rank: int | None, text: str) -> None:
@@ -239,55 +265,6 @@ class Session:
             first_run=request.first_run,
         )
 
-    def _record(
-        self,
-        request: Request,
-        made: plan.Plan,
-        started: str,
-        source: tree.Tree,
-        facts: Mapping[str, Mapping[str, Any]],
-        clocks: Clocks,
-        outcome: Outcome,
-    ) -> record.Record:
-        identity = record.RunIdentity(
-            run_id=made.run,
-            workload=made.program.label,
-            framework=request.framework,
-            started=started,
-            parameters={"workers": len(made.ranks), **(request.parameters or {"argv": list(made.program.argv)})},
-            seed=request.seed,
-            release=made.release,
-            commit=source.commit,
-            dirty=source.dirty,
-        )
-        used = launch.members(self.cluster, made) if request.framework == "ray" else made.nodes
-        torch = request.framework == "torch"
-        speed = record.Speed(
-            threads=made.threads,
-            backend={"torch": "gloo", "ray": "ray", "single": None}[request.framework],
-            interfaces=self._handle.interfaces if torch and self._handle else {},
-            rendezvous=made.launcher if torch else None,
-            token=request.framework == "ray",
-            cache=request.cache,
-        )
-        failure = outcome.failure
-        end = record.ExitInfo(
-            state=_STATES[outcome.state],
-            code=outcome.code,
-            failure=record.Failure(failure.cause, failure.node, failure.rank, failure.last_lines) if failure else None,
-        )
-        return record.build(
-            identity,
-            record.ClusterFacts(self.cluster.name, tuple(_node_facts(node, made, facts[node.name]) for node in used)),
-            speed,
-            clocks,
-            end,
-            series=request.series,
-            driver_node=self.cluster.head.name if request.framework == "ray" else None,
-            warnings=request.notes,
-            used=outcome.used,
-        )
-
     def _raise_unless_succeeded(self, run: str, outcome: Outcome, clocks: Clocks) -> None:
         if outcome.state == "succeeded":
             return
@@ -296,7 +273,7 @@ class Session:
         if outcome.failure is not None:
             message = f"{run} failed: {outcome.failure.text()}\nthe whole log: fab logs {run}"
             raise RunFailedError(message, outcome.code, outcome.failure.host)
-        raise RunFailedError(f"{run} was {_STATES[outcome.state]}", outcome.code)
+        raise RunFailedError(f"{run} was {keeping.STATES[outcome.state]}", outcome.code)
 
 
 def _now() -> str:
@@ -338,18 +315,4 @@ def _headline(made: plan.Plan, cluster: Cluster, source: tree.Tree) -> str:
     return (
         f"{made.run}: {kind}, {len(made.ranks)} rank(s) x {made.threads} thread(s): {', '.join(places)}; "
         f"release {source.release[:8]} on {cluster.name}"
-    )
-
-
-def _node_facts(node: Node, made: plan.Plan, facts: Mapping[str, Any]) -> record.NodeFacts:
-    return record.NodeFacts(
-        name=node.name,
-        address=node.cluster_address,
-        ranks=tuple(rank.rank for rank in made.on(node)),
-        cpu=facts["cpu_model"],
-        cores=facts["cores"],
-        ram_bytes=facts["ram_bytes"],
-        kernel=facts["kernel"],
-        os=facts["os"],
-        versions=record.Versions(**facts["versions"]),
     )

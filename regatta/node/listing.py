@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from typing import Any, Dict
 
@@ -33,6 +34,8 @@ def runs(place: Place) -> list[Answer]:
                     "age": now - spec["started"],
                     "idle": now - ended["ended"] if ended.get("ended") else None,
                     "code": ended.get("code"),
+                    "recorded": os.path.exists(rundirs.path(place, run, "recorded.json")),
+                    "by": spec["record"].get("by") if isinstance(spec.get("record"), dict) else None,
                     "spec": {key: spec.get(key) for key in ("framework", "mode", "release", "plan")},
                 }
             )

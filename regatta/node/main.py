@@ -34,6 +34,8 @@ OPERATIONS = {
     "run.mark": "runs.mark_stopped",
     "run.stop": "runs.stop",
     "run.finish": "runs.finish",
+    "run.recorded": "runs.mark_recorded",
+    "run.account": "runs.account",
     "run.list": "listing.answer",
     "room.make": "room.make",
     "services": "services.act",

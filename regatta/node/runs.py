@@ -23,6 +23,7 @@ Emit = Callable[[Dict[str, Any]], None]
 POLL_SECONDS, IDLE_SECONDS = 0.03, 0.2
 BEAT_SECONDS = 1.0
 BLOCK = 1 << 18
+EVENT = b"@regatta "
 STOP_SECONDS = 4.0
 HADOOP_CONF_DIR = "/etc/regatta/hadoop"
 RESERVE_BYTES = 1 << 16
@@ -176,8 +177,8 @@ def _start_session(place: Place, spec: Spec, folder: str) -> None:
         time.sleep(0.005)
 
 
-def watch(place: Place, run: str, offset: int, emit: Emit) -> None:
-    """Emit the log from byte `offset`, a heartbeat a second, and how the run ended on this node."""
+def watch(place: Place, run: str, offset: int, emit: Emit, events_only: bool = False) -> None:
+    """Emit the log from byte `offset` (or its events), a heartbeat a second, and how the run ended on this node."""
     log, ended = rundirs.path(place, run, "log"), rundirs.path(place, run, "exit.json")
     if not os.path.isdir(rundirs.path(place, run)):
         raise Problem(f"no run '{run}' on this node")
@@ -187,7 +188,7 @@ def watch(place: Place, run: str, offset: int, emit: Emit) -> None:
         file.seek(offset)
         while True:
             finished = rundirs.load(ended)
-            before, offset = offset, _emit_lines(file, offset, emit)
+            before, offset = offset, _emit_lines(file, offset, emit, events_only)
             if finished:
                 emit({"exit": finished, "offset": offset})
                 return
@@ -202,12 +203,12 @@ def watch(place: Place, run: str, offset: int, emit: Emit) -> None:
                         time.sleep(0.5)
                         if not rundirs.load(ended):
                             lost = {"state": "lost", "code": 1, "failure": None, "codes": {}}
-                            emit({"exit": lost, "offset": _emit_lines(file, offset, emit)})
+                            emit({"exit": lost, "offset": _emit_lines(file, offset, emit, events_only)})
                             return
             time.sleep(wait)
 
 
-def _emit_lines(file: BinaryIO, offset: int, emit: Emit) -> int:
+def _emit_lines(file: BinaryIO, offset: int, emit: Emit, events_only: bool) -> int:
     while True:
         file.seek(offset)
         block = file.read(BLOCK)
@@ -218,6 +219,8 @@ def _emit_lines(file: BinaryIO, offset: int, emit: Emit) -> int:
             return offset
         lines = []
         for line in block[:whole].split(b"\n")[:-1]:
+            if events_only and EVENT not in line:
+                continue
             rank, _, text = line.partition(b"|")
             lines.append([int(rank) if rank.lstrip(b"-").isdigit() else None, text.decode("utf-8", "replace")])
         offset += whole
@@ -230,6 +233,20 @@ def mark_stopped(place: Place, run: str, reason: str) -> Answer:
     if os.path.isdir(folder) and not os.path.exists(os.path.join(folder, "exit.json")):
         rundirs.store(os.path.join(folder, "stop.json"), {"reason": reason, "at": time.time()})
     return {}
+
+
+def mark_recorded(place: Place, run: str) -> Answer:
+    """Say that the run has a record, so that nobody else makes one of what is known here."""
+    folder = rundirs.path(place, run)
+    if os.path.isdir(folder):
+        rundirs.store(os.path.join(folder, "recorded.json"), {"at": time.time()})
+    return {}
+
+
+def account(place: Place, run: str) -> Answer:
+    """What this node keeps of a run for its record: what was asked for, facts of the node, its interface."""
+    spec = rundirs.load(rundirs.path(place, run, "spec.json")) or {}
+    return {"record": spec.get("record"), "interface": (spec.get("network") or {}).get("interface")}
 
 
 def stop(place: Place, run: str, reason: str) -> Answer:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 HEADINGS = ("run", "state", "framework", "ranks", "nodes", "started (UTC)", "took", "workload", "record")
 _AGE = re.compile(r"(\d+)([mhdw])\Z")
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-_BAD = {"failed", "lost", "stopped", "cancelled"}
+_BAD = {"failed", "lost", "cancelled"}
 
 
 @dataclass(frozen=True)
@@ -102,12 +102,15 @@ def of_records(records: Iterable[Record]) -> list[Line]:
 
 
 def of_nodes(known: "Sequence[RunInfo]", records: Iterable[Record], cluster: str) -> list[Line]:
-    """What the nodes of a cluster know, in their words, and the records of runs that they know no longer."""
+    """What the nodes of a cluster know, and the records of runs that they know no longer.
+
+    How a run has ended is told in its record's words; only what goes on there still is the nodes' to say.
+    """
     kept = {record.run_id: record for record in records if record.cluster.name == cluster}
     lines = [
         Line(
             run=info.run,
-            state=info.state,
+            state=_state(info, kept.get(info.run)),
             framework=info.framework,
             workload=kept[info.run].identity.workload if info.run in kept else None,
             ranks=info.ranks,
@@ -119,6 +122,12 @@ def of_nodes(known: "Sequence[RunInfo]", records: Iterable[Record], cluster: str
         for info in known
     ]
     return [*of_records(kept.values()), *lines]
+
+
+def _state(info: "RunInfo", record: Record | None) -> str:
+    if info.state == "running" or record is None:
+        return "cancelled" if info.state == "stopped" else info.state
+    return record.exit.state
 
 
 def started(record: Record) -> datetime:

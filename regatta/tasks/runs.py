@@ -177,6 +177,7 @@ def runs(
     records: bool = False,
 ) -> None:
     """List the runs that the nodes know and those of the records, latest last."""
+    from regatta import keeping
     from regatta import runs as known
     from regatta.report import listing
     from regatta.session import check_framework
@@ -193,6 +194,8 @@ def runs(
     else:
         remote = Remote(cluster.load(inventory))
         found, unasked = known.listing(remote)
+        if keeping.adopt(remote, found, paths.results_dir(), unasked, print):
+            kept = Store(paths.results_dir()).list()
         lines, where = listing.of_nodes(found, kept.records, remote.cluster.name), remote.cluster.name
     chosen = listing.choose(lines, wanted, sort)
     if chosen:

@@ -262,7 +262,7 @@ def test_cancelled_ray_run_leaves_nothing(cluster: Cluster, project: Path) -> No
     finish(process)
     assert process.returncode == 143
     wait_for(lambda: cluster.nothing_runs(named("rayed")))
-    assert re.search(rf"^{named('rayed')}\s+stopped\s+ray", cluster.fab("runs").stdout, re.M)
+    assert re.search(rf"^{named('rayed')}\s+cancelled\s+ray", cluster.fab("runs").stdout, re.M)
 
 
 def test_more_ranks_than_cores_is_allowed_and_said(cluster: Cluster, project: Path) -> None:

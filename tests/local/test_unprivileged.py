@@ -214,7 +214,7 @@ def test_ctrl_c_cancels_the_run(ready: Person, scripts: Path, task: str, words: 
     assert f"cancelling {waiting.name} on every node" in text
     assert ready.processes() == {}
     code, text = ready.type(ready.regatta, "runs", cwd=scripts)
-    assert [line.split()[1] for line in text.splitlines() if line.startswith(waiting.name)] == ["stopped"]
+    assert [line.split()[1] for line in text.splitlines() if line.startswith(waiting.name)] == ["cancelled"]
 
 
 def test_cancelled_from_another_shell(ready: Person, scripts: Path) -> None:

@@ -61,6 +61,7 @@ class Session:
         self._pool = ThreadPoolExecutor(1)
         self._api: Future[rayjob.JobApi] | None = None
         self._handle: launch.Handle | None = None
+        self._told: set[str] = set()
 
     def __enter__(self) -> "Session":
         return self
@@ -92,6 +93,7 @@ class Session:
         clocks_start = time.monotonic()
         api = self._open_api() if request.framework == "ray" and not self.cluster.local else None
         source = request.source or tree.read(request.root)
+        self._tell(source)
         ports = {"ports": list(plan.PORTS)}
         listed = self._pool.submit(lambda: api.result().nodes()) if api else None
         ask: dict[str, dict[str, Any]] = {n.name: dict(ports) for n in self.cluster.workers}
@@ -150,6 +152,13 @@ class Session:
             raise RecordError(f"{made.run} succeeded and has no record; what it printed: fab logs {made.run}") from None
         self._raise_unless_succeeded(made.run, outcome, clocks)
         return kept
+
+    def _tell(self, source: tree.Tree) -> None:
+        """Say once in a session what of a tree is not synced."""
+        for line in source.notes:
+            if line not in self._told:
+                self._told.add(line)
+                self.console.note(line)
 
     def keep_unstarted(self, request: Request, cause: str, *, lost: bool) -> record.Record:
         """Keep a record of a run that could not be started: it has a row, and the cause, and no clocks."""
@@ -304,9 +313,12 @@ def check_script(root: Path, script: str) -> str:
 
 
 def check_synced(source: tree.Tree, script: str) -> None:
-    """LaunchError where git's ignore rules keep the script from being synced."""
-    if script not in {entry[0] for entry in source.entries}:
-        raise LaunchError(f"{script} is ignored by git, so it is not synced: add '!/{script}' to {tree.IGNORE_FILE}")
+    """LaunchError where the script is not synced: an ignore rule leaves it out, or it may be a secret."""
+    if script in {entry[0] for entry in source.entries}:
+        return
+    if reason := dict(source.left).get(script):
+        raise LaunchError(f"{script} is not synced ({reason}):\n" + "\n".join(source.notes))
+    raise LaunchError(f"{script} is ignored by git, so it is not synced: add '!/{script}' to {tree.IGNORE_FILE}")
 
 
 def _headline(made: plan.Plan, cluster: Cluster, source: tree.Tree) -> str:

@@ -26,6 +26,7 @@ options:
       content: {type: str, description: Of a file}
       secret: {type: str, description: Content that is never shown}
       owner: {type: str, default: root, description: User and group}
+      group: {type: str, description: Group where it is not the owner's own}
       mode: {type: str, description: Octal; 0644 for files and 0755 for folders}
       validate: {type: list, elements: str, description: Command that accepts the new file as %s}
 """
@@ -35,10 +36,10 @@ class FilesError(Exception):
     """Something could not be made."""
 
 
-def ids(owner):
-    """(uid, gid) of an account, or None where it does not exist yet (check mode on a bare host)."""
+def ids(entry):
+    """(uid, gid) of an entry, or None where an account does not exist yet (check mode on a bare host)."""
     try:
-        return pwd.getpwnam(owner).pw_uid, grp.getgrnam(owner).gr_gid
+        return pwd.getpwnam(entry["owner"]).pw_uid, grp.getgrnam(entry["group"] or entry["owner"]).gr_gid
     except KeyError:
         return None
 
@@ -46,14 +47,14 @@ def ids(owner):
 def attributes(path, entry):
     """Whether owner or mode of what is there differ from what is wanted."""
     info = os.lstat(path)
-    return (info.st_uid, info.st_gid) != ids(entry["owner"]) or stat.S_IMODE(info.st_mode) != entry["mode"]
+    return (info.st_uid, info.st_gid) != ids(entry) or stat.S_IMODE(info.st_mode) != entry["mode"]
 
 
 def apply_attributes(path, entry):
     """Set owner and mode."""
-    owner = ids(entry["owner"])
+    owner = ids(entry)
     if owner is None:
-        raise FilesError(f"{path}: there is no user {entry['owner']}")
+        raise FilesError(f"{path}: there is no user {entry['owner']}, or no group {entry['group'] or entry['owner']}")
     os.chown(path, *owner)
     os.chmod(path, entry["mode"])
 
@@ -155,6 +156,7 @@ def main():
         "content": {"type": "str"},
         "secret": {"type": "str", "no_log": True},
         "owner": {"type": "str", "default": "root"},
+        "group": {"type": "str"},
         "mode": {"type": "str"},
         "validate": {"type": "list", "elements": "str"},
     }

@@ -7,6 +7,7 @@ import contextlib
 import fcntl
 import json
 import os
+import pwd
 import secrets
 import shutil
 import stat
@@ -30,17 +31,30 @@ def folder(place: Place, release: str) -> str:
 @contextlib.contextmanager
 def lock(place: Place) -> Iterator[None]:
     """One at a time on this node: what renames into, starts from or prunes `releases/`."""
-    base = os.path.join(place["root"], "releases")
-    os.makedirs(base, exist_ok=True)
+    base = _own(place)
     with open(os.path.join(base, ".lock"), "w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
+def _own(place: Place) -> str:
+    """The folder of all releases, there and closed: root and the user of runs read it, or this user alone."""
+    base = os.path.join(place["root"], "releases")
+    os.makedirs(base, mode=0o700, exist_ok=True)
+    user = place.get("user") if os.geteuid() == 0 else None
+    mode = 0o750 if user else 0o700
+    group = pwd.getpwnam(user).pw_gid if user else None
+    info = os.stat(base)
+    if group is not None and (info.st_uid, info.st_gid) != (0, group):
+        os.chown(base, 0, group)
+    if stat.S_IMODE(info.st_mode) != mode:
+        os.chmod(base, mode)
+    return base
+
+
 def begin(place: Place, release: str, hint: str | None) -> Answer:
     """Make an empty folder to receive a release; names older releases that rsync can link unchanged files to."""
-    base = os.path.join(place["root"], "releases")
-    os.makedirs(base, exist_ok=True)
+    base = _own(place)
     _clear_abandoned(base)
     incoming = os.path.join(base, f".incoming-{release}-{secrets.token_hex(4)}")
     os.mkdir(incoming, 0o755)

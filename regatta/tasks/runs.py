@@ -46,6 +46,8 @@ def sync(c: Context, inventory: str | None = None, path: str = ".", repair: bool
     began = time.monotonic()
     chosen = cluster.load(inventory)
     source = tree.read(tree.find_root(Path(path)))
+    for line in source.notes:
+        print(line)
     done = syncing.sync(Remote(chosen), source, chosen.nodes, repair=repair)
     sent = f"sent to {', '.join(done.sent_to)}" if done.sent_to else "already on every node"
     print(

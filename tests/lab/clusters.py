@@ -96,7 +96,7 @@ def traffic(lab: LabHandle, node: str, way: str) -> int:
 
 def sums(lab: LabHandle, path: str) -> set[str]:
     """SHA-256 of a file as every node has it."""
-    return {lab.ssh(node, f"sha256sum {path}").stdout.split()[0] for node in lab.nodes}
+    return {lab.ssh(node, f"sudo sha256sum {path}").stdout.split()[0] for node in lab.nodes}
 
 
 def read_until(process: "subprocess.Popen[str]", text: str) -> str:

@@ -312,7 +312,7 @@ def test_one_line_reaches_every_node_and_two_may_sync_at_once(cluster: Cluster, 
     both = [cluster.background(project, "sync") for _ in range(2)]
     assert [finish(process) and process.returncode for process in both] == [0, 0]
     for node in cluster.lab.nodes:
-        shown = cluster.lab.ssh(node, "cat /opt/regatta/current/helper.py").stdout
+        shown = cluster.lab.ssh(node, "sudo cat /opt/regatta/current/helper.py").stdout
         assert shown == (project / "helper.py").read_text()
     assert "already on every node" in cluster.regatta(project, "sync").stdout
 

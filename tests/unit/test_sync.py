@@ -41,6 +41,16 @@ def test_release_is_the_tree_and_read_only(remote: Remote, source: Path) -> None
     assert current.resolve() == target
 
 
+@pytest.mark.parametrize("before", [None, 0o755])
+def test_releases_are_for_their_owner_alone(remote: Remote, source: Path, before: int | None) -> None:
+    base = Path(remote.cluster.head.root) / "releases"
+    if before:
+        base.mkdir(parents=True)
+        base.chmod(before)
+    put(remote, source)
+    assert stat.S_IMODE(base.stat().st_mode) == 0o700
+
+
 def test_second_sync_sends_nothing_and_unchanged_files_are_shared(remote: Remote, source: Path) -> None:
     first = put(remote, source)
     assert first.sent_to == ("here",)
@@ -60,7 +70,7 @@ def test_id_depends_on_content_mode_and_path_alone(source: Path, tmp_path: Path)
     for path in source.rglob("*"):
         if not path.is_symlink():
             os.utime(path, (1, 1))
-    (source / "train.py").chmod(0o600)
+    (source / "train.py").chmod(0o640)
     assert tree.read(source).release == release
     (source / "train.py").chmod(0o755)
     assert tree.read(source).release != release

@@ -3,6 +3,7 @@
 import json
 import shlex
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from clusters import Cluster
@@ -60,3 +61,25 @@ def test_secrets_and_runs_are_not_theirs_to_read(cluster: Cluster, guest: str) -
         "node2", f"sudo runuser -u {guest} -- sh -c 'ps axeww; cat /proc/[0-9]*/environ 2>/dev/null; true'"
     )
     assert "regatta" in seen.stdout and token not in seen.stdout
+
+
+def test_synced_code_is_not_theirs_to_read(cluster: Cluster, guest: str, tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "train.py").write_text("print('synced')\n")
+    (project / ".env").write_text("PASSWORD=swordfish\n")
+    (project / ".env").chmod(0o600)
+    cluster.lab.ssh("node2", "sudo chown root:root /opt/regatta/releases; sudo chmod 755 /opt/regatta/releases")
+    assert ".env" in cluster.regatta(project, "sync").stdout
+    for node in ("node1", "node2"):
+        kept = cluster.lab.ssh(node, "sudo -u regatta ls -A /opt/regatta/current/").stdout.split()
+        assert kept == ["train.py"]
+        for path in ("releases", "current/", "current/train.py"):
+            refused = cluster.lab.ssh(node, f"sudo runuser -u {guest} -- ls /opt/regatta/{path}", check=False)
+            assert refused.returncode and "ermission denied" in refused.stdout + refused.stderr
+        assert cluster.lab.ssh(node, "sudo -u regatta cat /opt/regatta/current/train.py").stdout == "print('synced')\n"
+    (project / ".regattaignore").write_text("!/.env\n")
+    cluster.regatta(project, "sync")
+    assert "swordfish" in cluster.lab.ssh("node2", "sudo cat /opt/regatta/current/.env").stdout
+    opened = cluster.lab.ssh("node2", f"sudo runuser -u {guest} -- cat /opt/regatta/current/.env", check=False)
+    assert opened.returncode and "swordfish" not in opened.stdout

@@ -1,0 +1,1 @@
+"""Which files of a source tree make a release."""

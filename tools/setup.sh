@@ -64,27 +64,40 @@ have_torch_wheel() {
     return 1
 }
 
-made_from() { cmp -s "$2" "$1/.made-from" && "$1/bin/python" -c '' 2>/dev/null; }
+# Whether venv $1 was made from just these locks.
+made_from() {
+    local folder=$1
+    shift
+    cat "$@" | cmp -s - "$folder/.made-from" && "$folder/bin/python" -c '' 2>/dev/null
+}
 
-# Make venv $1 from lock $2 unless it was made from just that lock.
+# Make venv $1 from the locks that $2 names, unless it was made from just these. What is downloaded has to be a file whose
+# SHA-256 is there, also what a source is built with: that is the controller's.
 environment() {
-    local folder=$1 lock=$2
+    local folder=$1 lock
+    local -a locks named=()
+    read -ra locks <<<"$2"
     shift 2
     local stamp="$folder/.made-from"
-    if made_from "$folder" "$lock"; then return; fi
-    say "making $folder from $lock"
+    if made_from "$folder" "${locks[@]}"; then return; fi
+    say "making $folder from ${locks[*]}"
     rm -f "$stamp"
     if ! "$folder/bin/python" -m pip --version >/dev/null 2>&1; then
         venv_works || { say "python3 has no venv module: have root run 'apt-get install python3-venv'" >&2; exit 1; }
         python3 -m venv --clear "$folder"
     fi
     if [ ! -x .venv/bin/uv ]; then
-        .venv/bin/python -m pip install --quiet --disable-pip-version-check "$(grep -E '^uv==' requirements/controller.lock)"
+        .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r <(entry uv)
     fi
-    uv_pip_install --python "$folder/bin/python" "$@" -r "$lock"
+    for lock in "${locks[@]}"; do named+=(-r "$lock"); done
+    uv_pip_install --python "$folder/bin/python" "$@" --require-hashes \
+        --require-build-hashes --build-constraints requirements/controller.lock "${named[@]}"
     compile_packages "$folder"
-    cp "$lock" "$stamp"
+    cat "${locks[@]}" >"$stamp"
 }
+
+# The entry of package $1 in the controller's lock, with its hashes.
+entry() { awk -v wanted="$1==" '/^[^ ]/ { found = index($0, wanted) == 1 } found' requirements/controller.lock; }
 
 # Else every process would compile what it imports, where Python may not write (PYTHONDONTWRITEBYTECODE), or the first
 # timed run would. Ansible's collections are many and hardly used. A file that cannot be compiled is no reason to stop.
@@ -120,7 +133,7 @@ case "${1:-controller}" in
     node)
         backend=()
         have_torch_wheel || backend=(--torch-backend=cpu)
-        environment .venv-node requirements/node-test.lock "${backend[@]}"
+        environment .venv-node "requirements/node-test.lock requirements/torch-cpu.lock" "${backend[@]}"
         ;;
     *)
         say "unknown part '$1': controller or node" >&2

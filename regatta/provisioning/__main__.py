@@ -57,9 +57,10 @@ def _step(options: argparse.Namespace) -> object:
     if options.step == "hadoop":
         return {"path": str(hadoop.fetch(options.tarball, options.sha512))}
     target = locks.Target(options.python, options.machine, options.glibc, options.torch_build)
-    plan = archive.make_plan(options.lock, target)
+    chosen = locks.read(options.lock, target, Path(options.torch_lock) if options.torch_lock else None)
+    plan = archive.make_plan(chosen, target)
     if options.step == "wheels":
-        wheels.make(Path(plan.wheels), plan.pins, target, options.torch_index)
+        wheels.make(Path(plan.wheels), chosen, target, options.torch_index)
     return json.loads(archive.as_json(plan))
 
 
@@ -72,7 +73,8 @@ def _parser() -> argparse.ArgumentParser:
         step.add_argument("--python", required=True, help="X.Y.Z of the nodes")
         step.add_argument("--machine", required=True, help="uname -m of the nodes")
         step.add_argument("--glibc", required=True)
-        step.add_argument("--torch-build", default="cpu")
+        step.add_argument("--torch-build", default="cpu", help="local label of torch's build, or pypi")
+        step.add_argument("--torch-lock", default="", help="lock of that build; '': the lock has all")
         step.add_argument("--torch-index", default="https://download.pytorch.org/whl/cpu")
     step = steps.add_parser("stage", help="cache to the hosts that pass it on to others")
     step.add_argument("--inventory", required=True)

@@ -30,16 +30,15 @@ class Plan:
     bytes: int
 
 
-def make_plan(lock: Path, target: locks.Target) -> Plan:
-    """Read the lock for the target and look into the cache. Changes nothing."""
-    pins = locks.read_pins(lock, target)
-    name = locks.fingerprint(pins, target)
+def make_plan(chosen: locks.Chosen, target: locks.Target) -> Plan:
+    """Look into the cache for what the locks say. Changes nothing."""
+    name = locks.fingerprint(chosen.pins, target)
     archive = paths.cache_dir() / "env" / f"env-{name}.tar.zst"
     described = _description(archive)
     return Plan(
         hash=name,
         python=target.minor,
-        pins=pins,
+        pins=chosen.pins,
         wheels=str(bundling.wheelhouse(name) or paths.cache_dir() / "wheels" / name),
         archive=str(archive),
         packed=bool(described),

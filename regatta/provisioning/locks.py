@@ -2,19 +2,15 @@
 
 import hashlib
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from packaging.requirements import InvalidRequirement, Requirement
-from packaging.utils import canonicalize_name
+from regatta.provisioning.lockfile import Entry, LockError, entries
 
-from regatta.errors import RegattaError
-
+PYPI = "pypi"
+"""The build of torch that the ordinary index of packages has, without a local label."""
 _FORMAT = 2  # raise it when environments must be built anew although the lock is the same
-
-
-class LockError(RegattaError):
-    """The lock cannot be read, or it does not say exactly one version of a package."""
 
 
 @dataclass(frozen=True)
@@ -49,46 +45,82 @@ class Target:
         }
 
 
-def pins(lock: str, target: Target) -> tuple[str, ...]:
-    """The lines of a lock that hold for the target, as sorted `name==version`; torch carries its build."""
-    found: dict[str, str] = {}
-    for number, raw in enumerate(lock.splitlines(), start=1):
-        line = raw.split(" #")[0].strip()
-        if not line or line.startswith("#"):
+@dataclass(frozen=True)
+class Chosen:
+    """What a target gets: `torch` is the part that the lock of torch's build has, `others` all else, by name."""
+
+    others: tuple[Entry, ...]
+    torch: tuple[Entry, ...] = ()
+
+    @property
+    def pins(self) -> tuple[str, ...]:
+        """Sorted `name==version`."""
+        return tuple(sorted((str(entry) for entry in self.all), key=lambda pin: pin.split("==")))
+
+    @property
+    def all(self) -> tuple[Entry, ...]:
+        """Both parts."""
+        return self.others + self.torch
+
+
+def choose(lock: str, target: Target) -> tuple[Entry, ...]:
+    """The entries of a lock that hold for the target, by name. LockError names the line that makes no sense."""
+    return _sorted(_holding(entries(lock), target))
+
+
+def _holding(found: Iterable[Entry], target: Target) -> dict[str, Entry]:
+    chosen: dict[str, Entry] = {}
+    for entry in found:
+        if entry.marker and not entry.marker.evaluate(target.markers()):
             continue
-        try:
-            requirement = Requirement(line)
-        except InvalidRequirement as error:
-            raise LockError(f"line {number} of the lock: '{line}': {error}") from None
-        if requirement.marker and not requirement.marker.evaluate(target.markers()):
-            continue
-        exact = [s for s in requirement.specifier if s.operator == "=="]
-        if len(exact) != 1 or len(requirement.specifier) != 1 or exact[0].version.endswith(".*"):
-            raise LockError(f"line {number} of the lock: '{line}' is not pinned to one version (name==version)")
-        name = canonicalize_name(requirement.name)
-        if name in found and found[name] != exact[0].version:
+        if entry.name in chosen and chosen[entry.name].version != entry.version:
             raise LockError(
-                f"line {number} of the lock: a second version of {name} for Python {target.python} on {target.machine}"
+                f"line {entry.line} of the lock: a second version of {entry.name} for Python {target.python} "
+                f"on {target.machine}"
             )
-        found[name] = exact[0].version
-    if target.torch_build and "torch" in found and "+" not in found["torch"]:
-        found["torch"] += f"+{target.torch_build}"
-    if not found:
+        chosen[entry.name] = entry
+    if not chosen:
         raise LockError("the lock holds no package for this Python")
-    return tuple(f"{name}=={version}" for name, version in sorted(found.items()))
+    return chosen
 
 
-def read_pins(path: Path, target: Target) -> tuple[str, ...]:
-    """`pins` of a file."""
+def _sorted(chosen: dict[str, Entry]) -> tuple[Entry, ...]:
+    return tuple(chosen[name] for name in sorted(chosen))
+
+
+def read(path: Path, target: Target, torch_path: Path | None = None) -> Chosen:
+    """`choose` of a lock, and of the lock that adds torch's build to it."""
+    others = _read(path, target)
+    if torch_path is None:
+        return Chosen(others)
+    if not torch_path.is_file():
+        raise LockError(
+            f"{torch_path}: there is no such lock, so no SHA-256 of torch's build '{target.torch_build}' is known "
+            f"(python_env_torch_build); 'make torch-lock BUILD={target.torch_build}' writes it"
+        )
+    torch = _read(torch_path, target)
+    names = {entry.name for entry in others}
+    if twice := [entry for entry in torch if entry.name in names]:
+        raise LockError(
+            f"{torch_path}: line {twice[0].line} of the lock: {twice[0].name} is in {path} too; take it out"
+        )
+    (built,) = [entry.version for entry in torch if entry.name == "torch"] or [""]
+    label = "" if target.torch_build == PYPI else target.torch_build
+    if not built or built.partition("+")[2] != label:
+        raise LockError(f"{torch_path} has {f'torch {built}' if built else 'no torch'}, not build '{label}' of torch")
+    return Chosen(others, torch)
+
+
+def _read(path: Path, target: Target) -> tuple[Entry, ...]:
     try:
-        return pins(path.read_text(), target)
-    except OSError as error:
-        raise LockError(f"cannot read the lock: {error}; 'make locks' writes it") from None
+        return choose(path.read_text(), target)
+    except (OSError, UnicodeDecodeError) as error:
+        raise LockError(f"cannot read the lock {path}: {error}; 'make locks' writes it") from None
     except LockError as error:
         raise LockError(f"{path}: {error}") from None
 
 
-def fingerprint(chosen: tuple[str, ...], target: Target) -> str:
+def fingerprint(pins: tuple[str, ...], target: Target) -> str:
     """The hash that names an environment: pins, Python X.Y, machine and torch build."""
-    identity = [_FORMAT, list(chosen), target.minor, target.machine, target.torch_build]
+    identity = [_FORMAT, list(pins), target.minor, target.machine, target.torch_build]
     return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:12]

@@ -3,24 +3,37 @@
 import importlib.util
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from packaging.utils import parse_sdist_filename, parse_wheel_filename
 
 from regatta.errors import RegattaError
 from regatta.provisioning.files import locked, sha256
-from regatta.provisioning.locks import Target
+from regatta.provisioning.lockfile import Entry
+from regatta.provisioning.locks import PYPI, Chosen, Target
 
 MANIFEST = "manifest.json"
+_SOURCES = "sources.json"  # wheel that was made here: SHA-256 of what it was made from
+_PIP = (sys.executable, "-m", "pip")
+_QUIET = ("--quiet", "--no-input", "--disable-pip-version-check")
 _QUICK = ("--retries", "1", "--timeout", "15")
+_OTHER_FILE = re.compile(
+    r"DO NOT MATCH THE HASHES.*?\n\s+(?P<what>[^\n]+?):?\n.*?Got\s+(?P<got>[0-9a-f]{64})", re.DOTALL
+)
 
 
 class WheelError(RegattaError):
     """The wheelhouse cannot be made, or what is in the cache is not what was downloaded."""
+
+
+class HashError(WheelError):
+    """What was downloaded is not a file of the lock."""
 
 
 def platforms(target: Target) -> tuple[str, ...]:
@@ -34,32 +47,31 @@ def platforms(target: Target) -> tuple[str, ...]:
     return (*tags, f"linux_{target.machine}")
 
 
-def download_command(target: Target, folder: Path, wanted: Sequence[str], *options: str) -> list[str]:
-    """`pip download` of exact versions for the target; pip's own settings on the controller are honoured."""
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-input", "--disable-pip-version-check"]
+def download_command(target: Target, folder: Path, wanted: Path, *options: str) -> list[str]:
+    """`pip download` of a file of requirements with hashes for the target; pip's own settings here are honoured."""
+    command = [*_PIP, "download", *_QUIET, "--require-hashes", "--no-deps", "--no-build-isolation"]
     command += ["--dest", str(folder), "--python-version", target.minor, "--implementation", "cp"]
     command += [f"--platform={tag}" for tag in platforms(target)]
-    return [*command, *options, *wanted]
+    return [*command, *options, "--requirement", str(wanted)]
 
 
-def make(folder: Path, wanted: Sequence[str], target: Target, torch_index: str) -> Path:
-    """Make the wheelhouse `folder` unless it is there and whole; returns it.
+def make(folder: Path, wanted: Chosen, target: Target, torch_index: str) -> Path:
+    """Make the wheelhouse `folder` unless it is there, whole, and what the locks say; returns it.
 
-    A download that was stopped leaves `folder` absent; pip's cache makes the next one quick.
+    pip refuses a file whose SHA-256 the locks do not have. A download that was stopped leaves `folder` as it was; pip's
+    cache makes the next one quick.
     """
     with locked(folder.with_name(f"{folder.name}.lock")):
-        if (folder / MANIFEST).is_file():
-            check(folder)
+        if (folder / MANIFEST).is_file() and _is_of(folder, check(folder), wanted.all):
             return folder
         partial = folder.with_name(f"{folder.name}.partial")
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(parents=True)
-        if others := [pin for pin in wanted if not _is_torch(pin)]:
-            _pip(download_command(target, partial, others, "--no-deps"))
-        for pin in filter(_is_torch, wanted):
-            _download_torch(partial, pin, wanted, target, torch_index)
+        _download(partial, wanted.others, target)
+        if wanted.torch:
+            _download_torch(partial, wanted.torch, target, torch_index)
         _build_sources(partial, target)
-        _must_hold(partial, wanted)
+        _must_hold(partial, wanted.pins)
         write_manifest(partial)
         shutil.rmtree(folder, ignore_errors=True)
         partial.rename(folder)
@@ -91,25 +103,45 @@ def check(folder: Path) -> dict[str, str]:
     return listed
 
 
-def _is_torch(pin: str) -> bool:
-    return pin.startswith("torch==")
+def _is_of(folder: Path, listed: Mapping[str, str], wanted: Sequence[Entry]) -> bool:
+    """Whether every wheel is a file of the locks, or was made here from one."""
+    known = {value for entry in wanted for value in entry.hashes}
+    made = _made(folder)
+    return all(made.get(name, value) in known for name, value in listed.items())
 
 
-def _download_torch(folder: Path, pin: str, wanted: Sequence[str], target: Target, index: str) -> None:
-    """From the machine's own pip sources, else from the index of PyTorch. A CUDA build brings its own packages."""
-    options: list[str] = ["--no-deps"]
-    if target.torch_build not in ("", "cpu"):
-        constraints = folder / "constraints.txt"
-        constraints.write_text("\n".join(w for w in wanted if not _is_torch(w)) + "\n")
-        options = ["--only-binary=:all:", "--constraint", str(constraints), "--find-links", str(folder)]
+def _made(folder: Path) -> dict[str, str]:
     try:
-        _pip(download_command(target, folder, [pin], *options, *_QUICK))
-    except WheelError as error:
-        if not target.torch_build:
-            raise
+        found: dict[str, str] = json.loads((folder / _SOURCES).read_text())
+    except (OSError, ValueError):
+        return {}
+    return found
+
+
+def _download(folder: Path, wanted: Sequence[Entry], target: Target, *options: str) -> None:
+    with tempfile.NamedTemporaryFile("w", prefix="regatta-wanted-", suffix=".txt") as file:
+        file.writelines(f"{entry.requirement}\n" for entry in wanted)
+        file.flush()
+        _pip(download_command(target, folder, Path(file.name), *options))
+
+
+def _download_torch(folder: Path, wanted: Sequence[Entry], target: Target, index: str) -> None:
+    """From the machine's own pip sources, else from the index of PyTorch; with the packages of that build."""
+    if target.torch_build == PYPI:
+        _download(folder, wanted, target)
+        return
+    try:
+        _download(folder, wanted, target, *_QUICK)
+    except WheelError:
         try:
-            _pip(download_command(target, folder, [pin], *options, *_QUICK, "--extra-index-url", index))
-        except WheelError:
+            _download(folder, wanted, target, *_QUICK, "--extra-index-url", index)
+        except HashError as error:
+            raise HashError(
+                f"{error}\nIs it a build of torch for another Python or machine than those whose SHA-256 are known? "
+                f"'make torch-lock BUILD={target.torch_build}' takes all of them from PyTorch's index"
+            ) from None
+        except WheelError as error:
+            pin = next(str(entry) for entry in wanted if entry.name == "torch")
             raise WheelError(
                 f"no build of {pin} for Python {target.minor} on {target.machine}, neither in this machine's own pip "
                 f"sources nor at {index} (python_env_torch_index; python_env_torch_build is "
@@ -118,19 +150,25 @@ def _download_torch(folder: Path, pin: str, wanted: Sequence[str], target: Targe
 
 
 def _build_sources(folder: Path, target: Target) -> None:
-    """Packages that are published as source only: made into wheels here, where they are plain Python."""
+    """Packages that are published as source only: made into wheels here, where they are plain Python.
+
+    With this machine's own setuptools, which has a hash in the controller's lock: an isolated build would download
+    another one, without any.
+    """
+    made_from = {}
     sources = [path for pattern in ("*.tar.gz", "*.zip", "*.tar.bz2") for path in folder.glob(pattern)]
     for source in sources:
-        command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-input", "--disable-pip-version-check"]
         before = set(folder.glob("*.whl"))
-        _pip([*command, "--no-deps", "--wheel-dir", str(folder), str(source)])
+        _pip([*_PIP, "wheel", *_QUIET, "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder), str(source)])
         (made,) = set(folder.glob("*.whl")) - before
         if not made.name.endswith("-none-any.whl"):
             raise WheelError(
                 f"{source.name} has no wheel for Python {target.minor} on {target.machine} and is not plain Python: "
                 f"put a wheel of it where pip looks (PIP_FIND_LINKS) and try again"
             )
+        made_from[made.name] = sha256(source)
         source.unlink()
+    (folder / _SOURCES).write_text(json.dumps(made_from, indent=1) + "\n")
 
 
 def _must_hold(folder: Path, wanted: Sequence[str]) -> None:
@@ -151,6 +189,12 @@ def _pip(command: Sequence[str]) -> None:
     done = subprocess.run(
         command, capture_output=True, text=True, check=False, env=os.environ | {"PIP_REQUIRE_VIRTUALENV": "0"}
     )
-    if done.returncode:
-        errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or done.stderr.splitlines()
-        raise WheelError("pip: " + "\n".join(errors[-4:]))
+    if not done.returncode:
+        return
+    if other := _OTHER_FILE.search(done.stderr):
+        raise HashError(
+            f"{other['what']}: this is not the file that the lock names, its SHA-256 is {other['got']}. Nothing of it "
+            "was kept. Either somebody has put another file there, or the lock is not the right one ('make locks')"
+        )
+    errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or done.stderr.splitlines()
+    raise WheelError("pip: " + "\n".join(errors[-4:]))

@@ -268,7 +268,10 @@ def _resume(model: nn.Module, optimizer: torch.optim.Optimizer, schedule: Schedu
     if found[0] is None:
         return []
     try:
-        state = torch.load(io.BytesIO(found[0]), map_location="cpu", weights_only=True)
+        # Any run may write where checkpoints are. Before torch 2.14 `weights_only` alone takes sparse tensors whose
+        # indices lie outside of them, and reading these reads memory that is not theirs.
+        with torch.sparse.check_sparse_tensor_invariants():
+            state = torch.load(io.BytesIO(found[0]), map_location="cpu", weights_only=True)
         identity = dict(state["identity"])
     except Exception as error:
         raise BadInput(f"{schedule.checkpoint}: not a checkpoint of this program ({error})") from error

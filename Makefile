@@ -10,12 +10,13 @@ LAB_EGRESS ?= yes
 TOPOLOGY ?= flat
 NODE ?=
 ARGS ?=
+ONLY ?=
 
 PY := .venv/bin/python
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 export REGATTA_INVENTORY := $(INVENTORY)
 
-.PHONY: help fuzz test-faults test-whole setup setup-node lab lab-down lab-status provision check verify teardown add-node remove-node forget rotate-secrets rebuild rollback support-bundle bundle hdfs-restore-metadata demo test lint unit local-tests lab-tests bench locks
+.PHONY: help fuzz test-faults test-whole setup setup-node lab lab-down lab-status provision check verify teardown add-node remove-node forget rotate-secrets rebuild rollback support-bundle bundle hdfs-restore-metadata demo test test-lab lint bench locks
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-21s %s\n", $$1, $$2}'
@@ -77,23 +78,17 @@ hdfs-restore-metadata: setup ## Make the NameNode anew from the newest copy of i
 demo: ## Everything: hosts, provision, verify, a timed run, the comparison
 	@tools/demo.sh $(if $(filter command line environment,$(origin INVENTORY)),$(INVENTORY))
 
-test: setup-node ## Lint, types, unit tests, this machine alone, lab tests
-	@tools/test.sh
+test: setup-node ## Lint, types, unit tests, this machine alone, a cluster's life on real hosts; ONLY=lint|unit|local|lab
+	@$(PY) tools/test.py first $(if $(ONLY),--only $(ONLY))
+
+test-lab: setup-node ## The lab tests beyond `make test`; CI runs both
+	@$(PY) tools/test.py rest
+
+test-whole: setup-node ## The tests that take too long for CI, but the faults, and all of provisioning anew
+	@$(PY) tools/test.py whole
 
 lint: setup ## Lint and types
 	@tools/lint.sh
-
-unit: setup-node ## Unit tests alone: no root, no network
-	@tools/test.sh unit
-
-local-tests: setup-node ## Tests of this machine alone, as a user without privileges
-	@tools/test.sh local
-
-lab-tests: setup-node ## Lab tests alone: real hosts
-	@tools/test.sh lab
-
-test-whole: setup-node ## Lab tests that take too long for `make test`, but the faults
-	@tools/test.sh whole
 
 test-faults: setup-node ## Strike every fault of docs/reliability.md on hosts made for it, and write its table
 	@rm -f tests/lab/faults/outcomes.json

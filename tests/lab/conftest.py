@@ -1,7 +1,6 @@
 """Real hosts for tests: `cluster` (three provisioned ones, shared by the session) and `make_lab` (bare ones)."""
 
 import os
-import re
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -13,9 +12,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 
 from lab.handle import LabHandle, lab_command, read_lab
-from lab.model import STATE
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+import leftovers
 import life
 import proven
 from clusters import Cluster
@@ -71,10 +70,7 @@ def lab_possible() -> None:
 @pytest.fixture(scope="session")
 def lab_names(ended_by_signals: None) -> Iterator[Iterator[str]]:
     """Names `t<pid><letter>` for labs of this session; whatever is left of such a lab is removed in the end."""
-    for left in STATE.glob("t*"):
-        named = re.fullmatch(r"t(\d+)[a-z]", left.name)
-        if named and not Path(f"/proc/{named[1]}").exists():
-            lab_command("down", "--name", left.name)
+    leftovers.remove()
     used: list[str] = []
 
     def names() -> Iterator[str]:
@@ -127,16 +123,17 @@ def cluster(ended_by_signals: None) -> Iterator[Cluster]:
     which stays when the session ends: the next one starts at once.
     """
     wanted = life.key()
-    with life.held_name() as names:
-        if name := os.environ.get("REGATTA_TEST_LAB"):
-            yield life.of_a_person(name, wanted)
-            return
-        name, made = "", None
-        try:
-            while made is None:
-                name = names()
-                made = life.begin(name, wanted, anew=life.fresh())
-            yield made
-        finally:
-            done = lab_command("down", "--name", name)
-            assert done.returncode == 0, done.stdout
+    if name := os.environ.get("REGATTA_TEST_LAB"):
+        yield life.of_a_person(name, wanted)
+        return
+    for name in life.NAMES:
+        with life.held(name) as free:
+            try:
+                if free and (made := life.begin(name, wanted, anew=life.fresh())):
+                    yield made
+                    return
+            finally:
+                if free:
+                    done = lab_command("down", "--name", name)
+                    assert done.returncode == 0, done.stdout
+    pytest.fail(f"the labs {', '.join(life.NAMES)} are all in use: end another session of tests")

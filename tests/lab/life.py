@@ -10,7 +10,7 @@ import hashlib
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -74,33 +74,23 @@ def fresh() -> bool:
 
 
 @contextmanager
-def held_name() -> Iterator[Callable[[], str]]:
-    """A function that gives a lab's name that no other session has, another one each time; held until the end."""
-    files: list[int] = []
-    names = iter(NAMES)
-
-    def following() -> str:
-        for name in names:
-            place = Path(tempfile.gettempdir()) / f"regatta-lab-{name}.lock"
-            try:
-                file = os.open(place, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-            except PermissionError:  # another user's
-                continue
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                os.close(file)
-                continue
-            files.append(file)
-            if not stays(name).exists():
-                return name
-        raise AssertionError(f"the labs {', '.join(NAMES)} are all in use: end another session of tests")
-
+def held(name: str) -> Iterator[bool]:
+    """Whether this session alone has the lab's name, until the end; a lab that somebody works with is left to them."""
+    place = Path(tempfile.gettempdir()) / f"regatta-lab-{name}.lock"
     try:
-        yield following
+        file = os.open(place, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except PermissionError:  # another user's
+        yield False
+        return
+    try:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            free = not stays(name).exists()
+        except BlockingIOError:
+            free = False
+        yield free
     finally:
-        for file in files:
-            os.close(file)
+        os.close(file)
 
 
 def stays(name: str) -> Path:

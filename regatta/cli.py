@@ -1,4 +1,5 @@
-"""The program `regatta`: the tasks of the fabfile, in any folder; that folder's tree is what gets synced."""
+"""The program `regatta`: the tasks of the fabfile, in any folder, whose tree is what gets synced; and `regatta
+provision`, `check`, `verify`, ...: what `make` does in the checkout."""
 
 import sys
 from importlib import metadata
@@ -6,6 +7,7 @@ from importlib import metadata
 from invoke.executor import Executor as InvokeExecutor
 from invoke.program import Program
 
+from regatta import provision
 from regatta.tasks import namespace
 
 
@@ -15,6 +17,8 @@ class Executor(InvokeExecutor):
 
 def main() -> None:
     """Entry point."""
+    if len(sys.argv) > 1 and sys.argv[1] in provision.COMMANDS:
+        raise SystemExit(provision.main(sys.argv[1:]))
     program = Program(
         name="Regatta",
         binary="regatta",

@@ -3,7 +3,11 @@
 import os
 from pathlib import Path
 
-PROJECT = Path(__file__).resolve().parent.parent
+_HERE = Path(__file__).resolve().parent
+# Whether this is no checkout, but what `pip install` made of one (setup.py).
+INSTALLED = (_HERE / "project").is_dir()
+# The folder with ansible/, workloads/, requirements/ and inventory/.
+PROJECT = _HERE / "project" if INSTALLED else _HERE.parent
 
 
 def cache_dir() -> Path:

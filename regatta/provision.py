@@ -10,7 +10,7 @@ from regatta import cluster, inventorynames
 from regatta.errors import InventoryError, RegattaError, UsageError
 from regatta.provisioning import bundling, forget, membership, playbook, rollback, rotate, support
 
-_COMMANDS = {
+COMMANDS = {
     "provision": "bare hosts -> a cluster; again: nothing changes",
     "check": "say what provision would change, and change nothing",
     "verify": "prove that the cluster works",
@@ -41,7 +41,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def run(command: str, inventory: str | None, extra: list[str], check: bool = False, node: str | None = None) -> int:
-    """`command` on an inventory; see `_COMMANDS`."""
+    """`command` on an inventory; see `COMMANDS`."""
     if meant := inventorynames.arguments(extra):
         said = "; ".join(f"nothing reads {name}, did you mean {near}?" for name, near in meant.items())
         raise UsageError(f"-e: {said}")
@@ -109,12 +109,12 @@ def _confirm(nodes: list[str], name: str) -> list[str]:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m regatta.provision",
+        prog="regatta",
         description="Make hosts into a cluster, prove it, undo it.",
         epilog="Further arguments go to ansible-playbook, for example -e ray_gcs_port=7000 or --diff.",
         allow_abbrev=False,
     )
-    parser.add_argument("command", choices=_COMMANDS, help="; ".join(f"{k}: {v}" for k, v in _COMMANDS.items()))
+    parser.add_argument("command", choices=COMMANDS, help="; ".join(f"{k}: {v}" for k, v in COMMANDS.items()))
     parser.add_argument("--inventory", help="folder or file (default: $REGATTA_INVENTORY, $INVENTORY, inventory/lab)")
     parser.add_argument("--node", help=f"which, for {', '.join(_OF_A_NODE)}")
     parser.add_argument("--check", action="store_true", help="only say what would change")

@@ -1,5 +1,6 @@
 """What the runs of a plan read: looked for before the plan starts, made and put in place outside the clocks."""
 
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -81,7 +82,8 @@ class Inputs:
 
 def _python(cluster: Cluster) -> str:
     """A Python with the nodes' packages on this machine. DataError where there is none."""
-    found = Path(cluster.head.python) if cluster.local else paths.PROJECT / ".venv-node/bin/python"
+    own = Path(sys.executable) if paths.INSTALLED else paths.PROJECT / ".venv-node/bin/python"
+    found = Path(cluster.head.python) if cluster.local else own
     if not found.exists():
         raise DataError(f"there is no {found} to make data with: 'make setup-node', or name data that are there")
     return str(found)

@@ -127,8 +127,8 @@ def _host_problems(result: Result, limits: Mapping[str, Any]) -> list[str]:
         found.append("systemd does not run there; services and runs are systemd units")
     if ":" in result["address"]:
         found.append(
-            f"cluster_address {result['address']} is an IPv6 address; services, firewall and HDFS need the IPv4 address "
-            "that the host has in the network of the members"
+            f"cluster_address {result['address']} is an IPv6 address; services, firewall and HDFS need the "
+            "IPv4 address that the host has in the network of the members"
         )
     elif not result["interface"]:
         have = ", ".join(result["addresses"]) or "none"

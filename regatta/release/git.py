@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from regatta.errors import SyncError
+from regatta.paths import INSTALLED, PROJECT
 
 SECONDS = 60.0
 
@@ -24,6 +25,8 @@ def repository(folder: Path) -> Path | None:
     if chosen := os.environ.get("GIT_DIR"):
         return Path(chosen)
     here = folder.resolve()
+    if INSTALLED and here == PROJECT:  # of no repository, though its environment may lie in one
+        return None
     device = here.stat().st_dev
     ceilings = {Path(item) for item in os.environ.get("GIT_CEILING_DIRECTORIES", "").split(":") if item}
     across = bool(os.environ.get("GIT_DISCOVERY_ACROSS_FILESYSTEM"))

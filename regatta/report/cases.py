@@ -33,11 +33,20 @@ class Configuration:
 
 @dataclass(frozen=True)
 class Group:
-    """The runs of a configuration in one case, earliest first: those that succeeded, and the others."""
+    """The runs of a configuration in one case, earliest first: those whose clocks count, and those that failed.
+
+    Where some have given an answer, the clocks of those that have not (`silent`) do not count; else all are counted.
+    """
 
     configuration: Configuration
     runs: tuple[Record, ...]
     others: tuple[Record, ...] = ()
+    silent: tuple[Record, ...] = ()
+
+    @property
+    def answered(self) -> bool:
+        """Whether its runs have given answers, which can be equal to those of others or not."""
+        return any(run.answer is not None for run in self.runs)
 
     def seconds(self, clock: str) -> list[float]:
         """What `clock` (a phase, or total) took in each run that succeeded and has it, seconds."""
@@ -66,7 +75,7 @@ class Case:
     @property
     def runs(self) -> tuple[Record, ...]:
         """All runs of the case, failed ones too, earliest first."""
-        found = [run for group in self.groups for run in (*group.runs, *group.others)]
+        found = [run for group in self.groups for run in (*group.runs, *group.others, *group.silent)]
         return tuple(sorted(found, key=_started))
 
     @property
@@ -79,15 +88,27 @@ class Case:
         """For each number of workers whether its runs may stand side by side, and what was not the same in them."""
         found = {}
         for workers in sorted({group.configuration.workers for group in self.groups}):
-            sides = {g.configuration.framework: g.runs for g in self.groups if g.configuration.workers == workers}
+            beside = [g for g in self.groups if g.configuration.workers == workers and g.answered]
+            sides = {g.configuration.framework: g.runs for g in beside}
             if any(sides.values()):
                 found[workers] = compare.alike({name: runs for name, runs in sides.items() if runs})
         return found
 
     def comparable(self, configuration: Configuration) -> bool:
-        """Whether its answers are those of the others with as many workers, so that its clocks may be shown."""
+        """Whether its answers are those of the others with as many workers, so that its clocks may be compared."""
+        group = self.group(configuration.framework, configuration.workers)
         found = self.comparisons.get(configuration.workers)
-        return found is not None and found.comparable
+        return group is not None and group.answered and found is not None and found.comparable
+
+    def shown(self, configuration: Configuration) -> bool:
+        """Whether its clocks may be shown: they may be compared, or there is no answer by which to compare them."""
+        group = self.group(configuration.framework, configuration.workers)
+        return group is not None and bool(group.runs) and (not group.answered or self.comparable(configuration))
+
+    @property
+    def answered(self) -> bool:
+        """Whether any of its runs has given an answer."""
+        return any(group.answered for group in self.groups)
 
     def group(self, framework: Framework, workers: int) -> Group | None:
         """The runs of one configuration; None where there are none."""
@@ -131,15 +152,21 @@ def describe(parameters: Mapping[str, Any]) -> str:
 def _case(groups: Mapping[Configuration, Sequence[Record]]) -> Case:
     first = next(iter(groups.values()))[0]
     made = [
-        Group(
-            configuration,
-            tuple(run for run in runs if run.exit.state == "succeeded"),
-            tuple(run for run in runs if run.exit.state != "succeeded"),
-        )
+        _group(configuration, [run for run in runs if run.exit.state == "succeeded"], runs)
         for configuration, runs in groups.items()
     ]
     made.sort(key=lambda group: group.configuration.place)
     return Case(first.identity.workload, first.cluster.name, _of_case(first), tuple(made))
+
+
+def _group(configuration: Configuration, good: Sequence[Record], runs: Sequence[Record]) -> Group:
+    answered = [run for run in good if run.answer is not None] or good
+    return Group(
+        configuration,
+        tuple(answered),
+        tuple(run for run in runs if run.exit.state != "succeeded"),
+        tuple(run for run in good if run not in answered),
+    )
 
 
 def _workers_beside(records: Sequence[Record]) -> dict[str, set[int]]:

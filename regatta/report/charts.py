@@ -81,7 +81,7 @@ def shares(summary: Summary) -> list[Row]:
             "seconds": round(median(samples), 4),
         }
         for group in summary.case.groups
-        if summary.case.comparable(group.configuration)
+        if summary.case.shown(group.configuration)
         for place, phase in enumerate(PHASES)
         if (samples := group.seconds(phase))
     ]
@@ -169,7 +169,8 @@ def _overview(summary: Summary, whole_name: bool) -> Iterator[Row]:
     case, theirs = summary.case, published.figures(summary.case)
     size = published.size(case)
     named = f"{case.workload}, {case.title}" if whole_name else _short_name(case)
-    for time in sorted((time for time in summary.times if time.clock == "total"), key=lambda t: t.configuration.place):
+    totals = (time for time in summary.times if time.clock == "total" and case.comparable(time.configuration))
+    for time in sorted(totals, key=lambda t: t.configuration.place):
         ranks = time.configuration.workers
         what = {"what": f"{named}, {ranks} ranks", "framework": time.configuration.framework}
         yield {**what, "whose": "measured", "seconds": time.seconds.value, **_bounds(time.seconds)}

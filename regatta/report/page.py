@@ -38,6 +38,7 @@ class Report:
         """All tables, in the order of the page."""
         return [
             *tables.times(self.summaries),
+            *tables.scripts(self.summaries),
             *tables.published(self.summaries),
             *tables.ratios(self.summaries),
             *tables.phases(self.summaries),
@@ -68,6 +69,7 @@ def render(report: Report) -> str:
         days=_days(report.records),
         overview=bool(overview),
         times=list(tables.times(report.summaries)),
+        scripts=list(tables.scripts(report.summaries)),
         published=list(tables.published(report.summaries)),
         ratios=list(tables.ratios(report.summaries)),
         phases=list(tables.phases(report.summaries)),

@@ -40,7 +40,7 @@ class Ratio:
 
 @dataclass(frozen=True)
 class Summary:
-    """Everything that is computed of a case; clocks only of configurations whose answers are equal."""
+    """Everything that is computed of a case; clocks only where the answers are equal, or where there are none."""
 
     case: Case
     times: tuple[Time, ...]
@@ -69,7 +69,7 @@ def summarise(cases: Sequence[Case]) -> tuple[Summary, ...]:
 
 def _samples(case: Case) -> Iterator[tuple[Configuration, str, list[float]]]:
     for group in case.groups:
-        if case.comparable(group.configuration):
+        if case.shown(group.configuration):
             for clock in CLOCKS:
                 if seconds := group.seconds(clock):
                     yield group.configuration, clock, seconds
@@ -81,7 +81,7 @@ def _pairs(case: Case) -> Iterator[tuple[Configuration, Configuration, str, list
             continue
         for above, below in _SIDES:
             one, other = case.group(above, workers), case.group(below, workers)
-            if one is None or other is None:
+            if one is None or other is None or not (one.answered and other.answered):
                 continue
             for clock in CLOCKS:
                 if found := compare.pairs(other.runs, one.runs, clock):

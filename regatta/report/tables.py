@@ -29,6 +29,9 @@ _PUBLISHED_NOTE = (
     "Ours: end to end, medians. Published: what others measured on other hardware, not compared; those of the plan "
     "paper are of two virtual machines with 4 CPUs and 8 GB of memory each, data in HDFS."
 )
+NO_ANSWER = "(no answer to compare)"
+"""Stands behind the time of runs that have given none: nothing shows that they did the same as others."""
+_SCRIPTS_NOTE = "Medians, as above. A run that prints an answer (the event `result`) can be compared with others."
 _RATIOS_NOTE = (
     f"Geometric means over pairs of repeats. A verdict needs {stats.LEAST_PAIRS} pairs, and an interval without 1."
 )
@@ -139,7 +142,7 @@ def phases(summaries: Sequence[Summary]) -> Iterator[Table]:
             )
             for summary in chosen
             for group in summary.case.groups
-            if summary.case.comparable(group.configuration)
+            if summary.case.shown(group.configuration)
         ]
         if rows:
             columns = ("case", "configuration", *PHASES, "runs", "failed")
@@ -229,9 +232,37 @@ def runs(records: Sequence[Record]) -> Table:
     return Table("runs", "Every run", columns, rows, "A release with + had changes that were not committed.")
 
 
+def scripts(summaries: Sequence[Summary]) -> Iterator[Table]:
+    """One table of all runs of workloads that give no answer, such as people's own scripts: a row a configuration."""
+    answering = _by_workload(summaries)
+    rows = [
+        (
+            summary.case.workload,
+            f"{summary.case.title} ({summary.case.cluster})",
+            group.configuration.label,
+            *(_cell(summary, group.configuration, clock).removesuffix(NO_ANSWER).strip() for clock in CLOCKS),
+            str(len(group.runs)),
+            str(len(group.others)),
+            NO_ANSWER.strip("()") if group.runs else "–",
+        )
+        for summary in summaries
+        if summary.case.workload not in answering
+        for group in summary.case.groups
+    ]
+    if rows:
+        columns = ("script", "case", "configuration", *CLOCKS, "runs", "failed", "answer")
+        yield Table("scripts", "Runs without an answer", columns, tuple(rows), _SCRIPTS_NOTE)
+
+
 def _by_workload(summaries: Sequence[Summary]) -> Mapping[str, list[Summary]]:
+    """The cases of each workload that gives answers, or of which nothing but failures is known."""
+    said = {summary.case.workload for summary in summaries if summary.case.answered}
+    silent = {summary.case.workload for summary in summaries if "argv" in summary.case.parameters}
+    silent |= {s.case.workload for s in summaries if any(group.runs for group in s.case.groups)}
     found: dict[str, list[Summary]] = {}
     for summary in summaries:
+        if summary.case.workload in silent - said:
+            continue
         found.setdefault(summary.case.workload, []).append(summary)
     return found
 
@@ -247,8 +278,10 @@ def _cell(summary: Summary, configuration: Configuration, clock: str) -> str:
         return "–"
     found = summary.time(configuration, clock)
     if found is not None:
-        return texts.with_interval(found)
-    return "answers differ" if group.runs else "failed"
+        return texts.with_interval(found) + ("" if group.answered else f" {NO_ANSWER}")
+    if not group.runs:
+        return "failed"
+    return "answers differ" if group.answered and not summary.case.comparable(configuration) else "–"
 
 
 def _median(samples: Sequence[float | None]) -> float | None:

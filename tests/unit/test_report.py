@@ -77,6 +77,39 @@ def test_clocks_are_shown_only_where_answers_are_equal() -> None:
     assert charts.bars(summary) == charts.shares(summary) == []
 
 
+def script(name: str, run_id: str) -> Record:
+    """A run of somebody's script, which prints no answer."""
+    record = kept.again(kept.one("stars", "torch"), run_id, series=Series("own", 1, 1))
+    identity = dataclasses.replace(record.identity, workload=name, parameters={"workers": 2, "argv": [f"{name}.py"]})
+    return dataclasses.replace(record, identity=identity, answer=None, tolerance={}, series=None)
+
+
+def test_runs_without_an_answer_show_their_time_in_one_table() -> None:
+    own = [script("mine", "a"), script("mine", "b"), script("hers", "c")]
+    found = summarise(cases([*own, *kept.records()]))
+    (table,) = tables.scripts(found)
+    assert sorted(row[0] for row in table.rows) == ["hers", "mine"]
+    mine = next(row for row in table.rows if row[0] == "mine")
+    assert texts.seconds(own[0].phases.total) in mine[3] and mine[5] == "2"
+    assert all(row[-1] == "no answer to compare" for row in table.rows)
+    every = [*tables.times(found), *tables.ratios(found), *tables.phases(found), *tables.use(found)]
+    assert not any("differ" in cell for one in every for row in one.rows for cell in row)
+    assert {one.name.partition("-")[0] for one in every} == {"digits", "stars"}
+
+
+def test_only_answers_that_were_given_can_differ() -> None:
+    single, torch = kept.one("stars", "single"), kept.one("stars", "torch")
+    silent = dataclasses.replace(kept.one("stars", "ray"), answer=None)
+    (summary,) = summarise(cases([single, torch, silent]))
+    (table, *_) = tables.times([summary])
+    one, two, three = table.rows[0][1:]
+    assert one == texts.seconds(single.phases.total) and two == texts.seconds(torch.phases.total)
+    assert three == f"{texts.seconds(silent.phases.total)} (no answer to compare)"
+    assert {ratio.above.framework for ratio in summary.ratios} == {"torch"}
+    (quiet,) = cases([torch, dataclasses.replace(kept.again(torch, "quiet"), answer=None)])
+    assert quiet.groups[0].seconds("total") == [torch.phases.total]
+
+
 def test_seconds_of_an_iteration_are_those_of_the_slowest_rank() -> None:
     torch = kept.one("stars", "torch")
     quick, slow = torch.ranks

@@ -162,8 +162,9 @@ def run_rows(nodes: Sequence[Seen]) -> list[tuple[str, ...]]:
             for rank, state in sorted(run["ranks"].items(), key=lambda item: int(item[0])):
                 name = "driver" if int(rank) == DRIVER else rank
                 rows.append((*about, name, seen.node.name, str(state.get("phase", "-")), _progress(state)))
-            if not run["ranks"] and run["framework"] != "ray":
-                rows.append((*about, "-", seen.node.name, "starting", "-"))
+            if not run["ranks"] and run["here"]:
+                rank = "driver" if run["framework"] == "ray" else "-"
+                rows.append((*about, rank, seen.node.name, run["phase"], "-"))
     return [RUN_HEADINGS, *sorted(rows, key=lambda row: (row[0], not row[3].isdigit(), row[3].zfill(6)))]
 
 

@@ -27,7 +27,7 @@ HELP = {
     "regatta_service_up": "Whether a service that provisioning made here is started.",
     "regatta_run_info": "A run that has processes here.",
     "regatta_run_start_time_seconds": "When the run was started, Unix time.",
-    "regatta_run_rank_info": "A rank of a run, the node it is on, and the last phase that has ended.",
+    "regatta_run_rank_info": "A rank of a run, its node, and the last phase that has ended (running: it tells none).",
     "regatta_run_progress_done": "Units of what a rank counts that are done.",
     "regatta_run_progress_total": "Units that there are in all.",
     "regatta_run_loss": "Loss as a rank has told it last.",
@@ -62,7 +62,7 @@ def _run(place: Place, run: dict[str, Any]) -> Iterator[Sample]:
     for rank in sorted(shown, key=int):
         state = run["ranks"].get(rank, {})
         place_of = {**named, "rank": rank, "node": nodes[rank]}
-        yield "regatta_run_rank_info", {**place_of, "phase": state.get("phase", "starting")}, 1.0
+        yield "regatta_run_rank_info", {**place_of, "phase": state.get("phase", run["phase"])}, 1.0
         yield from _progress(place_of, state.get("progress") or {})
 
 

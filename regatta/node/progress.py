@@ -49,7 +49,9 @@ class Runs:
         self._ended: set[str] = set()
 
     def going(self) -> Iterator[dict[str, Any]]:
-        """{"id", "framework", "seconds" since its start, "ranks": see Log}."""
+        """{"id", "framework", "seconds" since its start, "ranks": see Log, "phase": of ranks that have told none,
+        "here": whether processes of the run's own are here: ranks, or a Ray driver}.
+        """
         names = rundirs.names(self._place)
         self._ended.intersection_update(names)
         for run in names:
@@ -67,7 +69,15 @@ class Runs:
                 continue
             log = self._logs.setdefault(run, Log(rundirs.path(self._place, run, "log")))
             log.read()
-            yield {"id": run, "framework": spec["framework"], "seconds": seconds, "ranks": log.ranks}
+            phase = "starting" if self._waits(run, spec, log) else "running"
+            shown = {"id": run, "framework": spec["framework"], "seconds": seconds, "ranks": log.ranks}
+            yield {**shown, "phase": phase, "here": bool(spec.get("ranks"))}
+
+    def _waits(self, run: str, spec: dict[str, Any], log: Log) -> bool:
+        """Whether its processes are not there yet, or are those of a workload of ours, which says when it is ready."""
+        if not os.path.exists(rundirs.path(self._place, run, "pid.json")):
+            return True
+        return log.told or not _is_script(spec)
 
     def _active(self, run: str, spec: dict[str, Any]) -> bool:
         if spec["mode"] == "unit":  # asking systemctl every second would cost more than all the rest
@@ -75,16 +85,25 @@ class Runs:
         return rundirs.active(self._place, run)
 
 
+def _is_script(spec: dict[str, Any]) -> bool:
+    """Whether somebody's script was started, not a module of ours."""
+    plan = spec.get("plan")
+    program = plan.get("program") if isinstance(plan, dict) else None
+    return isinstance(program, list) and bool(program) and program[0] != "-m"
+
+
 class Log:
     """What a run has printed on this node, read on and on.
 
     `ranks`: by rank {"phase": what it went through last, "progress": {"what", "done", "total", "loss", "residual"}}.
+    `told`: whether there was any event; a program of somebody's own need not tell of itself.
     """
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._offset = 0
         self.ranks: dict[str, dict[str, Any]] = {}
+        self.told = False
         with contextlib.suppress(OSError):
             self._offset = max(0, os.path.getsize(path) - TAIL_BYTES)
 
@@ -99,6 +118,7 @@ class Log:
             for line in block[:whole].split(b"\n"):
                 _, found, text = line.partition(PREFIX)
                 if found:
+                    self.told = True
                     self._take(text)
 
     def _take(self, text: bytes) -> None:

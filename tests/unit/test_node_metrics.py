@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
+from regatta import top
 from regatta.node import metrics, progress
+from regatta.remote import Remote
 
 PLAN = {"label": "digits", "ranks": {"0": "n1", "1": "n2"}}
 EVENTS = [
@@ -103,6 +105,21 @@ def test_a_run_is_seen_although_its_folder_was_there_first(
     assert list(runs.going()) == []
     Path(f"{started}regatta-run-r1.service").touch()
     assert [run["id"] for run in runs.going()] == ["r1"]
+
+
+@pytest.mark.parametrize(("program", "phase"), [(["train.py", "-m"], "running"), (["-m", "workloads.ppr"], "starting")])
+@pytest.mark.parametrize("framework", ["torch", "ray"])
+def test_a_script_that_tells_nothing_is_running_once_its_processes_are(
+    place: dict[str, str], living: int, remote: Remote, program: list[str], phase: str, framework: str
+) -> None:
+    mode, rank = ("member", -1) if framework == "ray" else ("session", 1)
+    told = {"framework": framework, "mode": mode, "ranks": [{"rank": rank}], "plan": {**PLAN, "program": program}}
+    folder = make(place, living, **told)
+    (folder / "log").write_text("1|epoch 1\n")
+    assert f'rank="1",node="n2",phase="{phase}"}} 1.0\n' in seen(place)
+    shown = top.Seen(remote.cluster.head, {"runs": list(progress.Runs(place).going())})
+    (_, row) = top.run_rows([shown])
+    assert row[5] == phase and row[3] == ("driver" if framework == "ray" else "-")
 
 
 def test_a_log_that_grows_faster_than_it_is_read(

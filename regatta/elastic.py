@@ -26,6 +26,7 @@ def run(session: Session, request: Request) -> Record:
         return session.run(request)
     first = request.name or plan.new_run_name(request.program.label, request.framework)
     cores = _cores(session)
+    ranks = request.workers or sum(cores.values())
     request = replace(request, name=first, first_run=first)
     with contextlib.ExitStack() as stack:
         for generation in range(2, request.restarts + 2):
@@ -38,7 +39,7 @@ def run(session: Session, request: Request) -> Record:
                     raise
                 failed = str(error)
             names = ", ".join(lost)
-            wanted = ranks_left(request.workers or sum(cores.values()), cores, [node.name for node in left.workers])
+            wanted = ranks_left(ranks, cores, [node.name for node in left.workers])
             next_name = f"{first[: plan.NAME_LENGTH - 4]}-g{generation}"
             note = f"generation {generation} of {first}, without {names}"
             request = replace(request, name=next_name, workers=wanted, notes=(*request.notes, note))
@@ -73,9 +74,9 @@ def without(cluster: Cluster, lost: Sequence[str]) -> Cluster | None:
 
 
 def ranks_left(wanted: int, cores: Mapping[str, int], left: Sequence[str]) -> int:
-    """Ranks for the hosts that are left: as many as before where there is a core for each, else one a core.
+    """Ranks for the hosts that are left: as many as `wanted` where there is a core for each, else one a core.
 
-    A run that had more ranks than cores keeps as many a core.
+    `wanted` and `cores` are those of the first generation. A run that had more ranks than cores keeps as many a core.
     """
     now = sum(cores[name] for name in left)
     return max(1, min(wanted, max(now, wanted * now // sum(cores.values()))))

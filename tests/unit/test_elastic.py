@@ -1,5 +1,6 @@
 """What is left of a cluster and of a run when hosts are lost."""
 
+import io
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,7 +8,9 @@ import pytest
 
 from regatta import elastic, plan, training
 from regatta.cluster import Cluster, build
-from regatta.errors import UsageError
+from regatta.console import Console
+from regatta.errors import RunFailedError, UsageError
+from regatta.session import Request
 
 CORES = {"node1": 2, "node2": 2, "node3": 2}
 
@@ -34,6 +37,44 @@ def test_nothing_goes_on_without_the_head_or_workers(cluster: Cluster) -> None:
 @pytest.mark.parametrize(("wanted", "ranks"), [(1, 1), (3, 3), (4, 4), (5, 4), (6, 4), (12, 8)])
 def test_as_many_ranks_as_fit(wanted: int, ranks: int) -> None:
     assert elastic.ranks_left(wanted, CORES, ["node1", "node2"]) == ranks
+
+
+@pytest.mark.parametrize(
+    ("wanted", "ranks"), [(16, [16, 12, 8, 4]), (8, [8, 6, 4, 2]), (None, [8, 6, 4, 2]), (3, [3, 3, 3, 2])]
+)
+def test_each_loss_counts_from_the_first_run(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, wanted: int | None, ranks: list[int]
+) -> None:
+    """Four hosts of two cores lose one after the other."""
+    cores = dict.fromkeys(("node1", "node2", "node3", "node4"), 2)
+    node4 = replace(cluster.nodes[-1], name="node4")
+    cluster = replace(cluster, nodes=(*cluster.nodes, node4), workers=(*cluster.workers, node4))
+    started: list[int] = []
+
+    class Losing:
+        """A session in which every run loses the last host, until one is left."""
+
+        def __init__(self, cluster: Cluster, console: Console, results: Path) -> None:
+            self.cluster, self.console, self.results = cluster, console, results
+
+        def __enter__(self) -> "Losing":
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+        def run(self, request: Request) -> int:
+            started.append(request.workers or sum(cores[node.name] for node in self.cluster.workers))
+            if len(self.cluster.workers) > 1:
+                raise RunFailedError("lost", 1, self.cluster.workers[-1].name)
+            return 0
+
+    monkeypatch.setattr(elastic, "Session", Losing)
+    monkeypatch.setattr(elastic, "_cores", lambda session: cores)
+    monkeypatch.setattr(elastic, "_lost", lambda session, error: [error.host])
+    asked = Request(plan.Program.script("a.py", []), "torch", Path(), workers=wanted, restarts=3, elastic=True)
+    elastic.run(Losing(cluster, Console(io.StringIO(), io.StringIO()), Path()), asked)  # type: ignore[arg-type]
+    assert started == ranks
 
 
 def test_the_checkpoint_outlives_its_host() -> None:

@@ -12,11 +12,12 @@ import re
 import shlex
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from regatta import inventorynames, paths
+from regatta import limits as run_limits
 from regatta.errors import InventoryError
 
 DEFAULT_INVENTORY = "inventory/lab"
@@ -41,6 +42,7 @@ class Node:
     root: str
     state: str
     python: str
+    limits: run_limits.Limits = field(default_factory=run_limits.Limits)
 
     @property
     def privileged(self) -> bool:
@@ -170,6 +172,7 @@ def _node(cluster: str, name: str, folder: Path, raw: dict[str, Any]) -> Node:
         root=root,
         state=state,
         python=_path(python),
+        limits=run_limits.read(f"{cluster}: host {name}", values),
     )
 
 

@@ -63,13 +63,23 @@ class _Shown:
     task: "rich.progress.TaskID | None" = None
 
 
+@dataclass
+class _Standing:
+    """A line of a rank that it writes over again and again, as it was last shown."""
+
+    text: str
+    at: float
+    task: "rich.progress.TaskID | None" = None
+
+
 class Console:
     """Live view of runs, for several threads.
 
     On a terminal, within `with`, bars stay below the log, and the terminal is as before when `with` is left. In a
     pipe, on a dumb terminal and outside `with`, progress is lines: a rank's first, its last, and between them one
-    every tenth of the total that is a second or more after the previous, or every `interval` seconds. Colours only
-    on a terminal without NO_COLOR. When nobody reads any more (`| head`), output is dropped and the run goes on.
+    every tenth of the total that is a second or more after the previous, or every `interval` seconds; a line that a
+    rank writes over (tqdm) comes at most once a second. Colours only on a terminal without NO_COLOR. When nobody reads
+    any more (`| head`), output is dropped and the run goes on.
     """
 
     def __init__(
@@ -88,6 +98,7 @@ class Console:
         self._inside = False
         self._bars: rich.progress.Progress | None = None
         self._shown: dict[tuple[str, int], _Shown] = {}
+        self._standing: dict[tuple[str, int], _Standing] = {}
         self._said: set[str] = set()
         self._lock = threading.RLock()
 
@@ -102,6 +113,7 @@ class Console:
             self._inside = False
             bars, self._bars = self._bars, None
             self._shown.clear()
+            self._standing.clear()
             self._said.clear()
             if bars is not None:
                 with suppress(OSError):
@@ -120,6 +132,34 @@ class Console:
             style = "dim" if rank is None else _COLOURS[rank % len(_COLOURS)]
             for part in text.rstrip("\r\n").split("\n"):
                 self._out.print(prefix, style, clean(part))
+
+    def bars(self, node: str, bars: dict[int, str]) -> None:
+        """Show what stands in place on a node now, by rank: lines that have been written over and have not ended."""
+        with self._lock:
+            for key in [key for key in self._standing if key[0] == node and key[1] not in bars]:
+                standing = self._standing.pop(key)
+                if standing.task is not None and self._bars is not None:
+                    self._bars.remove_task(standing.task)
+            for rank, text in bars.items():
+                standing = self._standing.setdefault((node, rank), _Standing("", -_MIN_GAP))
+                if self._inside and self._out.terminal:
+                    self._stand(label(node, rank), standing, self._out.printable(clean(text)))
+                elif text != standing.text and self._now() - standing.at >= _MIN_GAP:
+                    standing.text, standing.at = text, self._now()
+                    self.line(node, rank, text)
+
+    def _stand(self, name: str, standing: _Standing, text: str) -> None:
+        bars = self._started_bars()
+        if standing.task is None:
+            standing.task = bars.add_task(self._out.printable(clean(name)), total=None, text=text, bare=True)
+        else:
+            bars.update(standing.task, text=text)
+
+    def _started_bars(self) -> "rich.progress.Progress":
+        if self._bars is None:
+            self._bars = self._out.bars()
+            self._bars.start()
+        return self._bars
 
     def event(self, node: str, event: Event) -> None:
         """Show an event of a run: progress, and each warning or error message once."""
@@ -187,18 +227,16 @@ class Console:
         self.line(node, event.rank, progress_text(event))
 
     def _draw(self, node: str, event: Progress, shown: _Shown | None) -> _Shown:
-        if self._bars is None:
-            self._bars = self._out.bars()
-            self._bars.start()
+        bars = self._started_bars()
         if shown is not None and shown.what != event.what:
             self._finish(node, event.rank, shown.what)
             shown = None
         if shown is None or shown.task is None:
             name = self._out.printable(clean(label(node, event.rank)))
-            shown = _Shown(event.what, 0, 0.0, self._bars.add_task(name, total=event.total or None, text=""))
+            shown = _Shown(event.what, 0, 0.0, bars.add_task(name, total=event.total or None, text=""))
         if shown.task is not None:
             text = self._out.printable(progress_text(event))
-            self._bars.update(shown.task, total=event.total or None, completed=event.done, text=text)
+            bars.update(shown.task, total=event.total or None, completed=event.done, text=text)
         return shown
 
     def _finish(self, node: str, rank: int, name: str) -> None:
@@ -251,12 +289,19 @@ class _Stream:
         self._guard(lambda: self._rich.print(renderable))
 
     def bars(self) -> "rich.progress.Progress":
-        from rich.progress import BarColumn, Progress, TextColumn
+        from rich.progress import BarColumn, Progress, Task, TextColumn
+        from rich.progress_bar import ProgressBar
+        from rich.table import Column
+
+        class Bar(BarColumn):
+            def render(self, task: Task) -> ProgressBar:
+                """Nothing for a task that is text alone."""
+                return "" if task.fields.get("bare") else super().render(task)  # type: ignore[return-value]
 
         return Progress(
             TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=30),
-            TextColumn("{task.fields[text]}", markup=False),
+            Bar(bar_width=30),
+            TextColumn("{task.fields[text]}", markup=False, table_column=Column(no_wrap=True)),
             console=self._rich,
             transient=True,
             redirect_stdout=False,

@@ -68,15 +68,25 @@ class Outcome:
 
 
 OnLine = Callable[[str, int | None, str], None]
+OnBars = Callable[[str, dict[int, str]], None]
 
 
 class Follower:
     """One thread a node reads its log and heartbeats; `follow` decides. `events_only`: of the log only the events."""
 
-    def __init__(self, remote: Remote, handle: Handle, on_line: OnLine, *, events_only: bool = False) -> None:
+    def __init__(
+        self,
+        remote: Remote,
+        handle: Handle,
+        on_line: OnLine,
+        on_bars: OnBars = lambda node, bars: None,
+        *,
+        events_only: bool = False,
+    ) -> None:
         self.remote = remote
         self.handle = handle
         self.on_line = on_line
+        self.on_bars = on_bars
         self.events_only = events_only
         self.messages: queue.Queue[tuple[str, str, Any]] = queue.Queue()
         self.heard = {node.name: time.monotonic() for node in handle.nodes}
@@ -126,6 +136,8 @@ class Follower:
         if kind == "lines":
             for rank, text in value:
                 self.on_line(name, rank, text)
+        elif kind == "bars":
+            self.on_bars(name, dict(value))
         elif kind == "exit":
             self.exits[name] = self.said[name] = value
             self.ended_at[name] = time.monotonic()
@@ -234,7 +246,12 @@ class Follower:
         if failure["rank"] == rayjob.DRIVER:
             where = [name for name in accounts if any(f"({name})" in line for line in lines)] or [*accounts]
         how += self._befell([*self.rebooted, *self.died])
-        short = [name for name in where if accounts.get(name, {}).get("oom_kills", 0) > 0]
+        met = [name for name in dict.fromkeys([*where, *accounts]) if accounts.get(name, {}).get("reached")]
+        how += "".join(f"; {text}" for name in met for text in reached(name, accounts[name]["reached"]))
+        if failure.get("disk_full"):
+            state = self.remote.cluster.node(node).state
+            how += f"; the disk of {node} is full: free some room there (df -h {state}; 'fab runs-gc' deletes old runs)"
+        short = [name for name in where if name not in met and accounts.get(name, {}).get("oom_kills", 0) > 0]
         if short:
             kernel = f"the kernel of {', '.join(short)} has killed a process meanwhile (journalctl -k there)"
             how += f"; out of memory: {kernel}"
@@ -290,6 +307,8 @@ class Follower:
                         offset = line.get("offset", offset)
                         if "lines" in line:
                             self.messages.put(("lines", node.name, line["lines"]))
+                        if "bars" in line:
+                            self.messages.put(("bars", node.name, line["bars"]))
                         if "exit" in line:
                             ended = True
                             self.messages.put(("exit", node.name, line["exit"]))
@@ -320,6 +339,22 @@ class Follower:
                     self.messages.put(("job", "", {**job, "seen": time.monotonic()}))
                     return
             self.ending.wait(JOB_POLL_SECONDS)
+
+
+def reached(node: str, limits: dict[str, int]) -> list[str]:
+    """In words which of its limits a run has met on a node, and which variable of the inventory sets it."""
+    said = []
+    if "memory" in limits:
+        said.append(
+            f"out of memory: the limit of runs on {node}, {limits['memory'] / 1e9:.2f} GB, was reached "
+            "(regatta_run_memory_share in the inventory)"
+        )
+    if "processes" in limits:
+        said.append(
+            f"the limit of runs on {node}, {limits['processes']:,} processes and threads, was reached "
+            "(regatta_run_processes in the inventory)"
+        )
+    return said
 
 
 def _weight(failure: dict[str, Any]) -> tuple[int, float]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from regatta import paths
+from regatta import limits, paths
 
 HOST_VARIABLES = frozenset(
     {
@@ -25,6 +25,7 @@ HOST_VARIABLES = frozenset(
         "regatta_root",
         "regatta_state",
         "regatta_python",
+        *limits.VARIABLES,
     }
 )
 _MONITORING = "monitoring_enabled"

@@ -15,7 +15,7 @@ from typing import Any
 from regatta.cluster import Node
 from regatta.errors import LaunchError, RunError
 from regatta.plan import Plan, common_environment, describe
-from regatta.remote import source
+from regatta.remote import source, supervisor_files
 
 DASHBOARD_PORT = 8265
 GCS_PORT = 6379
@@ -38,7 +38,8 @@ def member_spec(plan: Plan, node: Node, head: Node) -> dict[str, Any]:
         "ranks": [driver] if is_head else [],
         "echo": True,
         "time_limit": plan.time_limit,
-        "files": {"supervisor.py": source("supervisor")} if is_head else {},
+        "limits": node.limits.spec(),
+        "files": supervisor_files() if is_head else {},
         "plan": describe(plan),
     }
 
@@ -50,7 +51,7 @@ def private_spec(plan: Plan, node: Node) -> dict[str, Any]:
     cpus = str(max(len(plan.ranks) * plan.threads, 1))
     spec["mode"] = "session"
     spec["echo"] = False
-    spec["files"] = {"supervisor.py": source("supervisor"), "private_ray.py": source("private_ray")}
+    spec["files"] = {**supervisor_files(), "private_ray.py": source("private_ray")}
     spec["temporary"] = f"/tmp/rg-{secrets.token_hex(8)}"
     wrapper = [node.python, f"{folder}/private_ray.py", cpus, spec["temporary"]]
     spec["ranks"][0]["argv"] = [*wrapper, node.python, *plan.program.argv]

@@ -33,6 +33,7 @@ AT_A_TIME = 32
 TIMEOUT = 30.0
 _ELSEWHERE = {"__init__", "aptrelay", "boot", "metrics", "private_ray"}
 """Modules of the node's side that serve no request: a rank's, a service's, a run's own."""
+_SUPERVISOR = ("supervisor", "cgroup", "rank", "runlog", "usage")
 _BOOT = (
     "import os,sys;requests=os.fdopen(os.dup(0),'rb');os.dup2(os.open(os.devnull,os.O_RDONLY),0);"
     "exec(requests.read(int(sys.argv[1])))"
@@ -195,6 +196,11 @@ def _sources() -> dict[str, str]:
     files = (file.name for file in resources.files("regatta.node").iterdir())
     names = {name.removesuffix(".py") for name in files if name.endswith(".py")} - _ELSEWHERE
     return {"regatta": "", "regatta.node": "", **{f"regatta.node.{name}": source(name) for name in sorted(names)}}
+
+
+def supervisor_files() -> dict[str, str]:
+    """The run's supervisor and what it needs beside it, by file name."""
+    return {f"{module}.py": source(module) for module in _SUPERVISOR}
 
 
 def source(module: str) -> str:

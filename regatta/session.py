@@ -14,7 +14,7 @@ from regatta.clocks import Clocks
 from regatta.cluster import Cluster
 from regatta.console import Console
 from regatta.errors import LaunchError, RecordError, RunFailedError, UsageError
-from regatta.follow import Follower, Outcome
+from regatta.follow import Follower, Outcome, reached
 from regatta.interrupts import undisturbed
 from regatta.remote import Remote
 
@@ -229,8 +229,11 @@ class Session:
             clocks.feed(event, time.monotonic())
             self.console.event(node, event)
 
-        outcome = Follower(self.remote, handle, on_line).follow()
+        outcome = Follower(self.remote, handle, on_line, self.console.bars).follow()
         for name, ended in outcome.exits.items():
+            if outcome.state == "succeeded":
+                for text in reached(name, ended.get("reached") or {}):
+                    self.console.warn(text)
             if lost := ended.get("lost_lines"):
                 self.console.warn(f"{name}: {lost} line(s) of the log could not be written there: is a disk full?")
         return outcome

@@ -11,7 +11,7 @@ from typing import Any
 from regatta.cluster import Node
 from regatta.errors import UsageError
 from regatta.plan import Plan, common_environment, describe
-from regatta.remote import source
+from regatta.remote import source, supervisor_files
 
 LAUNCHERS = ("env", "static", "c10d")
 INTERFACE_VARIABLES = ["GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"]
@@ -44,7 +44,8 @@ def spec(plan: Plan, node: Node) -> dict[str, Any]:
         "ranks": ranks,
         "interface_variables": INTERFACE_VARIABLES if distributed else [],
         "time_limit": plan.time_limit,
-        "files": {"supervisor.py": source("supervisor"), "boot/sitecustomize.py": source("boot")},
+        "limits": node.limits.spec(),
+        "files": {**supervisor_files(), "boot/sitecustomize.py": source("boot")},
         "plan": describe(plan),
     }
 

@@ -9,7 +9,7 @@ import os
 import time
 from typing import Any, Dict, Iterator
 
-from regatta.node import rundirs
+from regatta.node import rundirs, runlog
 
 Place = Dict[str, Any]
 
@@ -67,7 +67,7 @@ class Runs:
                     self._ended.add(run)
                     self._logs.pop(run, None)
                 continue
-            log = self._logs.setdefault(run, Log(rundirs.path(self._place, run, "log")))
+            log = self._logs.setdefault(run, Log(rundirs.path(self._place, run)))
             log.read()
             phase = "starting" if self._waits(run, spec, log) else "running"
             shown = {"id": run, "framework": spec["framework"], "seconds": seconds, "ranks": log.ranks}
@@ -99,27 +99,29 @@ class Log:
     `told`: whether there was any event; a program of somebody's own need not tell of itself.
     """
 
-    def __init__(self, path: str) -> None:
-        self._path = path
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
         self._offset = 0
         self.ranks: dict[str, dict[str, Any]] = {}
         self.told = False
         with contextlib.suppress(OSError):
-            self._offset = max(0, os.path.getsize(path) - TAIL_BYTES)
+            self._offset = max(0, runlog.end(folder) - TAIL_BYTES)
 
     def read(self) -> None:
         """Take in what was added."""
-        with contextlib.suppress(OSError), open(self._path, "rb") as file:
-            self._offset = max(self._offset, os.fstat(file.fileno()).st_size - MOST_BYTES)
-            file.seek(self._offset)
-            block = file.read(MOST_BYTES)
-            whole = block.rfind(b"\n") + 1
-            self._offset += whole
-            for line in block[:whole].split(b"\n"):
-                _, found, text = line.partition(PREFIX)
-                if found:
-                    self.told = True
-                    self._take(text)
+        with contextlib.suppress(OSError):
+            end = runlog.end(self._folder)
+            self._offset = max(self._offset, end - MOST_BYTES)
+            while self._offset < end:
+                piece = runlog.read(self._folder, self._offset)
+                if piece.offset == self._offset:
+                    break
+                self._offset = piece.offset
+                for line in (*piece.events, *piece.lines):
+                    _, found, text = line.partition(PREFIX)
+                    if found:
+                        self.told = True
+                        self._take(text)
 
     def _take(self, text: bytes) -> None:
         with contextlib.suppress(ValueError, KeyError, TypeError):

@@ -10,9 +10,9 @@ import signal
 import subprocess
 import sys
 import time
-from typing import Any, BinaryIO, Callable, Dict
+from typing import Any, Callable, Dict
 
-from regatta.node import environments, network, raylet, releases, rundirs, supervisor
+from regatta.node import cgroup, environments, network, raylet, releases, rundirs, runlog, supervisor, usage
 from regatta.node.problem import Problem
 
 Place = Dict[str, Any]
@@ -22,8 +22,6 @@ Emit = Callable[[Dict[str, Any]], None]
 
 POLL_SECONDS, IDLE_SECONDS = 0.03, 0.2
 BEAT_SECONDS = 1.0
-BLOCK = 1 << 18
-EVENT = b"@regatta "
 STOP_SECONDS = 4.0
 HADOOP_CONF_DIR = "/etc/regatta/hadoop"
 RESERVE_BYTES = 1 << 16
@@ -84,10 +82,11 @@ def _prepare(place: Place, spec: Spec, folder: str) -> None:
     if name and spec.get("interface_variables"):
         spec["env"].update(dict.fromkeys(spec["interface_variables"], name))
     spec["started"] = time.time()
-    spec["network"] = {"interface": name, "at_start": supervisor.network(name)}
-    spec["oom_kills"] = supervisor.oom_kills()
+    spec["network"] = {"interface": name, "at_start": usage.network(name)}
+    spec["oom_kills"] = usage.oom_kills()
     if spec["mode"] == "member":
         spec["daemons"] = raylet.daemons(place)
+        spec["hits"] = cgroup.hits(spec["daemons"].get("raylet", "self"))
         spec["boot"] = boot()
     with open(os.path.join(folder, "reserve"), "wb") as file:
         file.write(b"\1" * RESERVE_BYTES)
@@ -141,8 +140,7 @@ def _start_unit(place: Place, spec: Spec, folder: str) -> None:
         "PrivateMounts": "yes",
         "LimitNOFILE": "1048576",
         "LimitCORE": "0",
-        "TasksMax": "infinity",
-        "OOMPolicy": "stop",
+        **cgroup.properties(spec["limits"]),
         "ExecStopPost": f"/bin/sh -c 'test -e {folder}/exit.json || exec {python} {program} --post {folder}'",
     }
     command = ["systemd-run", "--quiet", "--collect", f"--unit={rundirs.unit(run)}", f"--uid={place['user']}"]
@@ -179,52 +177,65 @@ def _start_session(place: Place, spec: Spec, folder: str) -> None:
 
 def watch(place: Place, run: str, offset: int, emit: Emit, events_only: bool = False) -> None:
     """Emit the log from byte `offset` (or its events), a heartbeat a second, and how the run ended on this node."""
-    log, ended = rundirs.path(place, run, "log"), rundirs.path(place, run, "exit.json")
-    if not os.path.isdir(rundirs.path(place, run)):
+    folder, ended = rundirs.path(place, run), rundirs.path(place, run, "exit.json")
+    if not os.path.isdir(folder):
         raise Problem(f"no run '{run}' on this node")
     next_beat = next_check = 0.0
-    wait = POLL_SECONDS
-    with open(log, "rb") as file:
-        file.seek(offset)
-        while True:
-            finished = rundirs.load(ended)
-            before, offset = offset, _emit_lines(file, offset, emit, events_only)
-            if finished:
-                emit({"exit": finished, "offset": offset})
-                return
-            wait = POLL_SECONDS if offset > before else min(IDLE_SECONDS, wait * 1.2)
-            now = time.monotonic()
-            if now >= next_beat:
-                emit({"beat": 1})
-                next_beat = now + BEAT_SECONDS
-                if now >= next_check:
-                    next_check = now + 3
-                    if not rundirs.active(place, run) and not rundirs.load(ended):
-                        time.sleep(0.5)
-                        if not rundirs.load(ended):
-                            lost = {"state": "lost", "code": 1, "failure": None, "codes": {}}
-                            emit({"exit": lost, "offset": _emit_lines(file, offset, emit, events_only)})
-                            return
-            time.sleep(wait)
-
-
-def _emit_lines(file: BinaryIO, offset: int, emit: Emit, events_only: bool) -> int:
+    wait, shown = POLL_SECONDS, 0
     while True:
-        file.seek(offset)
-        block = file.read(BLOCK)
-        while block and b"\n" not in block and len(block) % BLOCK == 0 and (more := file.read(BLOCK)):
-            block += more
-        whole = block.rfind(b"\n") + 1
-        if not whole:
+        finished = rundirs.load(ended)
+        before, offset = offset, _emit_lines(folder, offset, emit, events_only)
+        if finished:
+            emit({"exit": finished, "offset": offset})
+            return
+        shown = _emit_bars(folder, shown, emit)
+        wait = POLL_SECONDS if offset > before else min(IDLE_SECONDS, wait * 1.2)
+        now = time.monotonic()
+        if now >= next_beat:
+            emit({"beat": 1})
+            next_beat = now + BEAT_SECONDS
+            if now >= next_check:
+                next_check = now + 3
+                if not rundirs.active(place, run) and not rundirs.load(ended):
+                    time.sleep(0.5)
+                    if not rundirs.load(ended):
+                        lost = {"state": "lost", "code": 1, "failure": None, "codes": {}}
+                        emit({"exit": lost, "offset": _emit_lines(folder, offset, emit, events_only)})
+                        return
+        time.sleep(wait)
+
+
+def _emit_lines(folder: str, offset: int, emit: Emit, events_only: bool) -> int:
+    """Emit what was added since a byte of the log; returns the byte behind it."""
+    while True:
+        piece = runlog.read(folder, offset)
+        if piece.offset == offset:
             return offset
-        lines = []
-        for line in block[:whole].split(b"\n")[:-1]:
-            if events_only and EVENT not in line:
-                continue
-            rank, _, text = line.partition(b"|")
-            lines.append([int(rank) if rank.lstrip(b"-").isdigit() else None, text.decode("utf-8", "replace")])
-        offset += whole
+        lines = [_parsed(line) for line in (*piece.events, *piece.lines) if not events_only or runlog.MARK in line]
+        if piece.missed and not events_only:
+            note = f"... {piece.missed:,} bytes of the log are left out here: its beginning and its end are kept"
+            lines.insert(0, [None, note])
+        offset = piece.offset
         emit({"lines": lines, "offset": offset})
+
+
+def _parsed(line: bytes) -> list[Any]:
+    rank, _, text = line.partition(b"|")
+    return [int(rank) if rank.lstrip(b"-").isdigit() else None, text.decode("utf-8", "replace")]
+
+
+def _emit_bars(folder: str, seen: int, emit: Emit) -> int:
+    """Emit what stands in place now, by rank, where that has changed; returns a mark for the next time."""
+    path = os.path.join(folder, "live.json")
+    try:
+        now = os.stat(path).st_mtime_ns
+    except OSError:
+        return seen
+    bars = rundirs.load(path) if now != seen else None
+    if not isinstance(bars, dict):
+        return seen
+    emit({"bars": [[int(rank), str(text)] for rank, text in bars.items() if rank.lstrip("-").isdigit()]})
+    return now
 
 
 def mark_stopped(place: Place, run: str, reason: str) -> Answer:

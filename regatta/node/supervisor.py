@@ -1,9 +1,10 @@
 """Main process of a run on a node: starts its ranks, keeps their output, ends them together, says how it ended.
 
-Written into the run's folder and started there as `supervisor.py FOLDER`, so it imports nothing of ours.
+Written into the run's folder with the modules that it imports and started there as `supervisor.py FOLDER`.
 `supervisor.py --post FOLDER` is what systemd calls after the unit has ended, whatever ended it.
-Reads `spec.json`; writes `log` (lines `<rank>|<text>`), `pid.json` and `exit.json`, also what the run has used here;
-for `exit.json` the file `reserve` holds room on a disk that is full by then.
+Reads `spec.json`; writes `log` (lines `<rank>|<text>`, see `runlog`), `live.json` (progress bars: by rank what stands
+in place, at most once a second), `pid.json` and `exit.json`, also what the run has used here; for `exit.json` the file
+`reserve` holds room on a disk that is full by then.
 """
 
 from __future__ import annotations
@@ -14,51 +15,29 @@ import ctypes
 import json
 import os
 import re
-import resource
 import selectors
 import shutil
 import signal
-import subprocess
 import sys
 import time
 from typing import Any
 
+if __package__:
+    from regatta.node import cgroup, rank, runlog, usage
+else:  # started in the run's folder
+    import cgroup  # type: ignore[import-not-found, no-redef, unused-ignore]
+    import rank  # type: ignore[import-not-found, no-redef, unused-ignore]
+    import runlog  # type: ignore[import-not-found, no-redef, unused-ignore]
+    import usage  # type: ignore[import-not-found, no-redef, unused-ignore]
+
 GRACE_SECONDS = 1.0
-LAST_LINES = 20
+IDLE_SECONDS = 5.0
+SHOW_SECONDS = 1.0
+LAST_BLOCKS = 32
+"""What is read of a rank that has ended: its pipe holds less, and what it has left behind may print without end."""
+FULL_BYTES = 1 << 20
 PR_SET_CHILD_SUBREAPER = 36
-BLOCK_BYTES = 512
-PIPE_BLOCKS = 16
-"""All that a pipe may hold (1 MiB), in blocks of 64 KiB."""
-CGROUPS = "/sys/fs/cgroup"
 TEMPORARY = re.compile(r"/tmp/rg-[0-9a-f]{16}\Z")
-
-
-class Rank:
-    """One process of the run and the part of its output that is not a whole line yet."""
-
-    def __init__(self, spec: dict[str, Any], common_env: dict[str, str], folder: str) -> None:
-        self.rank = spec["rank"]
-        self.rest = b""
-        self.last: collections.deque[str] = collections.deque(maxlen=LAST_LINES)
-        self.code: int | None = None
-        env = {**os.environ, **common_env, **spec["env"]}
-        self.process = subprocess.Popen(
-            spec["argv"],
-            cwd=folder,
-            env={name: value for name, value in env.items() if value is not None},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-        assert self.process.stdout is not None
-        self.output = self.process.stdout.fileno()
-        os.set_blocking(self.output, False)
-
-    def signal(self, number: int) -> None:
-        """Signal the rank's process group; its processes that left the group are ended by `end_descendants`."""
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.process.pid, number)
 
 
 class Supervisor:
@@ -68,14 +47,18 @@ class Supervisor:
         self.folder = folder
         with open(os.path.join(folder, "spec.json")) as file:
             self.spec = json.load(file)
-        self.log = open(os.path.join(folder, "log"), "ab", buffering=0)  # noqa: SIM115
-        self.ranks: list[Rank] = []
+        limit = self.spec.get("limits", {}).get("log_bytes")
+        self.log = runlog.Writer(folder, limit)
+        self.ranks: list[rank.Rank] = []
         self.selector = selectors.DefaultSelector()
         self.failure: dict[str, Any] | None = None
         self.stopped = False
+        self.started, began = time.time(), time.monotonic()
         self.kill_at: float | None = None
-        self.started = time.time()
+        self.end_at = began + self.spec["time_limit"] if self.spec.get("time_limit") else None
+        self.show_at, self.shown = began, "{}"
         self.lost_lines = 0
+        self.echo_left = (limit or 1 << 62) // 2 if self.spec.get("echo") else 0
 
     def run(self) -> int:
         """Start, watch and end the ranks; returns the exit code of the node's part of the run."""
@@ -94,12 +77,14 @@ class Supervisor:
                 self.start_ranks()
             self.loop(read_end)
         finally:
-            for rank in self.ranks:
-                rank.signal(signal.SIGKILL)
+            for one in self.ranks:
+                one.signal(signal.SIGKILL)
             end_descendants()
-            for rank in self.ranks:
-                self.drain(rank)
-                self.flush(rank)
+            for one in self.ranks:
+                self.drain(one, LAST_BLOCKS)
+                self.write(one.rank, one.remember(one.lines.flush()))
+            with contextlib.suppress(OSError):
+                os.unlink(os.path.join(self.folder, "live.json"))
         return self.finish()
 
     def on_stop(self, *_: Any) -> None:
@@ -110,100 +95,107 @@ class Supervisor:
     def start_ranks(self) -> None:
         for spec in self.spec["ranks"]:
             try:
-                rank = Rank(spec, self.spec["env"], self.spec["cwd"])
+                one = rank.Rank(spec, self.spec["env"], self.spec["cwd"])
             except OSError as error:
-                self.write(spec["rank"], f"cannot start {spec['argv'][0]}: {error}".encode())
+                self.write(spec["rank"], [f"cannot start {spec['argv'][0]}: {error}".encode()])
                 self.failure = self.describe(spec["rank"], 127, [f"cannot start {spec['argv'][0]}: {error}"])
                 self.end_ranks()
                 return
-            self.ranks.append(rank)
-            self.selector.register(rank.output, selectors.EVENT_READ, rank)
+            self.ranks.append(one)
+            self.selector.register(one.output, selectors.EVENT_READ, one)
 
     def loop(self, wakeup: int) -> None:
-        limit = self.spec.get("time_limit")
-        while any(rank.code is None for rank in self.ranks):
-            wait = 5.0 if self.kill_at is None else max(0.0, self.kill_at - time.monotonic())
-            for key, _ in self.selector.select(wait):
+        """One block of each rank's output at a time: one that prints without pause keeps nothing else waiting."""
+        while any(one.code is None for one in self.ranks):
+            for key, _ in self.selector.select(self.wait()):
                 if key.data is None:
                     with contextlib.suppress(BlockingIOError):
                         os.read(wakeup, 4096)
                 else:
-                    self.drain(key.data, 1)
+                    self.drain(key.data)
             self.reap()
-            if limit and time.time() - self.started > limit and self.failure is None:
-                self.failure = self.describe(self.ranks[0].rank, 124, [f"time limit of {limit:g} s reached"])
+            now = time.monotonic()
+            if self.end_at is not None and now >= self.end_at and self.failure is None:
+                limit = f"time limit of {self.spec['time_limit']:g} s reached"
+                self.failure = self.describe(self.ranks[0].rank, 124, [limit])
                 self.end_ranks()
-            if self.kill_at is not None and time.monotonic() >= self.kill_at:
-                for rank in self.ranks:
-                    rank.signal(signal.SIGKILL)
-                self.kill_at = time.monotonic() + GRACE_SECONDS
+            if self.kill_at is not None and now >= self.kill_at:
+                for one in self.ranks:
+                    one.signal(signal.SIGKILL)
+                self.kill_at = now + GRACE_SECONDS
+            if now >= self.show_at:
+                self.show(now)
+
+    def wait(self) -> float:
+        """Seconds until something has to be done, if no rank does anything before."""
+        now = time.monotonic()
+        times = [now + IDLE_SECONDS, self.kill_at, None if self.failure else self.end_at]
+        if self.shown != "{}" or any(one.lines.bar for one in self.ranks):
+            times.append(self.show_at)
+        return max(0.0, min(at for at in times if at is not None) - now)
 
     def reap(self) -> None:
-        for rank in self.ranks:
-            if rank.code is not None or rank.process.poll() is None:
+        for one in self.ranks:
+            if one.code is not None or one.process.poll() is None:
                 continue
-            rank.code = rank.process.returncode
-            self.drain(rank)
-            if rank.code and self.failure is None and not self.stopped:
-                self.failure = self.describe(rank.rank, rank.code, list(rank.last))
+            one.code = one.process.returncode
+            self.drain(one, LAST_BLOCKS)
+            if one.code and self.failure is None and not self.stopped:
+                self.failure = self.describe(one.rank, one.code, list(one.last))
                 self.end_ranks()
 
-    def describe(self, rank: int, code: int, lines: list[str]) -> dict[str, Any]:
+    def describe(self, number: int, code: int, lines: list[str]) -> dict[str, Any]:
         """What is known of the first failure."""
         return {
-            "rank": rank,
+            "rank": number,
             "code": code if code > 0 else 128 - code,
             "signal": signal.Signals(-code).name if code < 0 else None,
             "at": time.time(),
             "last_lines": lines,
+            "disk_full": disk_full(self.folder),
         }
 
     def end_ranks(self) -> None:
         if self.kill_at is None:
             self.kill_at = time.monotonic() + GRACE_SECONDS
-        for rank in self.ranks:
-            if rank.code is None:
-                rank.signal(signal.SIGTERM)
+        for one in self.ranks:
+            if one.code is None:
+                one.signal(signal.SIGTERM)
 
-    def drain(self, rank: Rank, blocks: int = PIPE_BLOCKS) -> None:
-        """Take what the rank has printed, split it into lines, append it to the log.
-
-        At most so many blocks: a rank that prints without end is not to keep the others waiting.
-        """
+    def drain(self, one: rank.Rank, blocks: int = 1) -> None:
+        """Take what a rank has printed, so many blocks of it at most, into the log."""
         for _ in range(blocks):
-            try:
-                block = os.read(rank.output, 1 << 16)
-            except (BlockingIOError, ValueError):
-                return
-            if not block:
-                with contextlib.suppress(KeyError, ValueError):
-                    self.selector.unregister(rank.output)
-                return
-            *lines, rank.rest = (rank.rest + block).replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
-            if len(rank.rest) > 1 << 20:
-                lines, rank.rest = [*lines, rank.rest], b""
-            for line in lines:
-                self.write(rank.rank, line)
-                rank.last.append(line.decode("utf-8", "replace"))
+            lines = one.read()
+            if lines is None:
+                break
+            self.write(one.rank, lines)
+        if one.closed:
+            with contextlib.suppress(KeyError, ValueError):
+                self.selector.unregister(one.output)
 
-    def flush(self, rank: Rank) -> None:
-        if rank.rest:
-            self.write(rank.rank, rank.rest)
-            rank.last.append(rank.rest.decode("utf-8", "replace"))
-            rank.rest = b""
-
-    def write(self, rank: int, line: bytes) -> None:
-        """Append one line; a full disk costs log lines, never the run."""
-        try:
-            self.log.write(b"%d|%s\n" % (rank, line))
-        except OSError:
-            self.lost_lines += 1
-        if self.spec.get("echo"):
+    def write(self, number: int, lines: list[bytes]) -> None:
+        """Append lines; a full disk costs log lines, never the run."""
+        self.lost_lines += self.log.write(b"%d|%s\n" % (number, line) for line in lines)
+        if self.echo_left > 0 and lines:
+            block = b"".join(line + b"\n" for line in lines)
+            self.echo_left -= len(block)
+            if self.echo_left <= 0:
+                block += b"... what follows is in the run's own log: fab logs\n"
             with contextlib.suppress(OSError):
-                os.write(1, line + b"\n")
+                os.write(1, block)
+
+    def show(self, now: float) -> None:
+        """Tell who follows what stands in place now; a full disk costs that."""
+        self.show_at = now + SHOW_SECONDS
+        bars = {str(one.rank): one.lines.bar.decode("utf-8", "replace") for one in self.ranks if one.lines.bar}
+        text = json.dumps(bars)
+        if text != self.shown:
+            self.shown = text
+            with contextlib.suppress(OSError), open(os.path.join(self.folder, "live.json"), "w") as file:
+                file.write(text)
 
     def finish(self) -> int:
-        codes = {str(rank.rank): rank.code for rank in self.ranks}
+        codes = {str(one.rank): one.code for one in self.ranks}
         if os.path.exists(os.path.join(self.folder, "stop.json")):
             state, code, failure = "stopped", 143, None
         elif self.failure:
@@ -221,21 +213,28 @@ class Supervisor:
         """What the run's processes have used here; those of a Ray cluster's run are Ray's own, but for the driver."""
         if self.spec.get("mode") == "member":
             return {}
-        return {**of_unit(self.folder), **of_children()}
+        return {**usage.of_unit(self.folder), **usage.of_children()}
+
+
+def disk_full(folder: str) -> bool:
+    """Whether the disk of a folder has no room left for those who are not root."""
+    with contextlib.suppress(OSError):
+        free = os.statvfs(folder)
+        return free.f_bavail * free.f_frsize < FULL_BYTES
+    return False
+
+
+def reached(spec: dict[str, Any]) -> dict[str, int]:
+    """Limits of the run's unit that the run has met, under Ray those of Ray's own unit: see `cgroup.reached`."""
+    with contextlib.suppress(AttributeError, TypeError, ValueError):  # a run can write its own spec.json
+        raylet = (spec.get("daemons") or {}).get("raylet")
+        return cgroup.reached(spec.get("hits") or {}, int(raylet) if raylet else "self")
+    return {}
 
 
 def own_failure(code: int, cause: str) -> dict[str, Any]:
     """A failure that is no rank's, in words."""
     return {"rank": None, "code": code, "signal": None, "cause": cause, "at": time.time(), "last_lines": []}
-
-
-def oom_kills() -> int:
-    """How many processes the kernel of this host has killed for want of memory; -1 where it does not say."""
-    with contextlib.suppress(OSError), open("/proc/vmstat") as file:
-        for line in file:
-            if line.startswith("oom_kill "):
-                return int(line.split()[1])
-    return -1
 
 
 def write_exit(
@@ -266,76 +265,16 @@ def write_exit(
         "codes": codes,
         "started": started,
         "ended": time.time(),
-        "used": {**(used or {}), **over_network(spec.get("network"))},
-        "oom_kills": oom_kills() - spec["oom_kills"] if "oom_kills" in spec else 0,
+        "used": {**(used or {}), **usage.over_network(spec.get("network"))},
+        "oom_kills": usage.oom_kills() - spec["oom_kills"] if "oom_kills" in spec else 0,
         "lost_lines": lost_lines,
+        "reached": reached(spec),
     }
     with contextlib.suppress(OSError):
         os.unlink(os.path.join(folder, "reserve"))
     with open(target + ".new", "w") as file:
         json.dump(ended, file)
     os.rename(target + ".new", target)
-
-
-def of_children() -> dict[str, Any]:
-    """What all processes of the run have used, as the kernel has told the one that reaped them.
-
-    {"cpu_seconds": user and system, "largest_bytes": peak resident memory of the largest process, "read_bytes" and
-    "written_bytes": of disks, without what the cache spared}.
-    """
-    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return {
-        "cpu_seconds": round(ended.ru_utime + ended.ru_stime, 3),
-        "largest_bytes": ended.ru_maxrss * 1024,
-        "read_bytes": ended.ru_inblock * BLOCK_BYTES,
-        "written_bytes": ended.ru_oublock * BLOCK_BYTES,
-    }
-
-
-def of_unit(folder: str) -> dict[str, Any]:
-    """What this process's cgroup has used, where it is the run's own and the kernel counts that.
-
-    {"cpu_seconds", "peak_bytes": memory of all processes at once, with the pages of files that they brought into it}.
-    """
-    found: dict[str, Any] = {}
-    unit = f"regatta-run-{os.path.basename(folder)}.service"
-    with contextlib.suppress(OSError, ValueError), open("/proc/self/cgroup") as file:
-        for line in file:
-            _, controllers, path = line.rstrip("\n").split(":", 2)
-            if unit not in path.split("/"):
-                continue
-            for base in ("", "/unified") if not controllers else [f"/{name}" for name in controllers.split(",")]:
-                at = f"{CGROUPS}{base}{path[: path.index(unit) + len(unit)]}"
-                _take(found, "peak_bytes", f"{at}/memory.peak", 1)
-                _take(found, "peak_bytes", f"{at}/memory.max_usage_in_bytes", 1)
-                _take(found, "cpu_seconds", f"{at}/cpuacct.usage", 1e-9)
-                _take(found, "cpu_seconds", f"{at}/cpu.stat", 1e-6)
-    return found
-
-
-def _take(found: dict[str, Any], name: str, file: str, unit: float) -> None:
-    with contextlib.suppress(OSError, ValueError), open(file) as handle:
-        found[name] = int(handle.readline().split()[-1]) * unit
-
-
-def network(interface: str | None) -> list[int] | None:
-    """Bytes that an interface of this node has received and sent since it is there."""
-    with contextlib.suppress(OSError), open("/proc/net/dev") as file:
-        for line in file:
-            name, _, rest = line.partition(":")
-            if name.strip() == interface:
-                return [int(rest.split()[0]), int(rest.split()[8])]
-    return None
-
-
-def over_network(before: Any) -> dict[str, Any]:
-    """What the node, whoever on it, has received and sent since `before`, as `run.start` has noted it."""
-    try:
-        received, sent = network(before["interface"]) or (0, 0)
-        since = (max(0, received - before["at_start"][0]), max(0, sent - before["at_start"][1]))
-    except (TypeError, KeyError, IndexError):
-        return {}
-    return {"interface": str(before["interface"]), "received_bytes": since[0], "sent_bytes": since[1]}
 
 
 def descendants(pid: int) -> list[int]:
@@ -375,11 +314,11 @@ def post(folder: str) -> None:
     result = os.environ.get("SERVICE_RESULT", "unknown")
     status = os.environ.get("EXIT_STATUS", "?")
     if os.path.exists(os.path.join(folder, "stop.json")):
-        write_exit(folder, "stopped", 143, None, {}, None, of_unit(folder))
+        write_exit(folder, "stopped", 143, None, {}, None, usage.of_unit(folder))
     else:
         how = f"killed by SIG{status}" if os.environ.get("EXIT_CODE") in ("killed", "dumped") else f"ended by {result}"
         write_exit(
-            folder, "failed", 137, own_failure(137, f"the run's supervisor was {how}"), {}, None, of_unit(folder)
+            folder, "failed", 137, own_failure(137, f"the run's supervisor was {how}"), {}, None, usage.of_unit(folder)
         )
 
 

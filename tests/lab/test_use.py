@@ -9,26 +9,26 @@ from pathlib import Path
 
 import pytest
 
-from regatta.node import supervisor
+from regatta.node import cgroup
 
 RUN = f"use-{os.getpid()}"
 USING = """
 import sys
-from regatta.node import supervisor
+from regatta.node import usage
 taken = bytearray(100 << 20)
 for at in range(0, len(taken), 4096):
     taken[at] = 1
 del taken
 n = sum(range(3_000_000))
 import json
-print(json.dumps(supervisor.of_unit(sys.argv[1])))
+print(json.dumps(usage.of_unit(sys.argv[1])))
 """
 
 
 @pytest.fixture
 def unit() -> Iterator[list[Path]]:
     """Cgroups named as a run's unit, in every hierarchy of this machine that counts memory or processor time."""
-    root = Path(supervisor.CGROUPS)
+    root = Path(cgroup.ROOT)
     bases = [root / name for name in ("memory", "cpuacct") if (root / name).is_dir()] or [root]
     made = [base / f"regatta-run-{RUN}.service" for base in bases]
     if bases == [root]:

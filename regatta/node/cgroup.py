@@ -1,0 +1,87 @@
+"""What the kernel lets a run have on a node: its unit's limits of memory and processes, and whether it met them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import Any, Dict, Iterator
+
+ROOT = "/sys/fs/cgroup"
+CONTROLLERS = {"memory": "memory", "pids": "processes"}
+LEAST_PROCESSES, PROCESSES_A_CORE = 4096, 1024
+RANK_OOM_SCORE, RUN_OOM_SCORE = 1000, 500
+"""Ranks go first where the memory of a host is used up, as Ray's workers do; daemons come last."""
+
+
+def properties(limits: Dict[str, Any]) -> Dict[str, str]:
+    """The unit's properties for the limits of a run: {"memory_share", "processes": None for so many a core}."""
+    default = max(LEAST_PROCESSES, PROCESSES_A_CORE * len(os.sched_getaffinity(0)))
+    return {
+        "MemoryMax": f"{limits['memory_share'] * 100:g}%",
+        "TasksMax": str(limits["processes"] or default),
+        "OOMPolicy": "continue",  # the supervisor says which rank it was, and ends the others
+        "OOMScoreAdjust": str(RUN_OOM_SCORE),
+    }
+
+
+def missing() -> list[str]:
+    """Limits that units of this host cannot have, as in a container that may not write to its cgroups."""
+    return [name for controller, name in CONTROLLERS.items() if not _usable(controller)]
+
+
+def _usable(controller: str) -> bool:
+    own = os.path.join(ROOT, controller)
+    if os.path.isdir(own):
+        return not os.statvfs(own).f_flag & os.ST_RDONLY
+    with contextlib.suppress(OSError), open(os.path.join(ROOT, "cgroup.controllers")) as file:
+        return controller in file.read().split() and not os.statvfs(ROOT).f_flag & os.ST_RDONLY
+    return False
+
+
+def folders(pid: int | str = "self", unit: str = "regatta-") -> Iterator[str]:
+    """The cgroups of a process's unit, one a hierarchy, where the unit is one of ours whose name begins so."""
+    with contextlib.suppress(OSError, ValueError), open(f"/proc/{pid}/cgroup") as file:
+        for line in file:
+            _, controllers, path = line.rstrip("\n").split(":", 2)
+            words = path.split("/")
+            depth = next((n for n, word in enumerate(words) if word.startswith(unit) and word.endswith(".service")), 0)
+            for base in ("", "/unified") if not controllers else [f"/{name}" for name in controllers.split(",")]:
+                if depth:
+                    yield f"{ROOT}{base}{'/'.join(words[: depth + 1])}"
+
+
+def hits(pid: int | str = "self") -> Dict[str, int]:
+    """How often the unit of a process has met a limit since its start: {"memory": processes killed, "processes"}."""
+    found: Dict[str, int] = {}
+    for folder in folders(pid):
+        _take(found, "memory", f"{folder}/memory.events", "oom")
+        _take(found, "memory", f"{folder}/memory.oom_control", "oom_kill")
+        _take(found, "processes", f"{folder}/pids.events", "max")
+    return found
+
+
+def limits(pid: int | str = "self") -> Dict[str, int]:
+    """Limits that the unit of a process has: {"memory": bytes, "processes"}; those that nobody keeps are left out."""
+    found: Dict[str, int] = {}
+    for folder in folders(pid):
+        _take(found, "memory", f"{folder}/memory.max")
+        _take(found, "memory", f"{folder}/memory.limit_in_bytes")
+        _take(found, "processes", f"{folder}/pids.max")
+    return {name: value for name, value in found.items() if value < 1 << 62}
+
+
+def reached(before: Any, pid: int | str = "self") -> Dict[str, int]:
+    """Limits that were met since `hits` said `before`, as `limits` has them."""
+    have = limits(pid)
+    with contextlib.suppress(AttributeError, TypeError):  # a run can write its own spec.json
+        return {name: have[name] for name, now in hits(pid).items() if name in have and now > before.get(name, 0)}
+    return {}
+
+
+def _take(found: Dict[str, int], name: str, file: str, key: str = "") -> None:
+    """The number behind a key of a file of the kernel's, or in its only line; `max` there is none."""
+    with contextlib.suppress(OSError, ValueError, IndexError), open(file) as handle:
+        for line in handle:
+            words = line.split()
+            if not key or words[0] == key:
+                found[name] = int(words[-1])

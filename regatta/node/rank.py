@@ -1,0 +1,104 @@
+"""A rank of a run on a node: its process, and what it prints as lines."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import os
+import subprocess
+from typing import Any
+
+if __package__:
+    from regatta.node import cgroup
+else:  # beside the supervisor, in the run's folder
+    import cgroup  # type: ignore[import-not-found, no-redef, unused-ignore]
+
+LAST_LINES = 20
+MOST_LINE_BYTES = 1 << 20
+
+
+class Output:
+    """Turns blocks of bytes into lines. Of parts separated by carriage returns the last is left, as on a terminal.
+
+    `bar`: a line that has been written over and has not ended: a progress bar; None where there is none.
+    """
+
+    def __init__(self) -> None:
+        self.bar: bytes | None = None
+        self._rest = b""
+
+    def take(self, block: bytes) -> list[bytes]:
+        """The lines that have ended with this block. One of more than 1 MiB ends by itself."""
+        *lines, self._rest = (self._rest + block).split(b"\n")
+        if lines:
+            self.bar = None
+        if b"\r" in self._rest:
+            self.bar = _last_part(self._rest)
+            # What is behind the last carriage return may grow; what is before it is needed while that is nothing.
+            self._rest = self._rest.rpartition(b"\r")[2] or self.bar + b"\r"
+        elif self.bar is not None:
+            self.bar = self._rest
+        if len(self._rest) > MOST_LINE_BYTES:
+            lines, self._rest = [*lines, self._rest], b""
+        return [_last_part(line) for line in lines]
+
+    def flush(self) -> list[bytes]:
+        """The line that has not ended, if there is one."""
+        rest, self._rest, self.bar = self._rest, b"", None
+        return [_last_part(rest)] if rest else []
+
+
+def _last_part(line: bytes) -> bytes:
+    return next((part for part in reversed(line.split(b"\r")) if part), b"")
+
+
+def _go_first() -> None:
+    """Where the memory of a host is used up, ranks are what the kernel ends."""
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+        file.write(str(cgroup.RANK_OOM_SCORE))
+
+
+class Rank:
+    """One process of the run, with its last lines."""
+
+    def __init__(self, spec: dict[str, Any], common_env: dict[str, str], folder: str) -> None:
+        self.rank = spec["rank"]
+        self.lines = Output()
+        self.last: collections.deque[str] = collections.deque(maxlen=LAST_LINES)
+        self.code: int | None = None
+        self.closed = False
+        env = {**os.environ, **common_env, **spec["env"]}
+        self.process = subprocess.Popen(
+            spec["argv"],
+            cwd=folder,
+            env={name: value for name, value in env.items() if value is not None},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            preexec_fn=_go_first,  # noqa: PLW1509 (the supervisor has no threads)
+        )
+        assert self.process.stdout is not None
+        self.output = self.process.stdout.fileno()
+        os.set_blocking(self.output, False)
+
+    def signal(self, number: int) -> None:
+        """Signal the rank's process group; its processes that left the group are ended by `end_descendants`."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid, number)
+
+    def read(self) -> list[bytes] | None:
+        """The lines of one block of what it has printed; None where there is no more, for now or for ever."""
+        try:
+            block = os.read(self.output, 1 << 16)
+        except (BlockingIOError, ValueError):
+            return None
+        if not block:
+            self.closed = True
+            return None
+        return self.remember(self.lines.take(block))
+
+    def remember(self, lines: list[bytes]) -> list[bytes]:
+        """Keep the last ones for the message of a failure."""
+        self.last.extend(line.decode("utf-8", "replace") for line in lines[-LAST_LINES:])
+        return lines

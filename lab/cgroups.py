@@ -14,13 +14,16 @@ from pathlib import Path
 from .model import Lab, Node
 from .system import LabError
 
+KINDS = {"name=systemd", "memory", "pids"}
+"""Hierarchies of the first kind: where systemd keeps its processes, and limits."""
+
 
 def hierarchies() -> list[Path]:
-    """Mount points that systemd keeps its processes in: cgroup2, and name=systemd where there is one."""
+    """Mount points that a node has a cgroup of its own in: cgroup2, and those of `KINDS` where there are any."""
     found = []
     for line in Path("/proc/self/mounts").read_text().splitlines():
         _, point, kind, options, *_ = line.split()
-        if kind == "cgroup2" or (kind == "cgroup" and "name=systemd" in options.split(",")):
+        if kind == "cgroup2" or (kind == "cgroup" and KINDS & set(options.split(","))):
             found.append(Path(point))
     return found
 

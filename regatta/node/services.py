@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from typing import Any, Dict, List
 
-from regatta.node import facts, listing, raylet
+from regatta.node import cgroup, facts, listing, raylet
 
 Place = Dict[str, Any]
 
@@ -27,7 +27,7 @@ def act(place: Place, action: str, units: List[str]) -> dict[str, Any]:
 def status(place: Place, units: List[str]) -> dict[str, Any]:
     """Facts of the node, states of its units, its runs, its id in Ray."""
     return {
-        "facts": facts.facts(place),
+        "facts": {**facts.facts(place), "without_limits": cgroup.missing() if place.get("user") else []},
         "runs": listing.runs(place),
         "ray_node": raylet.node_id(place),
         **act(place, "status", units),

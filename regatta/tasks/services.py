@@ -87,11 +87,23 @@ def status(c: Context, inventory: str | None = None, json: bool = False) -> None
         print(dumps({"nodes": shown, "ray": alive, "runs": going, "monitoring": monitoring}, indent=1))
     else:
         print_table(_status_rows(nodes, alive))
+        if lacking := _without_limits(nodes):
+            print(lacking)
         if monitoring.get("installed"):
             print(_monitoring_text(monitoring))
         print(f"runs in progress: {', '.join(going) or 'none'}")
     if problems:
         raise RegattaError("\n       ".join(problems))
+
+
+def _without_limits(nodes: "list[NodeStatus]") -> str:
+    """Which hosts cannot limit what runs take: some containers may not write to their cgroups."""
+    lacking: dict[str, list[str]] = {}
+    for item in nodes:
+        for name in item.facts.get("without_limits", []):
+            lacking.setdefault(name, []).append(item.node.name)
+    found = "; ".join(f"{name} on {', '.join(names)}" for name, names in lacking.items())
+    return f"runs there have no limit of {found}: the host's cgroups are read-only" if found else ""
 
 
 def _monitoring_text(found: dict[str, Any]) -> str:

@@ -119,6 +119,31 @@ def small_graph(tmp_path: Path) -> Path:
     return path
 
 
+def test_runs_are_limited_and_go_before_daemons(cluster: Cluster, project: Path) -> None:
+    run = named("limited")
+    process = cluster.background(project, "torchrun", "wait.py", "--workers", "1", "--name", run)
+    waits = re.search(r"waits as (\d+)", read_until(process, " waits as "))
+    assert waits
+    try:
+        look = "systemctl show -p MemoryMax,TasksMax,OOMScoreAdjust,OOMPolicy --value"
+        unit = cluster.lab.ssh("node1", f"{look} regatta-run-{run}").stdout.split()
+        ray = cluster.lab.ssh("node1", f"{look} regatta-ray-head").stdout.split()
+        host = cluster.lab.ssh("node1", f"grep MemTotal /proc/meminfo; nproc; cat /proc/{waits[1]}/oom_score_adj")
+        _, kilobytes, _, cores, rank = host.stdout.split()
+        daemons = "regatta-hdfs-namenode regatta-node-exporter regatta-metrics"
+        others = cluster.lab.ssh("node1", f"systemctl show -p OOMScoreAdjust --value {daemons}").stdout.split()
+        status = cluster.fab("status").stdout
+    finally:
+        process.send_signal(signal.SIGINT)
+        finish(process)
+    memory, tasks = 0.85 * int(kilobytes) * 1024, str(max(4096, 1024 * int(cores)))
+    for shown, score in ((unit, "500"), (ray, "-500")):
+        assert {tasks, score, "continue"} < set(shown)
+        assert any(word.isdigit() and abs(int(word) / memory - 1) < 0.01 for word in shown)
+    assert rank == "1000" and others == ["-500"] * 3
+    assert re.search(r"no limit of memory on node1.*processes on node1", status)  # a lab's hosts are such
+
+
 def test_pagerank_under_both_frameworks_with_equal_answers(cluster: Cluster, tmp_path: Path) -> None:
     done = cluster.fab("run-ppr", "--workers", "4", "--json", str(tmp_path / "c.json"), results=tmp_path / "results")
     assert "rendezvous" in done.stdout

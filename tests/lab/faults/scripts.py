@@ -21,6 +21,27 @@ def struck(order):
         while True:
             held.append(b"x" * (1 << 25))
 """
+_GREEDY = """\
+import os, subprocess, sys, time
+print("rank", os.environ["RANK"], "on its own", flush=True)
+what = sys.argv[1]
+if what == "memory":
+    held = []
+    while True:
+        held.append(os.urandom(1 << 25))
+if what == "processes":
+    children = []
+    while True:
+        children.append(subprocess.Popen(["sleep", "600"]))
+if what == "disk":
+    with open("filling", "wb") as file:
+        while True:
+            file.write(os.urandom(1 << 18))
+            file.flush()
+if what == "log":
+    while True:
+        print("again and again " * 8)
+"""
 _TORCH = """\
 import os, sys, time
 import torch
@@ -105,6 +126,7 @@ def write_project(folder: Path) -> Path:
     """Make the folder of scripts; it has the nodes' storage library with it, as a workload of one's own would."""
     folder.mkdir()
     files = {"strikes": _STRIKES, "torch_ranks": _TORCH, "ray_ranks": _RAY, "torch_read": _READ, "ray_read": _RAYREAD}
+    files["greedy"] = _GREEDY
     for name, text in files.items():
         (folder / f"{name}.py").write_text(text)
     shutil.copytree(

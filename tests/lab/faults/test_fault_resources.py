@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 from clusters import Cluster
-from faulty import NEXT_STEP, begin, command, explained, new_name, next_run, nothing_left, strike, whole
+from faulty import NEXT_STEP, Told, begin, command, explained, new_name, next_run, nothing_left, strike, whole
+from kernel import own_limits
 from provisioning import play
 from telling import Teller
 
@@ -64,6 +65,78 @@ def test_the_disk_of_a_node_fills_in_mid_run(struck: Cluster, project: Path, tel
     assert "sum 100" in told.said
     tell.end("goes on, and ends with the right answer")
     nothing_left(struck, project)
+
+
+@pytest.fixture
+def tight(struck: Cluster) -> Iterator[None]:
+    """An inventory that lets runs have little."""
+    variables = struck.lab.inventory / "group_vars/all.yml"
+    before = variables.read_text() if variables.exists() else None
+    variables.parent.mkdir(exist_ok=True)
+    tighter = "regatta_run_memory_share: 0.05\nregatta_run_processes: 100\nregatta_run_log_mb: 2\n"
+    variables.write_text((before or "") + tighter)
+    try:
+        yield
+    finally:
+        variables.write_text(before) if before is not None else variables.unlink()
+
+
+def greedy(cluster: Cluster, project: Path, what: str, *options: str) -> tuple[str, Told]:
+    """A run of one rank, on the first host, that takes all that it gets of something: its name, and what was said."""
+    name = new_name()
+    words = ("torchrun", "greedy.py", "--workers", "1", "--name", name, *options, "--", what)
+    return name, strike(cluster.background(project, *words), lambda: None)
+
+
+@pytest.mark.parametrize(
+    ("what", "fault", "variable"),
+    [
+        ("memory", "a run takes all memory that it gets", "regatta_run_memory_share"),
+        ("processes", "a run starts processes without end", "regatta_run_processes"),
+    ],
+    ids=["memory", "processes"],
+)
+@pytest.mark.usefixtures("tight")
+def test_a_run_meets_a_limit_of_its_unit(
+    struck: Cluster, project: Path, tell: Teller, what: str, fault: str, variable: str
+) -> None:
+    tell.begin("resources", fault, "torch")
+    with own_limits(struck.lab, "node1"):
+        _, told = greedy(struck, project, what)
+    explained(told, "node1", f"rank 0 on node1: .*the limit of runs on node1, .* {variable}")
+    tell.end("the run ends; the message names the limit", told.first, told.seconds)
+    nothing_left(struck, project)
+    next_run(struck, project, "torch")
+
+
+@pytest.mark.usefixtures("tight")
+def test_a_run_prints_without_end(struck: Cluster, project: Path, tell: Teller) -> None:
+    tell.begin("resources", "a run prints without end, `--time-limit 5`", "torch")
+    name, told = greedy(struck, project, "log", "--time-limit", "5")
+    assert told.code == 124, told.said[-2000:]
+    explained(told, "node1", "time limit of 5 s reached|exited with code 124")
+    kept = struck.lab.ssh("node1", f"sudo sh -c 'cat {RUNS}/{name}/log* | wc -c'").stdout
+    assert 1_000_000 < int(kept) < 2_100_000
+    shown = struck.fab("logs", name).stdout
+    assert len(shown) < 4_000_000
+    assert re.search(r"^node1 +\| .*\d,\d{3} bytes", shown, re.M)
+    tell.end("the run ends; its log keeps the beginning and the end", told.first)
+    nothing_left(struck, project)
+
+
+def test_a_run_fills_the_disk(struck: Cluster, project: Path, tell: Teller) -> None:
+    tell.begin("resources", "a run fills the disk of its node", "torch")
+    with small_disk(struck, "node1"):
+        name, told = greedy(struck, project, "disk")
+        _, again = greedy(struck, project, "disk")
+        kept = json.loads(struck.lab.ssh("node1", f"sudo cat {RUNS}/{name}/exit.json").stdout)
+    explained(told, "node1", "rank 0 on node1: .*the disk of node1 is full")
+    assert "No space left on device" in told.message
+    assert kept["state"] == "failed"
+    explained(again, "node1", "No space left on device: free some room")
+    tell.end("the run ends; the next one says so, too, until there is room", told.first, told.seconds)
+    nothing_left(struck, project)
+    next_run(struck, project, "torch")
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import re
 import stat
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from regatta.errors import SyncError
@@ -14,6 +15,8 @@ from regatta.paths import results_dir
 from regatta.release import git, ignore, listing, notes, selection, size, withheld
 
 IGNORE_FILE = ignore.FILE
+AT_A_TIME = 16
+"""Files that a thread hashes before it takes others: one file is less work than handing it over."""
 _COMMIT = re.compile(r"[0-9a-f]{7,64}\Z")
 
 
@@ -56,7 +59,9 @@ def read(root: Path) -> Tree:
         size.check(root, {path: info.st_size for path, info in chosen.files.items()})
         paths = sorted(chosen.files)
         with ThreadPoolExecutor() as pool:
-            entries = list(pool.map(lambda path: _entry(root, path, chosen.files[path]), paths))
+            some = [paths[start : start + AT_A_TIME] for start in range(0, len(paths), AT_A_TIME)]
+            found = pool.map(lambda part: [_entry(root, path, chosen.files[path]) for path in part], some)
+            entries = list(chain.from_iterable(found))
     except OSError as error:
         raise SyncError(
             f"{error.filename}: {error.strerror}; it is part of the tree {root} that is to be synced"
@@ -92,7 +97,7 @@ def changed_files(root: Path, old: str, new: str) -> list[str] | None:
 
 def _entry(root: Path, path: str, info: os.stat_result) -> manifest.Entry | None:
     """The manifest entry of a file or link; None where it is a private key."""
-    if stat.S_ISREG(info.st_mode) and withheld.is_key(root / path):
+    if stat.S_ISREG(info.st_mode) and withheld.is_key(os.path.join(root, path)):
         return None
     return manifest.entry(root, path)
 

@@ -58,7 +58,7 @@ def _by_git(root: Path, own: ignore.Own) -> Listing:
         brought = {path for path in out if own.taken(path)}
         found.files |= dict.fromkeys(brought, False)
         found.ignored = folded(out - brought, found.files)
-    for path in [path for path in found.files if _is_folder(root / path)]:
+    for path in [path for path in found.files if _is_folder(os.path.join(root, path))]:
         del found.files[path]
         if os.path.lexists(root / path / ".git"):
             found.add(path, read(root / path))
@@ -91,9 +91,9 @@ def _by_walk(root: Path, own: ignore.Own) -> Listing:
     return found
 
 
-def _is_folder(path: Path) -> bool:
+def _is_folder(path: str) -> bool:
     with contextlib.suppress(OSError):
-        return stat.S_ISDIR(path.lstat().st_mode)
+        return stat.S_ISDIR(os.lstat(path).st_mode)
     return False
 
 

@@ -5,7 +5,6 @@ import re
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 HEAD_BYTES = 1 << 16
@@ -21,8 +20,7 @@ _CACHES = {
     ".nox",
 }
 _INVENTORY = ("hosts.yml", "hosts.yaml", "hosts.ini", "known_hosts")
-_NAMES = (".env", ".env.*", ".ssh", "*.pem", "id_*")
-_HARMLESS = (".env.example", ".env.sample", ".env.template", "id_*.py")
+_NAMES = re.compile(r"(\.env(\.(?!example$|sample$|template$).*)?|\.ssh|.*\.pem|id_.*(?<!\.py))\Z", re.DOTALL)
 _HEADER = rb"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----"
 _KEY = re.compile(
     rb"\A\s*" + _HEADER + rb"|^[ \t]*" + _HEADER + rb"[ \t]*\r?\n[ \t]*(?:[A-Za-z0-9+/=]{16}|[A-Z][A-Za-z-]+: )|"
@@ -82,11 +80,8 @@ def is_inventory(folder: Path) -> bool:
 
 def by_name(path: str) -> Reason | None:
     """Whether a file's name, or that of a folder on its path, is one that secrets have."""
-    *folders, name = path.split("/")
-    if any(folder in (".ssh", ".env") for folder in folders):
+    if _NAMES.match(path[path.rfind("/") + 1 :]) or any(f"{folder}/" in f"/{path}" for folder in ("/.ssh", "/.env")):
         return NAMED
-    if any(fnmatchcase(name, wanted) for wanted in _NAMES):
-        return None if any(fnmatchcase(name, known) for known in _HARMLESS) else NAMED
     return None
 
 
@@ -97,7 +92,7 @@ def owners(files: Mapping[str, os.stat_result]) -> list[str]:
     return closed if len(closed) < len(modes) else []
 
 
-def is_key(file: Path) -> bool:
+def is_key(file: str) -> bool:
     """Whether a regular file is a private key, by the content of its beginning. Raises OSError."""
     opened = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:

@@ -140,6 +140,7 @@ class Console:
                 standing = self._standing.pop(key)
                 if standing.task is not None and self._bars is not None:
                     self._bars.remove_task(standing.task)
+                    self._bars.refresh()
             for rank, text in bars.items():
                 standing = self._standing.setdefault((node, rank), _Standing("", -_MIN_GAP))
                 if self._inside and self._out.terminal:

@@ -35,7 +35,7 @@ def read(where: str, values: Mapping[str, Any]) -> Limits:
 def _number(where: str, values: Mapping[str, Any], name: str, default: float, least: float, most: float) -> float:
     value = values.get(name, default)
     try:
-        number = float(str(value))
+        number = float(str(value))  # of a truth value, too, no number
     except ValueError:
         number = float("nan")
     if not least <= number <= most:

@@ -316,3 +316,44 @@ def test_threads_do_not_mix_lines() -> None:
         thread.join()
     expected = [f"node1/{r} | " + f"{r}-" * 20 + str(n) for r in range(6) for n in range(20)]
     assert sorted(out.getvalue().splitlines()) == sorted(expected)
+
+
+STANDING = """
+import time
+from regatta.console import Console
+with Console() as console:
+    for step in range(3):
+        console.bars("node1", {0: f"\\x1b[32m{step} of 3\\x1b[0m", 1: f"other {step}"})
+        time.sleep(0.3)
+    console.bars("node2", {})
+    console.line("node1", 0, "done")
+    console.bars("node1", {1: "other last"})
+    console.line("node1", 0, "over")
+    time.sleep(0.3)
+"""
+
+
+def test_a_line_that_is_written_over_stands_in_place_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "SCRIPT", STANDING)
+    seen, _ = on_pty()
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", seen)
+    assert all(f"{step} of 3" in text and f"other {step}" in text for step in range(3))
+    assert re.search(r"node1/0 +\| done", text)
+    left = text.rpartition("over")[2]
+    assert "other last" in left and "2 of 3" not in left
+
+
+def test_a_line_that_is_written_over_comes_once_a_second_in_a_pipe() -> None:
+    out, clock = io.StringIO(), [100.0]
+    console = Console(out, io.StringIO(), now=lambda: clock[0])
+    for tenth in range(31):
+        clock[0] = 100 + tenth / 10
+        console.bars("node1", {0: f"{tenth} of 31", 1: "stays"})
+    console.bars("node1", {})
+    console.bars("node1", {0: "anew"})
+    said = out.getvalue().splitlines()
+    assert [line.partition(" | ")[2] for line in said if line.startswith("node1/0")] == [
+        *(f"{tenth} of 31" for tenth in (0, 10, 20, 30)),
+        "anew",
+    ]
+    assert sum("stays" in line for line in said) == 1

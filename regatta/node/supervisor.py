@@ -25,6 +25,7 @@ from typing import Any
 if __package__:
     from regatta.node import cgroup, rank, runlog, usage
 else:  # started in the run's folder
+    sys.dont_write_bytecode = True
     import cgroup  # type: ignore[import-not-found, no-redef, unused-ignore]
     import rank  # type: ignore[import-not-found, no-redef, unused-ignore]
     import runlog  # type: ignore[import-not-found, no-redef, unused-ignore]

@@ -100,10 +100,10 @@ def _without_limits(nodes: "list[NodeStatus]") -> str:
     """Which hosts cannot limit what runs take: some containers may not write to their cgroups."""
     lacking: dict[str, list[str]] = {}
     for item in nodes:
-        for name in item.facts.get("without_limits", []):
-            lacking.setdefault(name, []).append(item.node.name)
-    found = "; ".join(f"{name} on {', '.join(names)}" for name, names in lacking.items())
-    return f"runs there have no limit of {found}: the host's cgroups are read-only" if found else ""
+        if what := item.facts.get("without_limits"):
+            lacking.setdefault(" and ".join(what), []).append(item.node.name)
+    found = "; ".join(f"of {what} on {', '.join(names)}" for what, names in lacking.items())
+    return f"runs have no limit {found}: these hosts may not write to their cgroups" if found else ""
 
 
 def _monitoring_text(found: dict[str, Any]) -> str:

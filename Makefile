@@ -16,7 +16,7 @@ PY := .venv/bin/python
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 export REGATTA_INVENTORY := $(INVENTORY)
 
-.PHONY: help fuzz test-faults test-whole setup setup-node lab lab-down lab-status provision check verify teardown add-node remove-node forget rotate-secrets rebuild rollback support-bundle bundle hdfs-restore-metadata demo test test-lab lint bench locks
+.PHONY: help fuzz test-faults test-whole setup setup-node lab lab-down lab-status provision check verify teardown add-node remove-node forget rotate-secrets rebuild rollback support-bundle bundle hdfs-restore-metadata demo test test-lab lint bench locks torch-lock audit
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-21s %s\n", $$1, $$2}'
@@ -102,5 +102,11 @@ fuzz: setup-node ## 10,000 cases for each parser of what comes from outside; tak
 bench: setup ## Measure the figures of docs/results.md on a lab of 3 hosts
 	@$(PY) -m benchmarks.cluster
 
-locks: setup ## Resolve requirements/*.in anew
+locks: setup ## Resolve requirements/*.in anew, with the SHA-256 of every file; UPGRADE=yes takes the newest versions
 	@UV=$(CURDIR)/.venv/bin/uv requirements/compile.sh
+
+torch-lock: setup ## The SHA-256 of a build of torch with a local label, from PyTorch's index: BUILD=cpu (cu126, ...)
+	@UV=$(CURDIR)/.venv/bin/uv requirements/compile.sh torch $(BUILD)
+
+audit: setup ## Known advisories for the versions in the locks, without a network: DB=all.zip, OSV's export of PyPI
+	@$(PY) -m regatta.provisioning.audit $(if $(DB),"$(DB)")

@@ -49,6 +49,7 @@ def _step(options: argparse.Namespace) -> object:
         return {"changed": relay.unstage(options.inventory)}
     if options.step == "bundle":
         needs = {name: getattr(options, name) for name in ("lock", "wheels", "controller", "hadoop", "sha512")}
+        needs["torch_lock"] = Path(options.torch_lock) if options.torch_lock else None
         who = (options.suite, options.python, options.machine)
         return {"changed": True, "lines": bundling.make(options.out, *who, packages=options.packages, **needs)}
     if options.step == "fetch":
@@ -82,7 +83,7 @@ def _parser() -> argparse.ArgumentParser:
     step.add_argument("source", type=Path)
     step.add_argument("target")
     step = steps.add_parser("bundle", help="Debian packages, and all that was downloaded, into one archive")
-    for name in ("suite", "python", "machine", "hadoop", "sha512", "packages"):
+    for name in ("suite", "python", "machine", "torch-lock", "hadoop", "sha512", "packages"):
         step.add_argument(f"--{name}", required=True)
     for name in ("lock", "wheels", "controller"):
         step.add_argument(f"--{name}", required=True, type=Path)

@@ -20,7 +20,7 @@ from regatta import paths
 from regatta.errors import RegattaError
 from regatta.provisioning.files import locked, sha256
 
-FORMAT = 2
+FORMAT = 3
 INDEX = "bundle.json"
 CONTROLLER = "controller"
 """Folder of the wheels that `make setup` needs."""
@@ -35,13 +35,15 @@ class BundleError(RegattaError):
 class Bundle:
     """What an archive holds. Paths are within it; `sources` are lines for apt, see `bundleapt`.
 
-    `hadoop` is '' where the inventory wants no HDFS. `files` are the SHA-256 of all files.
+    `torch_lock` is '' where `lock` has torch itself, `hadoop` where the inventory wants no HDFS. `files` are the
+    SHA-256 of all files.
     """
 
     python: str
     machine: str
     suite: str
     lock: str
+    torch_lock: str
     wheels: str
     hadoop: str
     hadoop_sha512: str

@@ -25,6 +25,7 @@ FOLDER = "apt"
 _TIMEOUT = 60.0
 _AT_A_TIME = 8
 _POCKETS = ("", "-updates", "-security")
+_FIELDS = ("Package", "Version", "Architecture", "SHA256", "Filename")
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
@@ -61,6 +62,16 @@ class Source:
         return f"deb {uri or self.uri} {self.release} {' '.join(self.components)}"
 
 
+@dataclass(frozen=True)
+class Package:
+    """A package as its repository's list has it."""
+
+    name: str
+    version: str
+    architecture: str
+    sha256: str
+
+
 def choose(suite: str) -> Suite:
     """What is known of a release; BundleError names those that are."""
     if suite not in SUITES:
@@ -87,19 +98,21 @@ def own_sources() -> list[tuple[str, str, str]]:
     return [(words[0], words[1], words[2]) for line in out.splitlines() if len(words := line.split()) == 3]
 
 
-def mirror(folder: Path, wanted: Iterable[str], chosen: Sequence[Source], machine: str) -> list[str]:
-    """Fill `folder` with what `wanted` packages need; returns the lines for apt on a host. Raises BundleError."""
+def mirror(
+    folder: Path, wanted: Iterable[str], chosen: Sequence[Source], machine: str
+) -> tuple[list[str], dict[str, Package]]:
+    """Fill `folder` with what `wanted` packages need; returns the lines for apt on a host, and the packages by their
+    places in `folder`. Raises BundleError."""
     if machine not in _ARCHITECTURES:
         raise BundleError(f"MACHINE={machine}: a bundle can be made for {', '.join(_ARCHITECTURES)}")
     architecture = _ARCHITECTURES[machine]
-    sums: dict[str, str] = {}
+    known: dict[str, Package] = {}
     for number, source in enumerate(chosen):
-        sums |= _indexes(folder / str(number), source, architecture)
+        known |= _indexes(folder / str(number), source, architecture)
     found = closure(folder.with_name("work"), wanted, [source.line() for source in chosen], architecture)
     with ThreadPoolExecutor(_AT_A_TIME) as pool:
-        for done in [pool.submit(_package, folder, chosen, url, sums) for url in found]:
-            done.result()
-    return [source.line(f"http://{BUNDLE_HOST}/{number}") for number, source in enumerate(chosen)]
+        packages = dict(done.result() for done in [pool.submit(_package, folder, chosen, url, known) for url in found])
+    return [source.line(f"http://{BUNDLE_HOST}/{number}") for number, source in enumerate(chosen)], packages
 
 
 def closure(work: Path, wanted: Iterable[str], lines: Iterable[str], architecture: str) -> list[str]:
@@ -133,8 +146,8 @@ def closure(work: Path, wanted: Iterable[str], lines: Iterable[str], architectur
     return re.findall(r"^'([^']+)' ", out, re.M)
 
 
-def _indexes(folder: Path, source: Source, architecture: str) -> dict[str, str]:
-    """InRelease, and the lists of packages that it names, as they are in the repository; SHA-256 of packages by URL."""
+def _indexes(folder: Path, source: Source, architecture: str) -> dict[str, Package]:
+    """InRelease, and the lists of packages that it names, as they are in the repository; the packages by URL."""
     base = f"{source.uri}/dists/{source.release}"
     there = folder / "dists" / source.release
     signed = _download(f"{base}/InRelease", there / "InRelease").read_text(errors="replace")
@@ -148,9 +161,10 @@ def _indexes(folder: Path, source: Source, architecture: str) -> dict[str, str]:
         listed = _download(f"{base}/{packed}", there / packed, sums[packed])
         with (lzma if packed.endswith(".xz") else gzip).open(listed, "rt") as packages:
             for paragraph in packages.read().split("\n\n"):
-                fields = dict(re.findall(r"^(Filename|SHA256): (\S+)$", paragraph, re.M))
-                if len(fields) == 2:
-                    found[f"{source.uri}/{fields['Filename']}"] = fields["SHA256"]
+                fields = dict(re.findall(rf"^({'|'.join(_FIELDS)}): (\S+)$", paragraph, re.M))
+                if len(fields) == len(_FIELDS):
+                    *described, place = (fields[name] for name in _FIELDS)
+                    found[f"{source.uri}/{place}"] = Package(*described)
     return found
 
 
@@ -159,12 +173,13 @@ def _section(text: str, name: str) -> list[str]:
     return found[1].splitlines() if found else []
 
 
-def _package(folder: Path, chosen: Sequence[Source], url: str, sums: Mapping[str, str]) -> None:
+def _package(folder: Path, chosen: Sequence[Source], url: str, known: Mapping[str, Package]) -> tuple[str, Package]:
     path = unquote(url)
     for number, source in enumerate(chosen):
-        if path in sums and path.startswith(f"{source.uri}/"):
-            _download(url, folder / str(number) / path.removeprefix(f"{source.uri}/"), sums[path])
-            return
+        if path in known and path.startswith(f"{source.uri}/"):
+            place = f"{number}/{path.removeprefix(f'{source.uri}/')}"
+            _download(url, folder / place, known[path].sha256)
+            return place, known[path]
     raise BundleError(f"{url} is promised by none of the repositories {', '.join(source.uri for source in chosen)}")
 
 

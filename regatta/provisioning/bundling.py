@@ -3,15 +3,16 @@
 import os
 import platform
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from regatta import paths
 from regatta.errors import UsageError
-from regatta.provisioning import bundleapt
+from regatta.provisioning import bundleapt, sbom
 from regatta.provisioning.bundle import CONTROLLER, Bundle, BundleError, pack, unpack
 from regatta.provisioning.files import sha256
+from regatta.provisioning.wheels import made_here
 
 FOLDER_VARIABLE = "REGATTA_BUNDLE"
 SOURCES_VARIABLE = "REGATTA_BUNDLE_SOURCES"
@@ -45,18 +46,21 @@ def make(
     machine: str,
     *,
     lock: Path,
+    torch_lock: Path | None,
     wheels: Path,
     controller: Path,
     hadoop: str,
     sha512: str,
     packages: str,
 ) -> list[str]:
-    """Write the archive; returns lines for a person. BundleError says what cannot be had.
+    """Write the archive, and beside it the list of its parts; returns lines for a person.
+
+    BundleError says what cannot be had.
 
     `wheels` and `controller` are the wheelhouses of the nodes and of a controller with the same release.
     """
     places = {f"locks/{path.name}": path for path in sorted((paths.PROJECT / "requirements").glob("*.lock"))}
-    places[f"locks/{lock.name}"] = lock
+    places |= {f"locks/{path.name}": path for path in (lock, torch_lock) if path}
     for house, inside in ((wheels, f"wheels/{wheels.name}"), (controller, CONTROLLER)):
         places |= {f"{inside}/{path.name}": path for path in sorted(house.iterdir()) if path.is_file()}
     tarball = f"hadoop/{Path(hadoop).name}" if hadoop else ""
@@ -65,13 +69,14 @@ def make(
     with tempfile.TemporaryDirectory(prefix="regatta-bundle-", dir=out.parent) as work:
         folder = Path(work) / bundleapt.FOLDER
         chosen = bundleapt.sources(suite, bundleapt.own_sources())
-        lines = bundleapt.mirror(folder, packages.split(","), chosen, machine)
+        lines, debs = bundleapt.mirror(folder, packages.split(","), chosen, machine)
         places |= {str(path.relative_to(work)): path for path in sorted(folder.rglob("*")) if path.is_file()}
         content = Bundle(
             python=".".join(python.split(".")[:2]),
             machine=machine,
             suite=suite,
             lock=f"locks/{lock.name}",
+            torch_lock=f"locks/{torch_lock.name}" if torch_lock else "",
             wheels=f"wheels/{wheels.name}",
             hadoop=tarball,
             hadoop_sha512=sha512 if tarball else "",
@@ -79,14 +84,41 @@ def make(
             files={name: sha256(path) for name, path in places.items()},
         )
         total = pack(content, places, out)
+    listed = out.with_name(f"{out.name}.cdx.json")
+    _write(
+        listed, sbom.document(out.name, total, _parts(content, debs, {**made_here(controller), **made_here(wheels)}))
+    )
     kinds = {kind: sum(name.startswith(f"{kind}/") and name.endswith(end) for name in places) for kind, end in _COUNTED}
     return [
         f"{out}: {out.stat().st_size / 1e6:,.0f} MB for hosts with {suite} on {machine}: {kinds['wheels']} wheels, "
         f"{kinds['apt']} Debian packages, {'Hadoop' if tarball else 'no Hadoop'}, {kinds[CONTROLLER]} wheels for "
         "a controller with the same",
         f"SHA-256 {total}: compare it where you use the bundle (sha256sum)",
+        f"{listed}: every wheel, package and archive in it, with version and sums (CycloneDX)",
         f"then: make setup BUNDLE={out}; make provision BUNDLE={out}",
     ]
+
+
+def _parts(content: Bundle, debs: Mapping[str, bundleapt.Package], made: Mapping[str, str]) -> Iterator[sbom.Part]:
+    """Every file of the bundle that somebody else published. `made`: wheel -> SHA-256 of what it was made from."""
+    for path, sha256_ in content.files.items():
+        if path.endswith(".whl"):
+            yield sbom.wheel(path, sha256_, made.get(Path(path).name))
+        elif path == content.hadoop:
+            yield sbom.hadoop(path, sha256_, content.hadoop_sha512)
+        elif deb := debs.get(path.removeprefix(f"{bundleapt.FOLDER}/")):
+            yield sbom.debian(path, sha256_, deb.name, deb.version, deb.architecture, content.suite)
+
+
+def _write(path: Path, text: str) -> None:
+    part = path.with_name(f".{path.name}.part")
+    try:
+        part.write_text(text)
+        part.replace(path)
+    except OSError as error:
+        raise BundleError(f"{path} cannot be written: {error.strerror or error}") from None
+    finally:
+        part.unlink(missing_ok=True)
 
 
 _COUNTED = (("wheels", ".whl"), ("apt", ".deb"), (CONTROLLER, ".whl"))
@@ -95,7 +127,8 @@ _COUNTED = (("wheels", ".whl"), ("apt", ".deb"), (CONTROLLER, ".whl"))
 def open_(path: Path) -> Opened:
     """Prove a bundle, unpack it into the cache, and say how to provision from it."""
     content, folder = unpack(path)
-    words = ["-e", f"python_env_lock={folder / content.lock}"]
+    torch_lock = folder / content.torch_lock if content.torch_lock else ""
+    words = ["-e", f"python_env_lock={folder / content.lock}", "-e", f"python_env_torch_lock={torch_lock}"]
     if content.hadoop:
         words += ["-e", f"hdfs_tarball={folder / content.hadoop}", "-e", f"hdfs_tarball_sha512={content.hadoop_sha512}"]
     environment = {FOLDER_VARIABLE: str(folder), SOURCES_VARIABLE: "\n".join(content.sources)}

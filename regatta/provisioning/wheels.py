@@ -103,19 +103,20 @@ def check(folder: Path) -> dict[str, str]:
     return listed
 
 
-def _is_of(folder: Path, listed: Mapping[str, str], wanted: Sequence[Entry]) -> bool:
-    """Whether every wheel is a file of the locks, or was made here from one."""
-    known = {value for entry in wanted for value in entry.hashes}
-    made = _made(folder)
-    return all(made.get(name, value) in known for name, value in listed.items())
-
-
-def _made(folder: Path) -> dict[str, str]:
+def made_here(folder: Path) -> dict[str, str]:
+    """The wheels of a wheelhouse that were made from a source: name -> SHA-256 of the source."""
     try:
         found: dict[str, str] = json.loads((folder / _SOURCES).read_text())
     except (OSError, ValueError):
         return {}
     return found
+
+
+def _is_of(folder: Path, listed: Mapping[str, str], wanted: Sequence[Entry]) -> bool:
+    """Whether every wheel is a file of the locks, or was made here from one."""
+    known = {value for entry in wanted for value in entry.hashes}
+    made = made_here(folder)
+    return all(made.get(name, value) in known for name, value in listed.items())
 
 
 def _download(folder: Path, wanted: Sequence[Entry], target: Target, *options: str) -> None:

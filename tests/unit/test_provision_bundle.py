@@ -18,10 +18,12 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
 
 from regatta.errors import UsageError
 from regatta.paths import PROJECT
-from regatta.provisioning import bundleapt, bundling
+from regatta.provisioning import bundleapt, bundling, sbom
 from regatta.provisioning.bundle import INDEX, Bundle, BundleError, pack, unpack
 from regatta.provisioning.files import sha256
 
@@ -47,7 +49,7 @@ def packed(tmp_path: Path) -> Path:
 
 def bundle() -> Bundle:
     sums = {name: hashlib.sha256(body).hexdigest() for name, body in CONTENT.items()}
-    names = ("locks/node.lock", "wheels/abc", "hadoop/hadoop-3.4.3.tar.gz")
+    names = ("locks/node.lock", "locks/torch-cpu.lock", "wheels/abc", "hadoop/hadoop-3.4.3.tar.gz")
     return Bundle("3.11", "x86_64", "bookworm", *names, "5" * 128, ("deb http://x bookworm main",), sums)
 
 
@@ -160,6 +162,7 @@ def test_an_archive_that_is_not_there(tmp_path: Path) -> None:
 def test_provisioning_from_it_is_told_where_all_is(packed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened = bundling.open_(packed)
     assert f"python_env_lock={opened.folder}/locks/node.lock" in opened.words
+    assert f"python_env_torch_lock={opened.folder}/locks/torch-cpu.lock" in opened.words
     assert f"hdfs_tarball={opened.folder}/hadoop/hadoop-3.4.3.tar.gz" in opened.words
     assert opened.environment[bundling.SOURCES_VARIABLE] == "deb http://x bookworm main"
     for key, value in opened.environment.items():
@@ -234,7 +237,11 @@ needs_apt = pytest.mark.skipif(shutil.which("apt-get") is None, reason="no apt-g
 @needs_apt
 def test_a_part_of_a_repository_with_all_that_is_needed(repository: tuple[str, Path], tmp_path: Path) -> None:
     uri, origin = repository
-    lines = bundleapt.mirror(tmp_path / "apt", ["boat"], [Trusted(uri, "x", ("main",))], "x86_64")
+    lines, packages = bundleapt.mirror(tmp_path / "apt", ["boat"], [Trusted(uri, "x", ("main",))], "x86_64")
+    assert {place: (one.name, one.version, one.architecture) for place, one in packages.items()} == {
+        "0/pool/boat_1_amd64.deb": ("boat", "1", "amd64"),
+        "0/pool/oar_1_amd64.deb": ("oar", "1", "amd64"),
+    }
     assert lines == ["deb [trusted=yes] http://bundle.regatta.invalid/0 x main"]
     found = {str(p.relative_to(tmp_path / "apt/0")) for p in (tmp_path / "apt").rglob("*") if p.is_file()}
     wanted = {
@@ -262,3 +269,55 @@ def test_what_a_repository_does_not_promise_is_refused(repository: tuple[str, Pa
 def test_packages_that_are_not_there_are_named(repository: tuple[str, Path], tmp_path: Path) -> None:
     with pytest.raises(BundleError, match="Unable to locate package sail"):
         bundleapt.mirror(tmp_path / "apt", ["sail"], [Trusted(repository[0], "x", ("main",))], "x86_64")
+
+
+@needs_apt
+def test_a_bundle_has_a_list_of_its_parts_beside_it(
+    repository: tuple[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bundleapt, "sources", lambda *_: [Trusted(repository[0], "x", ("main",))])
+    wheels, controller, hadoop = tmp_path / "wheels/abc", tmp_path / "controller", tmp_path / "hadoop-3.4.3.tar.gz"
+    for folder in (wheels, controller):
+        folder.mkdir(parents=True)
+        (folder / "six-1.17.0-py2.py3-none-any.whl").write_bytes(b"six")
+    (wheels / "torch-2.13.0+cpu-cp311-cp311-linux_x86_64.whl").write_bytes(b"torch")
+    (wheels / "docopt-0.6.2-py2.py3-none-any.whl").write_bytes(b"docopt")
+    (wheels / "sources.json").write_text(json.dumps({"docopt-0.6.2-py2.py3-none-any.whl": "d" * 64}))
+    hadoop.write_bytes(b"hadoop")
+    locks = {name: tmp_path / f"{name}.lock" for name in ("node", "torch")}
+    for path in locks.values():
+        path.write_text("")
+    lines = bundling.make(
+        tmp_path / "out.tar",
+        *("bookworm", "3.11.2", "x86_64"),
+        lock=locks["node"],
+        torch_lock=locks["torch"],
+        wheels=wheels,
+        controller=controller,
+        hadoop=str(hadoop),
+        sha512="5" * 128,
+        packages="boat",
+    )
+    listed = tmp_path / "out.tar.cdx.json"
+    assert any(str(listed) in line for line in lines)
+    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(listed.read_text()) is None
+    document = json.loads(listed.read_text())
+    assert document["metadata"]["component"]["hashes"][0]["content"] == sha256(tmp_path / "out.tar")
+    parts = {part["purl"]: part for part in document["components"]}
+    deb = "pkg:deb/debian/{}@1?arch=amd64&distro=bookworm"
+    assert set(parts) == {
+        *("pkg:pypi/six@1.17.0", "pkg:pypi/torch@2.13.0%2Bcpu", "pkg:pypi/docopt@0.6.2", "pkg:generic/hadoop@3.4.3"),
+        *(deb.format("boat"), deb.format("oar")),
+    }
+    sums = {purl: {one["alg"]: one["content"] for one in part["hashes"]} for purl, part in parts.items()}
+    assert sums["pkg:pypi/six@1.17.0"] == {"SHA-256": hashlib.sha256(b"six").hexdigest()}
+    assert sums[deb.format("oar")]["SHA-256"] == hashlib.sha256(b"oar" * 100).hexdigest()
+    assert sums["pkg:generic/hadoop@3.4.3"]["SHA-512"] == "5" * 128
+    places = {one["value"] for one in parts["pkg:pypi/six@1.17.0"]["properties"]}
+    assert places == {f"{folder}/six-1.17.0-py2.py3-none-any.whl" for folder in ("wheels/abc", "controller")}
+    assert {"name": "regatta:source-sha256", "value": "d" * 64} in parts["pkg:pypi/docopt@0.6.2"]["properties"]
+
+
+def test_names_with_plus_and_epochs_are_package_urls() -> None:
+    part = sbom.debian("x.deb", "0" * 64, "libstdc++6", "1:12.2.0-14+deb12u1", "amd64", "noble")
+    assert part.purl == "pkg:deb/ubuntu/libstdc%2B%2B6@1:12.2.0-14%2Bdeb12u1?arch=amd64&distro=noble"

@@ -99,6 +99,7 @@ def sha256(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
+@pytest.mark.first
 def test_put_and_get(cluster: Cluster, home: str, big: Path, tmp_path: Path) -> None:
     cluster.fab("data-put", str(big), f"{home}/big.bin")
     assert "is there already" in one_message(cluster, "data-put", str(big), f"{home}/big.bin")

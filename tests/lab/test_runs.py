@@ -144,6 +144,7 @@ def test_runs_are_limited_and_go_before_daemons(cluster: Cluster, project: Path)
     assert re.search(r"no limit of memory and processes on node1", status)  # a lab's hosts are such
 
 
+@pytest.mark.first
 def test_pagerank_under_both_frameworks_with_equal_answers(cluster: Cluster, tmp_path: Path) -> None:
     done = cluster.fab("run-ppr", "--workers", "4", "--json", str(tmp_path / "c.json"), results=tmp_path / "results")
     assert "rendezvous" in done.stdout
@@ -213,6 +214,7 @@ def test_torchrun_forms_one_group_over_all_hosts(cluster: Cluster, project: Path
     assert all(f"60.0 {TYPED}" in line for line in lines)
 
 
+@pytest.mark.first
 def test_exit_code_node_rank_and_last_lines_of_the_first_failure(cluster: Cluster, project: Path) -> None:
     began = time.monotonic()
     done = cluster.regatta(project, "torchrun", "fail.py", "--workers", "3", "--name", named("fails"), check=False)
@@ -223,6 +225,7 @@ def test_exit_code_node_rank_and_last_lines_of_the_first_failure(cluster: Cluste
     assert cluster.nothing_runs(named("fails"))
 
 
+@pytest.mark.first
 def test_cancel_attach_logs_and_runs(cluster: Cluster, project: Path) -> None:
     process = cluster.background(project, "torchrun", "wait.py", "--workers", "3", "--name", named("kept"))
     read_until(process, "waits as")
@@ -262,6 +265,7 @@ def test_the_same_name_twice_and_after_the_run_was_deleted(cluster: Cluster, pro
     cluster.regatta(project, *words)
 
 
+@pytest.mark.first
 def test_ray_script_finds_its_release_on_every_node(cluster: Cluster, project: Path) -> None:
     done = cluster.regatta(project, "rayrun", "rayhosts.py", "--", *TYPED)
     hosts = [f"at {address}" for address in cluster.lab.addresses.values()]

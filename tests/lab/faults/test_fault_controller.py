@@ -54,6 +54,7 @@ def test_the_controller_is_cut_off(struck: Cluster, project: Path, tell: Teller,
     nothing_left(struck, project)
 
 
+@pytest.mark.first
 @BOTH
 @pytest.mark.parametrize("times", [pytest.param(1, marks=pytest.mark.whole), 2], ids=["once", "twice"])
 def test_ctrl_c(struck: Cluster, project: Path, tell: Teller, framework: str, times: int) -> None:

@@ -24,6 +24,7 @@ def stored(struck: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     struck.fab("data-rm", "/test-faults", "--recursive", "--yes")
 
 
+@pytest.mark.first
 @TORCH_IN_CI
 @pytest.mark.parametrize(
     ("daemon", "node", "unit"),

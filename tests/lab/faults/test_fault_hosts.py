@@ -52,6 +52,7 @@ def back(cluster: Cluster, hit: Hit) -> None:
     wait_for(lambda: answers(cluster), 60)
 
 
+@pytest.mark.first
 @TORCH_IN_CI
 @pytest.mark.parametrize(
     ("fault", "hit"),

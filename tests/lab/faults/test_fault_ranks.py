@@ -14,6 +14,7 @@ TORCH_IN_CI = pytest.mark.parametrize("framework", ["torch", pytest.param("ray",
 RAY_IN_CI = pytest.mark.parametrize("framework", [pytest.param("torch", marks=pytest.mark.whole), "ray"])
 
 
+@pytest.mark.first
 @BOTH
 @pytest.mark.parametrize("number", ["KILL", pytest.param("SEGV", marks=pytest.mark.whole)], ids=["sigkill", "sigsegv"])
 def test_a_rank_gets_a_signal(struck: Cluster, project: Path, tell: Teller, framework: str, number: str) -> None:

@@ -38,6 +38,7 @@ def fill(cluster: Cluster, node: str) -> None:
     cluster.lab.ssh(node, f"sudo -u regatta dd if=/dev/zero of={RUNS}/.full bs=64k 2>/dev/null", check=False)
 
 
+@pytest.mark.first
 @TORCH_IN_CI
 def test_no_run_starts_on_a_full_disk(struck: Cluster, project: Path, tell: Teller, framework: str) -> None:
     tell.begin("resources", "the disk of a node is full when a run starts", framework)

@@ -38,6 +38,7 @@ def knock(cluster: Cluster, node: str, user: str, ports: list[tuple[str, int]]) 
     return dict(json.loads(cluster.lab.ssh(node, shlex.join(words)).stdout))
 
 
+@pytest.mark.first
 def test_ray_and_hdfs_are_closed_to_ordinary_users(cluster: Cluster, guest: str) -> None:
     far = [(cluster.lab.addresses[node], port) for port, node in PORTS.items()]
     near = [("127.0.0.1", 8265), (cluster.lab.addresses["node1"], 8020)]

@@ -13,6 +13,7 @@ from waiting import Waiting
 MOST_EXPOSED = 4.0
 
 
+@pytest.mark.first
 def test_a_stranger_reaches_ssh_alone(cluster: Cluster) -> None:
     for node, address in cluster.lab.addresses.items():
         ports = listening(cluster.lab, node)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
 import json
 import os
 import socket
@@ -11,6 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import warm
 
 PROJECT = Path(__file__).resolve().parents[3]
 PPR = ("-m", "workloads.ppr")
@@ -78,18 +82,31 @@ def torchrun(arguments: Sequence[str], world: int, **environment: str) -> Ended:
     return python(*launcher, *arguments, **environment)
 
 
-def start(arguments: Sequence[str], environment: dict[str, str]) -> subprocess.Popen[str]:
+@functools.cache
+def loaded() -> warm.Loaded:
+    """The process that has loaded torch and numba, one for all tests."""
+    made = warm.Loaded(str(PROJECT))
+    atexit.register(made.close)
+    return made
+
+
+def start(arguments: Sequence[str], environment: dict[str, str]) -> subprocess.Popen[str] | warm.Forked:
+    """Begin a Python; one that may share what is loaded is forked, for that is what most of its time would go to."""
+    env = {**os.environ, **environment}
+    alike = env.get("OMP_NUM_THREADS") == "1" and env.get("PYTHONPATH") == str(PROJECT)
+    if alike and (arguments[0] == "-m" or arguments[0].endswith(".py")):
+        return loaded().start(list(arguments), env)
     return subprocess.Popen(
         [sys.executable, *arguments],
         cwd=PROJECT,
-        env={**os.environ, **environment},
+        env=env,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
 
 
-def ended(process: subprocess.Popen[str], timeout: float) -> Ended:
+def ended(process: subprocess.Popen[str] | warm.Forked, timeout: float) -> Ended:
     try:
         out, err = process.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:

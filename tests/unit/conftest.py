@@ -1,9 +1,12 @@
 """What the unit tests share: a cluster of this machine alone, in a folder of its own."""
 
 import sys
+import tempfile
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import leaks
 import pytest
 
 from regatta import cluster
@@ -19,6 +22,27 @@ all:
     regatta_root: {root}
     regatta_python: {python}
 """
+
+
+@pytest.fixture(scope="session")
+def own_temporary(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A folder for temporary files that nobody else uses; with a short name, for sockets lie in it."""
+    tmp_path_factory.getbasetemp()
+    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory(prefix="rt-") as folder:
+        patch.setenv("TMPDIR", folder)
+        patch.setattr(tempfile, "tempdir", folder)
+        yield
+
+
+@pytest.fixture(autouse=True)
+def leaves_nothing(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A test of the controller ends the threads and children, closes the files and removes the folders that it made."""
+    if "workloads" in request.path.parts:
+        yield
+        return
+    request.getfixturevalue("own_temporary")
+    with leaks.none():
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -22,7 +22,15 @@ import traceback
 from pathlib import Path
 from typing import IO
 
-LOADED = ("numpy", "scipy.sparse", "numba", "torch", "torch.distributed")
+LOADED = (
+    "numpy",
+    "scipy.sparse",
+    "numba",
+    "torch",
+    "torch.distributed",
+    "workloads.ppr.power",
+    "workloads.common.training",
+)
 _MOST = 1 << 20
 
 

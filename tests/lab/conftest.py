@@ -19,6 +19,8 @@ import life
 import proven
 from clusters import Cluster
 
+PATIENCE = 2400
+"""Seconds for a test on a busy machine; the first one may have to provision the shared cluster."""
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
@@ -27,6 +29,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     ours = [item for item in items if Path(__file__).parent in item.path.parents]
     for item in ours:
         item.add_marker(pytest.mark.lab)
+        if not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(PATIENCE))
     items.sort(key=lambda item: item.get_closest_marker("last") is not None)
     if life.fresh():
         return

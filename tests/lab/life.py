@@ -8,7 +8,6 @@ import fcntl
 import functools
 import hashlib
 import os
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from clusters import Cluster
 from lab import hadoop, image, kept, nodes
 from lab.handle import LabHandle, lab_command, read_lab
 from lab.model import PROJECT, STATE
+from lab.system import RUN
 
 NAMES = tuple(f"tests-{number}" for number in range(1, 7))
 NODES = 3
@@ -50,6 +50,7 @@ def files() -> list[Path]:
     found = []
     for name in READS:
         path = PROJECT / name
+        assert path.exists(), f"{path} is gone: tests/lab/life.py names what provisioning reads"
         found += [path] if path.is_file() else [one for one in path.rglob("*") if one.is_file()]
     return sorted(one for one in found if one.suffix not in _NOT and "__pycache__" not in one.parts)
 
@@ -76,12 +77,8 @@ def fresh() -> bool:
 @contextmanager
 def held(name: str) -> Iterator[bool]:
     """Whether this session alone has the lab's name, until the end; a lab that somebody works with is left to them."""
-    place = Path(tempfile.gettempdir()) / f"regatta-lab-{name}.lock"
-    try:
-        file = os.open(place, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    except PermissionError:  # another user's
-        yield False
-        return
+    RUN.mkdir(mode=0o700, exist_ok=True)
+    file = os.open(RUN / f"session-{name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -11,7 +11,7 @@ from provisioning import changed, left, play, provision, provision_again, teardo
 
 from lab.handle import LabHandle
 
-pytestmark = pytest.mark.timeout(1200)
+pytestmark = pytest.mark.timeout(2400)
 DATA = "/var/lib/regatta-hdfs"
 FILES = {"big": 40_000_000, "small": 1000}
 

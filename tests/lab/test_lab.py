@@ -4,6 +4,7 @@ import contextlib
 import ipaddress
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from lab import kept
 from lab.handle import LabHandle, lab_command, read_lab
 from lab.model import PROJECT, STATE
 
@@ -192,6 +194,38 @@ def test_a_rebuilt_node_has_another_host_key(make_lab: MakeLab) -> None:
     own.rebuild("node1")
     own.ssh("node1", "true")
     own.down()
+
+
+def test_a_kept_lab_starts_with_what_was_done(lab_names: Iterator[str]) -> None:
+    name, key = next(lab_names), "0123456789abcdef"
+    assert lab_command("up", "--name", name, "--nodes", "1").returncode == 0
+    one = read_lab(name)
+    known = (one.inventory / "known_hosts").read_text()
+    one.ssh("node1", "sudo sh -c 'echo done >/etc/done; rm /etc/debian_version; rm -r /etc/alternatives'")
+    (one.inventory / "secrets/token").write_text("secret")
+    place = kept.place(name, key)
+    try:
+        one.command("keep", "--key", key)
+        one.ssh("node1", "sudo sh -c 'echo later >/etc/later; echo changed >/etc/done'")
+        assert "itself made from a kept one" in lab_command("keep", "--name", name, "--key", key).stdout
+        assert oct(place.stat().st_mode & 0o777) == "0o700"
+        one.down()
+        assert remains(name) == []
+        assert lab_command("up", "--name", name, "--kept", key).returncode == 0
+        assert (one.inventory / "known_hosts").read_text() == known
+        assert (one.inventory / "secrets/token").read_text() == "secret"
+        assert one.ssh("node1", "cat /etc/done; ls -d /etc/later /etc/alternatives", check=False).stdout == "done\n"
+        one.rebuild("node1")
+        assert one.ssh("node1", "cat /etc/done; cat /etc/debian_version", check=False).stdout.strip() not in (
+            "",
+            "done",
+        )
+    finally:
+        lab_command("down", "--name", name)
+        shutil.rmtree(place, ignore_errors=True)
+    refused = lab_command("up", "--name", name, "--kept", key)
+    assert refused.returncode == 1 and key in refused.stdout
+    assert remains(name) == []
 
 
 def test_up_again_after_a_reboot_grow_and_down(make_lab: MakeLab) -> None:

@@ -26,7 +26,7 @@ from lab.handle import LabHandle
 
 HDFS_DATA = "/var/lib/regatta-hdfs"
 FAKE_PYTHON = "/usr/lib/python3/dist-packages/fake.pth"
-pytestmark = pytest.mark.timeout(1200)
+pytestmark = pytest.mark.timeout(2400)
 
 
 @pytest.fixture(scope="module")

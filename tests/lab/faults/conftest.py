@@ -17,13 +17,6 @@ from scripts import write_project
 from telling import Teller
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Recovery on a busy machine takes its time: Ray's daemons are started again and again."""
-    for item in items:
-        if Path(__file__).parent in item.path.parents and not item.get_closest_marker("timeout"):
-            item.add_marker(pytest.mark.timeout(900))
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     """Let the fixture know how its test has ended; one that was interrupted has not."""

@@ -1,6 +1,7 @@
-"""Enable and start units without waiting for them; all of them anew where a file of theirs has changed."""
+"""Enable and start units without waiting for them; all of them anew where they run with other files than are there."""
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.started import note, stale
 from ansible.module_utils.systemd import UnitError, enabled, going, must
 
 DOCUMENTATION = r"""
@@ -8,26 +9,38 @@ module: node_start
 short_description: Units enabled and started, restarted where something changed
 options:
   units: {type: list, elements: str, required: true, description: Units of this node}
-  changes: {type: list, elements: str, required: true, description: Files that have changed}
+  files: {type: list, elements: path, required: true, description: What they read when they start}
+  changes: {type: list, elements: str, required: true, description: Files that have changed (in check mode, would)}
 """
+
+
+def settle(units, files, changes, check):
+    """Whether anything had to be done."""
+    old = bool(changes) or any(stale(unit, files) for unit in units)
+    off, down = [unit for unit in units if not enabled(unit)], [unit for unit in units if not going(unit)]
+    if not check:
+        if old:
+            must("daemon-reload")
+        if off:
+            must("enable", "--quiet", *off)
+        if old or down:
+            must("restart", "--no-block", *(units if old else down))
+        for unit in units:
+            note(unit, files)
+    return bool(old or off or down)
 
 
 def main():
     """Start them."""
-    lists = {name: {"type": "list", "elements": "str", "required": True} for name in ("units", "changes")}
-    module = AnsibleModule(argument_spec=lists)
-    units, changes = module.params["units"], module.params["changes"]
+    kinds = {"units": "str", "files": "path", "changes": "str"}
+    lists = {name: {"type": "list", "elements": kind, "required": True} for name, kind in kinds.items()}
+    module = AnsibleModule(argument_spec=lists, supports_check_mode=True)
+    wanted = module.params
     try:
-        if changes:
-            must("daemon-reload")
-        off, down = [unit for unit in units if not enabled(unit)], [unit for unit in units if not going(unit)]
-        if off:
-            must("enable", "--quiet", *off)
-        if changes or down:
-            must("restart", "--no-block", *(units if changes else down))
-    except UnitError as error:
+        done = settle(wanted["units"], wanted["files"], wanted["changes"], module.check_mode)
+    except (UnitError, OSError) as error:
         module.fail_json(msg=str(error))
-    module.exit_json(changed=bool(changes or off or down))
+    module.exit_json(changed=done)
 
 
 if __name__ == "__main__":

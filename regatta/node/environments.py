@@ -6,7 +6,7 @@ import json
 import os
 from typing import Any
 
-RAY_STARTED = "/etc/regatta/ray_started"
+STARTED = "/etc/regatta/started"
 
 
 def look(place: dict[str, Any]) -> dict[str, Any]:
@@ -31,8 +31,10 @@ def switch(place: dict[str, Any], name: str) -> dict[str, Any]:
     root = place["root"]
     if not os.path.isfile(os.path.join(root, f"env-{name}", "regatta-env.json")):
         raise FileNotFoundError(2, "no such environment", f"{root}/env-{name}")
-    if os.path.exists(RAY_STARTED):
-        os.unlink(RAY_STARTED)
+    for unit in os.listdir(STARTED) if os.path.isdir(STARTED) else []:
+        if unit.startswith("regatta-ray-"):
+            with open(os.path.join(STARTED, unit), "w") as file:
+                file.write("another environment\n")
     new = os.path.join(root, ".env.new")
     if os.path.lexists(new):
         os.unlink(new)

@@ -5,6 +5,7 @@ import pwd
 import subprocess
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.started import note, stale
 
 DOCUMENTATION = r"""
 module: firewall
@@ -163,7 +164,8 @@ def loaded():
 def settle(files):
     """Write and load them; whether anything had to be done."""
     changes = [written(path, content) for path, content in files.items()]
-    if not any(changes) and loaded() and run("systemctl", "is-active", "-q", UNIT)[0] == 0:
+    if not any(changes) and not stale(UNIT, files) and loaded() and run("systemctl", "is-active", "-q", UNIT)[0] == 0:
+        note(UNIT, files)
         return False
     must("nft", "--check", "-f", RULES)
     must("systemctl", "daemon-reload")
@@ -171,6 +173,7 @@ def settle(files):
     must("systemctl", "restart", UNIT)
     if not loaded():
         raise FirewallError(f"{UNIT} has not loaded its rules")
+    note(UNIT, files)
     return True
 
 
@@ -193,7 +196,7 @@ def main():
         module.fail_json(msg=str(error))
     try:
         if module.check_mode:
-            module.exit_json(changed=any(differs(*item) for item in files.items()))
+            module.exit_json(changed=any(differs(*item) for item in files.items()) or stale(UNIT, files))
         module.exit_json(changed=settle(files))
     except (FirewallError, OSError) as error:
         module.fail_json(msg=str(error))

@@ -1,8 +1,12 @@
-"""Start HDFS's units without waiting for them; those whose files changed, anew. The NameNode reads its lists again."""
+"""Start HDFS's units without waiting for them, anew where they run with other files than are there.
+
+A NameNode that goes on reads its lists again.
+"""
 
 import subprocess
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.started import note, stale
 from ansible.module_utils.systemd import UnitError, enabled, going, must, systemctl
 
 DOCUMENTATION = r"""
@@ -10,13 +14,15 @@ module: hdfs_start
 short_description: Units enabled and started, restarted where something changed
 options:
   units: {type: list, elements: str, required: true, description: Units of this node}
-  changes: {type: list, elements: str, required: true, description: Files that have changed}
+  files: {type: list, elements: path, required: true, description: Configuration and units}
+  changes: {type: list, elements: str, required: true, description: Files that have changed (in check mode, would)}
   lists: {type: list, elements: str, required: true, description: Files that a running NameNode only reads again}
   root: {type: path, required: true, description: Folder with the link hadoop}
   java_home: {type: path, required: true, description: Where Java is}
   conf: {type: path, required: true, description: Configuration folder}
 """
 NAMENODE = "regatta-hdfs-namenode.service"
+LISTS = "regatta-hdfs-namenode.lists"
 
 
 def refresh(wanted):
@@ -28,42 +34,58 @@ def refresh(wanted):
         raise UnitError(f"hdfs dfsadmin -refreshNodes: {done.stderr.strip()}")
 
 
-def settle(wanted):
-    """Whether anything had to be done."""
-    units, changes = wanted["units"], set(wanted["changes"])
+def settle(wanted, check):
+    """(whether anything had to be done, units that run and are started anew)."""
     # What only a person's own commands or the next start read restarts nothing.
-    quiet = {path for path in changes if path in wanted["lists"] or path.endswith((".py", "hadoop-env.sh"))}
-    own = {unit: f"/etc/systemd/system/{unit}" for unit in units}
-    shared = changes - quiet - set(own.values())
-    if changes & set(own.values()):
+    quiet = {path for path in wanted["files"] if path in wanted["lists"] or path.endswith((".py", "hadoop-env.sh"))}
+    units = {unit: f"/etc/systemd/system/{unit}" for unit in wanted["units"]}
+    shared = [path for path in wanted["files"] if path not in quiet | set(units.values())]
+    changes, done, anew = set(wanted["changes"]), False, []
+    reads = {unit: [*shared, path] for unit, path in units.items()}
+    old = {unit for unit, files in reads.items() if changes & set(files) or stale(unit, files)}
+    if old and not check:
         must("daemon-reload")
-    done = False
-    for unit, path in own.items():
-        if not enabled(unit):
-            must("enable", "--quiet", unit)
-            done = True
-        if not going(unit):
-            must("start", "--no-block", unit)
-            done = True
-        elif shared or path in changes:
-            must("restart", "--no-block", unit)
-            done = True
-        elif unit == NAMENODE and systemctl("is-active", unit)[1] == "active" and changes & set(wanted["lists"]):
+    for unit, files in reads.items():
+        off, up = not enabled(unit), going(unit)
+        if unit in old and up:
+            anew.append(unit)
+        if not check:
+            if off:
+                must("enable", "--quiet", unit)
+            if unit in old or not up:
+                must("restart" if unit in old else "start", "--no-block", unit)
+            note(unit, files)
+        done = done or off or not up or unit in old
+        if unit == NAMENODE:
+            done = _lists_read(wanted, check, fresh=unit in old or not up) or done
+    return done, anew
+
+
+def _lists_read(wanted, check, fresh):
+    """Whether the NameNode had to read again which DataNodes belong to it; one that starts anew reads them anyway."""
+    if fresh or not (set(wanted["changes"]) & set(wanted["lists"]) or stale(LISTS, wanted["lists"])):
+        again = False
+    else:
+        again = systemctl("is-active", NAMENODE)[1] == "active"
+        if again and not check:
             refresh(wanted)
-            done = True
-    return done
+    if not check:
+        note(LISTS, wanted["lists"])
+    return again
 
 
 def main():
     """Start them."""
-    lists = {name: {"type": "list", "elements": "str", "required": True} for name in ("units", "changes", "lists")}
+    lists = {
+        name: {"type": "list", "elements": "str", "required": True} for name in ("units", "files", "changes", "lists")
+    }
     paths = {name: {"type": "path", "required": True} for name in ("root", "java_home", "conf")}
-    module = AnsibleModule(argument_spec={**lists, **paths})
+    module = AnsibleModule(argument_spec={**lists, **paths}, supports_check_mode=True)
     try:
-        done = settle(module.params)
-    except UnitError as error:
+        done, anew = settle(module.params, module.check_mode)
+    except (UnitError, OSError) as error:
         module.fail_json(msg=str(error))
-    module.exit_json(changed=done)
+    module.exit_json(changed=done, anew=anew)
 
 
 if __name__ == "__main__":

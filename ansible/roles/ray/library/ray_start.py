@@ -1,13 +1,10 @@
-"""Start Ray's unit without waiting for it: anew where its files are not those that it was last started with.
+"""Start Ray's unit without waiting for it: anew where its files are not those that it was last started with."""
 
-What it was started with is kept on the disk, so that a provisioning which was stopped between files and start is
-made good by the next one.
-"""
-
-import hashlib
+import contextlib
 import os
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.started import note, stale
 from ansible.module_utils.systemd import UnitError, enabled, going, must
 
 DOCUMENTATION = r"""
@@ -18,43 +15,23 @@ options:
   files: {type: list, elements: path, required: true, description: Files that the unit reads when it starts}
   again: {type: bool, default: false, description: Start it anew in any case}
 """
-STARTED = "/etc/regatta/ray_started"
-
-
-def digest(files):
-    """One hash of all files."""
-    total = hashlib.sha256()
-    for path in files:
-        with open(path, "rb") as file:
-            total.update(hashlib.sha256(file.read()).digest())
-    return total.hexdigest() + "\n"
-
-
-def started_with():
-    """The hash of the files that the unit was last started with."""
-    try:
-        with open(STARTED) as file:
-            return file.read()
-    except OSError:
-        return ""
+# Where an earlier Regatta kept what `started` keeps.
+EARLIER = "/etc/regatta/ray_started"
 
 
 def settle(unit, files, again, check):
-    """Whether anything had to be done."""
-    now = digest(files)
-    stale = again or started_with() != now
-    wanting = not going(unit) or not enabled(unit)
-    if check or not (stale or wanting):
-        return stale or wanting
-    must("daemon-reload")
-    must("enable", "--quiet", unit)
-    must("restart" if stale else "start", "--no-block", unit)
-    new = f"{STARTED}.new"
-    with open(new, "w") as file:
-        file.write(now)
-    os.chmod(new, 0o644)
-    os.rename(new, STARTED)
-    return True
+    """(whether anything had to be done, units that run and are started anew)."""
+    old, up = again or stale(unit, files), going(unit)
+    wanting = not up or not enabled(unit)
+    if not check:
+        if old or wanting:
+            must("daemon-reload")
+            must("enable", "--quiet", unit)
+            must("restart" if old else "start", "--no-block", unit)
+        note(unit, files)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(EARLIER)
+    return old or wanting, [unit] if old and up else []
 
 
 def main():
@@ -69,10 +46,10 @@ def main():
     )
     wanted = module.params
     try:
-        done = settle(wanted["unit"], wanted["files"], wanted["again"], module.check_mode)
+        done, anew = settle(wanted["unit"], wanted["files"], wanted["again"], module.check_mode)
     except (UnitError, OSError) as error:
         module.fail_json(msg=str(error))
-    module.exit_json(changed=done)
+    module.exit_json(changed=done, anew=anew)
 
 
 if __name__ == "__main__":

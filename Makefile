@@ -36,7 +36,7 @@ lab-down: ## Destroy them and everything that belongs to them: LAB=lab
 lab-status: ## Show the labs of this machine
 	@$(if $(wildcard $(PY)),$(PY),python3) -m lab status
 
-provision: setup ## Bare hosts -> cluster: INVENTORY=inventory/NAME; BUNDLE=file downloads nothing
+provision: setup ## Bare hosts -> cluster: INVENTORY=inventory/NAME; BUNDLE=file downloads nothing; FORCE=yes cancels runs in its way
 	@$(PY) -m regatta.provision provision --inventory $(INVENTORY) $(ARGS)
 
 check: setup ## Say what provisioning would change, change nothing

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from regatta import cluster, inventorynames
 from regatta.errors import InventoryError, RegattaError, UsageError
-from regatta.provisioning import bundling, forget, membership, playbook, rollback, rotate, support
+from regatta.provisioning import bundling, forget, interruption, membership, playbook, rollback, rotate, support
 
 COMMANDS = {
     "provision": "bare hosts -> a cluster; again: nothing changes",
@@ -82,7 +82,13 @@ def run(command: str, inventory: str | None, extra: list[str], check: bool = Fal
         words += ["-e", "hdfs_restore=true"]
     book = command if command in ("verify", "teardown") else "provision"
     bundle = os.environ.get("BUNDLE") if book == "provision" else None
-    return playbook.play(book, path, chosen, words, Path(bundle).expanduser() if bundle else None)
+    if book != "provision":
+        return playbook.play(book, path, chosen, words)
+    opened = Path(bundle).expanduser() if bundle else None
+    if check:
+        return interruption.check(path, chosen, words, opened)
+    named = f"{command} NODE={node}" if node else command
+    return interruption.provision(path, chosen, words, opened, named)
 
 
 def _confirm(nodes: list[str], name: str) -> list[str]:

@@ -8,10 +8,12 @@ import shlex
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from regatta import paths, sshconfig
 from regatta.cluster import Cluster
@@ -27,13 +29,44 @@ class ProvisionError(RegattaError):
     """Provisioning cannot start."""
 
 
-def play(book: str, inventory: Path, cluster: Cluster, extra: Sequence[str], bundle: Path | None = None) -> int:
+def foresee(
+    book: str, inventory: Path, cluster: Cluster, extra: Sequence[str], bundle: Path | None = None
+) -> tuple[int, str]:
+    """As `play` that only checks, without showing it: (exit code, what was said). `anew` tells what was found."""
+    with tempfile.TemporaryFile("w+", errors="replace") as said:
+        code = play(book, inventory, cluster, ["--check", *extra], bundle, said)
+        said.seek(0)
+        return code, said.read()
+
+
+def anew(cluster: Cluster) -> dict[str, list[str]]:
+    """{node: units of Ray and HDFS} that the last check of this inventory found would start anew; empty before one."""
+    try:
+        return dict(json.loads(_anew(cluster).read_text()))
+    except (OSError, ValueError):
+        return {}
+
+
+def _anew(cluster: Cluster) -> Path:
+    control = sshconfig.control_prefix(cluster.folder, accept_new=True)
+    return control.with_name(f"{control.name}.anew")
+
+
+def play(
+    book: str,
+    inventory: Path,
+    cluster: Cluster,
+    extra: Sequence[str],
+    bundle: Path | None = None,
+    output: IO[str] | None = None,
+) -> int:
     """Run `ansible/playbooks/<book>.yml`; returns Ansible's exit code. Two at once on an inventory are refused.
 
-    With a bundle nothing is downloaded: all comes from there.
+    With a bundle nothing is downloaded: all comes from there. With `output`, what Ansible says goes there.
     """
     begin = time.monotonic()
     with alone(cluster):
+        _anew(cluster).unlink(missing_ok=True)
         opened = bundling.open_(bundle) if bundle else None
         packages = opened.folder / bundleapt.FOLDER if opened else None
         config = sshconfig.write(cluster.folder, cluster.nodes, accept_new=book != "teardown")
@@ -47,12 +80,14 @@ def play(book: str, inventory: Path, cluster: Cluster, extra: Sequence[str], bun
                 stack.enter_context(aptrelay.serving(cluster, config, socket))
             env = environment(config, socket, aptrelay.proxies(cluster))
             words = [*extra, *(opened.words if opened else ())]
-            env |= opened.environment if opened else {}
-            code = _ansible(command(book, inventory, len(cluster.nodes), words), env)
+            env |= {**(opened.environment if opened else {}), "REGATTA_ANEW": str(_anew(cluster))}
+            code = _ansible(command(book, inventory, len(cluster.nodes), words), env, output)
             if code and book == "provision" and "--check" not in extra:
                 with contextlib.suppress(RegattaError):  # a relay that is gone; the next provisioning clears it
                     relay.unstage(str(inventory))
     seconds = time.monotonic() - begin
+    if output:
+        return code
     what = f"{book} (check only)" if "--check" in extra else book
     print(f"{what} of {cluster.name}: {'done' if code == 0 else 'FAILED'} after {seconds:.1f} s", flush=True)
     return code
@@ -94,10 +129,12 @@ def alone(cluster: Cluster) -> Iterator[None]:
         yield
 
 
-def _ansible(words: Sequence[str], env: dict[str, str]) -> int:
+def _ansible(words: Sequence[str], env: dict[str, str], output: IO[str] | None) -> int:
     """Ansible in a process group of its own, which ends with us."""
     try:
-        process = subprocess.Popen(words, env=env, start_new_session=True, stdin=subprocess.DEVNULL)
+        process = subprocess.Popen(
+            words, env=env, start_new_session=True, stdin=subprocess.DEVNULL, stdout=output, stderr=output
+        )
     except FileNotFoundError:
         raise ProvisionError("ansible-playbook is not installed beside this Python: run 'make setup'") from None
     previous = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}

@@ -1,13 +1,12 @@
 """`make rotate-secrets`: a new token for Ray and a new key between the nodes, on every node and here."""
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from regatta import runs
 from regatta.cluster import Cluster
-from regatta.errors import NodesError, RunError, UsageError
-from regatta.provisioning import playbook
+from regatta.errors import NodesError
+from regatta.provisioning import interruption, playbook
 from regatta.remote import Remote
 
 
@@ -26,24 +25,11 @@ def rotate(inventory: Path, cluster: Cluster, extra: Sequence[str], *, check: bo
 
 def nothing_runs(remote: Remote, command: str, *, frameworks: Sequence[str] = (), may_cancel: bool = True) -> None:
     """Raise RunError while runs (of these frameworks, or any) go on, unless FORCE=yes, which cancels them."""
-    cancel = _forced() and may_cancel
+    interruption.forced()
     found, failed = runs.listing(remote)
     if failed:
         raise NodesError("asking for runs in progress (nothing was changed)", failed)
     going = [info for info in found if info.state == "running" and info.framework in (frameworks or (info.framework,))]
-    if going and not cancel:
-        names = ", ".join(info.run for info in going)
-        raise RunError(
-            f"still running: {names}; Ray starts anew, which ends its runs. Wait for them, cancel them "
-            f"(fab cancel RUN), or all: make {command} FORCE=yes"
-        )
-    for info in going:
-        runs.cancel(remote, info)
-        print(f"{info.run}: cancelled")
-
-
-def _forced() -> bool:
-    given = os.environ.get("FORCE", "")
-    if given not in ("", "no", "yes"):
-        raise UsageError(f"FORCE is 'yes' (cancel runs in progress) or 'no', not '{given}'")
-    return given == "yes"
+    names = ", ".join(info.run for info in going)
+    why = f"still running: {names}; Ray starts anew, which ends its runs"
+    interruption.refuse_or_cancel(remote, going, why, command, may_cancel=may_cancel)

@@ -9,7 +9,7 @@ import pytest
 from regatta import provision, runs
 from regatta.cluster import Cluster, Node
 from regatta.errors import RegattaError
-from regatta.provisioning import playbook, secrets
+from regatta.provisioning import interruption, playbook, secrets
 
 HOSTS = """
 all:
@@ -161,3 +161,78 @@ def test_a_token_that_is_none_is_refused(inventory: Path) -> None:
     (inventory / "secrets/ray_token").write_text("short\n")
     with pytest.raises(RegattaError, match="64 hex"):
         secrets.ensure(inventory)
+
+
+def going(name: str, framework: str) -> runs.RunInfo:
+    return runs.RunInfo(name, "running", framework, 0.0, None, None, (), {}, "r")
+
+
+RAY, HDFS = {"n1": ["regatta-ray-head.service"]}, {"n1": ["regatta-hdfs-namenode.service"]}
+
+
+@pytest.fixture
+def busy(inventory: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, list]:
+    """Runs of Ray and torch go on; what was played and cancelled."""
+    seen: dict[str, list] = {"played": [], "cancelled": []}
+    monkeypatch.setattr(provision.cluster, "load", lambda _: cluster(inventory))
+    monkeypatch.delenv("FORCE", raising=False)
+    monkeypatch.setattr(runs, "listing", lambda _: ([going("rayed", "ray"), going("torched", "torch")], {}))
+    monkeypatch.setattr(runs, "cancel", lambda _, info: seen["cancelled"].append(info.run))
+    monkeypatch.setattr(playbook, "play", lambda *words: seen["played"].append(words[3]) or 0)
+    monkeypatch.setattr(playbook, "foresee", lambda *_: (0, ""))
+    return seen
+
+
+@pytest.mark.parametrize(("anew", "ends"), [(RAY, ["rayed"]), (HDFS, ["rayed", "torched"])])
+def test_provisioning_that_would_end_runs_names_and_refuses_them(
+    inventory: Path,
+    busy: dict[str, list],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    anew: dict[str, list[str]],
+    ends: list[str],
+) -> None:
+    monkeypatch.setattr(playbook, "anew", lambda _: anew)
+    for command, *more in (["provision"], ["add-node", "--node", "n1"], ["hdfs-restore-metadata"]):
+        assert provision.main([command, "--inventory", str(inventory), *more]) == 1
+        said = capsys.readouterr().err
+        assert all(name in said for name in ends) and "FORCE=yes" in said and "n1" in said
+        assert [name for name in ("rayed", "torched") if name in said] == ends
+    assert busy == {"played": [], "cancelled": []}
+    assert provision.main(["check", "--inventory", str(inventory)]) == 0
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in ends)
+    assert busy == {"played": [["--check"]], "cancelled": []}
+    monkeypatch.setenv("FORCE", "yes")
+    assert provision.main(["provision", "--inventory", str(inventory)]) == 0
+    assert busy == {"played": [["--check"], []], "cancelled": ends}
+
+
+def test_provisioning_that_ends_no_run_goes_on(
+    inventory: Path, busy: dict[str, list], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(playbook, "anew", lambda _: {})
+    assert provision.main(["provision", "--inventory", str(inventory)]) == 0
+    assert busy == {"played": [[]], "cancelled": []}
+
+
+def test_what_cannot_be_foreseen_is_refused_while_runs_go_on(
+    inventory: Path, busy: dict[str, list], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(playbook, "foresee", lambda *_: (4, "n1: unreachable"))
+    assert provision.main(["provision", "--inventory", str(inventory)]) == 1
+    shown = capsys.readouterr()
+    assert "n1: unreachable" in shown.out and "rayed" in shown.err and "torched" in shown.err
+    assert busy == {"played": [], "cancelled": []}
+
+
+def test_units_that_start_anew_or_go_are_those_that_the_roles_name() -> None:
+    said = {
+        "n1": {"ray_started": {"anew": ["regatta-ray-head.service"]}, "hdfs_started": {"skipped": True}},
+        "n2": {"hdfs_removed": {"units": ["regatta-hdfs-datanode.service"]}, "ray_removed": {"skipped": True}},
+        "n3": {"ray_started": {"anew": []}},
+    }
+    assert interruption.units_anew(said, ["n1", "n2", "n3"]) == {
+        "n1": ["regatta-ray-head.service"],
+        "n2": ["regatta-hdfs-datanode.service"],
+    }

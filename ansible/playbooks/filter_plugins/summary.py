@@ -1,11 +1,12 @@
-"""What verify found, for a person, as a filter."""
+"""What verify found, for a person, and what provisioning would start anew, as filters."""
 
+from regatta.provisioning.interruption import units_anew
 from regatta.provisioning.summary import summary
 
 
 class FilterModule:
-    """`hostvars of the nodes | verify_summary` -> {lines, problems}."""
+    """`hostvars of nodes | verify_summary` -> {lines, problems}; `hostvars | units_anew(hosts)` -> {host: units}."""
 
     def filters(self):
         """What Ansible finds here."""
-        return {"verify_summary": summary}
+        return {"verify_summary": summary, "units_anew": units_anew}

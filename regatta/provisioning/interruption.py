@@ -1,0 +1,108 @@
+"""Services that would start anew under runs: `make check` says which runs that ends, provisioning refuses it."""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from regatta import runs
+from regatta.cluster import Cluster
+from regatta.errors import RegattaError, RunError, UsageError
+from regatta.provisioning import playbook
+from regatta.remote import Remote
+from regatta.runs import RunInfo
+
+Anew = Mapping[str, Sequence[str]]
+
+
+def units_anew(hostvars: Mapping[str, Mapping[str, Any]], hosts: Sequence[str]) -> dict[str, list[str]]:
+    """{host: units of Ray and HDFS that run, and start anew or are removed}, from what the roles have registered."""
+    found = {}
+    for host in hosts:
+        said = hostvars[host]
+        units = [unit for role in ("ray", "hdfs") for unit in said.get(f"{role}_removed", {}).get("units", [])]
+        units += [unit for role in ("ray", "hdfs") for unit in said.get(f"{role}_started", {}).get("anew", [])]
+        if units:
+            found[host] = units
+    return found
+
+
+def provision(
+    inventory: Path, cluster: Cluster, extra: Sequence[str], bundle: Path | None, command: str = "provision"
+) -> int:
+    """Provision, unless that ends runs in progress; returns Ansible's exit code.
+
+    Only where runs go on, Ansible is first asked what it would start anew. RunError names runs that this would end,
+    unless FORCE=yes, which cancels them.
+    """
+    forced()
+    remote = Remote(cluster)
+    if going := _going(remote):
+        code, said = playbook.foresee("provision", inventory, cluster, extra, bundle)
+        if code:
+            print(said, flush=True)
+            names = ", ".join(info.run for info in going)
+            what = f"what provisioning would start anew cannot be told (see above), and still running: {names}"
+            refuse_or_cancel(remote, going, what, command)
+        elif hit := ended_by(going, playbook.anew(cluster)):
+            refuse_or_cancel(remote, hit, f"{_sentence(playbook.anew(cluster))}, which ends {_named(hit)}", command)
+    return playbook.play("provision", inventory, cluster, extra, bundle)
+
+
+def check(inventory: Path, cluster: Cluster, extra: Sequence[str], bundle: Path | None) -> int:
+    """Say what provisioning would change, and which runs it would end. Returns Ansible's exit code."""
+    code = playbook.play("provision", inventory, cluster, extra, bundle)
+    if anew := playbook.anew(cluster):
+        hit = ended_by(_going(Remote(cluster)), anew)
+        more = f"which ends {_named(hit)}: it refuses that without FORCE=yes" if hit else "no run needs it now"
+        print(f"{cluster.name}: {_sentence(anew)}; {more}", flush=True)
+    return code
+
+
+def ended_by(going: Sequence[RunInfo], anew: Anew) -> list[RunInfo]:
+    """Runs that do not outlive these units: Ray's where Ray starts anew, any that may read HDFS where that does."""
+    units = [unit for held in anew.values() for unit in held]
+    hdfs = any(unit.startswith("regatta-hdfs-") for unit in units)
+    return [info for info in going if hdfs or (units and info.framework == "ray")]
+
+
+def refuse_or_cancel(
+    remote: Remote, going: Sequence[RunInfo], why: str, command: str, *, may_cancel: bool = True
+) -> None:
+    """Raise RunError with the reason, unless FORCE=yes, which cancels the runs."""
+    if going and not (forced() and may_cancel):
+        raise RunError(
+            f"{why}. Wait for them, cancel them (fab cancel RUN), or all: make {command} FORCE=yes. Nothing was changed"
+        )
+    for info in going:
+        runs.cancel(remote, info)
+        print(f"{info.run}: cancelled", flush=True)
+
+
+def forced() -> bool:
+    """Whether FORCE=yes was given. UsageError for what is neither yes nor no."""
+    given = os.environ.get("FORCE", "")
+    if given not in ("", "no", "yes"):
+        raise UsageError(f"FORCE is 'yes' (cancel runs in progress) or 'no', not '{given}'")
+    return given == "yes"
+
+
+def _going(remote: Remote) -> list[RunInfo]:
+    """Runs in progress, as far as nodes answer: those of a bare or dead host are preflight's."""
+    try:
+        found, _ = runs.listing(remote)
+    except RegattaError:
+        return []
+    return [info for info in found if info.state == "running"]
+
+
+def _sentence(anew: Anew) -> str:
+    parts = []
+    for service, prefix in (("Ray", "regatta-ray-"), ("HDFS", "regatta-hdfs-")):
+        if hosts := [host for host, units in anew.items() if any(unit.startswith(prefix) for unit in units)]:
+            parts.append(f"{service} on {', '.join(hosts)}")
+    return f"{' and '.join(parts)} would start anew or go"
+
+
+def _named(going: Sequence[RunInfo]) -> str:
+    return ", ".join(f"{info.run} ({info.framework})" for info in going)

@@ -7,6 +7,7 @@ it has, as it would from the repositories themselves.
 import gzip
 import hashlib
 import lzma
+import os
 import re
 import shutil
 import subprocess
@@ -140,10 +141,24 @@ def closure(work: Path, wanted: Iterable[str], lines: Iterable[str], architectur
     options = [word for key, value in settings.items() for word in ("-o", f"{key}={value}")]
     try:
         _apt([*options, "update"], "reading the repositories")
-        out = _apt([*options, "--print-uris", "--yes", "install", *wanted], "resolving the packages")
+        names = [_first(name, options) for name in wanted]
+        out = _apt([*options, "--print-uris", "--yes", "install", *names], "resolving the packages")
     finally:
         shutil.rmtree(work, ignore_errors=True)
     return re.findall(r"^'([^']+)' ", out, re.M)
+
+
+def _first(name: str, options: Sequence[str]) -> str:
+    """A package; of `one|other` the first that the repositories have."""
+    among = name.split("|")
+    if len(among) == 1:
+        return name
+    said = _apt([*options, "policy", *among], "looking for packages", "apt-cache")
+    has = set(re.findall(r"^(\S+):\n(?:  .*\n)*?  Candidate: (?!\(none\))", said, re.M))
+    for one in among:
+        if one in has:
+            return one
+    raise BundleError(f"the repositories have none of {', '.join(among)}")
 
 
 def _indexes(folder: Path, source: Source, architecture: str) -> dict[str, Package]:
@@ -196,9 +211,10 @@ def _download(url: str, target: Path, sha256: str = "") -> Path:
     return target
 
 
-def _apt(words: Sequence[str], what: str) -> str:
+def _apt(words: Sequence[str], what: str, program: str = "apt-get") -> str:
     try:
-        done = subprocess.run(["apt-get", *words], capture_output=True, text=True, check=False)
+        env = os.environ | {"LC_ALL": "C"}
+        done = subprocess.run([program, *words], capture_output=True, text=True, env=env, check=False)
     except FileNotFoundError:
         raise BundleError("make the bundle on a Debian or Ubuntu machine: this one has no apt-get") from None
     if done.returncode:

@@ -1,21 +1,52 @@
 """What the hdfs role's module finds on a node: which Java it takes, what data it sees."""
 
 import importlib.util
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-LIBRARY = Path(__file__).resolve().parents[2] / "ansible/roles/hdfs/library"
+from ansible import module_utils
+
+ANSIBLE = Path(__file__).resolve().parents[2] / "ansible"
 
 
-@pytest.fixture(scope="module")
-def node() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("hdfs_node", LIBRARY / "hdfs_node.py")
+def load(name: str, path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, path)
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def javas() -> Iterator[ModuleType]:
+    """The module_utils `java`, where modules find it."""
+    name = "ansible.module_utils.java"
+    found = load(name, ANSIBLE / "module_utils/java.py")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setitem(sys.modules, name, found)
+        patched.setattr(module_utils, "java", found, raising=False)
+        yield found
+
+
+@pytest.fixture(scope="module")
+def node(javas: ModuleType) -> ModuleType:
+    return load("hdfs_node", ANSIBLE / "roles/hdfs/library/hdfs_node.py")
+
+
+@pytest.fixture(scope="module")
+def gather(javas: ModuleType) -> ModuleType:
+    return load("preflight_gather", ANSIBLE / "roles/preflight/library/preflight_gather.py")
+
+
+@pytest.fixture(autouse=True)
+def own_host(tmp_path: Path, javas: ModuleType, node: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host of the test's own: its Javas and its units."""
+    monkeypatch.setattr(javas, "FOLDER", str(tmp_path / "jvm"))
+    monkeypatch.setattr(node, "UNITS", str(tmp_path / "regatta-hdfs-*.service"))
 
 
 def java(folder: Path, version: str) -> str:
@@ -55,3 +86,77 @@ def test_what_a_node_holds(node: ModuleType, tmp_path: Path) -> None:
     assert held["name"] == "BP-1-10.0.0.1-1"
     assert held["pools"] == {"BP-1-10.0.0.1-1": 2}
     assert held["checkpoint"]["transaction"] == 12
+
+
+SPEC = "openjdk-21-jre-headless|openjdk-17-jre-headless|openjdk-11-jre-headless"
+
+
+def test_the_newest_java_that_fits_is_taken_and_the_one_in_use_is_kept(node: ModuleType, tmp_path: Path) -> None:
+    homes = {name: java(tmp_path / "jvm" / f"java-{name}-x", version) for name, version in VERSIONS.items()}
+    (tmp_path / "jvm/openjdk-21").symlink_to(homes["21"])
+    assert node.find_java("") == (homes["21"], 21)
+    unit = tmp_path / "regatta-hdfs-datanode.service"
+    unit.write_text(f"Environment=HOME=/x JAVA_HOME={homes['17']} HADOOP_HOME=/y\n")
+    assert node.find_java("") == (homes["17"], 17)
+    assert node.find_java(homes["11"]) == (homes["11"], 11)
+    unit.write_text(f"Environment=HOME=/x JAVA_HOME={tmp_path / 'gone'} HADOOP_HOME=/y\n")
+    assert node.find_java("") == (homes["21"], 21)
+
+
+VERSIONS = {"8": "1.8.0_402", "11": "11.0.22", "17": "17.0.21", "21": "21.0.2", "25": "25"}
+
+
+def test_a_host_with_java_8_alone_gets_another_one(
+    node: ModuleType, gather: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gather, "run", lambda *_: (0, "rsync installed\n"))
+    java(tmp_path / "jvm/java-8-x", VERSIONS["8"])
+    assert gather.missing_packages(["rsync", SPEC]) == [SPEC]
+    with pytest.raises(node.NodeError, match=r"there is Java 8 in .*hdfs_java_home"):
+        node.find_java("")
+    java(tmp_path / "jvm/temurin-17", VERSIONS["17"])
+    assert gather.missing_packages(["rsync", SPEC]) == []
+    assert gather.missing_packages(["openjdk-17-jre-headless"]) == ["openjdk-17-jre-headless"]
+
+
+def test_one_of_several_packages_does(gather: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gather, "run", lambda *_: (1, "openjdk-17-jre-headless installed\n"))
+    assert gather.missing_packages([SPEC]) == []
+
+
+# What `apt-cache policy` says on Debian 12 and 13, Ubuntu 24.04: recorded, shortened.
+POLICY = """\
+openjdk-21-jre-headless:
+  Installed: (none)
+  Candidate: {21}
+  Version table:
+openjdk-17-jre-headless:
+  Installed: (none)
+  Candidate: {17}
+  Version table:
+"""
+
+
+@pytest.mark.parametrize(
+    ("candidates", "name"),
+    [
+        ({"21": "(none)", "17": "17.0.17+10-1~deb12u1"}, "openjdk-17-jre-headless"),
+        ({"21": "21.0.9+10-1~deb13u1", "17": "(none)"}, "openjdk-21-jre-headless"),
+        ({"21": "21.0.9+10-1~24.04", "17": "17.0.17+10-1~24.04"}, "openjdk-21-jre-headless"),
+        ({"21": "(none)", "17": "(none)"}, None),
+    ],
+)
+def test_the_newest_java_that_the_system_has_is_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, candidates: dict[str, str], name: str | None
+) -> None:
+    packages = load("base_packages", ANSIBLE / "roles/base/library/base_packages.py")
+    text = POLICY.replace("{21}", candidates["21"]).replace("{17}", candidates["17"])
+    (tmp_path / "said").write_text(text)
+    (tmp_path / "apt-cache").write_text(f"#!/bin/sh\ncat {tmp_path}/said\n")
+    (tmp_path / "apt-cache").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    if name:
+        assert packages.chosen(["rsync", SPEC], []) == ["rsync", name]
+    else:
+        with pytest.raises(LookupError, match=r"none of openjdk-21-jre-headless, openjdk-17-jre-headless"):
+            packages.chosen(["rsync", SPEC], [])

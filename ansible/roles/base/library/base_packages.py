@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import socket
 import subprocess
 import tempfile
@@ -13,7 +14,7 @@ DOCUMENTATION = r"""
 module: base_packages
 short_description: apt-get install, through a proxy for this call only
 options:
-  names: {type: list, elements: str, required: true, description: Packages that are missing}
+  names: {type: list, elements: str, required: true, description: 'What is missing; a|b: the first there is'}
   proxies: {type: list, elements: str, default: [], description: HTTP proxies as seen from this host, best first}
   sources: {type: list, elements: str, default: [], description: Lines of apt's that hold for this call alone}
   unstarted: {type: list, elements: str, default: [], description: Units of these packages that must not run}
@@ -89,6 +90,24 @@ def only_from(sources):
         yield [word for key, value in settings.items() for word in ("-o", f"{key}={value}")]
 
 
+def chosen(names, options):
+    """The names, and of `one|other` the first that the sources have. LookupError names what they have not."""
+    found = []
+    for name in names:
+        among = name.split("|")
+        if len(among) > 1:
+            command = ["apt-cache", *options, "policy", *among]
+            said = subprocess.run(
+                command, capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"}, check=False
+            )
+            has = set(re.findall(r"^(\S+):\n(?:  .*\n)*?  Candidate: (?!\(none\))", said.stdout, re.M))
+            among = [one for one in among if one in has]
+        if not among:
+            raise LookupError(f"this host's apt sources have none of {name.replace('|', ', ')}")
+        found.append(among[0])
+    return found
+
+
 def main():
     """Install."""
     module = AnsibleModule(
@@ -104,12 +123,16 @@ def main():
     if module.check_mode:
         module.exit_json(changed=True, msg=f"would install {', '.join(names)}")
     proxy = next(filter(answers, filter(None, module.params["proxies"])), "")
-    install = ["install", "--yes", "--no-install-recommends", *names]
+    install = ["install", "--yes", "--no-install-recommends"]
     with only_from(module.params["sources"]) as options:
         code, said = apt_get([*options, "update"], proxy)
         if code == 0:
+            try:
+                names = chosen(names, options)
+            except LookupError as error:
+                module.fail_json(msg=f"{error}; of Java: install one that Hadoop runs on, and set hdfs_java_home")
             with unstarted(module.params["unstarted"]):
-                code, said = apt_get([*options, *install], proxy)
+                code, said = apt_get([*options, *install, *names], proxy)
     if code:
         way = f"through this machine's proxy {proxy}" if proxy else "on its own way (no proxy answered)"
         module.fail_json(msg=f"apt-get could not install {', '.join(names)} {way}: {said}")

@@ -1,5 +1,6 @@
 """What HDFS needs on a node before anything starts, and what is there of it: Hadoop, Java and data."""
 
+import contextlib
 import glob
 import json
 import os
@@ -7,6 +8,7 @@ import pwd
 import re
 import subprocess
 
+from ansible.module_utils import java
 from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
@@ -18,11 +20,11 @@ options:
   folders: {type: list, elements: str, required: true, description: Those of name, data, checkpoint that this node has}
   comment: {type: str, required: true, description: Comment by which our account is known}
   sha512: {type: str, required: true, description: SHA-512 of the tarball that the release comes from}
-  java_home: {type: str, default: "", description: A Java to use; else one of Debian's}
+  java_home: {type: str, default: "", description: A Java to use}
   account_only: {type: bool, default: false, description: Make the account and no more}
 """
 USER = "hdfs"
-OLDEST_JAVA, NEWEST_JAVA = 11, 21
+UNITS = "/etc/systemd/system/regatta-hdfs-*.service"
 MOST_COUNTED = 1000
 
 
@@ -77,31 +79,28 @@ def make_folders(data, names, owner):
     return changed
 
 
-def java_version(home):
-    """The number that counts (17), or None where it is no Java."""
-    try:
-        with open(f"{home}/release") as file:
-            text = file.read()
-    except OSError:
-        try:
-            text = run(f"{home}/bin/java", "-version")
-        except (NodeError, OSError):
-            return None
-    found = re.search(r'(?:JAVA_VERSION=|version )"(?:1\.)?(\d+)', text)
-    return int(found.group(1)) if found and os.access(f"{home}/bin/java", os.X_OK) else None
+def in_use():
+    """The Java that this node's HDFS was set up with; empty where there is none."""
+    for path in sorted(glob.glob(UNITS)):
+        with open(path) as file:
+            if found := re.search(r"\bJAVA_HOME=(\S+)", file.read()):
+                return found.group(1)
+    return ""
 
 
 def find_java(wanted):
-    """(folder, version) of the Java to use; one that Hadoop does not work with is refused."""
-    places = [wanted] if wanted else sorted(glob.glob("/usr/lib/jvm/java-17-*")) + sorted(glob.glob("/usr/lib/jvm/*"))
-    found = [(home, number) for home in places if (number := java_version(home))]
-    good = [(home, number) for home, number in found if OLDEST_JAVA <= number <= NEWEST_JAVA]
+    """(folder, version) of the Java to use: the one that is given, else the one in use, else the newest that fits."""
+    if wanted:
+        found = [(wanted, number)] if (number := java.version(wanted)) else []
+    else:
+        found = [(home, number) for home in [in_use()] if home and (number := java.version(home))] + java.installed()
+    good = [(home, number) for home, number in found if java.fits(number)]
     if good:
         return good[0]
-    have = ", ".join(f"Java {number} in {home}" for home, number in found) or f"no Java in {wanted or '/usr/lib/jvm'}"
+    have = ", ".join(f"Java {number} in {home}" for home, number in found) or f"no Java in {wanted or java.FOLDER}"
     raise NodeError(
-        f"Hadoop runs on Java {OLDEST_JAVA} to {NEWEST_JAVA}, and there is {have}: "
-        "set hdfs_java_home, or leave it empty for Debian's Java 17"
+        f"Hadoop runs on Java {java.OLDEST} to {java.NEWEST}, and there is {have}: "
+        "set hdfs_java_home, or leave it empty for the newest that this system's packages have"
     )
 
 
@@ -160,7 +159,7 @@ def main():
     release = f"{wanted['root']}/hadoop-{wanted['sha512'][:12]}"
     there = os.path.exists(f"{release}/regatta-hadoop.json")
     linked = os.path.realpath(f"{wanted['root']}/hadoop") == os.path.realpath(release)
-    user, changed, java = account(), False, ("", 0)
+    user, changed, chosen = account(), False, ("", 0)
     try:
         if user and user.pw_gecos.rstrip(",") != wanted["comment"]:
             raise NodeError(f"there is a user {USER} that Regatta did not make: remove it, or set hdfs_enabled: false")
@@ -169,14 +168,15 @@ def main():
                 make_account(wanted["data"], wanted["comment"])
             module.exit_json(changed=not user)
         if not module.check_mode:
-            java = find_java(wanted["java_home"])
+            chosen = find_java(wanted["java_home"])
             if not user:
                 make_account(wanted["data"], wanted["comment"])
                 changed = True
             changed = make_folders(wanted["data"], wanted["folders"], account()) or changed
         else:
             changed = not user or not there or not linked
-            java = find_java(wanted["java_home"]) if glob.glob("/usr/lib/jvm/*") else java
+            with contextlib.nullcontext() if wanted["java_home"] else contextlib.suppress(NodeError):  # it is to come
+                chosen = find_java(wanted["java_home"])
     except (NodeError, OSError) as error:
         module.fail_json(msg=str(error))
     if os.path.exists(f"{release}/regatta-hadoop.json"):
@@ -187,8 +187,8 @@ def main():
     module.exit_json(
         changed=changed,
         missing=not (there and linked),
-        java_home=java[0],
-        java_version=java[1],
+        java_home=chosen[0],
+        java_version=chosen[1],
         hadoop_version=version,
         **held(wanted["data"]),
     )

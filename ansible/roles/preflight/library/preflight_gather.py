@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import time
 
+from ansible.module_utils import java
 from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
@@ -23,6 +24,7 @@ options:
   root: {type: str, default: /opt/regatta, description: Where the environment is}
 """
 
+ANY_JAVA = r"openjdk-\d+-jre-headless"
 ADMIN_PATH = "/usr/sbin:/sbin:/usr/bin:/bin"
 
 
@@ -77,6 +79,17 @@ def listeners(root):
     return found
 
 
+def sshd_ports(ports, root):
+    """Where sshd listens; where systemd listens for it (ssh.socket of Ubuntu), where its configuration says."""
+    found = {entry["port"] for entry in ports if entry["process"] == "sshd"}
+    if not found and root:
+        prefix = [] if os.geteuid() == 0 else ["sudo", "-n"]
+        said = run(*prefix, "/usr/sbin/sshd", "-T")[1]
+        named = {int(number) for number in re.findall(r"^port (\d+)$", said, re.MULTILINE)}
+        found = named & {entry["port"] for entry in ports}
+    return sorted(found)
+
+
 def unit_of(pid):
     """The systemd unit that a process belongs to."""
     try:
@@ -112,12 +125,20 @@ def memory():
 
 
 def missing_packages(names):
-    """Those of the packages that are not installed."""
+    """Those of the packages that are not installed; of `one|other`, either does, and of Java one of another origin."""
     if not names:
         return []
-    listed = run("dpkg-query", "-W", "-f", "${Package} ${db:Status-Status}\n", *names)[1]
+    single = [one for name in names for one in name.split("|")]
+    listed = run("dpkg-query", "-W", "-f", "${Package} ${db:Status-Status}\n", *single)[1]
     there = {line.split()[0] for line in listed.splitlines() if line.endswith(" installed")}
-    return [name for name in names if name not in there]
+    if any(java.fits(number) for _, number in java.installed()):
+        there |= {one for one in choices(names) if re.fullmatch(ANY_JAVA, one)}
+    return [name for name in names if not there & set(name.split("|"))]
+
+
+def choices(names):
+    """Packages of which another one would do."""
+    return [one for name in names if "|" in name for one in name.split("|")]
 
 
 def container():
@@ -184,7 +205,7 @@ def main():
     release, root = os_release(), sudo_works()
     interface, addresses = interface_of(wanted["address"])
     ports = listeners(root)
-    sshd = sorted({entry["port"] for entry in ports if entry["process"] == "sshd"})
+    sshd = sshd_ports(ports, root)
     module.exit_json(
         changed=False,
         clock=clock,

@@ -1,0 +1,71 @@
+"""Debian 13, Ubuntu 24.04 and 26.04 by recorded facts: what differs there from the hosts that tests run on."""
+
+import ast
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from regatta.provisioning import preflight
+
+PROJECT = Path(__file__).resolve().parents[2]
+# Modules of the standard library that Python 3.10 has and 3.14 has not.
+REMOVED = {
+    "aifc", "asynchat", "asyncore", "audioop", "cgi", "cgitb", "chunk", "crypt", "distutils", "imghdr", "imp",
+    "lib2to3", "mailcap", "msilib", "nis", "nntplib", "ossaudiodev", "pipes", "smtpd", "sndhdr", "spwd", "sunau",
+    "telnetlib", "uu", "xdrlib",
+}  # fmt: skip
+# `ss -H -ltnp` of Ubuntu 24.04, where systemd listens for sshd, and of Debian 13; the ports are not the usual ones.
+UBUNTU = 'LISTEN 0 4096 *:2222 *:* users:(("systemd",pid=1,fd=93))\n'
+DEBIAN = (
+    'LISTEN 0 128 0.0.0.0:2200 0.0.0.0:* users:(("sshd",pid=612,fd=6))\n'
+    'LISTEN 0 128 127.0.0.1:6010 0.0.0.0:* users:(("sshd-session",pid=911,fd=7))\n'
+)
+
+
+@pytest.fixture
+def gather() -> ModuleType:
+    path = PROJECT / "ansible/roles/preflight/library/preflight_gather.py"
+    spec = importlib.util.spec_from_file_location("gather", path)
+    assert spec and spec.loader
+    made = importlib.util.module_from_spec(spec)
+    with pytest.MonkeyPatch.context() as patched:
+        java = importlib.util.spec_from_file_location("java", PROJECT / "ansible/module_utils/java.py")
+        assert java and java.loader
+        found = importlib.util.module_from_spec(java)
+        java.loader.exec_module(found)
+        patched.setitem(__import__("sys").modules, "ansible.module_utils.java", found)
+        patched.setattr("ansible.module_utils.java", found, raising=False)
+        spec.loader.exec_module(made)
+    return made
+
+
+@pytest.mark.parametrize(("ss", "port"), [(UBUNTU, 2222), (DEBIAN, 2200)])
+def test_the_port_of_sshd_is_found_where_systemd_listens_for_it(
+    gather: ModuleType, monkeypatch: pytest.MonkeyPatch, ss: str, port: int
+) -> None:
+    def run(*command: str) -> tuple[int, str]:
+        return (0, ss) if "ss" in command else (0, "port 2222\naddressfamily any\nlistenaddress [::]:2222\n")
+
+    monkeypatch.setattr(gather, "run", run)
+    assert gather.sshd_ports(gather.listeners(True), True) == [port]
+
+
+@pytest.mark.parametrize(
+    ("system", "version", "warned"), [("debian", "13", False), ("ubuntu", "24.04", False), ("ubuntu", "26.04", True)]
+)
+def test_systems_that_are_known_and_newer_ones(system: str, version: str, warned: bool) -> None:
+    facts = {"os": {"id": system, "version": version, "name": "it"}, "container": ""}
+    assert bool(preflight._host_warnings(facts)) == warned
+
+
+def test_no_module_of_the_nodes_imports_what_newer_pythons_lack() -> None:
+    files = [*PROJECT.glob("regatta/node/*.py"), *PROJECT.glob("ansible/**/library/*.py")]
+    files += PROJECT.glob("ansible/module_utils/*.py")
+    assert len(files) > 30
+    for path in files:
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            assert not {name.partition(".")[0] for name in names} & REMOVED, path

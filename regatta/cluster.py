@@ -52,13 +52,27 @@ class Node:
 
 @dataclass(frozen=True)
 class Cluster:
-    """`nodes` in inventory order; `workers` run ranks; `head` runs the services and Ray's jobs."""
+    """`nodes` in inventory order; `workers` run ranks; `head` runs the services and Ray's jobs.
+
+    `inventory`: all hosts, where `nodes` are some of them.
+    """
 
     name: str
     folder: Path
     nodes: tuple[Node, ...]
     workers: tuple[Node, ...]
     head: Node
+    inventory: tuple[Node, ...] = ()
+
+    @property
+    def everybody(self) -> tuple[Node, ...]:
+        """All hosts of the inventory, also those that this command leaves out."""
+        return self.inventory or self.nodes
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Names of the inventory's hosts that this command leaves out."""
+        return tuple(node.name for node in self.everybody if node not in self.nodes)
 
     @property
     def local(self) -> bool:
@@ -122,6 +136,7 @@ def build(name: str, folder: Path, listing: dict[str, Any]) -> Cluster:
         nodes=tuple(nodes.values()),
         workers=tuple(nodes[host] for host in members["workers"]),
         head=nodes[members["head"][0]],
+        inventory=tuple(nodes.values()),
     )
 
 

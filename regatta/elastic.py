@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from regatta import plan
-from regatta.cluster import Cluster, Node
 from regatta.errors import RunFailedError
 from regatta.record import Record
+from regatta.selection import without
 from regatta.session import Request, Session
 
 ASK_SECONDS = 10.0
@@ -59,18 +59,6 @@ def _lost(session: Session, error: RunFailedError) -> list[str]:
         session.cluster.nodes, lambda node: session.remote.call(node, "hello", timeout=ASK_SECONDS)
     )
     return [node.name for node in session.cluster.nodes if node.name == error.host or node.name in silent]
-
-
-def without(cluster: Cluster, lost: Sequence[str]) -> Cluster | None:
-    """The cluster of the other hosts; None where no worker is left, or the head is lost."""
-
-    def others(nodes: Sequence[Node]) -> tuple[Node, ...]:
-        return tuple(node for node in nodes if node.name not in lost)
-
-    workers = others(cluster.workers)
-    if not workers or cluster.head.name in lost:
-        return None
-    return replace(cluster, nodes=others(cluster.nodes), workers=workers)
 
 
 def ranks_left(wanted: int, cores: Mapping[str, int], left: Sequence[str]) -> int:

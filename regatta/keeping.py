@@ -38,7 +38,9 @@ NOTE = (
 )
 
 
-def asked(request: "Request", made: plan.Plan, started: str, commit: str | None, dirty: bool | None) -> dict[str, Any]:
+def asked(
+    cluster: Cluster, request: "Request", made: plan.Plan, started: str, commit: str | None, dirty: bool | None
+) -> dict[str, Any]:
     """What the record says of the run before it starts, as JSON, and who follows it."""
     torch = request.framework == "torch"
     identity = record.RunIdentity(
@@ -46,7 +48,7 @@ def asked(request: "Request", made: plan.Plan, started: str, commit: str | None,
         workload=made.program.label,
         framework=request.framework,
         started=started,
-        parameters={"workers": len(made.ranks), **(request.parameters or {"argv": list(made.program.argv)})},
+        parameters=parameters(cluster, request, len(made.ranks)),
         seed=request.seed,
         release=made.release,
         commit=commit,
@@ -61,6 +63,12 @@ def asked(request: "Request", made: plan.Plan, started: str, commit: str | None,
     )
     kept = {"identity": identity, "speed": speed, "series": request.series, "warnings": request.notes, "by": _own()}
     return dict(record.plain(kept))
+
+
+def parameters(cluster: Cluster, request: "Request", workers: int | None) -> dict[str, Any]:
+    """What the run was asked to do; with hosts left out it is another case than on all of them."""
+    left_out = {"without": list(cluster.left_out)} if cluster.left_out else {}
+    return {"workers": workers, **(request.parameters or {"argv": list(request.program.argv)}), **left_out}
 
 
 def of_run(

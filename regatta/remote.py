@@ -65,7 +65,7 @@ class Remote:
         sources = base64.b64encode(zlib.compress(json.dumps(_sources()).encode())).decode()
         self._payload = _LOADER.format(sources=sources).encode()
         self._idle: dict[str, Channel] = {}
-        self._config = None if cluster.local else sshconfig.write(cluster.folder, cluster.nodes, accept_new=False)
+        self._config = None if cluster.local else sshconfig.write(cluster.folder, cluster.everybody, accept_new=False)
 
     def ssh(self, node: Node) -> list[str]:
         """The ssh program with every option for this node, without the destination."""

@@ -94,7 +94,8 @@ def wait_for_hdfs(remote: Remote) -> int | None:
         found = remote.call(remote.cluster.head, "hdfs.state")
         if not found["installed"]:
             return None
-        missing = set(found["expected"]) - set(found["live"])
+        used = {node.cluster_address for node in remote.cluster.nodes}
+        missing = (set(found["expected"]) & used) - set(found["live"])
         if not missing and not found["safe_mode"]:
             return len(found["expected"])
         if time.monotonic() > end:

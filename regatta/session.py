@@ -116,7 +116,7 @@ class Session:
         self.console.note(_headline(made, self.cluster, source))
 
         used = launch.members(self.cluster, made) if request.framework == "ray" else made.nodes
-        about = keeping.asked(request, made, started, source.commit, source.dirty)
+        about = keeping.asked(self.cluster, request, made, started, source.commit, source.dirty)
         ranks = {rank.rank: rank.node.name for rank in made.ranks}
 
         def keep(outcome: Outcome) -> record.Record:
@@ -168,7 +168,7 @@ class Session:
             workload=request.program.label,
             framework=request.framework,
             started=_now(),
-            parameters={"workers": request.workers, **request.parameters},
+            parameters=keeping.parameters(self.cluster, request, request.workers),
             seed=request.seed,
             release=request.source.release if request.source else None,
         )

@@ -63,7 +63,7 @@ def proxy_command(cluster: Cluster, node: Node) -> str | None:
         return command
     if (jump := ways.jump(node)) is None:
         return None
-    config = sshconfig.write(cluster.folder, cluster.nodes, accept_new=False)
+    config = sshconfig.write(cluster.folder, cluster.everybody, accept_new=False)
     words = ["ssh", "-F", str(config), *(["-J", jump.before] if jump.before else [])]
     words += ["-p", str(jump.port)] if jump.port else []
     target = f"{jump.user}@{jump.host}" if jump.user else jump.host

@@ -142,6 +142,8 @@ def describe(parameters: Mapping[str, Any]) -> str:
             words += [str(word).removeprefix("--") for word in value]
         elif isinstance(value, Mapping):
             words.append(f"{name}: {', '.join(map(str, value))}")
+        elif name == "without" and isinstance(value, list):
+            words.append(f"without {' and '.join(map(str, value))}")
         elif name in ("graph", "data"):
             words.append(str(value))
         else:

@@ -7,6 +7,7 @@ from invoke.context import Context
 from regatta import cluster, paths
 from regatta.errors import RegattaError
 from regatta.tasks.common import seconds, task
+from regatta.tasks.runs import NODES_HELP, advising, choose_hosts
 
 
 @task(
@@ -17,6 +18,7 @@ from regatta.tasks.common import seconds, task
         "fresh": "begin a new set, also where one is unfinished",
         "retry": "also repeat runs that failed or were lost",
         "wait": "seconds to wait for a node that is lost (default 1800)",
+        **NODES_HELP,
     },
 )
 def bench(
@@ -27,6 +29,9 @@ def bench(
     retry: bool = False,
     wait: str | None = None,
     inventory: str | None = None,
+    nodes: str | None = None,
+    without: str | None = None,
+    skip_lost: bool = False,
 ) -> None:
     """Run a plan of many runs, interleaved; goes on where it was interrupted."""
     from regatta.bench import plans, summary
@@ -34,13 +39,16 @@ def bench(
     from regatta.bench.survey import survey
     from regatta.bench.turn import Turn
     from regatta.bench.view import View
+    from regatta.selection import Selection
     from regatta.session import Session
 
-    chosen, used = plans.load(plan), cluster.load(inventory)
+    chosen, found_hosts = plans.load(plan), cluster.load(inventory)
     limit = seconds("wait", wait) or WAIT_SECONDS
     results = paths.results_dir()
     with contextlib.ExitStack() as stack:
         view = stack.enter_context(View())
+        used = choose_hosts(found_hosts, Selection(nodes, without, skip_lost), view.warn)
+        stack.enter_context(advising(used))
         session = stack.enter_context(Session(used, view, results))
         turn = Turn(session.remote, chosen.name)
         if not dry_run:

@@ -5,7 +5,7 @@ What a task needs is imported in it: a sync is over before rich, paramiko and js
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,12 +18,19 @@ from regatta.remote import Remote
 from regatta.tasks.common import after_dashes, confirmed, print_table, seconds, task, whole
 
 if TYPE_CHECKING:
+    from regatta.selection import Selection
     from regatta.session import Session
 
+NODES_HELP = {
+    "nodes": "use only these hosts: a,b (the head must be among them)",
+    "without": "leave out these hosts: c,d",
+    "skip-lost": "leave out hosts that do not answer",
+}
 LAUNCH_HELP = {
     "workers": "number of ranks over the cluster (default: one a core)",
     "name": "the run's name (default: made from script and time)",
     "time-limit": "end the run after so many seconds",
+    **NODES_HELP,
 }
 
 
@@ -31,13 +38,33 @@ ELASTIC_HELP = "go on without hosts that are lost, --restarts times (default 1):
 
 
 @contextlib.contextmanager
-def session(inventory: str | None) -> Iterator["Session"]:
-    """A session on the chosen cluster, with a console that is left as it was found."""
+def session(inventory: str | None, hosts: "Selection | None" = None) -> Iterator["Session"]:
+    """A session on the chosen hosts of a cluster, with a console that is left as it was found."""
     from regatta.console import Console
     from regatta.session import Session
 
-    with Console() as console, Session(cluster.load(inventory), console, paths.results_dir()) as made:
-        yield made
+    with Console() as console:
+        used = choose_hosts(cluster.load(inventory), hosts, console.warn)
+        with advising(used) if hosts else contextlib.nullcontext(), Session(used, console, paths.results_dir()) as made:
+            yield made
+
+
+def choose_hosts(found: cluster.Cluster, hosts: "Selection | None", say: Callable[[str], None]) -> cluster.Cluster:
+    """The cluster of the hosts that a person wants to use; `say` gets a line about the others."""
+    return hosts.of(found, say) if hosts else found
+
+
+@contextlib.contextmanager
+def advising(used: cluster.Cluster) -> Iterator[None]:
+    """Say how to go on without hosts that do not answer, where nothing can be started because of them."""
+    from regatta import selection
+
+    try:
+        yield
+    except NodesError as error:
+        if advice := selection.hint(error, used):
+            raise RunError(f"{error}\n{advice}") from None
+        raise
 
 
 @task(help={"path": "tree to sync (default: the one around this folder)", "repair": "make a damaged copy anew"})
@@ -78,12 +105,18 @@ def torchrun(
     time_limit: str | None = None,
     restarts: str | None = None,
     elastic: bool = False,
+    nodes: str | None = None,
+    without: str | None = None,
+    skip_lost: bool = False,
 ) -> None:
     """Run a script under PyTorch: fab torchrun train.py -- ARGS."""
+    from regatta.selection import Selection
+
+    hosts = Selection(nodes, without, skip_lost)
     timeout = whole("pg-timeout", pg_timeout)
     again = whole("restarts", restarts) or int(elastic)
     chosen = launcher or ("c10d" if again else "env")
-    _run_script("torch", script, workers, inventory, name, time_limit, chosen, timeout, again, elastic)
+    _run_script("torch", script, workers, inventory, name, time_limit, chosen, timeout, again, elastic, hosts)
 
 
 @task(
@@ -104,12 +137,18 @@ def rayrun(
     time_limit: str | None = None,
     restarts: str | None = None,
     elastic: bool = False,
+    nodes: str | None = None,
+    without: str | None = None,
+    skip_lost: bool = False,
 ) -> None:
     """Run a script under Ray: fab rayrun train.py -- ARGS."""
+    from regatta.selection import Selection
+
+    hosts = Selection(nodes, without, skip_lost)
     again = whole("restarts", restarts) or int(elastic)
     if again and not elastic:
         raise UsageError("--restarts needs --elastic: what a script under Ray starts again is its own affair")
-    _run_script("ray", script, workers, inventory, name, time_limit, "env", None, again, elastic)
+    _run_script("ray", script, workers, inventory, name, time_limit, "env", None, again, elastic, hosts)
 
 
 def _run_script(
@@ -123,6 +162,7 @@ def _run_script(
     pg_timeout: int | None,
     restarts: int,
     elastic: bool,
+    hosts: "Selection",
 ) -> None:
     from regatta import elastic as going_on
     from regatta import plan
@@ -134,7 +174,7 @@ def _run_script(
     relative = check_script(root, script)
     source = tree.read(root)
     check_synced(source, relative)
-    with session(inventory) as made:
+    with session(inventory, hosts) as made:
         kept = going_on.run(
             made,
             Request(

@@ -11,6 +11,7 @@ from regatta.tasks.runs import LAUNCH_HELP, session
 
 if TYPE_CHECKING:
     from regatta.record import Record
+    from regatta.selection import Selection
     from regatta.session import Session
     from regatta.training import Training
 
@@ -57,9 +58,13 @@ def run_ppr(
     name: str | None = None,
     time_limit: str | None = None,
     inventory: str | None = None,
+    nodes: str | None = None,
+    without: str | None = None,
+    skip_lost: bool = False,
 ) -> None:
     """PageRank under torch and Ray: timed, recorded, compared."""
     from regatta import plan, race
+    from regatta.selection import Selection
     from regatta.session import Request, check_framework
 
     frameworks = check_framework(framework)
@@ -70,7 +75,7 @@ def run_ppr(
     limit = seconds("time-limit", time_limit)
     asked = race.Ppr(graph, sources, count, top, alpha, tolerance, max_iterations, engine, partition, undirected)
     base = Request(plan.Program((), "ppr"), "single", paths.PROJECT, name=name, launcher=launcher, time_limit=limit)
-    with session(inventory) as made:
+    with session(inventory, Selection(nodes, without, skip_lost)) as made:
         _show(made, race.ppr(made, asked, frameworks, workers=wanted, repeats=times, request=base), json)
 
 
@@ -123,8 +128,12 @@ def run_digits(
     name: str | None = None,
     time_limit: str | None = None,
     inventory: str | None = None,
+    nodes: str | None = None,
+    without: str | None = None,
+    skip_lost: bool = False,
 ) -> None:
     """Train on digit images under torch and Ray Train: timed, recorded, compared."""
+    from regatta.selection import Selection
     from regatta.training import Training
 
     lost = whole("restarts", restarts) or int(elastic)
@@ -132,7 +141,8 @@ def run_digits(
     asked = Training(
         "digits", data, size, model, epochs, rows, learning_rate, seed, scale_batch, checkpoint, lost, elastic
     )
-    _train(asked, inventory, framework, no_single, workers, repeats, json, name, launcher, time_limit)
+    hosts = Selection(nodes, without, skip_lost)
+    _train(asked, inventory, hosts, framework, no_single, workers, repeats, json, name, launcher, time_limit)
 
 
 @task(
@@ -164,8 +174,12 @@ def run_stars(
     name: str | None = None,
     time_limit: str | None = None,
     inventory: str | None = None,
+    nodes: str | None = None,
+    without: str | None = None,
+    skip_lost: bool = False,
 ) -> None:
     """Tell stars from galaxies under torch and Ray Train: timed, recorded, compared."""
+    from regatta.selection import Selection
     from regatta.training import Training
 
     lost = whole("restarts", restarts) or int(elastic)
@@ -173,12 +187,14 @@ def run_stars(
     asked = Training(
         "stars", data, size, None, epochs, rows, learning_rate, seed, scale_batch, checkpoint, lost, elastic
     )
-    _train(asked, inventory, framework, no_single, workers, repeats, json, name, launcher, time_limit)
+    hosts = Selection(nodes, without, skip_lost)
+    _train(asked, inventory, hosts, framework, no_single, workers, repeats, json, name, launcher, time_limit)
 
 
 def _train(
     asked: "Training",
     inventory: str | None,
+    hosts: "Selection",
     framework: str,
     no_single: bool,
     workers: str | None,
@@ -206,7 +222,7 @@ def _train(
         restarts=asked.restarts,
         elastic=asked.elastic,
     )
-    with session(inventory) as made:
+    with session(inventory, hosts) as made:
         _show(made, training.train(made, asked, frameworks, workers=wanted, repeats=times, request=base), json)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from regatta import elastic, plan, training
+from regatta import elastic, plan, selection, training
 from regatta.cluster import Cluster, build
 from regatta.console import Console
 from regatta.errors import RunFailedError, UsageError
@@ -23,15 +23,15 @@ def cluster(tmp_path: Path) -> Cluster:
 
 
 def test_the_others_are_left(cluster: Cluster) -> None:
-    left = elastic.without(cluster, ["node3"])
+    left = selection.without(cluster, ["node3"])
     assert left is not None
     assert [node.name for node in left.nodes] == [node.name for node in left.workers] == ["node1", "node2"]
 
 
 def test_nothing_goes_on_without_the_head_or_workers(cluster: Cluster) -> None:
-    assert elastic.without(cluster, ["node1"]) is None
+    assert selection.without(cluster, ["node1"]) is None
     apart = replace(cluster, workers=cluster.nodes[1:])
-    assert elastic.without(apart, ["node2", "node3"]) is None
+    assert selection.without(apart, ["node2", "node3"]) is None
 
 
 @pytest.mark.parametrize(("wanted", "ranks"), [(1, 1), (3, 3), (4, 4), (5, 4), (6, 4), (12, 8)])

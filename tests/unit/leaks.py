@@ -30,7 +30,7 @@ def _files() -> set[Hashable]:
             target = str(entry.readlink())
         except OSError:  # that of the listing itself
             continue
-        if not target.startswith(FILES):
+        if int(entry.name) > 2 and not target.startswith(FILES):  # those of the capture come and go
             found.add((int(entry.name), target))
     return set(found)
 

@@ -110,6 +110,8 @@ def test_what_the_kept_lab_is_kept_by_changes_with_what_provisioning_reads(
 ) -> None:
     monkeypatch.setattr(life, "PROJECT", tmp_path)
     monkeypatch.setattr(life, "READS", ("role", "one.lock"))
+    monkeypatch.setattr(life.image, "own_sources", list)
+    monkeypatch.setattr(life.image, "apt_options", list)
     (tmp_path / "role").mkdir()
     (tmp_path / "role/main.yml").write_text("task")
     (tmp_path / "one.lock").write_text("package")

@@ -17,7 +17,7 @@ def properties(limits: Dict[str, Any]) -> Dict[str, str]:
     """The unit's properties for the limits of a run: {"memory_share", "processes": None for so many a core}."""
     default = max(LEAST_PROCESSES, PROCESSES_A_CORE * len(os.sched_getaffinity(0)))
     return {
-        "MemoryMax": f"{limits['memory_share'] * 100:g}%",
+        "MemoryMax": f"{limits['memory_share'] * 100:.2f}%",
         "TasksMax": str(limits["processes"] or default),
         "OOMPolicy": "continue",  # the supervisor says which rank it was, and ends the others
         "OOMScoreAdjust": str(RUN_OOM_SCORE),

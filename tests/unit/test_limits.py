@@ -21,8 +21,8 @@ def test_the_inventory_says_it(tmp_path: Path) -> None:
     assert (one.limits.memory_share, one.limits.processes, one.limits.log_bytes) == (0.5, 700, 256_000_000)
     assert (two.limits.memory_share, two.limits.processes, two.limits.log_bytes) == (0.85, None, 10_000_000)
     asked, default = cgroup.properties(one.limits.spec()), cgroup.properties(two.limits.spec())
-    assert (asked["MemoryMax"], asked["TasksMax"]) == ("50%", "700")
-    assert default["MemoryMax"] == "85%" and int(default["TasksMax"]) >= cgroup.LEAST_PROCESSES
+    assert (asked["MemoryMax"], asked["TasksMax"]) == ("50.00%", "700")
+    assert default["MemoryMax"] == "85.00%" and int(default["TasksMax"]) >= cgroup.LEAST_PROCESSES
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from launching import PATIENCE, Ended, ended, python, start, weights
+from launching import PATIENCE, PROJECT, Ended, ended, ranks, start, weights
 
 from workloads.common import training
 from workloads.common.ranks import Ranks
@@ -17,16 +17,15 @@ from workloads.common.ranks import Ranks
 DIGITS = ("-m", "workloads.digits", "--size=4000", "--epochs=30", "--seed=3")
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=3")
 """More than two: the order in which numbers of two are added does not matter."""
+ALONE = {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(PROJECT)}
 
 
 @pytest.fixture(scope="module")
 def undisturbed() -> str:
     """The weights of torch ranks that nothing happens to."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("OMP_NUM_THREADS", "1")
-        run = python(*TORCHRUN, *DIGITS)
-    assert run.status == 0, run.err
-    return weights(run)
+    first, *others = ranks(DIGITS, 3, **ALONE)
+    assert [run.status for run in (first, *others)] == [0, 0, 0], first.err
+    return weights(first)
 
 
 def kept(folder: Path) -> tuple[str, ...]:
@@ -85,10 +84,12 @@ def test_ray_starts_lost_ranks_again(undisturbed: str, tmp_path: Path, ray_clust
 
 
 def test_fewer_ranks_go_on_from_the_checkpoint_of_more(tmp_path: Path) -> None:
-    def run(ranks: int, epochs: int, *words: str, place: Path = tmp_path) -> Ended:
-        launcher = (*TORCHRUN[:-1], f"--nproc-per-node={ranks}")
+    def run(world: int, epochs: int, *words: str, place: Path = tmp_path) -> Ended:
         digits = ("-m", "workloads.digits", "--size=2000", f"--epochs={epochs}", "--seed=3", "--batch=64")
-        return python(*launcher, *digits, f"--checkpoint={place / 'saved.pt'}", "--checkpoint-every=1", *words)
+        keeping = (f"--checkpoint={place / 'saved.pt'}", "--checkpoint-every=1")
+        first, *others = ranks([*digits, *keeping, *words], world)
+        assert {one.status == 0 for one in others} == {first.status == 0}
+        return first
 
     (tmp_path / "other").mkdir()
     undisturbed = run(3, 6, "--elastic=3", place=tmp_path / "other").of("result")[0]["answer"]

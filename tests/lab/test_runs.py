@@ -276,10 +276,20 @@ def test_ray_script_finds_its_release_on_every_node(cluster: Cluster, project: P
     assert "the driver on node1: exited with code 6" in failing.stdout
 
 
-def test_a_run_waits_for_a_node_whose_ray_has_just_died(cluster: Cluster, project: Path) -> None:
-    cluster.lab.ssh("node3", "sudo systemctl kill --signal=KILL --kill-whom=all regatta-ray-worker")
+@pytest.fixture
+def slow_to_return(cluster: Cluster) -> Iterator[str]:
+    """A node whose Ray, once it has died, stays away for longer than a fast machine needs to begin a run."""
+    folder, reload = "/run/systemd/system/regatta-ray-worker.service.d", "systemctl daemon-reload"
+    setting = f"mkdir -p {folder}; printf '[Service]\\nRestartSec=15\\n' > {folder}/slow.conf; {reload}"
+    cluster.lab.ssh("node3", f'sudo sh -c "{setting}"')
+    yield "node3"
+    cluster.lab.ssh("node3", f"sudo sh -c 'rm -r {folder}; {reload}'")
+
+
+def test_a_run_waits_for_a_node_whose_ray_has_just_died(cluster: Cluster, project: Path, slow_to_return: str) -> None:
+    cluster.lab.ssh(slow_to_return, "sudo systemctl kill --signal=KILL --kill-whom=all regatta-ray-worker")
     done = cluster.regatta(project, "rayrun", "rayhosts.py", "--workers", "6")
-    assert "waiting until node3 is in Ray" in done.stdout
+    assert re.search(rf"wait.*{slow_to_return}.*Ray", done.stdout)
     hosts = [f"at {address}" for address in cluster.lab.addresses.values()]
     assert f"hosts {sorted(hosts)} []" in done.stdout
 

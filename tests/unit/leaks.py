@@ -1,6 +1,7 @@
 """What a test of the controller must not leave behind: threads, open files, child processes, temporary files."""
 
 import gc
+import subprocess
 import tempfile
 import threading
 import time
@@ -77,4 +78,5 @@ def none() -> Iterator[None]:
         if pause:
             time.sleep(pause)
         gc.collect()
+        subprocess._cleanup()  # type: ignore[attr-defined]  # children that have ended and nobody has waited for
         pause = 0.05

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from regatta import events, launch, plan, record, store
 from regatta.clocks import Clocks
-from regatta.cluster import Cluster
+from regatta.cluster import Cluster, Node
 from regatta.errors import RecordError, RegattaError
 from regatta.follow import Follower, Outcome
 from regatta.remote import Remote
@@ -80,6 +80,7 @@ def of_run(
     outcome: Outcome,
     *,
     interfaces: Mapping[str, str | None],
+    beside: Mapping[str, Mapping[str, Any]],
     notes: Sequence[str] = (),
 ) -> record.Record:
     """The record of a run that has ended: `ranks` maps each to its node, `facts` are those of the nodes it used."""
@@ -101,12 +102,31 @@ def of_run(
         driver_node=cluster.head.name if identity["framework"] == "ray" else None,
         warnings=[*asked["warnings"], *notes],
         used=outcome.used,
+        beside=beside,
     )
 
 
-def mark(remote: Remote, handle: launch.Handle) -> None:
+def mark(remote: Remote, handle: launch.Handle, outcome: Outcome) -> None:
     """Tell the nodes that the run has a record; one that cannot be told is left out."""
-    remote.gather(handle.nodes, lambda node: remote.call(node, "run.recorded", timeout=MARK_TIMEOUT, run=handle.run))
+    remote.gather(
+        _answering(handle, outcome),
+        lambda node: remote.call(node, "run.recorded", timeout=MARK_TIMEOUT, run=handle.run),
+    )
+
+
+def company(remote: Remote, handle: launch.Handle, outcome: Outcome) -> dict[str, dict[str, Any]]:
+    """What else was on the run's nodes meanwhile, by node; those that do not answer are left out."""
+
+    def ask(node: Node) -> dict[str, Any]:
+        before = handle.strangers.get(node.name)
+        return remote.call(node, "run.company", timeout=MARK_TIMEOUT, run=handle.run, before=before)
+
+    return remote.gather(_answering(handle, outcome), ask)[0]
+
+
+def _answering(handle: launch.Handle, outcome: Outcome) -> list[Node]:
+    """The nodes that have told how the run ended there; all where none was asked."""
+    return [node for node in handle.nodes if not outcome.used or node.name in outcome.used]
 
 
 def is_orphan(info: RunInfo, results: store.Store) -> bool:
@@ -135,6 +155,7 @@ def from_nodes(remote: Remote, info: RunInfo, clocks: Clocks, outcome: Outcome) 
             clocks,
             outcome,
             interfaces={name: answer["interface"] for name, answer in said.items()},
+            beside=company(remote, launch.Handle(info.run, info.nodes, info.framework), outcome),
             notes=[NOTE],
         )
         made.to_json()

@@ -17,7 +17,10 @@ STOP_TIMEOUT = 8.0
 
 @dataclass
 class Handle:
-    """A run that has been started: the nodes it is on, and Ray's job API where Ray runs it."""
+    """A run that has been started: the nodes it is on, and Ray's job API where Ray runs it.
+
+    `strangers`: what the processes that are none of ours had used on each node, see `regatta.node.company`.
+    """
 
     run: str
     nodes: tuple[Node, ...]
@@ -26,6 +29,7 @@ class Handle:
     head: Node | None = None
     started_on: list[Node] = field(default_factory=list)
     interfaces: dict[str, str | None] = field(default_factory=dict)
+    strangers: dict[str, dict[str, float]] = field(default_factory=dict)
 
 
 @contextlib.contextmanager
@@ -82,6 +86,7 @@ def start(
     try:
         started, failed = remote.gather(nodes, lambda node: remote.call(node, "run.start", spec=specs[node.name]))
         handle.started_on = [node for node in nodes if node.name in started]
+        handle.strangers = {name: answer.get("strangers") or {} for name, answer in started.items()}
         handle.interfaces = {name: answer.get("interface") for name, answer in started.items()}
         if failed:
             raise NodesError(f"run {plan.run}: start", failed)

@@ -34,4 +34,13 @@ def _use(document: dict[str, Any]) -> dict[str, Any]:
     return document | {"use": [], "schema_version": 3}
 
 
-_STEPS: dict[int | None, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _progress_of_ranks, 2: _use}
+def _beside(document: dict[str, Any]) -> dict[str, Any]:
+    """3 to 4: what else was on the run's nodes meanwhile; nobody had looked."""
+    return document | {"beside": [], "schema_version": 4}
+
+
+_STEPS: dict[int | None, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    1: _progress_of_ranks,
+    2: _use,
+    3: _beside,
+}

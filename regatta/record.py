@@ -14,7 +14,7 @@ from regatta.clocks import Clocks, Phases
 from regatta.errors import RecordError
 from regatta.migrate import migrate
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 _AS_THEY_ARE = {str, int, bool}
 
 Framework = Literal["single", "torch", "ray"]
@@ -133,6 +133,18 @@ class NodeUse:
 
 
 @dataclass(frozen=True)
+class Beside:
+    """What else was on a node of the run meanwhile: the ids of other runs, and the load of others.
+
+    `load`: cores that processes outside of Regatta have used on average; None: not known.
+    """
+
+    node: str
+    runs: tuple[str, ...] = ()
+    load: float | None = None
+
+
+@dataclass(frozen=True)
 class Failure:
     """The first thing that went wrong, and where."""
 
@@ -187,6 +199,12 @@ class Record:
     warnings: tuple[str, ...] = ()
     series: Series | None = None
     use: tuple[NodeUse, ...] = ()
+    beside: tuple[Beside, ...] = ()
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """Ids of the runs beside which this one was timed, on whichever of its nodes: its clocks are no measure."""
+        return tuple(sorted({run for place in self.beside for run in place.runs}))
 
     @property
     def run_id(self) -> str:
@@ -237,10 +255,12 @@ def build(
     driver_node: str | None = None,
     warnings: Sequence[str] = (),
     used: Mapping[str, Mapping[str, Any]] | None = None,
+    beside: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Record:
     """The record of a run that has ended, in whatever way; `driver_node` is where the Ray driver ran.
 
-    `warnings` of the controller come before those of the workload; `used` is what nodes say that the run used there.
+    `warnings` of the controller come before those of the workload; `used` is what nodes say that the run used there,
+    `beside` what else was there.
     """
     nodes = {rank: node.name for node in cluster.nodes for rank in node.ranks}
     nodes |= {-1: driver_node} if driver_node else {}
@@ -263,6 +283,7 @@ def build(
         warnings=(*warnings, *clocks.warnings),
         series=series,
         use=tuple(_use(node.name, (used or {})[node.name]) for node in cluster.nodes if (used or {}).get(node.name)),
+        beside=tuple(_beside(name, said) for name, said in (beside or {}).items()),
     )
 
 
@@ -335,6 +356,7 @@ def parse(text: str, source: str) -> Record:
             "warnings": tuple(fields["warnings"]),
             "series": Series(**fields["series"]) if fields["series"] else None,
             "use": tuple(NodeUse(**use) for use in fields["use"]),
+            "beside": tuple(Beside(**place | {"runs": tuple(place["runs"])}) for place in fields["beside"]),
         }
     )
 
@@ -361,6 +383,10 @@ def _use(node: str, said: Mapping[str, Any]) -> NodeUse:
     }
     name = said.get("interface")
     return NodeUse(node, interface=name if isinstance(name, str) else None, **numbers)
+
+
+def _beside(node: str, said: Mapping[str, Any]) -> Beside:
+    return Beside(node, tuple(map(str, said["runs"])), said["load"])
 
 
 def _is_amount(value: Any, name: str) -> bool:

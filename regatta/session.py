@@ -96,7 +96,7 @@ class Session:
         self._tell(source)
         ports = {"ports": list(plan.PORTS)}
         listed = self._pool.submit(lambda: api.result().nodes()) if api else None
-        ask: dict[str, dict[str, Any]] = {n.name: dict(ports) for n in self.cluster.workers}
+        ask: dict[str, dict[str, Any]] = {n.name: dict(ports) for n in (self.cluster.head, *self.cluster.workers)}
         if api:
             ask = {n.name: {**ask.get(n.name, {}), **raynodes.ASK} for n in self.cluster.nodes}
         synced = sync.sync(self.remote, source, self.cluster.nodes, ask=ask)
@@ -105,6 +105,7 @@ class Session:
         if any(answer.get("unfinished") for answer in synced.answers.values()):
             for node, run in runs.end_stale(self.remote):
                 self.console.warn(f"{node}: ended what was left there of {run}, which has ended elsewhere")
+            self._tell_of_others()
         made = self._plan(request, source, {name: fact["cores"] for name, fact in facts.items()}, synced.answers)
         if api and listed:
             own = {name: answer["ray_node"] for name, answer in synced.answers.items()}
@@ -123,10 +124,13 @@ class Session:
             clocks.end()
             own = {node.name: facts[node.name] for node in used}
             interfaces = self._handle.interfaces if self._handle else {}
-            kept = keeping.of_run(self.cluster, about, ranks, own, clocks, outcome, interfaces=interfaces)
+            beside = keeping.company(self.remote, self._handle, outcome) if self._handle else {}
+            kept = keeping.of_run(
+                self.cluster, about, ranks, own, clocks, outcome, interfaces=interfaces, beside=beside
+            )
             store.Store(self.results).save(kept)
             if self._handle:
-                keeping.mark(self.remote, self._handle)
+                keeping.mark(self.remote, self._handle, outcome)
             return kept
 
         self._handle = None
@@ -159,6 +163,15 @@ class Session:
             if line not in self._told:
                 self._told.add(line)
                 self.console.note(line)
+
+    def _tell_of_others(self) -> None:
+        """Say which runs go on beside the one that starts now."""
+        for info in runs.listing(self.remote)[0]:
+            if info.state == "running":
+                self.console.warn(
+                    f"{info.run} goes on on {', '.join(node.name for node in info.nodes)}: times taken beside it are "
+                    f"marked, and left out of verdicts. For clean ones wait for its end, or 'fab cancel {info.run}'"
+                )
 
     def keep_unstarted(self, request: Request, cause: str, *, lost: bool) -> record.Record:
         """Keep a record of a run that could not be started: it has a row, and the cause, and no clocks."""

@@ -38,7 +38,8 @@ class Estimates:
     def add(self, record: Record) -> None:
         """Take in a record; those of runs that are in no plan, or have failed, say nothing."""
         found, total = record.identity, record.phases.total
-        if record.exit.state == "succeeded" and total is not None and record.series and record.series.point:
+        counts = record.exit.state == "succeeded" and not record.others
+        if counts and total is not None and record.series and record.series.point:
             size, workers = found.parameters.get("size"), int(found.parameters.get("workers", 1))
             words = " ".join(map(str, found.parameters.get("options", ())))
             self.known[(found.workload, found.framework, size, workers, words)].append(total)

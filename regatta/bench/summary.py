@@ -59,6 +59,10 @@ def lines(found: Sequence[Finding]) -> list[str]:
         if finding.comparison is not None and not finding.comparison.comparable:
             shown.append(f"{finding.point.name}: " + to_text(finding.comparison))
         shown += [f"{finding.point.name}: {line}" for line in finding.failed]
+        if beside := finding.comparison.beside if finding.comparison else ():
+            shown.append(
+                f"{finding.point.name}: {len(beside)} run(s) timed beside other runs and left out: {', '.join(beside)}"
+            )
     return shown
 
 
@@ -80,7 +84,9 @@ def _row(finding: Finding, phase: str, published: int) -> list[str]:
         word = "no run succeeded" if comparison is None else "answers differ"
         return [finding.point.name, *["-"] * 3, word, *["-"] * (len(PAIRS) - 1), *reference]
     spreads = comparison.spreads[phase]
-    clocks = [compare.seconds_text(spreads[f].median) if f in spreads else "-" for f in ("single", "torch", "ray")]
+    mark = {f: " *" if f in comparison.marked else "" for f in spreads}
+    sides = ("single", "torch", "ray")
+    clocks = [compare.seconds_text(spreads[f].median) + mark[f] if f in spreads else "-" for f in sides]
     ratios = []
     for other, base in PAIRS:
         groups = finding.groups

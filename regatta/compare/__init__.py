@@ -19,6 +19,7 @@ LABELS = ("single", "torch", "ray")
 """The columns: one process (what the cluster has to beat), and the two frameworks."""
 
 _OVERLAP_WORTH_SAYING = 0.05
+_MOST_OTHERS = 3
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,8 @@ class Comparison:
     """What can be said about runs side by side. With `reasons` there are no clocks.
 
     `runs` maps a label to its run ids, `spreads` a phase to what each label needed for it, `words` are lines of text.
+    `beside`: ids of runs whose clocks are left out, as others ran on their nodes; a label that has no others is
+    `marked`, and shows theirs.
     """
 
     workload: str
@@ -44,6 +47,8 @@ class Comparison:
     differences: tuple[Difference, ...] = ()
     spreads: Mapping[str, Mapping[str, Spread]] = field(default_factory=dict)
     words: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
+    marked: tuple[str, ...] = ()
 
     @property
     def comparable(self) -> bool:
@@ -57,10 +62,22 @@ def compare(groups: Mapping[str, Sequence[Record]]) -> Comparison:
     if not found.comparable:
         return found
     groups = {label: groups[label] for label in found.runs}
-    spreads = {phase: _spreads(groups, phase) for phase in PHASES}
+    alone = {label: undisturbed(group) for label, group in groups.items()}
+    marked = tuple(label for label, group in alone.items() if not group)
+    shown = {label: group or groups[label] for label, group in alone.items()}
+    spreads = {phase: _spreads(shown, phase) for phase in PHASES}
     equal = found.words[:1] if sum(map(len, groups.values())) > 1 else ()
-    clocks = (*_ratios(groups, spreads["total"]), *_counts(found.runs))
-    return replace(found, spreads=spreads, words=(*equal, *clocks, *found.words[len(equal) :]))
+    totals = {label: spread for label, spread in spreads["total"].items() if label not in marked}
+    counts = {label: [run.run_id for run in group] for label, group in alone.items() if group}
+    clocks = (*_ratios(groups, totals), *_counts(counts), *_beside(groups, marked))
+    beside = tuple(run.run_id for group in groups.values() for run in group if run.others)
+    words = (*equal, *clocks, *found.words[len(equal) :])
+    return replace(found, spreads=spreads, words=words, beside=beside, marked=marked)
+
+
+def undisturbed(records: Sequence[Record]) -> list[Record]:
+    """The runs that were timed while no other run was on their nodes."""
+    return [record for record in records if not record.others]
 
 
 def alike(groups: Mapping[str, Sequence[Record]]) -> Comparison:
@@ -144,7 +161,7 @@ def ratio(base: Sequence[Record], other: Sequence[Record], phase: str = "total")
 
 
 def pairs(base: Sequence[Record], other: Sequence[Record], phase: str) -> list[tuple[float, float]]:
-    """Seconds of the phase in runs that belong together, where both have them.
+    """Seconds of the phase in runs that belong together, where both have them and neither was timed beside others.
 
     Repeats are paired by their number in the series that they have in common, else in the order given.
     """
@@ -152,7 +169,8 @@ def pairs(base: Sequence[Record], other: Sequence[Record], phase: str) -> list[t
     one, two = map(dict, numbered)
     each_once = [len(one), len(two)] == list(map(len, numbered))
     both = [(one[place], two[place]) for place in one if each_once and place in two]
-    clocks = ((getattr(a.phases, phase), getattr(b.phases, phase)) for a, b in both or zip(base, other, strict=False))
+    alone = ((a, b) for a, b in both or zip(base, other, strict=False) if not (a.others or b.others))
+    clocks = ((getattr(a.phases, phase), getattr(b.phases, phase)) for a, b in alone)
     return [(a, b) for a, b in clocks if a and b]
 
 
@@ -172,6 +190,19 @@ def _ratios(groups: Mapping[str, Sequence[Record]], totals: Mapping[str, Spread]
         inner = ratio(groups[base], groups[other], "compute")
         if inner is not None and inner.n > 1:
             yield f"In the inner loop alone (compute) it {_took(inner, than)}{_verdict(inner)}."
+
+
+def _beside(groups: Mapping[str, Sequence[Record]], marked: Sequence[str]) -> Iterator[str]:
+    """How many runs were timed beside others, and which those were."""
+    found = [run for group in groups.values() for run in group if run.others]
+    if not found:
+        return
+    others = sorted({other for run in found for other in run.others})
+    more = f" and {len(others) - _MOST_OTHERS} more" if others[_MOST_OTHERS:] else ""
+    named = ", ".join(others[:_MOST_OTHERS]) + more
+    many = "1 run was" if len(found) == 1 else f"{len(found)} runs were"
+    left = f"; * of {' and '.join(marked)} there are no others" if marked else ""
+    yield f"{many} timed beside other runs ({clean(named)}) and left out of ratios and verdicts{left}."
 
 
 def _took(found: stats.Ratio, than: str) -> str:
@@ -194,6 +225,8 @@ def _verdict(found: stats.Ratio, *, against_one: bool = False) -> str:
 
 def _counts(runs: Mapping[str, Sequence[str]]) -> Iterator[str]:
     counts = {label: len(ids) for label, ids in runs.items()}
+    if not counts:
+        return
     if set(counts.values()) == {1}:
         yield "One run each: no statement about spread." if len(counts) > 1 else "One run: no statement about spread."
         return

@@ -28,15 +28,16 @@ def _cells(comparison: Comparison) -> list[list[str]]:
     labels = list(comparison.runs)
     rows = [["seconds", *labels]]
     for phase, spreads in comparison.spreads.items():
-        rows.append([phase, *(_cell(spreads.get(label)) for label in labels)])
+        cells = (_cell(spreads.get(label), marked=label in comparison.marked) for label in labels)
+        rows.append([phase, *cells])
     return [*rows, ["runs", *(str(len(ids)) for ids in comparison.runs.values())]]
 
 
-def _cell(spread: Spread | None) -> str:
+def _cell(spread: Spread | None, *, marked: bool) -> str:
     if spread is None:
         return "-"
     around = f" ({spread.low:.3f}..{spread.high:.3f})" if spread.n > 1 else ""
-    return f"{spread.median:.3f}{around}"
+    return f"{spread.median:.3f}{around}{' *' if marked else ''}"
 
 
 def _refusal(comparison: Comparison) -> list[str]:

@@ -34,6 +34,7 @@ OPERATIONS = {
     "run.mark": "runs.mark_stopped",
     "run.stop": "runs.stop",
     "run.finish": "runs.finish",
+    "run.company": "company.of_run",
     "run.recorded": "runs.mark_recorded",
     "run.account": "runs.account",
     "run.list": "listing.answer",

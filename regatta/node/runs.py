@@ -12,7 +12,7 @@ import sys
 import time
 from typing import Any, Callable, Dict
 
-from regatta.node import cgroup, environments, network, raylet, releases, rundirs, runlog, supervisor, usage
+from regatta.node import cgroup, company, environments, network, raylet, releases, rundirs, runlog, supervisor, usage
 from regatta.node.problem import Problem
 
 Place = Dict[str, Any]
@@ -68,7 +68,8 @@ def start(place: Place, spec: Spec) -> Answer:
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
-    return {"folder": folder, "interface": network.interface(place["cluster_address"])}
+    others = company.strangers()
+    return {"folder": folder, "interface": network.interface(place["cluster_address"]), "strangers": others}
 
 
 def _prepare(place: Place, spec: Spec, folder: str) -> None:

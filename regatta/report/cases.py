@@ -35,18 +35,25 @@ class Configuration:
 class Group:
     """The runs of a configuration in one case, earliest first: those whose clocks count, and those that failed.
 
-    Where some have given an answer, the clocks of those that have not (`silent`) do not count; else all are counted.
+    Where some have given an answer, the clocks of those that have not (`silent`) do not count; where some were alone
+    on their nodes, nor do those of runs `beside` others. Else all are counted.
     """
 
     configuration: Configuration
     runs: tuple[Record, ...]
     others: tuple[Record, ...] = ()
     silent: tuple[Record, ...] = ()
+    beside: tuple[Record, ...] = ()
 
     @property
     def answered(self) -> bool:
         """Whether its runs have given answers, which can be equal to those of others or not."""
         return any(run.answer is not None for run in self.runs)
+
+    @property
+    def crowded(self) -> bool:
+        """Whether none of its runs was alone on its nodes: their clocks are marked, and compared with nothing."""
+        return bool(self.runs) and all(run.others for run in self.runs)
 
     def seconds(self, clock: str) -> list[float]:
         """What `clock` (a phase, or total) took in each run that succeeded and has it, seconds."""
@@ -75,7 +82,7 @@ class Case:
     @property
     def runs(self) -> tuple[Record, ...]:
         """All runs of the case, failed ones too, earliest first."""
-        found = [run for group in self.groups for run in (*group.runs, *group.others, *group.silent)]
+        found = [run for group in self.groups for run in (*group.runs, *group.others, *group.silent, *group.beside)]
         return tuple(sorted(found, key=_started))
 
     @property
@@ -89,7 +96,7 @@ class Case:
         found = {}
         for workers in sorted({group.configuration.workers for group in self.groups}):
             beside = [g for g in self.groups if g.configuration.workers == workers and g.answered]
-            sides = {g.configuration.framework: g.runs for g in beside}
+            sides = {g.configuration.framework: (*g.runs, *g.beside) for g in beside}
             if any(sides.values()):
                 found[workers] = compare.alike({name: runs for name, runs in sides.items() if runs})
         return found
@@ -163,11 +170,13 @@ def _case(groups: Mapping[Configuration, Sequence[Record]]) -> Case:
 
 def _group(configuration: Configuration, good: Sequence[Record], runs: Sequence[Record]) -> Group:
     answered = [run for run in good if run.answer is not None] or good
+    alone = compare.undisturbed(answered) or answered
     return Group(
         configuration,
-        tuple(answered),
+        tuple(alone),
         tuple(run for run in runs if run.exit.state != "succeeded"),
         tuple(run for run in good if run not in answered),
+        tuple(run for run in answered if run not in alone),
     )
 
 

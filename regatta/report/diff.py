@@ -113,6 +113,9 @@ def _times(a: Record, b: Record) -> Iterator[str]:
         one, other = getattr(a.phases, name), getattr(b.phases, name)
         ratio = f"{other / one:.2f}" if one and other is not None else "-"
         yield f"{name:<10}  {texts.seconds(one):>9}  {texts.seconds(other):>9}  {ratio:>6}"
+    for name, record in (("A", a), ("B", b)):
+        if record.others:
+            yield f"{name} was timed beside other runs on its nodes: {', '.join(record.others)}."
     yield "Two single runs: no statement about whether a difference is real."
 
 

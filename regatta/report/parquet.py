@@ -80,6 +80,7 @@ def _row(record: Record) -> dict[str, Any]:
         "series": series.label if series else None,
         "repeat": series.index if series else None,
         "parameters": json.dumps(identity.parameters, sort_keys=True),
+        "beside": list(record.others),
         "peak_bytes": record.peak_bytes,
         "cpu_seconds": record.cpu_seconds,
         "sent_bytes": record.sent_bytes,
@@ -103,6 +104,7 @@ def _schema(pa: Any) -> Any:
         "seed": whole,
         "threads": whole,
         "repeat": whole,
+        "beside": pa.list_(text),
         "peak_bytes": whole,
         "cpu_seconds": pa.float64(),
         "sent_bytes": whole,
@@ -110,7 +112,7 @@ def _schema(pa: Any) -> Any:
     }
     names = (
         "run", "workload", "framework", "ranks", "started", "state", "code", "cause", "cluster", "nodes", "release",
-        "commit", "dirty", "seed", "threads", "series", "repeat", "parameters", "peak_bytes",
+        "commit", "dirty", "seed", "threads", "series", "repeat", "parameters", "beside", "peak_bytes",
         "cpu_seconds", "sent_bytes", *_PHASES, WHOLE,
     )  # fmt: skip
     return pa.schema([(name, kinds.get(name, text)) for name in names])

@@ -55,6 +55,8 @@ def _pairs(case: Case, earlier: Case) -> Iterator[tuple[Case, Group, str, list[f
         old = _of(earlier, group)
         if not (case.comparable(group.configuration) and earlier.comparable(group.configuration)):
             continue
+        if group.crowded or (old and old.crowded):
+            continue
         for clock in CLOCKS:
             samples, olds = group.seconds(clock), old.seconds(clock) if old else []
             if samples and olds and min(*samples, *olds) > 0:

@@ -31,6 +31,7 @@ def _lines(record: Record) -> Iterator[str]:
         where = [end.failure.node, rank_label(end.failure.rank) if end.failure.rank is not None else None]
         yield f"  failure     {', '.join(filter(None, where))}: {end.failure.cause}".replace(" : ", " ")
         yield from (f"              | {line}" for line in end.failure.last_lines)
+    yield from _beside(record)
     yield ""
     yield from _phases(record)
     if record.ranks:
@@ -44,6 +45,15 @@ def _lines(record: Record) -> Iterator[str]:
         yield ""
         yield from (f"  {line}" for line in record.show)
     yield from (f"  warning: {line}" for line in record.warnings)
+
+
+def _beside(record: Record) -> Iterator[str]:
+    for place in record.beside:
+        load = [f"{place.load:.2f} cores used outside of Regatta"] if place.load else []
+        if place.runs or load:
+            yield f"  beside      {place.node}: {', '.join([*place.runs, *load])}"
+    if record.others:
+        yield "              other runs were on its nodes: its times count in no comparison"
 
 
 def _threads(record: Record) -> str:

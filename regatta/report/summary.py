@@ -84,6 +84,6 @@ def _pairs(case: Case) -> Iterator[tuple[Configuration, Configuration, str, list
             if one is None or other is None or not (one.answered and other.answered):
                 continue
             for clock in CLOCKS:
-                if found := compare.pairs(other.runs, one.runs, clock):
+                if found := compare.pairs((*other.runs, *other.beside), (*one.runs, *one.beside), clock):
                     base, seconds = map(list, zip(*found, strict=True))
                     yield one.configuration, other.configuration, clock, base, seconds

@@ -10,7 +10,7 @@ from regatta.clocks import PHASES
 from regatta.record import NodeFacts, Record
 from regatta.report import published as references
 from regatta.report import texts
-from regatta.report.cases import Case, Configuration
+from regatta.report.cases import Case, Configuration, Group
 from regatta.report.regressions import Change
 from regatta.report.summary import CLOCKS, Summary
 from regatta.report.timeline import slowest
@@ -22,13 +22,16 @@ _USE_NOTE = (
     "ranks of one node need no network among themselves."
 )
 _TIMES_NOTE = (
-    f"Median (95 % interval, from {stats.LEAST_PAIRS} runs on) of those that succeeded. torch × 4: on 4 ranks; "
+    f"Median (95 % interval, from {stats.LEAST_PAIRS} runs on) of those that succeeded, without those that were timed "
+    "beside other runs on the same nodes (where there are no others, they are marked). torch × 4: on 4 ranks; "
     "single/4: one process, run in the series that compared it with 4 ranks, with their global batch."
 )
 _PUBLISHED_NOTE = (
     "Ours: end to end, medians. Published: what others measured on other hardware, not compared; those of the plan "
     "paper are of two virtual machines with 4 CPUs and 8 GB of memory each, data in HDFS."
 )
+BESIDE = "(beside other runs)"
+"""Stands behind times that were taken while other runs were on the same nodes."""
 NO_ANSWER = "(no answer to compare)"
 """Stands behind the time of runs that have given none: nothing shows that they did the same as others."""
 _SCRIPTS_NOTE = "Medians, as above. A run that prints an answer (the event `result`) can be compared with others."
@@ -139,13 +142,14 @@ def phases(summaries: Sequence[Summary]) -> Iterator[Table]:
                 *(texts.seconds(_median(group.seconds(phase))) for phase in PHASES),
                 str(len(group.runs)),
                 str(len(group.others)),
+                _number_beside(group),
             )
             for summary in chosen
             for group in summary.case.groups
             if summary.case.shown(group.configuration)
         ]
         if rows:
-            columns = ("case", "configuration", *PHASES, "runs", "failed")
+            columns = ("case", "configuration", *PHASES, "runs", "failed", "beside other runs")
             yield Table(
                 f"{workload}-phases", f"{workload}: where the time goes", columns, tuple(rows), "Medians.", grouped=True
             )
@@ -214,7 +218,18 @@ def machines(records: Sequence[Record]) -> Table:
 
 def runs(records: Sequence[Record]) -> Table:
     """Every run, one a row."""
-    columns = ("run", "started (UTC)", "workload", "framework", "ranks", "state", *PHASES, "slowest rank", "release")
+    columns = (
+        "run",
+        "started (UTC)",
+        "workload",
+        "framework",
+        "ranks",
+        "state",
+        *PHASES,
+        "slowest rank",
+        "beside",
+        "release",
+    )
     rows = tuple(
         (
             record.run_id,
@@ -225,6 +240,7 @@ def runs(records: Sequence[Record]) -> Table:
             record.exit.state,
             *(texts.seconds(getattr(record.phases, phase)) for phase in PHASES),
             str(rank.rank) if (rank := slowest(record)) and len(record.cluster.rank_map) > 1 else "–",
+            ", ".join(record.others) or "–",
             (record.identity.release or "–")[:8] + ("+" if record.identity.dirty else ""),
         )
         for record in records
@@ -243,6 +259,7 @@ def scripts(summaries: Sequence[Summary]) -> Iterator[Table]:
             *(_cell(summary, group.configuration, clock).removesuffix(NO_ANSWER).strip() for clock in CLOCKS),
             str(len(group.runs)),
             str(len(group.others)),
+            _number_beside(group),
             NO_ANSWER.strip("()") if group.runs else "–",
         )
         for summary in summaries
@@ -250,7 +267,7 @@ def scripts(summaries: Sequence[Summary]) -> Iterator[Table]:
         for group in summary.case.groups
     ]
     if rows:
-        columns = ("script", "case", "configuration", *CLOCKS, "runs", "failed", "answer")
+        columns = ("script", "case", "configuration", *CLOCKS, "runs", "failed", "beside other runs", "answer")
         yield Table("scripts", "Runs without an answer", columns, tuple(rows), _SCRIPTS_NOTE)
 
 
@@ -278,10 +295,16 @@ def _cell(summary: Summary, configuration: Configuration, clock: str) -> str:
         return "–"
     found = summary.time(configuration, clock)
     if found is not None:
-        return texts.with_interval(found) + ("" if group.answered else f" {NO_ANSWER}")
+        marks = [*([] if group.answered else [NO_ANSWER]), *([BESIDE] if group.crowded else [])]
+        return " ".join([texts.with_interval(found), *marks])
     if not group.runs:
         return "failed"
     return "answers differ" if group.answered and not summary.case.comparable(configuration) else "–"
+
+
+def _number_beside(group: Group) -> str:
+    """How many of its runs were timed beside others; where there are no others, they are the ones that are shown."""
+    return f"{len(group.runs)}, shown" if group.crowded else str(len(group.beside))
 
 
 def _median(samples: Sequence[float | None]) -> float | None:

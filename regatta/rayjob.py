@@ -4,6 +4,7 @@ The job's entry point is the run's supervisor, so log, exit code and descendants
 inventory/local there is no cluster: the run starts a private Ray and stops it with itself.
 """
 
+import http.client
 import json
 import secrets
 import shlex
@@ -116,7 +117,9 @@ class JobApi:
         """Ray's version, as proof that the API answers with this token."""
         return self._request("GET", "/api/version")
 
-    def _request(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+    def _request(
+        self, method: str, path: str, body: dict[str, Any] | None = None, *, again: bool = True
+    ) -> dict[str, Any]:
         request = urllib.request.Request(
             self._base + path,
             method=method,
@@ -137,6 +140,8 @@ class JobApi:
             raise RunError(
                 f"{self._cluster}: Ray's job API: {error.code} {said[-1] if said else error.reason}"
             ) from None
-        except (OSError, urllib.error.URLError) as error:
+        except (OSError, http.client.HTTPException) as error:
+            if method == "GET" and again and isinstance(error, ConnectionError | http.client.HTTPException):
+                return self._request(method, path, again=False)  # a busy one closes a connection now and then
             raise LaunchError(f"{self._cluster}: Ray's job API does not answer ({error}): run 'fab up'") from None
         return dict(json.loads(text)) if text else {}

@@ -193,10 +193,14 @@ class Tunnels:
             for server in self._servers:
                 server.transport = self._connection.transport
 
-    def keep(self, seconds: float, say: Callable[[str], None]) -> NoReturn:
-        """Connect again whenever the connection is lost, looking every so many seconds; the ports stay the same."""
+    def keep(self, seconds: float, say: Callable[[str], None], each: Callable[[], object] = lambda: None) -> NoReturn:
+        """Connect again whenever the connection is lost, looking every so many seconds; the ports stay the same.
+
+        `each` is called whenever the connection was found to be there.
+        """
         while True:
             while self.alive():
+                each()
                 time.sleep(seconds)
             say(f"the connection to {self._node.name} is lost; connecting again")
             self._connection.close()

@@ -4,6 +4,7 @@ What a task needs is imported in it, see `regatta.tasks.runs`.
 """
 
 import contextlib
+import functools
 import sys
 import time
 from json import dumps
@@ -209,7 +210,7 @@ def dashboard(c: Context, inventory: str | None = None, port: str | None = None,
     """Reach the pages of Ray, HDFS's NameNode, Prometheus and Grafana through SSH, until Ctrl-C."""
     import webbrowser
 
-    from regatta import launch, tunnels
+    from regatta import launch, pages, tunnels
     from regatta.rayjob import DASHBOARD_PORT
 
     remote = Remote(cluster.load(inventory))
@@ -217,24 +218,41 @@ def dashboard(c: Context, inventory: str | None = None, port: str | None = None,
         raise RegattaError("inventory/local has no dashboard: each Ray run has a Ray of its own without one")
     head = remote.cluster.head
     with contextlib.suppress(KeyboardInterrupt), tunnels.Tunnels(remote.cluster, head) as opened:
-        wanted = whole("port", port) or tunnels.free_local_port(DASHBOARD_PORT)
-        local = opened.open(DASHBOARD_PORT, local_port=wanted)
+
+        def lead(to: int | None, host: str = "127.0.0.1", local: int | None = None) -> str | None:
+            if to is None:
+                return None
+            at = opened.open(to, host=host, local_port=local or tunnels.free_local_port(to))
+            return f"http://127.0.0.1:{at}/"
+
+        def namenode() -> str | None:
+            installed = remote.call(head, "hdfs.state")["installed"]
+            return lead(NAMENODE_PORT, head.cluster_address) if installed else None
+
+        def monitoring(name: str) -> str | None:
+            return lead(remote.call(head, "monitoring.state")[name] or None)
+
+        wanted = whole("port", port)
         secret = remote.cluster.folder / "secrets" / "ray_token"
-        pages = [f"http://127.0.0.1:{local}/"]
-        print(f"Ray dashboard: {pages[0]}  (it asks for the token in {secret})", flush=True)
-        launch.check_api(local, remote)
-        if remote.call(head, "hdfs.state")["installed"]:
-            there = opened.open(
-                NAMENODE_PORT, host=head.cluster_address, local_port=tunnels.free_local_port(NAMENODE_PORT)
-            )
-            pages.append(f"http://127.0.0.1:{there}/")
-            print(f"HDFS NameNode: {pages[-1]}", flush=True)
-        monitoring = remote.call(head, "monitoring.state")
-        for name in ("prometheus", "grafana"):
-            if monitoring[name]:
-                there = opened.open(monitoring[name], local_port=tunnels.free_local_port(monitoring[name]))
-                pages.append(f"http://127.0.0.1:{there}/")
-                print(f"{name.capitalize()}: {pages[-1]}", flush=True)
-        for page in pages if open else ():
-            webbrowser.open(page)
-        opened.keep(KEEP_SECONDS, lambda text: print(text, flush=True))
+        known = [
+            pages.Page(
+                "Ray dashboard",
+                f"  (it asks for the token in {secret})",
+                lambda: lead(DASHBOARD_PORT, local=wanted),
+                lambda url: launch.check_api(int(url.rstrip("/").rpartition(":")[2]), remote),
+            ),
+            pages.Page("HDFS NameNode", "", namenode, pages.answering),
+            *(
+                pages.Page(name.capitalize(), "", functools.partial(monitoring, name), pages.answering)
+                for name in ("prometheus", "grafana")
+            ),
+        ]
+
+        def say(text: str) -> None:
+            print(text, flush=True)
+
+        pages.turn(known, say)
+        for page in known if open else ():
+            if page.answers and page.url:
+                webbrowser.open(page.url)
+        opened.keep(KEEP_SECONDS, say, lambda: pages.turn(known, say))

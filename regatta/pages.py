@@ -1,0 +1,65 @@
+"""The web pages of a cluster's services: each is tried on its own, again and again; what does not answer is said."""
+
+import http.client
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from regatta.errors import LaunchError, RegattaError
+
+ANSWER_SECONDS = 5.0
+AGAIN_TURNS = 10
+"""A page that has answered is looked at again after so many turns."""
+
+
+@dataclass
+class Page:
+    """One page: `open` leads a local port to it and gives the address, None where the service is not installed.
+
+    `check` proves that something answers at that address. `answers` is None until it has been tried.
+    """
+
+    name: str
+    about: str
+    open: Callable[[], str | None]
+    check: Callable[[str], object]
+    url: str | None = None
+    opened: bool = False
+    answers: bool | None = field(default=None)
+    turns: int = 0
+
+
+def answering(url: str) -> None:
+    """Prove that a web server answers at an address, whatever it says. LaunchError says what it did instead."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        opener.open(url, timeout=ANSWER_SECONDS).close()
+    except urllib.error.HTTPError as error:
+        error.close()
+    except (OSError, http.client.HTTPException) as error:
+        raise LaunchError(f"no answer ({error})") from None
+
+
+def turn(pages: Sequence[Page], say: Callable[[str], None]) -> None:
+    """Try every page that has not answered yet, and now and then the others; `say` what is new of each."""
+    for page in pages:
+        page.turns += 1
+        if page.answers and page.turns % AGAIN_TURNS:
+            continue
+        try:
+            if not page.opened:
+                page.url = page.open()
+                page.opened = True
+            if page.url is None:
+                continue
+            page.check(page.url)
+        except (RegattaError, OSError) as error:
+            if page.answers is not False:
+                cause = " ".join(str(error).split())
+                say(f"{page.name} does not answer: {cause}; trying again{f' at {page.url}' if page.url else ''}")
+            page.answers = False
+            continue
+        if not page.answers:
+            say(f"{page.name}: {page.url}{page.about}")
+        page.answers = True

@@ -1,0 +1,95 @@
+"""Pages of services: one that does not answer ends nothing, and is tried again; the others are offered meanwhile."""
+
+import http.server
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from regatta import pages
+from regatta.errors import LaunchError, UnreachableError
+from regatta.rayjob import JobApi
+
+Serve = Callable[..., str]
+
+
+class Moody(http.server.ThreadingHTTPServer):
+    """Closes as many connections without an answer as it is told to, then answers."""
+
+    closes = 0
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    server: Moody
+
+    def do_GET(self) -> None:
+        if self.server.closes > 0:
+            self.server.closes -= 1
+            self.connection.shutdown(socket.SHUT_RDWR)
+            self.close_connection = True
+            return
+        body = json.dumps({"version": "4"}).encode()
+        self.send_response(401 if self.path == "/" else 200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def server() -> Iterator[Moody]:
+    with Moody(("127.0.0.1", 0), Handler) as made:
+        threading.Thread(target=made.serve_forever, args=(0.01,), daemon=True).start()
+        yield made
+        made.shutdown()
+
+
+def test_each_page_is_tried_on_its_own_and_again(server: Moody) -> None:
+    url = f"http://127.0.0.1:{server.server_port}/"
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        closed = f"http://127.0.0.1:{sock.getsockname()[1]}/"
+    asked = 0
+
+    def late() -> str:
+        nonlocal asked
+        asked += 1
+        if asked < 3:
+            raise UnreachableError("node1", "busy")
+        return url
+
+    server.closes = 1
+    known = [
+        pages.Page("first", "", lambda: url, pages.answering),
+        pages.Page("second", " (so)", lambda: closed, pages.answering),
+        pages.Page("third", "", late, pages.answering),
+        pages.Page("none", "", lambda: None, pages.answering),
+    ]
+    said: list[list[str]] = []
+    for _ in range(4):
+        said.append([])
+        pages.turn(known, said[-1].append)
+    assert [line.split()[0].rstrip(":") for line in said[0]] == ["first", "second", "third"]
+    assert all("does not answer" in line for line in said[0])
+    assert said[1:] == [[f"first: {url}"], [f"third: {url}"], []]
+    known[1].url = url
+    pages.turn(known, said[0].append)
+    assert said[0][-1] == f"second: {url} (so)"
+    server.closes = 10**6
+    lost: list[str] = []
+    for _ in range(pages.AGAIN_TURNS):
+        pages.turn(known, lost.append)
+    assert sorted(line.split()[0] for line in lost) == ["first", "second", "third"]
+
+
+def test_the_job_api_is_asked_again_where_it_closed_a_connection(server: Moody) -> None:
+    api = JobApi(server.server_port, "token", "lab")
+    server.closes = 1
+    assert api.version() == {"version": "4"}
+    server.closes = 2
+    with pytest.raises(LaunchError, match="lab"):
+        api.version()

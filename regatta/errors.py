@@ -43,6 +43,10 @@ class HostKeyError(RemoteError):
     """The node's host key is unknown or is not the one that was pinned."""
 
 
+class UnknownHostKeyError(HostKeyError):
+    """The node answers, and nobody has pinned its host key yet."""
+
+
 class PrivilegeError(RemoteError):
     """The login works and sudo without a password does not."""
 

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from regatta.errors import HostKeyError
+from regatta.errors import HostKeyError, UnknownHostKeyError
 
 _SHOWN = re.compile(r"fingerprint for the (\S+) key sent by the remote host is\s+(SHA256:[A-Za-z0-9+/]+)")
 _PINNED = re.compile(r"Offending (?:key for IP|\S+ key) in (\S.*):(\d+)")
@@ -85,10 +85,17 @@ def changed(name: str, host: str, shows: str, pinned: str) -> HostKeyError:
     )
 
 
+def unknown(name: str, host: str) -> UnknownHostKeyError:
+    """The one message about a host that answers and whose key is not pinned yet."""
+    return UnknownHostKeyError(
+        name, f"{host} answers, and its host key is not pinned yet: 'make provision' pins it at first contact"
+    )
+
+
 def explain(name: str, host: str, stderr: str) -> HostKeyError:
     """What ssh means when it refuses a host key. The refused host may be a jump host on the way to the node."""
     if "HAS CHANGED" not in stderr:
-        return HostKeyError(name, f"the host key of {host} is not known. Run 'make provision' once, which pins it.")
+        return unknown(name, host)
     shows, whose = _SHOWN.search(stderr), _WHOSE.search(stderr)
     refused = whose[1].rstrip(".,") if whose else host
     bare = refused[1:].partition("]")[0] if refused.startswith("[") else refused

@@ -7,7 +7,17 @@ from typing import Any
 
 from regatta import launch, raynodes
 from regatta.cluster import Node
-from regatta.errors import LaunchError, NodesError, RegattaError
+from regatta.errors import (
+    AuthenticationError,
+    HostKeyError,
+    LaunchError,
+    NodesError,
+    PrivilegeError,
+    RegattaError,
+    RemoteError,
+    UnknownHostKeyError,
+    UnreachableError,
+)
 from regatta.remote import Remote
 
 HDFS_UNITS = (
@@ -16,13 +26,24 @@ HDFS_UNITS = (
     "regatta-hdfs-checkpoint.service",
 )
 UNITS = (*HDFS_UNITS, "regatta-ray-head.service", "regatta-ray-worker.service")
+TROUBLES: dict[type[RemoteError], str] = {
+    UnknownHostKeyError: "KEY NOT PINNED",
+    HostKeyError: "KEY CHANGED",
+    AuthenticationError: "LOGIN REFUSED",
+    PrivilegeError: "NO SUDO",
+    UnreachableError: "NO ANSWER",
+}
+"""What `fab status` says of a node that could not be asked; the first that fits."""
 START_SECONDS = 90.0
 READY_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
 class NodeStatus:
-    """One node as `fab status` shows it; `runs` as `runs.together` takes them, `error` where it could not be asked."""
+    """One node as `fab status` shows it; `runs` as `runs.together` takes them, `error` where it could not be asked.
+
+    `trouble`: that in one or two words, see `TROUBLES`.
+    """
 
     node: Node
     facts: dict[str, Any]
@@ -30,6 +51,7 @@ class NodeStatus:
     runs: list[dict[str, Any]] = field(default_factory=list)
     ray_node: str | None = None
     error: str | None = None
+    trouble: str = ""
 
 
 def act(remote: Remote, action: str) -> dict[str, dict[str, str]]:
@@ -115,7 +137,8 @@ def status(remote: Remote) -> list[NodeStatus]:
 
     done, failed = remote.gather(remote.cluster.nodes, ask)
     return [
-        done.get(node.name) or NodeStatus(node, {}, {}, error=_reason(failed[node.name]))
+        done.get(node.name)
+        or NodeStatus(node, {}, {}, error=_reason(failed[node.name]), trouble=trouble(failed[node.name]))
         for node in remote.cluster.nodes
     ]
 
@@ -136,6 +159,11 @@ def in_ray(remote: Remote, asked: Sequence[NodeStatus]) -> list[str] | str:
             return raynodes.present(api.nodes(), remote.cluster.nodes, own)
     except (RegattaError, NodesError) as error:
         return str(error)
+
+
+def trouble(error: Exception) -> str:
+    """Why a node could not be asked, in one or two words."""
+    return next((word for kind, word in TROUBLES.items() if isinstance(error, kind)), "FAILED")
 
 
 def _reason(error: Exception) -> str:

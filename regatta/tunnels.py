@@ -20,7 +20,7 @@ from fabric import Config, Connection
 
 from regatta import hostkeys, sshconfig, ways
 from regatta.cluster import Cluster, Node
-from regatta.errors import AuthenticationError, HostKeyError, RemoteError, UnreachableError
+from regatta.errors import AuthenticationError, RemoteError, UnreachableError
 
 ANSWER_SECONDS = 5.0
 
@@ -81,8 +81,9 @@ def connect(cluster: Cluster, node: Node) -> StrictConnection:
     except paramiko.AuthenticationException:
         raise AuthenticationError(node.name, f"{node.host} refuses our key") from None
     except paramiko.SSHException as error:
-        kind = HostKeyError if "not pinned" in str(error) else UnreachableError
-        raise kind(node.name, f"{node.host}: {error}") from None
+        if "not pinned" in str(error):
+            raise hostkeys.unknown(node.name, node.host) from None
+        raise UnreachableError(node.name, f"{node.host}: {error}") from None
     except (OSError, EOFError) as error:
         raise UnreachableError(node.name, f"{node.host} does not answer ({error})") from None
     return connection

@@ -120,7 +120,7 @@ def _status_rows(nodes: "list[NodeStatus]", alive: list[str] | str) -> list[tupl
     rows: list[tuple[str, ...]] = [HEADINGS]
     for item in nodes:
         if item.error:
-            rows.append((item.node.name, item.node.cluster_address, "NO ANSWER", *["-"] * 7))
+            rows.append((item.node.name, item.node.cluster_address, item.trouble, *["-"] * 7))
             continue
         facts, versions = item.facts, item.facts["versions"]
         units = ", ".join(_by_state(item.units))

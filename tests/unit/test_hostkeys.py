@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from regatta import hostkeys, provision
+from regatta import hostkeys, provision, services
 from regatta.cluster import Cluster, Node
 from regatta.errors import UnreachableError, UsageError
 from regatta.provisioning import forget
+from regatta.remote import Remote, explain
+from regatta.tasks.services import _status_rows
 
 SAID = """\
 @@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@\r
@@ -62,7 +64,26 @@ def test_both_fingerprints_and_the_way_on_are_said(tmp_path: Path, keys: list[st
     assert "make forget NODE=n1" in said
     jump = str(hostkeys.explain("n1", "10.0.0.1", SAID.format(shows=SHOWS, known=known, whose="[jump]:2222")))
     assert jump.startswith("n1: the host key of [jump]:2222") and "make forget NODE=[jump]:2222" in jump
-    assert "is not known" in str(hostkeys.explain("n1", "10.0.0.1", "Host key verification failed."))
+    unknown = hostkeys.explain("n1", "10.0.0.1", "Host key verification failed.")
+    assert all(word in str(unknown) for word in ("n1", "10.0.0.1", "not pinned", "make provision"))
+
+
+@pytest.mark.parametrize(
+    ("stderr", "word"),
+    [
+        ("No ED25519 host key is known for [10.0.0.1]:22.\r\nHost key verification failed.\r\n", "KEY NOT PINNED"),
+        ("REMOTE HOST IDENTIFICATION HAS CHANGED!\nHost key verification failed.", "KEY CHANGED"),
+        ("u@10.0.0.1: Permission denied (publickey).", "LOGIN REFUSED"),
+        ("sudo: a password is required", "NO SUDO"),
+        ("ssh: connect to host 10.0.0.1 port 22: Connection timed out", "NO ANSWER"),
+        ("", "NO ANSWER"),
+    ],
+)
+def test_status_says_why_a_node_could_not_be_asked(remote: Remote, stderr: str, word: str) -> None:
+    error = explain(remote.cluster.head, 255, stderr)
+    assert services.trouble(error) == word
+    shown = services.NodeStatus(remote.cluster.head, {}, {}, error=error.reason, trouble=services.trouble(error))
+    assert _status_rows([shown], [])[1][2] == word
 
 
 def test_hashed_names_are_found(tmp_path: Path, keys: list[str]) -> None:

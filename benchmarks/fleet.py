@@ -37,7 +37,10 @@ print("@regatta", json.dumps({"event": "ready", "rank": int(os.environ["RANK"]),
 """,
     WAITING: "import time\nprint('waiting', flush=True)\ntime.sleep(600)\n",
 }
-_ACCOUNT = "useradd --system --home-dir /var/lib/regatta --create-home --shell /usr/sbin/nologin regatta"
+_ACCOUNT = (
+    "useradd --system --home-dir /var/lib/regatta --no-create-home --shell /usr/sbin/nologin regatta && "
+    "cd /var/lib && install -d -g regatta -m 750 regatta regatta/runs && install -d -o regatta -g regatta regatta/home"
+)
 
 
 class Bench:

@@ -90,7 +90,7 @@ class Bench:
         self.fab("data-gen", "graph", "--size", str(size), "--to", f"{FOLDER}/edges.txt", "--force")
         source = tree.read(paths.PROJECT)
         sync.sync(self.remote, source, [self.cluster.head])
-        local, remote = "/var/lib/regatta/regatta-bench-edges.txt", f"hdfs://{FOLDER}/edges.txt"
+        local, remote = "/var/tmp/regatta-bench-edges.txt", f"hdfs://{FOLDER}/edges.txt"
         python = f"env PYTHONPATH={self.cluster.head.root}/releases/{source.release} {self.cluster.head.python}"
         program = f"sudo -n -H -u regatta {python} - {f'{remote} {local} ' * self.repeats}"
         try:

@@ -50,6 +50,12 @@ def attributes(path, entry):
     return (info.st_uid, info.st_gid) != ids(entry) or stat.S_IMODE(info.st_mode) != entry["mode"]
 
 
+def taken_over(path, entry):
+    """Whether a file of another's becomes root's: they may still have it open, or a second name for it."""
+    info = os.lstat(path)
+    return entry["owner"] == "root" and (info.st_uid != 0 or info.st_nlink > 1)
+
+
 def apply_attributes(path, entry):
     """Set owner and mode."""
     owner = ids(entry)
@@ -114,7 +120,7 @@ def file(path, entry, check, diffs):
     """A regular file with this content and these attributes."""
     text = entry["secret"] if entry["secret"] is not None else entry["content"]
     body, old = (text or "").encode(), read(path)
-    if old == body:
+    if old == body and not taken_over(path, entry):
         changed = attributes(path, entry)
         if changed and not check:
             apply_attributes(path, entry)

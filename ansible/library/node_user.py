@@ -1,9 +1,7 @@
 """End everything that an account runs, remove its temporary files and the account itself."""
 
-import contextlib
 import os
 import pwd
-import shutil
 import signal
 import subprocess
 import time
@@ -33,14 +31,19 @@ def processes(uid):
 
 
 def end(uid):
-    """Kill until nothing is left."""
+    """Kill until nothing is left: all of them at once, as the user, so that none can start another meanwhile."""
     for _ in range(50):
-        left = processes(uid)
-        if not left:
+        if not processes(uid):
             return
-        for pid in left:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        child = os.fork()
+        if child == 0:
+            try:
+                os.setgroups([])
+                os.setresuid(uid, uid, uid)
+                os.kill(-1, signal.SIGKILL)
+            finally:
+                os._exit(0)
+        os.waitpid(child, 0)
         time.sleep(0.1)
 
 
@@ -70,10 +73,7 @@ def main():
     if not module.check_mode:
         end(uid)
         for path in temporary(uid):
-            if os.path.isdir(path) and not os.path.islink(path):
-                shutil.rmtree(path, ignore_errors=True)
-            else:
-                os.unlink(path)
+            subprocess.run(["rm", "-rf", "--one-file-system", "--", path], capture_output=True, check=False)
         done = subprocess.run(["userdel", name], capture_output=True, text=True, check=False)
         if done.returncode:
             module.fail_json(msg=f"userdel {name}: {done.stderr.strip()}")

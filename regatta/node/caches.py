@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import pwd
-import shutil
 from typing import Any, Iterator
 
-from regatta.node import hdfs
+from regatta.node import hdfs, rights, rundirs, trees
 from regatta.node.problem import Problem
 
 PAGES = "/proc/sys/vm/drop_caches"
@@ -19,7 +17,7 @@ def cool(place: dict[str, Any], whole: bool = True) -> dict[str, Any]:
     All pages need root and a kernel of one's own (`whole`: try it); else those of input files and HDFS's blocks go.
     """
     os.sync()  # only pages that are on the disk can go
-    removed = _remove_prepared(_prepared(place))
+    removed = _remove_prepared(place)
     reason = "was not asked for"
     if whole:
         try:
@@ -37,18 +35,20 @@ def cool(place: dict[str, Any], whole: bool = True) -> dict[str, Any]:
 def _prepared(place: dict[str, Any]) -> str:
     """Where runs keep prepared forms: as `workloads.common.storage.prepared` finds it for the user of runs."""
     if place.get("user"):
-        return os.path.join(pwd.getpwnam(place["user"]).pw_dir, ".cache", "regatta", "prepared")
+        return os.path.join(rundirs.home(place), ".cache", "regatta", "prepared")
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     return os.environ.get("REGATTA_PREPARED") or os.path.join(cache, "regatta", "prepared")
 
 
-def _remove_prepared(folder: str) -> int:
+@rights.of_run()
+def _remove_prepared(place: dict[str, Any]) -> int:
+    folder = _prepared(place)
     try:
         names = [name for name in os.listdir(folder) if os.path.isdir(os.path.join(folder, name))]
     except OSError:
         return 0
     for name in names:
-        shutil.rmtree(os.path.join(folder, name), ignore_errors=True)
+        trees.remove(os.path.join(folder, name))
     return len(names)
 
 
@@ -68,7 +68,7 @@ def _files(folder: str) -> Iterator[str]:
 
 def _forget(path: str) -> None:
     try:
-        descriptor = os.open(path, os.O_RDONLY)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return
     try:

@@ -7,7 +7,7 @@ import os
 import time
 from typing import Any, Dict
 
-from regatta.node import rundirs
+from regatta.node import rights, rundirs
 
 Place = Dict[str, Any]
 Answer = Dict[str, Any]
@@ -33,6 +33,7 @@ def strangers() -> dict[str, float]:
     return found
 
 
+@rights.of_run()
 def of_run(place: Place, run: str, before: dict[str, float] | None = None) -> Answer:
     """{"runs": ids of others that were on this node between the run's start and its end (or now), "load"}.
 
@@ -56,11 +57,9 @@ def of_run(place: Place, run: str, before: dict[str, float] | None = None) -> An
 
 def _span(place: Place, run: str) -> tuple[float, float]:
     """When a run was on this node, Unix time; one that vanished without a word was nowhere."""
-    spec = rundirs.load(rundirs.path(place, run, "spec.json"))
-    exit = rundirs.load(rundirs.path(place, run, "exit.json"))
-    with contextlib.suppress(TypeError, KeyError, ValueError):  # a run can write into its own folder
-        if exit:
-            return float(spec["started"]), float(exit["ended"])
-        if rundirs.active(place, run):
-            return float(spec["started"]), time.time()
-    return 0.0, 0.0
+    began = (rundirs.spec(place, run) or {}).get("started")
+    if began is None:
+        return 0.0, 0.0
+    if exit := rundirs.ended(place, run):
+        return began, exit["ended"] or 0.0
+    return (began, time.time()) if rundirs.active(place, run) else (0.0, 0.0)

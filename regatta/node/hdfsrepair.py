@@ -11,13 +11,14 @@ import subprocess
 import time
 from typing import Any, Iterator
 
-from regatta.node import hdfs
+from regatta.node import hdfs, rights
 from regatta.node.hdfs import Emit, Place
 from regatta.node.problem import Problem
 
 UNIT = "regatta-hdfs-datanode.service"
 PIECE_BYTES = 1 << 20
 EMIT_SECONDS = 1.0
+MOVE_SECONDS = 120.0
 _FILE = re.compile(r"(/.*) \d+ bytes, ")
 _BLOCK = re.compile(r"(blk_\d+)_\d+ .*Live_repl=(\d+)")
 _COPY = re.compile(r"DatanodeInfoWithStorage\[([^,\]]+):\d+,[^\]]*\]\(([A-Z_]+)\)")
@@ -70,13 +71,17 @@ def put_aside(place: Place, blocks: list[str]) -> dict[str, Any]:
     wanted = re.compile("(" + "|".join(map(re.escape, blocks)) + r")(_\d+\.meta)?")
     _systemctl("stop")
     try:
-        os.makedirs(aside, mode=0o700, exist_ok=True)
-        for folder, _, names in os.walk(os.path.join(data, "current")):
-            for name in filter(wanted.fullmatch, names):
-                os.rename(os.path.join(folder, name), os.path.join(aside, name))
+        rights.call("hdfs", lambda: _move(data, aside, wanted), MOVE_SECONDS)
     finally:
         _systemctl("start")
     return {"folder": aside}
+
+
+def _move(data: str, aside: str, wanted: re.Pattern[str]) -> None:
+    os.makedirs(aside, mode=0o700, exist_ok=True)
+    for folder, _, names in os.walk(os.path.join(data, "current")):
+        for name in filter(wanted.fullmatch, names):
+            os.rename(os.path.join(folder, name), os.path.join(aside, name))
 
 
 def report(place: Place) -> dict[str, Any]:

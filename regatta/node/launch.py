@@ -30,8 +30,9 @@ def hello(
     if data:
         answer["data"] = {item["sha256"]: files.have(place, **item) for item in data}
     if ports:
-        answer["port"] = network.free_port(place, *ports)
-        answer["unfinished"] = rundirs.unfinished(place)
+        unfinished = rundirs.unfinished(place)
+        answer["port"] = network.free_port(place, *ports, unfinished["ports"])
+        answer["unfinished"] = unfinished["runs"]
     if ray:
         answer["ray_node"] = raylet.node_id(place)
     return answer

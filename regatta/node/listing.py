@@ -6,10 +6,13 @@ import os
 import time
 from typing import Any, Dict
 
-from regatta.node import rundirs
+from regatta.node import believed, rights, rundirs
 
 Place = Dict[str, Any]
 Answer = Dict[str, Any]
+
+BEGINNING_SECONDS = 60.0
+"""A run's folder is there before `spec.json` is."""
 
 
 def answer(place: Place) -> Answer:
@@ -18,25 +21,37 @@ def answer(place: Place) -> Answer:
 
 
 def runs(place: Place) -> list[Answer]:
-    """All runs of this node, oldest first; `age` and `idle`: seconds since it started and ended (None: it has not)."""
-    found = []
-    now = time.time()
-    for run in rundirs.names(place):
-        spec = rundirs.load(rundirs.path(place, run, "spec.json"))
-        if spec:
-            ended = rundirs.load(rundirs.path(place, run, "exit.json")) or {}
-            found.append(
-                {
-                    "id": run,
-                    "state": rundirs.state(place, run),
-                    "started": spec["started"],
-                    "ended": ended.get("ended"),
-                    "age": now - spec["started"],
-                    "idle": now - ended["ended"] if ended.get("ended") else None,
-                    "code": ended.get("code"),
-                    "recorded": os.path.exists(rundirs.path(place, run, "recorded.json")),
-                    "by": spec["record"].get("by") if isinstance(spec.get("record"), dict) else None,
-                    "spec": {key: spec.get(key) for key in ("framework", "mode", "release", "plan")},
-                }
-            )
+    """All runs of this node, oldest first; `age` and `idle`: seconds since it started and ended (None: it has not).
+
+    Also those that have made their own `spec.json` unreadable: they are to be deleted some day, too.
+    """
+    return list(_runs(place)) if rundirs.names(place) else []
+
+
+@rights.of_run()
+def _runs(place: Place) -> list[Answer]:
+    found = [item for run in rundirs.names(place) if (item := _run(place, run))]
     return sorted(found, key=lambda item: item["started"])
+
+
+def _run(place: Place, run: str) -> Answer | None:
+    now = time.time()
+    spec = rundirs.spec(place, run) or believed.spec({})
+    started = spec["started"]
+    if started is None:
+        started = os.lstat(rundirs.path(place, run)).st_mtime
+        if now - started < BEGINNING_SECONDS:
+            return None
+    ended = rundirs.ended(place, run) or {}
+    return {
+        "id": run,
+        "state": rundirs.state(place, run),
+        "started": started,
+        "ended": ended.get("ended"),
+        "age": now - started,
+        "idle": now - ended["ended"] if ended.get("ended") else None,
+        "code": ended.get("code"),
+        "recorded": os.path.lexists(rundirs.path(place, run, "recorded.json")),
+        "by": believed.text(spec["record"].get("by")) or None if isinstance(spec.get("record"), dict) else None,
+        "spec": {key: spec.get(key) for key in ("framework", "mode", "release", "plan")},
+    }

@@ -13,6 +13,7 @@ import sys
 import threading
 from typing import Any, BinaryIO
 
+from regatta.node import layout
 from regatta.node.problem import Problem
 
 OPERATIONS = {
@@ -60,6 +61,8 @@ OPERATIONS = {
 """Where each operation is found; only its module, and what that needs, is loaded."""
 TELLING = {"run.watch", "hdfs.decommission", "hdfs.read_own", "sample", "turn.take"}
 """Operations that get `emit`, to tell of themselves while they work."""
+ANYWHERE = {"support", "relay.drop"}
+"""Operations that serve whatever layout a node has."""
 
 _LOCK = threading.Lock()
 
@@ -92,6 +95,8 @@ def _serve(request: dict[str, Any]) -> None:
     op, place, args = request["op"], request["place"], request["args"]
     os.umask(0o022)
     try:
+        if op not in ANYWHERE:
+            layout.check(place)
         module, _, name = OPERATIONS[op].partition(".")
         work = getattr(importlib.import_module(f"regatta.node.{module}"), name)
         emit({"done": work(place, emit=emit, **args) if op in TELLING else work(place, **args)})

@@ -47,18 +47,20 @@ def samples(place: Place, runs: progress.Runs) -> Iterator[Sample]:
 
 
 def _run(place: Place, run: dict[str, Any]) -> Iterator[Sample]:
-    spec = rundirs.load(rundirs.path(place, run["id"], "spec.json")) or {}
-    # The folder of a Ray run is on every node; its processes are the head's job and Ray's own.
-    if spec.get("mode") == "member" and rundirs.supervisor_pid(place, run["id"]) is None:
+    spec = rundirs.spec(place, run["id"])
+    if spec is None:
         return
-    plan = spec.get("plan") or {}
+    # The folder of a Ray run is on every node; its processes are the head's job and Ray's own.
+    if spec["mode"] == "member" and rundirs.supervisor_pid(place, run["id"]) is None:
+        return
+    plan = spec["plan"]
     nodes: dict[str, str] = plan.get("ranks") or {}
-    own = {str(rank["rank"]) for rank in spec.get("ranks") or []}
+    own = {str(rank["rank"]) for rank in spec["ranks"]}
     shown = nodes if DRIVER in own else own & set(nodes)
     named = {"run": run["id"]}
     about = {"workload": plan.get("label", ""), "framework": run["framework"], "workers": str(len(nodes))}
     yield "regatta_run_info", {**named, **about}, 1.0
-    yield "regatta_run_start_time_seconds", named, float(spec.get("started", 0.0))
+    yield "regatta_run_start_time_seconds", named, float(spec["started"] or 0.0)
     for rank in sorted(shown, key=int):
         state = run["ranks"].get(rank, {})
         place_of = {**named, "rank": rank, "node": nodes[rank]}

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import os
 import socket
 import struct
 import time
-from typing import Any, Dict
+from typing import Any, Collection, Dict
 
-from regatta.node import rundirs
 from regatta.node.problem import Problem
 
 Place = Dict[str, Any]
@@ -29,13 +27,8 @@ def interface(address: str) -> str | None:
     return None
 
 
-def free_port(place: Place, low: int, high: int) -> int:
-    """A TCP port of `cluster_address` in [low, high] that nothing listens on and no run in progress has."""
-    taken = set()
-    for run in rundirs.names(place):
-        if not os.path.exists(rundirs.path(place, run, "exit.json")):
-            plan = (rundirs.load(rundirs.path(place, run, "spec.json")) or {}).get("plan") or {}
-            taken.add(plan.get("master_port"))
+def free_port(place: Place, low: int, high: int, taken: Collection[int]) -> int:
+    """A TCP port of `cluster_address` in [low, high] that nothing listens on and no run in progress has `taken`."""
     first = low + (time.time_ns() // 1000) % (high - low + 1)
     for step in range(high - low + 1):
         port = low + (first - low + step) % (high - low + 1)

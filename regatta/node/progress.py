@@ -9,7 +9,7 @@ import os
 import time
 from typing import Any, Dict, Iterator
 
-from regatta.node import rundirs, runlog
+from regatta.node import believed, rundirs, runlog
 
 Place = Dict[str, Any]
 
@@ -21,13 +21,12 @@ MONITORING = ("node-exporter", "metrics", "prometheus", "grafana")
 """Services that look at the others."""
 BEGINNING_SECONDS = 30.0
 """A run's folder is there before its processes are."""
-STARTED = "/run/systemd/units/invocation:"
-"""With a unit's name behind it: there while the unit is not stopped."""
+MOST_RANKS = 1 << 16
 
 
 def units() -> list[str]:
     """Our services that are not stopped, without `regatta-` and `.service`; not those of runs."""
-    return _named(glob.glob(f"{STARTED}regatta-*.service"))
+    return _named(glob.glob(f"{rundirs.STARTED}regatta-*.service"))
 
 
 def installed() -> list[str]:
@@ -57,12 +56,12 @@ class Runs:
         for run in names:
             if run in self._ended:
                 continue
-            spec = rundirs.load(rundirs.path(self._place, run, "spec.json"))
-            if spec is None:
+            spec = rundirs.spec(self._place, run)
+            if spec is None or spec["started"] is None:
                 continue
-            seconds = time.time() - float(spec["started"])
-            ended = os.path.exists(rundirs.path(self._place, run, "exit.json"))
-            if ended or not self._active(run, spec):
+            seconds = time.time() - spec["started"]
+            ended = os.path.lexists(rundirs.path(self._place, run, "exit.json"))
+            if ended or not rundirs.active(self._place, run):
                 if ended or seconds > BEGINNING_SECONDS:
                     self._ended.add(run)
                     self._logs.pop(run, None)
@@ -78,11 +77,6 @@ class Runs:
         if not os.path.exists(rundirs.path(self._place, run, "pid.json")):
             return True
         return log.told or not _is_script(spec)
-
-    def _active(self, run: str, spec: dict[str, Any]) -> bool:
-        if spec["mode"] == "unit":  # asking systemctl every second would cost more than all the rest
-            return os.path.lexists(f"{STARTED}{rundirs.unit(run)}")
-        return rundirs.active(self._place, run)
 
 
 def _is_script(spec: dict[str, Any]) -> bool:
@@ -124,10 +118,14 @@ class Log:
                         self._take(text)
 
     def _take(self, text: bytes) -> None:
-        with contextlib.suppress(ValueError, KeyError, TypeError):
+        with contextlib.suppress(ValueError, KeyError, TypeError, RecursionError):
             event = json.loads(text)
-            rank = self.ranks.setdefault(str(int(event["rank"])), {})
+            number = believed.whole(event["rank"])
+            if number is None or (str(number) not in self.ranks and len(self.ranks) >= MOST_RANKS):
+                return
+            rank = self.ranks.setdefault(str(number), {})
             if event["event"] == "progress":
-                rank["progress"] = {key: event.get(key) for key in ("what", "done", "total", "loss", "residual")}
+                counted = {key: believed.number(event.get(key)) for key in ("done", "total", "loss", "residual")}
+                rank["progress"] = {"what": believed.text(event.get("what")), **counted}
             elif event["event"] in ("phase", "ready"):
-                rank["phase"] = str(event.get("name") or "ready")
+                rank["phase"] = believed.text(event.get("name")) or "ready"

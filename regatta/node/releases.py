@@ -249,7 +249,7 @@ def prune(place: Place, keep: str) -> list[str]:
     known = [name[1:-5] for name in os.listdir(base) if name.startswith(".") and name.endswith(".json")]
     ages = {name: os.path.getmtime(_memory(place, name)) for name in known}
     newest = sorted(ages, key=ages.__getitem__, reverse=True)
-    needed = {keep, *newest[:KEEP], *rundirs.releases_in_use(place)}
+    needed = {keep, *newest[:KEEP], *rundirs.unfinished(place)["releases"]}
     needed |= {name for name in known if time.time() - ages[name] < GRACE_SECONDS}
     removed = [name for name in known if name not in needed]
     for name in removed:

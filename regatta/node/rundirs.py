@@ -1,4 +1,8 @@
-"""The folders of runs on a node: what was started (`spec.json`), what it printed (`log`), its end (`exit.json`)."""
+"""The folders of runs on a node: what was started (`spec.json`), what it printed (`log`), its end (`exit.json`).
+
+A cluster's `runs/` is root's, and each folder in it belongs to the account of runs, which may put anything there. What
+is inside is therefore read and written as that account (`rights.of_run`), and believed as far as `believed` goes.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +10,17 @@ import contextlib
 import json
 import os
 import re
-import subprocess
-from typing import Any, Dict
+import stat
+from typing import Any, Dict, List
+
+from regatta.node import believed, rights, runlog
 
 Place = Dict[str, Any]
+
+MOST_BYTES = 8 << 20
+STARTED = "/run/systemd/units/invocation:"
+"""With a unit's name behind it: there while the unit is not stopped. systemd's own, so nobody else makes one."""
+_RUN = re.compile(r"[a-z0-9]([a-z0-9-]{0,126}[a-z0-9])?\Z")
 
 
 def base(place: Place) -> str:
@@ -22,27 +33,56 @@ def path(place: Place, run: str, *parts: str) -> str:
     return os.path.join(base(place), run, *parts)
 
 
+def home(place: Place) -> str:
+    """`$HOME` of the account of runs: what its programs keep between runs."""
+    return os.path.join(place["state"], "home")
+
+
+def there(place: Place, run: str) -> bool:
+    """Whether this node has a folder of that run."""
+    try:
+        return bool(_RUN.match(run)) and stat.S_ISDIR(os.lstat(path(place, run)).st_mode)
+    except OSError:
+        return False
+
+
 def names(place: Place) -> list[str]:
     """Ids of all runs that this node knows."""
     try:
-        return sorted(name for name in os.listdir(base(place)) if not name.startswith("."))
+        return sorted(name for name in os.listdir(base(place)) if there(place, name))
     except FileNotFoundError:
         return []
 
 
 def load(file: str) -> Any:
-    """The JSON object in a file; None where there is none (yet)."""
+    """The JSON object in a plain file of at most `MOST_BYTES`; None where there is none (yet)."""
     try:
-        with open(file) as handle:
-            return json.load(handle)
-    except (OSError, ValueError):
+        with runlog.opened(file) as handle:
+            text = handle.read(MOST_BYTES + 1)
+        value = json.loads(text.decode()) if len(text) <= MOST_BYTES else None
+    except (OSError, ValueError, RecursionError):
         return None
+    return value if isinstance(value, dict) and believed.shallow(value) else None
+
+
+def spec(place: Place, run: str) -> Any:
+    """What was started, as far as it is believed; None where that cannot be read (yet)."""
+    found = load(path(place, run, "spec.json"))
+    return found and believed.spec(found)
+
+
+def ended(place: Place, run: str) -> Any:
+    """How the run has ended here, as far as that is believed; None where it has not said so."""
+    found = load(path(place, run, "exit.json"))
+    return found and believed.ended(found)
 
 
 def store(file: str, value: Any, mode: int = 0o644) -> None:
     """Write a JSON file whole or not at all."""
     new = f"{file}.{os.getpid()}.new"
-    with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "w") as handle:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(new)
+    with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode), "w") as handle:
         json.dump(value, handle)
     os.rename(new, file)
 
@@ -61,52 +101,60 @@ def unit(run: str) -> str:
     return f"regatta-run-{run}.service"
 
 
+def unit_started(run: str) -> bool:
+    """Whether systemd has the run's unit and it is not stopped."""
+    return os.path.lexists(f"{STARTED}{unit(run)}")
+
+
 def active(place: Place, run: str) -> bool:
     """Whether the run's processes are there: its unit (root), its supervisor (plain user; a Ray job once it runs)."""
-    spec = load(path(place, run, "spec.json")) or {}
-    if spec.get("mode") == "member" and not os.path.exists(path(place, run, "pid.json")):
-        return os.path.isdir(path(place, run)) and not os.path.exists(path(place, run, "exit.json"))
-    if spec.get("mode") == "unit":
-        shown = subprocess.run(
-            ["systemctl", "show", "-p", "ActiveState", "--value", unit(run)],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        return shown.stdout.strip() in ("active", "activating", "deactivating", "reloading")
-    return supervisor_pid(place, run) is not None
+    if unit_started(run) or supervisor_pid(place, run) is not None:
+        return True
+    if not _is_there(place, run, "pid.json") and (spec(place, run) or {}).get("mode") == "member":
+        return there(place, run) and not _is_there(place, run, "exit.json")
+    return False
+
+
+def _is_there(place: Place, run: str, name: str) -> bool:
+    return os.path.lexists(path(place, run, name))
 
 
 def supervisor_pid(place: Place, run: str) -> int | None:
     """Process id of a run's supervisor while it lives; None otherwise (a reused id is not mistaken for it)."""
-    found = load(path(place, run, "pid.json"))
-    if not found:
+    pid = believed.whole((load(path(place, run, "pid.json")) or {}).get("pid"))
+    if pid is None or pid < 2:
         return None
-    with contextlib.suppress(OSError), open(f"/proc/{found['pid']}/cmdline", "rb") as file:
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/cmdline", "rb") as file:
         if path(place, run).encode() in file.read().split(b"\0"):
-            return int(found["pid"])
+            return pid
     return None
 
 
+@rights.of_run()
 def state(place: Place, run: str) -> str:
     """`running`, or the state in which the run ended; `lost` where it vanished without a word (host went down)."""
-    ended = load(path(place, run, "exit.json"))
-    if ended:
-        return str(ended["state"])
+    if found := ended(place, run):
+        return str(found["state"])
     if active(place, run):
         return "running"
-    return str((load(path(place, run, "exit.json")) or {"state": "lost"})["state"])
+    return str((ended(place, run) or {"state": "lost"})["state"])
 
 
-def unfinished(place: Place) -> list[str]:
-    """Runs that have not ended on this node, or vanished without a word."""
-    return [run for run in names(place) if not os.path.exists(path(place, run, "exit.json"))]
+def unfinished(place: Place) -> Dict[str, List[Any]]:
+    """{runs: ids of those that have not ended on this node, or vanished without a word, ports: theirs, going: ids of
+    those of them that live, releases: theirs}.
+    """
+    return _unfinished(place) if names(place) else {"runs": [], "ports": [], "going": [], "releases": []}
 
 
-def releases_in_use(place: Place) -> set[str]:
-    """Releases of runs that have not ended."""
-    used: set[str | None] = set()
-    for run in unfinished(place):
-        if active(place, run):
-            used.add((load(path(place, run, "spec.json")) or {}).get("release"))
-    return {release for release in used if release}
+@rights.of_run()
+def _unfinished(place: Place) -> Dict[str, List[Any]]:
+    runs = [run for run in names(place) if not _is_there(place, run, "exit.json")]
+    specs = {run: spec(place, run) or believed.spec({}) for run in runs}
+    going = [run for run in runs if active(place, run)]
+    return {
+        "runs": runs,
+        "going": going,
+        "ports": sorted({one["plan"]["master_port"] for one in specs.values() if one["plan"].get("master_port")}),
+        "releases": sorted({specs[run]["release"] for run in going if specs[run]["release"]}),
+    }

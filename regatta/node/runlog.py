@@ -9,12 +9,16 @@ all but progress, as `<offset>|<line>`, and are read in the place of parts that 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
-from typing import Iterable, Iterator, NamedTuple
+import stat
+from typing import BinaryIO, Iterable, Iterator, NamedTuple
 
 MARK = b"@regatta {"
 BLOCK = 1 << 18
+LONGEST_LINE = 1 << 21
+MOST_EVENTS = 64 << 20
 _PROGRESS = re.compile(rb'"event":\s*"progress"')
 _PART = re.compile(r"log\.(\d{15})\Z")
 
@@ -116,16 +120,26 @@ def read(folder: str, offset: int, most: int = BLOCK) -> Piece:
         start = max((one for one in starts if one <= offset), default=0)
         after = min((one for one in starts if one > offset), default=None)
         block = b""
-        with contextlib.suppress(FileNotFoundError), open(_path(folder, start), "rb") as file:
+        with contextlib.suppress(FileNotFoundError), opened(_path(folder, start)) as file:
             file.seek(offset - start)
             block = file.read(most)
-            while block and b"\n" not in block and (more := file.read(most)):
+            while block and b"\n" not in block and len(block) < LONGEST_LINE and (more := file.read(most)):
                 block += more
-        whole = block.rfind(b"\n") + 1
+        whole = block.rfind(b"\n") + 1 or (len(block) if len(block) >= LONGEST_LINE else 0)
         if whole or after is None:
             events = tuple(_events(folder, asked, offset)) if missed else ()
-            return Piece(block[:whole].split(b"\n")[:-1], offset + whole, missed, events)
+            lines = block[:whole].removesuffix(b"\n").split(b"\n") if whole else []
+            return Piece(lines, offset + whole, missed, events)
         missed, offset = missed + after - offset, after
+
+
+def opened(path: str) -> BinaryIO:
+    """A plain file, to read. OSError for anything else: a link, a FIFO, which would make its reader wait, a folder."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "Not a plain file", path)
+    return os.fdopen(descriptor, "rb")
 
 
 def end(folder: str) -> int:
@@ -146,8 +160,8 @@ def _path(folder: str, start: int) -> str:
 
 
 def _events(folder: str, first: int, behind: int) -> Iterator[bytes]:
-    with contextlib.suppress(OSError), open(os.path.join(folder, "log.events"), "rb") as file:
-        for line in file:
+    with contextlib.suppress(OSError), opened(os.path.join(folder, "log.events")) as file:
+        while file.tell() < MOST_EVENTS and (line := file.readline(LONGEST_LINE)):
             offset, _, text = line.rstrip(b"\n").partition(b"|")
             if offset.isdigit() and first <= int(offset) < behind:
                 yield text

@@ -5,14 +5,27 @@ from __future__ import annotations
 import contextlib
 import os
 import pwd
-import shutil
 import signal
 import subprocess
 import sys
 import time
-from typing import Any, Callable, Dict
+from typing import Any, Callable, Dict, List
 
-from regatta.node import cgroup, company, environments, network, raylet, releases, rundirs, runlog, supervisor, usage
+from regatta.node import (
+    believed,
+    cgroup,
+    company,
+    environments,
+    network,
+    raylet,
+    releases,
+    rights,
+    rundirs,
+    runlog,
+    supervisor,
+    trees,
+    usage,
+)
 from regatta.node.problem import Problem
 
 Place = Dict[str, Any]
@@ -25,6 +38,7 @@ BEAT_SECONDS = 1.0
 STOP_SECONDS = 4.0
 HADOOP_CONF_DIR = "/etc/regatta/hadoop"
 RESERVE_BYTES = 1 << 16
+DELETE_SECONDS = 400.0
 CONFINED = (
     "ProtectControlGroups",
     "ProtectKernelModules",
@@ -56,9 +70,10 @@ def start(place: Place, spec: Spec) -> Answer:
         except FileExistsError:
             raise Problem(f"a run named '{run}' exists already: choose another name") from None
         try:
+            _give(place, folder)
             _prepare(place, spec, folder)
         except BaseException:
-            shutil.rmtree(folder, ignore_errors=True)
+            delete(place, folder)
             raise
     try:
         if spec["mode"] == "unit":
@@ -66,12 +81,39 @@ def start(place: Place, spec: Spec) -> Answer:
         elif spec["mode"] == "session":
             _start_session(place, spec, folder)
     except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
+        delete(place, folder)
         raise
     others = company.strangers()
     return {"folder": folder, "interface": network.interface(place["cluster_address"]), "strangers": others}
 
 
+def _give(place: Place, folder: str) -> None:
+    """The folder, in one of root's, is the run's from here on."""
+    if os.geteuid() == 0 and place.get("user"):
+        owner = pwd.getpwnam(place["user"])
+        os.chown(folder, owner.pw_uid, owner.pw_gid, follow_symlinks=False)
+
+
+def delete(place: Place, folder: str) -> int:
+    """Delete the folder of a run, whatever the run has made in it; the bytes that it had on the disk.
+
+    0 where something is left: the run's processes still write there, or there was too much for the time.
+    """
+
+    def clear() -> int:
+        size = trees.size(folder)
+        trees.remove(folder)
+        return size
+
+    with contextlib.suppress(Problem, OSError):
+        size = int(rights.call(place.get("user"), clear, DELETE_SECONDS))
+        with contextlib.suppress(FileNotFoundError):
+            os.rmdir(folder)
+        return size
+    return 0
+
+
+@rights.of_run()
 def _prepare(place: Place, spec: Spec, folder: str) -> None:
     scratch = os.path.join(folder, "scratch")
     os.mkdir(scratch, 0o700)
@@ -99,11 +141,6 @@ def _prepare(place: Place, spec: Spec, folder: str) -> None:
         pass
     _make_working_folder(releases.folder(place, spec["release"]), os.path.join(folder, "work"))
     rundirs.store(os.path.join(folder, "spec.json"), spec, 0o640)
-    if os.geteuid() == 0 and place.get("user"):
-        owner = pwd.getpwnam(place["user"])
-        for base, _, files in os.walk(folder):
-            for path in [base, *(os.path.join(base, name) for name in files)]:
-                os.lchown(path, owner.pw_uid, owner.pw_gid)
 
 
 def _keep_environment(place: Place, spec: Spec) -> None:
@@ -145,6 +182,7 @@ def _start_unit(place: Place, spec: Spec, folder: str) -> None:
         "ExecStopPost": f"/bin/sh -c 'test -e {folder}/exit.json || exec {python} {program} --post {folder}'",
     }
     command = ["systemd-run", "--quiet", "--collect", f"--unit={rundirs.unit(run)}", f"--uid={place['user']}"]
+    command += [f"--setenv=HOME={rundirs.home(place)}"]
     command += [f"--property={key}={value}" for key, value in properties.items()]
     command += [f"--working-directory={folder}", "--", python, program, folder]
     done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
@@ -176,15 +214,15 @@ def _start_session(place: Place, spec: Spec, folder: str) -> None:
         time.sleep(0.005)
 
 
+@rights.of_run(seconds=None)
 def watch(place: Place, run: str, offset: int, emit: Emit, events_only: bool = False) -> None:
     """Emit the log from byte `offset` (or its events), a heartbeat a second, and how the run ended on this node."""
-    folder, ended = rundirs.path(place, run), rundirs.path(place, run, "exit.json")
-    if not os.path.isdir(folder):
-        raise Problem(f"no run '{run}' on this node")
+    _must_be_there(place, run)
+    folder = rundirs.path(place, run)
     next_beat = next_check = 0.0
     wait, shown = POLL_SECONDS, 0
     while True:
-        finished = rundirs.load(ended)
+        finished = rundirs.ended(place, run)
         before, offset = offset, _emit_lines(folder, offset, emit, events_only)
         if finished:
             emit({"exit": finished, "offset": offset})
@@ -197,9 +235,9 @@ def watch(place: Place, run: str, offset: int, emit: Emit, events_only: bool = F
             next_beat = now + BEAT_SECONDS
             if now >= next_check:
                 next_check = now + 3
-                if not rundirs.active(place, run) and not rundirs.load(ended):
+                if not rundirs.active(place, run) and not rundirs.ended(place, run):
                     time.sleep(0.5)
-                    if not rundirs.load(ended):
+                    if not rundirs.ended(place, run):
                         lost = {"state": "lost", "code": 1, "failure": None, "codes": {}}
                         emit({"exit": lost, "offset": _emit_lines(folder, offset, emit, events_only)})
                         return
@@ -229,36 +267,42 @@ def _emit_bars(folder: str, seen: int, emit: Emit) -> int:
     """Emit what stands in place now, by rank, where that has changed; returns a mark for the next time."""
     path = os.path.join(folder, "live.json")
     try:
-        now = os.stat(path).st_mtime_ns
+        now = os.lstat(path).st_mtime_ns
     except OSError:
         return seen
     bars = rundirs.load(path) if now != seen else None
     if not isinstance(bars, dict):
         return seen
-    emit({"bars": [[int(rank), str(text)] for rank, text in bars.items() if rank.lstrip("-").isdigit()]})
+    emit({"bars": [[int(rank), believed.text(text)] for rank, text in bars.items() if believed.is_rank(rank)]})
     return now
 
 
+def _must_be_there(place: Place, run: str) -> None:
+    if not rundirs.there(place, run):
+        raise Problem(f"no run '{run}' on this node")
+
+
+@rights.of_run()
 def mark_stopped(place: Place, run: str, reason: str) -> Answer:
     """Say that the run is being stopped, so that what its processes do from now on is no failure of theirs."""
-    folder = rundirs.path(place, run)
-    if os.path.isdir(folder) and not os.path.exists(os.path.join(folder, "exit.json")):
-        rundirs.store(os.path.join(folder, "stop.json"), {"reason": reason, "at": time.time()})
+    if rundirs.there(place, run) and not os.path.lexists(rundirs.path(place, run, "exit.json")):
+        rundirs.store(rundirs.path(place, run, "stop.json"), {"reason": reason, "at": time.time()})
     return {}
 
 
+@rights.of_run()
 def mark_recorded(place: Place, run: str) -> Answer:
     """Say that the run has a record, so that nobody else makes one of what is known here."""
-    folder = rundirs.path(place, run)
-    if os.path.isdir(folder):
-        rundirs.store(os.path.join(folder, "recorded.json"), {"at": time.time()})
+    if rundirs.there(place, run):
+        rundirs.store(rundirs.path(place, run, "recorded.json"), {"at": time.time()})
     return {}
 
 
+@rights.of_run()
 def account(place: Place, run: str) -> Answer:
     """What this node keeps of a run for its record: what was asked for, facts of the node, its interface."""
-    spec = rundirs.load(rundirs.path(place, run, "spec.json")) or {}
-    return {"record": spec.get("record"), "interface": (spec.get("network") or {}).get("interface")}
+    spec = rundirs.spec(place, run) or believed.spec({})
+    return {"record": spec.get("record"), "interface": spec["network"].get("interface")}
 
 
 def stop(place: Place, run: str, reason: str) -> Answer:
@@ -266,24 +310,25 @@ def stop(place: Place, run: str, reason: str) -> Answer:
 
     A run whose supervisor has vanished stays `lost`; what it left behind is ended.
     """
-    folder = rundirs.path(place, run)
-    if not os.path.isdir(folder):
-        raise Problem(f"no run '{run}' on this node")
-    spec = rundirs.load(os.path.join(folder, "spec.json")) or {}
-    if os.path.exists(os.path.join(folder, "pid.json")) and rundirs.state(place, run) == "lost":
+    _must_be_there(place, run)
+    if _vanished(place, run):
         return finish(place, run, "lost", 1)
-    if not os.path.exists(os.path.join(folder, "exit.json")):
-        mark_stopped(place, run, reason)
-        if spec.get("mode") == "unit":
-            subprocess.run(["systemctl", "stop", rundirs.unit(run)], capture_output=True, check=False)
-        else:
-            _stop_session(place, run)
+    mark_stopped(place, run, reason)
+    if rundirs.unit_started(run):
+        subprocess.run(["systemctl", "stop", rundirs.unit(run)], capture_output=True, check=False)
+    _stop_session(place, run)
     return finish(place, run, "stopped", 143)
 
 
+@rights.of_run()
+def _vanished(place: Place, run: str) -> bool:
+    return os.path.lexists(rundirs.path(place, run, "pid.json")) and rundirs.state(place, run) == "lost"
+
+
+@rights.of_run()
 def _stop_session(place: Place, run: str) -> None:
     pid = rundirs.supervisor_pid(place, run)
-    if pid is None:
+    if pid is None or os.path.lexists(rundirs.path(place, run, "exit.json")):
         return
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.kill(pid, signal.SIGTERM)
@@ -294,15 +339,19 @@ def _stop_session(place: Place, run: str) -> None:
 
 def finish(place: Place, run: str, state: str, code: int) -> Answer:
     """End what is left of the run's processes, drop its scratch folder, write how it ended."""
-    folder = rundirs.path(place, run)
-    spec = rundirs.load(os.path.join(folder, "spec.json")) or {}
-    killed = sweep(run, spec.get("mode") == "session")
+    _must_be_there(place, run)
+    killed = sweep(place, run)
+    return {"killed": killed, **_written_off(place, run, state, code)}
+
+
+@rights.of_run()
+def _written_off(place: Place, run: str, state: str, code: int) -> Answer:
+    folder, spec = rundirs.path(place, run), rundirs.spec(place, run) or {}
     supervisor.write_exit(folder, state, code, None, {}, None)
     rundirs.clear_halves(folder)
     died = sorted(set((spec.get("daemons") or {}).items()) - set(raylet.daemons(place).items()))
-    exit = rundirs.load(os.path.join(folder, "exit.json"))
     rebooted = "boot" in spec and spec["boot"] != boot()
-    return {"exit": exit, "killed": killed, "died": [name for name, _ in died], "rebooted": rebooted}
+    return {"exit": rundirs.ended(place, run), "died": [name for name, _ in died], "rebooted": rebooted}
 
 
 def boot() -> str:
@@ -311,23 +360,34 @@ def boot() -> str:
         return file.read().strip()
 
 
-def sweep(run: str, sessions: bool = False) -> int:
+def sweep(place: Place, run: str) -> int:
     """Kill every process whose environment says REGATTA_RUN_ID=run (an idle Ray worker of the job, a daemon).
 
     Ray's processes write their titles over that, so descendants go too and, where the sessions are the run's own, all
-    of a session.
+    of a session. Root finds them; they are killed as the account of runs, which can kill nobody else's.
     """
+    sessions = not place.get("user")
     killed: set[int] = set()
     for _ in range(50):
         found = _left(f"REGATTA_RUN_ID={run}".encode(), sessions) - {os.getpid()}
         if not found:
             break
-        for pid in found:
-            with contextlib.suppress(OSError):
-                os.kill(pid, signal.SIGKILL)
-        killed |= found
+        ended = _killed(place, sorted(found))
+        if not ended:  # somebody else's, who has taken the run's mark
+            break
+        killed |= set(ended)
         time.sleep(0.02)
     return len(killed)
+
+
+@rights.of_run()
+def _killed(place: Place, pids: List[int]) -> List[int]:
+    killed = []
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
+            killed.append(pid)
+    return killed
 
 
 def _left(mark: bytes, sessions: bool) -> set[int]:

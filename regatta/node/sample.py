@@ -10,7 +10,7 @@ import os
 import time
 from typing import Any, Callable, Dict
 
-from regatta.node import hdfs, progress
+from regatta.node import hdfs, progress, rights
 
 Place = Dict[str, Any]
 Emit = Callable[[Dict[str, Any]], None]
@@ -21,6 +21,7 @@ VIRTUAL = ("loop", "ram", "zram", "dm-", "md", "sr", "fd")
 """Block devices that are parts of others, or none."""
 
 
+@rights.of_run(seconds=None)
 def follow(place: Place, emit: Emit, interval: float, head: bool) -> dict[str, Any]:
     """Emit {"sample"} every `interval` seconds until the connection ends; the head also says how HDFS is."""
     runs = progress.Runs(place)

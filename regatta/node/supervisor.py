@@ -18,6 +18,7 @@ import re
 import selectors
 import shutil
 import signal
+import subprocess
 import sys
 import time
 from typing import Any
@@ -37,6 +38,7 @@ SHOW_SECONDS = 1.0
 LAST_BLOCKS = 32
 """What is read of a rank that has ended: its pipe holds less, and what it has left behind may print without end."""
 FULL_BYTES = 1 << 20
+MOST_SPEC_BYTES = 8 << 20
 PR_SET_CHILD_SUBREAPER = 36
 TEMPORARY = re.compile(r"/tmp/rg-[0-9a-f]{16}\Z")
 
@@ -248,17 +250,22 @@ def write_exit(
     used: Any = None,
     lost_lines: int = 0,
 ) -> None:
-    """Write `exit.json` once, whole, and drop the run's scratch folder, its folder in /tmp and its reserve."""
-    shutil.rmtree(os.path.join(folder, "scratch"), ignore_errors=True)
-    spec = {}
-    with contextlib.suppress(OSError, TypeError, ValueError), open(os.path.join(folder, "spec.json")) as file:
-        spec = dict(json.load(file))
-        temporary = str(spec.get("temporary"))
-        if TEMPORARY.match(temporary):  # a run can write its own spec.json, and root may be who reads it here
-            shutil.rmtree(temporary, ignore_errors=True)
+    """Write `exit.json` once, whole, and drop the run's scratch folder, its folder in /tmp and its reserve.
+
+    Always as the account that the run belongs to, which may have put anything at these paths.
+    """
+    remove_tree(os.path.join(folder, "scratch"))
+    spec: dict[str, Any] = {}
+    with contextlib.suppress(OSError, TypeError, ValueError, RecursionError):
+        spec = dict(json.loads(_read(os.path.join(folder, "spec.json")).decode()))
+    temporary = str(spec.get("temporary"))
+    if TEMPORARY.match(temporary):
+        remove_tree(temporary)
     target = os.path.join(folder, "exit.json")
-    if os.path.exists(target):
+    if os.path.isfile(target) and not os.path.islink(target):
         return
+    if os.path.lexists(target):
+        remove_tree(target)
     ended = {
         "state": state,
         "code": code,
@@ -273,9 +280,29 @@ def write_exit(
     }
     with contextlib.suppress(OSError):
         os.unlink(os.path.join(folder, "reserve"))
-    with open(target + ".new", "w") as file:
+    remove_tree(target + ".new")
+    with open(os.open(target + ".new", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644), "w") as file:
         json.dump(ended, file)
     os.rename(target + ".new", target)
+
+
+def remove_tree(path: str) -> None:
+    """Delete whatever is at a path, a tree of any depth too."""
+    if os.path.isdir(path) and not os.path.islink(path):
+        with contextlib.suppress(RecursionError):
+            shutil.rmtree(path, ignore_errors=True)
+        if os.path.lexists(path):  # too deep, or with a folder that its owner may not look into
+            for command in (["chmod", "-R", "u+rwx"], ["rm", "-rf", "--one-file-system"]):
+                subprocess.run([*command, "--", path], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+        return
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+
+
+def _read(path: str) -> bytes:
+    """A plain file of bounded size. OSError for anything else."""
+    with runlog.opened(path) as file:
+        return bytes(file.read(MOST_SPEC_BYTES))
 
 
 def descendants(pid: int) -> list[int]:

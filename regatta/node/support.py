@@ -9,11 +9,12 @@ import subprocess
 from typing import Any, Iterable
 
 from regatta.node import listing
+from regatta.node.problem import Problem
 
 UNITS = "regatta-*"
 LOG_LINES = 2000
 MOST_BYTES = 1 << 20
-SECRETS = ("/etc/regatta/ray_token", "/var/lib/regatta/.ssh/id_*")
+SECRETS = ("/etc/regatta/ray_token", "{state}/.ssh/id_*")
 FILES = (
     "/etc/regatta/*",
     "/etc/regatta/hadoop/*",
@@ -98,18 +99,30 @@ def units() -> list[str]:
     return [name for name in names if not name.startswith("regatta-run-")]
 
 
+def runs(place: dict[str, Any]) -> str:
+    """The runs of this node, a line each; why they cannot be told, where they cannot."""
+    kept = ("id", "state", "started", "ended", "code")
+    try:
+        return "".join(f"{ {key: item.get(key) for key in kept} }\n" for item in listing.runs(place))
+    except (Problem, OSError, RuntimeError) as error:
+        return f"(not read: {error})"
+
+
 def collect(place: dict[str, Any]) -> dict[str, Any]:
-    """Texts by name. A run's arguments and output may be private, and stay out."""
+    """Texts by name. A run's arguments and output may be private, and stay out.
+
+    All files are in folders of root's; runs' own are read as their account.
+    """
     found = {f"commands/{name}.txt": run(command) for name, command in COMMANDS.items()}
     for unit in units():
         found[f"logs/{unit}.log"] = run(["journalctl", "--no-pager", f"--lines={LOG_LINES}", "--unit", unit])
-    secret = {path for pattern in SECRETS for path in glob.glob(pattern)}
+    hidden = [pattern.format(state=place["state"]) for pattern in SECRETS]
+    secret = {path for pattern in hidden for path in glob.glob(pattern)}
     for pattern in FILES:
         for path in glob.glob(pattern):
             if path not in secret and os.path.isfile(path):
                 found[f"files{path}"] = read(path)
     found["environment.json"] = read(os.path.join(place["root"], "env", "regatta-env.json"))
-    kept = ("id", "state", "started", "ended", "code")
-    found["runs.txt"] = "".join(f"{ {key: item.get(key) for key in kept} }\n" for item in listing.runs(place))
-    secrets = held_by(SECRETS)
+    found["runs.txt"] = runs(place)
+    secrets = held_by(hidden)
     return {"texts": {name: scrub(text, secrets) for name, text in found.items()}}

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from regatta.cluster import Node
+from regatta.node import layout
 from regatta.provisioning import otherfirewalls
 from regatta.remote import explain
 
@@ -41,10 +42,12 @@ def report(
             problems.append(failure)
             continue
         if limits["only_reach"]:
-            wrong[host] = _sudo(result)
+            wrong[host] = _sudo(result) + _layout(result, limits["older_layout"])
             continue
         good[host] = result
-        wrong[host] = _host_problems(result, limits) + _clock(result, limits, now or time.time())
+        wrong[host] = (
+            _layout(result, "migrated") + _host_problems(result, limits) + _clock(result, limits, now or time.time())
+        )
         doubtful[host] = _host_warnings(result)
     unequal = _unequal(good, "Python", lambda r: ".".join(str(r["python"]).split(".")[:2]))
     problems += _together(wrong) + unequal + _unequal(good, "architecture", lambda r: str(r["machine"]))
@@ -140,6 +143,14 @@ def _host_problems(result: Result, limits: Mapping[str, Any]) -> list[str]:
         have, need = result["memory"] // _MB, limits["memory_mb"]
         found.append(f"has {have} MB of memory, needs {need} (preflight_min_memory_mb)")
     return found + _disks(result, limits) + _ports(result, limits)
+
+
+def _layout(result: Result, older: str) -> list[str]:
+    """Another layout of folders than this checkout knows; an older one may be `migrated`, `removed` or `refused`."""
+    found = int(result["layout"])
+    return (
+        [layout.differs(found)] if found > layout.NUMBER or (0 < found < layout.NUMBER and older == "refused") else []
+    )
 
 
 def _sudo(result: Result) -> list[str]:

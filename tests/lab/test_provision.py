@@ -115,7 +115,9 @@ def test_what_is_open_to_whom(cluster: Cluster) -> None:
     assert refused.returncode != 0, "the dashboard answers outside of the head"
     keys = hosts.ssh(one, "sudo cat /var/lib/regatta/.ssh/authorized_keys").stdout
     assert keys.startswith('from="') and all(address in keys for address in hosts.addresses.values())
-    assert hosts.ssh(one, "sudo stat -c '%a %U' /etc/regatta/ray_token").stdout.split() == ["600", "regatta"]
+    paths = "/etc/regatta/ray_token /var/lib/regatta /var/lib/regatta/.ssh/id_ed25519"
+    owned = hosts.ssh(one, f"sudo stat -c '%a %U %G' {paths}").stdout
+    assert owned.splitlines() == ["640 root regatta", "750 root regatta", "640 root regatta"]
 
 
 @pytest.mark.whole

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from regatta import top
-from regatta.node import metrics, progress
+from regatta.node import metrics, progress, rundirs
 from regatta.remote import Remote
 
 PLAN = {"label": "digits", "ranks": {"0": "n1", "1": "n2"}}
@@ -100,7 +100,7 @@ def test_a_run_is_seen_although_its_folder_was_there_first(
     """A look between the folder and the unit's start is no verdict."""
     make(place, 0, mode="unit", framework="torch", ranks=[{"rank": 0}])
     started = Path(place["state"], "invocation:")
-    monkeypatch.setattr(progress, "STARTED", str(started))
+    monkeypatch.setattr(rundirs, "STARTED", str(started))
     runs = progress.Runs(place)
     assert list(runs.going()) == []
     Path(f"{started}regatta-run-r1.service").touch()

@@ -9,6 +9,7 @@ from regatta.provisioning.summary import summary
 NOW = 1_000_000.0
 LIMITS = {
     "only_reach": False,
+    "older_layout": "refused",
     "folders": {"regatta_root": "/opt/regatta", "regatta_state": "/var/lib/regatta"},
     "disk_mb": {"/opt/regatta": 4500, "/var/lib/regatta": 1000},
     "disk_mb_again": {"/opt/regatta": 200, "/var/lib/regatta": 200},
@@ -37,6 +38,7 @@ def host(address: str = "10.0.0.1", **changes: object) -> dict:
         "has_environment": False,
         "listeners": [],
         "container": "",
+        "layout": 0,
         "own_firewall": {"name": "", "lets_in": []},
         **changes,
     }

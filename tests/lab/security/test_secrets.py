@@ -33,9 +33,9 @@ def answer(cluster: Cluster, token: str) -> int:
 
 def enter(cluster: Cluster, key: str) -> int:
     """Exit code of an SSH login from node2 to node3 with a private key, as `regatta`."""
-    ssh = "ssh -n -F /dev/null -i ~/trial -o BatchMode=yes -o IdentitiesOnly=yes node3 true"
-    script = f"umask 077; cat > ~/trial; {ssh}; code=$?; rm ~/trial; exit $code"
-    words = shlex.join(["sudo", "runuser", "-u", "regatta", "--", "sh", "-c", f"cd; {script}"])
+    ssh = "ssh -n -F /dev/null -i trial -o BatchMode=yes -o IdentitiesOnly=yes node3 true"
+    script = f"umask 077; cat > trial; {ssh}; code=$?; rm trial; exit $code"
+    words = shlex.join(["sudo", "runuser", "-u", "regatta", "--", "sh", "-c", f"cd /var/lib/regatta/home; {script}"])
     return cluster.lab.ssh("node2", f"printf '%s' {shlex.quote(key)} | {words}", check=False).returncode
 
 

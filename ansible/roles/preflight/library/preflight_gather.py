@@ -22,6 +22,7 @@ options:
   sent: {type: float, required: true, description: When the controller asked (Unix time)}
   packages: {type: list, elements: str, default: [], description: Debian packages to look for}
   root: {type: str, default: /opt/regatta, description: Where the environment is}
+  state: {type: str, default: /var/lib/regatta, description: Where runs work}
 """
 
 ANY_JAVA = r"openjdk-\d+-jre-headless"
@@ -188,6 +189,24 @@ def has_user(name):
     return True
 
 
+def layout():
+    """Number of the layout that provisioning has left here, 1 from before it had one, 0 without any."""
+    try:
+        return int(json.loads(read("/etc/regatta/node.json") or "{}")["layout"])
+    except (KeyError, TypeError, ValueError):
+        return int(os.path.exists("/etc/regatta/node.json"))
+
+
+def roots(path):
+    """Whether a folder is root's, or not there."""
+    try:
+        return os.lstat(path).st_uid == 0
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+
+
 def main():
     """Answer with the facts."""
     module = AnsibleModule(
@@ -197,6 +216,7 @@ def main():
             "sent": {"type": "float", "required": True},
             "packages": {"type": "list", "elements": "str", "default": []},
             "root": {"type": "str", "default": "/opt/regatta"},
+            "state": {"type": "str", "default": "/var/lib/regatta"},
         },
         supports_check_mode=True,
     )
@@ -241,6 +261,8 @@ def main():
         has_user=has_user("regatta"),
         has_hdfs_user=has_user("hdfs"),
         units=sorted(os.path.basename(path) for path in glob.glob("/etc/systemd/system/regatta-*.service")),
+        layout=layout(),
+        state_is_roots=roots(wanted["state"]),
         has_config=os.path.isdir("/etc/regatta"),
         has_environment=os.path.exists(os.path.join(wanted["root"], "env", "regatta-env.json")),
     )

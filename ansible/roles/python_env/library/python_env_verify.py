@@ -73,16 +73,18 @@ def main():
     wanted = module.params
     work = tempfile.mkdtemp(prefix="regatta-verify-")
     try:
-        shutil.chown(work, "regatta", "regatta")
-        script = os.path.join(work, "all_reduce.py")
+        script, home = os.path.join(work, "all_reduce.py"), os.path.join(work, "home")
         with open(script, "w") as file:
             file.write(SCRIPT)
         os.chmod(script, 0o644)
-        env = {"PATH": f"{wanted['root']}/env/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": work, "OMP_NUM_THREADS": "1"}
+        os.mkdir(home, 0o700)
+        shutil.chown(home, "regatta", "regatta")
+        os.chmod(work, 0o755)
+        env = {"PATH": f"{wanted['root']}/env/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": home, "OMP_NUM_THREADS": "1"}
         env["GLOO_SOCKET_IFNAME"] = wanted["interface"]
-        done = subprocess.run(command(wanted, script), capture_output=True, text=True, cwd=work, env=env, check=False)
+        done = subprocess.run(command(wanted, script), capture_output=True, text=True, cwd=home, env=env, check=False)
     finally:
-        shutil.rmtree(work, ignore_errors=True)
+        subprocess.run(["rm", "-rf", "--one-file-system", "--", work], check=False)
     lines = [line for line in done.stdout.splitlines() if line.startswith("@verify ")]
     report = json.loads(lines[-1].partition(" ")[2]) if lines else {}
     found = problem(done, report, wanted["timeout"])

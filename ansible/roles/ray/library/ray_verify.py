@@ -13,7 +13,7 @@ module: ray_verify
 short_description: Use Ray as a driver would, and as one who may not
 options:
   root: {type: path, required: true, description: Folder of the environments}
-  state: {type: path, required: true, description: Home of the user regatta}
+  state: {type: path, required: true, description: Folder of runs}
   address: {type: str, required: true, description: Address and port of the head}
   dashboard: {type: str, required: true, description: URL of the dashboard}
   token_path: {type: path, required: true, description: File with the token}
@@ -39,7 +39,7 @@ def run_tasks(wanted):
     """(addresses that a task has run on, problem or None)."""
     env = {
         "PATH": f"{wanted['root']}/env/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-        "HOME": wanted["state"],
+        "HOME": f"{wanted['state']}/home",
         "RAY_ADDRESS": wanted["address"],
         "RAY_AUTH_MODE": "token",
         "RAY_AUTH_TOKEN_PATH": wanted["token_path"],

@@ -1,0 +1,44 @@
+"""Which layout of paths, owners and modes a node has: a controller that knows another one changes nothing there."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Dict
+
+from regatta.node.problem import Problem
+
+NUMBER = 2
+"""Raised with every change of "What is where on a node" (docs/architecture.md) that `make provision` has to carry over.
+
+1 had no number: `regatta_state` and Ray's token belonged to the account of runs. 2: both are root's.
+"""
+NODE = "/etc/regatta/node.json"
+
+
+def of_node() -> int | None:
+    """The layout that provisioning has left here; None on a host without any."""
+    try:
+        with open(NODE) as file:
+            return int(json.load(file).get("layout", 1))
+    except FileNotFoundError:
+        return None
+
+
+def check(place: Dict[str, Any]) -> None:
+    """Problem where a cluster's node has another layout than this program knows."""
+    found = of_node() if place.get("user") else None
+    if found is not None and found != NUMBER:
+        raise Problem(differs(found))
+
+
+def differs(found: int) -> str:
+    """What to do about another layout."""
+    if found > NUMBER:
+        return (
+            f"was provisioned by a newer Regatta (layout {found} of its folders, this checkout knows {NUMBER}): "
+            "update this checkout; nothing was changed"
+        )
+    return (
+        f"was provisioned by an older Regatta (layout {found} of its folders, this checkout needs {NUMBER}): "
+        "run 'make provision' first, which keeps data, runs and releases; nothing was changed"
+    )

@@ -1,0 +1,131 @@
+"""Work as another account: what root has to do with files that a run owns, it does as the account of runs.
+
+A run may put a link, a FIFO or a tree of any depth at every path in its folder. As that account it gains nothing by it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import json
+import os
+import pwd
+import selectors
+import signal
+import time
+from typing import Any, Callable, Dict, List, TypeVar, cast
+
+from regatta.node.problem import Problem
+
+SECONDS = 25.0
+MOST_BYTES = 64 << 20
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_NO_NEW_PRIVS = 1, 4, 38
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def of_run(seconds: float | None = SECONDS) -> Callable[[Function], Function]:
+    """Makes a function of `place` and more work as the account of runs; see :func:`call`."""
+
+    def around(function: Function) -> Function:
+        @functools.wraps(function)
+        def work(place: Dict[str, Any], *args: Any, **options: Any) -> Any:
+            return call(place.get("user"), lambda: function(place, *args, **options), seconds)
+
+        return cast(Function, work)
+
+    return around
+
+
+def call(user: str | None, work: Callable[[], Any], seconds: float | None = SECONDS) -> Any:
+    """What `work()` gives, a value for JSON, done as `user` in a process of its own, which ends with this one.
+
+    Where this process is not root, or no user is given, it is done here. Problem and OSError come through; a Problem
+    says that it took longer than `seconds`, was killed, or said too much.
+    """
+    if user is None or os.geteuid() != 0:
+        return work()
+    try:
+        who = pwd.getpwnam(user)
+    except KeyError:
+        raise Problem(f"there is no account '{user}' on this host: run 'make provision'") from None
+    groups, parent = os.getgrouplist(user, who.pw_gid), os.getpid()
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(reader)
+        _work(work, who, groups, parent, writer)
+    os.close(writer)
+    try:
+        said = _answer(reader, seconds)
+    finally:
+        os.close(reader)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+    return _understood(said, user)
+
+
+def _work(
+    work: Callable[[], Any], who: pwd.struct_passwd, groups: List[int], parent: int, writer: int
+) -> None:  # in the child: never returns
+    try:
+        try:
+            os.setpgid(0, 0)
+            _become(who, groups, parent)
+            answer = {"done": work()}
+        except Problem as error:
+            answer = {"problem": str(error)}
+        except OSError as error:
+            answer = {"os": [error.errno, error.strerror, error.filename and str(error.filename)], "text": str(error)}
+        except Exception as error:
+            answer = {"error": f"{type(error).__name__}: {error}"}
+        with open(writer, "w") as pipe:
+            pipe.write(json.dumps(answer))
+    finally:
+        os._exit(0)
+
+
+def _become(who: pwd.struct_passwd, groups: List[int], parent: int) -> None:
+    """Drop everything of root's; runs, which are the same account, cannot look into this process."""
+    os.chdir("/")
+    os.setgroups(groups)
+    os.setresgid(who.pw_gid, who.pw_gid, who.pw_gid)
+    os.setresuid(who.pw_uid, who.pw_uid, who.pw_uid)
+    libc = ctypes.CDLL(None, use_errno=True)
+    for option, value in ((PR_SET_DUMPABLE, 0), (PR_SET_NO_NEW_PRIVS, 1), (PR_SET_PDEATHSIG, int(signal.SIGKILL))):
+        if libc.prctl(option, value, 0, 0, 0):
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), "prctl")
+    if os.getppid() != parent:  # it ended before this process could be tied to it
+        os._exit(1)
+
+
+def _answer(reader: int, seconds: float | None) -> bytes:
+    said, end = bytearray(), None if seconds is None else time.monotonic() + seconds
+    with selectors.DefaultSelector() as selector:
+        selector.register(reader, selectors.EVENT_READ)
+        while True:
+            if not selector.select(None if end is None else max(0.0, end - time.monotonic())):
+                raise Problem(f"what had to be read or written in runs' folders took longer than {seconds:g} s")
+            block = os.read(reader, 1 << 16)
+            if not block:
+                return bytes(said)
+            said += block
+            if len(said) > MOST_BYTES:
+                raise Problem(f"runs' folders gave more than {MOST_BYTES >> 20} MiB to read")
+
+
+def _understood(said: bytes, user: str) -> Any:
+    try:
+        answer = json.loads(said)
+    except (ValueError, RecursionError):
+        raise Problem(f"a helper of Regatta's, of the account {user}, was killed before it had answered") from None
+    if "done" in answer:
+        return answer["done"]
+    if "os" in answer:
+        number, text, name = answer["os"]
+        raise OSError(number, text, name) if number else OSError(answer["text"])
+    raise Problem(answer["problem"]) if "problem" in answer else RuntimeError(answer["error"])

@@ -1,0 +1,29 @@
+"""Root works beside a run that puts links, FIFOs, deep trees and odd names at every path of runs' folders."""
+
+from pathlib import Path
+
+from attack import Attack
+from clusters import Cluster, wait_for
+from provisioning import play
+from waiting import Waiting
+
+
+def test_root_follows_nothing_that_a_run_owns(cluster: Cluster, tmp_path: Path) -> None:
+    nodes = cluster.lab.nodes
+    with Attack(cluster.lab, nodes[:2]) as attack:
+        with Waiting(cluster, tmp_path / "project") as run:
+            wait_for(lambda: all(attack.tried(node)["planted"] for node in attack.nodes))
+            listed = cluster.fab("runs", check=False).stdout
+            play(cluster.lab, "support-bundle", OUT=str(tmp_path))
+        cluster.fab("cancel", run, check=False)
+        for _ in range(2):
+            cleared = cluster.fab("runs-gc", "--before", "0m", "--yes", check=False).stdout
+            assert "Traceback" not in listed + cleared
+        assert all(attack.untouched(node) for node in nodes[:2])
+        assert [attack.tried(node)["won"] for node in attack.nodes] == [[], []]
+        attack.stop()
+        cluster.fab("runs-gc", "--before", "0m", "--yes")
+        for node in nodes:
+            assert cluster.lab.ssh(node, "sudo ls -A /var/lib/regatta/runs").stdout == ""
+        assert all(attack.untouched(node) for node in nodes[:2])
+        assert cluster.nothing_runs(run)

@@ -36,6 +36,10 @@ class Writer:
         self._ended: list[tuple[str, int]] = []
         self._events_left = limit // 8 if limit else 0
 
+    def close(self) -> None:
+        """Let go of the file."""
+        os.close(self._file)
+
     def write(self, lines: Iterable[bytes]) -> int:
         """Append lines, which end in a newline. Returns how many could not be written: the disk is full."""
         block: list[bytes] = []

@@ -1,8 +1,10 @@
 """The log of a run keeps its beginning, its end and its events, whole lines, within its limit."""
 
+import contextlib
 import os
 import resource
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,13 @@ import pytest
 from regatta.node import progress, runlog
 
 LIMIT = 16_000
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[runlog.Writer]:
+    """A log with a limit."""
+    with contextlib.closing(runlog.Writer(str(tmp_path), LIMIT)) as made:
+        yield made
 
 
 def line(number: int) -> bytes:
@@ -33,8 +42,7 @@ def read_all(folder: Path, offset: int = 0) -> tuple[list[bytes], int, int]:
     return lines, missed, offset
 
 
-def test_beginning_and_end_stay_within_the_limit(tmp_path: Path) -> None:
-    log = runlog.Writer(str(tmp_path), LIMIT)
+def test_beginning_and_end_stay_within_the_limit(tmp_path: Path, log: runlog.Writer) -> None:
     for number in range(0, 3000, 5):
         assert log.write(line(n) for n in range(number, number + 5)) == 0
         assert on_disk(tmp_path) <= LIMIT + 100
@@ -49,8 +57,7 @@ def test_beginning_and_end_stay_within_the_limit(tmp_path: Path) -> None:
     assert missed == whole - sum(len(one) + 1 for one in lines)
 
 
-def test_who_follows_sees_all_and_who_is_behind_is_told(tmp_path: Path) -> None:
-    log = runlog.Writer(str(tmp_path), LIMIT)
+def test_who_follows_sees_all_and_who_is_behind_is_told(tmp_path: Path, log: runlog.Writer) -> None:
     followed: list[bytes] = []
     offset = behind = 0
     for number in range(3000):
@@ -66,8 +73,7 @@ def test_who_follows_sees_all_and_who_is_behind_is_told(tmp_path: Path) -> None:
     assert int(lines[-1].split()[1]) == 2999
 
 
-def test_events_outlive_what_is_printed_after_them_and_come_once(tmp_path: Path) -> None:
-    log = runlog.Writer(str(tmp_path), LIMIT)
+def test_events_outlive_what_is_printed_after_them_and_come_once(tmp_path: Path, log: runlog.Writer) -> None:
     log.write([event("ready", 1)])
     log.write(line(n) for n in range(400))
     log.write([event("progress", 2), event("result", 3)])
@@ -82,16 +88,15 @@ def test_events_outlive_what_is_printed_after_them_and_come_once(tmp_path: Path)
     assert [one for one in read_all(tmp_path, middle)[0] if runlog.MARK in one] == [event("phase", 4).rstrip()]
 
 
-def test_events_without_end_stay_within_the_limit(tmp_path: Path) -> None:
-    log = runlog.Writer(str(tmp_path), LIMIT)
+def test_events_without_end_stay_within_the_limit(tmp_path: Path, log: runlog.Writer) -> None:
     for number in range(2000):
         log.write([event("result", number)])
     assert on_disk(tmp_path) <= LIMIT + 100
 
 
 def test_without_a_limit_all_is_kept(tmp_path: Path) -> None:
-    log = runlog.Writer(str(tmp_path), None)
-    log.write(line(n) for n in range(3000))
+    with contextlib.closing(runlog.Writer(str(tmp_path), None)) as log:
+        log.write(line(n) for n in range(3000))
     assert [path.name for path in tmp_path.iterdir()] == ["log"]
     assert len(read_all(tmp_path)[0]) == 3000
 
@@ -111,9 +116,10 @@ def test_a_full_disk_costs_whole_lines(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("late", [False, True])
-def test_metrics_read_on_across_parts(tmp_path: Path, late: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_metrics_read_on_across_parts(
+    tmp_path: Path, log: runlog.Writer, late: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(progress, "TAIL_BYTES", 2000)
-    log = runlog.Writer(str(tmp_path), LIMIT)
     log.write(line(n) for n in range(300))
     seen = progress.Log(str(tmp_path))
     for number in range(300):

@@ -1,18 +1,13 @@
 """The wheelhouse: one download, a manifest that is believed only as far as the files agree with it."""
 
-import io
 import os
 import sys
-import tarfile
-import threading
-import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path, PurePosixPath
-from urllib.parse import quote, unquote
+from pathlib import Path
 
 import pytest
+from packages import make_source, make_wheel, serve
 
 from regatta.provisioning import archive, wheels
 from regatta.provisioning.files import sha256
@@ -24,18 +19,6 @@ TARGET = Target("3.11.2", "x86_64", "2.36")
 
 
 NOWHERE = "http://127.0.0.1:9/none"
-
-
-def make_wheel(folder: Path, name: str, version: str = "1.0", text: str = "x = 1\n") -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{name}-{version}-py3-none-any.whl"
-    info = f"{name}-{version}.dist-info"
-    with zipfile.ZipFile(path, "w") as file:
-        file.writestr(f"{name}.py", text)
-        file.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
-        file.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-        file.writestr(f"{info}/RECORD", "")
-    return path
 
 
 @pytest.fixture
@@ -103,35 +86,14 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     files = tmp_path / "files"
     files.mkdir()
 
-    class Index(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            name = PurePosixPath(self.path).name
-            body = b""
-            if self.path.startswith("/simple/"):
-                found = [path.name for path in sorted(files.iterdir()) if path.name.startswith(f"{name}-")]
-                body = "".join(f'<a href="/files/{quote(one)}">{one}</a>' for one in found).encode()
-            elif (files / unquote(name)).is_file():
-                body = (files / unquote(name)).read_bytes()
-            self.send_response(200 if body else 404)
-            self.send_header("Content-Type", "text/html" if self.path.startswith("/simple/") else "binary/octet-stream")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Index)
-    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
     for name in list(os.environ):
         if name.startswith("PIP_"):
             monkeypatch.delenv(name)
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
     monkeypatch.setenv("PIP_NO_CACHE_DIR", "1")
-    monkeypatch.setenv("PIP_INDEX_URL", f"http://127.0.0.1:{server.server_address[1]}/simple")
-    yield files
-    server.shutdown()
-    server.server_close()
+    with serve(files) as url:
+        monkeypatch.setenv("PIP_INDEX_URL", url)
+        yield files
 
 
 def test_an_index_that_serves_another_file_under_the_name_is_refused(tmp_path: Path, index: Path) -> None:
@@ -152,21 +114,6 @@ def test_a_changed_hash_in_the_lock_is_refused_also_where_the_cache_has_the_whee
     with pytest.raises(HashError, match="alpha"):
         wheels.make(house, changed, TARGET, NOWHERE)
     assert wheels.make(house, lock, TARGET, NOWHERE) == house
-
-
-def make_source(folder: Path, name: str, text: str = "") -> Path:
-    """A package that is published as source only."""
-    path = folder / f"{name}-1.0.tar.gz"
-    setup = f"from setuptools import setup; setup(name='{name}', version='1.0', py_modules=['{name}'])\n{text}"
-    with tarfile.open(path, "w:gz") as archive:
-        for member, body in (("setup.py", setup), (f"{name}.py", "x = 1\n"), ("PKG-INFO", PKG_INFO.format(name))):
-            info = tarfile.TarInfo(f"{name}-1.0/{member}")
-            info.size = len(body)
-            archive.addfile(info, io.BytesIO(body.encode()))
-    return path
-
-
-PKG_INFO = "Metadata-Version: 2.1\nName: {}\nVersion: 1.0\n"
 
 
 def test_a_source_is_verified_and_built_without_a_download(tmp_path: Path, index: Path) -> None:

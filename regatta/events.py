@@ -57,6 +57,16 @@ class Progress(Event):
 
 
 @dataclass(frozen=True)
+class RankFailed(Event):
+    """A Ray driver tells which rank (`of`) has failed, the address of its host, and Ray's words about it."""
+
+    kind: ClassVar[str] = "failed"
+    of: int
+    address: str | None
+    words: str
+
+
+@dataclass(frozen=True)
 class Result(Event):
     """What was computed; `tolerance` maps a dotted name in `answer` to an absolute tolerance."""
 
@@ -223,6 +233,11 @@ def _result(rank: int, t: float, fields: Mapping[str, Any]) -> Event:
     return Result(rank, t, answer, {name: _number(tolerance, name) for name in tolerance}, tuple(show))
 
 
+def _failed(rank: int, t: float, fields: Mapping[str, Any]) -> Event:
+    address = None if fields.get("address") is None else _text(fields, "address")
+    return RankFailed(rank, t, _integer(fields, "of", 0), address, _text(fields, "words"))
+
+
 _BUILDERS: dict[str, Callable[[int, float, Mapping[str, Any]], Event]] = {
     "ready": lambda rank, t, _: Ready(rank, t),
     "phase": lambda rank, t, f: Phase(rank, t, _text(f, "name"), _number(f, "seconds")),
@@ -231,5 +246,6 @@ _BUILDERS: dict[str, Callable[[int, float, Mapping[str, Any]], Event]] = {
     "memory": lambda rank, t, f: Memory(rank, t, _integer(f, "peak_bytes", 0)),
     "cpu": lambda rank, t, f: Cpu(rank, t, _number(f, "seconds")),
     "warning": lambda rank, t, f: WarningEvent(rank, t, _text(f, "message")),
+    "failed": _failed,
     "error": lambda rank, t, f: ErrorEvent(rank, t, _text(f, "message")),
 }

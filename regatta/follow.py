@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from regatta import rayjob
+from regatta import events, raydeaths, rayjob
 from regatta.channel import Stream
 from regatta.cluster import Node
 from regatta.console import clean
@@ -97,6 +97,8 @@ class Follower:
         self.died: dict[str, list[str]] = {}
         self.rebooted: list[str] = []
         self.job: dict[str, Any] | None = None
+        self.signals: dict[int, str] = {}
+        self.told: events.RankFailed | None = None
         self.ending = threading.Event()
         self._streams: dict[str, Stream] = {}
         self._silent: set[Stream] = set()
@@ -135,6 +137,7 @@ class Follower:
     def _take(self, kind: str, name: str, value: Any) -> None:
         if kind == "lines":
             for rank, text in value:
+                self._note(rank, text)
                 self.on_line(name, rank, text)
         elif kind == "bars":
             self.on_bars(name, dict(value))
@@ -145,6 +148,15 @@ class Follower:
             self.lost[name] = value
         elif kind == "job":
             self.job = value
+
+    def _note(self, rank: int | None, text: str) -> None:
+        """Keep what a Ray driver prints of a rank that failed: it will fail because of that."""
+        if rank != rayjob.DRIVER:
+            return
+        if "*** SIG" in text and (found := raydeaths.signal_in(text)):
+            self.signals[found[0]] = found[1]
+        elif '"failed"' in text and isinstance(event := events.parse_line(text), events.RankFailed):
+            self.told = self.told or event
 
     def _over(self) -> bool:
         if self.handle.api is None:
@@ -228,12 +240,51 @@ class Follower:
             name, worst = min(found, key=lambda item: _weight(item[1]))
             lines = self._named(worst["last_lines"])
             host = name if worst["rank"] is None else None
-            if worst["rank"] == rayjob.DRIVER:
+            rank = worst["rank"]
+            if rank == rayjob.DRIVER:
                 host = next((lost for lost in (*self.rebooted, *self.died) if lost != name), None)
-            return Failure(name, worst["rank"], self._how(name, worst, lines), worst["code"], lines, host)
+                if blamed := self._blamed(worst["last_lines"]):
+                    name, rank, cause = blamed
+                    worst = {**worst, "cause": cause}
+            return Failure(name, rank, self._how(name, worst, lines), worst["code"], lines, host)
         if self.job is not None and self.job["status"] == "FAILED" and self.handle.head is not None:
             return Failure(self.handle.head.name, None, f"Ray ended the job: {self.job.get('message')}", 1)
         return None
+
+    def _blamed(self, lines: list[str]) -> tuple[str, int | None, str] | None:
+        """(node, rank, cause) of the process because of which a Ray driver failed; None where it failed by itself."""
+        told = self.told
+        death = raydeaths.in_words(told.words if told else "\n".join(lines), self.signals)
+        if death is None and told is None and raydeaths.speaks_of_ray(lines):
+            death = self._asked()
+        if told is not None:
+            words = death.cause if death else (told.words.strip().splitlines() or ["failed"])[-1]
+            node = self._node_at((death.address if death else None) or told.address) or self.handle.ranks.get(told.of)
+            return (node, told.of, clean(words)) if node else None
+        if death is None or (node := self._node_at(death.address)) is None:
+            return None
+        there = [rank for rank, name in self.handle.ranks.items() if name == node]
+        if len(there) == 1:
+            return node, there[0], death.cause
+        named = " ".join(filter(None, ["a process of", death.what, f"({death.pid})" if death.pid else ""]))
+        return node, None, f"{named}: {death.cause}"
+
+    def _asked(self) -> raydeaths.Death | None:
+        """What Ray itself knows of processes of the run that died."""
+        api = self.handle.api
+        if api is None:
+            return None
+        with contextlib.suppress(RegattaError, KeyError, TypeError, ValueError, AttributeError):
+            job = str((self.job or {}).get("job_id") or api.job(self.handle.run)["job_id"])
+            addresses = {node.id: node.address for node in api.nodes()}
+            return raydeaths.in_state(api.actors(job), api.failed_tasks(job), addresses, self.signals)
+        return None
+
+    def _node_at(self, address: str | None) -> str | None:
+        """The name of a node by its address; on inventory/local Ray knows this machine by another one."""
+        if self.remote.cluster.local:
+            return self.handle.nodes[0].name
+        return next((node.name for node in self.handle.nodes if node.cluster_address == address), None)
 
     def _how(self, node: str, failure: dict[str, Any], lines: tuple[str, ...]) -> str:
         """The way in which a rank or a supervisor ended, and which host was short of memory meanwhile.

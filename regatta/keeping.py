@@ -146,7 +146,7 @@ def from_nodes(remote: Remote, info: RunInfo, clocks: Clocks, outcome: Outcome) 
         told = {name: dict(answer["record"]) for name, answer in said.items()}
         asked = dict(next(iter(told.values())))
         asked["identity"] = {**asked["identity"], "run_id": info.run}
-        ranks = {int(rank): str(node) for rank, node in info.plan["ranks"].items()}
+        ranks = info.places
         made = of_run(
             remote.cluster,
             asked,
@@ -206,7 +206,7 @@ def _account(remote: Remote, info: RunInfo, clocks: Clocks) -> Outcome:
             clocks.feed(event, time.monotonic())
 
     settle(remote, info)
-    handle = launch.Handle(info.run, info.nodes, info.framework, None, remote.cluster.head)
+    handle = launch.Handle(info.run, info.nodes, info.framework, None, remote.cluster.head, ranks=info.places)
     return Follower(remote, handle, on_line, events_only=True).follow()
 
 

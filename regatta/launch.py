@@ -19,7 +19,8 @@ STOP_TIMEOUT = 8.0
 class Handle:
     """A run that has been started: the nodes it is on, and Ray's job API where Ray runs it.
 
-    `strangers`: what the processes that are none of ours had used on each node, see `regatta.node.company`.
+    `ranks`: the node of each. `strangers`: what the processes that are none of ours had used on each node, see
+    `regatta.node.company`.
     """
 
     run: str
@@ -30,6 +31,7 @@ class Handle:
     started_on: list[Node] = field(default_factory=list)
     interfaces: dict[str, str | None] = field(default_factory=dict)
     strangers: dict[str, dict[str, float]] = field(default_factory=dict)
+    ranks: dict[int, str] = field(default_factory=dict)
 
 
 @contextlib.contextmanager
@@ -83,6 +85,7 @@ def start(
     for node in nodes:
         specs[node.name]["record"] = keep(node)
     handle = Handle(plan.run, nodes, plan.framework, api, cluster.head)
+    handle.ranks = {rank.rank: rank.node.name for rank in plan.ranks}
     try:
         started, failed = remote.gather(nodes, lambda node: remote.call(node, "run.start", spec=specs[node.name]))
         handle.started_on = [node for node in nodes if node.name in started]

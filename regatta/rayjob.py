@@ -9,6 +9,7 @@ import json
 import secrets
 import shlex
 import urllib.error
+import urllib.parse
 import urllib.request
 from dataclasses import dataclass
 from typing import Any
@@ -112,6 +113,21 @@ class JobApi:
         answer = self._request("GET", "/api/v0/nodes?limit=10000")
         rows = answer["data"]["result"]["result"]
         return [RayNode(str(row["node_ip"]), str(row["node_id"])) for row in rows if row["state"] == "ALIVE"]
+
+    def actors(self, job: str) -> list[dict[str, Any]]:
+        """The actors of a job, as Ray's state API tells of them."""
+        return self._state("actors", {"job_id": job, "state": "DEAD"})
+
+    def failed_tasks(self, job: str) -> list[dict[str, Any]]:
+        """The tasks of a job that have failed, as Ray's state API tells of them."""
+        return self._state("tasks", {"job_id": job, "state": "FAILED"})
+
+    def _state(self, what: str, filters: dict[str, str]) -> list[dict[str, Any]]:
+        words = [("limit", "1000"), ("detail", "1")]
+        for name, value in filters.items():
+            words += [("filter_keys", name), ("filter_predicates", "="), ("filter_values", value)]
+        answer = self._request("GET", f"/api/v0/{what}?{urllib.parse.urlencode(words)}")
+        return list(answer["data"]["result"]["result"])
 
     def version(self) -> dict[str, Any]:
         """Ray's version, as proof that the API answers with this token."""

@@ -37,6 +37,11 @@ class RunInfo:
     by: dict[str, Any] | None = None
 
     @property
+    def places(self) -> dict[int, str]:
+        """The name of each rank's node."""
+        return {int(rank): str(node) for rank, node in self.plan.get("ranks", {}).items()}
+
+    @property
     def ranks(self) -> int:
         """Number of ranks."""
         return len(self.plan.get("ranks", {}))
@@ -105,7 +110,7 @@ def handle(remote: Remote, info: RunInfo) -> Iterator[Handle]:
         api: rayjob.JobApi | None = None
         if info.framework == "ray" and not remote.cluster.local:
             api = stack.enter_context(job_api(remote))
-        yield Handle(info.run, info.nodes, info.framework, api, remote.cluster.head)
+        yield Handle(info.run, info.nodes, info.framework, api, remote.cluster.head, ranks=info.places)
 
 
 def cancel(remote: Remote, info: RunInfo) -> None:

@@ -214,7 +214,9 @@ class Session:
                     stack.enter_context(self._cancelled_by_hand(info.run))
                     self._handle = stack.enter_context(runs.handle(self.remote, info))
                 else:
-                    self._handle = launch.Handle(info.run, info.nodes, info.framework, None, self.cluster.head)
+                    self._handle = launch.Handle(
+                        info.run, info.nodes, info.framework, None, self.cluster.head, ranks=info.places
+                    )
                 outcome = self._follow(self._handle, clocks)
         except KeyboardInterrupt:
             with undisturbed():

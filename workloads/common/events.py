@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 
 PREFIX = "@regatta "
 BAD_INPUT_STATUS = 2
+MOST_WORDS = 4000
 
 Event = dict[str, Any]
 
@@ -110,6 +111,11 @@ def used() -> None:
 def warning(message: str) -> None:
     """Say something that the person should know and that stays in the record."""
     emit("warning", message=message)
+
+
+def failed(rank: int, address: str | None, words: str) -> None:
+    """Say, as a driver, which rank has failed, on which host, and what is known of how (the end of it, where long)."""
+    emit("failed", of=rank, address=address, words=words[-MOST_WORDS:])
 
 
 def bad_input(error: BadInput | str) -> NoReturn:

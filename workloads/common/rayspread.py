@@ -32,11 +32,14 @@ _INHERITED = ("RAY_JOB_CONFIG_JSON_ENV_VAR", "REGATTA_RUN_ID")
 
 
 class WorkerFailed(Exception):
-    """A rank has no node, died or raised; the message names its rank and node. `log` is what else its node says."""
+    """A rank has no node, died or raised; the message names its rank and node. `log` is what else its node says.
 
-    def __init__(self, message: str, log: str = "") -> None:
+    `rank` and the `address` of its host are None where they are not known.
+    """
+
+    def __init__(self, message: str, log: str = "", rank: int | None = None, address: str | None = None) -> None:
         super().__init__(message)
-        self.log = log
+        self.log, self.rank, self.address = log, rank, address
 
 
 class Worker:
@@ -166,15 +169,16 @@ class _Crew:
     def _get(self, ref: Any, rank: int) -> Any:
         from ray.exceptions import RayActorError, RayError, RayTaskError
 
+        at = self._addresses[rank]
         try:
             return self._ray.get(ref)
         except RayTaskError as error:
             cause = f"{type(error.cause).__name__}: {error.cause}"
-            raise WorkerFailed(f"rank {rank} on {self._addresses[rank]} failed: {cause}", str(error)) from None
+            raise WorkerFailed(f"rank {rank} on {at} failed: {cause}", str(error), rank, at) from None
         except RayActorError as error:
-            raise WorkerFailed(f"rank {rank} on {self._addresses[rank]} died", str(error)) from None
+            raise WorkerFailed(f"rank {rank} on {at} died", str(error), rank, at) from None
         except RayError as error:
-            raise WorkerFailed(f"rank {rank} on {self._addresses[rank]} is lost", str(error)) from None
+            raise WorkerFailed(f"rank {rank} on {at} is lost", str(error), rank, at) from None
 
 
 @contextlib.contextmanager
@@ -211,6 +215,8 @@ def failures_said() -> Iterator[None]:
         yield
     except WorkerFailed as failed:
         print(failed.log or failed, file=sys.stderr, flush=True)
+        if failed.rank is not None:
+            events.failed(failed.rank, failed.address, failed.log or str(failed))
         events.warning(str(failed))
         sys.exit(1)
 

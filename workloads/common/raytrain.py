@@ -190,7 +190,7 @@ def _explained(error: BaseException) -> WorkerFailed:
     failures = getattr(error, "worker_failures", None) or {}
     for rank, failure in sorted(failures.items()):
         last = str(failure).strip().splitlines()[-1:] or [type(failure).__name__]
-        return WorkerFailed(f"rank {rank} failed: {last[0]}", str(failure))
+        return WorkerFailed(f"rank {rank} failed: {last[0]}", str(failure), rank)
     return WorkerFailed(f"Ray Train failed: {str(error).strip().splitlines()[-1]}", str(error))
 
 

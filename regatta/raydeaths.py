@@ -70,7 +70,8 @@ def in_state(
     found: list[tuple[float, Death]] = []
     for actor in actors:
         context = next(iter((actor.get("death_cause") or {}).values()), None)
-        words = str(context.get("error_message", "")) if isinstance(context, Mapping) else ""
+        context = context if isinstance(context, Mapping) else {}
+        words = str(context.get("error_message", ""))
         pid = int(actor.get("pid") or 0) or None
         if actor.get("state") == "DEAD" and (cause := _how(words, pid, signals)):
             at = addresses.get(str(actor.get("node_id"))) or context.get("node_ip_address")
@@ -98,5 +99,5 @@ def _how(text: str, pid: int | None, signals: Mapping[int, str]) -> str | None:
     if (code := _CODE.search(text)) and code[1] != "0":
         return f"exited with code {code[1]}"
     if any(words.lower() in text.lower() for words in _DEAD):
-        return f"killed by {signals[pid]}" if pid in signals else GONE
+        return f"killed by {signals[pid]}" if pid is not None and pid in signals else GONE
     return None

@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 say() { printf 'setup: %s\n' "$*"; }
 
 as_root() {
-    if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo -n "$@"; fi
+    if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo -n --preserve-env=http_proxy,https_proxy,no_proxy "$@"; fi
 }
 
 may_be_root() { [ "$(id -u)" -eq 0 ] || sudo -n true 2>/dev/null; }
@@ -50,10 +50,14 @@ pip_setting() { .venv/bin/python -m pip config get "global.$1" 2>/dev/null || tr
 
 find_links() { printf '%s' "${UV_FIND_LINKS:-${PIP_FIND_LINKS:-$(pip_setting find-links)}}"; }
 
+# An index may have a password in it, which everybody could read in a command line.
 uv_pip_install() {
     local index=${UV_DEFAULT_INDEX:-${PIP_INDEX_URL:-$(pip_setting index-url)}}
-    UV_FIND_LINKS="$(find_links)" UV_SYSTEM_CERTS="${UV_SYSTEM_CERTS:-true}" \
-        .venv/bin/uv pip install --quiet ${index:+--default-index "$index"} "$@"
+    (
+        [ -z "$index" ] || export UV_DEFAULT_INDEX="$index"
+        [ "${PIP_KEYRING_PROVIDER:-}" != subprocess ] || export UV_KEYRING_PROVIDER="${UV_KEYRING_PROVIDER:-subprocess}"
+        UV_FIND_LINKS="$(find_links)" UV_SYSTEM_CERTS="${UV_SYSTEM_CERTS:-true}" .venv/bin/uv pip install --quiet "$@"
+    )
 }
 
 have_torch_wheel() {

@@ -23,6 +23,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from regatta.provisioning import siteproxy
+
 BUNDLE_HOST = "bundle.regatta.invalid"
 _TIMEOUT = 30.0
 _REPOSITORY = re.compile(r"/(dists|pool|by-hash)/|/(In)?Release(\.gpg)?$|/Packages(\.\w+)?$|\.deb$")
@@ -58,7 +60,9 @@ class Handler(BaseHTTPRequestHandler):
         except urllib.error.HTTPError as error:
             self._answer(error.code, error.headers, b"")
         except (OSError, http.client.HTTPException) as error:
-            self._refuse(502, f"this machine cannot reach {urlsplit(self.path).hostname}: {error}")
+            self._refuse(
+                502, f"this machine cannot reach {urlsplit(self.path).hostname}{siteproxy.shown(self.path)}: {error}"
+            )
 
     def do_CONNECT(self) -> None:
         host, _, port = self.path.rpartition(":")
@@ -68,7 +72,7 @@ class Handler(BaseHTTPRequestHandler):
         try:
             there = self.server.connect(host.strip("[]"))
         except OSError as error:
-            self._refuse(502, f"this machine cannot reach {host}: {error}")
+            self._refuse(502, f"this machine cannot reach {host}{siteproxy.shown(f'https://{host}/')}: {error}")
             return
         with there:
             self.send_response(200, "Connection established")
@@ -148,8 +152,8 @@ class Keeper(socketserver.ThreadingMixIn, socketserver.BaseServer):
         return bool(_KEPT.search(path))
 
     def connect(self, host: str) -> socket.socket:
-        """A connection to port 443 of a host."""
-        return socket.create_connection((host, 443), timeout=_TIMEOUT)
+        """A connection to port 443 of a host, through this machine's own proxy where it has one."""
+        return siteproxy.connect(host, 443, _TIMEOUT)
 
     def open(self, url: str, headers: dict[str, str]) -> contextlib.AbstractContextManager[http.client.HTTPResponse]:
         """Ask the repository, through this machine's own proxy where it has one."""

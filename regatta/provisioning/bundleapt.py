@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
 
+from regatta.provisioning import siteproxy
 from regatta.provisioning.aptproxy import BUNDLE_HOST
 from regatta.provisioning.bundle import BundleError
 
@@ -204,7 +205,7 @@ def _download(url: str, target: Path, sha256: str = "") -> Path:
         with urllib.request.urlopen(url, timeout=_TIMEOUT) as answer:
             body: bytes = answer.read()
     except (OSError, urllib.error.URLError) as error:
-        raise BundleError(f"{url} cannot be downloaded ({error}); try again") from None
+        raise BundleError(f"{url} cannot be downloaded{siteproxy.shown(url)} ({error}); try again") from None
     if sha256 and hashlib.sha256(body).hexdigest() != sha256:
         raise BundleError(f"{url} is not what its repository promises (its SHA-256 differs); try again")
     target.write_bytes(body)

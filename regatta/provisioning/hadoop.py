@@ -9,6 +9,7 @@ from pathlib import Path
 
 from regatta import paths
 from regatta.errors import RegattaError
+from regatta.provisioning import siteproxy
 from regatta.provisioning.files import locked
 
 _TIMEOUT = 60.0
@@ -57,7 +58,7 @@ def _download(url: str, part: Path) -> None:
             return
         raise HadoopError(f"{url}: the server answers {error.code} {error.reason}. {_OTHER_WAY}") from None
     except (OSError, http.client.HTTPException) as error:
-        raise HadoopError(f"{url} cannot be downloaded ({error}). {_OTHER_WAY}") from None
+        raise HadoopError(f"{url} cannot be downloaded{siteproxy.shown(url)} ({error}). {_OTHER_WAY}") from None
 
 
 _OTHER_WAY = (

@@ -10,10 +10,12 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from packaging.utils import parse_sdist_filename, parse_wheel_filename
 
 from regatta.errors import RegattaError
+from regatta.provisioning import siteproxy
 from regatta.provisioning.files import locked, sha256
 from regatta.provisioning.lockfile import Entry
 from regatta.provisioning.locks import PYPI, Chosen, Target
@@ -22,6 +24,12 @@ MANIFEST = "manifest.json"
 _SOURCES = "sources.json"  # wheel that was made here: SHA-256 of what it was made from
 _PIP = (sys.executable, "-m", "pip")
 _QUIET = ("--quiet", "--no-input", "--disable-pip-version-check")
+_ACCESS = re.compile(r"\b(401|403|407)\b|ProxyError|Tunnel connection failed|Cannot connect to proxy|credentials", re.I)
+_CREDENTIALS = re.compile(r"//[^/\s@']+@")
+_WHERE = (
+    "index and password: pip's own settings, ~/.netrc or keyring; proxy: http_proxy, https_proxy, no_proxy "
+    "in the environment of this command"
+)
 _QUICK = ("--retries", "1", "--timeout", "15")
 _OTHER_FILE = re.compile(
     r"DO NOT MATCH THE HASHES.*?\n\s+(?P<what>[^\n]+?):?\n.*?Got\s+(?P<got>[0-9a-f]{64})", re.DOTALL
@@ -61,6 +69,11 @@ def make(folder: Path, wanted: Chosen, target: Target, torch_index: str) -> Path
     pip refuses a file whose SHA-256 the locks do not have. A download that was stopped leaves `folder` as it was; pip's
     cache makes the next one quick.
     """
+    if "@" in urlsplit(torch_index).netloc:
+        raise WheelError(
+            "python_env_torch_index has a password in it, which every user of this machine could see while pip runs: "
+            "put it into ~/.netrc or pip's keyring"
+        )
     with locked(folder.with_name(f"{folder.name}.lock")):
         if (folder / MANIFEST).is_file() and _is_of(folder, check(folder), wanted.all):
             return folder
@@ -197,5 +210,14 @@ def _pip(command: Sequence[str]) -> None:
             f"{other['what']}: this is not the file that the lock names, its SHA-256 is {other['got']}. Nothing of it "
             "was kept. Either somebody has put another file there, or the lock is not the right one ('make locks')"
         )
-    errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or done.stderr.splitlines()
-    raise WheelError("pip: " + "\n".join(errors[-4:]))
+    raise WheelError("pip: " + _reason(done.stderr))
+
+
+def _reason(said: str) -> str:
+    """What pip's output comes to; that an index refused the password, or a proxy is down, it only warns of."""
+    lines = said.splitlines()
+    errors = [line for line in lines if line.startswith("ERROR")] or lines
+    told = [line for line in lines if _ACCESS.search(line)]
+    way = siteproxy.shown("https://index/")
+    more = [*told[-1:], *([f"pip asked{way}"] if way else []), *([f"({_WHERE})"] if told or way else [])]
+    return _CREDENTIALS.sub("//", "\n".join([*errors[-4:], *more]))

@@ -14,6 +14,8 @@ from workloads.common.storage.places import Place, web_address
 SECONDS = 20.0
 BEANS = ("FSNamesystem", "FSNamesystemState", "NameNodeInfo")
 
+_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
 
 def checksum(place: Place) -> str:
     """HDFS's own checksum of a file, as text: of its bytes, blocks and their size. Raises StorageError.
@@ -37,7 +39,7 @@ def state(place: Place) -> dict[str, dict[str, Any]]:
     for bean in BEANS:
         try:
             query = f"{base}/jmx?qry=Hadoop:service=NameNode,name={bean}"
-            with urllib.request.urlopen(query, timeout=SECONDS) as answer:
+            with _OPENER.open(query, timeout=SECONDS) as answer:
                 beans = json.load(answer)["beans"]
         except (urllib.error.URLError, OSError, ValueError) as error:
             reason = getattr(error, "reason", None) or error

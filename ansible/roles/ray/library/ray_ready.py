@@ -18,12 +18,15 @@ options:
   timeout: {type: int, default: 90, description: Seconds to wait}
 """
 
+# Whatever proxy this host has, it is not the way to Ray.
+_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
 
 def ask(url, token=None):
     """(status, JSON or None) of a GET; status 0 where nobody answers."""
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     try:
-        with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=5) as answer:
+        with _OPENER.open(urllib.request.Request(url, headers=headers), timeout=5) as answer:
             return answer.status, json.load(answer)
     except urllib.error.HTTPError as error:
         return error.code, None

@@ -9,6 +9,7 @@ import tempfile
 from urllib.parse import urlsplit
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.installed import look, note
 
 DOCUMENTATION = r"""
 module: base_packages
@@ -131,8 +132,10 @@ def main():
                 names = chosen(names, options)
             except LookupError as error:
                 module.fail_json(msg=f"{error}; of Java: install one that Hadoop runs on, and set hdfs_java_home")
+            before = look()
             with unstarted(module.params["unstarted"]):
                 code, said = apt_get([*options, *install, *names], proxy)
+            note(before)
     if code:
         way = f"through this machine's proxy {proxy}" if proxy else "on its own way (no proxy answered)"
         module.fail_json(msg=f"apt-get could not install {', '.join(names)} {way}: {said}")

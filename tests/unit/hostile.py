@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 USER = "nobody"
-DEEP = 1500
+DEEP = 1100
 HUGE = 10 << 30
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another account")
 
@@ -110,8 +110,8 @@ def _ids() -> tuple[int, int]:
 
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
-    """A temporary folder that every account may look into, unlike pytest's own."""
-    folder = Path(tempfile.mkdtemp(prefix="regatta-test-"))
+    """A temporary folder that every account may look into, unlike those in a private temporary one."""
+    folder = Path(tempfile.mkdtemp(prefix="regatta-test-", dir="/var/tmp"))
     folder.chmod(0o755)
     yield folder
     subprocess.run(["chmod", "-R", "u+rwx", str(folder)], check=False)

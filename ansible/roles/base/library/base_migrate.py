@@ -25,14 +25,6 @@ KEYS = ".ssh"
 SHUT = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
 
-def folder(at, name):
-    """A real folder below one that is root's, opened; None for anything else."""
-    try:
-        return os.open(name, SHUT, dir_fd=at)
-    except OSError:
-        return None
-
-
 def take(handle, group, mode):
     """The folder is root's."""
     os.fchown(handle, 0, group)
@@ -71,30 +63,42 @@ def tidy_runs(runs, home):
             move(runs, name, home)
 
 
-def migrate(state, account):
-    """All of it; what a stopped one has left is done by the next."""
-    handle = os.open(state, SHUT)
-    take(handle, account.pw_gid, 0o750)
-    names = os.listdir(handle)
+def made(handle, names, account):
+    """The account's own folder, opened; a thing of another kind under its name is put aside, among `names`."""
     with contextlib.suppress(FileNotFoundError):
         if not kept(handle, "home", account):
             os.rename("home", ".home", src_dir_fd=handle, dst_dir_fd=handle)
-            names.append(".home")
+            names.add(".home")
     with contextlib.suppress(FileExistsError):
         os.mkdir("home", 0o700, dir_fd=handle)
     home = os.open("home", SHUT, dir_fd=handle)
     os.fchown(home, account.pw_uid, account.pw_gid)
-    keys = []
-    for name in sorted(set(names) - {"home"}):
-        if not kept(handle, name, account):
-            moved = move(handle, name, home)
-            keys += [moved] if name == KEYS else []
-    for name, group, mode in (("runs", account.pw_gid, 0o750), ("data", 0, 0o755)):
-        if (opened := folder(handle, name)) is not None:
-            take(opened, group, mode)
-            if name == "runs":
-                tidy_runs(opened, home)
-            os.close(opened)
+    return home
+
+
+def migrate(state, account):
+    """All of it; what a stopped one has left is done by the next."""
+    with contextlib.ExitStack() as stack:
+
+        def held(handle):
+            stack.callback(os.close, handle)
+            return handle
+
+        handle = held(os.open(state, SHUT))
+        take(handle, account.pw_gid, 0o750)
+        names = set(os.listdir(handle))
+        home = held(made(handle, names, account))
+        keys = []
+        for name in sorted(names - {"home"}):
+            if not kept(handle, name, account):
+                moved = move(handle, name, home)
+                keys += [moved] if name == KEYS else []
+        if "data" in os.listdir(handle):
+            take(held(os.open("data", SHUT, dir_fd=handle)), 0, 0o755)
+        if "runs" in os.listdir(handle):
+            runs = held(os.open("runs", SHUT, dir_fd=handle))
+            take(runs, account.pw_gid, 0o750)
+            tidy_runs(runs, home)
     for name in keys:  # provisioning makes new ones, which no run has open
         command = ["runuser", f"--user={account.pw_name}", "--", "rm", "-rf", "--one-file-system", "--"]
         subprocess.run([*command, os.path.join(state, "home", name)], cwd="/", check=True, capture_output=True)

@@ -77,12 +77,16 @@ class Attack:
     def __enter__(self) -> "Attack":
         words = ["systemd-run", "--quiet", "--collect", f"--unit={UNIT}", "--uid=regatta", "--nice=15", "python3", "-c"]
         words += [PROGRAM, self.state, VICTIM, "/etc/regatta/ray_token"]
+        self.lay()
         for node in self.nodes:
-            self._root(
-                node, f"mkdir -m 711 {VICTIM}; cd {VICTIM}; umask 077; echo of root alone > shadow; touch public"
-            )
             self._root(node, shlex.join(words))
         return self
+
+    def lay(self) -> None:
+        """Make what it aims at."""
+        made = f"mkdir -m 711 {VICTIM}; cd {VICTIM}; umask 077; echo of root alone > shadow; touch public"
+        for node in self.nodes:
+            self._root(node, made)
 
     def tried(self, node: str) -> dict[str, object]:
         """How often it has put something anywhere, and what it has achieved that it must not."""

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from attack import VICTIM, Attack
 from clusters import BIN, Cluster, finish, read_until
-from provisioning import left, play, provision, provision_again, teardown, verify
+from provisioning import left, provision, provision_again, teardown, verify
 
 from lab.handle import LabHandle
 from lab.model import PROJECT
 
-pytestmark = pytest.mark.whole
+pytestmark = [pytest.mark.whole, pytest.mark.timeout(3600)]
 
 OLD = "46c72b4b46f254466146ccdbdab53046d5ff8f38"
 STATE = "/var/lib/regatta"
@@ -135,9 +135,8 @@ def test_all_is_carried_over_beside_a_run(earlier: Earlier, hosts: LabHandle, tm
     going = earlier.background(project, "torchrun", "goes_on.py", "--workers", "2", "--name", "going")
     read_until(going, "all have met")
     releases = {node: as_root(hosts, node, "ls -A /opt/regatta/releases | grep -v lock") for node in hosts.nodes}
-    attack = Attack(hosts, [])
-    attack.nodes = ["node1"]
-    as_root(hosts, "node1", f"mkdir -m 711 {VICTIM}; cd {VICTIM}; umask 077; echo of root alone > shadow; touch public")
+    attack = Attack(hosts, ["node1"])
+    attack.lay()
     hosts.ssh("node1", f"sudo runuser -u regatta -- sh -c {shlex.quote(PLANT)}")
 
     for refused in (cluster.fab("runs", check=False), cluster.make("verify", check=False)):
@@ -178,6 +177,7 @@ def test_all_is_carried_over_beside_a_run(earlier: Earlier, hosts: LabHandle, tm
     cluster.fab("data-get", "/tmp/kept.txt", str(tmp_path / "back.txt"))
     assert (tmp_path / "back.txt").read_text() == "kept\n"
     verify(hosts)
+    as_root(hosts, "node1", f"rm -r {VICTIM}")
 
 
 def test_a_newer_cluster_is_left_alone(earlier: Earlier, hosts: LabHandle) -> None:
@@ -202,4 +202,3 @@ def test_teardown_follows_nothing(earlier: Earlier, hosts: LabHandle) -> None:
         teardown(hosts)
         assert attack.untouched("node2")
     assert left(hosts) == {}
-    play(hosts, "teardown", CONFIRM="yes")

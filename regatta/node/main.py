@@ -61,8 +61,8 @@ OPERATIONS = {
 """Where each operation is found; only its module, and what that needs, is loaded."""
 TELLING = {"run.watch", "hdfs.decommission", "hdfs.read_own", "sample", "turn.take"}
 """Operations that get `emit`, to tell of themselves while they work."""
-ANYWHERE = {"support", "relay.drop"}
-"""Operations that serve whatever layout a node has."""
+OLDER = {"support", "relay.drop", "run.list", "run.mark", "run.stop"}
+"""Operations that serve a node of an older layout, too: what has to be known or ended before it is provisioned."""
 
 _LOCK = threading.Lock()
 
@@ -95,8 +95,7 @@ def _serve(request: dict[str, Any]) -> None:
     op, place, args = request["op"], request["place"], request["args"]
     os.umask(0o022)
     try:
-        if op not in ANYWHERE:
-            layout.check(place)
+        layout.check(place, older=op in OLDER)
         module, _, name = OPERATIONS[op].partition(".")
         work = getattr(importlib.import_module(f"regatta.node.{module}"), name)
         emit({"done": work(place, emit=emit, **args) if op in TELLING else work(place, **args)})

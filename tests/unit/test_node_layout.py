@@ -1,0 +1,47 @@
+"""A controller changes nothing on a node of another layout than it knows."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from regatta.node import layout, main
+from regatta.node.problem import Problem
+
+PLACE = {"user": "regatta"}
+
+
+@pytest.fixture
+def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(layout, "NODE", str(tmp_path / "node.json"))
+    return tmp_path / "node.json"
+
+
+def test_a_host_without_any_and_this_machine_alone_have_none(node: Path) -> None:
+    layout.check(PLACE)
+    node.write_text("{}")
+    layout.check({"user": None})
+    node.write_text(json.dumps({"layout": layout.NUMBER}))
+    layout.check(PLACE)
+
+
+@pytest.mark.parametrize(
+    ("described", "todo"), [({}, "make provision"), ({"layout": layout.NUMBER + 1}, "update this checkout")]
+)
+def test_another_one_is_named_with_what_to_do(node: Path, described: dict, todo: str) -> None:
+    node.write_text(json.dumps(described))
+    with pytest.raises(Problem, match=todo):
+        layout.check(PLACE)
+
+
+def test_of_an_older_one_runs_are_told_and_ended(node: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Provisioning names the runs that it would end, and cancels them where it is told to."""
+    node.write_text("{}")
+    for op in main.OLDER:
+        assert op in main.OPERATIONS
+    layout.check(PLACE, older=True)
+    node.write_text(json.dumps({"layout": layout.NUMBER + 1}))
+    with pytest.raises(Problem):
+        layout.check(PLACE, older=True)
+    main._serve({"op": "run.start", "place": {**PLACE, "state": "/no", "root": "/no"}, "args": {"spec": {}}})
+    assert "update this checkout" in json.loads(capsys.readouterr().out)["error"]

@@ -34,7 +34,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.get_closest_marker("last") is not None)
     if life.fresh():
         return
-    for item in [item for item in ours if item.get_closest_marker("provisioning")]:
+    for item in [item for item in ours if item.get_closest_marker("provisioning") and Path("/usr/bin/dpkg").exists()]:
         if passed := proven.passed(item.nodeid, item.path):
             item.add_marker(pytest.mark.skip(reason=f"passed on {passed} for what provisioning reads now"))
 

@@ -40,6 +40,8 @@ READS = (
     "regatta/ways.py",
     "requirements/controller.lock",
     "requirements/node.lock",
+    "requirements/torch-cpu.lock",
+    "requirements/torch-pypi.lock",
 )
 """All that provisioning reads, and what makes the hosts that it starts from."""
 _NOT = (".md", ".pyc")

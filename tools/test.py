@@ -139,6 +139,7 @@ def start(part: Part, known: dict[str, float]) -> None:
     part.process = subprocess.Popen(
         part.command,
         env=env,
+        stdin=subprocess.DEVNULL,
         stdout=part.log,
         stderr=part.log,
         start_new_session=True,

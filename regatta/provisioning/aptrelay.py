@@ -83,7 +83,8 @@ def _one(relay: Node, served: list[Node], config: Path, socket: Path) -> Iterato
 
 def program(relay: Node, served: list[Node], port: int = PORT, upstream: int = UPSTREAM) -> str:
     """What the relay runs."""
-    files = (("regatta.provisioning", "aptproxy"), ("regatta.node", "aptrelay"))
+    ours = "regatta.provisioning"
+    files = ((ours, "siteproxy"), (ours, "aptproxy"), ("regatta.node", "aptrelay"))
     sources = [
         (f"{package}.{name}", resources.files(package).joinpath(f"{name}.py").read_text()) for package, name in files
     ]

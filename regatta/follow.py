@@ -1,5 +1,6 @@
 """Follow a run on all its nodes to its end; the first failure ends it everywhere."""
 
+import collections
 import contextlib
 import queue
 import re
@@ -22,6 +23,8 @@ FIRST_SECONDS = 10.0
 LOST_SECONDS = 15.0
 SETTLE_SECONDS = 6.0
 JOB_POLL_SECONDS = 0.25
+SPOKEN_LINES = 400
+"""So much of what a Ray driver printed last is looked through for why it failed."""
 JOB_END_SECONDS = 10.0
 
 
@@ -97,6 +100,7 @@ class Follower:
         self.died: dict[str, list[str]] = {}
         self.rebooted: list[str] = []
         self.job: dict[str, Any] | None = None
+        self.spoken: collections.deque[str] = collections.deque(maxlen=SPOKEN_LINES)
         self.signals: dict[int, str] = {}
         self.told: events.RankFailed | None = None
         self.ending = threading.Event()
@@ -153,6 +157,7 @@ class Follower:
         """Keep what a Ray driver prints of a rank that failed: it will fail because of that."""
         if rank != rayjob.DRIVER:
             return
+        self.spoken.append(text)
         if "*** SIG" in text and (found := raydeaths.signal_in(text)):
             self.signals[found[0]] = found[1]
         elif '"failed"' in text and isinstance(event := events.parse_line(text), events.RankFailed):
@@ -251,16 +256,17 @@ class Follower:
             return Failure(self.handle.head.name, None, f"Ray ended the job: {self.job.get('message')}", 1)
         return None
 
-    def _blamed(self, lines: list[str]) -> tuple[str, int | None, str] | None:
+    def _blamed(self, last: list[str]) -> tuple[str, int | None, str] | None:
         """(node, rank, cause) of the process because of which a Ray driver failed; None where it failed by itself."""
-        told = self.told
-        death = raydeaths.in_words(told.words if told else "\n".join(lines), self.signals)
-        if death is None and told is None and raydeaths.speaks_of_ray(lines):
+        told, lines = self.told, raydeaths.last_error(last if self.events_only else self.spoken)
+        words = [clean(line) for line in told.words.split("\n")] if told else lines
+        death = raydeaths.in_words("\n".join(words), self.signals)
+        if told is None and (death is None or death.address is None) and raydeaths.speaks_of_ray(lines):
             death = self._asked()
         if told is not None:
-            words = death.cause if death else (told.words.strip().splitlines() or ["failed"])[-1]
+            cause = death.cause if death else (" ".join(words[-1:]).strip() or "failed")
             node = self._node_at((death.address if death else None) or told.address) or self.handle.ranks.get(told.of)
-            return (node, told.of, clean(words)) if node else None
+            return (node, told.of, cause) if node else None
         if death is None or (node := self._node_at(death.address)) is None:
             return None
         there = [rank for rank, name in self.handle.ranks.items() if name == node]

@@ -24,7 +24,9 @@ _DEAD = (
 )
 _NODE = ("its node has died", "node was terminated", "node failure", "actor's node")
 _MEMORY = ("running low on memory", "OutOfMemoryError", "OUT_OF_MEMORY")
-_LONGEST = 300
+_PASSED_ON = re.compile(r"\([^()]*\bpid=\d+.*?\) |\(raylet\b")
+_TRACEBACK = "Traceback (most recent call last)"
+_LONGEST, _END = 300, 20
 GONE = "killed by SIGKILL, or it called os._exit"
 """A process that was gone all at once: Ray cannot tell these from each other."""
 
@@ -84,6 +86,14 @@ def in_state(
             at = addresses.get(str(task.get("node_id")))
             found.append((float(task.get("end_time_ms") or 0), Death(cause, at, pid, task.get("func_or_class_name"))))
     return min(found, key=lambda item: item[0])[1] if found else None
+
+
+def last_error(lines: Sequence[str]) -> list[str]:
+    """The last traceback of a driver's own in what it printed, without what Ray passes on of workers; else the end."""
+    own = [clean(line) for line in lines]
+    own = [line for line in own if not _PASSED_ON.match(line)]
+    starts = [place for place, line in enumerate(own) if line.startswith(_TRACEBACK)]
+    return own[starts[-1] :] if starts else own[-_END:]
 
 
 def speaks_of_ray(lines: Sequence[str]) -> bool:

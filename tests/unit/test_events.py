@@ -15,6 +15,7 @@ from regatta.events import (
     Memory,
     Phase,
     Progress,
+    RankFailed,
     Ready,
     Result,
     UnknownEvent,
@@ -22,7 +23,7 @@ from regatta.events import (
     parse_line,
 )
 
-KINDS = ["ready", "phase", "progress", "result", "memory", "cpu", "warning", "error"]
+KINDS = ["ready", "phase", "progress", "result", "memory", "cpu", "warning", "failed", "error"]
 NAMES = ["event", "rank", "t", "name", "seconds", "what", "done", "total", "answer", "tolerance", "show"]
 
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
@@ -59,6 +60,10 @@ def line(event: str, rank: object = 0, t: object = 10.5, **fields: object) -> st
         (line("memory", peak_bytes=2**40), Memory(0, 10.5, 2**40)),
         (line("cpu", seconds=1.5), Cpu(0, 10.5, 1.5)),
         (line("warning", message="few rows"), WarningEvent(0, 10.5, "few rows")),
+        (
+            line("failed", rank=DRIVER, of=1, address="10.0.0.2", words="gone"),
+            RankFailed(DRIVER, 10.5, 1, "10.0.0.2", "gone"),
+        ),
         (line("error", message="no such file"), ErrorEvent(0, 10.5, "no such file")),
         (line("tide", height=3), UnknownEvent(0, 10.5, "tide", {"height": 3})),
     ],
@@ -70,7 +75,7 @@ def test_every_kind_of_the_contract(text: str, event: Event) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_kind_is_the_contracts_word(kind: str) -> None:
     numbers = {"seconds": 1, "done": 1, "total": 1, "peak_bytes": 1}
-    fields = {"name": "n", "what": "w", "answer": {}, "message": "m", **numbers}
+    fields = {"name": "n", "what": "w", "answer": {}, "message": "m", "of": 1, "words": "w", **numbers}
     parsed = parse_line(line(kind, **fields))
     assert parsed is not None
     assert parsed.kind == kind

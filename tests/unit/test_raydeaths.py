@@ -91,7 +91,8 @@ def follower(pair: Remote) -> Follower:
 
 
 def cause(follower: Follower, *lines: str) -> follow.Failure:
-    failure = {"rank": -1, "code": 1, "signal": None, "at": 1.0, "last_lines": list(lines)}
+    follower._take("lines", "here", [[-1, line] for line in lines])
+    failure = {"rank": -1, "code": 1, "signal": None, "at": 1.0, "last_lines": list(lines)[-20:]}
     follower.exits = {"here": {"state": "failed", "failure": failure}}
     found = follower._cause()
     assert found is not None and found.code == 1
@@ -103,6 +104,19 @@ def test_the_first_line_names_the_rank_that_failed(follower: Follower, text: str
     found = cause(follower, *text.split("\n"))
     assert (found.node, found.rank) == ("there", 1)
     assert found.text().startswith("rank 1 on there: ")
+
+
+def test_what_ray_passes_on_of_workers_hides_nothing(follower: Follower) -> None:
+    coloured = RAISED.replace("ray::Rank.step()", "\x1b[36mray::Rank.step()\x1b[39m").split("\n")
+    own = ["Traceback (most recent call last):", *coloured]
+    noise = [f"\x1b[36m(Rank pid=4711, ip=127.0.0.2)\x1b[0m frame {number}" for number in range(60)]
+    assert cause(follower, *own, *noise).cause == "raised ValueError: the rank was told to fail"
+
+
+def test_an_error_that_the_driver_has_got_over_is_not_blamed(follower: Follower) -> None:
+    traceback = "Traceback (most recent call last):"
+    found = cause(follower, traceback, *DIED.split("\n"), "going on", traceback, "ValueError: my own mistake")
+    assert (found.node, found.rank) == ("here", -1)
 
 
 def test_of_several_ranks_on_a_node_the_process_is_named(follower: Follower) -> None:

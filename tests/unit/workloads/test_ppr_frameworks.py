@@ -191,6 +191,9 @@ def test_an_actor_that_fails(kind: str, said: str, ray_cluster: dict[str, str]) 
     assert run.status == 1
     assert run.of("warning")[0]["t"] - run.of("ready", -1)[0]["t"] < 10
     assert [event["message"] for event in run.of("warning")] == [said]
+    (told,) = run.of("failed")
+    assert (told["of"], told["address"]) == (1, "127.0.0.1")
+    assert "ZeroDivisionError" in told["words"] if kind == "raise" else "has died" in told["words"]
     assert "in compute" in run.err or kind == "die"
 
 

@@ -7,19 +7,21 @@ import os
 import time
 from typing import Any, Dict
 
-from regatta.node import releases, rundirs, trees
+from regatta.node import releases, rights, rundirs, trees
 from regatta.node import runs as node_runs
 from regatta.node.problem import Problem
 
 Place = Dict[str, Any]
 REMOVED = ".removed-"
+RAY_RESULTS = "ray_results"
+"""In `$HOME`: where Ray Train and Ray Tune keep their results and checkpoints unless they are told another place."""
 
 
 def make(place: Place, runs: list[str], unused: float) -> Dict[str, Any]:
     """Delete the folders of `runs`, and input files that nobody has asked for in `unused` seconds.
 
     {runs: ids of those deleted, going: those that have not ended, and stay, inputs: how many, bytes: of all}. While a
-    run is going on no input file goes.
+    run is going on no input file goes, and none of Ray's results, which go as input files do.
     """
     freed = _remove_abandoned(place)
     gone, going = [], []
@@ -46,7 +48,29 @@ def make(place: Place, runs: list[str], unused: float) -> Dict[str, Any]:
                     trees.remove(path)
                     with contextlib.suppress(OSError):
                         os.rmdir(path)
+            freed += _remove_results(place, unused)
     return {"runs": gone, "going": going, "inputs": inputs, "bytes": freed}
+
+
+def _remove_results(place: Place, unused: float) -> int:
+    """What Ray has kept in the home of the account of runs, and nothing has been added to in `unused` seconds."""
+
+    def clear() -> int:
+        freed = 0
+        for path in _within(os.path.join(rundirs.home(place), RAY_RESULTS)):
+            if time.time() - _changed(path) > unused:
+                freed += trees.size(path)
+                trees.remove(path)
+        return freed
+
+    with contextlib.suppress(Problem, OSError):
+        return int(rights.call(place.get("user"), clear, node_runs.DELETE_SECONDS))
+    return 0
+
+
+def _changed(folder: str) -> float:
+    """When a folder, or one right in it, such as that of a trial, was last changed."""
+    return max(os.lstat(path).st_mtime for path in (folder, *_within(folder)))
 
 
 def _remove_abandoned(place: Place) -> int:

@@ -344,6 +344,22 @@ def test_inputs_stay_while_a_run_goes_on_or_asks_for_them(remote: Remote, starte
     assert sorted(path.name for path in data.iterdir()) == ["asked", "new"]
 
 
+def test_results_of_ray_go_with_the_runs_that_made_them(remote: Remote, started) -> None:
+    results = Path(remote.cluster.head.state) / "home/ray_results"
+    for name, trial, age in (("old", 100, 100), ("goes-on", 10, 100), ("new", 10, 10)):
+        (results / name / "trial").mkdir(parents=True)
+        (results / name / "trial/result.json").write_text("{}")
+        aged(results / name / "trial", trial)
+        aged(results / name, age)
+    started("wait", name="going")
+    wait_for((Path(remote.cluster.head.state) / "runs/going/pid.json").exists)
+    runs.delete(remote, [], 50)
+    assert len(list(results.iterdir())) == 3
+    runs.cancel(remote, runs.find(remote, "going"))
+    assert runs.delete(remote, [], 50)[0]["here"]["bytes"] > 0
+    assert sorted(path.name for path in results.iterdir()) == ["goes-on", "new"]
+
+
 def test_supervisor_alone_ends_descendants_when_terminated(tmp_path: Path) -> None:
     """What `kill` of the supervisor's process does, without the controller."""
     folder = tmp_path / "run"

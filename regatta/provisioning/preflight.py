@@ -11,7 +11,7 @@ from regatta.node import layout
 from regatta.provisioning import otherfirewalls
 from regatta.remote import explain
 
-SUPPORTED = {"debian": ("12", "13"), "ubuntu": ("22.04", "24.04")}
+SUPPORTED = {"debian": ("12",), "ubuntu": ("22.04", "24.04")}
 OLDEST_PYTHON = (3, 10)
 _MB = 1_000_000
 _SSH_SAID = re.compile(r"\A.*?(over|via) ssh: ", re.S)
@@ -122,9 +122,7 @@ def _host_problems(result: Result, limits: Mapping[str, Any]) -> list[str]:
     system = result["os"]
     versions = SUPPORTED.get(system["id"])
     if not versions or (system["version"] not in versions and not _newer(system)):
-        found.append(
-            f"runs {system['name'] or 'an unknown system'}; supported are Debian 12 and 13, Ubuntu 22.04 and 24.04"
-        )
+        found.append(f"runs {system['name'] or 'an unknown system'}; supported are Debian 12, Ubuntu 22.04 and 24.04")
     if tuple(int(part) for part in str(result["python"]).split(".")[:2]) < OLDEST_PYTHON:
         found.append(f"has Python {result['python']}; 3.10 is the oldest that works")
     found += _sudo(result)

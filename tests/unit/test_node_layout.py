@@ -1,6 +1,7 @@
 """A controller changes nothing on a node of another layout than it knows."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -45,3 +46,15 @@ def test_of_an_older_one_runs_are_told_and_ended(node: Path, capsys: pytest.Capt
         layout.check(PLACE, older=True)
     main._serve({"op": "run.start", "place": {**PLACE, "state": "/no", "root": "/no"}, "args": {"spec": {}}})
     assert "update this checkout" in json.loads(capsys.readouterr().out)["error"]
+
+
+def test_the_docs_say_as_whom_each_operation_works() -> None:
+    """The table "What root does on a node" names every operation, `.name` standing for the group of the one before."""
+    text = (Path(__file__).parents[2] / "docs/security.md").read_text()
+    told: set[str] = set()
+    for line in text.partition("## What root does on a node")[2].splitlines():
+        group = ""
+        for name in re.findall(r"`([a-z_.]+)`", line.split("|")[1]) if line.startswith("| `") else []:
+            group = name.partition(".")[0] if not name.startswith(".") else group
+            told.add(name if not name.startswith(".") else group + name)
+    assert set(main.OPERATIONS) - told == set()

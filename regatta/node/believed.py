@@ -69,6 +69,15 @@ def spec(value: Values) -> Values:
     }
 
 
+def controller(value: Values) -> Values | None:
+    """The process that started the run to follow it: {boot, pid, began}; None where the spec does not say."""
+    record = value.get("record")
+    by = record.get("by") if isinstance(record, dict) else None
+    if not isinstance(by, dict):
+        return None
+    return {"boot": text(by.get("boot")), "pid": whole(by.get("pid")), "began": text(by.get("began"))}
+
+
 def is_rank(name: str) -> bool:
     """Whether that can be the name of a rank."""
     return bool(_RANK.match(name))

@@ -52,6 +52,6 @@ def _run(place: Place, run: str) -> Answer | None:
         "idle": now - ended["ended"] if ended.get("ended") else None,
         "code": ended.get("code"),
         "recorded": os.path.lexists(rundirs.path(place, run, "recorded.json")),
-        "by": believed.text(spec["record"].get("by")) or None if isinstance(spec.get("record"), dict) else None,
+        "by": believed.controller(spec),
         "spec": {key: spec.get(key) for key in ("framework", "mode", "release", "plan")},
     }

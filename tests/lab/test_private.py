@@ -128,7 +128,7 @@ def test_status_top_logs_and_cancel(private: Cluster, tmp_path: Path) -> None:
         assert "all have met" in private.fab("logs", run).stdout
         private.fab("cancel", run)
         wait_for(lambda: private.nothing_runs(run))
-    assert re.search(rf"^{run}\s+stopped", private.fab("runs").stdout, re.M)
+    assert re.search(rf"^{run}\s+cancelled", private.fab("runs").stdout, re.M)
 
 
 def test_data_through_the_head(private: Cluster, tmp_path: Path) -> None:

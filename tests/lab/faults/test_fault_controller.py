@@ -73,4 +73,4 @@ def test_ctrl_c(struck: Cluster, project: Path, tell: Teller, framework: str, ti
     assert record(project.parent / "results", run.name)["exit"]["state"] == "cancelled"
     tell.end("the run is cancelled on every node", told.first, told.seconds)
     nothing_left(struck, project)
-    assert re.search(rf"^{run.name} +stopped ", struck.fab("runs").stdout, re.M)
+    assert re.search(rf"^{run.name} +cancelled ", struck.fab("runs").stdout, re.M)

@@ -138,12 +138,14 @@ def wait_for_checkpoint(hosts: LabHandle) -> None:
 def test_teardown_keeps_data_unless_told(hosts: LabHandle, sums: str) -> None:
     refused = play(hosts, "teardown", good=False, DATA="destroy", CONFIRM="yes")
     assert f"say CONFIRM={hosts.inventory.name}" in refused
+    before = hosts.ssh(hosts.nodes[2], "id -u hdfs").stdout.strip()
     teardown(hosts)
     assert left(hosts) == {}
     assert set(changed(teardown(hosts)).values()) == {0}
     for node in hosts.nodes:
         assert hosts.ssh(node, f"sudo ls {DATA}/data/current").stdout
-    hosts.ssh(hosts.nodes[2], "sudo useradd --system --uid $(stat -c %u /var/lib/regatta-hdfs) squatter")
+        assert hosts.ssh(node, f"sudo find {DATA} ! -uid 0 -o ! -gid 0").stdout == ""
+    hosts.ssh(hosts.nodes[2], f"sudo useradd --system --uid {before} squatter")
     provision(hosts)
     assert intact(hosts, sums)
 

@@ -104,7 +104,7 @@ def test_a_run_meets_a_limit_of_its_unit(
     tell.begin("resources", fault, "torch")
     with own_limits(struck.lab, "node1"):
         _, told = greedy(struck, project, what)
-    explained(told, "node1", f"rank 0 on node1: .*the limit of runs on node1, .* {variable}")
+    explained(told, "node1", f"rank 0 on node1: .*the limit of runs on node1, .*{variable}")
     tell.end("the run ends; the message names the limit", told.first, told.seconds)
     nothing_left(struck, project)
     next_run(struck, project, "torch")

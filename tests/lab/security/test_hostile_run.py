@@ -27,6 +27,6 @@ def test_root_follows_nothing_that_a_run_owns(cluster: Cluster, tmp_path: Path) 
             cluster.fab("runs-gc", "--before", "0m", "--yes")
             return not any(cluster.lab.ssh(node, "sudo ls -A /var/lib/regatta/runs").stdout for node in nodes)
 
-        wait_for(cleared, 120)  # a folder without a spec.json may be one that is just being made, for half a minute
+        wait_for(cleared, 120)  # a folder without a spec.json may be one that is just being made, for a minute
         assert all(attack.untouched(node) for node in nodes[:2])
         assert cluster.nothing_runs(run)

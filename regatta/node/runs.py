@@ -313,7 +313,10 @@ def stop(place: Place, run: str, reason: str) -> Answer:
     _must_be_there(place, run)
     if _vanished(place, run):
         return finish(place, run, "lost", 1)
-    mark_stopped(place, run, reason)
+    with contextlib.suppress(
+        Problem, OSError
+    ):  # a run may have put something in the mark's way: it is stopped all the same
+        mark_stopped(place, run, reason)
     if rundirs.unit_started(run):
         subprocess.run(["systemctl", "stop", rundirs.unit(run)], capture_output=True, check=False)
     _stop_session(place, run)

@@ -66,7 +66,10 @@ while True:
 
 
 class Attack:
-    """`with Attack(lab, nodes):` such a process works on these nodes; root's own files are looked at in the end."""
+    """`with Attack(lab, nodes) as attack:` from `attack.begin()` on such a process works on these nodes.
+
+    Root's own files are looked at in the end.
+    """
 
     def __init__(self, lab: LabHandle, nodes: Iterable[str], state: str = "/var/lib/regatta") -> None:
         self.lab, self.nodes, self.state = lab, list(nodes), state
@@ -75,12 +78,15 @@ class Attack:
         return str(self.lab.ssh(node, f"sudo sh -c {shlex.quote(script)}", check=check).stdout)
 
     def __enter__(self) -> "Attack":
+        self.lay()
+        return self
+
+    def begin(self) -> None:
+        """Start it."""
         words = ["systemd-run", "--quiet", "--collect", f"--unit={UNIT}", "--uid=regatta", "--nice=15", "python3", "-c"]
         words += [PROGRAM, self.state, VICTIM, "/etc/regatta/ray_token"]
-        self.lay()
         for node in self.nodes:
             self._root(node, shlex.join(words))
-        return self
 
     def lay(self) -> None:
         """Make what it aims at."""
@@ -90,7 +96,9 @@ class Attack:
 
     def tried(self, node: str) -> dict[str, object]:
         """How often it has put something anywhere, and what it has achieved that it must not."""
-        return dict(json.loads(self._root(node, f"cat {self.state}/home/attack.json")))
+        none = json.dumps({"planted": 0, "won": []})
+        said = self._root(node, f"cat {self.state}/home/attack.json 2>/dev/null || echo {shlex.quote(none)}")
+        return dict(json.loads(said))
 
     def stop(self) -> None:
         """End it."""

@@ -218,6 +218,7 @@ def test_a_newer_cluster_is_left_alone(earlier: Earlier, hosts: LabHandle) -> No
 
 def test_teardown_follows_nothing(earlier: Earlier, hosts: LabHandle) -> None:
     with Attack(hosts, ["node2"]) as attack:
+        attack.begin()
         links = f"cd /tmp; ln -s {VICTIM} evil; mkdir evils; ln -s {VICTIM} evils/evil; mkfifo '/dev/shm/a b'"
         hosts.ssh("node2", f"sudo runuser -u regatta -- sh -c {shlex.quote(links)}")
         teardown(hosts)

@@ -1,6 +1,9 @@
 """Root works beside a run that puts links, FIFOs, deep trees and nonsense at every path of its folder."""
 
+import json
 import os
+import signal
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -83,6 +86,16 @@ def test_a_run_tells_only_of_itself(place: dict, victim: Victim) -> None:
     (item,) = listing.runs(place)
     assert item["spec"]["framework"] == "?" * 2 + "[2J" and item["state"] == "failed" and item["spec"]["plan"] == {}
     assert item["spec"]["release"] == "" and item["started"] > 0
+
+
+@needs_root
+def test_a_folder_in_the_way_of_the_mark_keeps_no_run_going(place: dict) -> None:
+    folder = Path(place["state"], "runs", RUN)
+    (folder / "stop.json" / "full").mkdir(parents=True)
+    with subprocess.Popen(["sh", "-c", "sleep 60 & wait", str(folder)], user=USER, cwd="/") as process:
+        (folder / "pid.json").write_text(json.dumps({"pid": process.pid}))
+        runs.stop(place, RUN, "tried")
+        assert process.wait(10) == -signal.SIGTERM
 
 
 @needs_root

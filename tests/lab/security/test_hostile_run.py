@@ -1,5 +1,6 @@
 """Root works beside a run that puts links, FIFOs, deep trees and odd names at every path of runs' folders."""
 
+from contextlib import ExitStack
 from pathlib import Path
 
 from attack import Attack
@@ -10,11 +11,13 @@ from waiting import Waiting
 
 def test_root_follows_nothing_that_a_run_owns(cluster: Cluster, tmp_path: Path) -> None:
     nodes = cluster.lab.nodes
-    with Attack(cluster.lab, nodes[:2]) as attack:
-        with Waiting(cluster, tmp_path / "project") as run:
-            wait_for(lambda: all(attack.tried(node)["planted"] for node in attack.nodes))
-            listed = cluster.fab("runs", check=False).stdout
-            play(cluster.lab, "support-bundle", OUT=str(tmp_path))
+    with ExitStack() as going, Attack(cluster.lab, nodes[:2]) as attack:
+        run = going.enter_context(Waiting(cluster, tmp_path / "project"))
+        attack.begin()
+        wait_for(lambda: all(attack.tried(node)["planted"] for node in attack.nodes))
+        listed = cluster.fab("runs", check=False).stdout
+        play(cluster.lab, "support-bundle", OUT=str(tmp_path))
+        going.close()
         cluster.fab("cancel", run, check=False)
         for _ in range(2):
             cleared = cluster.fab("runs-gc", "--before", "0m", "--yes", check=False).stdout

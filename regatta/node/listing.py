@@ -40,7 +40,7 @@ def _run(place: Place, run: str) -> Answer | None:
     started = spec["started"]
     if started is None:
         started = os.lstat(rundirs.path(place, run)).st_mtime
-        if now - started < BEGINNING_SECONDS:
+        if now - started < BEGINNING_SECONDS and not rundirs.unit_started(run):
             return None
     ended = rundirs.ended(place, run) or {}
     return {

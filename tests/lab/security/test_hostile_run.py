@@ -3,12 +3,14 @@
 from contextlib import ExitStack
 from pathlib import Path
 
+import pytest
 from attack import Attack
 from clusters import Cluster, wait_for
 from provisioning import play
 from waiting import Waiting
 
 
+@pytest.mark.whole
 def test_root_follows_nothing_that_a_run_owns(cluster: Cluster, tmp_path: Path) -> None:
     nodes = cluster.lab.nodes
     with ExitStack() as going, Attack(cluster.lab, nodes[:2]) as attack:
@@ -25,6 +27,7 @@ def test_root_follows_nothing_that_a_run_owns(cluster: Cluster, tmp_path: Path) 
         assert all(attack.untouched(node) for node in nodes[:2])
         assert [attack.tried(node)["won"] for node in attack.nodes] == [[], []]
         attack.stop()
+        cluster.fab("cancel", run, check=False)
 
         def cleared() -> bool:
             cluster.fab("runs-gc", "--before", "0m", "--yes")

@@ -439,7 +439,7 @@ def test_top_shows_nodes_and_ranks(cluster: Cluster, project: Path, spoiled_inve
         os.killpg(process.pid, signal.SIGINT)
         finish(process, 60)
     seen = {one["node"]: one for one in json.loads(shown)}
-    assert "is not known" in seen["node3"]["error"]
+    assert "not pinned" in seen["node3"]["error"]
     assert {"hdfs-namenode", "hdfs-datanode", "ray-head"} <= set(seen["node1"]["sample"]["units"])
     assert 0 <= seen["node1"]["rates"]["cpu"] <= 1
     assert len(seen["node1"]["sample"]["hdfs"]["live"]) == 3
@@ -475,7 +475,7 @@ def test_unknown_host_key_is_refused(cluster: Cluster, project: Path, spoiled_in
     (spoiled_inventory / "known_hosts").write_text("")
     done = cluster.regatta(project, "sync", "--inventory", str(spoiled_inventory), check=False)
     assert done.returncode == 1
-    assert "is not known" in done.stdout
+    assert "not pinned" in done.stdout
     tunnel = cluster.regatta(project, "dashboard", "--inventory", str(spoiled_inventory), check=False)
     assert "not pinned" in tunnel.stdout
 

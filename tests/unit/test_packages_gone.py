@@ -1,27 +1,19 @@
 """What teardown removes of the Debian packages that provisioning has installed."""
 
-import importlib.util
 import json
 import sys
 from pathlib import Path
 from types import ModuleType
 
+import modules
 import pytest
 
 ANSIBLE = Path(__file__).resolve().parents[2] / "ansible"
 
 
-def load(name: str, path: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, ANSIBLE / path)
-    assert spec and spec.loader
-    made = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(made)
-    return made
-
-
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    found = load("ansible.module_utils.installed", "module_utils/installed.py")
+    found = modules.load("ansible.module_utils.installed", "module_utils/installed.py")
     monkeypatch.setattr(found, "RECORD", str(tmp_path / "regatta/installed.json"))
     monkeypatch.setitem(sys.modules, "ansible.module_utils.installed", found)
     return found
@@ -29,7 +21,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 @pytest.fixture
 def gone(installed: ModuleType, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    return load("base_packages_gone", "roles/base/library/base_packages_gone.py")
+    return modules.load("base_packages_gone", "roles/base/library/base_packages_gone.py")
 
 
 def test_what_came_is_recorded_and_added_up(

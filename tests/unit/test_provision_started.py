@@ -1,10 +1,10 @@
 """Modules that start services: what a stopped provisioning wrote and did not start with is made good by the next."""
 
-import importlib.util
 import sys
 from pathlib import Path
 from types import ModuleType
 
+import modules
 import pytest
 
 ANSIBLE = Path(__file__).resolve().parents[2] / "ansible"
@@ -56,20 +56,12 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
     return Host(units)
 
 
-def module(name: str, path: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, ANSIBLE / path)
-    assert spec and spec.loader
-    made = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(made)
-    return made
-
-
 @pytest.fixture
 def utils(host: Host, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """`started`, where the modules find it, with a folder of the test's."""
-    systemd = module("ansible.module_utils.systemd", "module_utils/systemd.py")
+    systemd = modules.load("ansible.module_utils.systemd", "module_utils/systemd.py")
     monkeypatch.setitem(sys.modules, "ansible.module_utils.systemd", systemd)
-    found = module("ansible.module_utils.started", "module_utils/started.py")
+    found = modules.load("ansible.module_utils.started", "module_utils/started.py")
     monkeypatch.setattr(found, "FOLDER", str(host.folder / "started"))
     monkeypatch.setitem(sys.modules, "ansible.module_utils.started", found)
     return found
@@ -79,7 +71,7 @@ UNITS = ["regatta-a.service", "regatta-b.service"]
 
 
 def test_files_written_and_never_started_with_restart_the_units_next_time(host: Host, utils: ModuleType) -> None:
-    start = module("node_start", "library/node_start.py")
+    start = modules.load("node_start", "library/node_start.py")
     files = [host.write("a.yml", "1"), host.write("b.yml", "1")]
     assert start.settle(UNITS, files, files, False)
     assert host.restarted() == UNITS
@@ -96,7 +88,7 @@ def test_files_written_and_never_started_with_restart_the_units_next_time(host: 
 def test_units_of_an_earlier_regatta_go_on_where_they_are_younger_than_their_files(
     host: Host, utils: ModuleType
 ) -> None:
-    start = module("node_start", "library/node_start.py")
+    start = modules.load("node_start", "library/node_start.py")
     files = [host.write("a.yml", "1")]
     written = int(Path(files[0]).stat().st_mtime)
     for name in UNITS:
@@ -129,7 +121,7 @@ def hdfs(host: Host, changes: list[str]) -> dict[str, object]:
 def test_hdfs_restarts_for_its_configuration_and_reads_its_lists_again(
     host: Host, utils: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    start = module("hdfs_start", "roles/hdfs/library/hdfs_start.py")
+    start = modules.load("hdfs_start", "roles/hdfs/library/hdfs_start.py")
     refreshed: list[object] = []
     monkeypatch.setattr(start, "refresh", refreshed.append)
     for name in ("hdfs-site.xml", "hadoop-env.sh", "ready.py", "include", "exclude"):
@@ -152,7 +144,7 @@ def test_hdfs_restarts_for_its_configuration_and_reads_its_lists_again(
 
 
 def test_ray_starts_anew_for_what_it_was_not_started_with_and_says_so_before(host: Host, utils: ModuleType) -> None:
-    start = module("ray_start", "roles/ray/library/ray_start.py")
+    start = modules.load("ray_start", "roles/ray/library/ray_start.py")
     unit, files = "regatta-ray-head.service", [host.write("token", "1")]
     assert start.settle(unit, files, False, False) == (True, [])
     assert start.settle(unit, files, False, False) == (False, [])
@@ -167,7 +159,7 @@ def test_ray_starts_anew_for_what_it_was_not_started_with_and_says_so_before(hos
 def test_kernel_settings_are_loaded_where_the_kernel_has_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sysctl = module("base_sysctl", "roles/base/library/base_sysctl.py")
+    sysctl = modules.load("base_sysctl", "roles/base/library/base_sysctl.py")
     monkeypatch.setattr(sysctl, "KERNEL", str(tmp_path))
     (tmp_path / "vm").mkdir()
     (tmp_path / "vm/swappiness").write_text("60\n")

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from regatta.paths import results_dir
 from regatta.release import ignore, size, withheld
 from regatta.release.withheld import Reason
 
@@ -64,12 +65,14 @@ def _with_sizes(root: Path, paths: list[str]) -> str:
 
 
 def _is_expected(root: Path, path: str) -> bool:
-    """Whether nobody misses it on a node: environments, caches, inventories and what Regatta keeps in them."""
+    """Whether nobody misses it on a node: environments, caches, records, inventories and what Regatta keeps in them."""
     full = root / path
     if full.name.endswith(_EXPECTED) or withheld.is_inventory(full.parent):
         return True
     if not path.endswith("/"):
         return False
+    if full.resolve() == results_dir().resolve():
+        return True
     if full.name == "inventory" and any(withheld.is_inventory(folder) for folder in full.glob("*")):
         return True
     return withheld.of_folder(root, path) is not None or withheld.is_inventory(full)

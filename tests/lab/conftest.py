@@ -61,6 +61,14 @@ def ended_by_signals(lab_possible: None) -> Iterator[None]:
         signal.signal(number, handler)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def records_elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What is recorded for no test in particular is not kept in the checkout."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("REGATTA_RESULTS", str(tmp_path_factory.mktemp("results")))
+        yield
+
+
 @pytest.fixture(scope="session")
 def lab_possible() -> None:
     """Skip where the machine cannot run a lab; fail instead where it must."""

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
@@ -47,7 +48,7 @@ def test_the_disk_of_the_results_gets_full_in_the_middle(cluster: Cluster, tmp_p
         seen += finish(going, 120)
         assert going.returncode == 1, seen
         assert "No space left on device" in seen
-        assert "has no record, and will be repeated: the same `fab bench` goes on" in seen
+        assert re.search("has no record.* `fab bench` goes on", seen)
         found = {path: path.read_bytes() for path in results.glob("ppr-*.json")}
         assert kept and kept.items() <= found.items()
         recorded = len(found)

@@ -116,7 +116,7 @@ def test_verify_proves_it(private: Cluster) -> None:
 
 def test_both_frameworks_agree(private: Cluster, tmp_path: Path) -> None:
     said = private.fab("run-ppr", "--workers", "3", results=tmp_path / "results").stdout
-    assert "The answers of 3 runs are equal within the workload's tolerance." in said
+    assert "answers of 3 runs are equal" in said
 
 
 def test_status_top_logs_and_cancel(private: Cluster, tmp_path: Path) -> None:

@@ -116,8 +116,8 @@ class Waiting:
 
 def test_demo_chooses_this_machine_and_says_so_first(ready: Person, demo: tuple[int, str]) -> None:
     lines = demo[1].splitlines()
-    assert lines[0] == "demo: this machine alone (inventory/local), since it cannot make throw-away hosts"
-    assert "The answers of 3 runs are equal within the workload's tolerance." in lines
+    assert "inventory/local" in lines[0]
+    assert any("answers of 3 runs are equal" in line for line in lines)
     assert any(line.split() == ["seconds", "single", "torch", "ray"] for line in lines)
     records = [record.load(path) for path in sorted((ready.clone / "results").glob("ppr-*.json"))]
     assert sorted(one.identity.framework for one in records) == ["ray", "single", "torch"]

@@ -184,7 +184,7 @@ def test_git_says_what_changed_between_two_commits(tmp_path: Path) -> None:
     b = dataclasses.replace(b, identity=dataclasses.replace(b.identity, release="two", commit=commits[1], dirty=True))
     text = diff.lines(a, b, lambda release: None, tmp_path)
     assert [line for line in text if ".py" in line] == ["  added new2.py", "  changed a b.py"]
-    assert any("(B with changes that were not committed, which are not listed)" in line for line in text)
+    assert any("B with changes that were not committed" in line for line in text)
 
 
 def test_nodes_know_the_files_of_releases(here: Path, source: Path) -> None:
@@ -194,18 +194,19 @@ def test_nodes_know_the_files_of_releases(here: Path, source: Path) -> None:
     code, text = fab("diff", "first", "second", inventory=here)
     assert code == 0, text
     assert "  added added.py\n" in text
-    assert "The answers are equal within the workload's tolerance." in text
+    assert "answers are equal" in text
 
 
 def test_runs_are_deleted_from_the_nodes_and_their_records_stay(here: Path, source: Path) -> None:
     run(here, source, name="finished")
-    assert fab("runs-gc", inventory=here) == (2, "error: say which runs: --before 4w\n")
+    code, text = fab("runs-gc", inventory=here)
+    assert code == 2 and "--before" in text
     assert fab("runs-gc", "--before", "tomorrow", inventory=here)[0] == 2
     code, text = fab("runs-gc", "--before", "1d", "--yes", inventory=here)
     assert code == 0 and "here: 0 run(s), 0 input file(s), 0.0 MB deleted" in text
     code, text = fab("runs-gc", "--before", "0m", inventory=here)
     assert code == 2 and "finished" in text
-    assert "this would delete what these 1 run(s) left on the nodes, and input files that no run has asked" in text
+    assert "would delete" in text and "--yes" in text
     code, text = fab("runs-gc", "--before", "0m", "--yes", inventory=here)
     assert code == 0 and "here: 1 run(s), 0 input file(s)" in text
     assert fab("logs", "finished", inventory=here)[0] == 1
@@ -239,7 +240,7 @@ def test_an_import_overwrites_nothing(store: Store, tmp_path: Path) -> None:
     other.save(kept.again(record, record.run_id, times=2))
     code, text = fab("results-import", str(other.root))
     assert code == 1
-    assert f"other records are there under the same names, and stay: {record.run_id}" in text
+    assert f"stay: {record.run_id}" in text
     assert store.find(record.run_id) == record
 
 

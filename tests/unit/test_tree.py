@@ -378,7 +378,14 @@ def test_largest_folders_are_those_that_somebody_can_leave_out() -> None:
     assert size.largest_of(many) == [("data/", 1000), ("x", 5)]
 
 
-def test_a_checkout_of_regatta_says_nothing() -> None:
-    made = tree.read(Path(__file__).parents[2])
-    assert made.notes == ()
-    assert "regatta/tree.py" in {path for path, _, _ in made.entries}
+def test_a_checkout_of_regatta_that_was_worked_in_says_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clone = tmp_path / "regatta"
+    subprocess.run(["git", "clone", "-q", "--local", Path(__file__).parents[2], clone], check=True)
+    made = (".venv/pyvenv.cfg", ".venv-node/pyvenv.cfg", "results/run.json", "inventory/lab/hosts.yml", ".ruff_cache/x")
+    for name in made:
+        put(clone, name)
+    monkeypatch.chdir(clone)
+    monkeypatch.delenv("REGATTA_RESULTS", raising=False)
+    found = tree.read(clone)
+    assert found.notes == ()
+    assert "regatta/tree.py" in {path for path, _, _ in found.entries}

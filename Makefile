@@ -16,7 +16,7 @@ PY := .venv/bin/python
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 export REGATTA_INVENTORY := $(INVENTORY)
 
-.PHONY: help fuzz test-faults test-whole setup setup-node lab lab-down lab-status provision check verify teardown add-node remove-node forget rotate-secrets rebuild rollback support-bundle bundle hdfs-restore-metadata demo test test-lab lint bench locks torch-lock audit
+.PHONY: help fuzz test-faults test-whole setup setup-node lab lab-down lab-status provision check verify teardown add-node remove-node forget rotate-secrets rebuild rollback support-bundle bundle hdfs-restore-metadata demo test test-lab coverage lint bench locks torch-lock audit
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-21s %s\n", $$1, $$2}'
@@ -86,6 +86,9 @@ test-lab: setup-node ## The lab tests beyond `make test`; CI runs both
 
 test-whole: setup-node ## The tests that take too long for CI, but the faults, and all of provisioning anew
 	@$(PY) tools/test.py whole
+
+coverage: setup-node ## Branch coverage of regatta/ and workloads/ by the unit tests
+	@tools/coverage.sh
 
 lint: setup ## Lint and types
 	@tools/lint.sh

@@ -3,14 +3,12 @@
 from contextlib import ExitStack
 from pathlib import Path
 
-import pytest
 from attack import Attack
 from clusters import Cluster, wait_for
 from provisioning import play
 from waiting import Waiting
 
 
-@pytest.mark.whole
 def test_root_follows_nothing_that_a_run_owns(cluster: Cluster, tmp_path: Path) -> None:
     nodes = cluster.lab.nodes
     with ExitStack() as going, Attack(cluster.lab, nodes[:2]) as attack:

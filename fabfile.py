@@ -1,5 +1,17 @@
 """What a person types about runs: `fab --list`. The tasks are regatta's own, so `regatta TASK` does the same."""
 
-from regatta.tasks import namespace
+from fabric.main import program
+
+from regatta.tasks import namespace, words
 
 __all__ = ["namespace"]
+
+
+def elsewhere() -> dict[str, str]:
+    """Commands about hosts."""
+    from regatta.provision import COMMANDS
+
+    return {name: f"make {name}" for name in COMMANDS}
+
+
+words.take_over(program, elsewhere)

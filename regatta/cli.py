@@ -3,22 +3,76 @@ provision`, `check`, `verify`, ...: what `make` does in the checkout."""
 
 import sys
 from importlib import metadata
+from typing import TYPE_CHECKING, NoReturn
 
+from invoke.exceptions import Exit, ParseError
 from invoke.executor import Executor as InvokeExecutor
-from invoke.program import Program
 
-from regatta import provision
-from regatta.tasks import namespace
+from regatta.errors import UsageError
+from regatta.tasks import namespace, words
+
+if TYPE_CHECKING:
+    from invoke.parser.argument import Argument
+
+SHORT_FLAGS = ("h", "l", "V")
+"""Short flags before a command: help, list, version."""
 
 
 class Executor(InvokeExecutor):
     """Leaves the words after `--` to the task."""
 
 
+class Program(words.Program):
+    """`regatta`."""
+
+    def core_args(self) -> "list[Argument]":
+        """Flags before a command: Invoke's, without short forms that mean something else after it."""
+        known = super().core_args()
+        for argument in known:
+            argument.names = tuple(name for name in argument.names if len(name) > 1 or name in SHORT_FLAGS)
+        return known
+
+    def parse_core(self, argv: list[str] | None) -> None:
+        """See invoke.program.Program."""
+        try:
+            super().parse_core(argv)
+        except ParseError as error:
+            raise Exit(f"error: {error}; 'regatta --help' says more", code=UsageError.exit_code) from None
+
+    def others(self) -> dict[str, str]:
+        """Commands about hosts."""
+        return {name: f"regatta {name}" for name in _commands_about_hosts()}
+
+    def _help(self, name: str, commands: words.Commands) -> NoReturn:
+        if name in _commands_about_hosts():
+            raise Exit(code=_about_hosts([name, "--help"]))
+        super()._help(name, commands)
+
+    def list_tasks(self) -> None:
+        """See invoke.program.Program."""
+        super().list_tasks()
+        if self.list_format != "json":
+            print("About hosts:\n")
+            self.print_columns(list(_commands_about_hosts().items()))
+
+
+def _commands_about_hosts() -> dict[str, str]:
+    from regatta.provision import COMMANDS
+
+    return COMMANDS
+
+
+def _about_hosts(arguments: list[str]) -> int:
+    from regatta import provision
+
+    return provision.main(arguments)
+
+
 def main() -> None:
     """Entry point."""
-    if len(sys.argv) > 1 and sys.argv[1] in provision.COMMANDS:
-        raise SystemExit(provision.main(sys.argv[1:]))
+    first = sys.argv[1] if len(sys.argv) > 1 else "--help"
+    if first[0:1] != "-" and first not in namespace.tasks and first in _commands_about_hosts():
+        raise SystemExit(_about_hosts(sys.argv[1:]))
     program = Program(
         name="Regatta",
         binary="regatta",

@@ -1,4 +1,4 @@
-"""What the tasks share: errors as one message, whole numbers, words after `--`."""
+"""What the tasks share: errors as one message, whole numbers, questions, tables."""
 
 import errno
 import functools
@@ -13,13 +13,17 @@ from invoke.tasks import task as invoke_task
 
 from regatta import paths
 from regatta.errors import RegattaError, UsageError
+from regatta.tasks.words import Task
 
 INTERRUPTED = 130
 INVENTORY_HELP = "inventory folder (default: $REGATTA_INVENTORY, then inventory/lab)"
 
 
-def task(*, help: dict[str, str] | None = None, **options: Any) -> Any:
-    """`invoke.task` whose errors end the program with one message and the right exit code."""
+def task(*, help: dict[str, str] | None = None, runs_script: bool = False, **options: Any) -> Any:
+    """`invoke.task` whose errors end the program with one message and the right exit code.
+
+    `runs_script`: what follows its last positional argument belongs to that script, see `regatta.tasks.words`.
+    """
 
     def decorate(body: Callable[..., Any]) -> Any:
         @functools.wraps(body)
@@ -42,8 +46,9 @@ def task(*, help: dict[str, str] | None = None, **options: Any) -> Any:
                 raise Exit(code=INTERRUPTED) from None
 
         shared = {"inventory": INVENTORY_HELP} if "inventory" in inspect.signature(body).parameters else {}
-        made: Any = invoke_task(guarded, help=shared | (help or {}), **options)
+        made: Any = invoke_task(guarded, help=shared | (help or {}), klass=Task, auto_shortflags=False, **options)
         made.is_regatta_task = True
+        made.runs_script = runs_script
         return made
 
     return decorate
@@ -85,11 +90,6 @@ def confirmed(what: str, yes: bool) -> bool:
     if not sys.stdin.isatty():
         raise UsageError(f"this would {what}: say --yes (or CONFIRM=yes)")
     return input(f"{what[0].upper()}{what[1:]}? Type yes: ").strip() == "yes"
-
-
-def after_dashes() -> list[str]:
-    """The words after `--` on the command line, exactly as typed."""
-    return sys.argv[sys.argv.index("--") + 1 :] if "--" in sys.argv else []
 
 
 def print_table(rows: Sequence[tuple[str, ...]]) -> None:

@@ -15,7 +15,8 @@ from regatta import cluster, paths, tree
 from regatta import sync as syncing
 from regatta.errors import NodesError, RegattaError, RunError, UsageError
 from regatta.remote import Remote
-from regatta.tasks.common import after_dashes, confirmed, print_table, seconds, task, whole
+from regatta.tasks import words
+from regatta.tasks.common import confirmed, print_table, seconds, task, whole
 
 if TYPE_CHECKING:
     from regatta.selection import Selection
@@ -85,9 +86,10 @@ def sync(c: Context, inventory: str | None = None, path: str = ".", repair: bool
 
 @task(
     positional=["script"],
+    runs_script=True,
     help={
         **LAUNCH_HELP,
-        "script": "Python script of this tree; its arguments follow --",
+        "script": "Python script of this tree; its own arguments follow",
         "launcher": "env (fastest), static or c10d (the torchrun program with that rendezvous); with --restarts c10d",
         "pg-timeout": "seconds until a process group gives up on a silent peer (default 60)",
         "restarts": "let torchrun start all ranks again so many times when one is lost (--launcher c10d)",
@@ -109,7 +111,7 @@ def torchrun(
     without: str | None = None,
     skip_lost: bool = False,
 ) -> None:
-    """Run a script under PyTorch: fab torchrun train.py -- ARGS."""
+    """Run a script under PyTorch: fab torchrun --workers 4 train.py --epochs 3."""
     from regatta.selection import Selection
 
     hosts = Selection(nodes, without, skip_lost)
@@ -121,9 +123,10 @@ def torchrun(
 
 @task(
     positional=["script"],
+    runs_script=True,
     help={
         **LAUNCH_HELP,
-        "script": "Python script of this tree; its arguments follow --",
+        "script": "Python script of this tree; its own arguments follow",
         "restarts": "with --elastic: so many times (default 1)",
         "elastic": ELASTIC_HELP,
     },
@@ -141,7 +144,7 @@ def rayrun(
     without: str | None = None,
     skip_lost: bool = False,
 ) -> None:
-    """Run a script under Ray: fab rayrun train.py -- ARGS."""
+    """Run a script under Ray: fab rayrun --workers 4 train.py --epochs 3."""
     from regatta.selection import Selection
 
     hosts = Selection(nodes, without, skip_lost)
@@ -178,7 +181,7 @@ def _run_script(
         kept = going_on.run(
             made,
             Request(
-                program=plan.Program.script(relative, after_dashes()),
+                program=plan.Program.script(relative, words.of_script()),
                 framework="torch" if framework == "torch" else "ray",
                 root=root,
                 workers=wanted,

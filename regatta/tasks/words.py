@@ -1,0 +1,363 @@
+"""Whose each word of a command line is: a command's, its script's, or nobody's, of which is said what was meant.
+
+The rule for a script's arguments, as docs/operations.md tells it: with `--`, what stands before it is Regatta's, and
+what follows is the script's. Without `--`, flags of the command stand before the script's name, or directly after it;
+from the first word that is none of these, or that was given before, all is the script's.
+"""
+
+import shlex
+import sys
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+from invoke.exceptions import Exit, ParseError
+from invoke.parser import Parser
+from invoke.parser.context import ParserContext
+from invoke.program import Program as InvokeProgram
+from invoke.tasks import Task as InvokeTask
+
+from regatta.errors import UsageError
+
+SHORT_FLAGS = {"help": "h", "inventory": "i", "name": "n", "workers": "w", "yes": "y"}
+"""All short flags of commands: each means the same wherever it is known."""
+
+HELP = ("--help", f"-{SHORT_FLAGS['help']}")
+TAKEN_BY_FABRIC = {"identity": "-i", "warn-only": "-w"}
+"""Flags of Fabric's own, known before a command only, whose letters mean something else after it."""
+
+_script: list[str] | None = None
+
+
+def of_script() -> list[str]:
+    """The words of the command line that belong to the script, exactly as typed."""
+    if _script is not None:
+        return _script
+    return sys.argv[sys.argv.index("--") + 1 :] if "--" in sys.argv else []
+
+
+class Task(InvokeTask[Any]):
+    """A task whose flags have the short forms of `SHORT_FLAGS` and no others. `runs_script`: see `read`."""
+
+    runs_script = False
+
+    def arg_opts(self, name: str, default: Any, taken_names: set[str]) -> dict[str, Any]:
+        """See invoke.tasks.Task."""
+        made: dict[str, Any] = super().arg_opts(name, default, taken_names)
+        made["names"] = [made["names"][0], *SHORT_FLAGS.get(name, "")]
+        return made
+
+
+@dataclass(frozen=True)
+class Commands:
+    """What can be typed: `binary` is the program, `known` its commands with their flags, `scripts` those that run one.
+
+    `first`: flags before a command. `others` gives commands that are typed elsewhere, each as it is typed there.
+    """
+
+    binary: str
+    first: Collection[str]
+    known: Mapping[str, ParserContext]
+    scripts: Collection[str]
+    others: Callable[[], Mapping[str, str]] = dict
+
+
+@dataclass
+class Typed:
+    """What was typed: `own` is Regatta's, `script` the script's (None where none is named), `help` names a command."""
+
+    own: list[str] = field(default_factory=list)
+    script: list[str] | None = None
+    help: str | None = None
+    notes: list[str] = field(default_factory=list)
+
+
+def read(commands: Commands, words: list[str], after: list[str] | None) -> Typed:
+    """Tell the words of a command line apart; `after` follows `--`. UsageError where a word is nobody's."""
+    return _Reader(commands, words, after).read()
+
+
+class _Reader:
+    def __init__(self, commands: Commands, words: list[str], after: list[str] | None) -> None:
+        self._all, self._words, self._after = commands, words, after
+        self._at = 0
+        self._typed = Typed()
+        self._command: ParserContext | None = None
+        self._began = 0
+        self._missing: list[str] = []
+        self._given: set[str] = set()
+
+    def read(self) -> Typed:
+        typed = self._typed
+        while typed.help is None and typed.script is None and self._at < len(self._words):
+            self._next()
+        if typed.help is not None:
+            return typed
+        self._complete()
+        if self._after is not None and typed.script is None:
+            if not self._runs_script():
+                raise UsageError(f"{self._name()} runs no script, and takes no words after --; {self._look()}")
+            typed.script = self._after
+        return typed
+
+    def _name(self) -> str:
+        return str(self._command.name) if self._command else ""
+
+    def _runs_script(self) -> bool:
+        return self._name() in self._all.scripts
+
+    def _next(self) -> None:
+        word = self._words[self._at]
+        if self._command is not None and is_flag(word):
+            self._flag(word, self._command)
+        elif self._missing:
+            self._given.add(self._missing.pop(0))
+            self._take(1)
+        elif word in self._all.known and not (self._command and self._runs_script()):
+            self._complete()
+            self._command, self._began = self._all.known[word], self._at
+            self._given = set()
+            self._missing = [str(argument.name) for argument in self._command.positional_args]
+            self._take(1)
+            return
+        else:
+            self._unknown(word)
+        named = self._typed.help is None and self._command is not None and self._runs_script() and not self._missing
+        if named and self._after is None:
+            self._after_script()
+
+    def _take(self, count: int) -> None:
+        self._typed.own += self._words[self._at : self._at + count]
+        self._at += count
+
+    def _flag(self, word: str, command: ParserContext) -> None:
+        if word in HELP:
+            self._typed.help = command.name
+            return
+        given = _known(word, command) or _glued(word, command)
+        if given is None:
+            self._unknown(word)
+        name, value = given
+        self._at += 1
+        self._typed.own.append(name)
+        if name in command.inverse_flags or not command.flags[name].takes_value:
+            if value is not None:
+                raise UsageError(f"{name} of {command.name} takes no value; {self._look()}")
+            return
+        if value is None:
+            value = self._words[self._at] if self._at < len(self._words) else None
+            if value in HELP:
+                self._typed.help = command.name
+                return
+            if value is None or _known(value, command):
+                raise UsageError(f"{name} of {command.name} needs a value; {self._look()}")
+            self._at += 1
+        self._typed.own.append(value)
+        argument = command.flags[name]
+        if argument.name in self._given:
+            raise UsageError(f"{name} of {command.name} is given twice; {self._look()}")
+        self._given.add(argument.name)
+        if argument.name in self._missing:
+            self._missing.remove(argument.name)
+
+    def _after_script(self) -> None:
+        """No `--`: flags directly after the script's name, given once, are the command's; the rest is the script's."""
+        command = self._command
+        assert command is not None
+        path, began = self._typed.own[-1], self._at
+        while self._at < len(self._words) and self._typed.help is None:
+            word = self._words[self._at]
+            known = _known(word, command)
+            if word not in HELP and (known is None or command.flags[known[0]].name in self._given):
+                break
+            self._flag(word, command)
+        script = self._words[self._at :]
+        self._typed.script = script
+        if taken := shlex.join(self._words[began : self._at]):
+            self._typed.notes.append(
+                f"'{taken}' after {path} was read as Regatta's: write it before {path}, or after -- if it is {path}'s"
+            )
+        if left := [word for word in script if is_flag(word) and _known(word, command)]:
+            self._typed.notes.append(
+                f"{', '.join(left)} after {path} was given to {path}: write it before {path} if it is Regatta's"
+            )
+
+    def _complete(self) -> None:
+        if self._command is None or not self._missing:
+            return
+        name = self._name()
+        needed = " ".join(name.replace("_", "-").upper() for name in self._missing)
+        before = " before --" if self._after is not None else ""
+        raise UsageError(f"{name} needs {needed}{before}: '{usage(self._all, name)}'; {self._look()}")
+
+    def _look(self) -> str:
+        name = self._name()
+        return f"'{self._all.binary} {name} --help' says what it takes" if name else _all_of(self._all)
+
+    def _unknown(self, word: str) -> NoReturn:
+        command, binary = self._command, self._all.binary
+        if command is None:
+            raise UsageError(_flag_first(self._all, self._words) if is_flag(word) else unknown(self._all, word))
+        if is_flag(word):
+            name = word.partition("=")[0]
+            near = _near_flag(name, [*command.flags, *command.inverse_flags, HELP[0]])
+            what = f"{command.name} has no flag {name}"
+        else:
+            near = nearest(word, [] if self._runs_script() else self._all.known)
+            what = f"{command.name} takes no further word '{word}'"
+        way = [self._look()]
+        if self._runs_script() and self._missing:
+            way.insert(0, f"arguments of a script follow its name: '{usage(self._all, self._name())}'")
+        elif self._runs_script():
+            before = shlex.join(self._words[self._began : self._at])
+            rest = shlex.join([*self._words[self._at :], *(self._after or [])])
+            way.insert(0, f"arguments of the script follow --: '{binary} {before} -- {rest}'")
+        raise UsageError(f"{what}{f', did you mean {near}?' if near else ';'} {'; '.join(way)}")
+
+
+def usage(commands: Commands, name: str) -> str:
+    """`regatta torchrun [FLAGS] SCRIPT [ARGUMENTS OF THE SCRIPT]`."""
+    command = commands.known[name]
+    flags = ["[FLAGS]"] if len(command.args) > len(command.positional_args) else []
+    positional = [str(argument.name).replace("_", "-").upper() for argument in command.positional_args]
+    arguments = ["[ARGUMENTS OF THE SCRIPT]"] if name in commands.scripts else []
+    return " ".join([commands.binary, name, *flags, *positional, *arguments])
+
+
+def unknown(commands: Commands, word: str) -> str:
+    """What to say of a command that there is none of."""
+    others = commands.others()
+    if word in others:
+        return f"'{word}' is none of {commands.binary}'s commands: write '{others[word]}'"
+    near = nearest(word, [*commands.known, *others])
+    meant = f", did you mean '{others.get(near, near)}'?" if near else ";"
+    return f"there is no command '{word}'{meant} {_all_of(commands)}"
+
+
+def nearest(word: str, names: Iterable[str]) -> str | None:
+    """The name that is most like what was typed, if any is."""
+    import difflib
+
+    return next(iter(difflib.get_close_matches(word, list(names), 1)), None)
+
+
+def is_flag(word: str) -> bool:
+    """Whether a word begins as a flag does; `-` alone does not."""
+    return len(word) > 1 and word[0] == "-"
+
+
+def _known(word: str, command: ParserContext) -> tuple[str, str | None] | None:
+    """Name and value of `--flag` or `--flag=value`, if the command knows it."""
+    name, equals, value = word.partition("=")
+    if is_flag(name) and (name in command.flags or name in command.inverse_flags):
+        return name, value if equals else None
+    return None
+
+
+def _glued(word: str, command: ParserContext) -> tuple[str, str | None] | None:
+    """Name and value of `-w4`; `-workers` is a flag with a dash too few."""
+    name = word[:2]
+    glued = len(word) > 2 and name in command.flags and command.flags[name].takes_value
+    return (name, word[2:]) if glued and not _known(f"-{word}", command) else None
+
+
+def _near_flag(name: str, flags: Iterable[str]) -> str | None:
+    long = {flag.lstrip("-"): flag for flag in flags if flag[:2] == "--"}
+    near = nearest(name.lstrip("-"), long) if len(name) > 2 else None
+    return long[near] if near else None
+
+
+def _flag_first(commands: Commands, words: list[str]) -> str:
+    """What to say of flags before a command that are not known there."""
+    name = words[0].partition("=")[0]
+    if any(name in command.flags for command in commands.known.values()):
+        at = next((at for at, word in enumerate(words) if word in commands.known), None)
+        moved = ["COMMAND", *words] if at is None else [words[at], *words[:at], *words[at + 1 :]]
+        return f"{name} belongs to a command, and follows its name: '{commands.binary} {shlex.join(moved)}'"
+    near = _near_flag(name, commands.first)
+    meant = f", did you mean {near}?" if near else ";"
+    return f"{commands.binary} has no flag {name}{meant} '{commands.binary} --help' names those that it has"
+
+
+def _all_of(commands: Commands) -> str:
+    return f"'{commands.binary} --list' names all commands"
+
+
+class Program(InvokeProgram):
+    """Invoke's program, or Fabric's (`take_over`), which tells words apart by `read` and says what it does not know."""
+
+    _parser: Parser | None = None
+
+    def others(self) -> Mapping[str, str]:
+        """Commands that are typed elsewhere, each as it is typed there."""
+        return {}
+
+    def _make_parser(self) -> Parser:
+        # Once: a task hands out its help texts the first time only.
+        self._parser = self._parser or super()._make_parser()
+        return self._parser
+
+    def parse_tasks(self) -> None:
+        """See invoke.program.Program."""
+        self.parser = self._make_parser()
+        try:
+            self._parse()
+        except UsageError as error:
+            raise Exit(f"error: {error}", code=error.exit_code) from None
+        except ParseError as error:
+            raise Exit(f"error: {error}; '{self.binary} --help' says more", code=UsageError.exit_code) from None
+
+    def _commands(self) -> Commands:
+        tasks = self.collection.tasks
+        scripts = [name for name, task in tasks.items() if getattr(task, "runs_script", False)]
+        return Commands(self.binary, list(self.initial_context.flags), self.parser.contexts, scripts, self.others)
+
+    def _parse(self) -> None:
+        global _script
+        asked, commands = self.args.help.value, self._commands()
+        if isinstance(asked, str):
+            self._help(asked, commands)
+        if isinstance(self.args.list.value, str):
+            raise UsageError(f"--list takes no word; '{self.binary} --help {self.args.list.value}' tells of a command")
+        for name, letter in TAKEN_BY_FABRIC.items():
+            if letter[1:] in self.args and self.args[name].value:
+                raise UsageError(
+                    f"{letter} before a command is Fabric's --{name}, which does nothing here: "
+                    f"write flags of a command after its name, '{self.binary} COMMAND {letter} ...'"
+                )
+        if asked or not self.core.unparsed:
+            self.core.unparsed = []
+        else:
+            line = self.argv[1:]
+            after = line[line.index("--") + 1 :] if "--" in line else None
+            typed = read(commands, self.core.unparsed, after)
+            if typed.help:
+                self._help(typed.help, commands)
+            for note in typed.notes:
+                print(f"note: {note}", file=sys.stderr)
+            self.core.unparsed, _script = typed.own, typed.script
+        super().parse_tasks()
+
+    def _help(self, name: str, commands: Commands) -> NoReturn:
+        if name not in commands.known:
+            raise UsageError(unknown(commands, name))
+        self.print_task_help(name)
+        raise Exit
+
+    def print_task_help(self, name: str) -> None:
+        """See invoke.program.Program."""
+        commands = self._commands()
+        print(f"Usage: {usage(commands, name)}\n")
+        for line in (self.collection[name].__doc__ or "").strip().splitlines():
+            print(f"{self.leading_indent}{line.strip()}".rstrip())
+        if name in commands.scripts:
+            print(f"{self.leading_indent}With --, what is before it is Regatta's, what follows it is the script's.")
+        print("\nFlags:\n")
+        self.print_columns([*commands.known[name].help_tuples(), (", ".join(HELP[::-1]), "show this")])
+
+
+def take_over(program: InvokeProgram, others: Callable[[], Mapping[str, str]]) -> None:
+    """Have a program of another's, which may be at work already, tell words apart as `Program` does."""
+    if not isinstance(program, Program):
+        body = {"others": lambda self: others()}
+        program.__class__ = type(type(program).__name__, (Program, type(program)), body)

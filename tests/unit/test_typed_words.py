@@ -1,0 +1,188 @@
+"""What a person types: help in every place, whose each word is, and what is said of a word that nobody knows."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from invoke.parser import Parser
+
+from regatta import paths
+from regatta.errors import UsageError
+from regatta.tasks import namespace, words
+
+PRINTS = "import os, sys\nif os.environ['RANK'] == '0':\n    print('of', os.environ['WORLD_SIZE'], sys.argv[1:])\n"
+
+
+def typed(line: str, *more: str, folder: Path = paths.PROJECT) -> tuple[int, str, str]:
+    """A program, as a person types it: its exit code, what it printed, and what it printed as errors."""
+    program, *given = [*line.split(), *more]
+    command = [str(Path(sys.executable).with_name(program)), *given]
+    done = subprocess.run(command, cwd=folder, text=True, capture_output=True, stdin=subprocess.DEVNULL, check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.fixture(scope="module")
+def commands() -> words.Commands:
+    known = Parser(contexts=namespace.to_contexts()).contexts
+    scripts = [name for name, task in namespace.tasks.items() if task.runs_script]
+    return words.Commands("regatta", ["--list", "--help"], known, scripts, lambda: {"provision": "make provision"})
+
+
+def read(commands: words.Commands, line: str) -> words.Typed:
+    given = line.split()
+    if "--" not in given:
+        return words.read(commands, given, None)
+    at = given.index("--")
+    return words.read(commands, given[:at], given[at + 1 :])
+
+
+@pytest.mark.parametrize("program", ["fab", "regatta"])
+def test_help_works_before_and_after_a_command(program: str) -> None:
+    code, before, _ = typed(f"{program} --help torchrun")
+    assert code == 0
+    assert before.startswith(f"Usage: {program} torchrun [FLAGS] SCRIPT [ARGUMENTS OF THE SCRIPT]")
+    assert "number of ranks over the cluster" in before
+    assert typed(f"{program} torchrun --help") == (0, before, "")
+
+
+def test_help_among_the_flags_of_a_command(commands: words.Commands) -> None:
+    code, said, _ = typed("fab run-ppr --workers 4 --help")
+    assert code == 0 and said.startswith("Usage: fab run-ppr [FLAGS]\n") and "--max-iterations" in said
+    for line in ("run-ppr --workers --help", "logs -h", "sync logs --help", "torchrun -h", "torchrun --workers 4 -h"):
+        assert read(commands, line).help == line.split()[line.startswith("sync")]
+    for line in ("torchrun train.py --help", "torchrun train.py --workers 4 -h", "torchrun train.py -h -- x"):
+        assert read(commands, line).help == "torchrun"
+
+
+def test_regatta_names_and_explains_the_commands_about_hosts() -> None:
+    code, said, _ = typed("regatta --list")
+    assert code == 0 and re.search(r"^ +provision +bare hosts", said, re.MULTILINE)
+    before, after = typed("regatta --help provision"), typed("regatta provision --help")
+    assert before == after and before[0] == 0 and "ansible-playbook" in before[1]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("regatta loggs", ["'loggs'", "did you mean 'logs'?", "'regatta --list'"]),
+        ("fab loggs last", ["'loggs'", "did you mean 'logs'?", "'fab --list'"]),
+        ("fab --help loggs", ["'loggs'", "did you mean 'logs'?"]),
+        ("regatta provison", ["did you mean 'regatta provision'?"]),
+        ("fab provision", ["write 'make provision'"]),
+        ("fab bench smoke --dry", ["bench has no flag --dry", "did you mean --dry-run?", "'fab bench --help'"]),
+        ("fab -i inventory/local status", ["-i", "Fabric's --identity", "'fab COMMAND -i ...'"]),
+        ("regatta -w 4 run-ppr", ["'regatta run-ppr -w 4'"]),
+        ("regatta --list-depth", ["list-depth", "'regatta --help'"]),
+    ],
+)
+def test_an_unknown_word_is_named_with_the_nearest_and_the_way_on(line: str, said: list[str]) -> None:
+    code, _, text = typed(line)
+    assert (code, text.count("\n")) == (UsageError.exit_code, 1), text
+    assert text.startswith("error: ")
+    assert [part for part in said if part not in text] == [], text
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("frobnicate", ["no command 'frobnicate'", "'regatta --list'"]),
+        ("--lst", ["no flag --lst", "did you mean --list?", "'regatta --help'"]),
+        ("--workers 4 run-ppr", ["'regatta run-ppr --workers 4'"]),
+        ("logs", ["logs needs RUN", "'regatta logs [FLAGS] RUN'"]),
+        ("logs a b", ["logs takes no further word 'b'", "'regatta logs --help'"]),
+        ("up staus", ["'staus'", "did you mean status?"]),
+        ("status -w 4", ["status has no flag -w"]),
+        ("show -i inventory/mine x", ["show has no flag -i"]),
+        ("status --json=yes", ["--json of status takes no value"]),
+        ("run-ppr --workers", ["--workers of run-ppr needs a value"]),
+        ("run-ppr --workers --top 3", ["--workers of run-ppr needs a value"]),
+        ("run-ppr --workers 3 -w 4", ["-w of run-ppr is given twice"]),
+        ("run-ppr -workers 3", ["no flag -workers", "did you mean --workers?"]),
+        ("sync -- x", ["sync runs no script"]),
+        ("torchrun", ["torchrun needs SCRIPT"]),
+        ("torchrun --workers 4 -- train.py", ["torchrun needs SCRIPT before --"]),
+        ("torchrun --epochs 3 train.py", ["no flag --epochs", "arguments of a script follow its name"]),
+        ("torchrun train.py --epochs 3 -- x", ["no flag --epochs", "'regatta torchrun train.py -- --epochs 3 x'"]),
+        ("torchrun train.py --worker 3 -- x", ["no flag --worker,", "did you mean --workers?"]),
+        ("torchrun train.py status -- x", ["'status'", "'regatta torchrun train.py -- status x'"]),
+    ],
+)
+def test_what_a_command_does_not_take(commands: words.Commands, line: str, said: list[str]) -> None:
+    with pytest.raises(UsageError) as caught:
+        read(commands, line)
+    assert [part for part in said if part not in str(caught.value)] == [], str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("line", "own", "script", "notes"),
+    [
+        # With --, all before it is Regatta's, and all after it the script's.
+        ("torchrun t.py --workers 3 --name x -- --epochs 3", "torchrun t.py --workers 3 --name x", "--epochs 3", []),
+        ("torchrun --workers 3 t.py -- --workers 4", "torchrun --workers 3 t.py", "--workers 4", []),
+        ("torchrun t.py -- a -- b", "torchrun t.py", "a -- b", []),
+        ("torchrun t.py --", "torchrun t.py", "", []),
+        # Without, flags before the script's name are Regatta's, and what follows is the script's.
+        ("torchrun --workers 4 t.py --epochs 3", "torchrun --workers 4 t.py", "--epochs 3", []),
+        ("rayrun t.py --epochs 3", "rayrun t.py", "--epochs 3", []),
+        ("rayrun t.py", "rayrun t.py", "", []),
+        ("torchrun t.py status --x=-1 -5", "torchrun t.py", "status --x=-1 -5", []),
+        ("torchrun t.py --epochs 3 --help", "torchrun t.py", "--epochs 3 --help", []),
+        ("torchrun --script t.py --epochs 3", "torchrun --script t.py", "--epochs 3", []),
+        ("torchrun -w4 -n=x t.py -w4", "torchrun -w 4 -n x t.py", "-w4", []),
+        ("sync torchrun t.py x", "sync torchrun t.py", "x", []),
+        # Directly after it they are Regatta's, too, and that is said.
+        ("torchrun t.py --workers 4", "torchrun t.py --workers 4", "", ["'--workers 4' after t.py was read as"]),
+        ("rayrun t.py -w 4 --elastic x", "rayrun t.py -w 4 --elastic", "x", ["'-w 4 --elastic' after t.py"]),
+        ("torchrun t.py x --workers 4", "torchrun t.py", "x --workers 4", ["--workers after t.py was given to t.py"]),
+        ("torchrun -w 2 t.py --workers 4", "torchrun -w 2 t.py", "--workers 4", ["--workers after t.py was given to"]),
+        # Commands without a script.
+        ("status --json runs -i x", "status --json runs -i x", None, []),
+        ("logs last", "logs last", None, []),
+        ("diff b a", "diff b a", None, []),
+        ("data-gen graph --seed -1", "data-gen graph --seed -1", None, []),
+        ("run-ppr --tolerance=1e-3 --name=a=b", "run-ppr --tolerance 1e-3 --name a=b", None, []),
+    ],
+)
+def test_whose_each_word_is(
+    commands: words.Commands, line: str, own: str, script: str | None, notes: list[str]
+) -> None:
+    found = read(commands, line)
+    assert found.own == own.split()
+    assert found.script == (None if script is None else script.split())
+    assert len(found.notes) == len(notes)
+    assert all(start in note for start, note in zip(notes, found.notes, strict=True))
+
+
+def test_the_script_gets_its_arguments(here: Path, source: Path) -> None:
+    (source / "train.py").write_text(PRINTS)
+    for line, printed in (
+        ("--workers 2 train.py --epochs 3", "of 2 ['--epochs', '3']"),
+        ("train.py --workers 2 -- --workers 5", "of 2 ['--workers', '5']"),
+    ):
+        code, said, errors = typed(f"regatta torchrun -i {here}", *line.split(), folder=source)
+        assert (code, errors) == (0, "")
+        assert printed in said
+
+
+def test_a_note_is_printed() -> None:
+    code, _, errors = typed("fab torchrun nothing.py --workers 2")
+    assert code == UsageError.exit_code
+    assert re.fullmatch(r"note: '--workers 2' after nothing.py .*\nerror: there is no script nothing.py .*\n", errors)
+
+
+def test_a_short_flag_means_one_thing_in_all_commands() -> None:
+    meanings: dict[str, set[str]] = {}
+    for command in namespace.to_contexts():
+        for flag, argument in command.flags.items():
+            for name in argument.names:
+                if len(name) == 1 and flag != f"-{name}":
+                    meanings.setdefault(name, set()).add(argument.names[0])
+    listed = {letter: {name} for name, letter in words.SHORT_FLAGS.items() if name != "help"}
+    assert meanings == listed
+
+
+def test_short_flags_reach_their_command(here: Path) -> None:
+    assert typed("fab runs -i", str(here)) == (0, "no runs on here yet\n", "")
+    assert typed(f"regatta runs -i{here}") == (0, "no runs on here yet\n", "")

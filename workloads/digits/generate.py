@@ -52,7 +52,7 @@ def block(part: str, numbers: np.random.Generator, first: int, count: int) -> by
     if part == "labels":
         return labels.tobytes()
     down, right = numbers.integers(0, 2 * MOST_MOVED + 1, (2, count))
-    images = _moved()[labels, down, right]
+    images: NDArray[np.float32] = _moved()[labels, down, right]
     images *= numbers.uniform(120, 255, (count, 1, 1)).astype(np.float32)
     images += 25 * numbers.standard_normal(images.shape, np.float32)
     return images.clip(0, 255).astype(np.uint8).tobytes()

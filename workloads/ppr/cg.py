@@ -92,7 +92,7 @@ class Block:
         self.residuals = [0.0] * width
         self._graph, self._alpha, self._pool = graph, alpha, pool
         self._p = power.aligned(graph.nodes, width, np.float32)
-        self._w, self._z, self._r = (power.aligned(graph.nodes, width) for _ in range(3))
+        self._w, self._z, self._r = (power.aligned(graph.nodes, width, np.float64) for _ in range(3))
         chunks = len(graph.cuts) - 1
         self._products, self._sums = np.zeros((chunks, width)), np.zeros((chunks, 2, width))
         self._tasks = power.tasks(0, chunks)

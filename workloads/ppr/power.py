@@ -22,7 +22,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,8 @@ from numpy.typing import NDArray
 from workloads.common import compiled, threads
 from workloads.common.ranks import Ranks
 from workloads.ppr.graph import Graph
+
+Real = TypeVar("Real", np.float32, np.float64)
 
 kernels = compiled.load("workloads.ppr.kernels")
 
@@ -66,7 +68,8 @@ class Spread(Protocol):
 
 def width_for(sources: int) -> int:
     """How many sources go through the graph at once, where there are so many in all."""
-    return next((width for width in kernels.WIDTHS if width >= sources), kernels.WIDTHS[-1])
+    widths: tuple[int, ...] = kernels.WIDTHS
+    return next((width for width in widths if width >= sources), widths[-1])
 
 
 def prepare(sources: int) -> None:
@@ -126,8 +129,8 @@ class Walk:
     ) -> None:
         self.width = width
         self._graph, self._alpha, self._pool, self._spread = graph, alpha, pool, spread
-        self._z = aligned(graph.nodes, width)
-        self._moved = aligned(len(graph.indptr) - 1, width)
+        self._z = aligned(graph.nodes, width, np.float64)
+        self._moved = aligned(len(graph.indptr) - 1, width, np.float64)
         self._homes = np.full(width, _EMPTY, np.int64)
         self._dangling = [0.0] * width
         chunks = len(graph.cuts) - 1
@@ -185,12 +188,13 @@ class Walk:
         return scores
 
 
-def aligned(rows: int, width: int, dtype: Any = np.float64) -> NDArray[Any]:
+def aligned(rows: int, width: int, dtype: type[Real]) -> NDArray[Real]:
     """Zeros (rows, width), no row over more cache lines than it must."""
-    size = rows * width * np.dtype(dtype).itemsize
+    kind: np.dtype[Real] = np.dtype(dtype)
+    size = rows * width * kind.itemsize
     memory = np.zeros(size + _CACHE_LINE, np.uint8)
     start = -memory.ctypes.data % _CACHE_LINE
-    return memory[start : start + size].view(dtype).reshape(rows, width)
+    return memory[start : start + size].view(kind).reshape(rows, width)
 
 
 def tasks(first: int, last: int) -> Sequence[tuple[int, int]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -133,6 +133,6 @@ def _positions(indptr: NDArray[np.int64], counts: Sequence[NDArray[np.uint32]]) 
     return positions
 
 
-def _each(pool: ThreadPoolExecutor, work: Any, *arguments: Sequence[Any]) -> None:
+def _each(pool: ThreadPoolExecutor, work: Callable[..., None], *arguments: Sequence[Any]) -> None:
     for _ in pool.map(work, *arguments):
         pass

@@ -111,7 +111,7 @@ class _Table:
     def _labels(self, words: pa.ChunkedArray, line: int) -> NDArray[np.uint8]:
         encoded = words.combine_chunks().dictionary_encode()
         numbers = [LABELS.get(str(word).strip().lower(), 255) for word in encoded.dictionary.to_pylist()]
-        found = np.array(numbers, np.uint8)[encoded.indices.to_numpy()]
+        found: NDArray[np.uint8] = np.array(numbers, np.uint8)[encoded.indices.to_numpy()]
         if (wrong := np.flatnonzero(found == 255)).size:
             word = words[int(wrong[0])].as_py()
             raise BadInput(f"{self._path}: line {line + wrong[0]}: type is {word!r}, not GALAXY (3) or STAR (6)")

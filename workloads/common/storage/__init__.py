@@ -19,6 +19,8 @@ from workloads.common.storage.errors import StorageError, is_folder, translate
 from workloads.common.storage.places import Place, is_remote, locate
 
 if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
     from workloads.common.storage.hdfs import Hdfs, Reader
 
 __all__ = [
@@ -199,8 +201,8 @@ class _Stream(io.RawIOBase):
             self._position, self._chunk, self._chunks = base + offset, memoryview(b""), None
         return self._position
 
-    def readinto(self, buffer: object) -> int:
-        target = memoryview(buffer).cast("B")  # type: ignore[call-overload]
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        target = memoryview(buffer).cast("B")
         if not len(self._chunk):
             if self._chunks is None:
                 self._chunks = self._reader.chunks(self._position)

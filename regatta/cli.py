@@ -16,7 +16,7 @@ class Executor(InvokeExecutor):
 
 
 def main() -> None:
-    """Entry point."""
+    """Run the program `regatta` with the arguments of the process. Ends by SystemExit, with its exit code."""
     if len(sys.argv) > 1 and sys.argv[1] in provision.COMMANDS:
         raise SystemExit(provision.main(sys.argv[1:]))
     program = Program(

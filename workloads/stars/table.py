@@ -32,7 +32,11 @@ _FOUND = re.compile(r"(?:In CSV column #(\d+): )?.*Row #(\d+): (.*)")
 
 
 def blocks_of_csv(path: str, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
-    """The rows of a file in their order. Raises :class:`BadInput` with the line of the first that is wrong."""
+    """The rows of a file in their order, in blocks of about `block_bytes` of text.
+
+    Raises :class:`BadInput` with the line of the first that is wrong, and where the file is missing, damaged, without a
+    row, or lacks a column.
+    """
     try:
         with storage.open(path) as stream:
             packed = stream.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC

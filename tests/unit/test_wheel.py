@@ -59,6 +59,11 @@ def test_everything_that_runs_need_is_in_it_and_no_more(wheel: Path) -> None:
     }
 
 
+def test_its_types_are_for_others_too(wheel: Path) -> None:
+    names = set(zipfile.ZipFile(wheel).namelist())
+    assert {"regatta/py.typed", "regatta/project/workloads/py.typed"} <= names
+
+
 def installed(wheel: Path, folder: Path) -> dict[str, str]:
     """The environment of a process that finds the wheel's packages, and this environment's others."""
     zipfile.ZipFile(wheel).extractall(folder / "site")

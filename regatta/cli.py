@@ -69,7 +69,7 @@ def _about_hosts(arguments: list[str]) -> int:
 
 
 def main() -> None:
-    """Entry point."""
+    """Run the program `regatta` with the arguments of the process. Ends by SystemExit, with its exit code."""
     first = sys.argv[1] if len(sys.argv) > 1 else "--help"
     if first[0:1] != "-" and first not in namespace.tasks and first in _commands_about_hosts():
         raise SystemExit(_about_hosts(sys.argv[1:]))

@@ -23,7 +23,7 @@ class DataFile:
     size: int
 
     def on(self, node: Node) -> str:
-        """Where a node keeps it."""
+        """The path at which a node keeps it."""
         return f"{node.state}/data/{self.sha256}/{self.path.name}"
 
     def question(self) -> dict[str, object]:

@@ -18,7 +18,7 @@ class Limits:
     processes: int | None = None
 
     def spec(self) -> dict[str, Any]:
-        """As `run.start` takes them."""
+        """The limits as the node's operation `run.start` takes them."""
         return {"log_bytes": self.log_bytes, "memory_share": self.memory_share, "processes": self.processes}
 
 

@@ -54,7 +54,7 @@ class Meter:
 
     @property
     def seconds(self) -> float:
-        """Since the beginning."""
+        """Seconds since the beginning."""
         return self._now() - self._began
 
     def expect(self, total: int) -> None:
@@ -64,15 +64,15 @@ class Meter:
             self._bar.update(self._task, total=total)
 
     def restart(self) -> None:
-        """Begin anew."""
+        """Count bytes from 0 again; seconds go on."""
         self.set(0)
 
     def add(self, count: int) -> None:
-        """So many more bytes are done."""
+        """Count in bytes that are done, beside those before."""
         self.set(self.done + count)
 
     def set(self, done: int) -> None:
-        """So many bytes are done."""
+        """Set how many bytes are done in all; shows that, or says it in a line now and then."""
         self.done = done
         if self._bar is not None and self._task is not None:
             self._bar.update(self._task, completed=done)
@@ -89,7 +89,7 @@ class Meter:
 
 
 def size_text(count: float) -> str:
-    """`1.5 GB`, in powers of 1000."""
+    """Bytes as text: `1.5 GB`, in powers of 1000."""
     for unit in ("B", "kB", "MB", "GB", "TB"):
         if count < 1000 or unit == "TB":
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"

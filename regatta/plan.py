@@ -30,7 +30,7 @@ class Program:
 
     @classmethod
     def module(cls, name: str, args: Sequence[str], label: str) -> "Program":
-        """`python -m name args...`."""
+        """A program that starts as `python -m name args...`, with a label of its own."""
         return cls(("-m", name, *args), label)
 
 

@@ -208,6 +208,7 @@ class Record:
 
     @property
     def run_id(self) -> str:
+        """The run's id, which its record's file is named by."""
         return self.identity.run_id
 
     @property

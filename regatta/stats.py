@@ -39,7 +39,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class Ratio(Interval):
-    """How many times as long something took as its base: a geometric mean over `n` repeats."""
+    """How many times as long something took as its base, without unit: a geometric mean over `n` repeats."""
 
     @property
     def verdict(self) -> Verdict:
@@ -52,13 +52,13 @@ class Ratio(Interval):
 
     @property
     def inverse(self) -> "Ratio":
-        """How many times as fast it was."""
+        """How many times as fast it was: 1 / value, with the interval's ends turned round."""
         low, high = (1 / self.high if self.high else None), (1 / self.low if self.low else None)
         return Ratio(1 / self.value, self.n, low, high)
 
 
 def paired(base: Seconds, other: Seconds) -> Ratio:
-    """The ratio of `other` to `base`: see `ratios`."""
+    """The ratio of `other` to `base`, seconds of repeats that belong together by their place. Raises as `ratios`."""
     return ratios([(base, other)])[0]
 
 
@@ -76,12 +76,16 @@ def ratios(pairs: Sequence[tuple[Seconds, Seconds]]) -> list[Ratio]:
 
 
 def unpaired(pairs: Sequence[tuple[Seconds, Seconds]]) -> list[Ratio]:
-    """The same for repeats of two different times, which no drift of the machine hit alike; `n`: of the fewer ones."""
+    """As `ratios`, for repeats of two different times, which no drift of the machine hit alike.
+
+    A base may have more or fewer repeats than the other: `n` is the smaller number.
+    ValueError where there are no repeats, or a clock shows no time.
+    """
     return [_ratio(found) for found in _intervals([(_logs(base), _logs(other)) for base, other in pairs], _difference)]
 
 
 def medians(sets: Sequence[Seconds]) -> list[Interval]:
-    """The median of each set of repeats. ValueError for an empty one."""
+    """The median of each set of repeats, in their unit, with its interval. ValueError for an empty set."""
     return _intervals([(samples,) for samples in sets], _median)
 
 

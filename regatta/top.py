@@ -181,13 +181,13 @@ def hdfs_line(nodes: Sequence[Seen]) -> str:
 
 
 def bar(part: float) -> str:
-    """`████······  42 %`."""
+    """A bar for a part of a whole, 0 to 1: `████······  42 %`."""
     filled = round(min(max(part, 0.0), 1.0) * BAR_CELLS)
     return f"{'█' * filled}{'·' * (BAR_CELLS - filled)} {100 * part:3.0f} %"
 
 
 def picture(title: str, nodes: Sequence[Seen]) -> "RenderableType":
-    """All of it, for a terminal."""
+    """All that was seen of the nodes, under `title`, for a terminal."""
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text

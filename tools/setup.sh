@@ -132,7 +132,9 @@ case "${1:-controller}" in
             system_packages
             environment .venv requirements/dev.lock
         fi
-        [ -x .venv/bin/regatta ] || uv_pip_install --python .venv/bin/python --no-deps --no-build-isolation -e .
+        version=$(sed -n 's/^version = "\(.*\)"$/\1/p' pyproject.toml)
+        { [ -x .venv/bin/regatta ] && compgen -G ".venv/lib/python3*/site-packages/regatta-$version.dist-info" >/dev/null; } ||
+            uv_pip_install --python .venv/bin/python --no-deps --no-build-isolation -e .
         ;;
     node)
         backend=()

@@ -48,6 +48,7 @@ class Part:
 
     @property
     def times(self) -> Path:
+        """The file in which the part leaves how long its tests took."""
         return self.folder / f"{self.name.replace(' ', '-')}.json"
 
     @property
@@ -65,6 +66,7 @@ class Part:
 
 
 def pytest(python: str, *words: str) -> list[str]:
+    """The command that runs pytest with these arguments, by the Python that is named."""
     return [python, "-m", "pytest", "-q", *words]
 
 
@@ -127,6 +129,7 @@ def keep(tier: str, known: dict[str, float]) -> None:
 
 
 def say(text: str = "") -> None:
+    """Print a line at once, also where output is kept in blocks."""
     print(text, flush=True)
 
 

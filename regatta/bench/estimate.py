@@ -45,7 +45,7 @@ class Estimates:
             self.known[(found.workload, found.framework, size, workers, words)].append(total)
 
     def seconds(self, entry: Entry) -> tuple[float, bool]:
-        """Seconds of a run, and whether that is known from others like it."""
+        """Seconds of a run, and whether that is the median of others like it; else they are estimated by its size."""
         point = entry.point
         workers = 1 if entry.framework == "single" else point.workers
         if taken := self.known.get((point.workload, entry.framework, point.size, workers, " ".join(options(point)))):
@@ -57,7 +57,7 @@ class Estimates:
         return START_SECONDS[entry.framework] + work / workers, False
 
     def total(self, entries: Iterable[Entry]) -> float:
-        """Seconds of all these runs."""
+        """Seconds of all these runs, one after another."""
         return sum(self.seconds(entry)[0] for entry in entries)
 
 

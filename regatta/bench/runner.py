@@ -40,7 +40,7 @@ class Spent:
 
     @property
     def overhead(self) -> float:
-        """What the bench itself took."""
+        """Seconds that the bench itself took: of `wall` what is neither runs, nor preparing, nor waiting."""
         return max(0.0, self.wall - self.runs - self.prepared - self.waited)
 
     def text(self) -> str:

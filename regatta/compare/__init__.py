@@ -273,5 +273,5 @@ def _unused(record: Record) -> Iterator[str]:
 
 
 def seconds_text(value: float) -> str:
-    """`12.34`, `0.123`."""
+    """Seconds as text: `12.34`; below one second three decimals, `0.123`."""
     return f"{value:.2f}" if value >= 0.995 or value == 0 else f"{value:.3f}"

@@ -121,6 +121,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     server: Server
 
     def do_GET(self) -> None:
+        """Answer with what there is now, as text of Prometheus' format; 404 for every other path."""
         if self.path != "/metrics":
             self.send_error(404)
             return

@@ -96,6 +96,7 @@ class Supervisor:
         self.end_ranks()
 
     def start_ranks(self) -> None:
+        """Start the node's ranks in their order. One that cannot be started is the failure, and ends the others."""
         for spec in self.spec["ranks"]:
             try:
                 one = rank.Rank(spec, self.spec["env"], self.spec["cwd"])
@@ -138,6 +139,7 @@ class Supervisor:
         return max(0.0, min(at for at in times if at is not None) - now)
 
     def reap(self) -> None:
+        """Take note of ranks that have ended, with all that they printed. The first that failed ends the others."""
         for one in self.ranks:
             if one.code is not None or one.process.poll() is None:
                 continue
@@ -159,6 +161,7 @@ class Supervisor:
         }
 
     def end_ranks(self) -> None:
+        """Send SIGTERM to the ranks that live; SIGKILL follows GRACE_SECONDS after the first time."""
         if self.kill_at is None:
             self.kill_at = time.monotonic() + GRACE_SECONDS
         for one in self.ranks:
@@ -198,6 +201,7 @@ class Supervisor:
                 file.write(text)
 
     def finish(self) -> int:
+        """Write `exit.json`: how the run has ended here, and why. Gives the exit code."""
         codes = {str(one.rank): one.code for one in self.ranks}
         if os.path.exists(os.path.join(self.folder, "stop.json")):
             state, code, failure = "stopped", 143, None

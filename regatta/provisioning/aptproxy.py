@@ -46,6 +46,10 @@ class Handler(BaseHTTPRequestHandler):
     server: "Keeper"
 
     def do_GET(self) -> None:
+        """Send a file of a repository: of the bundle where there is one, of the cache, or from its site.
+
+        403 for what is no such file; 502 where the site cannot be reached; else what the site answers.
+        """
         if not allowed(self.path):
             self._refuse(403, "only files of apt repositories")
             return
@@ -65,6 +69,10 @@ class Handler(BaseHTTPRequestHandler):
             )
 
     def do_CONNECT(self) -> None:
+        """Pass bytes on between the node and an apt source, both ways, until they end.
+
+        403 for another port than 443, and where there is a bundle; 502 where the source cannot be reached.
+        """
         host, _, port = self.path.rpartition(":")
         if port != "443" or self.server.bundle:
             self._refuse(403, "only port 443")

@@ -50,7 +50,7 @@ class Report:
 
 
 def render(report: Report) -> str:
-    """The page's text."""
+    """The report as the text of one HTML page."""
     import jinja2
 
     environment = jinja2.Environment(

@@ -32,7 +32,7 @@ def with_interval(found: Interval | None) -> str:
 
 
 def times(found: Interval | None) -> str:
-    """`1.25 (1.10 to 1.41)`."""
+    """A ratio as text: `1.25 (1.10 to 1.41)`, its interval where it has one; a dash for None."""
     if found is None:
         return "–"
     around = f" ({found.low:.2f} to {found.high:.2f})" if found.low is not None and found.high is not None else ""
@@ -40,10 +40,10 @@ def times(found: Interval | None) -> str:
 
 
 def size(value: int | None) -> str:
-    """`1.5 MB`."""
+    """Bytes as text: `1.5 MB`, in powers of 1000; a dash for None."""
     return "–" if value is None else size_text(value)
 
 
 def gigabytes(value: int | None) -> str:
-    """Bytes as GiB."""
+    """Bytes as text in GiB, of 2**30 bytes; a dash for None."""
     return "–" if value is None else f"{value / 2**30:.2f} GiB"

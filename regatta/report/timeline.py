@@ -24,6 +24,7 @@ class Segment:
 
     @property
     def seconds(self) -> float:
+        """How long it took."""
         return self.end - self.start
 
 

@@ -1,6 +1,7 @@
 """What `pip install .` makes of the checkout: all of it that runs need, nothing that is a person's own."""
 
 import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -57,6 +58,16 @@ def test_everything_that_runs_need_is_in_it_and_no_more(wheel: Path) -> None:
     assert {name for name in names if "/inventory/" in name} == {
         f"regatta/project/inventory/{file}" for file in ("example/hosts.yml", "example/README.md", "local/hosts.yml")
     }
+
+
+def test_its_types_are_for_others_too(wheel: Path) -> None:
+    names = set(zipfile.ZipFile(wheel).namelist())
+    assert {"regatta/py.typed", "regatta/project/workloads/py.typed"} <= names
+
+
+def test_its_version_is_the_newest_of_the_changelog(wheel: Path) -> None:
+    newest = re.search(r"(?m)^## \[(\d+\.\d+\.\d+)\] - \d{4}-\d\d-\d\d$", (paths.PROJECT / "CHANGELOG.md").read_text())
+    assert newest and newest[1] == wheel.name.split("-")[1]
 
 
 def installed(wheel: Path, folder: Path) -> dict[str, str]:

@@ -16,12 +16,13 @@ class Parser(argparse.ArgumentParser):
     """A parser whose complaints are events too."""
 
     def error(self, message: str) -> NoReturn:
+        """Print the usage, emit `message` as event ``error`` and end the process with status 2."""
         self.print_usage()
         events.bad_input(message)
 
 
 def add_framework(parser: argparse.ArgumentParser) -> None:
-    """``--framework``."""
+    """Add ``--framework``, by default ``auto``."""
     parser.add_argument(
         "--framework",
         choices=("auto", *spread.FRAMEWORKS),
@@ -31,7 +32,7 @@ def add_framework(parser: argparse.ArgumentParser) -> None:
 
 
 def add_training(parser: argparse.ArgumentParser, *, epochs: int, batch: int, learning_rate: float) -> None:
-    """Options of a training with their defaults; `batch` is rows a rank and batch."""
+    """Add the options of a training with their defaults; `batch` is rows a rank and batch."""
     add = parser.add_argument
     add("--epochs", metavar="N", type=positive, default=epochs, help=f"default {epochs}")
     add("--batch", metavar="N", type=positive, default=batch, help=f"rows a rank and batch (default {batch})")
@@ -71,7 +72,7 @@ def add_training(parser: argparse.ArgumentParser, *, epochs: int, batch: int, le
 
 
 def training_fault(given: dict[str, Any]) -> str | None:
-    """What is wrong with options of a training that do not go together."""
+    """What is wrong with options of a training that do not go together, as one sentence; None where they do."""
     if given["checkpoint_every"] and not given["checkpoint"]:
         return "--checkpoint-every needs --checkpoint FILE"
     return None
@@ -88,7 +89,7 @@ def of_this_run(path: str) -> str:
 
 
 def positive(text: str) -> int:
-    """An integer from 1 on."""
+    """An integer from 1 on. Raises ValueError or ArgumentTypeError for all else: argparse names the option."""
     value = int(text)
     if value < 1:
         raise argparse.ArgumentTypeError(f"{text} is less than 1")
@@ -96,7 +97,7 @@ def positive(text: str) -> int:
 
 
 def not_negative(text: str) -> int:
-    """An integer from 0 on."""
+    """An integer from 0 on. Raises ValueError or ArgumentTypeError for all else."""
     value = int(text)
     if value < 0:
         raise argparse.ArgumentTypeError(f"{text} is less than 0")
@@ -104,7 +105,7 @@ def not_negative(text: str) -> int:
 
 
 def positive_real(text: str) -> float:
-    """A finite number greater than 0."""
+    """A finite number greater than 0. Raises ValueError or ArgumentTypeError for all else."""
     value = float(text)
     if not (value > 0.0 and math.isfinite(value)):
         raise argparse.ArgumentTypeError(f"{text} is not a positive number")

@@ -16,13 +16,13 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from types import ModuleType
 
 from workloads.common.storage import prepared
 
 
 @functools.cache
-def load(name: str, built_on: tuple[str, ...] = ()) -> Any:
+def load(name: str, built_on: tuple[str, ...] = ()) -> ModuleType:
     """The module `name`, compiled. One process of a host compiles, others wait; without a place to write, each does.
 
     `built_on`: modules whose functions become part of its machine code, and which were loaded before.
@@ -52,7 +52,7 @@ def _source(name: str) -> tuple[Path, bytes]:
     return path, path.read_bytes()
 
 
-def _module(name: str, path: Path, cache: Path) -> Any:
+def _module(name: str, path: Path, cache: Path) -> ModuleType:
     os.environ["NUMBA_CACHE_DIR"] = str(cache)
     with _without_linear_algebra():
         from numba.core import config

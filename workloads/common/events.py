@@ -82,7 +82,7 @@ def ready() -> None:
 
 @contextlib.contextmanager
 def phase(name: str) -> Iterator[None]:
-    """Time a phase; it is reported when it has ended without an exception."""
+    """Time a phase, in seconds; it is reported when it has ended without an exception."""
     start = time.perf_counter()
     yield
     emit("phase", name=name, seconds=round(time.perf_counter() - start, 6))
@@ -130,7 +130,10 @@ def cpu_seconds() -> float:
 
 
 def peak_bytes() -> int:
-    """Peak resident memory of this process in bytes: ``VmHWM``, which unlike ``ru_maxrss`` starts anew at exec."""
+    """Peak resident memory of this process in bytes: ``VmHWM``, which unlike ``ru_maxrss`` starts anew at exec.
+
+    Raises RuntimeError where the kernel does not tell it.
+    """
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) * 1024

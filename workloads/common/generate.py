@@ -21,7 +21,7 @@ MakeBlock = Callable[[np.random.Generator, int, int], bytes]
 
 
 def parser(program: str, description: str, unit: str) -> argparse.ArgumentParser:
-    """Options that all generators have."""
+    """A parser with the options that all generators have; `unit` is what ``--size`` counts."""
     made = argparse.ArgumentParser(prog=f"python -m {program}", description=description, allow_abbrev=False)
     made.add_argument("--size", type=_positive, required=True, metavar="N", help=f"number of {unit}")
     made.add_argument("--seed", type=int, default=0, help="the same seed makes the same bytes (default 0)")
@@ -30,7 +30,10 @@ def parser(program: str, description: str, unit: str) -> argparse.ArgumentParser
 
 
 def write(make: MakeBlock, given: argparse.Namespace, block_items: int, head: bytes = b"") -> None:
-    """Write `head` and the blocks of `given.size` items to standard output."""
+    """Write `head`, then `given.size` items in blocks of `block_items`, to standard output.
+
+    Other processes call `make`, which can be pickled. `given` has ``size``, ``seed`` and ``gzip`` of :func:`parser`.
+    """
     out = sys.stdout.buffer
     if head:
         out.write(_gzip(head) if given.gzip else head)

@@ -24,7 +24,10 @@ class Ranks:
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] = os.environ) -> Ranks:
-        """Read what torchrun and Regatta's launcher set; without any of it, a single process."""
+        """Read what torchrun and Regatta's launcher set; without any of it, a single process.
+
+        Raises ValueError where one of these variables is no integer.
+        """
         world = int(environ.get("WORLD_SIZE") or 1)
         return cls(
             rank=int(environ.get("RANK") or 0),
@@ -35,7 +38,7 @@ class Ranks:
 
 
 def group_timeout() -> datetime.timedelta:
-    """How long ranks wait for each other: ``REGATTA_PG_TIMEOUT`` seconds."""
+    """How long ranks wait for each other: ``REGATTA_PG_TIMEOUT`` seconds, by default 60."""
     return datetime.timedelta(seconds=float(os.environ.get("REGATTA_PG_TIMEOUT") or DEFAULT_PG_TIMEOUT))
 
 

@@ -87,9 +87,11 @@ class Worker:
         return None
 
     def take_events(self) -> list[Event]:
+        """Take out the events of this process that were kept since the last time."""
         return self._take()
 
     def answer(self) -> Any:
+        """The answer of this rank's part, once :meth:`steps` has ended."""
         return self._part.answer()
 
 

@@ -34,12 +34,15 @@ class Mailbox:
         self._fault: str | None = None
 
     def put(self, kept: list[Event]) -> None:
+        """Add events of a worker to those that wait for the driver."""
         self._events += kept
 
     def answer(self, rank: int, value: Any) -> None:
+        """Keep the answer of a rank; a later one of the same rank takes its place."""
         self._answers[rank] = value
 
     def refuse(self, fault: str) -> None:
+        """Keep what is wrong with the input; the first to say so counts."""
         self._fault = self._fault or fault
 
     def take(self) -> tuple[list[Event], str | None]:
@@ -48,6 +51,7 @@ class Mailbox:
         return taken, self._fault
 
     def answers(self) -> list[Any]:
+        """The answers, in the order of ranks, of those that have given one."""
         return [self._answers[rank] for rank in sorted(self._answers)]
 
 

@@ -26,9 +26,11 @@ class Part(Protocol):
     def load(self, folder: HostFolder | None) -> None:
         """Read the input, through `folder` where ranks of this host share it."""
 
-    def compute(self) -> None: ...
+    def compute(self) -> None:
+        """Work out what falls to this rank."""
 
-    def answer(self) -> Any: ...
+    def answer(self) -> Any:
+        """What this rank has worked out; it can be pickled."""
 
 
 MakePart = Callable[[Ranks], Part]

@@ -24,7 +24,7 @@ from workloads.common.events import BadInput
 from workloads.common.ranks import Ranks
 
 Batch = Callable[[Tensor], "tuple[Tensor, Tensor]"]
-"""Rows (k,) int64 -> the inputs and targets of these rows, ready for the model and the loss."""
+"""Rows int64 (k,) -> the inputs (k, ...) and targets (k, ...) of these rows, ready for the model and the loss."""
 
 TOLERANCE = {"accuracy": 0.01, "right": 1e9, "losses": 0.01, "weights": 0.1}
 """What may differ between runs of equal global batches; where the number of ranks is equal too, nothing does."""
@@ -73,7 +73,7 @@ def device(ranks: Ranks) -> torch.device:
 
 
 def growth(schedule: Schedule, ranks: Ranks) -> int:
-    """How many times the learning rate grows."""
+    """How many times the learning rate grows over the first epoch; 1: it does not."""
     return 1 if schedule.scale_batch is None else schedule.scale_batch or schedule.elastic or ranks.world
 
 
@@ -86,7 +86,7 @@ def shared_out(schedule: Schedule, ranks: Ranks) -> Schedule:
 
 
 def rows_of_rank(rows: int, epoch: int, seed: int, ranks: Ranks) -> Tensor:
-    """This rank's rows of an epoch in their order, int64; every rank has as many, so up to world - 1 rows wait."""
+    """This rank's rows of an epoch in their order, int64 (rows // world,): up to world - 1 rows wait for another."""
     random = torch.Generator().manual_seed(seed * _SEED_STRIDE + epoch)
     return torch.randperm(rows, generator=random)[ranks.rank :: ranks.world][: rows // ranks.world]
 
@@ -102,8 +102,9 @@ def fit(
 ) -> list[float]:
     """Train; gives the mean loss of each epoch over all ranks. Raises :class:`BadInput` for more ranks than rows.
 
-    Goes on after the epochs that the checkpoint has. Its process group, where there are ranks, must stand. Model and
-    batches are on one device.
+    `loss_of` takes scores and targets of a batch and gives their mean loss, (). `rows`: how many there are to train on,
+    numbered from 0. Goes on after the epochs that the checkpoint has; raises :class:`BadInput` where that is of another
+    run or no checkpoint. Its process group, where there are ranks, must stand. Model and batches are on one device.
     """
     if rows < ranks.world:
         raise BadInput(f"{ranks.world} ranks for {rows} rows to train on: each needs at least one")
@@ -167,7 +168,10 @@ def train_and_test(
     schedule: Schedule,
     ranks: Ranks,
 ) -> dict[str, Any]:
-    """:func:`fit`, then :func:`count_right`, on (batches, rows) each: {"answer", "checksum" of the weights}."""
+    """:func:`fit`, then :func:`count_right`, on (batches, rows) each: {"answer", "checksum" of the weights}.
+
+    `answer`: ``tests`` and ``right`` in rows, ``accuracy`` 0 to 1, ``losses`` of the epochs, ``weights``: their norm.
+    """
     place = device(ranks)
     model.to(place)
 
@@ -188,7 +192,10 @@ def train_and_test(
 def count_right(
     model: nn.Module, right_of: Callable[[Tensor, Tensor], Tensor], batch_of: Batch, rows: int, ranks: Ranks
 ) -> int:
-    """How many of the rows the model gets right, each counted once, on one rank of all."""
+    """How many of the rows the model gets right, over all ranks; each row is counted once, on one of them.
+
+    `right_of` takes scores and targets of k rows and gives k truths, of any shape.
+    """
     model.eval()
     mine = torch.arange(ranks.rank, rows, ranks.world)
     right = torch.zeros((), dtype=torch.float64, device=next(model.parameters()).device)
@@ -199,12 +206,12 @@ def count_right(
 
 
 def norm(model: nn.Module) -> float:
-    """Euclidean norm of all weights."""
+    """Euclidean norm of all weights together, and of what else the model keeps as state, in float64."""
     return float(torch.cat([tensor.detach().double().ravel() for tensor in model.state_dict().values()]).norm())
 
 
 def checksum(model: nn.Module) -> str:
-    """SHA-256 of all weights, in the order of their names."""
+    """SHA-256 of all weights, each as its name and its bytes, in the order of their names; hexadecimal."""
     total = hashlib.sha256()
     for name, tensor in sorted(model.state_dict().items()):
         total.update(name.encode())

@@ -30,7 +30,7 @@ _DIGITS = ("abcdef", "bc", "abged", "abgcd", "fgbc", "afgcd", "afgedc", "abc", "
 
 
 def shapes() -> NDArray[np.float32]:
-    """The ten digits, (10, 28, 28), 0 or 1."""
+    """The ten digits, (10, 28, 28): 1 where there is ink, else 0."""
     made = np.zeros((10, SIDE, SIDE), np.float32)
     for digit, segments in enumerate(_DIGITS):
         for segment in segments:
@@ -47,12 +47,15 @@ def _moved() -> NDArray[np.float32]:
 
 
 def block(part: str, numbers: np.random.Generator, first: int, count: int) -> bytes:
-    """`count` images or their labels."""
+    """The bytes of `count` images, uint8 (count, 28, 28), or of their labels, uint8 (count,): as `part` says.
+
+    `first`, the number of the first image, changes nothing.
+    """
     labels = numbers.integers(0, 10, count, np.uint8)
     if part == "labels":
         return labels.tobytes()
     down, right = numbers.integers(0, 2 * MOST_MOVED + 1, (2, count))
-    images = _moved()[labels, down, right]
+    images: NDArray[np.float32] = _moved()[labels, down, right]
     images *= numbers.uniform(120, 255, (count, 1, 1)).astype(np.float32)
     images += 25 * numbers.standard_normal(images.shape, np.float32)
     return images.clip(0, 255).astype(np.uint8).tobytes()

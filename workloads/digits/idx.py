@@ -20,7 +20,7 @@ _GZIP_MAGIC = b"\x1f\x8b"
 
 
 def read(path: str | Path, dimensions: int) -> NDArray[np.uint8]:
-    """Values of an IDX file of unsigned bytes with so many dimensions, .gz or not.
+    """Values of an IDX file of unsigned bytes with so many dimensions, in the shape that it says; .gz or not.
 
     Raises :class:`BadInput` where the file is missing, damaged, of another kind, or not as long as its sizes say.
     """

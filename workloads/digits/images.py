@@ -44,7 +44,8 @@ class Images:
 def from_files(data: str) -> Images:
     """The four IDX files of MNIST or EMNIST in a folder, of this host or HDFS, or their names apart by commas.
 
-    Raises :class:`BadInput`.
+    Raises :class:`BadInput` where one is missing or there twice, is no IDX file of 28 x 28 pixels or of labels 0 to 9,
+    or where images and labels are not as many.
     """
     files = data.split(",") if "," in data else storage.listing(data)
     train = _pair(data, files, "train")
@@ -81,7 +82,7 @@ def _name(file: str) -> str:
 
 
 def handwritten() -> Images:
-    """scikit-learn's 1,797 handwritten digits, enlarged to 28 x 28; every sixth is held out."""
+    """scikit-learn's 1,797 handwritten digits, enlarged to 28 x 28 pixels; every sixth is held out."""
     from sklearn.datasets import load_digits
 
     found = load_digits()
@@ -92,7 +93,10 @@ def handwritten() -> Images:
 
 
 def generated(count: int, seed: int) -> Images:
-    """`count` distorted handwritten digits and a sixth of that to test, from different originals; seeded."""
+    """`count` distorted handwritten digits and a sixth of that to test, from different originals.
+
+    The same `seed` makes the same images.
+    """
     originals = handwritten()
     pixels, labels = _distorted(originals.pixels, originals.labels, count, seed)
     tests = max(count // HELD_OUT, 1)

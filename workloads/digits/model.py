@@ -10,7 +10,7 @@ NAMES = ("perceptron", "cnn")
 
 
 def make(name: str) -> nn.Module:
-    """A model from (n, 28, 28) to (n, 10) scores, with weights from torch's seed."""
+    """The model of one of NAMES, from float images (n, 28, 28) to scores (n, 10), with weights from torch's seed."""
     if name == "cnn":
         return nn.Sequential(
             nn.Unflatten(1, (1, SIDE)),

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from workloads.common import training
@@ -79,7 +80,7 @@ class Part:
         return self._made
 
 
-def _batches(pixels: Any, labels: Any) -> training.Batch:
+def _batches(pixels: NDArray[np.uint8], labels: NDArray[np.uint8]) -> training.Batch:
     """Rows -> float images around 0 and int64 labels."""
     every, classes = (torch.from_numpy(np.require(array, requirements="W")) for array in (pixels, labels))
 

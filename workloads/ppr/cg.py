@@ -40,7 +40,7 @@ cgkernels = compiled.load("workloads.ppr.cgkernels", built_on=("workloads.ppr.ke
 
 
 def prepare(sources: int) -> None:
-    """Have the machine code at hand."""
+    """Compile, or load, what :func:`solve` needs for so many sources, before a clock runs."""
     width = power.width_for(sources)
     for kernel in (cgkernels.multiply, cgkernels.advance, cgkernels.turn):
         kernel(width)
@@ -58,7 +58,8 @@ def solve(
 ) -> Iterator[tuple[int, power.Solution]]:
     """As :func:`power.solve`, of an undirected graph. `iterations`: passes over the edges; `residual`: L1 norm of r.
 
-    Scores below 0, which are errors within the tolerance, become 0, and all are scaled so that they sum to 1.
+    `residual` may be above `tolerance` where `max_iterations` ended it. Scores below 0, which are errors within the
+    tolerance, become 0, and all are scaled so that they sum to 1.
     """
     with threads.pool(ranks) as pool:
         block = Block(graph, power.width_for(len(sources)), alpha, pool)
@@ -92,7 +93,7 @@ class Block:
         self.residuals = [0.0] * width
         self._graph, self._alpha, self._pool = graph, alpha, pool
         self._p = power.aligned(graph.nodes, width, np.float32)
-        self._w, self._z, self._r = (power.aligned(graph.nodes, width) for _ in range(3))
+        self._w, self._z, self._r = (power.aligned(graph.nodes, width, np.float64) for _ in range(3))
         chunks = len(graph.cuts) - 1
         self._products, self._sums = np.zeros((chunks, width)), np.zeros((chunks, 2, width))
         self._tasks = power.tasks(0, chunks)
@@ -138,7 +139,7 @@ class Block:
         self.residuals = [math.fsum(self._sums[:, 1, column]) for column in range(self.width)]
 
     def scores(self, column: int) -> NDArray[np.float64]:
-        """The scores of a column, by place: a distribution."""
+        """The scores of a column, by place, (n,): none below 0, their sum is 1 but for rounding."""
         graph = self._graph
         scores = np.empty(graph.nodes)
         kernels.scores(self._z, column, graph.degrees, graph.numbers, scores)

@@ -27,7 +27,7 @@ def _write(dtype: Any, dimensions: int = 1) -> Any:
 
 @njit(inline="always")
 def inverse_degree(degrees, row):  # type: ignore[no-untyped-def]
-    """1 / degree; 1 where there is no edge."""
+    """1 / degree as float64, of `degrees` uint32 (n,) at `row`; 1 where there is no edge."""
     return 1.0 / np.float64(max(degrees[row], np.uint32(1)))
 
 
@@ -35,6 +35,7 @@ def inverse_degree(degrees, row):  # type: ignore[no-untyped-def]
 def multiply(width: int) -> Any:
     """w = (D - damping A) p for rows of chunks [first, last), and p.w by chunk into `sums` (chunks, width).
 
+    `indptr` int64 (n + 1,), `columns` uint32, `degrees` uint32 (n,), `cuts` int64 (chunks + 1,); w float64 (n, width).
     `p` float32 (n, width) is read at random: half the bytes of what is summed, which is float64.
     """
     zeros = _ZEROS[width]
@@ -79,7 +80,10 @@ def multiply(width: int) -> Any:
 
 @functools.cache
 def advance(width: int) -> Any:
-    """z += far p and r -= far w for rows of chunks [first, last); r.u and the L1 norm of r by chunk into `sums`."""
+    """z += far p and r -= far w for rows of chunks [first, last); r.u and the L1 norm of r by chunk into `sums`.
+
+    `far` (width,); `p` float32, `w`, `z`, `r` float64, all (n, width); `sums` (chunks, 2, width).
+    """
 
     @njit(
         [
@@ -110,7 +114,7 @@ def advance(width: int) -> Any:
 
 @functools.cache
 def turn(width: int) -> Any:
-    """p = u + keep p for rows of chunks [first, last)."""
+    """p = u + keep p for rows of chunks [first, last): `keep` (width,), u = r / degree, `r` and `p` (n, width)."""
 
     @njit(
         [types.void(_read(_u4), _read(_i8), _i8, _i8, _read(_f8), _read(_f8, 2), _write(_f4, 2))],

@@ -51,7 +51,7 @@ class EdgeList:
 
     @property
     def edges(self) -> NDArray[np.uint64]:
-        """Shape (m, 2)."""
+        """Source and target of each edge in the file's order, (m, 2). Raises ValueError where there is no edge."""
         return np.concatenate(self.blocks).astype(np.uint64).reshape(-1, 2)
 
 
@@ -71,7 +71,7 @@ def read_part(path: Path | str, part: int, parts: int, block_bytes: int = BLOCK_
     """As :func:`read`, one of `parts` parts of about equal size, which may be empty.
 
     A plain file is read in ranges of bytes, a compressed one by every part whole, each keeping its own blocks. What the
-    names of nodes are only part 0 knows.
+    names of nodes are only part 0 knows. `block_bytes`: how much text a thread takes apart at a time, in bytes.
     """
     try:
         with _open(path) as (stream, compressed):
@@ -87,7 +87,7 @@ def read_part(path: Path | str, part: int, parts: int, block_bytes: int = BLOCK_
 
 
 def no_edges(path: Path | str) -> BadInput:
-    """What is wrong with a graph without edges."""
+    """The error that says that a graph has no edges, to be raised."""
     return BadInput(f"{path}: the graph is empty, no line holds an edge")
 
 

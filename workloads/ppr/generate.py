@@ -18,14 +18,14 @@ BLOCK_EDGES = 1 << 17
 
 
 def block(nodes: int, numbers: np.random.Generator, first: int, count: int) -> bytes:
-    """`count` lines `source<tab>target`."""
+    """`count` lines `source<tab>target` of ids below `nodes`; the number of the `first` edge changes nothing."""
     sources = numbers.integers(0, nodes, count)
     targets = (nodes * numbers.random(count) ** 2).astype(np.int64)
     return lines(sources, targets, len(str(nodes - 1)))
 
 
 def lines(sources: NDArray[np.int64], targets: NDArray[np.int64], width: int) -> bytes:
-    """Two columns (m,) of numbers of at most `width` digits as text, without leading zeros."""
+    """Two columns int64 (m,) of numbers >= 0 of at most `width` digits as m lines of text, without leading zeros."""
     text = np.empty((len(sources), 2 * width + 2), np.uint8)
     shown = np.ones(text.shape, bool)
     for column, values in ((0, sources), (width + 1, targets)):

@@ -51,10 +51,12 @@ class Graph:
 
     @property
     def nodes(self) -> int:
+        """n: how many nodes the whole graph has."""
         return len(self.ids)
 
     @property
     def edges(self) -> int:
+        """How many edges the file has; `undirected` does not double them."""
         return int(self.edge_count)
 
     def save(self, folder: Path) -> None:
@@ -68,7 +70,7 @@ class Graph:
         return cls(**{field.name: _map(folder / f"{field.name}.npy") for field in fields(cls)})
 
     def rows(self, first: int, last: int) -> Graph:
-        """The same graph with the rows of chunks [first, last) alone, still mapped from its files."""
+        """The same graph with the rows of chunks [first, last) alone; its `columns` are still mapped from the files."""
         low, high = int(self.cuts[first]), int(self.cuts[last])
         indptr = self.indptr[low : high + 1]
         columns = self.columns[indptr[0] : indptr[-1]]
@@ -119,7 +121,8 @@ def build(path: Path | str, undirected: bool, forward: bool = False) -> Graph:
     """Read an edge list into a graph. An edge that it holds k times has k times the probability, as in torch-ppr.
 
     `undirected`: the walk takes each edge both ways (A + A^T as torch-ppr: a self-loop, and an edge that the file holds
-    in both directions, count twice). `forward`: keep the transposed rows too.
+    in both directions, count twice). `forward`: keep the transposed rows too. Raises :class:`BadInput` as
+    :func:`edgelist.read` does.
     """
     read = edgelist.read(path)
     with threads.pool() as pool:
@@ -149,7 +152,10 @@ def build(path: Path | str, undirected: bool, forward: bool = False) -> Graph:
 
 
 def number(out_degrees: NDArray[np.int64]) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
-    """Numbers by descending out-degree (and place where equal) from out-degrees by place; the degrees by number."""
+    """Number n nodes by descending out-degree, and by place where equal, from their out-degrees by place, (n,).
+
+    Gives the numbers by place, uint32 (n,), and the out-degrees by number, uint32 (n,).
+    """
     frequency = np.bincount(out_degrees)
     positions = np.append(np.cumsum(frequency[::-1])[::-1][1:], 0)
     numbers = np.empty(len(out_degrees), np.uint32)
@@ -159,7 +165,7 @@ def number(out_degrees: NDArray[np.int64]) -> tuple[NDArray[np.uint32], NDArray[
 
 
 def no_rows() -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
-    """What stands where the transposed rows are not kept."""
+    """What stands where the transposed rows are not kept: `indptr` and `columns` of length 0."""
     return np.zeros(0, np.int64), np.zeros(0, np.uint32)
 
 
@@ -179,7 +185,7 @@ def _placed(read: EdgeList, pool: ThreadPoolExecutor) -> tuple[Places, list[NDAr
 
 
 def name_table(ids: NDArray[Any], names: dict[int, bytes]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """`name_text` and `name_ends` of a graph."""
+    """`name_text` uint8 and `name_ends` int64 (n,) of a graph with these `ids` (n,); without names both are empty."""
     if not names:
         return np.zeros(0, np.uint8), np.zeros(0, np.int64)
     ordered = [names.get(node, b"") for node in ids.tolist()]

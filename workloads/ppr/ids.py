@@ -20,7 +20,11 @@ _BITS_ALWAYS = 1 << 28
 
 @dataclass(frozen=True)
 class Bits:
-    """Places by a bit for each id up to the largest: as fast as the graph is dense in ids."""
+    """Places by a bit for each id up to the largest: as fast as the graph is dense in ids.
+
+    `bits`: (w,), id i is bit i % 64 of word i // 64; `before`: (w,), how many ids lie in earlier words; `ids`: uint32
+    (n,), ascending.
+    """
 
     bits: NDArray[np.uint64]
     before: NDArray[np.uint32]
@@ -28,14 +32,14 @@ class Bits:
 
     @classmethod
     def of(cls, bits: NDArray[np.uint64]) -> Bits:
-        """Finish a bitmap of the ids that there are."""
+        """Finish a bitmap (w,) of the ids that there are."""
         before = np.empty(len(bits), np.uint32)
         ids = np.empty(kernels.count_ones(bits, before), np.uint32)
         kernels.list_ones(bits, ids)
         return cls(bits, before, ids)
 
     def places(self, ids: NDArray[Any]) -> NDArray[np.uint32]:
-        """The place of each id."""
+        """The place of each of `ids`, (k,), all of which the graph has: uint32 (k,)."""
         places = np.empty(len(ids), np.uint32)
         kernels.places_by_bits(ids, self.bits, self.before, places)
         return places
@@ -43,12 +47,12 @@ class Bits:
 
 @dataclass(frozen=True)
 class Sorted:
-    """Places by binary search among the ids."""
+    """Places by binary search among the ids, (n,) and ascending."""
 
     ids: NDArray[Any]
 
     def places(self, ids: NDArray[Any]) -> NDArray[np.uint32]:
-        """The place of each id."""
+        """The place of each of `ids`, (k,), all of which the graph has: uint32 (k,)."""
         return np.searchsorted(self.ids, ids.astype(self.ids.dtype, copy=False)).astype(np.uint32)
 
 
@@ -56,17 +60,17 @@ Places = Bits | Sorted
 
 
 def largest(blocks: Iterable[NDArray[Any]], named: Iterable[int]) -> int:
-    """The largest id; -1 where there is none."""
+    """The largest id in `blocks`, (2 m,) each, and of the nodes that have a name; -1 where there is none."""
     return max(max((int(block.max()) for block in blocks), default=-1), max(named, default=-1))
 
 
 def affords_bits(largest_id: int, edges: int) -> bool:
-    """Whether a bit for each id takes little memory beside the edges."""
+    """Whether a bit for each id takes little memory: at most 32 MiB, or 32 bytes an edge, and ids below 2**32."""
     return largest_id < 2**32 and largest_id < max(_BITS_ALWAYS, _BITS_PER_EDGE * edges)
 
 
 def mark(blocks: Iterable[NDArray[Any]], named: Sequence[int], largest_id: int) -> NDArray[np.uint64]:
-    """A bitmap of the ids, for :meth:`Bits.of`."""
+    """A bitmap of the ids, uint64 (largest_id // 64 + 1,), for :meth:`Bits.of`; they are less than 2**32."""
     bits = np.zeros((largest_id >> 6) + 1, np.uint64)
     for block in [*blocks, np.array(named, np.uint32)]:
         kernels.mark(block, bits)
@@ -74,5 +78,8 @@ def mark(blocks: Iterable[NDArray[Any]], named: Sequence[int], largest_id: int) 
 
 
 def unique(blocks: Iterable[NDArray[Any]], named: Sequence[int], pool: ThreadPoolExecutor) -> NDArray[Any]:
-    """The ids, ascending; sorted by block first, since blocks repeat what they hold more often than they differ."""
+    """All ids once, uint64 (n,), ascending.
+
+    Each block is sorted by itself first, since blocks repeat what they hold more often than they differ.
+    """
     return np.unique(np.concatenate([*pool.map(np.unique, blocks), np.array(named, np.uint64)]).astype(np.uint64))

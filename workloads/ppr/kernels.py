@@ -75,8 +75,9 @@ def _carriage(text, i, n):  # type: ignore[no-untyped-def]
 def parse(text, ids, largest):  # type: ignore[no-untyped-def]
     """Read whole lines of two decimal ids of at most `largest` each into `ids`, one after the other.
 
-    Returns (status, ids read, lines read, where the line begins that ended it). A line may be blank, a comment, or end
-    in CRLF; the last may lack its end.
+    `text`: uint8 (b,); `ids`: uint32 or uint64, of at least 2 (b // 4 + 1). Returns (OK, MALFORMED or TOO_LARGE, ids
+    read, lines read, where in `text` the line begins that ended it). A line may be blank, a comment, or end in CRLF;
+    the last may lack its end.
     """
     n = len(text)
     count = 0
@@ -136,7 +137,7 @@ def parse(text, ids, largest):  # type: ignore[no-untyped-def]
 
 @_compiled(types.void(_read(_u4), _write(_u8)))
 def mark(ids, bits):  # type: ignore[no-untyped-def]
-    """Set the bit of each id."""
+    """Set in `bits` uint64 (w,) the bit of each of `ids` uint32 (k,): bit i % 64 of word i // 64."""
     for i in range(len(ids)):
         bits[ids[i] >> 6] |= np.uint64(1) << np.uint64(ids[i] & 63)
 
@@ -151,7 +152,7 @@ def _ones(word):  # type: ignore[no-untyped-def]
 
 @_compiled(_i8(_read(_u8), _write(_u4)))
 def count_ones(bits, before):  # type: ignore[no-untyped-def]
-    """Bits set in the words before each word; returns how many there are in all."""
+    """Put into `before` uint32 (w,) how many bits are set before each word of `bits` (w,); returns how many in all."""
     total = np.uint64(0)
     for i in range(len(bits)):
         before[i] = total
@@ -161,7 +162,7 @@ def count_ones(bits, before):  # type: ignore[no-untyped-def]
 
 @_compiled(types.void(_read(_u8), _write(_u4)))
 def list_ones(bits, out):  # type: ignore[no-untyped-def]
-    """The numbers of the bits that are set, ascending."""
+    """Put the numbers of the bits that are set in `bits` uint64 (w,) into `out` uint32, as long as these, ascending."""
     count = 0
     for i in range(len(bits)):
         word = bits[i]
@@ -176,7 +177,7 @@ def list_ones(bits, out):  # type: ignore[no-untyped-def]
 
 @_compiled(types.void(_read(_u4), _read(_u8), _read(_u4), _write(_u4)))
 def places_by_bits(ids, bits, before, out):  # type: ignore[no-untyped-def]
-    """For each id, how many smaller ids there are."""
+    """Put into `out` (k,), for each of `ids` uint32 (k,), how many smaller ids `bits` and `before` (w,) have."""
     for i in range(len(ids)):
         word = ids[i] >> 6
         below = (np.uint64(1) << np.uint64(ids[i] & 63)) - np.uint64(1)
@@ -185,14 +186,17 @@ def places_by_bits(ids, bits, before, out):  # type: ignore[no-untyped-def]
 
 @_compiled(types.void(_write(_u4), _read(_u4)))
 def renumber(places, numbers):  # type: ignore[no-untyped-def]
-    """Replace places by the numbers of what is there."""
+    """Replace each of `places` uint32 (k,) by the number of what is there, of `numbers` uint32 (n,)."""
     for i in range(len(places)):
         places[i] = numbers[places[i]]
 
 
 @_compiled(types.void(_read(_i8), _write(_i8), _write(_u4)))
 def number(degrees, positions, numbers):  # type: ignore[no-untyped-def]
-    """Number places by their degrees: `positions` of each degree are used up."""
+    """Number places by their degrees int64 (n,) into `numbers` uint32 (n,).
+
+    `positions` int64 (largest degree + 1,): the first number of each degree; they are used up.
+    """
     for place in range(len(degrees)):
         degree = degrees[place]
         numbers[place] = positions[degree]
@@ -212,7 +216,10 @@ def _mixed(state):  # type: ignore[no-untyped-def]
 
 @_lazily
 def rmat(levels, nodes, seed, first, pairs):  # type: ignore[no-untyped-def]
-    """Fill `pairs` with the edges of R-MAT from number `first` on, ends below `nodes` <= 2**levels."""
+    """Fill `pairs` uint32 (2 m,) with the edges of R-MAT (see rmat.py) from number `first` on.
+
+    Their ends are below `nodes`, at most 2**levels. The same `seed` and number give the same edge.
+    """
     step = np.uint64(0x9E3779B97F4A7C15)
     a, ab, abc = np.uint64(37355), np.uint64(49807), np.uint64(62259)
     for i in range(len(pairs) // 2):
@@ -242,7 +249,7 @@ def rmat(levels, nodes, seed, first, pairs):  # type: ignore[no-untyped-def]
 
 @_compiled(types.void(_read(_u4), _i8, _i8, _write(_u4)))
 def count(values, start, stride, counts):  # type: ignore[no-untyped-def]
-    """Count each value of values[start::stride]."""
+    """Add to `counts` uint32 (n,) how often each value is in `values[start::stride]`, of `values` uint32."""
     for i in range(start, len(values), stride):
         prefetch(counts, np.int64(values[min(i + AHEAD * stride, len(values) - 1)]))
         counts[values[i]] += 1
@@ -250,7 +257,10 @@ def count(values, start, stride, counts):  # type: ignore[no-untyped-def]
 
 @_compiled(types.void(_read(_u4), _i8, _write(_i8), _write(_u4)))
 def scatter(pairs, key, positions, out):  # type: ignore[no-untyped-def]
-    """Put the other end of each pair in the row of its end `key` (0 or 1), at the row's next position."""
+    """Put the other end of each pair in the row of its end `key` (0 or 1), at the row's next position.
+
+    `pairs` uint32 (2 m,); `positions` int64 (n,), which move on; `out` uint32, the columns of all rows.
+    """
     last = len(pairs) - 2 + key
     for i in range(0, len(pairs), 2):
         prefetch(positions, np.int64(pairs[min(i + key + 4 * AHEAD, last)]))
@@ -262,7 +272,10 @@ def scatter(pairs, key, positions, out):  # type: ignore[no-untyped-def]
 
 @_compiled(types.void(_read(_i8), _read(_u4), _i8, _i8, _write(_i8), _write(_u4)))
 def transpose(indptr, columns, first, last, positions, out):  # type: ignore[no-untyped-def]
-    """Put each of the rows [first, last) in the rows that are its columns, at their next positions."""
+    """Put each of the rows [first, last) in the rows that are its columns, at their next positions.
+
+    `indptr` int64, `columns` uint32 (m,); `positions` int64, one for each new row, which move on; `out` uint32 (m,).
+    """
     for row in range(first, last):
         for edge in range(indptr[row], indptr[row + 1]):
             prefetch(positions, np.int64(columns[min(edge + 2 * AHEAD, len(columns) - 1)]))
@@ -359,7 +372,10 @@ def step(width: int) -> Any:
 
 @_compiled(types.void(_read(_f8, 2), _i8, _read(_u4), _read(_u4), _write(_f8)))
 def scores(z, column, degrees, numbers, out):  # type: ignore[no-untyped-def]
-    """The scores of one source by the nodes' places, from what leaves along each edge by their numbers."""
+    """Put the scores of one source into `out` (n,), by place, from column `column` of `z` (n, width), by number.
+
+    `z`: what leaves a node along each edge; `degrees` (n,) by number; `numbers` (n,) by place.
+    """
     for place in range(len(numbers)):
         number = numbers[place]
         out[place] = z[number, column] * _degree(degrees, number)
@@ -374,7 +390,8 @@ TOUCHED, QUEUED = 1, 2
 def pushing() -> Any:
     """The rounds of push.py: push until no r(u) is above epsilon times the degree.
 
-    Gives how many nodes are `touched`, and the sum of r. `queue` (n,) is a ring; `state` holds TOUCHED and QUEUED.
+    Gives how many nodes are `touched`, and the sum of r. `p`, `r` float64 (n,); `touched` int64 (n,), of which
+    `count` are filled; `queue` int64 (n,) is a ring; `state` uint8 (n,) holds TOUCHED and QUEUED.
     """
 
     @_compiled(

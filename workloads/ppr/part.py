@@ -171,7 +171,7 @@ class Part:
 
 
 def find_sources(graph: Graph, options: Options) -> NDArray[np.int64]:
-    """Node numbers of the sources in the order asked for. Raises :class:`BadInput`: not there, twice, or too many."""
+    """Places of the sources, int64 (k,), as they were asked for. Raises :class:`BadInput`: missing, twice, too many."""
     if not options.sources:
         if options.count > graph.nodes:
             raise BadInput(f"--count {options.count}: the graph has only {graph.nodes} nodes")
@@ -205,7 +205,7 @@ def describe(graph: Graph, source: int, solution: Any, top: int) -> dict[str, An
 
 
 def highest(scores: NDArray[np.float64], top: int) -> list[int]:
-    """Places of the `top` largest positive scores, largest first, the smaller place first where equal."""
+    """Places of the `top` largest positive of the scores (n,), largest first, the smaller place first where equal."""
     least = np.partition(scores, -top)[-top] if top < len(scores) else 0.0
     candidates = np.flatnonzero((scores >= least) & (scores > 0.0))
     ordered = candidates[np.lexsort((candidates, -scores[candidates]))]
@@ -224,7 +224,7 @@ def combine(parts: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], list[str]]
 
 
 def show(answer: dict[str, Any], names: dict[int, str | None]) -> list[str]:
-    """A table of the top nodes of each source."""
+    """Lines for a person: a table of the top nodes of each source, of the first ten; `names` by id."""
 
     def label(node: int) -> str:
         return f"{names[node]} ({node})" if names.get(node) else str(node)

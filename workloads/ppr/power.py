@@ -22,7 +22,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,8 @@ from numpy.typing import NDArray
 from workloads.common import compiled, threads
 from workloads.common.ranks import Ranks
 from workloads.ppr.graph import Graph
+
+Real = TypeVar("Real", np.float32, np.float64)
 
 kernels = compiled.load("workloads.ppr.kernels")
 
@@ -65,12 +67,13 @@ class Spread(Protocol):
 
 
 def width_for(sources: int) -> int:
-    """How many sources go through the graph at once, where there are so many in all."""
-    return next((width for width in kernels.WIDTHS if width >= sources), kernels.WIDTHS[-1])
+    """How many sources go through the graph at once, one of kernels.WIDTHS, where there are so many in all."""
+    widths: tuple[int, ...] = kernels.WIDTHS
+    return next((width for width in widths if width >= sources), widths[-1])
 
 
 def prepare(sources: int) -> None:
-    """Have the machine code at hand."""
+    """Compile, or load, what :func:`solve` needs for so many sources, before a clock runs."""
     kernels.step(width_for(sources))
 
 
@@ -86,8 +89,10 @@ def solve(
 ) -> Iterator[tuple[int, Solution]]:
     """Yield (position in `sources`, solution) of each source (places, (k,)), in the order in which they end.
 
-    Sources go through in a block; as soon as one has converged the next takes its column. With `spread`, `graph` holds
-    the rows of chunks [first, last) alone, and all ranks call this with the same sources.
+    Sources go through in a block; as soon as one has converged the next takes its column. `alpha`: between 0 and 1.
+    `tolerance`: of the L1 distance of a step; one that has not come to it ends after `max_iterations` steps all the
+    same. `ranks`: whose threads work. With `spread`, `graph` holds the rows of chunks [first, last) alone, and all
+    ranks call this with the same sources.
     """
     with threads.pool(ranks) as pool:
         walk = Walk(graph, width_for(len(sources)), alpha, pool, spread)
@@ -126,8 +131,8 @@ class Walk:
     ) -> None:
         self.width = width
         self._graph, self._alpha, self._pool, self._spread = graph, alpha, pool, spread
-        self._z = aligned(graph.nodes, width)
-        self._moved = aligned(len(graph.indptr) - 1, width)
+        self._z = aligned(graph.nodes, width, np.float64)
+        self._moved = aligned(len(graph.indptr) - 1, width, np.float64)
         self._homes = np.full(width, _EMPTY, np.int64)
         self._dangling = [0.0] * width
         chunks = len(graph.cuts) - 1
@@ -144,7 +149,7 @@ class Walk:
         self._z[home, column] = 1.0 / max(degree, 1)
 
     def place(self, column: int, home: int, scores: NDArray[np.float64]) -> None:
-        """Let a walk from `home` go on from scores by place."""
+        """Let a walk from the node numbered `home` go on from scores by place, (n,)."""
         graph = self._graph
         self.begin(column, home)
         self._z[graph.numbers, column] = scores
@@ -179,22 +184,23 @@ class Walk:
         return [math.fsum(self._sums[:, 0, column]) for column in range(self.width)]
 
     def scores(self, column: int) -> NDArray[np.float64]:
-        """The scores of a walk, by place."""
+        """The scores of a walk, by place: (n,), their sum is 1 but for rounding."""
         scores = np.empty(self._graph.nodes)
         kernels.scores(self._z, column, self._graph.degrees, self._graph.numbers, scores)
         return scores
 
 
-def aligned(rows: int, width: int, dtype: Any = np.float64) -> NDArray[Any]:
-    """Zeros (rows, width), no row over more cache lines than it must."""
-    size = rows * width * np.dtype(dtype).itemsize
+def aligned(rows: int, width: int, dtype: type[Real]) -> NDArray[Real]:
+    """Zeros (rows, width) that begin at a cache line, so that no row lies over more of them than it must."""
+    kind: np.dtype[Real] = np.dtype(dtype)
+    size = rows * width * kind.itemsize
     memory = np.zeros(size + _CACHE_LINE, np.uint8)
     start = -memory.ctypes.data % _CACHE_LINE
-    return memory[start : start + size].view(dtype).reshape(rows, width)
+    return memory[start : start + size].view(kind).reshape(rows, width)
 
 
 def tasks(first: int, last: int) -> Sequence[tuple[int, int]]:
-    """The chunks [first, last) in pieces for the threads."""
+    """The chunks [first, last) in pieces [begin, end) for the threads, up to four for each."""
     pieces = max(1, min(last - first, _TASKS_PER_THREAD * threads.count() if threads.count() > 1 else 1))
     cuts = [first + (last - first) * piece // pieces for piece in range(pieces + 1)]
     return list(itertools.pairwise(cuts))

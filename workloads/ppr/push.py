@@ -24,7 +24,7 @@ _SMALLER = 4.0
 
 
 def prepare(_sources: int) -> None:
-    """Have the machine code at hand."""
+    """Compile, or load, what :func:`solve` needs, before a clock runs."""
     kernels.pushing()
 
 
@@ -37,7 +37,10 @@ def solve(
     watch: power.Watch = power.quiet,
     **_: Any,
 ) -> Iterator[tuple[int, power.Solution]]:
-    """As :func:`power.solve`. `residual` is the L1 error, at most `tolerance` unless `max_iterations` rounds end it."""
+    """As :func:`power.solve`. `residual` is the L1 error, at most `tolerance` unless `max_iterations` rounds end it.
+
+    `scores` are nowhere above the exact answer, so that their sum is 1 - `residual` but for rounding.
+    """
     push = kernels.pushing()
     indptr, columns = graph.forward_indptr, graph.forward_columns
     if not len(indptr):

@@ -23,12 +23,12 @@ from workloads.ppr.graph import Graph
 
 
 def prepare(_sources: int) -> None:
-    """Have the machine code at hand: it has none of its own."""
+    """Compile, or load, the step of ours that measures its answer; the library has no machine code of its own."""
     power.prepare(1)
 
 
 def adjacency(graph: Graph) -> torch.Tensor:
-    """The library's matrix of an undirected graph, by number: of all steps, which it symmetrises once more."""
+    """The library's matrix of an undirected graph, sparse (n, n), by number: of all steps, symmetrised once more."""
     targets = np.repeat(np.arange(graph.nodes), np.diff(graph.indptr))
     steps = torch.from_numpy(np.stack((graph.columns.astype(np.int64), targets)))
     matrix: torch.Tensor = prepare_page_rank_adjacency(edge_index=steps, num_nodes=graph.nodes).coalesce()

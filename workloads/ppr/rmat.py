@@ -25,7 +25,10 @@ BLOCK_EDGES = 1 << 22
 
 
 class Edges(Sequence[NDArray[np.uint32]]):
-    """Blocks of edges (2 m,), made when they are asked for; once `numbers` is set, by number instead of by id."""
+    """Blocks of edges (2 m,), made when they are asked for; once `numbers` (nodes,) is set, by number instead of by id.
+
+    `nodes`: ids are less than that; `edges`: of all blocks; `blocks`: which of them these are, by default all.
+    """
 
     def __init__(self, nodes: int, edges: int, seed: int, blocks: range | None = None) -> None:
         self._given = (nodes, edges, seed)
@@ -59,7 +62,7 @@ class Edges(Sequence[NDArray[np.uint32]]):
 
 
 def build(nodes: int, edges: int, seed: int) -> Graph:
-    """A directed graph of `edges` edges over those of `nodes` ids that have one."""
+    """A directed graph of `edges` edges, double ones among them, over those of `nodes` ids that have an edge."""
     pairs = Edges(nodes, edges, seed)
     with threads.pool() as pool:
         out_degrees = rows.degrees(pairs, nodes, (0,), pool)

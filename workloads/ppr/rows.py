@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -22,14 +22,17 @@ _ROWS_AND_EDGES_PER_CHUNK = 1 << 16
 
 
 def degrees(pairs: Pairs, nodes: int, ends: Sequence[int], pool: ThreadPoolExecutor) -> NDArray[np.int64]:
-    """How many edges have each node at their `ends`: 0 source, 1 target."""
+    """How many edges have each node at their `ends` (0: source, 1: target): int64 (nodes,)."""
     return _total(_counted(_dealt(pairs), nodes, ends, pool))
 
 
 def by_source(
     pairs: Pairs, nodes: int, undirected: bool, pool: ThreadPoolExecutor
 ) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
-    """Rows of sources with their targets, in no order; `undirected`: each edge in the rows of both its ends."""
+    """Rows of sources with their targets, in no order: `indptr` int64 (nodes + 1,), `columns` uint32.
+
+    `undirected`: each edge is in the rows of both its ends.
+    """
     ends = (0, 1) if undirected else (0,)
     shares = _dealt(pairs)
     counts = _counted(shares, nodes, ends, pool)
@@ -48,7 +51,10 @@ def by_source(
 def transposed(
     indptr: NDArray[np.int64], columns: NDArray[np.uint32], nodes: int, pool: ThreadPoolExecutor
 ) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
-    """The rows of the transposed matrix, which has `nodes` rows, each sorted."""
+    """The rows of the transposed matrix, each sorted: `indptr` int64 (nodes + 1,), `columns` uint32, as many as before.
+
+    The given rows, (r + 1,) and (m,), have columns below `nodes`.
+    """
     parts = max(1, min(threads.count(), len(columns) // _EDGES_PER_THREAD))
     cuts = np.searchsorted(indptr, np.linspace(0, len(columns), parts + 1).astype(np.int64))
     cuts[0], cuts[-1] = 0, len(indptr) - 1
@@ -73,7 +79,8 @@ def transposed(
 def chunk_cuts(indptr: NDArray[np.int64]) -> NDArray[np.int64]:
     """Cut rows into chunks of about equal work: chunk i is rows [cuts[i], cuts[i + 1]).
 
-    They depend on the graph alone, so that sums by chunk are the same to the bit however chunks are spread.
+    `indptr` (n + 1,) -> `cuts` int64 (chunks + 1,), at most 256 chunks. They depend on the graph alone, so that sums by
+    chunk are the same to the bit however chunks are spread.
     """
     rows = len(indptr) - 1
     total = int(indptr[-1]) + rows
@@ -112,7 +119,7 @@ def _counted(
 
 
 def pointers(counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Where each row begins, and the last one ends, from their lengths."""
+    """Where each row begins, and the last one ends, from their lengths (n,): int64 (n + 1,)."""
     indptr = np.zeros(len(counts) + 1, np.int64)
     np.cumsum(counts, out=indptr[1:])
     return indptr
@@ -133,6 +140,6 @@ def _positions(indptr: NDArray[np.int64], counts: Sequence[NDArray[np.uint32]]) 
     return positions
 
 
-def _each(pool: ThreadPoolExecutor, work: Any, *arguments: Sequence[Any]) -> None:
+def _each(pool: ThreadPoolExecutor, work: Callable[..., None], *arguments: Sequence[Any]) -> None:
     for _ in pool.map(work, *arguments):
         pass

@@ -36,11 +36,14 @@ class Blocks:
 
     @property
     def bounds(self) -> Sequence[tuple[int, int]]:
-        """The rows [first, last) of each rank."""
+        """The rows [first, last) of each rank, by rank."""
         return list(zip(self._bounds[:-1], self._bounds[1:], strict=True))
 
     def share(self, z: NDArray[np.float64], moved: NDArray[np.float64], sums: NDArray[np.float64]) -> None:
-        """Put every rank's rows `moved` into `z` (n, width) on every rank, and the chunks' `sums` as well."""
+        """Put every rank's rows `moved` into `z` (n, width) on every rank, and the chunks' `sums` as well.
+
+        `moved`: (own rows, width); `sums`: (chunks, 2, width), of which this rank has filled its own chunks.
+        """
         low, high = self.bounds[self._rank]
         z[low:high] = moved
         everything = torch.from_numpy(z)

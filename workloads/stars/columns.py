@@ -20,7 +20,9 @@ _COLOURS = np.array([1.9, 0.7, 0.0, -0.3, -0.5])
 
 
 def made_up(numbers: np.random.Generator, count: int) -> tuple[NDArray[np.float64], NDArray[np.uint8]]:
-    """(count, features) in the order of FEATURES, and labels. A linear model tells 93 to 95 % of them apart.
+    """Features (count, 33) in the order of FEATURES, and labels (count,): 1 for a galaxy, else 0.
+
+    A linear model tells 93 to 95 % of them apart.
 
     Galaxies are larger, redder and fainter in a star's profile; where on the sky a row lies says a little, as in SDSS.
     """

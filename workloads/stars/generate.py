@@ -13,7 +13,7 @@ _ROW = ",".join(["%d", "%d", *["%.5f"] * (len(FEATURES) - 2), "%s"]) + "\n"
 
 
 def block(numbers: np.random.Generator, first: int, count: int) -> bytes:
-    """`count` rows."""
+    """`count` rows as lines of CSV; `first`, the number of the first row, changes nothing."""
     features, labels = made_up(numbers, count)
     words = np.where(labels == 1, "GALAXY", "STAR").tolist()
     return "".join([_ROW % (*row, word) for row, word in zip(features.tolist(), words, strict=True)]).encode()

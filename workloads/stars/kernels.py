@@ -39,6 +39,8 @@ def _label(text, begin, end):  # type: ignore[no-untyped-def]
 def parse(text, places, features, labels):  # type: ignore[no-untyped-def]
     """Take whole lines apart: column c goes to row `places[c]` of `features`, or to `labels`, or nowhere.
 
+    `text`: uint8 (b,); `features`: float32 (features, r), `labels`: uint8 (r,), r at least the number of lines.
+
     Returns how many rows there are, or -1 where a line has anything but so many numbers of at most 15 digits and one
     type: then nothing of what is in the arrays counts. With so few digits a value is exact up to float64's rounding.
     """

@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from workloads.common import storage, training
 from workloads.common.ranks import Ranks
 from workloads.common.shared import HostFolder
-from workloads.stars import prepare
+from workloads.stars import prepare, table
 
 TOLERANCE = training.TOLERANCE
 
@@ -59,7 +60,7 @@ class Part:
             choice = prepare.Choice(options.least_correlation, options.most_correlation, options.seed)
             generated = options.data == "generated"
             blocks = (
-                prepare.blocks_made_up(options.size, options.seed) if generated else prepare.blocks_of_csv(options.data)
+                prepare.blocks_made_up(options.size, options.seed) if generated else table.blocks_of_csv(options.data)
             )
             prepare.prepare(blocks, empty, choice, options.data)
             made = empty
@@ -98,7 +99,7 @@ class Part:
         return self._made
 
 
-def _batches(features: Any, labels: Any) -> training.Batch:
+def _batches(features: NDArray[np.float32], labels: NDArray[np.uint8]) -> training.Batch:
     """Rows -> features (k, f) and labels (k, 1), float."""
     every, classes = torch.from_numpy(features), torch.from_numpy(labels)
 

@@ -44,7 +44,7 @@ class Choice:
 
 
 class Moments:
-    """Sums of what all correlations follow from, around `shift`, so that nothing cancels."""
+    """Sums of what all correlations of k quantities follow from, around `shift` (k,), so that nothing cancels."""
 
     def __init__(self, shift: NDArray[np.float64]) -> None:
         self._shift = shift[:, None]
@@ -53,7 +53,7 @@ class Moments:
         self._products: Any = 0.0
 
     def of(self, values: NDArray[np.float64]) -> tuple[int, Any, Any]:
-        """What values (k, n), which it uses up, add to the sums."""
+        """What values (k, n), which it uses up, add to the sums: n, their sums (k,), those of their products (k, k)."""
         values -= self._shift
         return values.shape[1], values.sum(axis=1), values @ values.T
 
@@ -64,7 +64,7 @@ class Moments:
         self._products = self._products + part[2]
 
     def result(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-        """Means (k,), deviations (k,), correlations (k, k)."""
+        """Means (k,), standard deviations (k,) and correlations (k, k), not finite where a deviation is 0."""
         mean = self._sum / self.rows
         covariance = self._products / self.rows - np.outer(mean, mean)
         deviation = np.sqrt(np.maximum(np.diag(covariance), 0.0))
@@ -73,7 +73,7 @@ class Moments:
 
 
 def blocks_made_up(count: int, seed: int) -> Iterator[Block]:
-    """`count` made-up rows."""
+    """`count` made-up rows in blocks of 100,000; the same `seed` makes the same rows."""
     for block, start in enumerate(range(0, count, _MADE_UP_ROWS)):
         numbers = np.random.default_rng([seed, block])
         features, labels = made_up(numbers, min(_MADE_UP_ROWS, count - start))
@@ -115,7 +115,11 @@ def prepare(blocks: Iterator[Block], folder: Path, choice: Choice, source: str) 
 def select(
     deviation: NDArray[np.float64], correlation: NDArray[np.float64], choice: Choice, source: str
 ) -> tuple[list[int], dict[str, str]]:
-    """Places of the features that stay, and why each of the others does not. The label is the last column."""
+    """Places of the features that stay, and why each of the others does not, by its name.
+
+    `deviation` (34,) and `correlation` (34, 34) are of the features and, last, the label. Raises :class:`BadInput`,
+    which names `source`, where all rows have one type or no feature stays.
+    """
     if deviation[-1] == 0:
         raise BadInput(f"{source}: all rows have the same type, so there is nothing to tell apart")
     kept: list[int] = []
@@ -229,7 +233,7 @@ def _schema(features: Sequence[str]) -> pa.Schema:
 def unpack(folder: Path, part: str, target: Path) -> None:
     """Write ``train`` or ``test`` as arrays to map: ``PART-features.npy`` (n, k) and ``PART-labels.npy`` (n,).
 
-    In blocks, so that rows beyond the memory are no matter, neither here nor for those who map them.
+    float32 and uint8. In blocks, so that rows beyond the memory are no matter, neither here nor for those who map them.
     """
     with pa.parquet.ParquetFile(folder / f"{part}.parquet") as file:
         rows, columns = file.metadata.num_rows, file.metadata.num_columns - 1
@@ -275,7 +279,7 @@ def main() -> None:
 
 
 def add_choice(parser: argparse.ArgumentParser) -> None:
-    """Thresholds and seed."""
+    """Add the options of a :class:`Choice`."""
     add = parser.add_argument
     add("--least-correlation", type=float, default=0.1, help="with the type, for a column to stay (default 0.1)")
     add("--most-correlation", type=float, default=0.75, help="of two columns; the later goes (default 0.75)")

@@ -32,7 +32,11 @@ _FOUND = re.compile(r"(?:In CSV column #(\d+): )?.*Row #(\d+): (.*)")
 
 
 def blocks_of_csv(path: str, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
-    """The rows of a file in their order. Raises :class:`BadInput` with the line of the first that is wrong."""
+    """The rows of a file in their order, in blocks of about `block_bytes` of text.
+
+    Raises :class:`BadInput` with the line of the first that is wrong, and where the file is missing, damaged, without a
+    row, or lacks a column.
+    """
     try:
         with storage.open(path) as stream:
             packed = stream.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
@@ -111,7 +115,7 @@ class _Table:
     def _labels(self, words: pa.ChunkedArray, line: int) -> NDArray[np.uint8]:
         encoded = words.combine_chunks().dictionary_encode()
         numbers = [LABELS.get(str(word).strip().lower(), 255) for word in encoded.dictionary.to_pylist()]
-        found = np.array(numbers, np.uint8)[encoded.indices.to_numpy()]
+        found: NDArray[np.uint8] = np.array(numbers, np.uint8)[encoded.indices.to_numpy()]
         if (wrong := np.flatnonzero(found == 255)).size:
             word = words[int(wrong[0])].as_py()
             raise BadInput(f"{self._path}: line {line + wrong[0]}: type is {word!r}, not GALAXY (3) or STAR (6)")

@@ -19,6 +19,8 @@ from workloads.common.storage.errors import StorageError, is_folder, translate
 from workloads.common.storage.places import Place, is_remote, locate
 
 if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
     from workloads.common.storage.hdfs import Hdfs, Reader
 
 __all__ = [
@@ -97,7 +99,7 @@ def read_range(url: str | Path, offset: int, length: int) -> bytes:
 
 
 def read_ranges(url: str | Path, ranges: Sequence[tuple[int, int]], threads: int = 4) -> list[bytes]:
-    """Several (offset, length) of a file, read in parallel, in the order asked for."""
+    """The bytes of several ranges (offset, length) of a file, in the order asked for; `threads` read them."""
     read = _ranged(locate(str(url)))
     with ThreadPoolExecutor(min(threads, max(1, len(ranges)))) as pool:
         return list(pool.map(lambda one: read(*one), ranges))
@@ -124,7 +126,8 @@ def replace(url: str | Path, content: bytes) -> None:
 def share(url: str | Path, part: int, parts: int, block_bytes: int = BLOCK_BYTES) -> Iterator[bytes]:
     """The whole lines of a text file that begin in part `part` of `parts` equal ranges of its bytes, in blocks of them.
 
-    Every line is in the share of exactly one part. A host reads the blocks it holds itself from its own disk.
+    Every line is in the share of exactly one part. A host reads the blocks it holds itself from its own disk. Raises
+    ValueError where `part` is none of 0 .. `parts` - 1.
     """
     if not 0 <= part < parts:
         raise ValueError(f"part {part} of {parts}")
@@ -199,8 +202,8 @@ class _Stream(io.RawIOBase):
             self._position, self._chunk, self._chunks = base + offset, memoryview(b""), None
         return self._position
 
-    def readinto(self, buffer: object) -> int:
-        target = memoryview(buffer).cast("B")  # type: ignore[call-overload]
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        target = memoryview(buffer).cast("B")
         if not len(self._chunk):
             if self._chunks is None:
                 self._chunks = self._reader.chunks(self._position)

@@ -18,11 +18,13 @@ class Cut(Exception):
 
 
 def send(pipe: BinaryIO, kind: bytes, content: bytes | memoryview) -> None:
+    """Write one frame, without flushing: `kind` is one byte; the other side takes at most LARGEST bytes of content."""
     pipe.write(HEAD.pack(kind, len(content)))
     pipe.write(content)
 
 
 def send_json(pipe: BinaryIO, **fields: Any) -> None:
+    """Write a JSON object as one frame of kind ``J``, and flush."""
     send(pipe, b"J", json.dumps(fields).encode())
     pipe.flush()
 

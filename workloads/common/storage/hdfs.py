@@ -64,6 +64,7 @@ class Hdfs:
         )
 
     def url(self, path: str) -> str:
+        """The address of an absolute path: ``hdfs://host:port/path``."""
         return f"{self.filesystem}{path}"
 
     def info(self, path: str) -> Info:
@@ -111,12 +112,15 @@ class Hdfs:
         self.rename(new, path, overwrite=True)
 
     def mkdirs(self, path: str, permission: int = 0o755) -> None:
+        """Make a folder, and those above it that are missing."""
         self._call(lambda: self._client.mkdirs(path, permission, True), self.url(path), "making the folder")
 
     def rename(self, source: str, target: str, *, overwrite: bool = False) -> None:
+        """Move a file or folder, in one try; `overwrite`: replace what is there, if no folder with something in it."""
         self._call(lambda: self._client.rename(source, target, overwrite), self.url(target), "moving it there", tries=1)
 
     def delete(self, path: str, *, recursive: bool = False) -> bool:
+        """Remove a file or folder, `recursive`: with all in it; gives whether HDFS says that it has gone."""
         return bool(self._call(lambda: self._client.delete(path, recursive), self.url(path), "removing it"))
 
     def touch(self, path: str) -> None:

@@ -26,6 +26,7 @@ class Place:
 
     @property
     def remote(self) -> bool:
+        """Whether it lies in HDFS."""
         return self.filesystem is not None
 
     @property

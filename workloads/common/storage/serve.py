@@ -17,7 +17,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any, BinaryIO
 
@@ -46,15 +46,15 @@ class Service:
         if op == "status":
             return webhdfs.state(self.place)
         self.hdfs = connect(self.place)
-        operation = {
+        operations: dict[str, Callable[..., dict[str, Any]]] = {
             "put": self.put,
             "get": self.get,
             "list": self.listing,
             "remove": self.remove,
             "make": self.make,
             "identify": self.identify,
-        }[op]
-        return operation(self.place.path, **args)
+        }
+        return operations[op](self.place.path, **args)
 
     def listing(self, path: str, recursive: bool = False) -> dict[str, Any]:
         """What is in a folder; hidden are our own half files."""
@@ -119,10 +119,11 @@ class Service:
             )
             try:
                 assert program.stdout is not None and program.stderr is not None
+                output, complaints = program.stdout, program.stderr
                 said: list[bytes] = []
-                reader = threading.Thread(target=lambda: said.append(program.stderr.read()[-2000:]), daemon=True)  # type: ignore[union-attr]
+                reader = threading.Thread(target=lambda: said.append(complaints.read()[-2000:]), daemon=True)
                 reader.start()
-                blocks = self._watched(iter(lambda: program.stdout.read(BLOCK_BYTES), b""))  # type: ignore[union-attr]
+                blocks = self._watched(iter(lambda: output.read(BLOCK_BYTES), b""))
                 size, digest = incoming.write(f"{incoming.path}/file", blocks, f"hdfs://{target}")
                 if program.wait():
                     reader.join(5)

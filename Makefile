@@ -37,43 +37,43 @@ lab-status: ## Show the labs of this machine
 	@$(if $(wildcard $(PY)),$(PY),python3) -m lab status
 
 provision: setup ## Bare hosts -> cluster: INVENTORY=inventory/NAME; BUNDLE=file downloads nothing; FORCE=yes cancels runs in its way
-	@$(PY) -m regatta.provision provision --inventory $(INVENTORY) $(ARGS)
+	@$(PY) -m regatta.provisioning.commands provision --inventory $(INVENTORY) $(ARGS)
 
 check: setup ## Say what provisioning would change, change nothing
-	@$(PY) -m regatta.provision check --inventory $(INVENTORY) $(ARGS)
+	@$(PY) -m regatta.provisioning.commands check --inventory $(INVENTORY) $(ARGS)
 
 verify: setup ## Prove the cluster: SSH between nodes, versions, all-reduce, Ray, its token
-	@$(PY) -m regatta.provision verify --inventory $(INVENTORY) $(ARGS)
+	@$(PY) -m regatta.provisioning.commands verify --inventory $(INVENTORY) $(ARGS)
 
 teardown: setup ## Remove what provisioning made but HDFS's data, and prove it (asks; CONFIRM=yes does not; DATA=destroy)
-	@$(PY) -m regatta.provision teardown --inventory $(INVENTORY) $(ARGS)
+	@$(PY) -m regatta.provisioning.commands teardown --inventory $(INVENTORY) $(ARGS)
 
 add-node: setup ## Make a host that you added to the inventory a member: NODE=name
-	@$(PY) -m regatta.provision add-node --inventory $(INVENTORY) $(if $(NODE),--node $(NODE)) $(ARGS)
+	@$(PY) -m regatta.provisioning.commands add-node --inventory $(INVENTORY) $(if $(NODE),--node $(NODE)) $(ARGS)
 
 remove-node: setup ## Move a node's HDFS data away, then remove its services: NODE=name
-	@$(PY) -m regatta.provision remove-node --inventory $(INVENTORY) $(if $(NODE),--node $(NODE)) $(ARGS)
+	@$(PY) -m regatta.provisioning.commands remove-node --inventory $(INVENTORY) $(if $(NODE),--node $(NODE)) $(ARGS)
 
 forget: setup ## Drop the pinned host key of a host and pin the one it shows now (asks; CONFIRM=yes does not): NODE=name
-	@$(PY) -m regatta.provision forget --inventory $(INVENTORY) $(if $(NODE),--node $(NODE)) $(ARGS)
+	@$(PY) -m regatta.provisioning.commands forget --inventory $(INVENTORY) $(if $(NODE),--node $(NODE)) $(ARGS)
 
 rotate-secrets: setup ## New token for Ray, new key between the nodes, everywhere (not while runs go on; FORCE=yes cancels them)
-	@$(PY) -m regatta.provision rotate-secrets --inventory $(INVENTORY) $(ARGS)
+	@$(PY) -m regatta.provisioning.commands rotate-secrets --inventory $(INVENTORY) $(ARGS)
 
 rebuild: setup ## Provision a host that was made anew: its host key is pinned anew (asks), its data comes from the others: NODE=name
-	@$(PY) -m regatta.provision rebuild --inventory $(INVENTORY) $(if $(NODE),--node $(NODE)) $(ARGS)
+	@$(PY) -m regatta.provisioning.commands rebuild --inventory $(INVENTORY) $(if $(NODE),--node $(NODE)) $(ARGS)
 
 rollback: setup ## Back to the Python environment that was there before, on every node (Ray starts anew; FORCE=yes cancels its runs)
-	@$(PY) -m regatta.provision rollback --inventory $(INVENTORY) $(ARGS)
+	@$(PY) -m regatta.provisioning.commands rollback --inventory $(INVENTORY) $(ARGS)
 
 support-bundle: setup ## One archive with versions, states, logs and configuration of all nodes, without secrets
-	@$(PY) -m regatta.provision support-bundle --inventory $(INVENTORY) $(ARGS)
+	@$(PY) -m regatta.provisioning.commands support-bundle --inventory $(INVENTORY) $(ARGS)
 
 bundle: setup ## Everything that provision would download, in one archive: OUT=regatta-bundle.tar SUITE=bookworm MACHINE=x86_64
-	@$(PY) -m regatta.provision bundle --inventory $(INVENTORY) $(ARGS)
+	@$(PY) -m regatta.provisioning.commands bundle --inventory $(INVENTORY) $(ARGS)
 
 hdfs-restore-metadata: setup ## Make the NameNode anew from the newest copy of its metadata
-	@$(PY) -m regatta.provision hdfs-restore-metadata --inventory $(INVENTORY) $(ARGS)
+	@$(PY) -m regatta.provisioning.commands hdfs-restore-metadata --inventory $(INVENTORY) $(ARGS)
 
 demo: ## Everything: hosts, provision, verify, a timed run, the comparison
 	@tools/demo.sh $(if $(filter command line environment,$(origin INVENTORY)),$(INVENTORY))

@@ -2,14 +2,15 @@
 
 from fabric.main import program
 
-from regatta.tasks import namespace, words
+from regatta.tasks import words
+from regatta.tasks.namespace import namespace
 
 __all__ = ["namespace"]
 
 
 def elsewhere() -> dict[str, str]:
     """Commands about hosts."""
-    from regatta.provision import COMMANDS
+    from regatta.provisioning.commands import COMMANDS
 
     return {name: f"make {name}" for name in COMMANDS}
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from benchmarks import figures, labs, machine, report, shell
 from benchmarks.shell import BenchError
-from regatta import cluster, paths
+from regatta import paths
 from regatta.errors import RegattaError
+from regatta.hosts import inventories
 
 RESULTS = paths.PROJECT / "docs" / "results.md"
 SYNC_ROUNDS = 7
@@ -37,7 +38,7 @@ class Bench:
                 self._keep({"cold": [figures.provision_cold(inventory)]})
         if "sync16" in self.wanted:
             with self._part("sync16"), labs.lab(f"{self.name}16", 16) as inventory:
-                labs.give_rsync(cluster.load(str(inventory)))
+                labs.give_rsync(inventories.load(str(inventory)))
                 self._keep(figures.sync(inventory, SYNC_ROUNDS, "sync16"))
 
     def on_cluster(self, inventory: Path) -> None:
@@ -114,7 +115,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     bench = Bench(wanted, options.repeats, options.name)
     try:
         if options.inventory:
-            bench.on_cluster(cluster.choose(options.inventory))
+            bench.on_cluster(inventories.choose(options.inventory))
         else:
             bench.on_own_labs()
     except RegattaError as error:

@@ -14,9 +14,12 @@ from benchmarks import shell
 from benchmarks.report import Figure
 from benchmarks.shell import BenchError
 from benchmarks.trees import DEATH_MARK, VICTIM_SCRIPT, Tree
-from regatta import cluster, paths, runs, tree
-from regatta import sync as syncing
-from regatta.remote import Remote
+from regatta import paths
+from regatta.hosts import inventories
+from regatta.hosts.remote import Remote
+from regatta.release import sync as syncing
+from regatta.release import tree
+from regatta.run import catalogue
 
 FIGURES = (
     Figure("provision", "provision", "provision three bare hosts, caches warm", 120),
@@ -89,7 +92,7 @@ def sync(inventory: Path, rounds: int, group: str) -> Samples:
     """One changed line and none, in the library and as a command, in turns, in a tree of 500 files."""
     taken: Samples = {figure.key: [] for figure in FIGURES if figure.group == group}
     with _new_tree() as source:
-        nodes = len(cluster.load(str(inventory)).nodes)
+        nodes = len(inventories.load(str(inventory)).nodes)
         for _ in range(2):  # what only a first time costs: connections, the tree as a whole
             source.edit()
             sync_library(inventory, source.root, changed=nodes)
@@ -100,7 +103,7 @@ def sync(inventory: Path, rounds: int, group: str) -> Samples:
             source.edit()
             taken[f"{group}-change-command"].append(sync_command(inventory, source.root, nodes, changed=True))
             taken[f"{group}-same-command"].append(sync_command(inventory, source.root, nodes, changed=False))
-            Remote(cluster.load(str(inventory))).close()
+            Remote(inventories.load(str(inventory))).close()
             taken[f"{group}-first-command"].append(sync_command(inventory, source.root, nodes, changed=False))
     return taken
 
@@ -142,7 +145,7 @@ def death(inventory: Path, repeats: int) -> Samples:
             died = re.search(rf"{DEATH_MARK} (\d+\.\d+)", done.output)
             if not died or "SIGKILL" not in done.output:
                 raise BenchError(f"no rank was killed as planned:\n{shell.last_lines(done.output)}")
-            ended = runs.find(Remote(cluster.load(str(inventory))), name).ended
+            ended = catalogue.find(Remote(inventories.load(str(inventory))), name).ended
             if ended is None:
                 raise BenchError(f"{name}: nodes do not know its end")
             taken["death-others"].append(ended - float(died[1]))
@@ -172,7 +175,7 @@ def _new_tree(files: int = 500) -> Iterator[Tree]:
 def sync_library(inventory: Path, root: Path, *, changed: int) -> float:
     """Sync a tree with the library: seconds. BenchError where it went to other than `changed` nodes."""
     began = time.monotonic()
-    chosen = cluster.load(str(inventory))
+    chosen = inventories.load(str(inventory))
     remote = Remote(chosen)
     done = syncing.sync(remote, tree.read(tree.find_root(root)), chosen.nodes)
     taken = time.monotonic() - began

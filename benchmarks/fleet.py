@@ -23,8 +23,8 @@ from benchmarks.rows import Row, within
 from benchmarks.shell import BenchError
 from benchmarks.trees import Tree
 from lab.handle import read_lab
-from regatta import cluster
-from regatta.remote import Remote
+from regatta.hosts import inventories
+from regatta.hosts.remote import Remote
 
 PROGRAMS = Path(sys.executable).parent
 SYNC_TARGET, STATUS_TARGET, START_TARGET, MEMORY_TARGET = 12.0, 6.0, 20.0, 400e6
@@ -52,7 +52,7 @@ class Bench:
         for name, text in _SCRIPTS.items():
             (self.tree.root / name).write_text(text)
         self.results = {"REGATTA_RESULTS": str(root / "results")}
-        self.nodes = len(cluster.load(str(inventory)).nodes)
+        self.nodes = len(inventories.load(str(inventory)).nodes)
 
     def sync(self) -> list[Row]:
         """The whole tree, one line, nothing."""
@@ -75,7 +75,7 @@ class Bench:
         """`fab status`, with SSH connections open and with none."""
         cold, warm = [], []
         for _ in range(self.repeats):
-            Remote(cluster.load(str(self.inventory))).close()
+            Remote(inventories.load(str(self.inventory))).close()
             cold.append(self._status())
             warm.append(self._status())
         return [
@@ -204,7 +204,7 @@ def memory_of_children(mark: str) -> int:
 
 def prepare(inventory: Path) -> None:
     """What a bare host lacks to receive a release and run plain Python."""
-    chosen = cluster.load(str(inventory))
+    chosen = inventories.load(str(inventory))
     labs.give_rsync(chosen)
     remote = Remote(chosen)
     _done, failed = remote.gather(chosen.nodes, lambda node: labs.as_root(remote, node, _ACCOUNT))

@@ -17,10 +17,15 @@ from pathlib import Path
 from benchmarks import rows, shell
 from benchmarks.rows import Row, within
 from benchmarks.shell import BenchError
-from regatta import cluster, hdfs, hdfsstatus, paths, services, sync, tree
-from regatta.cluster import Cluster
+from regatta import paths
 from regatta.errors import RegattaError
-from regatta.remote import Remote
+from regatta.hdfs import client as hdfs
+from regatta.hdfs import status
+from regatta.hosts import inventories
+from regatta.hosts.cluster import Cluster
+from regatta.hosts.remote import Remote
+from regatta.release import sync, tree
+from regatta.run import services
 
 FAB = Path(sys.executable).parent / "fab"
 HDFS = "sudo -n -H -u regatta env HADOOP_CONF_DIR=/etc/regatta/hadoop {root}/hadoop/bin/hdfs"
@@ -143,12 +148,12 @@ class Bench:
             self.wait(lambda state: not state.dead and not state.under_replicated, 180)
         return [within("power-off of a DataNode to full replication", taken, REPLICATION_TARGET)]
 
-    def wait(self, done: Callable[[hdfsstatus.Status], bool], limit: float = 90) -> None:
+    def wait(self, done: Callable[[status.Status], bool], limit: float = 90) -> None:
         """Wait until HDFS is in a state. BenchError after `limit` seconds."""
         end = time.monotonic() + limit
         while time.monotonic() < end:
             with contextlib.suppress(RegattaError):
-                if done(hdfsstatus.read(hdfs.ask(self.remote, "status", "hdfs:///"))):
+                if done(status.read(hdfs.ask(self.remote, "status", "hdfs:///"))):
                     return
             time.sleep(0.2)
         raise BenchError(f"HDFS was not as it should be after {limit:g} s; see 'fab hdfs-status'")
@@ -181,8 +186,8 @@ def main() -> int:
     parser.add_argument("--only", default="transfers,edge_list,ready,replication")
     given = parser.parse_args()
     shell.interruptible()
-    inventory = cluster.choose(given.inventory)
-    bench = Bench(cluster.load(given.inventory), inventory, given.repeats)
+    inventory = inventories.choose(given.inventory)
+    bench = Bench(inventories.load(given.inventory), inventory, given.repeats)
     taken: list[Row] = []
     code = 0
     try:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from benchmarks import shell
 from benchmarks.shell import BenchError
-from regatta.cluster import Cluster, Node
+from regatta.hosts.cluster import Cluster, Node
+from regatta.hosts.remote import Remote
 from regatta.paths import PROJECT
-from regatta.remote import Remote
 
 _ARCHIVES = "/var/cache/apt/archives"
 _FETCH = (

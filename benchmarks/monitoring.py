@@ -15,10 +15,10 @@ from pathlib import Path
 from benchmarks import rows, shell
 from benchmarks.rows import Row
 from benchmarks.shell import BenchError
-from regatta import cluster
-from regatta.cluster import Cluster, Node
 from regatta.errors import RegattaError
-from regatta.remote import Remote
+from regatta.hosts import inventories
+from regatta.hosts.cluster import Cluster, Node
+from regatta.hosts.remote import Remote
 
 FAB = Path(sys.executable).parent / "fab"
 UNITS = "regatta-node-exporter.service regatta-metrics.service regatta-prometheus.service"
@@ -119,8 +119,8 @@ def main() -> int:
     parser.add_argument("--only", default="cost,runs")
     given = parser.parse_args()
     shell.interruptible()
-    inventory = cluster.choose(given.inventory)
-    bench = Bench(cluster.load(given.inventory), inventory, given.repeats, given.seconds)
+    inventory = inventories.choose(given.inventory)
+    bench = Bench(inventories.load(given.inventory), inventory, given.repeats, given.seconds)
     taken: list[Row] = []
     try:
         for name in given.only.split(","):

@@ -16,8 +16,8 @@ from benchmarks.rows import Row
 from benchmarks.shell import BenchError
 from regatta import paths
 from regatta.errors import RegattaError
-from regatta.record import Record
-from regatta.store import Store
+from regatta.records.record import Record
+from regatta.records.store import Store
 
 FAB = Path(sys.executable).parent / "fab"
 KEPT = paths.PROJECT / "tests" / "unit" / "records"

@@ -9,7 +9,8 @@ from invoke.exceptions import Exit, ParseError
 from invoke.executor import Executor as InvokeExecutor
 
 from regatta.errors import UsageError
-from regatta.tasks import namespace, words
+from regatta.tasks import words
+from regatta.tasks.namespace import namespace
 
 if TYPE_CHECKING:
     from invoke.parser.argument import Argument
@@ -57,13 +58,13 @@ class Program(words.Program):
 
 
 def _commands_about_hosts() -> dict[str, str]:
-    from regatta.provision import COMMANDS
+    from regatta.provisioning.commands import COMMANDS
 
     return COMMANDS
 
 
 def _about_hosts(arguments: list[str]) -> int:
-    from regatta import provision
+    from regatta.provisioning import commands as provision
 
     return provision.main(arguments)
 

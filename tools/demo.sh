@@ -34,8 +34,8 @@ export REGATTA_INVENTORY=$inventory
 if [ "$inventory" = inventory/local ]; then
     tools/setup.sh node
 else
-    python -m regatta.provision provision --inventory "$inventory"
-    python -m regatta.provision verify --inventory "$inventory"
+    python -m regatta.provisioning.commands provision --inventory "$inventory"
+    python -m regatta.provisioning.commands verify --inventory "$inventory"
 fi
 fab run-ppr --workers "$workers"
 echo

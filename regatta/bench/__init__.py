@@ -1,1 +1,1 @@
-"""Plans of many runs: what a plan says, what it becomes on a cluster, and how it is run."""
+"""A plan of timed runs, carried out: checked against a cluster, ordered, estimated, run, and summed up."""

@@ -5,9 +5,9 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from regatta.bench.asked import options
 from regatta.bench.order import Entry
-from regatta.record import Framework, Record
+from regatta.experiments.asked import options
+from regatta.records.record import Framework, Record
 
 START_SECONDS: dict[Framework, float] = {"single": 5.0, "torch": 9.0, "ray": 10.0}
 """Everything but the work, on a machine of 2 cores."""

@@ -4,12 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from regatta import plan as placing
-from regatta.bench.plans import Point
-from regatta.cluster import Cluster, Node
 from regatta.errors import PlanError
-from regatta.record import Framework
-from regatta.remote import Remote
+from regatta.experiments.plans import Point
+from regatta.frameworks import plan
+from regatta.hosts.cluster import Cluster, Node
+from regatta.hosts.remote import Remote
+from regatta.records.record import Framework
+from regatta.run import placement
 
 MIB = 1 << 20
 RANK_BYTES: dict[Framework, int] = {"single": 430 * MIB, "torch": 400 * MIB, "ray": 500 * MIB}
@@ -49,8 +50,8 @@ def check(cluster: Cluster, found: Mapping[str, Host], points: Sequence[Point]) 
             total = sum(cores[node.name] for node in cluster.workers)
             faults.append(f"{point.name}: {point.workers} workers on {total} core(s): that is impossible")
             continue
-        ranks = placing.spread(point.workers, cluster.workers, cores)
-        warnings |= dict.fromkeys(placing.crowded(ranks, cores))
+        ranks = placement.spread(point.workers, cluster.workers, cores)
+        warnings |= dict.fromkeys(placement.crowded(ranks, cores))
         for framework in point.frameworks:
             counts = {cluster.head.name: 1} if framework == "single" else _counts(ranks)
             faults += _lacking(point, framework, counts, cluster.head, found)
@@ -67,7 +68,7 @@ def need(point: Point, framework: Framework, ranks: int, *, head: bool) -> int:
     return own + ITEM_BYTES[point.workload] * (point.size or 0)
 
 
-def _counts(ranks: Sequence[placing.Rank]) -> dict[str, int]:
+def _counts(ranks: Sequence[plan.Rank]) -> dict[str, int]:
     counts: dict[str, int] = {}
     for rank in ranks:
         counts[rank.node.name] = counts.get(rank.node.name, 0) + 1

@@ -5,13 +5,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from regatta import generators, hdfs, paths, race, training
-from regatta.bench import asked
-from regatta.bench.plans import Point
-from regatta.cluster import Cluster
+from regatta import paths
 from regatta.errors import DataError, PlanError
-from regatta.remote import Remote
-from regatta.session import Session
+from regatta.experiments import asked, experiment, generators, pagerank, training
+from regatta.experiments.plans import Point
+from regatta.hdfs import client as hdfs
+from regatta.hosts.cluster import Cluster
+from regatta.hosts.remote import Remote
+from regatta.run.session import Session
 
 KINDS = {"ppr": "graph", "stars": "stars", "digits": "digits"}
 
@@ -41,11 +42,11 @@ class Inputs:
         self._hdfs: bool | None = None
         self._made: dict[tuple[str, int], str] = {}
 
-    def course(self, point: Point) -> race.Course:
+    def course(self, point: Point) -> experiment.Course:
         """Put the point's data in place; gives what its runs start. Raises DataError, RemoteError."""
         data = point.data if point.size is None else self._generated(KINDS[point.workload], point.size)
         if point.workload == "ppr":
-            made = race.ppr_course(self.session, asked.ppr(point, data))
+            made = pagerank.ppr_course(self.session, asked.ppr(point, data))
         else:
             made = training.course(self.session, asked.training(point, data), point.workers)
         return replace(made, parameters={**made.parameters, "size": point.size})

@@ -4,8 +4,8 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from regatta.bench.plans import BenchPlan, Point
-from regatta.record import Framework, Record, Series
+from regatta.experiments.plans import BenchPlan, Point
+from regatta.records.record import Framework, Record, Series
 
 
 @dataclass(frozen=True)

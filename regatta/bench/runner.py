@@ -5,8 +5,6 @@ import time
 from dataclasses import dataclass, field
 from typing import Literal
 
-from regatta import plan as placing
-from regatta import race, runs, services, store, sync
 from regatta.bench import order
 from regatta.bench.estimate import span
 from regatta.bench.inputs import Inputs
@@ -14,11 +12,16 @@ from regatta.bench.order import Entry
 from regatta.bench.survey import Survey, check_room
 from regatta.bench.turn import Turn
 from regatta.bench.view import View
-from regatta.cluster import Node
 from regatta.errors import BusyError, NodesError, RecordError, RegattaError, RunError, RunFailedError, UnreachableError
-from regatta.follow import ConnectionLostError
-from regatta.record import Record
-from regatta.session import Request, Session
+from regatta.experiments import experiment
+from regatta.hosts.cluster import Node
+from regatta.records import store
+from regatta.records.record import Record
+from regatta.release import sync
+from regatta.run import catalogue, naming, services
+from regatta.run.follow import ConnectionLostError
+from regatta.run.request import Request
+from regatta.run.session import Session
 
 COOL_SECONDS = 120.0
 ASK_SECONDS = 10.0
@@ -65,7 +68,7 @@ class Bench:
     wait_seconds: float = WAIT_SECONDS
     records: list[Record] = field(init=False)
     spent: Spent = field(default_factory=Spent)
-    _courses: dict[str, race.Course] = field(default_factory=dict)
+    _courses: dict[str, experiment.Course] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.records = list(self.survey.done)
@@ -98,7 +101,7 @@ class Bench:
 
     def _alone(self) -> None:
         """BusyError where something runs on the cluster, such as what a bench left whose controller was killed."""
-        going = [info.run for info in runs.listing(self.session.remote)[0] if info.state == "running"]
+        going = [info.run for info in catalogue.listing(self.session.remote)[0] if info.state == "running"]
         if going:
             raise BusyError(
                 f"{', '.join(going)} still run(s) on {self.session.cluster.name} and would be timed with the bench: "
@@ -147,7 +150,7 @@ class Bench:
             framework=entry.framework,
             root=self.survey.source.root,
             workers=entry.point.workers,
-            name=placing.new_run_name(course.program.label, entry.framework),
+            name=naming.new_run_name(course.program.label, entry.framework),
             time_limit=entry.point.time_limit,
             series=entry.series(self.survey.plan, self.survey.set),
             source=self.survey.source,
@@ -210,7 +213,7 @@ class Bench:
             self.view.say("all nodes answer again")
             self.session.reconnect()
             with contextlib.suppress(RegattaError):  # it may have ended, or never begun
-                runs.cancel(self.session.remote, runs.find(self.session.remote, str(request.name)))
+                catalogue.cancel(self.session.remote, catalogue.find(self.session.remote, str(request.name)))
             if not self.session.cluster.local:
                 services.wait_for_hdfs(self.session.remote)
                 services.wait_until_joined(self.session.remote)

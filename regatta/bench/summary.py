@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from regatta import compare, stats
 from regatta.bench import order
-from regatta.bench.plans import Point
-from regatta.compare.view import to_text
-from regatta.console import clean
-from regatta.record import Record
+from regatta.experiments.plans import Point
+from regatta.records import compare, stats
+from regatta.records.record import Record
+from regatta.terminal.comparison import to_text
+from regatta.text import clean
 
 PAIRS = (("torch", "ray"), ("torch", "single"), ("ray", "single"))
 """Each is compared with the one behind it."""

@@ -7,15 +7,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from regatta import paths, tree
-from regatta.bench import fits, inputs, order, plans
+from regatta import paths
+from regatta.bench import fits, inputs, order
 from regatta.bench.estimate import Estimates, span
 from regatta.bench.order import Entry
-from regatta.bench.plans import BenchPlan, Point
 from regatta.errors import RecordError
-from regatta.record import Record
-from regatta.remote import Remote
-from regatta.store import Store
+from regatta.experiments import plans
+from regatta.experiments.plans import BenchPlan, Point
+from regatta.hosts.remote import Remote
+from regatta.records.record import Record
+from regatta.records.store import Store
+from regatta.release import tree
 
 RECORD_BYTES = 64 << 10
 LEAST_FREE_BYTES = 16 << 20

@@ -6,9 +6,9 @@ import os
 import platform
 from datetime import datetime, timezone
 
-from regatta.channel import Stream
 from regatta.errors import BusyError, RegattaError
-from regatta.remote import Remote
+from regatta.hosts.channel import Stream
+from regatta.hosts.remote import Remote
 
 
 def who(plan: str) -> str:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, TextIO
 
 from regatta.bench.estimate import span
 from regatta.bench.order import Entry
-from regatta.console import Console, clean, label, progress_text
-from regatta.events import Event, Phase, Progress, Ready
-from regatta.record import Record
+from regatta.records.events import Event, Phase, Progress, Ready
+from regatta.records.record import Record
+from regatta.terminal.console import Console, label, progress_text
+from regatta.text import clean
 
 if TYPE_CHECKING:
     import rich.console

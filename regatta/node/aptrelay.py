@@ -17,10 +17,10 @@ import threading
 import urllib.request
 from pathlib import Path
 
-from regatta.provisioning import aptproxy
+from regatta.node import aptcache
 
 
-class Relay(aptproxy.Keeper, socketserver.TCPServer):
+class Relay(aptcache.Keeper, socketserver.TCPServer):
     """Answers `members` alone; whatever it lacks comes from the proxy at `upstream`, a port of this host."""
 
     allow_reuse_address = True
@@ -31,7 +31,7 @@ class Relay(aptproxy.Keeper, socketserver.TCPServer):
         self.upstream = upstream
         proxy = f"http://127.0.0.1:{upstream}"
         self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({"http": proxy, "https": proxy}))
-        super().__init__(address, aptproxy.Handler)
+        super().__init__(address, aptcache.Handler)
 
     def verify_request(self, request: object, client_address: tuple[str, int]) -> bool:
         """See socketserver.BaseServer."""

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
 
-from regatta import ways
-from regatta.cluster import Cluster, Node
+from regatta.hosts import routes
+from regatta.hosts.cluster import Cluster, Node
 
 PORT = 28143
 UPSTREAM = 28144
@@ -37,7 +37,7 @@ def proxies(cluster: Cluster) -> dict[str, str]:
 
 def _served(cluster: Cluster) -> list[tuple[Node, list[Node]]]:
     """Each relay, and whom it serves: itself, as what it has fetched the others get as well, and those behind it."""
-    behind = [(relay, [n for n in cluster.nodes if ways.relay(cluster, n) == relay]) for relay in cluster.nodes]
+    behind = [(relay, [n for n in cluster.nodes if routes.relay(cluster, n) == relay]) for relay in cluster.nodes]
     return [(relay, [relay, *nodes]) for relay, nodes in behind if nodes]
 
 
@@ -83,11 +83,9 @@ def _one(relay: Node, served: list[Node], config: Path, socket: Path) -> Iterato
 
 def program(relay: Node, served: list[Node], port: int = PORT, upstream: int = UPSTREAM) -> str:
     """What the relay runs."""
-    ours = "regatta.provisioning"
-    files = ((ours, "siteproxy"), (ours, "aptproxy"), ("regatta.node", "aptrelay"))
-    sources = [
-        (f"{package}.{name}", resources.files(package).joinpath(f"{name}.py").read_text()) for package, name in files
-    ]
+    folder = resources.files("regatta.node")
+    names = ("siteproxy", "aptcache", "aptrelay")
+    sources = [(f"regatta.node.{name}", folder.joinpath(f"{name}.py").read_text()) for name in names]
     members = [node.cluster_address for node in served]
     wanted = {"address": relay.cluster_address, "port": port, "upstream": upstream, "members": members}
     return _LOADER.format(sources=json.dumps(sources), wanted=json.dumps(wanted))

@@ -6,10 +6,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from regatta import cluster, paths
+from regatta import paths
 from regatta.errors import RegattaError, RemoteError
+from regatta.hosts import inventories
+from regatta.hosts.remote import Remote, explain
 from regatta.provisioning import bundling, files, locks
-from regatta.remote import Remote, explain
 
 
 class ArchiveError(RegattaError):
@@ -77,7 +78,7 @@ def send(inventory: str, host: str, source: Path, target: str) -> None:
 
 def copy(inventory: str, host: str, ends: tuple[str, str]) -> None:
     """rsync between this machine and a node, whose end begins with `NODE:`. Raises RemoteError with rsync's words."""
-    chosen = cluster.load(inventory)
+    chosen = inventories.load(inventory)
     node, remote = chosen.node(host), Remote(chosen)
     shell = " ".join(_quoted(word) for word in remote.ssh(node))
     command = ["rsync", "-rt", "--inplace", "--partial", "--mkpath", "--delete", "--chmod=D700,F600", "--timeout=60"]

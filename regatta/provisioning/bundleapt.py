@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
 
-from regatta.provisioning import siteproxy
-from regatta.provisioning.aptproxy import BUNDLE_HOST
+from regatta.node import siteproxy
+from regatta.node.aptcache import BUNDLE_HOST
 from regatta.provisioning.bundle import BundleError
 
 FOLDER = "apt"

@@ -5,13 +5,13 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from regatta import hostkeys
-from regatta.cluster import Cluster
 from regatta.errors import UsageError
-from regatta.hostkeys import Pin
+from regatta.hosts import hostkeys
+from regatta.hosts.cluster import Cluster
+from regatta.hosts.hostkeys import Pin
+from regatta.hosts.remote import Remote, explain
 from regatta.provisioning import playbook
-from regatta.remote import Remote, explain
-from regatta.tasks.common import confirmed
+from regatta.terminal.confirm import confirmed
 
 _SECONDS = 30
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from regatta import paths
 from regatta.errors import RegattaError
-from regatta.provisioning import siteproxy
+from regatta.node import siteproxy
 from regatta.provisioning.files import locked
 
 _TIMEOUT = 60.0

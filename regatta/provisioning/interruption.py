@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from regatta import runs
-from regatta.cluster import Cluster
 from regatta.errors import RegattaError, RunError, UsageError
+from regatta.hosts.cluster import Cluster
+from regatta.hosts.remote import Remote
 from regatta.provisioning import playbook
-from regatta.remote import Remote
-from regatta.runs import RunInfo
+from regatta.run import catalogue
+from regatta.run.catalogue import RunInfo
 
 Anew = Mapping[str, Sequence[str]]
 
@@ -75,7 +75,7 @@ def refuse_or_cancel(
             f"{why}. Wait for them, cancel them (fab cancel RUN), or all: make {command} FORCE=yes. Nothing was changed"
         )
     for info in going:
-        runs.cancel(remote, info)
+        catalogue.cancel(remote, info)
         print(f"{info.run}: cancelled", flush=True)
 
 
@@ -90,7 +90,7 @@ def forced() -> bool:
 def _going(remote: Remote) -> list[RunInfo]:
     """Runs in progress, as far as nodes answer: those of a bare or dead host are preflight's."""
     try:
-        found, _ = runs.listing(remote)
+        found, _ = catalogue.listing(remote)
     except RegattaError:
         return []
     return [info for info in found if info.state == "running"]

@@ -2,16 +2,16 @@
 
 import subprocess
 
-from regatta import cluster, tunnels
 from regatta.errors import RemoteError
-from regatta.remote import Remote, explain
+from regatta.hosts import inventories, tunnels
+from regatta.hosts.remote import Remote, explain
 
 _SECONDS = 40
 
 
 def check(inventory: str, host: str) -> None:
     """Log in by ssh and by Fabric, over connections of their own. Raises RemoteError."""
-    chosen = cluster.load(inventory)
+    chosen = inventories.load(inventory)
     node, remote = chosen.node(host), Remote(chosen)
     program, *rest = remote.ssh(node)
     command = [

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from regatta.cluster import Cluster
 from regatta.errors import UsageError
+from regatta.hosts.cluster import Cluster
+from regatta.hosts.remote import Remote
 from regatta.provisioning import playbook
-from regatta.remote import Remote
 
 STALL_SECONDS = 120.0
 

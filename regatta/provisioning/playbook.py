@@ -15,9 +15,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from regatta import paths, sshconfig
-from regatta.cluster import Cluster
+from regatta import paths
 from regatta.errors import RegattaError
+from regatta.hosts import sshconfig
+from regatta.hosts.cluster import Cluster
 from regatta.provisioning import aptproxy, aptrelay, bundleapt, bundling, relay
 
 APT_PORT = 28142

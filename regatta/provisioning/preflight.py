@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from regatta.cluster import Node
+from regatta.hosts.cluster import Node
+from regatta.hosts.remote import explain
 from regatta.node import layout
 from regatta.provisioning import otherfirewalls
-from regatta.remote import explain
 
 SUPPORTED = {"debian": ("12",), "ubuntu": ("22.04", "24.04")}
 OLDEST_PYTHON = (3, 10)

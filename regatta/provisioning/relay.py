@@ -1,6 +1,6 @@
 """Archives to many nodes: once from here to those that pass it on, from there to the others, by the cluster's own key.
 
-Those are relays and, in a large cluster, the first of its nodes (`ways.sources`). Between `stage` and `unstage` they
+Those are relays and, in a large cluster, the first of its nodes (`routes.sources`). Between `stage` and `unstage` they
 keep the archive on a shelf of its own, which only root and `regatta` read. Each node verifies what it has got before it
 unpacks it.
 """
@@ -8,11 +8,11 @@ unpacks it.
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from regatta import cluster, ways
-from regatta.cluster import Cluster, Node
 from regatta.errors import NodesError, RemoteError, UnreachableError
+from regatta.hosts import inventories, routes
+from regatta.hosts.cluster import Cluster, Node
+from regatta.hosts.remote import Remote
 from regatta.provisioning import archive
-from regatta.remote import Remote
 
 FETCH_SECONDS = 3600.0
 
@@ -25,10 +25,10 @@ def stage(
     `target` is where the nodes will have it: who has it there already is not sent it again. `told` hears of those that
     could not pass it on to another one's shelf.
     """
-    chosen = cluster.load(inventory)
+    chosen = inventories.load(inventory)
     remote = Remote(chosen)
     lacking = [chosen.node(host) for host in hosts]
-    from_whom = ways.sources(chosen, lacking)
+    from_whom = routes.sources(chosen, lacking)
     keepers = {node.name: node for node in (*relays(chosen, lacking), *from_whom.values())}
 
     def give(node: Node) -> None:
@@ -38,7 +38,7 @@ def stage(
     def pass_on(node: Node, through: Node) -> None:
         _fetch(remote, node, through, source, _offer(remote, node, source, target))
 
-    _done, failed = ways.spread(remote, keepers.values(), give, pass_on, told, tree=True)
+    _done, failed = routes.spread(remote, keepers.values(), give, pass_on, told, tree=True)
     if failed:
         raise NodesError(f"copying {source.name}", failed)
     return {node: through.name for node, through in from_whom.items()} | {name: name for name in keepers}
@@ -49,7 +49,7 @@ def send(inventory: str, host: str, source: Path, target: str, keeper: str, told
 
     `told` hears of such a failure.
     """
-    chosen = cluster.load(inventory)
+    chosen = inventories.load(inventory)
     node, remote = chosen.node(host), Remote(chosen)
     try:
         if keeper == host:
@@ -61,22 +61,22 @@ def send(inventory: str, host: str, source: Path, target: str, keeper: str, told
     except UnreachableError:
         raise
     except RemoteError as error:
-        told(ways.longer(node, chosen.node(keeper), error))
+        told(routes.longer(node, chosen.node(keeper), error))
     archive.send(inventory, host, source, target)
 
 
 def unstage(inventory: str) -> bool:
     """Clear the shelves of all that may have one; whether there is one."""
-    chosen = cluster.load(inventory)
-    found = chosen.nodes if len(chosen.nodes) > ways.tree_nodes() else relays(chosen, chosen.nodes)
+    chosen = inventories.load(inventory)
+    found = chosen.nodes if len(chosen.nodes) > routes.tree_nodes() else relays(chosen, chosen.nodes)
     Remote(chosen).everywhere(found, "relay.drop", step="clearing what nodes keep for others")
     return bool(found)
 
 
 def relays(chosen: Cluster, nodes: Iterable[Node]) -> list[Node]:
     """The relays among the nodes and on the ways to them."""
-    serving = {through.name for node in chosen.nodes if (through := ways.relay(chosen, node))}
-    return [node for node in ways.with_relays(chosen, nodes) if node.name in serving]
+    serving = {through.name for node in chosen.nodes if (through := routes.relay(chosen, node))}
+    return [node for node in routes.with_relays(chosen, nodes) if node.name in serving]
 
 
 def _offer(remote: Remote, node: Node, source: Path, target: str) -> str:

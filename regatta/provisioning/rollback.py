@@ -1,10 +1,10 @@
 """`make rollback`: back to the Python environment that was there before, on every node."""
 
-from regatta import services
-from regatta.cluster import Cluster
 from regatta.errors import RegattaError
+from regatta.hosts.cluster import Cluster
+from regatta.hosts.remote import Remote
 from regatta.provisioning import playbook, rotate
-from regatta.remote import Remote
+from regatta.run import services
 
 RAY_UNITS = ("regatta-ray-head.service", "regatta-ray-worker.service")
 

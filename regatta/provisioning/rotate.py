@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from regatta import runs
-from regatta.cluster import Cluster
 from regatta.errors import NodesError
+from regatta.hosts.cluster import Cluster
+from regatta.hosts.remote import Remote
 from regatta.provisioning import interruption, playbook
-from regatta.remote import Remote
+from regatta.run import catalogue
 
 
 def rotate(inventory: Path, cluster: Cluster, extra: Sequence[str], *, check: bool = False) -> int:
@@ -26,7 +26,7 @@ def rotate(inventory: Path, cluster: Cluster, extra: Sequence[str], *, check: bo
 def nothing_runs(remote: Remote, command: str, *, frameworks: Sequence[str] = (), may_cancel: bool = True) -> None:
     """Raise RunError while runs (of these frameworks, or any) go on, unless FORCE=yes, which cancels them."""
     interruption.forced()
-    found, failed = runs.listing(remote)
+    found, failed = catalogue.listing(remote)
     if failed:
         raise NodesError("asking for runs in progress (nothing was changed)", failed)
     going = [info for info in found if info.state == "running" and info.framework in (frameworks or (info.framework,))]

@@ -11,9 +11,9 @@ from importlib import metadata
 from pathlib import Path
 
 from regatta import paths
-from regatta.cluster import Cluster
+from regatta.hosts.cluster import Cluster
+from regatta.hosts.remote import Remote
 from regatta.node import support
-from regatta.remote import Remote
 
 _SECONDS = 120.0
 _PROGRAMS = (

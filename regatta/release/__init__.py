@@ -1,1 +1,1 @@
-"""Which files of a source tree make a release."""
+"""The same source tree and input files on every node of a cluster."""

@@ -6,15 +6,11 @@ from pathlib import Path
 from regatta.paths import results_dir
 from regatta.release import ignore, size, withheld
 from regatta.release.withheld import Reason
+from regatta.text import shown
 
 MEASURE_SECONDS = 0.05
 _MOST_NAMES = 5
 _EXPECTED = (".egg-info", ".pyc", ".ansible", ".DS_Store", ".coverage")
-
-
-def shown(path: str) -> str:
-    """A path on one line, whatever bytes its name has."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in path)
 
 
 def of(root: Path, left: Mapping[str, Reason], ignored: Iterable[str]) -> tuple[str, ...]:
@@ -50,7 +46,7 @@ def _way_in(path: str) -> str:
 
 
 def _with_sizes(root: Path, paths: list[str]) -> str:
-    from regatta.meter import size_text
+    from regatta.terminal.meter import size_text
 
     measured = size.measured(root, paths, MEASURE_SECONDS)
 

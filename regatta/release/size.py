@@ -31,8 +31,8 @@ def check(root: Path, sizes: Mapping[str, int]) -> None:
     total = sum(sizes.values())
     if total <= limit():
         return
-    from regatta.meter import size_text
-    from regatta.release.notes import shown
+    from regatta.terminal.meter import size_text
+    from regatta.text import shown
 
     largest = ", ".join(f"{shown(path)} {size_text(size)}" for path, size in largest_of(sizes))
     large = f"{root} has {size_text(total)} to sync, more than {size_text(limit())}; the largest: {largest}"

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from regatta import compare
-from regatta.record import Framework, Record
+from regatta.records import compare
+from regatta.records.record import Framework, Record
 
 _FRAMEWORKS: tuple[Framework, ...] = ("single", "torch", "ray")
 _UNSHOWN = {"workers", "graph_sha256", "graph_checksum", "graph_bytes"}

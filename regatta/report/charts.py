@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from regatta.clocks import ITERATIONS
-from regatta.record import Record
+from regatta.records.clocks import ITERATIONS
+from regatta.records.record import Record
+from regatta.records.stats import Interval
 from regatta.report import published, specs
 from regatta.report.cases import Case, Group
 from regatta.report.regressions import Change
 from regatta.report.specs import PHASES, Spec
 from regatta.report.summary import Summary
 from regatta.report.timeline import rank_label, segments
-from regatta.stats import Interval
 
 Row = dict[str, Any]
 

@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from regatta.clocks import PHASES
-from regatta.compare.answers import Difference, differences
-from regatta.console import clean
-from regatta.record import NodeFacts, Record, RunIdentity, plain
+from regatta.records.answers import Difference, differences
+from regatta.records.clocks import PHASES
+from regatta.records.record import NodeFacts, Record, RunIdentity, plain
+from regatta.release.tree import changed_files
 from regatta.report import texts
-from regatta.tree import changed_files
+from regatta.text import clean
 
 Entries = Callable[[str], Mapping[str, str] | None]
 """A release's files: path -> a word that changes with the file; None where nobody has the release any more."""

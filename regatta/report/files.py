@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from regatta.errors import RecordError, UsageError
+from regatta.records.store import write_atomically
 from regatta.report import images, page
 from regatta.report.page import Report
 from regatta.report.summary import Summary
 from regatta.report.tables import Table
-from regatta.store import write_atomically
 
 PAGE = "report.html"
 

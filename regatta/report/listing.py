@@ -8,10 +8,10 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
 from regatta.errors import UsageError
-from regatta.record import Record
+from regatta.records.record import Record
 
 if TYPE_CHECKING:
-    from regatta.runs import RunInfo
+    from regatta.run.catalogue import RunInfo
 
 HEADINGS = ("run", "state", "framework", "ranks", "nodes", "started (UTC)", "took", "workload", "record")
 _AGE = re.compile(r"(\d+)([mhdw])\Z")

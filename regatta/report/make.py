@@ -6,12 +6,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from regatta.errors import RecordError
-from regatta.record import Record
+from regatta.records.record import Record
+from regatta.records.store import Listing, Store
 from regatta.report import regressions, sources, vega
 from regatta.report.cases import cases
 from regatta.report.page import Report
 from regatta.report.summary import summarise
-from regatta.store import Listing, Store
 
 
 def report(folder: Path, *, run: str | None = None, against: Path | None = None) -> Report:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
-from regatta.record import Record
+from regatta.records.record import Record
 from regatta.report import charts, specs, tables, texts, theme, timeline, vega
 from regatta.report.regressions import Change
 from regatta.report.summary import Summary

@@ -7,12 +7,12 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from regatta import record as records
-from regatta.clocks import Phases
 from regatta.errors import RecordError
-from regatta.record import Record
+from regatta.records import record as records
+from regatta.records.clocks import Phases
+from regatta.records.record import Record
+from regatta.records.store import Listing
 from regatta.report.listing import started
-from regatta.store import Listing
 
 SUFFIX = ".parquet"
 WHOLE = "record"

@@ -4,8 +4,8 @@ import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from regatta.bench import asked, plans
-from regatta.record import Record
+from regatta.experiments import asked, plans
+from regatta.records.record import Record
 from regatta.report.cases import Case, Configuration
 
 UNITS = {"ppr": "edges", "stars": "rows", "digits": "images"}

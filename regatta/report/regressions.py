@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from regatta import stats
-from regatta.record import Record
+from regatta.records import stats
+from regatta.records.record import Record
 from regatta.report import texts
 from regatta.report.cases import Case, Configuration, Group
 from regatta.report.summary import CLOCKS

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
-from regatta.clocks import PHASES
-from regatta.console import clean
-from regatta.record import RankRecord, Record
+from regatta.records.clocks import PHASES
+from regatta.records.record import RankRecord, Record
 from regatta.report import texts
 from regatta.report.cases import describe
 from regatta.report.timeline import rank_label, slowest, words
+from regatta.text import clean
 
 _BAR = 40
 

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from regatta import record as records
 from regatta.errors import RecordError
-from regatta.record import Record
+from regatta.records import record
+from regatta.records.record import Record
+from regatta.records.store import Listing, Store
 from regatta.report import parquet
-from regatta.store import Listing, Store
 
 LAST = "last"
 
@@ -19,7 +19,7 @@ def read(path: Path) -> Listing:
         raise RecordError(f"there are no records at {path}: give a folder of records, a record, or a .parquet file")
     if path.suffix == parquet.SUFFIX:
         return parquet.read(path)
-    return Listing((records.load(path),), ())
+    return Listing((record.load(path),), ())
 
 
 def find(store: Store, name: str) -> Record:
@@ -30,5 +30,5 @@ def find(store: Store, name: str) -> Record:
             raise RecordError(f"no record in {store.root} yet")
         return found[-1]
     if name.endswith(".json") and Path(name).is_file():
-        return records.load(Path(name))
+        return record.load(Path(name))
     return store.find(name)

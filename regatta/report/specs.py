@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from regatta import clocks
+from regatta.records import clocks
 from regatta.report import theme
 
 Spec = dict[str, Any]

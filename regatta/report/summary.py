@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from regatta import compare, stats
-from regatta.record import Framework
+from regatta.records import compare, stats
+from regatta.records.record import Framework
+from regatta.records.stats import Interval
 from regatta.report.cases import Case, Configuration
-from regatta.stats import Interval
 
 CLOCKS = ("total", "compute")
 """As a person waits, end to end; and the inner loop alone."""

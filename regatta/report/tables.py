@@ -5,9 +5,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from regatta import stats
-from regatta.clocks import PHASES
-from regatta.record import NodeFacts, Record
+from regatta.records import stats
+from regatta.records.clocks import PHASES
+from regatta.records.record import NodeFacts, Record
 from regatta.report import published as references
 from regatta.report import texts
 from regatta.report.cases import Case, Configuration, Group

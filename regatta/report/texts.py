@@ -1,7 +1,7 @@
 """Numbers as text, the same in tables, page and terminal."""
 
-from regatta.meter import size_text
-from regatta.stats import Interval
+from regatta.records.stats import Interval
+from regatta.terminal.meter import size_text
 
 ABOUT_USE = (
     "Of all processes of the run there; in a Ray cluster they are Ray's, and not counted. "

@@ -3,7 +3,7 @@
 from importlib import metadata
 
 from regatta import paths
-from regatta.store import write_atomically
+from regatta.records.store import write_atomically
 
 _SNIPPET = "window.vegaEmbed = vegaEmbed;"
 

@@ -4,8 +4,9 @@ import contextlib
 
 from invoke.context import Context
 
-from regatta import cluster, paths
+from regatta import paths
 from regatta.errors import RegattaError
+from regatta.hosts import inventories
 from regatta.tasks.common import seconds, task
 from regatta.tasks.runs import NODES_HELP, advising, choose_hosts
 
@@ -34,15 +35,16 @@ def bench(
     skip_lost: bool = False,
 ) -> None:
     """Run a plan of many runs, interleaved; goes on where it was interrupted."""
-    from regatta.bench import plans, summary
+    from regatta.bench import summary
     from regatta.bench.runner import WAIT_SECONDS, Bench
     from regatta.bench.survey import survey
     from regatta.bench.turn import Turn
     from regatta.bench.view import View
-    from regatta.selection import Selection
-    from regatta.session import Session
+    from regatta.experiments import plans
+    from regatta.hosts.selection import Selection
+    from regatta.run.session import Session
 
-    chosen, found_hosts = plans.load(plan), cluster.load(inventory)
+    chosen, found_hosts = plans.load(plan), inventories.load(inventory)
     limit = seconds("wait", wait) or WAIT_SECONDS
     results = paths.results_dir()
     with contextlib.ExitStack() as stack:

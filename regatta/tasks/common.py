@@ -5,7 +5,7 @@ import functools
 import inspect
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from invoke.exceptions import Exit
@@ -78,22 +78,3 @@ def seconds(option: str, text: str | float | None) -> float | None:
     if not value > 0:
         raise UsageError(f"--{option} must be more than 0, not {text}")
     return value
-
-
-def confirmed(what: str, yes: bool) -> bool:
-    """Whether the person wants `what` (a sentence's end, such as "remove 3 files"): --yes, CONFIRM=yes, or asked.
-
-    UsageError where nobody can be asked.
-    """
-    if yes or os.environ.get("CONFIRM") == "yes":
-        return True
-    if not sys.stdin.isatty():
-        raise UsageError(f"this would {what}: say --yes (or CONFIRM=yes)")
-    return input(f"{what[0].upper()}{what[1:]}? Type yes: ").strip() == "yes"
-
-
-def print_table(rows: Sequence[tuple[str, ...]]) -> None:
-    """Print rows, the first of which are headings, in columns."""
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for row in rows:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())

@@ -7,11 +7,13 @@ from typing import Any
 
 from invoke.context import Context
 
-from regatta import cluster
 from regatta.errors import DataError, RegattaError, UsageError
-from regatta.meter import size_text
-from regatta.remote import Remote
-from regatta.tasks.common import confirmed, print_table, task, whole
+from regatta.hosts import inventories
+from regatta.hosts.remote import Remote
+from regatta.tasks.common import task, whole
+from regatta.terminal.confirm import confirmed
+from regatta.terminal.meter import size_text
+from regatta.terminal.table import print_table
 
 FORCE_HELP = "replace what is there"
 HDFS_HELP = "hdfs:///folder/file, or /folder/file"
@@ -32,9 +34,10 @@ def _note(text: str) -> None:
 )
 def data_put(c: Context, path: str, hdfs_path: str, force: bool = False, inventory: str | None = None) -> None:
     """Store a file or folder in HDFS, proven by checksum."""
-    from regatta import hdfs, hdfsfiles
+    from regatta.hdfs import client as hdfs
+    from regatta.hdfs import files as hdfsfiles
 
-    remote, url = Remote(cluster.load(inventory)), hdfs.address(hdfs_path)
+    remote, url = Remote(inventories.load(inventory)), hdfs.address(hdfs_path)
     _say(
         "stored as", hdfsfiles.put(remote, Path(path).expanduser().absolute(), url, force=force, note=_note), "hdfs://"
     )
@@ -47,9 +50,10 @@ def data_put(c: Context, path: str, hdfs_path: str, force: bool = False, invento
 )
 def data_get(c: Context, hdfs_path: str, path: str, force: bool = False, inventory: str | None = None) -> None:
     """Fetch a file or folder from HDFS, proven by checksum."""
-    from regatta import hdfs, hdfsfiles
+    from regatta.hdfs import client as hdfs
+    from regatta.hdfs import files as hdfsfiles
 
-    remote, url = Remote(cluster.load(inventory)), hdfs.address(hdfs_path)
+    remote, url = Remote(inventories.load(inventory)), hdfs.address(hdfs_path)
     _say("stored as", hdfsfiles.get(remote, url, Path(path).expanduser().absolute(), force=force, note=_note), "")
 
 
@@ -60,10 +64,10 @@ def data_get(c: Context, hdfs_path: str, path: str, force: bool = False, invento
 )
 def data_ls(c: Context, hdfs_path: str, recursive: bool = False, inventory: str | None = None) -> None:
     """List what is in HDFS."""
-    from regatta import hdfs
+    from regatta.hdfs import client as hdfs
 
     url = hdfs.address(hdfs_path)
-    found = hdfs.ask(Remote(cluster.load(inventory)), "list", url, recursive=recursive)["entries"]
+    found = hdfs.ask(Remote(inventories.load(inventory)), "list", url, recursive=recursive)["entries"]
     rows = [("size", "copies", "owner", "modified (UTC)", "path")]
     for item in found:
         when = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(item["modified"] / 1000))
@@ -84,9 +88,9 @@ def data_rm(
     c: Context, hdfs_path: str, recursive: bool = False, yes: bool = False, inventory: str | None = None
 ) -> None:
     """Remove a file or folder from HDFS (asks first)."""
-    from regatta import hdfs
+    from regatta.hdfs import client as hdfs
 
-    remote, url = Remote(cluster.load(inventory)), hdfs.address(hdfs_path)
+    remote, url = Remote(inventories.load(inventory)), hdfs.address(hdfs_path)
     found = hdfs.ask(remote, "remove", url, recursive=recursive, look=True)
     what = f"{found['files']} file(s), {size_text(found['bytes'])}"
     if found["folder"] and found["files"] and not recursive:
@@ -100,10 +104,11 @@ def data_rm(
 @task(name="hdfs-status")
 def hdfs_status(c: Context, inventory: str | None = None) -> None:
     """Show HDFS: capacity, DataNodes, copies, safe mode."""
-    from regatta import hdfs, hdfsstatus
+    from regatta.hdfs import client as hdfs
+    from regatta.hdfs import status
 
-    remote = Remote(cluster.load(inventory))
-    state = hdfsstatus.read(hdfs.ask(remote, "status", "hdfs:///"))
+    remote = Remote(inventories.load(inventory))
+    state = status.read(hdfs.ask(remote, "status", "hdfs:///"))
     print(f"HDFS of {remote.cluster.name}, Hadoop {state.version}")
     for line in state.lines():
         print(line)
@@ -120,11 +125,11 @@ def hdfs_status(c: Context, inventory: str | None = None) -> None:
 )
 def hdfs_repair(c: Context, below: str = "/", inventory: str | None = None) -> None:
     """Read every copy of every block on its own host, and replace those that are damaged."""
-    from regatta import hdfsrepair
+    from regatta.hdfs import repair
 
     if not below.startswith("/"):
         raise UsageError(f"'{below}' is no path in HDFS: write /folder/file")
-    done = hdfsrepair.repair(Remote(cluster.load(inventory)), below, _note)
+    done = repair.repair(Remote(inventories.load(inventory)), below, _note)
     files = ", ".join(sorted({copy["file"] for copy in done.copies}))
     found = f"{len(done.copies)} damaged, replaced ({files})" if done.copies else "none is damaged"
     print(f"{size_text(done.read)} of copies read: {found}")
@@ -159,9 +164,9 @@ def data_gen(
     inventory: str | None = None,
 ) -> None:
     """Make input of any size, straight into HDFS."""
-    from regatta import generators
+    from regatta.experiments import generators
 
-    remote = Remote(cluster.load(inventory))
+    remote = Remote(inventories.load(inventory))
     number, chosen = whole("size", size) or 1, whole("seed", seed, least=0) or 0
     for done in generators.make(remote, kind, number, chosen, to, force=force):
         _say("made", done, "hdfs://")

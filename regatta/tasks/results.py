@@ -6,13 +6,16 @@ from typing import TYPE_CHECKING
 
 from invoke.context import Context
 
-from regatta import cluster, paths
+from regatta import paths
 from regatta.errors import RecordError, RegattaError, UsageError
-from regatta.remote import Remote
-from regatta.tasks.common import confirmed, print_table, task, whole
+from regatta.hosts import inventories
+from regatta.hosts.remote import Remote
+from regatta.tasks.common import task, whole
+from regatta.terminal.confirm import confirmed
+from regatta.terminal.table import print_table
 
 if TYPE_CHECKING:
-    from regatta.record import Record
+    from regatta.records.record import Record
     from regatta.report.diff import Entries
 
 RUN_HELP = "id of a run that has a record, a unique beginning of it, 'last', or the record's file"
@@ -57,9 +60,9 @@ def report(
 @task(positional=["run"], help={"run": RUN_HELP})
 def show(c: Context, run: str) -> None:
     """Show one run: its phases, its ranks, the slowest of them."""
+    from regatta.records.store import Store
     from regatta.report import show as showing
     from regatta.report import sources
-    from regatta.store import Store
 
     print("\n".join(showing.lines(sources.find(Store(paths.results_dir()), run))))
 
@@ -67,9 +70,9 @@ def show(c: Context, run: str) -> None:
 @task(positional=["a", "b"], help={"a": RUN_HELP, "b": "the other run"})
 def diff(c: Context, a: str, b: str, inventory: str | None = None) -> None:
     """Show what differs between two runs, then their times."""
+    from regatta.records.store import Store
     from regatta.report import diff as differing
     from regatta.report import sources
-    from regatta.store import Store
 
     store = Store(paths.results_dir())
     one, other = sources.find(store, a), sources.find(store, b)
@@ -80,7 +83,7 @@ def diff(c: Context, a: str, b: str, inventory: str | None = None) -> None:
 def _entries(one: "Record", other: "Record", inventory: str | None) -> "Entries":
     """Asks the head for a release's files, where the chosen inventory is the cluster of both runs."""
     try:
-        found = cluster.load(inventory)
+        found = inventories.load(inventory)
     except RegattaError:
         return lambda release: None
     if {one.cluster.name, other.cluster.name} != {found.name}:
@@ -101,8 +104,8 @@ def _entries(one: "Record", other: "Record", inventory: str | None) -> "Entries"
 @task(name="results-export", positional=["file"], help={"file": "the .parquet file to write", "force": "replace it"})
 def results_export(c: Context, file: str, force: bool = False) -> None:
     """Write all records to one Parquet file, for pandas and polars."""
+    from regatta.records.store import Store
     from regatta.report import parquet
-    from regatta.store import Store
 
     path = Path(file).expanduser()
     if path.suffix != parquet.SUFFIX:
@@ -118,8 +121,8 @@ def results_export(c: Context, file: str, force: bool = False) -> None:
 @task(name="results-import", positional=["file"], help={"file": "a .parquet file of results-export, or a folder"})
 def results_import(c: Context, file: str) -> None:
     """Add the records of a Parquet file or folder; none is ever overwritten."""
+    from regatta.records.store import Store
     from regatta.report import sources
-    from regatta.store import Store
 
     found = sources.read(Path(file).expanduser())
     store = Store(paths.results_dir())
@@ -157,8 +160,8 @@ def results_gc(
     yes: bool = False,
 ) -> None:
     """Delete records (asks first; say which ones)."""
+    from regatta.records.store import Store
     from regatta.report import listing
-    from regatta.store import Store
 
     wanted = listing.Wanted(workload, framework, before=listing.moment("before", before), failed=failed)
     if wanted == listing.Wanted():

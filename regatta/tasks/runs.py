@@ -11,16 +11,20 @@ from typing import TYPE_CHECKING
 
 from invoke.context import Context
 
-from regatta import cluster, paths, tree
-from regatta import sync as syncing
+from regatta import paths
 from regatta.errors import NodesError, RegattaError, RunError, UsageError
-from regatta.remote import Remote
+from regatta.hosts import cluster, inventories
+from regatta.hosts.remote import Remote
+from regatta.release import sync as syncing
+from regatta.release import tree
 from regatta.tasks import words
-from regatta.tasks.common import confirmed, print_table, seconds, task, whole
+from regatta.tasks.common import seconds, task, whole
+from regatta.terminal.confirm import confirmed
+from regatta.terminal.table import print_table
 
 if TYPE_CHECKING:
-    from regatta.selection import Selection
-    from regatta.session import Session
+    from regatta.hosts.selection import Selection
+    from regatta.run.session import Session
 
 NODES_HELP = {
     "nodes": "use only these hosts: a,b (the head must be among them)",
@@ -41,11 +45,11 @@ ELASTIC_HELP = "go on without hosts that are lost, --restarts times (default 1):
 @contextlib.contextmanager
 def session(inventory: str | None, hosts: "Selection | None" = None) -> Iterator["Session"]:
     """A session on the chosen hosts of a cluster, with a console that is left as it was found."""
-    from regatta.console import Console
-    from regatta.session import Session
+    from regatta.run.session import Session
+    from regatta.terminal.console import Console
 
     with Console() as console:
-        used = choose_hosts(cluster.load(inventory), hosts, console.warn)
+        used = choose_hosts(inventories.load(inventory), hosts, console.warn)
         with advising(used) if hosts else contextlib.nullcontext(), Session(used, console, paths.results_dir()) as made:
             yield made
 
@@ -58,7 +62,7 @@ def choose_hosts(found: cluster.Cluster, hosts: "Selection | None", say: Callabl
 @contextlib.contextmanager
 def advising(used: cluster.Cluster) -> Iterator[None]:
     """Say how to go on without hosts that do not answer, where nothing can be started because of them."""
-    from regatta import selection
+    from regatta.hosts import selection
 
     try:
         yield
@@ -72,7 +76,7 @@ def advising(used: cluster.Cluster) -> Iterator[None]:
 def sync(c: Context, inventory: str | None = None, path: str = ".", repair: bool = False) -> None:
     """Put this source tree on every node, proven by hash."""
     began = time.monotonic()
-    chosen = cluster.load(inventory)
+    chosen = inventories.load(inventory)
     source = tree.read(tree.find_root(Path(path)))
     for line in source.notes:
         print(line)
@@ -112,7 +116,7 @@ def torchrun(
     skip_lost: bool = False,
 ) -> None:
     """Run a script under PyTorch: fab torchrun --workers 4 train.py --epochs 3."""
-    from regatta.selection import Selection
+    from regatta.hosts.selection import Selection
 
     hosts = Selection(nodes, without, skip_lost)
     timeout = whole("pg-timeout", pg_timeout)
@@ -145,7 +149,7 @@ def rayrun(
     skip_lost: bool = False,
 ) -> None:
     """Run a script under Ray: fab rayrun --workers 4 train.py --epochs 3."""
-    from regatta.selection import Selection
+    from regatta.hosts.selection import Selection
 
     hosts = Selection(nodes, without, skip_lost)
     again = whole("restarts", restarts) or int(elastic)
@@ -167,9 +171,10 @@ def _run_script(
     elastic: bool,
     hosts: "Selection",
 ) -> None:
-    from regatta import elastic as going_on
-    from regatta import plan
-    from regatta.session import Request, check_script, check_synced
+    from regatta.frameworks import plan
+    from regatta.run import elastic as going_on
+    from regatta.run.request import Request
+    from regatta.run.session import check_script, check_synced
 
     wanted = whole("workers", workers)
     limit = seconds("time-limit", time_limit)
@@ -222,11 +227,10 @@ def runs(
     records: bool = False,
 ) -> None:
     """List the runs that the nodes know and those of the records, latest last."""
-    from regatta import keeping
-    from regatta import runs as known
+    from regatta.records.store import Store
     from regatta.report import listing
-    from regatta.session import check_framework
-    from regatta.store import Store
+    from regatta.run import catalogue, recording
+    from regatta.run.session import check_framework
 
     number = whole("count", count) or 20
     if framework is not None:
@@ -237,9 +241,9 @@ def runs(
     if records:
         lines, where = listing.of_records(kept.records), str(paths.results_dir())
     else:
-        remote = Remote(cluster.load(inventory))
-        found, unasked = known.listing(remote)
-        if keeping.adopt(remote, found, paths.results_dir(), unasked, print):
+        remote = Remote(inventories.load(inventory))
+        found, unasked = catalogue.listing(remote)
+        if recording.adopt(remote, found, paths.results_dir(), unasked, print):
             kept = Store(paths.results_dir()).list()
         lines, where = listing.of_nodes(found, kept.records, remote.cluster.name), remote.cluster.name
     chosen = listing.choose(lines, wanted, sort)
@@ -260,14 +264,14 @@ def runs(
 )
 def runs_gc(c: Context, before: str | None = None, inventory: str | None = None, yes: bool = False) -> None:
     """Delete from the nodes what runs have left there: logs, files, input nobody uses (asks first; records stay)."""
-    from regatta import runs as known
     from regatta.report import listing
+    from regatta.run import catalogue
 
     start = listing.moment("before", before)
     if start is None:
         raise UsageError("say which runs: --before 4w")
-    remote = Remote(cluster.load(inventory))
-    found, unasked = known.listing(remote)
+    remote = Remote(inventories.load(inventory))
+    found, unasked = catalogue.listing(remote)
     chosen = [info for info in found if info.started < start.timestamp() and info.state != "running"]
     if chosen:
         print_table([listing.HEADINGS, *(line.cells() for line in listing.of_nodes(chosen, [], remote.cluster.name))])
@@ -275,7 +279,7 @@ def runs_gc(c: Context, before: str | None = None, inventory: str | None = None,
     what += f"{', and' if chosen else ''} input files that no run has asked for since {start:%Y-%m-%d %H:%M} UTC"
     if not confirmed(what, yes):
         raise RunError("nothing was deleted")
-    done, failed = known.delete(remote, chosen, time.time() - start.timestamp())
+    done, failed = catalogue.delete(remote, chosen, time.time() - start.timestamp())
     for name, said in done.items():
         print(
             f"{name}: {len(said['runs'])} run(s), {said['inputs']} input file(s), {said['bytes'] / 1e6:.1f} MB deleted"
@@ -288,21 +292,22 @@ def runs_gc(c: Context, before: str | None = None, inventory: str | None = None,
 @task(positional=["run"], help={"run": "id of a run, a unique beginning of it, or 'last'"})
 def logs(c: Context, run: str, inventory: str | None = None) -> None:
     """Print what a run has printed so far."""
-    from regatta import runs as known
-    from regatta.console import clean, label
+    from regatta.run import catalogue
+    from regatta.terminal.console import label
+    from regatta.text import clean
 
-    remote = Remote(cluster.load(inventory))
-    for node, rank, text in known.log(remote, known.find(remote, run)):
+    remote = Remote(inventories.load(inventory))
+    for node, rank, text in catalogue.log(remote, catalogue.find(remote, run)):
         print(f"{label(node, rank)} | {clean(text)}")
 
 
 @task(positional=["run"], help={"run": "id of a run, a unique beginning of it, or 'last'"})
 def attach(c: Context, run: str, inventory: str | None = None) -> None:
     """Follow a run from its first line to its end (Ctrl-C cancels it)."""
-    from regatta import runs as known
+    from regatta.run import catalogue
 
     with session(inventory) as made:
-        info = known.find(made.remote, run)
+        info = catalogue.find(made.remote, run)
         made.attach(info)
         made.console.note(f"{info.run}: succeeded")
 
@@ -310,9 +315,9 @@ def attach(c: Context, run: str, inventory: str | None = None) -> None:
 @task(positional=["run"], help={"run": "id of a run, a unique beginning of it, or 'last'"})
 def cancel(c: Context, run: str, inventory: str | None = None) -> None:
     """End a run on all its nodes, with everything that it started."""
-    from regatta import runs as known
+    from regatta.run import catalogue
 
-    remote = Remote(cluster.load(inventory))
-    info = known.find(remote, run)
-    known.cancel(remote, info)
+    remote = Remote(inventories.load(inventory))
+    info = catalogue.find(remote, run)
+    catalogue.cancel(remote, info)
     print(f"{info.run}: cancelled on {', '.join(node.name for node in info.nodes)}")

@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 from invoke.context import Context
 
-from regatta import cluster
 from regatta.errors import RegattaError, RunError
-from regatta.remote import Remote
-from regatta.tasks.common import print_table, seconds, task, whole
+from regatta.hosts import inventories
+from regatta.hosts.remote import Remote
+from regatta.tasks.common import seconds, task, whole
+from regatta.terminal.table import print_table
 
 if TYPE_CHECKING:
-    from regatta.services import NodeStatus
-    from regatta.top import Watch
+    from regatta.run.services import NodeStatus
+    from regatta.terminal.top import Watch
 
 HEADINGS = ("node", "address", "services", "in Ray", "cores", "load", "free memory", "python", "torch", "ray")
 FIRST_SECONDS = 15.0
@@ -30,9 +31,9 @@ NAMENODE_PORT = 9870
 @task()
 def up(c: Context, inventory: str | None = None) -> None:
     """Start the services; wait until every node has joined."""
-    from regatta import services
+    from regatta.run import services
 
-    remote = Remote(cluster.load(inventory))
+    remote = Remote(inventories.load(inventory))
     if remote.cluster.local:
         print("inventory/local has no services: each Ray run starts and stops a Ray of its own")
         return
@@ -47,16 +48,16 @@ def up(c: Context, inventory: str | None = None) -> None:
 @task(help={"force": "cancel the runs in progress first"})
 def down(c: Context, inventory: str | None = None, force: bool = False) -> None:
     """Stop the services (not while runs are in progress)."""
-    from regatta import runs, services
+    from regatta.run import catalogue, services
 
-    remote = Remote(cluster.load(inventory))
-    found, failed = runs.listing(remote)
+    remote = Remote(inventories.load(inventory))
+    found, failed = catalogue.listing(remote)
     going = [info for info in found if info.state == "running"]
     if going and not force:
         names = ", ".join(info.run for info in going)
         raise RunError(f"still running: {names}. Cancel them (fab cancel RUN), or all: fab down --force")
     for info in going:
-        runs.cancel(remote, info)
+        catalogue.cancel(remote, info)
         print(f"{info.run}: cancelled")
     if remote.cluster.local:
         print("inventory/local has no services to stop")
@@ -70,16 +71,16 @@ def down(c: Context, inventory: str | None = None, force: bool = False) -> None:
 @task(help={"json": "print it for programs"})
 def status(c: Context, inventory: str | None = None, json: bool = False) -> None:
     """Show nodes, services, load, versions, runs in progress."""
-    from regatta import runs, services
+    from regatta.run import catalogue, services
 
-    remote = Remote(cluster.load(inventory))
+    remote = Remote(inventories.load(inventory))
     nodes = services.status(remote)
     alive = [] if remote.cluster.local else services.in_ray(remote, nodes)
     monitoring = {} if remote.cluster.local else services.monitoring(remote)
     problems = [f"{item.node.name}: {item.error}" for item in nodes if item.error]
     if isinstance(alive, str):
         problems.append(f"Ray: {alive}")
-    told = runs.together(remote, {item.node.name: item.runs for item in nodes if not item.error})
+    told = catalogue.together(remote, {item.node.name: item.runs for item in nodes if not item.error})
     going = [info.run for info in told if info.state == "running"]
     if json:
         shown = [
@@ -153,10 +154,10 @@ def top(
     c: Context, inventory: str | None = None, interval: str | None = None, once: bool = False, json: bool = False
 ) -> None:
     """Show what all nodes and the ranks of all runs do right now, until Ctrl-C."""
-    from regatta import top as watching
+    from regatta.terminal import top as watching
 
     every = seconds("interval", interval) or watching.INTERVAL_SECONDS
-    remote = Remote(cluster.load(inventory))
+    remote = Remote(inventories.load(inventory))
     with contextlib.suppress(KeyboardInterrupt), watching.Watch(remote, every) as watch:
         watch.wait(FIRST_SECONDS + every)
         if json:
@@ -171,7 +172,7 @@ def top(
 
 
 def _print_top(remote: Remote, watch: "Watch") -> None:
-    from regatta import top as watching
+    from regatta.terminal import top as watching
 
     nodes = watch.nodes()
     print(_top_title(remote), watching.hdfs_line(nodes), sep="\n")
@@ -185,7 +186,7 @@ def _print_top(remote: Remote, watch: "Watch") -> None:
 def _draw_top(remote: Remote, watch: "Watch", every: float) -> None:
     from rich.live import Live
 
-    from regatta import top as watching
+    from regatta.terminal import top as watching
 
     with Live(screen=True, auto_refresh=False) as live:
         while True:
@@ -210,10 +211,11 @@ def dashboard(c: Context, inventory: str | None = None, port: str | None = None,
     """Reach the pages of Ray, HDFS's NameNode, Prometheus and Grafana through SSH, until Ctrl-C."""
     import webbrowser
 
-    from regatta import launch, pages, tunnels
-    from regatta.rayjob import DASHBOARD_PORT
+    from regatta.frameworks.rayjob import DASHBOARD_PORT
+    from regatta.hosts import tunnels
+    from regatta.run import launch, pages
 
-    remote = Remote(cluster.load(inventory))
+    remote = Remote(inventories.load(inventory))
     if remote.cluster.local:
         raise RegattaError("inventory/local has no dashboard: each Ray run has a Ray of its own without one")
     head = remote.cluster.head

@@ -10,10 +10,10 @@ from regatta.tasks.common import seconds, task, whole
 from regatta.tasks.runs import LAUNCH_HELP, session
 
 if TYPE_CHECKING:
-    from regatta.record import Record
-    from regatta.selection import Selection
-    from regatta.session import Session
-    from regatta.training import Training
+    from regatta.experiments.training import Training
+    from regatta.hosts.selection import Selection
+    from regatta.records.record import Record
+    from regatta.run.session import Session
 
 
 @task(
@@ -63,9 +63,11 @@ def run_ppr(
     skip_lost: bool = False,
 ) -> None:
     """PageRank under torch and Ray: timed, recorded, compared."""
-    from regatta import plan, race
-    from regatta.selection import Selection
-    from regatta.session import Request, check_framework
+    from regatta.experiments import pagerank
+    from regatta.frameworks import plan
+    from regatta.hosts.selection import Selection
+    from regatta.run.request import Request
+    from regatta.run.session import check_framework
 
     frameworks = check_framework(framework)
     if framework == "both" and not no_single:
@@ -73,10 +75,10 @@ def run_ppr(
     wanted = whole("workers", workers)
     times = whole("repeats", repeats) or 1
     limit = seconds("time-limit", time_limit)
-    asked = race.Ppr(graph, sources, count, top, alpha, tolerance, max_iterations, engine, partition, undirected)
+    asked = pagerank.Ppr(graph, sources, count, top, alpha, tolerance, max_iterations, engine, partition, undirected)
     base = Request(plan.Program((), "ppr"), "single", paths.PROJECT, name=name, launcher=launcher, time_limit=limit)
     with session(inventory, Selection(nodes, without, skip_lost)) as made:
-        _show(made, race.ppr(made, asked, frameworks, workers=wanted, repeats=times, request=base), json)
+        _show(made, pagerank.ppr(made, asked, frameworks, workers=wanted, repeats=times, request=base), json)
 
 
 TRAINING_HELP = {
@@ -133,8 +135,8 @@ def run_digits(
     skip_lost: bool = False,
 ) -> None:
     """Train on digit images under torch and Ray Train: timed, recorded, compared."""
-    from regatta.selection import Selection
-    from regatta.training import Training
+    from regatta.experiments.training import Training
+    from regatta.hosts.selection import Selection
 
     lost = whole("restarts", restarts) or int(elastic)
     rows = whole("batch", batch)
@@ -179,8 +181,8 @@ def run_stars(
     skip_lost: bool = False,
 ) -> None:
     """Tell stars from galaxies under torch and Ray Train: timed, recorded, compared."""
-    from regatta.selection import Selection
-    from regatta.training import Training
+    from regatta.experiments.training import Training
+    from regatta.hosts.selection import Selection
 
     lost = whole("restarts", restarts) or int(elastic)
     rows = whole("batch", batch)
@@ -204,8 +206,10 @@ def _train(
     launcher: str | None,
     time_limit: str | None,
 ) -> None:
-    from regatta import plan, training
-    from regatta.session import Request, check_framework
+    from regatta.experiments import training
+    from regatta.frameworks import plan
+    from regatta.run.request import Request
+    from regatta.run.session import check_framework
 
     frameworks = check_framework(framework)
     if framework == "both" and not no_single:
@@ -228,12 +232,12 @@ def _train(
 
 def _show(made: "Session", done: "dict[str, list[Record]]", json: str | None) -> None:
     """The answer, then the comparison, which also goes to the file `json`."""
-    from regatta import compare
-    from regatta.compare import view
+    from regatta.records import compare
+    from regatta.terminal import comparison
 
     shown = next(records[-1] for records in done.values())
     made.console.note("\n".join(["", *shown.show]))
     result = compare.compare(done)
     if json:
-        view.write_json(result, Path(json))
-    view.show(result, made.console)
+        comparison.write_json(result, Path(json))
+    comparison.show(result, made.console)

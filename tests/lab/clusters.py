@@ -1,4 +1,4 @@
-"""A provisioned lab, used as a person uses it: through `fab`, `regatta` and `python -m regatta.provision`."""
+"""A provisioned lab, used as a person uses it: through `fab`, `regatta` and what `make` calls."""
 
 import json
 import os
@@ -30,8 +30,8 @@ class Cluster:
         return env | ({"REGATTA_RESULTS": str(results)} if results else {})
 
     def make(self, word: str, *words: str, check: bool = True) -> Done:
-        """`python -m regatta.provision WORD`, what `make WORD` calls."""
-        return self._run(["python", "-m", "regatta.provision", word, *words], PROJECT, None, check)
+        """`python -m regatta.provisioning.commands WORD`, what `make WORD` calls."""
+        return self._run(["python", "-m", "regatta.provisioning.commands", word, *words], PROJECT, None, check)
 
     def fab(self, *words: str, results: Path | None = None, check: bool = True) -> Done:
         """`fab WORDS` in the checkout."""

@@ -24,8 +24,8 @@ true
 
 
 def command(lab: LabHandle, word: str, *extra: str) -> list[str]:
-    """`python -m regatta.provision WORD` for a lab."""
-    return [sys.executable, "-m", "regatta.provision", word, "--inventory", str(lab.inventory), *extra]
+    """`python -m regatta.provisioning.commands WORD` for a lab."""
+    return [sys.executable, "-m", "regatta.provisioning.commands", word, "--inventory", str(lab.inventory), *extra]
 
 
 def play(lab: LabHandle, word: str, *extra: str, good: bool = True, **env: str) -> str:

@@ -15,8 +15,7 @@ import pytest
 from clusters import Cluster, finish, read_until, wait_for
 
 from lab.model import PROJECT
-from regatta import cluster as inventories
-from regatta import tunnels
+from regatta.hosts import inventories, tunnels
 
 DASHBOARDS = PROJECT / "ansible/roles/grafana/files"
 RUN = f"watched-{secrets.token_hex(2)}"

@@ -24,8 +24,8 @@ from provisioning import PROJECT, changed, left, play, teardown, verify, without
 from waiting import WAITS, Waiting
 
 from lab.handle import LabHandle, read_lab
-from regatta import cluster as inventories
 from regatta import paths
+from regatta.hosts import cluster, inventories
 
 pytestmark = [pytest.mark.whole, pytest.mark.timeout(1800)]
 ONCE = 1.5
@@ -290,6 +290,6 @@ def turn(path: Path, place: int) -> None:
         file.write(bytes([byte ^ 1]))
 
 
-def nodes(private: Cluster) -> tuple[inventories.Node, ...]:
+def nodes(private: Cluster) -> tuple[cluster.Node, ...]:
     """The inventory's hosts."""
     return inventories.load(str(private.lab.inventory)).nodes

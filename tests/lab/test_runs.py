@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from clusters import Cluster, finish, read_until, record, wait_for
 
-from regatta.cluster import load
-from regatta.hostkeys import fingerprint
-from regatta.remote import Remote
+from regatta.hosts.hostkeys import fingerprint
+from regatta.hosts.inventories import load
+from regatta.hosts.remote import Remote
 
 SESSION = secrets.token_hex(2)
 

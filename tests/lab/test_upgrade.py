@@ -37,10 +37,10 @@ print("rank", dist.get_rank(), "has ended well", flush=True)
 """
 BESIDE = """
 import os, pathlib
-from regatta import cluster
+from regatta.hosts import inventories
 from regatta.provisioning import playbook
-path = cluster.choose(os.environ["REGATTA_INVENTORY"])
-raise SystemExit(playbook.play("provision", path, cluster.load(str(path)), []))
+path = inventories.choose(os.environ["REGATTA_INVENTORY"])
+raise SystemExit(playbook.play("provision", path, inventories.load(str(path)), []))
 """
 """Provisioning as it is where a run begins after it has been found that none goes on."""
 PLANT = f"""

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from person import PROJECT, Person
 
-from regatta import record
+from regatta.records import record
 
 TORCH = """\
 import os, signal, sys, time

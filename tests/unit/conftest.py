@@ -9,8 +9,8 @@ from pathlib import Path
 import leaks
 import pytest
 
-from regatta import cluster
-from regatta.remote import Remote
+from regatta.hosts import inventories
+from regatta.hosts.remote import Remote
 
 HOSTS = """\
 head: {{hosts: {{here: }}}}
@@ -66,7 +66,7 @@ def here(tmp_path: Path) -> Path:
 @pytest.fixture
 def remote(here: Path) -> Remote:
     """Requests to this machine as a node."""
-    return Remote(cluster.load(str(here)))
+    return Remote(inventories.load(str(here)))
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ import random
 import shutil
 from pathlib import Path
 
-from regatta.record import ExitInfo, Failure, Framework, NodeUse, Record, Series
-from regatta.store import Store
+from regatta.records.record import ExitInfo, Failure, Framework, NodeUse, Record, Series
+from regatta.records.store import Store
 
 FOLDER = Path(__file__).parent / "records"
 

@@ -4,14 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from regatta.bench import order, plans
+from regatta.bench import order
 from regatta.bench.estimate import Estimates, span
 from regatta.bench.fits import Host, check, need
-from regatta.bench.plans import BenchPlan, expand, load, parse
-from regatta.cluster import Cluster, build
 from regatta.errors import PlanError
-from regatta.race import Ppr
-from regatta.training import Training
+from regatta.experiments import plans
+from regatta.experiments.pagerank import Ppr
+from regatta.experiments.plans import BenchPlan, expand, load, parse
+from regatta.experiments.training import Training
+from regatta.hosts.cluster import Cluster
+from regatta.hosts.inventories import build
 
 SMALL = """
 repeats = 3

@@ -13,17 +13,23 @@ from pathlib import Path
 
 import pytest
 
-from regatta import cluster, paths, plan, race, store, tree
-from regatta.bench import order, plans
+from regatta import paths
+from regatta.bench import order
 from regatta.bench.runner import Bench
 from regatta.bench.summary import findings, lines
 from regatta.bench.survey import check_room, survey
 from regatta.bench.turn import Turn
 from regatta.bench.view import View
 from regatta.errors import BusyError, RecordError, RunError
-from regatta.record import Record, Series
-from regatta.remote import Remote
-from regatta.session import Request, Session
+from regatta.experiments import experiment, plans
+from regatta.frameworks import plan
+from regatta.hosts import inventories
+from regatta.hosts.remote import Remote
+from regatta.records import store
+from regatta.records.record import Record, Series
+from regatta.release import tree
+from regatta.run.request import Request
+from regatta.run.session import Session
 
 PLAN = """
 repeats = 1
@@ -265,10 +271,10 @@ def test_who_has_the_turn_is_said_and_it_ends_with_its_holder(remote: Remote) ->
 
 HOLD = """
 import sys, time
-from regatta import cluster
+from regatta.hosts import inventories
 from regatta.bench.turn import Turn
-from regatta.remote import Remote
-with Turn(Remote(cluster.load(sys.argv[1])), "killed"):
+from regatta.hosts.remote import Remote
+with Turn(Remote(inventories.load(sys.argv[1])), "killed"):
     print("held", flush=True)
     time.sleep(300)
 """
@@ -285,14 +291,14 @@ def test_a_node_that_does_not_answer_makes_a_lost_row_and_is_waited_for(
     fab: Fab, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The node is an address where nobody listens: real connections, really refused."""
-    found = survey(Remote(cluster.load(str(fab.inventory))), plans.load(str(fab.plan("mine", PLAN))), fab.results)
+    found = survey(Remote(inventories.load(str(fab.inventory))), plans.load(str(fab.plan("mine", PLAN))), fab.results)
     inventory = fab.folder / "inventory" / "away"
     inventory.mkdir()
     (inventory / "hosts.yml").write_text(AWAY.format(root=fab.folder / "root"))
-    with View() as view, Session(cluster.load(str(inventory)), view, fab.results) as session:
+    with View() as view, Session(inventories.load(str(inventory)), view, fab.results) as session:
         bench = Bench(session, found, view, Turn(session.remote, "mine"), wait_seconds=0.0)
         entry = found.left[0]
-        bench._courses[entry.point.name] = race.Course(plan.Program((), "ppr"), {"size": 500})
+        bench._courses[entry.point.name] = experiment.Course(plan.Program((), "ppr"), {"size": 500})
         bench._one(len(found.left) - 1, found.left[-1])  # nothing follows that a node is needed for
         with pytest.raises(RunError, match=r"away did not come back within 0 s\. When it is up again: the same `fab"):
             bench._one(0, entry)
@@ -308,7 +314,7 @@ def test_a_node_that_does_not_answer_makes_a_lost_row_and_is_waited_for(
 
 def test_an_unstarted_run_has_a_record_that_fits_the_schema(fab: Fab) -> None:
     source = tree.read(paths.PROJECT)
-    with View() as view, Session(cluster.load(str(fab.inventory)), view, fab.results) as session:
+    with View() as view, Session(inventories.load(str(fab.inventory)), view, fab.results) as session:
         request = Request(plan.Program((), "ppr"), "ray", paths.PROJECT, 2, name="never-began", source=source)
         session.keep_unstarted(request, "no way to it", lost=False)
     document = json.loads((fab.results / "never-began.json").read_text())

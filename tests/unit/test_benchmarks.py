@@ -11,7 +11,7 @@ from benchmarks import cluster, figures, machine, report, shell, trees
 from benchmarks.machine import Machine
 from benchmarks.report import Figure, Measured, Report
 from benchmarks.shell import BenchError
-from regatta import tree
+from regatta.release import tree
 
 MACHINE = Machine(
     cpu="Some CPU",

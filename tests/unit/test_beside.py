@@ -10,17 +10,21 @@ from pathlib import Path
 
 import kept
 
-from regatta import compare, paths, plan, runs
-from regatta.compare import view
-from regatta.console import Console
+from regatta import paths
+from regatta.frameworks import plan
+from regatta.hosts.remote import Remote
 from regatta.node import company
-from regatta.record import Beside, Record, Series
-from regatta.remote import Remote
+from regatta.records import compare
+from regatta.records.record import Beside, Record, Series
+from regatta.records.store import Store
 from regatta.report import show, tables
 from regatta.report.cases import cases
 from regatta.report.summary import summarise
-from regatta.session import Request, Session
-from regatta.store import Store
+from regatta.run import catalogue
+from regatta.run.request import Request
+from regatta.run.session import Session
+from regatta.terminal import comparison
+from regatta.terminal.console import Console
 
 SCRIPT = """\
 import os, sys, time
@@ -55,7 +59,7 @@ def test_both_of_two_runs_on_one_node_are_marked(remote: Remote, source: Path, t
             first = threading.Thread(target=other.run, args=(request("first", str(sign)),))
             first.start()
             end = time.monotonic() + 60
-            while not any(info.run == "first" for info in runs.listing(remote)[0]):
+            while not any(info.run == "first" for info in catalogue.listing(remote)[0]):
                 assert time.monotonic() < end
                 time.sleep(0.05)
             assert not [text for text in console.said if "first" in text]
@@ -119,7 +123,7 @@ def test_where_all_were_disturbed_their_times_are_shown_and_marked() -> None:
     single, torch = kept.one("stars", "single"), beside(kept.one("stars", "torch"), "crowded")
     found = compare.compare({"single": [single], "torch": [torch]})
     assert found.marked == ("torch",)
-    (total,) = (line for line in view.to_text(found).splitlines() if line.startswith("total "))
+    (total,) = (line for line in comparison.to_text(found).splitlines() if line.startswith("total "))
     assert total.endswith("*")
     assert not any("times as long" in line for line in found.words)
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from regatta.channel import Channel, Stream
 from regatta.errors import RemoteError, UnreachableError
-from regatta.remote import Remote, explain
+from regatta.hosts.channel import Channel, Stream
+from regatta.hosts.remote import Remote, explain
 
 
 @pytest.fixture

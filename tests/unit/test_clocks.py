@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regatta.clocks import PHASES, Clocks, Phases, RankClocks
-from regatta.events import (
+from regatta.records.clocks import PHASES, Clocks, Phases, RankClocks
+from regatta.records.events import (
     DRIVER,
     Cpu,
     ErrorEvent,

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from regatta import cluster, inventorynames, provision
 from regatta.errors import InventoryError, UsageError
+from regatta.hosts import inventories, spelling
+from regatta.provisioning import commands
 
 
 def listing(hosts: dict[str, dict[str, object]], head: list[str], workers: list[str]) -> dict[str, object]:
@@ -17,7 +18,7 @@ def test_head_workers_and_variables() -> None:
         "a": {"ansible_host": "h1.example", "cluster_address": "10.0.0.1", "ansible_user": "ubuntu"},
         "b": {"cluster_address": "10.0.0.2", "ansible_ssh_common_args": "-J me@jump -o 'X=a b'", "ansible_port": 2222},
     }
-    made = cluster.build("c", Path("/inv"), listing(hosts, ["a"], ["a", "b"]))
+    made = inventories.build("c", Path("/inv"), listing(hosts, ["a"], ["a", "b"]))
     assert [node.name for node in made.nodes] == ["a", "b"]
     assert made.head.host == "h1.example"
     assert made.node("b").ssh_args == ("-J", "me@jump", "-o", "X=a b")
@@ -28,14 +29,14 @@ def test_head_workers_and_variables() -> None:
 
 def test_head_that_does_not_work() -> None:
     hosts = {name: {"cluster_address": f"10.0.0.{i}"} for i, name in enumerate("abc", 1)}
-    made = cluster.build("c", Path("/inv"), listing(hosts, ["a"], ["b", "c"]))
+    made = inventories.build("c", Path("/inv"), listing(hosts, ["a"], ["b", "c"]))
     assert [node.name for node in made.workers] == ["b", "c"]
     assert [node.name for node in made.nodes] == ["a", "b", "c"]
 
 
 def test_children_of_groups_count() -> None:
     hosts = {name: {"cluster_address": f"10.0.0.{i}"} for i, name in enumerate("ab", 1)}
-    made = cluster.build(
+    made = inventories.build(
         "c",
         Path("/inv"),
         {
@@ -71,16 +72,16 @@ def test_contradictions_are_named(
     if said == "no host":
         said = "is not a host name"
     with pytest.raises(InventoryError, match=said):
-        cluster.build("c", Path("/inv"), listing(hosts, head, workers))
+        inventories.build("c", Path("/inv"), listing(hosts, head, workers))
 
 
 def test_missing_inventory_says_how_to_make_one() -> None:
     with pytest.raises(InventoryError, match=r"make lab.*inventory/example.*inventory/local"):
-        cluster.choose("inventory/does-not-exist")
+        inventories.choose("inventory/does-not-exist")
 
 
 def test_inventory_is_read_by_ansible_and_cached_until_it_changes(here: Path, tmp_path: Path) -> None:
-    made = cluster.load(str(here))
+    made = inventories.load(str(here))
     assert made.local
     assert made.name == "here"
     cached = list((tmp_path / "cache" / "inventory").glob("*.json"))
@@ -88,10 +89,10 @@ def test_inventory_is_read_by_ansible_and_cached_until_it_changes(here: Path, tm
     content = json.loads(cached[0].read_text())
     content["_meta"]["hostvars"]["here"]["regatta_python"] = "/from/the/cache"
     cached[0].write_text(json.dumps(content))
-    assert cluster.load(str(here)).head.python == "/from/the/cache"
+    assert inventories.load(str(here)).head.python == "/from/the/cache"
     (here / "hosts.yml").write_text((here / "hosts.yml").read_text() + "    regatta_state: /elsewhere\n")
-    assert cluster.load(str(here)).head.state == "/elsewhere"
-    assert cluster.load(str(here)).head.python != "/from/the/cache"
+    assert inventories.load(str(here)).head.state == "/elsewhere"
+    assert inventories.load(str(here)).head.python != "/from/the/cache"
 
 
 def test_variables_may_refer_to_others(here: Path) -> None:
@@ -99,7 +100,7 @@ def test_variables_may_refer_to_others(here: Path) -> None:
         "head: {hosts: {n1: }}\nworkers: {hosts: {n1: }}\nall:\n  vars:\n    mine: 10.9.8.7\n"
         "    cluster_address: '{{ mine }}'\n    ansible_ssh_private_key_file: '{{ inventory_dir }}/secrets/key'\n"
     )
-    made = cluster.load(str(here))
+    made = inventories.load(str(here))
     assert made.head.cluster_address == "10.9.8.7"
     assert made.head.key_file == f"{here}/secrets/key"
 
@@ -107,7 +108,7 @@ def test_variables_may_refer_to_others(here: Path) -> None:
 def test_broken_inventory_shows_ansibles_words(here: Path) -> None:
     (here / "hosts.yml").write_text("head: [unclosed\n")
     with pytest.raises(InventoryError, match="cannot read this inventory"):
-        cluster.load(str(here))
+        inventories.load(str(here))
 
 
 NAMED = listing(
@@ -132,13 +133,13 @@ NAMED = listing(
     ],
 )
 def test_a_misspelt_name_is_named_with_what_is_meant(right: str, wrong: str, said: str) -> None:
-    assert inventorynames.problems(NAMED) == []
+    assert spelling.problems(NAMED) == []
     listed = json.loads(json.dumps(NAMED).replace(right, wrong))
     used = {host for group in listed.values() for host in group.get("hosts", [])}
     listed["ungrouped"] = {"hosts": [host for host in listed["_meta"]["hostvars"] if host not in used]}
     for host in used - set(listed["_meta"]["hostvars"]):
         listed["_meta"]["hostvars"][host] = {"ansible_user": "me"}
-    found = inventorynames.problems(listed)
+    found = spelling.problems(listed)
     assert len(found) == 1
     assert re.search(said, found[0])
 
@@ -149,7 +150,7 @@ def test_misspelt_keys_of_yaml_are_named(here: Path) -> None:
         "workers: {host: {n1: }}\n"
     )
     with pytest.raises(InventoryError) as found:
-        cluster.load(str(here))
+        inventories.load(str(here))
     for key, near in (("var", "vars"), ("childern", "children"), ("host", "hosts")):
         assert re.search(rf"'{key}'.* did you mean {near}\?", str(found.value))
 
@@ -161,10 +162,10 @@ def _misspelt(name: str, at: int) -> str:
 
 
 def test_every_variable_misspelt_once_is_noticed() -> None:
-    names = sorted(inventorynames.known_variables())
+    names = sorted(spelling.known_variables())
     assert {"cluster_address", "hdfs_replication", "ray_gcs_port", "monitoring_enabled"} < set(names)
     wrong = {_misspelt(name, at): name for at, name in enumerate(names)}
-    said = inventorynames.problems(listing({"a": dict.fromkeys(wrong, 1)}, ["a"], ["a"]))
+    said = spelling.problems(listing({"a": dict.fromkeys(wrong, 1)}, ["a"], ["a"]))
     assert len(said) == len(names)
     for typed, name in wrong.items():
         assert any(typed in line and line.endswith(f" {name}?") for line in said), typed
@@ -172,27 +173,27 @@ def test_every_variable_misspelt_once_is_noticed() -> None:
 
 def test_names_of_ansible_and_of_the_users_own_are_left_alone() -> None:
     names = ["ansible_become", "ansible_ssh_port", "ansible_python_interpreter", "my_rack", "hdfs_colour", "ray"]
-    assert inventorynames.variables(names) == {}
-    assert inventorynames.problems(listing({"a": {}, "b": {}}, ["a"], ["a", "b"])) == []
+    assert spelling.variables(names) == {}
+    assert spelling.problems(listing({"a": {}, "b": {}}, ["a"], ["a", "b"])) == []
 
 
 def test_a_misspelt_argument_is_named(here: Path) -> None:
     words = ["--diff", "-e", "ray_gsc_port=7000", "-e", '{"hdfs_replicaton": 2}', "-e", "own=1", "-e", "@file"]
-    assert inventorynames.arguments(words) == {"ray_gsc_port": "ray_gcs_port", "hdfs_replicaton": "hdfs_replication"}
+    assert spelling.arguments(words) == {"ray_gsc_port": "ray_gcs_port", "hdfs_replicaton": "hdfs_replication"}
     with pytest.raises(UsageError, match="did you mean ray_gcs_port"):
-        provision.run("provision", str(here), words)
+        commands.run("provision", str(here), words)
 
 
 def test_changes_are_seen_below_a_folder_of_any_name(here: Path) -> None:
     place = here.parent / "secrets" / "known_hosts" / "here"
     (place / "secrets").mkdir(parents=True)
     (place / "hosts.yml").write_text("all: {}\n")
-    before = cluster._fingerprint(place)
+    before = inventories._fingerprint(place)
     (place / "secrets" / "ray_token").write_text("no part of the inventory")
     (place / "known_hosts").write_text("neither is this")
-    assert cluster._fingerprint(place) == before
+    assert inventories._fingerprint(place) == before
     (place / "hosts.yml").write_text("all: {vars: {regatta_state: /elsewhere}}\n")
-    assert cluster._fingerprint(place) != before
-    of_a_file = cluster._fingerprint(place / "hosts.yml")
+    assert inventories._fingerprint(place) != before
+    of_a_file = inventories._fingerprint(place / "hosts.yml")
     (place / "hosts.yml").write_text("all: {}\n")
-    assert cluster._fingerprint(place / "hosts.yml") != of_a_file
+    assert inventories._fingerprint(place / "hosts.yml") != of_a_file

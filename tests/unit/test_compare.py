@@ -15,14 +15,24 @@ import rich.console
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regatta import stats
-from regatta.clocks import Phases
-from regatta.compare import Comparison, compare, ratio
-from regatta.compare.answers import ABSENT, differences
-from regatta.compare.view import check, show, to_json, to_table, to_text, write_json
-from regatta.console import Console
 from regatta.errors import CompareError
-from regatta.record import ClusterFacts, ExitInfo, Failure, Framework, NodeFacts, Record, RunIdentity, Series, Speed
+from regatta.records import stats
+from regatta.records.answers import ABSENT, differences
+from regatta.records.clocks import Phases
+from regatta.records.compare import Comparison, compare, ratio
+from regatta.records.record import (
+    ClusterFacts,
+    ExitInfo,
+    Failure,
+    Framework,
+    NodeFacts,
+    Record,
+    RunIdentity,
+    Series,
+    Speed,
+)
+from regatta.terminal.comparison import check, show, to_json, to_table, to_text, write_json
+from regatta.terminal.console import Console
 
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
 keys = st.text(alphabet="abc.", min_size=1, max_size=3)

@@ -16,8 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.table import Table
 
-from regatta.console import Console, clean, label, progress_text
-from regatta.events import DRIVER, ErrorEvent, Memory, Phase, Progress, WarningEvent
+from regatta.records.events import DRIVER, ErrorEvent, Memory, Phase, Progress, WarningEvent
+from regatta.terminal.console import Console, label, progress_text
+from regatta.text import clean
 
 PROJECT = Path(__file__).resolve().parents[2]
 SGR = re.compile(r"\x1b\[[0-9;]*m")
@@ -25,8 +26,8 @@ HIDE, SHOW = "\x1b[?25l", "\x1b[?25h"
 
 SCRIPT = """
 import sys, time
-from regatta.console import Console
-from regatta.events import Phase, Progress
+from regatta.terminal.console import Console
+from regatta.records.events import Phase, Progress
 with Console() as console:
     console.note("two [bold]ranks[/bold]")
     for step in range(11):
@@ -320,7 +321,7 @@ def test_threads_do_not_mix_lines() -> None:
 
 STANDING = """
 import time
-from regatta.console import Console
+from regatta.terminal.console import Console
 with Console() as console:
     for step in range(3):
         console.bars("node1", {0: f"\\x1b[32m{step} of 3\\x1b[0m", 1: f"other {step}"})

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from regatta import hdfs, hdfsfiles, hdfsstatus
 from regatta.errors import DataError, UsageError
-from regatta.meter import Meter, size_text
+from regatta.hdfs import client as hdfs
+from regatta.hdfs import files as hdfsfiles
+from regatta.hdfs import status
+from regatta.terminal.meter import Meter, size_text
 from workloads.common.storage import frames
 
 
@@ -107,7 +109,7 @@ def test_status() -> None:
         "FSNamesystem": {"UnderReplicatedBlocks": 2, "CorruptBlocks": 0},
         "FSNamesystemState": {"NumLiveDataNodes": 1, "NumDeadDataNodes": 1, "NumDecommissioningDataNodes": 1},
     }
-    state = hdfsstatus.read(beans)
+    state = status.read(beans)
     text = "\n".join(state.lines())
     assert "1 live, 1 dead, 1 leaving" in text
     assert "2 with too few copies" in text

@@ -6,11 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from regatta import elastic, plan, selection, training
-from regatta.cluster import Cluster, build
-from regatta.console import Console
 from regatta.errors import RunFailedError, UsageError
-from regatta.session import Request
+from regatta.experiments import training
+from regatta.frameworks import plan
+from regatta.hosts import selection
+from regatta.hosts.cluster import Cluster
+from regatta.hosts.inventories import build
+from regatta.run import elastic
+from regatta.run.request import Request
+from regatta.terminal.console import Console
 
 CORES = {"node1": 2, "node2": 2, "node3": 2}
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regatta.events import (
+from regatta.records.events import (
     DRIVER,
     Cpu,
     ErrorEvent,

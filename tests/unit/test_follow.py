@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from regatta import follow as following
-from regatta import launch, plan, sync, tree
-from regatta.channel import Channel
-from regatta.cluster import Node
-from regatta.follow import Follower
-from regatta.remote import Remote
+from regatta.frameworks import plan
+from regatta.hosts.channel import Channel
+from regatta.hosts.cluster import Node
+from regatta.hosts.remote import Remote
+from regatta.release import sync, tree
+from regatta.run import follow, launch, naming, placement
+from regatta.run.follow import Follower
 
 CHATTY = """\
 import os, time
@@ -40,9 +41,9 @@ def start(source: Path) -> Iterator[object]:
     def begin(remote: Remote, text: str) -> launch.Handle:
         (source / "train.py").write_text(text)
         release = sync.sync(remote, tree.read(source), remote.cluster.nodes).tree.release
-        ranks = plan.spread(2, remote.cluster.workers, {node.name: 1 for node in remote.cluster.nodes})
+        ranks = placement.spread(2, remote.cluster.workers, {node.name: 1 for node in remote.cluster.nodes})
         program = plan.Program.script("train.py", [])
-        made = plan.Plan(plan.new_run_name("t", "torch"), "torch", program, release, ranks, 1, "env", master_port=1)
+        made = plan.Plan(naming.new_run_name("t", "torch"), "torch", program, release, ranks, 1, "env", master_port=1)
         handle = launch.start(remote, made)
         started.append((remote, handle))
         return handle
@@ -63,7 +64,7 @@ def test_a_node_that_hangs_is_lost_however_much_another_says(
     pair: Remote, start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, seconds in (("FIRST_SECONDS", 4.0), ("SILENT_SECONDS", 4.0), ("LOST_SECONDS", 3.0)):
-        monkeypatch.setattr(following, name, seconds)
+        monkeypatch.setattr(follow, name, seconds)
     handle = start(pair, CHATTY)
     lines: list[str] = []
 

@@ -8,9 +8,10 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regatta import cluster, events, hostkeys, record, sshconfig
 from regatta.errors import InventoryError, RecordError, RegattaError
+from regatta.hosts import hostkeys, inventories, sshconfig
 from regatta.node import support
+from regatta.records import events, record
 
 KEPT = sorted((Path(__file__).parent / "records").glob("*.json"))[:3]
 hostile = st.sampled_from(
@@ -54,7 +55,7 @@ def test_inventories(hosts: list[tuple[str, dict[str, object]]]) -> None:
         "workers": {"hosts": names},
     }
     try:
-        made = cluster.build("fuzz", Path("/i"), listing)
+        made = inventories.build("fuzz", Path("/i"), listing)
     except InventoryError:
         return
     for node in made.nodes:

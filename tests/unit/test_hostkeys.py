@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from regatta import hostkeys, provision, services
-from regatta.cluster import Cluster, Node
 from regatta.errors import UnreachableError, UsageError
-from regatta.provisioning import forget
-from regatta.remote import Remote, explain
+from regatta.hosts import hostkeys
+from regatta.hosts.cluster import Cluster, Node
+from regatta.hosts.remote import Remote, explain
+from regatta.provisioning import commands, forget
+from regatta.run import services
 from regatta.tasks.services import _status_rows
 
 SAID = """\
@@ -133,10 +134,10 @@ def test_a_check_pins_nothing(
 ) -> None:
     now = hostkeys.parse(f"10.0.0.1 {keys[1]}")
     monkeypatch.setattr(forget, "_shown", lambda *_: now)
-    monkeypatch.setattr(provision.cluster, "load", lambda _: cluster(here))
+    monkeypatch.setattr(commands.inventories, "load", lambda _: cluster(here))
     monkeypatch.setenv("CONFIRM", "yes")
     (here / "known_hosts").write_text(f"10.0.0.1 {keys[0]}\n")
-    assert provision.run(command, str(here), [], check=True, node="n1") == 0
+    assert commands.run(command, str(here), [], check=True, node="n1") == 0
     assert (here / "known_hosts").read_text() == f"10.0.0.1 {keys[0]}\n"
     assert printed(keys[1]) in capsys.readouterr().out
 

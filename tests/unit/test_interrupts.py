@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from regatta.interrupts import undisturbed
+from regatta.run.interrupts import undisturbed
 
 
 def test_it_waits_and_then_counts() -> None:

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from regatta import limits
-from regatta.cluster import build
 from regatta.errors import InventoryError
-from regatta.follow import reached
+from regatta.hosts import limits
+from regatta.hosts.inventories import build
 from regatta.node import cgroup
+from regatta.run.follow import reached
 
 
 def test_the_inventory_says_it(tmp_path: Path) -> None:

@@ -12,11 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from regatta import cluster, launch, plan, runs, sync, tree
-from regatta import follow as following
 from regatta.errors import NodesError, RunError
-from regatta.follow import Follower, Outcome
-from regatta.remote import Remote, supervisor_files
+from regatta.frameworks import plan
+from regatta.hosts import inventories
+from regatta.hosts.remote import Remote, supervisor_files
+from regatta.release import sync, tree
+from regatta.run import catalogue, launch, naming, placement
+from regatta.run import follow as following
+from regatta.run.follow import Follower, Outcome
 
 SCRIPT = """\
 SPIN = "import time; [None for _ in iter(lambda: time.process_time() < 0.3, False)]"
@@ -67,11 +70,11 @@ def started(remote: Remote, source: Path) -> Iterator[object]:
         synced = sync.sync(remote, tree.read(source), remote.cluster.nodes, ask={"here": {"ports": plan.PORTS}})
         cores = {"here": synced.answers["here"]["facts"]["cores"]}
         made = plan.Plan(
-            run=name or plan.new_run_name("t", "torch"),
+            run=name or naming.new_run_name("t", "torch"),
             framework="torch",
             program=plan.Program.script(script, args),
             release=synced.tree.release,
-            ranks=plan.spread(workers, remote.cluster.workers, cores),
+            ranks=placement.spread(workers, remote.cluster.workers, cores),
             threads=1,
             launcher="env",
             master_port=synced.answers["here"]["port"],
@@ -164,12 +167,12 @@ def test_cancel_ends_everything(remote: Remote, started, mode: str) -> None:
     handle = started(mode)
     mark = f"REGATTA_RUN_ID={handle.run}"
     wait_for(lambda: len(processes(mark)) >= (4 if mode == "daemon-wait" else 2))
-    runs.cancel(remote, runs.find(remote, handle.run))
+    catalogue.cancel(remote, catalogue.find(remote, handle.run))
     assert processes(mark) == []
-    info = runs.find(remote, handle.run)
+    info = catalogue.find(remote, handle.run)
     assert info.state == "stopped"
     with pytest.raises(RunError, match="is not running: it has stopped"):
-        runs.cancel(remote, info)
+        catalogue.cancel(remote, info)
     outcome, _ = follow(remote, handle)
     assert outcome.state == "stopped"
 
@@ -195,10 +198,10 @@ def test_a_run_survives_its_controller_and_can_be_attached_to(remote: Remote, st
         signal.setitimer(signal.ITIMER_REAL, 1.5)
         follower.follow()
     signal.setitimer(signal.ITIMER_REAL, 0)
-    info = runs.find(remote, handle.run[:-2])
+    info = catalogue.find(remote, handle.run[:-2])
     assert info.state == "running"
-    assert {text for _, _, text in runs.log(remote, info)} == {f"rank {r} of 2 ['wait']" for r in (0, 1)}
-    runs.cancel(remote, info)
+    assert {text for _, _, text in catalogue.log(remote, info)} == {f"rank {r} of 2 ['wait']" for r in (0, 1)}
+    catalogue.cancel(remote, info)
     outcome, lines = follow(remote, handle)
     assert len(lines) == 2
     assert outcome.state == "stopped"
@@ -222,11 +225,11 @@ def test_what_a_killed_supervisor_leaves_behind_can_be_cancelled_later(remote: R
     wait_for(lambda: len(processes(mark)) >= 4)
     folder = Path(remote.cluster.head.state) / "runs" / handle.run
     os.kill(json.loads((folder / "pid.json").read_text())["pid"], signal.SIGKILL)
-    wait_for(lambda: runs.find(remote, handle.run).state == "lost")
+    wait_for(lambda: catalogue.find(remote, handle.run).state == "lost")
     assert processes(mark)
-    runs.cancel(remote, runs.find(remote, handle.run))
+    catalogue.cancel(remote, catalogue.find(remote, handle.run))
     assert processes(mark) == []
-    assert runs.find(remote, handle.run).state == "lost"
+    assert catalogue.find(remote, handle.run).state == "lost"
 
 
 def test_ctrl_c_while_a_run_is_being_started_leaves_nothing(
@@ -250,14 +253,14 @@ def test_ctrl_c_while_a_run_is_being_started_leaves_nothing(
     with pytest.raises(KeyboardInterrupt):
         started("wait", name="early")
     assert processes("REGATTA_RUN_ID=early") == []
-    assert runs.find(remote, "early").state == "stopped"
+    assert catalogue.find(remote, "early").state == "stopped"
 
 
 def test_the_same_name_twice_is_refused_and_the_first_goes_on(remote: Remote, started) -> None:
     started("wait", name="mine")
     with pytest.raises(NodesError, match="a run named 'mine' exists already"):
         started("wait", name="mine")
-    assert runs.find(remote, "mine").state == "running"
+    assert catalogue.find(remote, "mine").state == "running"
 
 
 def test_a_program_that_cannot_be_started(remote: Remote, started) -> None:
@@ -287,7 +290,7 @@ def test_scripts_read_beside_them_and_write_where_they_run(remote: Remote, start
     handle = started(script="package/nested.py", workers=1)
     outcome, lines = follow(remote, handle)
     assert outcome.state == "succeeded", lines
-    release = runs.find(remote, handle.run).release
+    release = catalogue.find(remote, handle.run).release
     root = Path(remote.cluster.head.root) / "releases" / release
     assert lines == [(0, f"from the tree helper {root / 'package'}")]
     written = Path(remote.cluster.head.state) / "runs" / handle.run / "work" / "snapshot.pt"
@@ -297,12 +300,12 @@ def test_scripts_read_beside_them_and_write_where_they_run(remote: Remote, start
 
 def test_unknown_and_ambiguous_runs_are_explained(remote: Remote, started) -> None:
     with pytest.raises(RunError, match="no run 'nothing'"):
-        runs.find(remote, "nothing")
+        catalogue.find(remote, "nothing")
     started("end", name="same-1")
     started("end", name="same-2")
     with pytest.raises(RunError, match="may be any of same-1, same-2"):
-        runs.find(remote, "same-")
-    assert runs.find(remote, "last").run == "same-2"
+        catalogue.find(remote, "same-")
+    assert catalogue.find(remote, "last").run == "same-2"
 
 
 def aged(path: Path, seconds: float) -> None:
@@ -316,10 +319,10 @@ def test_what_ended_runs_left_is_deleted(remote: Remote, started) -> None:
     lost = started("daemon-wait", name="lost")
     wait_for(lambda: (state / "runs/lost/pid.json").exists() and len(processes("REGATTA_RUN_ID=lost")) == 4)
     os.kill(json.loads((state / "runs/lost/pid.json").read_text())["pid"], signal.SIGKILL)
-    wait_for(lambda: runs.find(remote, "lost").state == "lost")
+    wait_for(lambda: catalogue.find(remote, "lost").state == "lost")
     (state / "runs/.removed-earlier/work").mkdir(parents=True)
-    chosen = [runs.find(remote, name) for name in ("over", "lost")]
-    done, failed = runs.delete(remote, chosen, 0)
+    chosen = [catalogue.find(remote, name) for name in ("over", "lost")]
+    done, failed = catalogue.delete(remote, chosen, 0)
     assert not failed and (done["here"]["runs"], done["here"]["going"]) == (["over", "lost"], [])
     assert done["here"]["bytes"] > 0
     assert [path.name for path in (state / "runs").iterdir()] == ["kept"]
@@ -335,12 +338,12 @@ def test_inputs_stay_while_a_run_goes_on_or_asks_for_them(remote: Remote, starte
         aged(data / sha256, age)
     started("wait", name="going")
     wait_for((Path(remote.cluster.head.state) / "runs/going/pid.json").exists)
-    said = runs.delete(remote, [runs.find(remote, "going")], 50)[0]["here"]
+    said = catalogue.delete(remote, [catalogue.find(remote, "going")], 50)[0]["here"]
     assert said == {"runs": [], "going": ["going"], "inputs": 0, "bytes": 0}
-    runs.cancel(remote, runs.find(remote, "going"))
+    catalogue.cancel(remote, catalogue.find(remote, "going"))
     item = {"sha256": "asked", "name": "edges.txt", "size": 4}
     assert remote.call(remote.cluster.head, "hello", facts_wanted=False, data=[item])["data"] == {"asked": True}
-    assert runs.delete(remote, [], 50)[0]["here"]["inputs"] == 1
+    assert catalogue.delete(remote, [], 50)[0]["here"]["inputs"] == 1
     assert sorted(path.name for path in data.iterdir()) == ["asked", "new"]
 
 
@@ -353,10 +356,10 @@ def test_results_of_ray_go_with_the_runs_that_made_them(remote: Remote, started)
         aged(results / name, age)
     started("wait", name="going")
     wait_for((Path(remote.cluster.head.state) / "runs/going/pid.json").exists)
-    runs.delete(remote, [], 50)
+    catalogue.delete(remote, [], 50)
     assert len(list(results.iterdir())) == 3
-    runs.cancel(remote, runs.find(remote, "going"))
-    assert runs.delete(remote, [], 50)[0]["here"]["bytes"] > 0
+    catalogue.cancel(remote, catalogue.find(remote, "going"))
+    assert catalogue.delete(remote, [], 50)[0]["here"]["bytes"] > 0
     assert sorted(path.name for path in results.iterdir()) == ["goes-on", "new"]
 
 
@@ -391,4 +394,4 @@ def test_supervisor_of_a_run_that_was_stopped_before_it_began_starts_nothing(tmp
 
 
 def test_cluster_of_this_machine_is_local(here: Path) -> None:
-    assert cluster.load(str(here)).local
+    assert inventories.load(str(here)).local

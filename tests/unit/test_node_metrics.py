@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from regatta import top
+from regatta.hosts.remote import Remote
 from regatta.node import metrics, progress, rundirs
-from regatta.remote import Remote
+from regatta.terminal import top
 
 PLAN = {"label": "digits", "ranks": {"0": "n1", "1": "n2"}}
 EVENTS = [

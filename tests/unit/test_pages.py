@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from regatta import pages
 from regatta.errors import LaunchError, UnreachableError
-from regatta.rayjob import JobApi
+from regatta.frameworks.rayjob import JobApi
+from regatta.run import pages
 
 Serve = Callable[..., str]
 

@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regatta import plan, rayjob, torchrun
-from regatta.cluster import Node
 from regatta.errors import UsageError
+from regatta.frameworks import plan, rayjob, torchrun
+from regatta.hosts.cluster import Node
+from regatta.run import naming, placement
 
 
 def node(number: int) -> Node:
@@ -27,14 +28,14 @@ def node(number: int) -> Node:
 
 def made(workers: int, cores: dict[str, int], **changes: object) -> plan.Plan:
     nodes = [node(int(name[1:])) for name in cores]
-    ranks = plan.spread(workers, nodes, cores)
+    ranks = placement.spread(workers, nodes, cores)
     base = plan.Plan(
         run="r1",
         framework="torch",
         program=plan.Program.script("train.py", ["--epochs", "3 4", "$(x)"]),
         release="abc",
         ranks=ranks,
-        threads=plan.threads(ranks, cores),
+        threads=placement.threads(ranks, cores),
         launcher="env",
         master_port=29400,
     )
@@ -42,7 +43,7 @@ def made(workers: int, cores: dict[str, int], **changes: object) -> plan.Plan:
 
 
 def places(workers: int, cores: dict[str, int]) -> list[str]:
-    return [rank.node.name for rank in plan.spread(workers, [node(int(n[1:])) for n in cores], cores)]
+    return [rank.node.name for rank in placement.spread(workers, [node(int(n[1:])) for n in cores], cores)]
 
 
 def test_ranks_follow_cores() -> None:
@@ -54,7 +55,7 @@ def test_ranks_follow_cores() -> None:
 @given(st.integers(1, 60), st.lists(st.integers(1, 64), min_size=1, max_size=9))
 def test_every_rank_has_one_place(workers: int, cores: list[int]) -> None:
     known = {f"n{i}": c for i, c in enumerate(cores, 1)}
-    ranks = plan.spread(workers, [node(i) for i in range(1, len(cores) + 1)], known)
+    ranks = placement.spread(workers, [node(i) for i in range(1, len(cores) + 1)], known)
     assert [rank.rank for rank in ranks] == list(range(workers))
     for name, own_cores in known.items():
         own = [rank for rank in ranks if rank.node.name == name]
@@ -71,9 +72,9 @@ def test_zero_workers_are_refused() -> None:
 
 def test_more_ranks_than_cores_are_allowed_and_said() -> None:
     cores = {"n1": 2, "n2": 2}
-    ranks = plan.spread(6, [node(1), node(2)], cores)
-    assert plan.threads(ranks, cores) == 1
-    assert plan.crowded(ranks, cores) == [
+    ranks = placement.spread(6, [node(1), node(2)], cores)
+    assert placement.threads(ranks, cores) == 1
+    assert placement.crowded(ranks, cores) == [
         "n1 runs 3 ranks on 2 core(s): they take turns, and times say so",
         "n2 runs 3 ranks on 2 core(s): they take turns, and times say so",
     ]
@@ -82,11 +83,11 @@ def test_more_ranks_than_cores_are_allowed_and_said() -> None:
 @pytest.mark.parametrize("name", ["", "A", "a_b", "-a", "a-", "../x", "a b", "x" * 61, "a;b"])
 def test_names_that_cannot_be_runs(name: str) -> None:
     with pytest.raises(UsageError):
-        plan.check_run_name(name)
+        naming.check_run_name(name)
 
 
 def test_made_names_are_valid() -> None:
-    assert plan.check_run_name(plan.new_run_name("ppr", "torch"))
+    assert naming.check_run_name(naming.new_run_name("ppr", "torch"))
 
 
 def test_environment_of_a_torch_rank() -> None:

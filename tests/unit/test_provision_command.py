@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from regatta import provision, runs
-from regatta.cluster import Cluster, Node
 from regatta.errors import RegattaError
-from regatta.provisioning import interruption, playbook, secrets
+from regatta.hosts.cluster import Cluster, Node
+from regatta.provisioning import commands, interruption, playbook, secrets
+from regatta.run import catalogue
 
 HOSTS = """
 all:
@@ -36,14 +36,14 @@ def cluster(folder: Path) -> Cluster:
 
 
 def test_a_missing_inventory_says_how_to_make_one(capsys: pytest.CaptureFixture[str]) -> None:
-    assert provision.main(["provision", "--inventory", "inventory/none-such"]) == 2
+    assert commands.main(["provision", "--inventory", "inventory/none-such"]) == 2
     said = capsys.readouterr().err
     assert "make lab" in said
     assert "inventory/example" in said
 
 
 def test_this_machine_alone_needs_none(capsys: pytest.CaptureFixture[str]) -> None:
-    assert provision.main(["provision", "--inventory", "inventory/local"]) == 2
+    assert commands.main(["provision", "--inventory", "inventory/local"]) == 2
     assert "needs no provision" in capsys.readouterr().err
 
 
@@ -52,23 +52,23 @@ def test_teardown_asks(inventory: Path, monkeypatch: pytest.MonkeyPatch, capsys:
     monkeypatch.setattr(playbook, "play", lambda *words: called.append(words) or 0)
     monkeypatch.delenv("CONFIRM", raising=False)
     monkeypatch.setattr("sys.stdin", io.StringIO("yes\n"))
-    assert provision.main(["teardown", "--inventory", str(inventory)]) == 2
+    assert commands.main(["teardown", "--inventory", str(inventory)]) == 2
     assert "CONFIRM=yes" in capsys.readouterr().err
     terminal = io.StringIO("no\n")
     terminal.isatty = lambda: True  # type: ignore[method-assign]
     monkeypatch.setattr("sys.stdin", terminal)
-    assert provision.main(["teardown", "--inventory", str(inventory)]) == 2
+    assert commands.main(["teardown", "--inventory", str(inventory)]) == 2
     assert not called
     monkeypatch.setenv("CONFIRM", "yes")
-    assert provision.main(["teardown", "--inventory", str(inventory)]) == 0
+    assert commands.main(["teardown", "--inventory", str(inventory)]) == 0
     assert called[0][0] == "teardown"
 
 
 def test_check_and_further_arguments_reach_ansible(inventory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     called = []
     monkeypatch.setattr(playbook, "play", lambda *words: called.append(words) or 0)
-    assert provision.main(["check", "--inventory", str(inventory), "-e", "ray_gcs_port=7000"]) == 0
-    assert provision.main(["provision", "--inventory", str(inventory), "--check", "--diff"]) == 0
+    assert commands.main(["check", "--inventory", str(inventory), "-e", "ray_gcs_port=7000"]) == 0
+    assert commands.main(["provision", "--inventory", str(inventory), "--check", "--diff"]) == 0
     assert [(words[0], words[3]) for words in called] == [
         ("provision", ["--check", "-e", "ray_gcs_port=7000"]),
         ("provision", ["--check", "--diff"]),
@@ -135,15 +135,15 @@ def test_rotation_waits_for_runs(
     inventory: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     called, cancelled = [], []
-    going = runs.RunInfo("slow", "running", "torch", 0.0, None, None, (), {}, "r")
+    going = catalogue.RunInfo("slow", "running", "torch", 0.0, None, None, (), {}, "r")
     monkeypatch.setattr(playbook, "play", lambda *words: called.append(words) or 0)
-    monkeypatch.setattr(runs, "listing", lambda _: ([going], {}))
-    monkeypatch.setattr(runs, "cancel", lambda _, info: cancelled.append(info.run))
+    monkeypatch.setattr(catalogue, "listing", lambda _: ([going], {}))
+    monkeypatch.setattr(catalogue, "cancel", lambda _, info: cancelled.append(info.run))
     monkeypatch.delenv("FORCE", raising=False)
-    assert provision.main(["rotate-secrets", "--inventory", str(inventory)]) == 1
+    assert commands.main(["rotate-secrets", "--inventory", str(inventory)]) == 1
     assert "slow" in capsys.readouterr().err and not called
     monkeypatch.setenv("FORCE", "yes")
-    assert provision.main(["rotate-secrets", "--inventory", str(inventory)]) == 0
+    assert commands.main(["rotate-secrets", "--inventory", str(inventory)]) == 0
     assert cancelled == ["slow"]
     assert called[0][0] == "provision" and "ssh_mesh_rotate=true" in called[0][3]
 
@@ -163,8 +163,8 @@ def test_a_token_that_is_none_is_refused(inventory: Path) -> None:
         secrets.ensure(inventory)
 
 
-def going(name: str, framework: str) -> runs.RunInfo:
-    return runs.RunInfo(name, "running", framework, 0.0, None, None, (), {}, "r")
+def going(name: str, framework: str) -> catalogue.RunInfo:
+    return catalogue.RunInfo(name, "running", framework, 0.0, None, None, (), {}, "r")
 
 
 RAY, HDFS = {"n1": ["regatta-ray-head.service"]}, {"n1": ["regatta-hdfs-namenode.service"]}
@@ -174,10 +174,10 @@ RAY, HDFS = {"n1": ["regatta-ray-head.service"]}, {"n1": ["regatta-hdfs-namenode
 def busy(inventory: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, list]:
     """Runs of Ray and torch go on; what was played and cancelled."""
     seen: dict[str, list] = {"played": [], "cancelled": []}
-    monkeypatch.setattr(provision.cluster, "load", lambda _: cluster(inventory))
+    monkeypatch.setattr(commands.inventories, "load", lambda _: cluster(inventory))
     monkeypatch.delenv("FORCE", raising=False)
-    monkeypatch.setattr(runs, "listing", lambda _: ([going("rayed", "ray"), going("torched", "torch")], {}))
-    monkeypatch.setattr(runs, "cancel", lambda _, info: seen["cancelled"].append(info.run))
+    monkeypatch.setattr(catalogue, "listing", lambda _: ([going("rayed", "ray"), going("torched", "torch")], {}))
+    monkeypatch.setattr(catalogue, "cancel", lambda _, info: seen["cancelled"].append(info.run))
     monkeypatch.setattr(playbook, "play", lambda *words: seen["played"].append(words[3]) or 0)
     monkeypatch.setattr(playbook, "foresee", lambda *_: (0, ""))
     return seen
@@ -194,17 +194,17 @@ def test_provisioning_that_would_end_runs_names_and_refuses_them(
 ) -> None:
     monkeypatch.setattr(playbook, "anew", lambda _: anew)
     for command, *more in (["provision"], ["add-node", "--node", "n1"], ["hdfs-restore-metadata"]):
-        assert provision.main([command, "--inventory", str(inventory), *more]) == 1
+        assert commands.main([command, "--inventory", str(inventory), *more]) == 1
         said = capsys.readouterr().err
         assert all(name in said for name in ends) and "FORCE=yes" in said and "n1" in said
         assert [name for name in ("rayed", "torched") if name in said] == ends
     assert busy == {"played": [], "cancelled": []}
-    assert provision.main(["check", "--inventory", str(inventory)]) == 0
+    assert commands.main(["check", "--inventory", str(inventory)]) == 0
     shown = capsys.readouterr().out
     assert all(name in shown for name in ends)
     assert busy == {"played": [["--check"]], "cancelled": []}
     monkeypatch.setenv("FORCE", "yes")
-    assert provision.main(["provision", "--inventory", str(inventory)]) == 0
+    assert commands.main(["provision", "--inventory", str(inventory)]) == 0
     assert busy == {"played": [["--check"], []], "cancelled": ends}
 
 
@@ -212,7 +212,7 @@ def test_provisioning_that_ends_no_run_goes_on(
     inventory: Path, busy: dict[str, list], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(playbook, "anew", lambda _: {})
-    assert provision.main(["provision", "--inventory", str(inventory)]) == 0
+    assert commands.main(["provision", "--inventory", str(inventory)]) == 0
     assert busy == {"played": [[]], "cancelled": []}
 
 
@@ -220,7 +220,7 @@ def test_what_cannot_be_foreseen_is_refused_while_runs_go_on(
     inventory: Path, busy: dict[str, list], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(playbook, "foresee", lambda *_: (4, "n1: unreachable"))
-    assert provision.main(["provision", "--inventory", str(inventory)]) == 1
+    assert commands.main(["provision", "--inventory", str(inventory)]) == 1
     shown = capsys.readouterr()
     assert "n1: unreachable" in shown.out and "rayed" in shown.err and "torched" in shown.err
     assert busy == {"played": [], "cancelled": []}

@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from lab import hadoop as lab_hadoop
-from regatta import provision
-from regatta.cluster import Cluster, Node
 from regatta.errors import UsageError
-from regatta.provisioning import hadoop, membership
+from regatta.hosts.cluster import Cluster, Node
+from regatta.provisioning import commands, hadoop, membership
 from regatta.provisioning.hdfsdata import newest_checkpoint, refusal
 
 FOLDER = "/var/lib/regatta-hdfs"
@@ -158,7 +157,7 @@ def test_who_may_leave() -> None:
 def test_what_confirms(monkeypatch: pytest.MonkeyPatch, data: str, confirm: str, words: list[str]) -> None:
     monkeypatch.setenv("DATA", data)
     monkeypatch.setenv("CONFIRM", confirm)
-    assert provision._confirm(["n1"], "mine") == words
+    assert commands._confirm(["n1"], "mine") == words
 
 
 @pytest.mark.parametrize(
@@ -168,7 +167,7 @@ def test_what_does_not_confirm(monkeypatch: pytest.MonkeyPatch, data: str, confi
     monkeypatch.setenv("DATA", data)
     monkeypatch.setenv("CONFIRM", confirm)
     with pytest.raises(UsageError):
-        provision._confirm(["n1"], "mine")
+        commands._confirm(["n1"], "mine")
 
 
 def test_the_labs_tarball_is_the_same_everywhere(tmp_path: Path) -> None:

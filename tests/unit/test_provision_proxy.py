@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from regatta.cluster import Node
+from regatta.hosts.cluster import Node
+from regatta.hosts.tunnels import free_local_port
+from regatta.node import aptcache
 from regatta.provisioning import aptproxy, aptrelay
-from regatta.tunnels import free_local_port
 
 UPSTREAM = "http://x.test"
 DEB = b"!<arch>\n" + bytes(range(256)) * 4000
@@ -146,7 +147,7 @@ def test_from_a_bundle_nothing_is_downloaded(tmp_path: Path, repository: Threadi
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(body)
     (tmp_path / "secret.deb").write_bytes(b"secret")
-    base = f"http://{aptproxy.BUNDLE_HOST}"
+    base = f"http://{aptcache.BUNDLE_HOST}"
     with aptproxy.serving(tmp_path / "s2", tmp_path / "cache2", folder) as server:
         assert get(server, f"{base}/0/pool/a%20b%2b1.deb") == (200, DEB)
         assert get(server, f"{base}/0/dists/x/InRelease") == (200, b"signed")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from regatta.plan import PORTS
+from regatta.frameworks.plan import PORTS
 
 ROLES = Path(__file__).resolve().parents[2] / "ansible/roles"
 NAMES = sorted(path.name for path in ROLES.iterdir() if path.is_dir())

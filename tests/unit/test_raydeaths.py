@@ -5,10 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from regatta import follow, launch, raydeaths
-from regatta.follow import Follower
-from regatta.raydeaths import GONE, Death
-from regatta.remote import Remote
+from regatta.frameworks import raydeaths
+from regatta.frameworks.raydeaths import GONE, Death
+from regatta.hosts.remote import Remote
+from regatta.run import follow, launch
+from regatta.run.follow import Follower
 
 GONE_WORDS = (
     "The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR Worker exit detail: Worker "

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from regatta import cluster
+from regatta.frameworks.rayjob import RayNode
+from regatta.frameworks.raynodes import present, unsettled
+from regatta.hosts import cluster, inventories
 from regatta.node import raylet
-from regatta.rayjob import RayNode
-from regatta.raynodes import present, unsettled
 
 HOSTS = """\
 head: {hosts: {one: {cluster_address: 10.0.0.1}}}
@@ -22,7 +22,7 @@ HEAD, OLD, NEW = RayNode("10.0.0.1", "head"), RayNode("10.0.0.2", "old"), RayNod
 def nodes(tmp_path: Path) -> tuple[cluster.Node, ...]:
     (tmp_path / "pair").mkdir()
     (tmp_path / "pair/hosts.yml").write_text(HOSTS)
-    return cluster.load(str(tmp_path / "pair")).nodes
+    return inventories.load(str(tmp_path / "pair")).nodes
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,11 @@ from typing import Any
 import jsonschema
 import pytest
 
-from regatta import record as record_module
-from regatta.clocks import Clocks
 from regatta.errors import RecordError
-from regatta.events import DRIVER, Cpu, Memory, Phase, Ready, Result, WarningEvent
-from regatta.record import (
+from regatta.records import record
+from regatta.records.clocks import Clocks
+from regatta.records.events import DRIVER, Cpu, Memory, Phase, Ready, Result, WarningEvent
+from regatta.records.record import (
     ClusterFacts,
     ExitInfo,
     Failure,
@@ -138,7 +138,7 @@ def test_older_records_are_read_as_if_new(version: int) -> None:
     assert made.use == ()
     assert made.cpu_seconds is None
     assert made.ranks[1].phases == example().ranks[1].phases
-    assert json.loads(made.to_json())["schema_version"] == record_module.SCHEMA_VERSION
+    assert json.loads(made.to_json())["schema_version"] == record.SCHEMA_VERSION
 
 
 def test_the_driver_is_on_its_node() -> None:
@@ -162,7 +162,7 @@ def test_round_trip(made: Record, tmp_path: Path) -> None:
 
 
 def test_schema_is_a_schema() -> None:
-    jsonschema.Draft202012Validator.check_schema(record_module._validator().schema)
+    jsonschema.Draft202012Validator.check_schema(record._validator().schema)
 
 
 def at(document: Any, path: tuple[str | int, ...]) -> Any:
@@ -238,7 +238,7 @@ def test_an_unknown_field_is_named() -> None:
         validate(document, "r")
 
 
-@pytest.mark.parametrize("version", [0, record_module.SCHEMA_VERSION + 1, "1", None, True])
+@pytest.mark.parametrize("version", [0, record.SCHEMA_VERSION + 1, "1", None, True])
 def test_an_unknown_version_is_named(version: object) -> None:
     text = json.dumps(example().to_dict() | {"schema_version": version})
     with pytest.raises(RecordError, match=f"old.json: schema version {version} is unknown"):

@@ -12,13 +12,13 @@ from xml.etree import ElementTree
 import kept
 import pytest
 
-from regatta.clocks import PHASES
 from regatta.errors import RecordError, UsageError
-from regatta.record import Framework, Record, Series
+from regatta.records.clocks import PHASES
+from regatta.records.record import Framework, Record, Series
+from regatta.records.store import Store
 from regatta.report import charts, files, make, regressions, specs, tables, texts, timeline
 from regatta.report.cases import Configuration, cases
 from regatta.report.summary import summarise
-from regatta.store import Store
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from typing import Any
 import kept
 import pytest
 
-from regatta.record import Record, Series
+from regatta.records.record import Record, Series
 from regatta.report import files, make
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")

@@ -10,13 +10,16 @@ from pathlib import Path
 import kept
 import pytest
 
-from regatta import cluster, paths, plan
-from regatta.console import Console
+from regatta import paths
 from regatta.errors import RecordError, RunFailedError, UsageError
+from regatta.frameworks import plan
+from regatta.hosts import inventories
+from regatta.records.store import Store
 from regatta.report import diff, listing, make, parquet, show, sources
 from regatta.report.listing import Wanted, choose, moment, of_records
-from regatta.session import Request, Session
-from regatta.store import Store
+from regatta.run.request import Request
+from regatta.run.session import Session
+from regatta.terminal.console import Console
 
 SCRIPT = """\
 import json, os, sys, time
@@ -63,7 +66,7 @@ def fab(*words: str, inventory: Path | None = None) -> tuple[int, str]:
 def run(here: Path, source: Path, *args: str, name: str) -> None:
     """A real run of a script that tells what a workload tells."""
     (source / "train.py").write_text(SCRIPT)
-    with Session(cluster.load(str(here)), Console(), paths.results_dir()) as session:
+    with Session(inventories.load(str(here)), Console(), paths.results_dir()) as session:
         program = plan.Program.script("train.py", args)
         session.run(Request(program=program, framework="torch", root=source, workers=2, name=name))
 

@@ -6,15 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from regatta import paths, plan, selection, store
-from regatta.cluster import Cluster
-from regatta.console import Console
+from regatta import paths
 from regatta.errors import NodesError, RegattaError, UsageError
-from regatta.remote import Remote
+from regatta.frameworks import plan
+from regatta.hosts import selection
+from regatta.hosts.cluster import Cluster
+from regatta.hosts.remote import Remote
+from regatta.hosts.selection import Selection
+from regatta.records import store
 from regatta.report import show
-from regatta.selection import Selection
-from regatta.session import Request, Session
+from regatta.run.request import Request
+from regatta.run.session import Session
 from regatta.tasks.runs import advising
+from regatta.terminal.console import Console
 
 
 @pytest.fixture

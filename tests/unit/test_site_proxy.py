@@ -18,10 +18,11 @@ from pathlib import Path
 import pytest
 
 from regatta import paths
-from regatta.provisioning import aptproxy, bundleapt, hadoop, siteproxy, wheels
+from regatta.hosts.tunnels import free_local_port
+from regatta.node import siteproxy
+from regatta.provisioning import aptproxy, bundleapt, hadoop, wheels
 from regatta.provisioning.lockfile import Entry
 from regatta.provisioning.locks import Target
-from regatta.tunnels import free_local_port
 
 WHEEL = "regatta_probe-1.0-py3-none-any.whl"
 TARGET = Target("3.11.2", "x86_64", "2.36", "cpu")

@@ -6,8 +6,8 @@ from typing import Any, cast
 
 import pytest
 
-from regatta.remote import Remote
-from regatta.runs import STALE_SECONDS, end_stale, stale
+from regatta.hosts.remote import Remote
+from regatta.run.catalogue import STALE_SECONDS, end_stale, stale
 
 LONG = STALE_SECONDS + 1
 

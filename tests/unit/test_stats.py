@@ -5,8 +5,8 @@ import random
 
 import pytest
 
-from regatta import stats
-from regatta.stats import LEAST_PAIRS, Interval, Ratio, medians, paired, ratios, unpaired
+from regatta.records import stats
+from regatta.records.stats import LEAST_PAIRS, Interval, Ratio, medians, paired, ratios, unpaired
 
 
 def test_the_ratio_is_the_geometric_mean_of_the_pairs() -> None:

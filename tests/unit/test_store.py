@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from regatta.clocks import Phases
 from regatta.errors import RecordError
-from regatta.record import ClusterFacts, ExitInfo, NodeFacts, Record, RunIdentity, Speed, load
-from regatta.store import Store, write_atomically
+from regatta.records.clocks import Phases
+from regatta.records.record import ClusterFacts, ExitInfo, NodeFacts, Record, RunIdentity, Speed, load
+from regatta.records.store import Store, write_atomically
 
 
 def made(run_id: str, started: str = "2026-01-31T10:00:00Z") -> Record:

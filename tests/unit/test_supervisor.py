@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from regatta.hosts.remote import supervisor_files
 from regatta.node import runlog, runs
 from regatta.node.rank import Output
-from regatta.remote import supervisor_files
 
 YES = ["yes", "a line of a program that prints without pause"]
 BAR = """\

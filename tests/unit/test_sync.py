@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from regatta import sync, transfer, tree
 from regatta.errors import NodesError, SyncError
+from regatta.hosts import rsync
+from regatta.hosts.remote import Remote
 from regatta.node import manifest, releases
-from regatta.remote import Remote
+from regatta.release import sync, tree
 
 
 def put(remote: Remote, source: Path, **options: bool) -> sync.Synced:
@@ -205,7 +206,7 @@ def test_interrupted_transfer_leaves_nothing(remote: Remote, source: Path, monke
     def broken(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(transfer, "rsync", broken)
+    monkeypatch.setattr(rsync, "rsync", broken)
     with pytest.raises(KeyboardInterrupt):
         put(remote, source)
     assert [p.name for p in (Path(remote.cluster.head.root) / "releases").iterdir() if p.name != ".lock"] == []
@@ -278,7 +279,7 @@ def test_a_small_change_goes_with_the_question(remote: Remote, source: Path, mon
     def none(*_: object, **__: object) -> None:
         raise AssertionError("a file was sent on its own")
 
-    monkeypatch.setattr(transfer, "rsync", none)
+    monkeypatch.setattr(rsync, "rsync", none)
     change_everything(source)
     done = put(remote, source)
     assert done.sent_to == ("here",)

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from regatta import tree
 from regatta.errors import SyncError, UsageError
-from regatta.release import git, size
+from regatta.release import git, size, tree
 
 BEGIN, END = (f"-----{word} OPENSSH PRIVATE KEY-----" for word in ("BEGIN", "END"))
 KEY = f"{BEGIN}\nb3BlbnNzaC1rZXktdjEA\n{END}\n"
@@ -349,7 +348,7 @@ def test_the_limit_is_a_variable(source: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_on_a_terminal_somebody_is_asked(source: Path, typed: bytes, made: bool) -> None:
     put(source, "data/a.txt", text="x" * 2_000_000)
     program = (
-        "from pathlib import Path; from regatta import tree; import sys\n"
+        "from pathlib import Path; from regatta.release import tree; import sys\n"
         "from regatta.errors import SyncError\n"
         "try: tree.read(Path(sys.argv[1]))\n"
         "except SyncError: sys.exit(3)"
@@ -388,4 +387,4 @@ def test_a_checkout_of_regatta_that_was_worked_in_says_nothing(tmp_path: Path, m
     monkeypatch.delenv("REGATTA_RESULTS", raising=False)
     found = tree.read(clone)
     assert found.notes == ()
-    assert "regatta/tree.py" in {path for path, _, _ in found.entries}
+    assert "regatta/release/tree.py" in {path for path, _, _ in found.entries}

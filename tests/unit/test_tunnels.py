@@ -8,7 +8,7 @@ from typing import cast
 import paramiko
 import pytest
 
-from regatta import tunnels
+from regatta.hosts import tunnels
 
 
 class Broken:

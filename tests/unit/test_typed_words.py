@@ -10,7 +10,8 @@ from invoke.parser import Parser
 
 from regatta import paths
 from regatta.errors import UsageError
-from regatta.tasks import namespace, words
+from regatta.tasks import words
+from regatta.tasks.namespace import namespace
 
 PRINTS = "import os, sys\nif os.environ['RANK'] == '0':\n    print('of', os.environ['WORLD_SIZE'], sys.argv[1:])\n"
 

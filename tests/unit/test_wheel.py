@@ -109,7 +109,7 @@ def test_its_playbooks_find_their_roles_and_what_these_read(wheel: Path, tmp_pat
         "all: {hosts: {n1: {ansible_host: 127.0.0.1, ansible_port: 1, cluster_address: 10.0.0.1}}}\n"
         "head: {hosts: {n1: }}\nworkers: {hosts: {n1: }}\n"
     )
-    program = "from regatta import provision; raise SystemExit(provision.main())"
+    program = "from regatta.provisioning import commands; raise SystemExit(commands.main())"
     command = [sys.executable, "-c", program, "check", "--inventory", str(tmp_path / "hosts.yml")]
     done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
     assert "n1: " in done.stdout and "does not answer" in done.stdout, done.stdout + done.stderr

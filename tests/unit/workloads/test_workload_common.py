@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import os
 import subprocess
@@ -183,11 +182,3 @@ def test_a_refusal_is_shared_and_a_failure_is_tried_again(tmp_path: Path) -> Non
         folder.once("m", fail, Path.exists)
     assert folder.once("m", lambda _: None, Path.exists)
     assert sorted(path.name for path in tmp_path.iterdir() if path.is_dir()) == ["m"]
-
-
-def test_workloads_import_nothing_of_the_controller() -> None:
-    for file in sorted((PROJECT / "workloads").rglob("*.py")):
-        for node in ast.walk(ast.parse(file.read_text())):
-            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-            assert not {name.partition(".")[0] for name in names} & {"regatta", "fabric", "ansible"}, file

@@ -1,6 +1,6 @@
 """The protocol of data transfers on a pipe (docs/workloads.md, "Stored data"): frames of kind, length, content.
 
-Kinds: ``J`` a JSON object, ``D`` bytes of a file. The other side is regatta/hdfs.py.
+Kinds: ``J`` a JSON object, ``D`` bytes of a file. The other side is regatta/hdfs/client.py.
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""What Regatta's own workloads are asked: their options, inputs and plans."""

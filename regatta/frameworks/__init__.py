@@ -1,0 +1,1 @@
+"""What differs between frameworks when a run starts and when it fails."""

@@ -1,0 +1,114 @@
+"""Everything that decides how a run is started, as values: what each framework's module is given.
+
+Nothing is started here.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from regatta.hosts.cluster import Node
+
+PORTS = (29400, 29499)
+PG_TIMEOUT_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class Program:
+    """What a person asked to run: a script of the synced tree or a module of it, with its arguments."""
+
+    argv: tuple[str, ...]
+    label: str
+
+    @classmethod
+    def script(cls, path: str, args: Sequence[str]) -> "Program":
+        """`python path args...`; `path` is relative to the tree."""
+        stem = re.sub(r"[^a-z0-9]+", "-", path.rpartition("/")[2].removesuffix(".py").lower()).strip("-")
+        return cls((path, *args), stem[:20] or "run")
+
+    @classmethod
+    def module(cls, name: str, args: Sequence[str], label: str) -> "Program":
+        """A program that starts as `python -m name args...`, with a label of its own."""
+        return cls(("-m", name, *args), label)
+
+
+@dataclass(frozen=True)
+class Rank:
+    """A rank and its place: `local` is its number on its host."""
+
+    rank: int
+    local: int
+    node: Node
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that decides how a run is started. `threads` is a rank's, equal for all ranks."""
+
+    run: str
+    framework: str
+    program: Program
+    release: str
+    ranks: tuple[Rank, ...]
+    threads: int
+    launcher: str
+    pg_timeout: int = PG_TIMEOUT_SECONDS
+    master_port: int | None = None
+    time_limit: float | None = None
+    restarts: int = 0
+    first_run: str | None = None
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """The nodes that have ranks, in rank order."""
+        return tuple({rank.node.name: rank.node for rank in self.ranks}.values())
+
+    def on(self, node: Node) -> tuple[Rank, ...]:
+        """The ranks of one node."""
+        return tuple(rank for rank in self.ranks if rank.node.name == node.name)
+
+    @property
+    def addresses(self) -> list[str]:
+        """The cluster address of each rank's host, by rank."""
+        return [rank.node.cluster_address for rank in self.ranks]
+
+
+def thread_environment(threads: int) -> dict[str, str]:
+    """The variables by which numeric libraries learn how many threads to use."""
+    names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
+    return dict.fromkeys(names, str(threads))
+
+
+def common_environment(plan: Plan, node: Node) -> dict[str, str]:
+    """What every process of a run has in its environment, under either framework."""
+    import json
+
+    release = f"{node.root}/releases/{plan.release}"
+    first = {"REGATTA_FIRST_RUN": plan.first_run} if plan.first_run else {}
+    return {
+        **first,
+        **thread_environment(plan.threads),
+        "PATH": f"{node.python.rpartition('/')[0]}:/usr/local/bin:/usr/bin:/bin",
+        "PYTHONPATH": release,
+        "PYTHONUNBUFFERED": "1",
+        "REGATTA_RUN_ID": plan.run,
+        "REGATTA_RELEASE": release,
+        "REGATTA_WORKERS": str(len(plan.ranks)),
+        "REGATTA_RANK_MAP": json.dumps(plan.addresses),
+        "REGATTA_PG_TIMEOUT": str(plan.pg_timeout),
+    }
+
+
+def describe(plan: Plan) -> dict[str, object]:
+    """The plan as the nodes keep it, so that a run can be attached to without the controller that started it."""
+    return {
+        "framework": plan.framework,
+        "program": list(plan.program.argv),
+        "label": plan.program.label,
+        "ranks": {str(rank.rank): rank.node.name for rank in plan.ranks},
+        "threads": plan.threads,
+        "launcher": plan.launcher,
+        "restarts": plan.restarts,
+        "master_port": plan.master_port,
+        "release": plan.release,
+    }

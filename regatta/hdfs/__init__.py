@@ -1,0 +1,1 @@
+"""HDFS of a cluster from the controller."""

@@ -1,0 +1,67 @@
+"""A cluster and its nodes as values; `inventories` reads them."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from regatta.errors import InventoryError
+from regatta.hosts import limits as run_limits
+
+
+@dataclass(frozen=True)
+class Node:
+    """One host. `cluster_address` is the private address that services bind to and peers use."""
+
+    name: str
+    host: str
+    cluster_address: str
+    local: bool
+    port: int | None
+    user: str | None
+    key_file: str | None
+    ssh_args: tuple[str, ...]
+    root: str
+    state: str
+    python: str
+    limits: run_limits.Limits = field(default_factory=run_limits.Limits)
+
+    @property
+    def privileged(self) -> bool:
+        """Whether the node's side works as root under systemd (a provisioned host), not as a plain user."""
+        return not self.local
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """`nodes` in inventory order; `workers` run ranks; `head` runs the services and Ray's jobs.
+
+    `inventory`: all hosts, where `nodes` are some of them.
+    """
+
+    name: str
+    folder: Path
+    nodes: tuple[Node, ...]
+    workers: tuple[Node, ...]
+    head: Node
+    inventory: tuple[Node, ...] = ()
+
+    @property
+    def everybody(self) -> tuple[Node, ...]:
+        """All hosts of the inventory, also those that this command leaves out."""
+        return self.inventory or self.nodes
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Names of the inventory's hosts that this command leaves out."""
+        return tuple(node.name for node in self.everybody if node not in self.nodes)
+
+    @property
+    def local(self) -> bool:
+        """Whether the cluster is this machine alone (inventory/local)."""
+        return all(node.local for node in self.nodes)
+
+    def node(self, name: str) -> Node:
+        """The node of that name; InventoryError names the ones there are."""
+        for node in self.nodes:
+            if node.name == name:
+                return node
+        raise InventoryError(f"{self.name}: no host '{name}'; there are {', '.join(n.name for n in self.nodes)}")

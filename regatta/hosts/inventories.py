@@ -1,0 +1,254 @@
+"""An inventory as values: `load(path)` -> `Cluster`.
+
+Ansible reads the inventory (`ansible-inventory --list`); its answer is cached under the hash of the
+inventory's files, because asking takes about a second.
+"""
+
+import hashlib
+import ipaddress
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from regatta import paths
+from regatta.errors import InventoryError
+from regatta.hosts import limits as run_limits
+from regatta.hosts import spelling
+from regatta.hosts.cluster import Cluster, Node
+
+DEFAULT_INVENTORY = "inventory/lab"
+_NOT_INVENTORY = {"known_hosts", "secrets"}
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")
+_HOST = re.compile(r"[A-Za-z0-9_:][A-Za-z0-9._:%-]*\Z")
+_USER = re.compile(r"[^-\s\"'\x00-\x1f][^\s\"'\x00-\x1f]*\Z")
+
+
+def choose(inventory: str | None) -> Path:
+    """The inventory that a command uses: the argument, `$REGATTA_INVENTORY`, `$INVENTORY` or inventory/lab.
+
+    A relative path is looked for in the current folder, then in Regatta's own.
+    """
+    wanted = inventory or os.environ.get("REGATTA_INVENTORY") or os.environ.get("INVENTORY") or DEFAULT_INVENTORY
+    for candidate in (Path(wanted).expanduser(), paths.PROJECT / wanted):
+        if candidate.exists():
+            return candidate.resolve()
+    known = sorted(p.name for p in (paths.PROJECT / "inventory").glob("*") if p.is_dir())
+    raise InventoryError(
+        f"there is no inventory '{wanted}'. Make one: 'make lab NODES=3' for throw-away hosts on this machine, or "
+        f"copy inventory/example to inventory/NAME and name your hosts there; inventory/local is this machine "
+        f"alone. Choose with INVENTORY=inventory/NAME. Here now: {', '.join(known) or 'none'}."
+    )
+
+
+def load(inventory: str | None = None) -> Cluster:
+    """Read an inventory. Raises InventoryError where it is missing, unreadable or contradicts itself."""
+    path = choose(inventory)
+    folder = path if path.is_dir() else path.parent
+    return build(path.name if path.is_dir() else path.stem, folder, _listing(path))
+
+
+def build(name: str, folder: Path, listing: dict[str, Any]) -> Cluster:
+    """`ansible-inventory --list`'s answer -> Cluster."""
+    hostvars: dict[str, dict[str, Any]] = listing.get("_meta", {}).get("hostvars", {})
+    members = {group: _hosts(listing, group) for group in ("head", "workers")}
+    if len(members["head"]) != 1:
+        raise InventoryError(f"{name}: group 'head' must have exactly one host, it has {len(members['head'])}")
+    if not members["workers"]:
+        raise InventoryError(f"{name}: group 'workers' has no host; name the hosts that run ranks there")
+    order = dict.fromkeys([*members["head"], *members["workers"]])
+    nodes = {host: _node(name, host, folder, hostvars.get(host, {})) for host in order}
+    seen: dict[str, str] = {}
+    for node in nodes.values():
+        if other := seen.get(node.cluster_address):
+            raise InventoryError(
+                f"{name}: {other} and {node.name} have the same cluster_address {node.cluster_address}"
+            )
+        seen[node.cluster_address] = node.name
+    if any(node.local for node in nodes.values()) and len(nodes) > 1:
+        raise InventoryError(f"{name}: ansible_connection=local is for a cluster of one host")
+    return Cluster(
+        name=name,
+        folder=folder,
+        nodes=tuple(nodes.values()),
+        workers=tuple(nodes[host] for host in members["workers"]),
+        head=nodes[members["head"][0]],
+        inventory=tuple(nodes.values()),
+    )
+
+
+def _hosts(listing: dict[str, Any], group: str) -> list[str]:
+    entry = listing.get(group, {})
+    found = list(entry.get("hosts", []))
+    for child in entry.get("children", []):
+        found += [host for host in _hosts(listing, child) if host not in found]
+    return found
+
+
+def _node(cluster: str, name: str, folder: Path, raw: dict[str, Any]) -> Node:
+    if not _NAME.match(name):
+        raise InventoryError(f"{cluster}: '{name}' is not a host name")
+    values = _resolve(cluster, name, folder, raw)
+    local = values.get("ansible_connection") == "local"
+    host = str(values.get("ansible_host", name))
+    address = str(values.get("cluster_address", "127.0.0.1" if local else host))
+    try:
+        ipaddress.ip_address(address)
+    except ValueError:
+        raise InventoryError(
+            f"{cluster}: host {name} needs cluster_address, the private IP address that its services bind to "
+            f"(it is '{address}' now)"
+        ) from None
+    if not _HOST.match(host):
+        raise InventoryError(f"{cluster}: host {name} has ansible_host {host!r}, which is no address")
+    user = str(values["ansible_user"]) if values.get("ansible_user") else None
+    if user and not _USER.match(user):
+        raise InventoryError(f"{cluster}: host {name} has ansible_user {user!r}, which is no user's name")
+    key = _path(values["ansible_ssh_private_key_file"]) if values.get("ansible_ssh_private_key_file") else None
+    if key and (not key.isprintable() or '"' in key):
+        raise InventoryError(f"{cluster}: host {name} has ansible_ssh_private_key_file {key!r}, which ssh cannot read")
+    root = _path(values.get("regatta_root", _local_home(cluster) if local else "/opt/regatta"))
+    state = _path(values.get("regatta_state", f"{root}/state" if local else "/var/lib/regatta"))
+    python = values.get("regatta_python", f"{root}/env/bin/python")
+    if local and "regatta_python" not in values:
+        python = sys.executable if paths.INSTALLED else paths.PROJECT / ".venv-node/bin/python"
+    return Node(
+        name=name,
+        host=host,
+        cluster_address=address,
+        local=local,
+        port=_port(cluster, name, values.get("ansible_port")),
+        user=user,
+        key_file=key,
+        ssh_args=_ssh_args(cluster, name, values),
+        root=root,
+        state=state,
+        python=_path(python),
+        limits=run_limits.read(f"{cluster}: host {name}", values),
+    )
+
+
+def _ssh_args(cluster: str, name: str, values: dict[str, Any]) -> tuple[str, ...]:
+    found: list[str] = []
+    for key in ("ansible_ssh_common_args", "ansible_ssh_extra_args"):
+        try:
+            found += shlex.split(str(values.get(key, "")))
+        except ValueError as error:
+            raise InventoryError(f"{cluster}: host {name}: {key}: {error}") from None
+    return tuple(found)
+
+
+def _local_home(cluster: str) -> str:
+    base = os.environ.get("REGATTA_HOME") or os.environ.get("XDG_DATA_HOME", "~/.local/share") + "/regatta"
+    return f"{base}/{cluster}"
+
+
+def _port(cluster: str, name: str, value: object) -> int | None:
+    if value is None:
+        return None
+    text = str(value)
+    if not (text.isascii() and text.isdigit() and 1 <= int(text[:6]) <= 65535):
+        raise InventoryError(f"{cluster}: host {name} has ansible_port {text!r}, which is none from 1 to 65535")
+    return int(text)
+
+
+def _path(value: object) -> str:
+    try:
+        return str(Path(os.path.expandvars(str(value))).expanduser())
+    except RuntimeError as error:
+        raise InventoryError(f"{value}: {error}") from None
+
+
+def _resolve(cluster: str, host: str, folder: Path, raw: dict[str, Any]) -> dict[str, Any]:
+    """`ansible-inventory` does not expand `{{ }}`: do so for plain references to variables."""
+    ours = [key for key in spelling.HOST_VARIABLES & raw.keys() if isinstance(raw[key], str) and "{{" in raw[key]]
+    if not ours:
+        return raw
+    from jinja2 import StrictUndefined, TemplateError
+    from jinja2.sandbox import SandboxedEnvironment
+
+    env = SandboxedEnvironment(undefined=StrictUndefined)
+    context = {**raw, "inventory_dir": str(folder), "inventory_hostname": host}
+    resolved = dict(raw)
+    for key in ours:
+        text = raw[key]
+        try:
+            for _ in range(5):
+                text = env.from_string(text).render(context)
+                if "{{" not in text:
+                    break
+        except TemplateError as error:
+            raise InventoryError(f"{cluster}: host {host}: {key}: '{raw[key]}': {error}") from None
+        resolved[key] = text
+    return resolved
+
+
+def _listing(path: Path) -> dict[str, Any]:
+    key = _fingerprint(path)
+    cached = paths.cache_dir() / "inventory" / f"{key}.json"
+    if key and cached.is_file():
+        try:
+            return dict(json.loads(cached.read_text()))
+        except (OSError, ValueError):
+            cached.unlink(missing_ok=True)
+    listing = _ask_ansible(path)
+    if wrong := spelling.problems(listing):
+        raise InventoryError(_misspelt(path, wrong))
+    folder = path if path.is_dir() else path.parent
+    hostvars = listing.get("_meta", {}).get("hostvars", {})
+    for host, raw in hostvars.items():
+        hostvars[host] = _resolve(path.stem, host, folder, raw)
+    if key:
+        cached.parent.mkdir(parents=True, exist_ok=True)
+        new = cached.with_name(f"{key}.{os.getpid()}.new")
+        new.write_text(json.dumps(listing))
+        new.replace(cached)
+    return listing
+
+
+def _misspelt(path: Path, wrong: list[str]) -> str:
+    return (
+        f"{path.name}: names in the inventory that cannot be meant (a variable of your own needs another name):\n  "
+        + ("\n  ".join(wrong))
+    )
+
+
+def _fingerprint(path: Path) -> str | None:
+    """Hash of everything that Ansible reads; None where a program or plugin decides (then nothing is cached)."""
+    digest = hashlib.sha256(f"checked\0{path}\0{paths.PROJECT}\0{os.environ.get('HOME')}".encode())
+    files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
+    if not path.is_dir():
+        files += sorted(p for d in ("group_vars", "host_vars") for p in (path.parent / d).rglob("*") if p.is_file())
+    for file in files:
+        within = file.relative_to(path if path.is_dir() else path.parent).parts
+        if within[-1].startswith("ssh_config") or _NOT_INVENTORY & set(within):
+            continue
+        content = file.read_bytes()
+        if os.access(file, os.X_OK) or re.search(rb"^plugin:", content, re.M):
+            return None
+        digest.update(f"{file}\0{len(content)}\0".encode() + content)
+    return digest.hexdigest()[:32]
+
+
+def _ask_ansible(path: Path) -> dict[str, Any]:
+    program = Path(sys.executable).parent / "ansible-inventory"
+    env = os.environ | {
+        "ANSIBLE_CONFIG": str(paths.PROJECT / "ansible/ansible.cfg"),
+        "ANSIBLE_NOCOLOR": "1",
+        "COLUMNS": "2000",
+    }
+    command = [str(program), "-i", str(path), "--list"]
+    try:
+        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
+    except FileNotFoundError:
+        raise InventoryError("ansible-inventory is not installed beside this Python: run 'make setup'") from None
+    if done.returncode or "Failed to parse" in done.stderr:
+        said = done.stderr.partition("\nTraceback ")[0].strip()
+        raise InventoryError(f"{path}: Ansible cannot read this inventory:\n{said}")
+    if wrong := spelling.skipped(done.stderr):
+        raise InventoryError(_misspelt(path, wrong))
+    return dict(json.loads(done.stdout))

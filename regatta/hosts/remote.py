@@ -1,0 +1,201 @@
+"""Requests to nodes, over SSH or (inventory/local) here, many at a time.
+
+OpenSSH carries the requests: one multiplexed connection a node, kept for a minute after its last use, under the pinned
+host keys of the inventory. Requests are served by `regatta.node.main`, in a Python on the node which takes the next
+one when it has answered, and which ends with this program.
+"""
+
+import base64
+import contextlib
+import json
+import shlex
+import subprocess
+import sys
+import zlib
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from importlib import resources
+from typing import Any
+
+from regatta.errors import AuthenticationError, NodesError, PrivilegeError, RegattaError, RemoteError, UnreachableError
+from regatta.hosts import hostkeys, sshconfig
+from regatta.hosts.channel import Channel, Stream
+from regatta.hosts.cluster import Cluster, Node
+
+AT_A_TIME = 32
+TIMEOUT = 30.0
+_ELSEWHERE = {"__init__", "aptcache", "aptrelay", "boot", "metrics", "private_ray", "siteproxy"}
+"""Modules of the node's side that serve no request: a rank's, a service's, a run's own."""
+_SUPERVISOR = ("supervisor", "cgroup", "rank", "runlog", "usage")
+_BOOT = (
+    "import os,sys;requests=os.fdopen(os.dup(0),'rb');os.dup2(os.open(os.devnull,os.O_RDONLY),0);"
+    "exec(requests.read(int(sys.argv[1])))"
+)
+"""What a request starts on the node finds an empty standard input: the requests are for us alone."""
+_LOADER = """
+import base64, json, sys, zlib
+from importlib.machinery import ModuleSpec
+class Sent:
+    sources = json.loads(zlib.decompress(base64.b64decode({sources!r})))
+    def find_spec(self, name, path=None, target=None):
+        if name in self.sources:
+            return ModuleSpec(name, self, is_package=not self.sources[name])
+    def create_module(self, spec):
+        pass
+    def exec_module(self, module):
+        exec(compile(self.sources[module.__name__], module.__name__, "exec"), module.__dict__)
+sys.meta_path.insert(0, Sent())
+from regatta.node import main
+main.main(requests)
+"""
+
+
+class Remote:
+    """The nodes of one cluster, reachable. `call` asks one node, `everywhere` many, `stream` follows one."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        sources = base64.b64encode(zlib.compress(json.dumps(_sources()).encode())).decode()
+        self._payload = _LOADER.format(sources=sources).encode()
+        self._idle: dict[str, Channel] = {}
+        self._config = None if cluster.local else sshconfig.write(cluster.folder, cluster.everybody, accept_new=False)
+
+    def ssh(self, node: Node) -> list[str]:
+        """The ssh program with every option for this node, without the destination."""
+        assert self._config is not None
+        options = ["ssh", "-F", str(self._config), "-T"]
+        if node.port:
+            options += ["-p", str(node.port)]
+        if node.key_file:
+            options += ["-i", node.key_file, "-o", "IdentitiesOnly=yes"]
+        return [*options, *node.ssh_args]
+
+    def destination(self, node: Node) -> str:
+        """`user@host` as ssh and rsync take it."""
+        return f"{node.user}@{node.host}" if node.user else node.host
+
+    def place(self, node: Node) -> dict[str, Any]:
+        """What the node's side needs to know about where things are on this node."""
+        return {
+            "root": node.root,
+            "state": node.state,
+            "python": node.python,
+            "cluster_address": node.cluster_address,
+            "user": None if node.local else "regatta",
+        }
+
+    def call(self, node: Node, op: str, *, timeout: float = TIMEOUT, **args: Any) -> dict[str, Any]:
+        """Ask a node for one thing; raises RemoteError or a subclass."""
+        answer: dict[str, Any] = {}
+        with self.stream(node, op, timeout=timeout, **args) as lines:
+            for line in lines:
+                if "done" in line:
+                    answer = line["done"] or {}
+        return answer
+
+    def everywhere(
+        self,
+        nodes: Iterable[Node],
+        op: str,
+        *,
+        args: Callable[[Node], Mapping[str, Any]] = lambda _: {},
+        timeout: float = TIMEOUT,
+        step: str | None = None,
+    ) -> dict[str, dict[str, Any]]:
+        """Ask many nodes at once; `args(node)` are the arguments for each. NodesError names every node that failed."""
+        done, failed = self.gather(nodes, lambda node: self.call(node, op, timeout=timeout, **args(node)))
+        if failed:
+            raise NodesError(step or op, failed)
+        return done
+
+    def gather(
+        self, nodes: Iterable[Node], work: Callable[[Node], Any], *, at_a_time: int = AT_A_TIME
+    ) -> tuple[dict[str, Any], dict[str, Exception]]:
+        """Call `work` for many nodes at once, a bounded number at a time: (results, errors) by node name."""
+        done: dict[str, Any] = {}
+        failed: dict[str, Exception] = {}
+        nodes = list(nodes)
+        with ThreadPoolExecutor(max_workers=min(at_a_time, max(1, len(nodes)))) as pool:
+            futures = {pool.submit(work, node): node.name for node in nodes}
+            for future in as_completed(futures):
+                error = future.exception()
+                if error is None:
+                    done[futures[future]] = future.result()
+                elif isinstance(error, RegattaError | OSError | subprocess.SubprocessError):
+                    failed[futures[future]] = error
+                else:
+                    raise error
+        order = [node.name for node in nodes]
+        return {n: done[n] for n in order if n in done}, {n: failed[n] for n in order if n in failed}
+
+    def stream(self, node: Node, op: str, *, timeout: float | None = None, **args: Any) -> Stream:
+        """Follow a request's answer line by line; closing it ends the request, not what it started."""
+        channel = self._idle.pop(node.name, None)
+        if channel is None or not channel.alive:
+            channel = self._channel(node)
+        request = {"op": op, "place": self.place(node), "args": args}
+        return Stream(node, channel, request, timeout, lambda channel: self._keep(node, channel), explain)
+
+    def _channel(self, node: Node) -> Channel:
+        program = [sys.executable if node.local else "/usr/bin/python3", "-ISuc", _BOOT, str(len(self._payload))]
+        if not node.local:
+            program = [*self.ssh(node), "--", self.destination(node), shlex.join(["sudo", "-n", *program])]
+        return Channel(program, self._payload)
+
+    def _keep(self, node: Node, channel: Channel) -> None:
+        """Keep one idle channel a node. This machine's own are cheap, and runs are their children, to be reaped."""
+        if node.local or not channel.alive or self._idle.setdefault(node.name, channel) is not channel:
+            channel.close()
+
+    def rest(self, nodes: Iterable[Node]) -> None:
+        """End the processes that wait for the next request of these nodes: something large comes first."""
+        for node in nodes:
+            if channel := self._idle.pop(node.name, None):
+                channel.close()
+
+    def close(self) -> None:
+        """End the kept connections (they end by themselves after a minute)."""
+        self.rest(self.cluster.nodes)
+        for node in self.cluster.nodes:
+            if not node.local:
+                with contextlib.suppress(OSError, subprocess.SubprocessError):
+                    command = [*self.ssh(node), "-O", "exit", self.destination(node)]
+                    subprocess.run(command, capture_output=True, timeout=10, check=False)
+
+
+def explain(node: Node, code: int, stderr: str) -> RemoteError:
+    """What ssh's or sudo's failure means, and what to do about it."""
+    name, where = node.name, f"{node.user + '@' if node.user else ''}{node.host}"
+    if "HOST IDENTIFICATION HAS CHANGED" in stderr or "Host key verification failed" in stderr:
+        return hostkeys.explain(name, node.host, stderr)
+    if "Permission denied" in stderr:
+        return AuthenticationError(
+            name, f"{where} refuses our key: check ansible_user and ansible_ssh_private_key_file of the inventory"
+        )
+    if "sudo:" in stderr and ("password is required" in stderr or "not allowed" in stderr or "sudoers" in stderr):
+        return PrivilegeError(name, f"{where} may not use sudo without a password; runs and releases need it")
+    if code == 255 or code < 0:
+        return UnreachableError(name, f"{where} does not answer ({_last_line(stderr) or 'connection closed'})")
+    return RemoteError(name, f"the node's side failed with exit code {code}: {stderr[-2000:] or 'no message'}")
+
+
+def _last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else ""
+
+
+def _sources() -> dict[str, str]:
+    """What a node may need for a request, by full name; it compiles only what it uses. Packages are empty."""
+    files = (file.name for file in resources.files("regatta.node").iterdir())
+    names = {name.removesuffix(".py") for name in files if name.endswith(".py")} - _ELSEWHERE
+    return {"regatta": "", "regatta.node": "", **{f"regatta.node.{name}": source(name) for name in sorted(names)}}
+
+
+def supervisor_files() -> dict[str, str]:
+    """The run's supervisor and what it needs beside it, by file name."""
+    return {f"{module}.py": source(module) for module in _SUPERVISOR}
+
+
+def source(module: str) -> str:
+    """Source text of a module of the node's side."""
+    return resources.files("regatta.node").joinpath(f"{module}.py").read_text()

@@ -1,0 +1,226 @@
+"""Turns the events of a run and their arrival on the controller into the phases of the record."""
+
+import math
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from regatta.records.events import DRIVER, Cpu, ErrorEvent, Event, Memory, Phase, Progress, Ready, Result, WarningEvent
+
+ITERATIONS = "iterations"
+"""What is counted beside whatever the progress is of, where a rank tells it."""
+
+PHASES = ("sync", "launch", "rendezvous", "load", "compute", "collect", "total")
+"""The phases of the contract, in the order in which a run passes through them."""
+
+_MAX_WARNINGS = 100
+_MAX_POINTS = 200
+
+Point = tuple[float, float, float | None]
+"""Progress of a rank: seconds since its `ready` by its own clock, units done, and loss or residual if it has one."""
+
+
+@dataclass(frozen=True)
+class Phases:
+    """Seconds a phase; None where the run did not get that far or its workload has no such phase.
+
+    `overlap` is what the phases add up to beyond `total`. It is 0 where all ranks go through the phases together; it
+    is more where the longest load and the longest compute were those of different ranks.
+    """
+
+    sync: float | None = None
+    launch: float | None = None
+    rendezvous: float | None = None
+    load: float | None = None
+    compute: float | None = None
+    collect: float | None = None
+    total: float | None = None
+    overlap: float | None = None
+
+
+@dataclass(frozen=True)
+class RankClocks:
+    """One rank: seconds a phase as measured there, each repetition of repeated ones, what it used, progress.
+
+    `progress` maps what is counted (epochs, sources) to at most 200 points, evenly thinned where there were more.
+    """
+
+    rank: int
+    phases: Mapping[str, float] = field(default_factory=dict)
+    laps: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    peak_bytes: int | None = None
+    progress: Mapping[str, tuple[Point, ...]] = field(default_factory=dict)
+    cpu_seconds: float | None = None
+
+
+class _Thinned:
+    """Points in their order; when there are too many, every second one goes. The last one is always kept."""
+
+    def __init__(self) -> None:
+        self._kept: list[Point] = []
+        self._last: Point | None = None
+        self._every = 1
+        self._seen = 0
+
+    def add(self, point: Point) -> None:
+        if self._seen % self._every == 0:
+            self._kept.append(point)
+            if len(self._kept) >= _MAX_POINTS:
+                self._kept = self._kept[::2]
+                self._every *= 2
+        self._seen += 1
+        self._last = point
+
+    @property
+    def points(self) -> tuple[Point, ...]:
+        last = (self._last,) if self._last is not None and self._last != self._kept[-1] else ()
+        return (*self._kept, *last)
+
+
+class Clocks:
+    """Collects what one run does; may be fed by several threads.
+
+    With `driver`, as under Ray, the driver speaks for its actors: it relays their events when it likes, so the moment
+    at which everybody is ready is the arrival of the driver's own `ready`. Otherwise it is the arrival of the last
+    `ready` of the ranks 0 to `world_size` - 1. Every other time comes from what a rank measured, never from an
+    arrival, so both frameworks are timed by the same rule:
+
+    - `launch` + `rendezvous`: from `start()` until everybody is ready; the longest `rendezvous` is split off.
+    - `load`, `compute`: the longest of any rank (the driver counts as one); a phase that is repeated is summed.
+    - `collect`: from the end of the last compute until `end()`. The last compute ends max(load + compute of a rank)
+      after everybody is ready. Phases with names of the workload's own lie in here unless they are part of others.
+    - `total`: `sync` plus the time from `start()` to `end()`. `sync_seconds` must be set, and `start()` follow it.
+
+    Hence sync + launch + rendezvous + load + compute + collect - overlap = total. A run that was attached to later has
+    no `start()` on this controller, hence no launch, collect and total.
+    """
+
+    def __init__(self, world_size: int, *, driver: bool = False) -> None:
+        self.world_size = world_size
+        self.driver = driver
+        self.sync_seconds: float | None = None
+        self.result: Result | None = None
+        self.error: ErrorEvent | None = None
+        self._start: float | None = None
+        self._end: float | None = None
+        self._ready: dict[int, float] = {}
+        self._ready_there: dict[int, float] = {}
+        self._progress: dict[int, dict[str, _Thinned]] = {}
+        self._seconds: dict[int, dict[str, list[float]]] = {}
+        self._peak: dict[int, int] = {}
+        self._cpu: dict[int, float] = {}
+        self._warnings: dict[str, list[int]] = {}
+        self._warnings_left_out = 0
+        self._lock = threading.Lock()
+
+    def start(self, at: float | None = None) -> None:
+        """The launch is requested now, or was at `at` (seconds of time.monotonic)."""
+        self._start = time.monotonic() if at is None else at
+
+    def end(self, at: float | None = None) -> None:
+        """The run has ended as seen by the controller; only the first call counts."""
+        if self._end is None:
+            self._end = time.monotonic() if at is None else at
+
+    def feed(self, event: Event, arrived: float) -> None:
+        """Take in an event that reached the controller at `arrived` (seconds of time.monotonic)."""
+        with self._lock:
+            match event:
+                case Ready(rank=rank, t=t):
+                    self._ready.setdefault(rank, arrived)
+                    self._ready_there.setdefault(rank, t)
+                case Progress(rank=rank, what=what, done=done, residual=residual, loss=loss, iterations=iterations):
+                    value = loss if loss is not None else residual
+                    known = value if value is not None and math.isfinite(value) else None
+                    seconds = max(0.0, event.t - self._ready_there.setdefault(rank, event.t))
+                    points = self._progress.setdefault(rank, {})
+                    points.setdefault(what, _Thinned()).add((round(seconds, 3), done, known))
+                    if iterations is not None:
+                        points.setdefault(ITERATIONS, _Thinned()).add((round(seconds, 3), iterations, None))
+                case Phase(rank=rank, name=name, seconds=seconds):
+                    self._seconds.setdefault(rank, {}).setdefault(name, []).append(seconds)
+                case Memory(rank=rank, peak_bytes=peak):
+                    self._peak[rank] = max(peak, self._peak.get(rank, 0))
+                case Cpu(rank=rank, seconds=seconds):
+                    self._cpu[rank] = max(seconds, self._cpu.get(rank, 0.0))
+                case Result() if self.result is None:
+                    self.result = event
+                case Result(rank=rank):
+                    self._warn(rank, "a second result was printed: the first one is kept")
+                case WarningEvent(rank=rank, message=message):
+                    self._warn(rank, message)
+                case ErrorEvent() if self.error is None:
+                    self.error = event
+
+    def _warn(self, rank: int, message: str) -> None:
+        if message in self._warnings or len(self._warnings) < _MAX_WARNINGS:
+            ranks = self._warnings.setdefault(message, [])
+            if rank not in ranks:
+                ranks.append(rank)
+        else:
+            self._warnings_left_out += 1
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Each message once, with the ranks that gave it; the first 100 messages."""
+        with self._lock:
+            lines = [message + _by(ranks) for message, ranks in self._warnings.items()]
+            if self._warnings_left_out:
+                lines.append(f"{self._warnings_left_out} more warnings are in the log")
+            return tuple(lines)
+
+    @property
+    def ranks(self) -> tuple[RankClocks, ...]:
+        """One entry a rank of the world, also where nothing came from it, and one a further rank that spoke."""
+        with self._lock:
+            known = sorted({*range(self.world_size), *self._seconds, *self._peak, *self._progress})
+            return tuple(self._rank(rank) for rank in known)
+
+    def _rank(self, rank: int) -> RankClocks:
+        laps = self._seconds.get(rank, {})
+        return RankClocks(
+            rank,
+            {name: sum(seconds) for name, seconds in laps.items()},
+            {name: tuple(seconds) for name, seconds in laps.items() if len(seconds) > 1},
+            self._peak.get(rank),
+            {what: points.points for what, points in self._progress.get(rank, {}).items()},
+            self._cpu.get(rank),
+        )
+
+    def phases(self) -> Phases:
+        """The phases as known now; see the class for their definition."""
+        ranks = [r.phases for r in self.ranks]
+        rendezvous, load, compute = (_longest(ranks, name) for name in ("rendezvous", "load", "compute"))
+        ready = self._everybody_ready()
+        launch = collect = total = overlap = None
+        if self._start is not None and ready is not None:
+            launch = max(0.0, ready - self._start - (rendezvous or 0.0))
+        if self._end is not None and self._start is not None:
+            total = (self.sync_seconds or 0.0) + self._end - self._start
+            if ready is not None and compute is not None:
+                work = max(r.get("load", 0.0) + r.get("compute", 0.0) for r in ranks)
+                collect = max(0.0, self._end - ready - work)
+        if total is not None and launch is not None and collect is not None:
+            parts = (self.sync_seconds, launch, rendezvous, load, compute, collect)
+            overlap = max(0.0, sum(p for p in parts if p is not None) - total)
+        return Phases(self.sync_seconds, launch, rendezvous, load, compute, collect, total, overlap)
+
+    def _everybody_ready(self) -> float | None:
+        with self._lock:
+            if self.driver:
+                return self._ready.get(DRIVER)
+            if any(rank not in self._ready for rank in range(self.world_size)):
+                return None
+            return max((self._ready[rank] for rank in range(self.world_size)), default=None)
+
+
+def _longest(ranks: Iterable[Mapping[str, float]], name: str) -> float | None:
+    return max((phases[name] for phases in ranks if name in phases), default=None)
+
+
+def _by(ranks: list[int]) -> str:
+    workers = sorted(rank for rank in ranks if rank != DRIVER)
+    if not workers:
+        return ""
+    return f" (rank{'s' * (len(workers) > 1)} {', '.join(map(str, workers))})"

@@ -1,0 +1,276 @@
+"""Compares runs of the same workload: answers first, clocks only where the answers are equal."""
+
+import itertools
+import json
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from regatta.errors import CompareError
+from regatta.records import answers, stats
+from regatta.records.answers import Difference
+from regatta.records.clocks import PHASES
+from regatta.records.record import Record, plain
+from regatta.text import clean
+
+LABELS = ("single", "torch", "ray")
+"""The columns: one process (what the cluster has to beat), and the two frameworks."""
+
+_OVERLAP_WORTH_SAYING = 0.05
+_MOST_OTHERS = 3
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Median, least and greatest of `n` runs, seconds."""
+
+    median: float
+    low: float
+    high: float
+    n: int
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What can be said about runs side by side. With `reasons` there are no clocks.
+
+    `runs` maps a label to its run ids, `spreads` a phase to what each label needed for it, `words` are lines of text.
+    `beside`: ids of runs whose clocks are left out, as others ran on their nodes; a label that has no others is
+    `marked`, and shows theirs.
+    """
+
+    workload: str
+    runs: Mapping[str, tuple[str, ...]]
+    reasons: tuple[str, ...] = ()
+    differences: tuple[Difference, ...] = ()
+    spreads: Mapping[str, Mapping[str, Spread]] = field(default_factory=dict)
+    words: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
+    marked: tuple[str, ...] = ()
+
+    @property
+    def comparable(self) -> bool:
+        """Whether clocks may stand side by side."""
+        return not self.reasons
+
+
+def compare(groups: Mapping[str, Sequence[Record]]) -> Comparison:
+    """Compare the runs of each label; raises CompareError when there are none."""
+    found = alike(groups)
+    if not found.comparable:
+        return found
+    groups = {label: groups[label] for label in found.runs}
+    alone = {label: undisturbed(group) for label, group in groups.items()}
+    marked = tuple(label for label, group in alone.items() if not group)
+    shown = {label: group or groups[label] for label, group in alone.items()}
+    spreads = {phase: _spreads(shown, phase) for phase in PHASES}
+    equal = found.words[:1] if sum(map(len, groups.values())) > 1 else ()
+    totals = {label: spread for label, spread in spreads["total"].items() if label not in marked}
+    counts = {label: [run.run_id for run in group] for label, group in alone.items() if group}
+    clocks = (*_ratios(groups, totals), *_counts(counts), *_beside(groups, marked))
+    beside = tuple(run.run_id for group in groups.values() for run in group if run.others)
+    words = (*equal, *clocks, *found.words[len(equal) :])
+    return replace(found, spreads=spreads, words=words, beside=beside, marked=marked)
+
+
+def undisturbed(records: Sequence[Record]) -> list[Record]:
+    """The runs that were timed while no other run was on their nodes."""
+    return [record for record in records if not record.others]
+
+
+def alike(groups: Mapping[str, Sequence[Record]]) -> Comparison:
+    """Whether clocks of the runs may stand side by side, and what was not the same; without clocks and words on them.
+
+    CompareError where there are no runs.
+    """
+    order = [*LABELS, *(label for label in groups if label not in LABELS)]
+    groups = {label: groups[label] for label in order if groups.get(label)}
+    records = [record for group in groups.values() for record in group]
+    if not records:
+        raise CompareError("no runs to compare")
+    runs = {label: tuple(r.run_id for r in group) for label, group in groups.items()}
+    workload = records[0].identity.workload
+    reasons = _reasons(records)
+    differences = () if reasons else tuple(_all_differences(groups))
+    if differences:
+        places = len({d.path for d in differences})
+        reasons = (f"the answers differ in {places} {'place' if places == 1 else 'places'}",)
+    if reasons:
+        return Comparison(workload, runs, reasons, differences)
+    words = (
+        f"The answers of {len(records)} runs are equal within the workload's tolerance." if len(records) > 1 else "",
+        *_overlaps(groups),
+        *_unequal(groups),
+        *_unused(records[0]),
+    )
+    return Comparison(workload, runs, words=tuple(filter(None, words)))
+
+
+def _reasons(records: Sequence[Record]) -> tuple[str, ...]:
+    reasons = []
+    for r in records:
+        if r.exit.state != "succeeded":
+            failure = r.exit.failure
+            where = [failure.node or ""] if failure else []
+            where += [f"rank {failure.rank}"] if failure and failure.rank is not None else []
+            cause = f" on {', '.join(filter(None, where))}" if any(where) else ""
+            cause += f": {failure.cause}" if failure else ""
+            verb = {"failed": "failed", "cancelled": "was cancelled", "lost": "was lost"}[r.exit.state]
+            reasons.append(clean(f"{_name(r)} {verb}{cause}"))
+        elif r.answer is None:
+            reasons.append(f"{_name(r)} printed no answer, so nothing shows that it did the same as the others")
+    workloads = sorted({r.identity.workload for r in records})
+    if len(workloads) > 1:
+        reasons.append(clean(f"the runs are of different workloads: {', '.join(workloads)}"))
+    return tuple(reasons)
+
+
+def _name(record: Record) -> str:
+    return f"{record.identity.framework} run {record.run_id}"
+
+
+def _all_differences(groups: Mapping[str, Sequence[Record]]) -> Iterator[Difference]:
+    """Between every two different answers; a place once for each two labels."""
+    distinct: dict[tuple[str, str], Record] = {}
+    for label, group in groups.items():
+        for r in group:
+            distinct.setdefault((label, json.dumps(plain([r.answer, r.tolerance]), sort_keys=True)), r)
+    seen: set[tuple[str, str, str]] = set()
+    for ((label, _), one), ((other_label, _), other) in itertools.combinations(distinct.items(), 2):
+        tolerance = {n: min(t, other.tolerance[n]) for n, t in one.tolerance.items() if n in other.tolerance}
+        for d in answers.differences(one.answer, other.answer, tolerance):
+            place = (d.path, label, other_label)
+            if place not in seen:
+                seen.add(place)
+                yield Difference(d.path, d.a, d.b, d.tolerance, _name(one), _name(other))
+
+
+def _spreads(groups: Mapping[str, Sequence[Record]], phase: str) -> dict[str, Spread]:
+    values = {
+        label: [v for r in group if (v := getattr(r.phases, phase)) is not None] for label, group in groups.items()
+    }
+    return {label: Spread(statistics.median(v), min(v), max(v), len(v)) for label, v in values.items() if v}
+
+
+def ratio(base: Sequence[Record], other: Sequence[Record], phase: str = "total") -> stats.Ratio | None:
+    """How many times as long the phase took in `other`; None where no two repeats have clocks of it."""
+    found = pairs(base, other, phase)
+    return stats.paired(*zip(*found, strict=True)) if found else None
+
+
+def pairs(base: Sequence[Record], other: Sequence[Record], phase: str) -> list[tuple[float, float]]:
+    """Seconds of the phase in runs that belong together, where both have them and neither was timed beside others.
+
+    Repeats are paired by their number in the series that they have in common, else in the order given.
+    """
+    numbered = [[((r.series.label, r.series.index), r) for r in group if r.series] for group in (base, other)]
+    one, two = map(dict, numbered)
+    each_once = [len(one), len(two)] == list(map(len, numbered))
+    both = [(one[place], two[place]) for place in one if each_once and place in two]
+    alone = ((a, b) for a, b in both or zip(base, other, strict=False) if not (a.others or b.others))
+    clocks = ((getattr(a.phases, phase), getattr(b.phases, phase)) for a, b in alone)
+    return [(a, b) for a, b in clocks if a and b]
+
+
+def _ratios(groups: Mapping[str, Sequence[Record]], totals: Mapping[str, Spread]) -> Iterator[str]:
+    known = {label: spread for label, spread in totals.items() if spread.median > 0}
+    pairs = [sorted(("torch", "ray"), key=lambda label: known[label].median)] if {"torch", "ray"} <= set(known) else []
+    pairs += [["single", label] for label in ("torch", "ray") if {"single", label} <= set(known)]
+    for base, other in pairs:
+        a, b = totals[base], totals[other]
+        found = ratio(groups[base], groups[other])
+        if found is None or found.n < 2:
+            found = stats.Ratio(b.median / a.median, 1)
+        against_one = base == "single"
+        than = "one process" if against_one else base
+        clocks = f"{'medians ' if found.n > 1 else ''}{seconds_text(b.median)} s, {seconds_text(a.median)} s"
+        yield f"In total {other} {_took(found, than)} ({clocks}){_verdict(found, against_one=against_one)}."
+        inner = ratio(groups[base], groups[other], "compute")
+        if inner is not None and inner.n > 1:
+            yield f"In the inner loop alone (compute) it {_took(inner, than)}{_verdict(inner)}."
+
+
+def _beside(groups: Mapping[str, Sequence[Record]], marked: Sequence[str]) -> Iterator[str]:
+    """How many runs were timed beside others, and which those were."""
+    found = [run for group in groups.values() for run in group if run.others]
+    if not found:
+        return
+    others = sorted({other for run in found for other in run.others})
+    more = f" and {len(others) - _MOST_OTHERS} more" if others[_MOST_OTHERS:] else ""
+    named = ", ".join(others[:_MOST_OTHERS]) + more
+    many = "1 run was" if len(found) == 1 else f"{len(found)} runs were"
+    left = f"; * of {' and '.join(marked)} there are no others" if marked else ""
+    yield f"{many} timed beside other runs ({clean(named)}) and left out of ratios and verdicts{left}."
+
+
+def _took(found: stats.Ratio, than: str) -> str:
+    alike = f"{found.value:.2f}" == "1.00"
+    return f"took as long as {than}" if alike else f"took {found.value:.2f} times as long as {than}"
+
+
+def _verdict(found: stats.Ratio, *, against_one: bool = False) -> str:
+    verdict = found.verdict
+    if found.n == 1:
+        beat = "beat" if found.value < 1 and f"{found.value:.2f}" != "1.00" else "did not beat"
+        return f"; the cluster {beat} one process" if against_one else ""
+    if found.low is None:
+        return f"; {verdict} ({found.n} pairs, {stats.LEAST_PAIRS} are needed)"
+    said = f"; at {stats.CONFIDENCE:.0%} {found.low:.2f} to {found.high:.2f} times: {verdict}".replace("%", " %")
+    if against_one and verdict in ("faster", "slower"):
+        said += f"; the cluster {'beat' if verdict == 'faster' else 'did not beat'} one process"
+    return said
+
+
+def _counts(runs: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    counts = {label: len(ids) for label, ids in runs.items()}
+    if not counts:
+        return
+    if set(counts.values()) == {1}:
+        yield "One run each: no statement about spread." if len(counts) > 1 else "One run: no statement about spread."
+        return
+    yield "Median (least..greatest) of " + ", ".join(f"{n} {label}" for label, n in counts.items()) + " runs."
+    if alone := [label for label, n in counts.items() if n == 1]:
+        yield f"One run of {' and '.join(alone)}: no statement about its spread."
+
+
+def _overlaps(groups: Mapping[str, Sequence[Record]]) -> Iterator[str]:
+    for label, spread in _spreads(groups, "overlap").items():
+        if spread.median >= _OVERLAP_WORTH_SAYING:
+            yield (
+                f"The phases of {label} add up to {seconds_text(spread.median)} s more than its total: "
+                "the longest load and the longest compute were those of different ranks."
+            )
+
+
+def _unequal(groups: Mapping[str, Sequence[Record]]) -> Iterator[str]:
+    """What was not the same in all runs and may explain a difference of clocks."""
+    facts = {label: [_conditions(r) for r in group] for label, group in groups.items()}
+    for name in sorted({name for group in facts.values() for fact in group for name in fact}):
+        values = {
+            label: sorted({answers.show(fact.get(name, answers.ABSENT)) for fact in group})
+            for label, group in facts.items()
+        }
+        if len({value for group in values.values() for value in group}) > 1:
+            yield f"Not the same in all runs: {clean(name)}: " + "; ".join(
+                f"{label} {', '.join(group)}" for label, group in values.items()
+            )
+
+
+def _conditions(record: Record) -> dict[str, Any]:
+    of_run, speed = record.identity, record.speed
+    parameters = {f"parameter {key}": value for key, value in of_run.parameters.items()}
+    fixed = {"release": of_run.release, "seed": of_run.seed, "cluster": record.cluster.name}
+    return parameters | fixed | {"threads a rank": speed.threads, "cache": speed.cache}
+
+
+def _unused(record: Record) -> Iterator[str]:
+    names = set(answers.leaf_names(record.answer))
+    for name in record.tolerance:
+        if name not in names:
+            yield f"The tolerance of {clean(name)} names nothing in the answer."
+
+
+def seconds_text(value: float) -> str:
+    """Seconds as text: `12.34`; below one second three decimals, `0.123`."""
+    return f"{value:.2f}" if value >= 0.995 or value == 0 else f"{value:.3f}"

@@ -1,0 +1,146 @@
+"""Keeps records: one JSON file a run, written once and never changed; deleted only when somebody says which."""
+
+import errno
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from regatta.errors import RecordError
+from regatta.records import record as records
+from regatta.records.record import Record
+
+_SUFFIX = ".json"
+_SHOWN = 10
+_NO_HARD_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS}
+
+
+@dataclass(frozen=True)
+class Listing:
+    """All records, the earliest first, and a sentence for each file that is none."""
+
+    records: tuple[Record, ...]
+    broken: tuple[str, ...]
+
+
+class Store:
+    """The records in the folder `root`, which is made when the first one is saved."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def save(self, record: Record) -> Path:
+        """Write the record; its file is there whole or not at all. Raises RecordError when the run has one already."""
+        text = record.to_json()
+        path = self.root / f"{record.run_id}{_SUFFIX}"
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+            with _temporary(self.root, text) as new:
+                _move_new(new, path)
+            _sync_folder(self.root)
+        except OSError as error:
+            if isinstance(error, FileExistsError) and self.root.is_dir():
+                raise RecordError(f"{path} exists: records are never overwritten; give the run another name") from error
+            raise RecordError(f"{path} cannot be written: {error.strerror or error}") from error
+        return path
+
+    def has(self, run_id: str) -> bool:
+        """Whether the run with exactly this id has a file, readable or not."""
+        return run_id in self._ids()
+
+    def list(self) -> Listing:
+        """Every record; files that cannot be read do not hide the others."""
+        found: list[Record] = []
+        broken: list[str] = []
+        for run_id in self._ids():
+            try:
+                found.append(self._load(run_id))
+            except RecordError as error:
+                broken.append(str(error))
+        found.sort(key=lambda record: (record.identity.started, record.run_id))
+        return Listing(tuple(found), tuple(broken))
+
+    def find(self, name: str) -> Record:
+        """The record whose run id is `name`, else the only one that begins with it."""
+        ids = self._ids()
+        matches = [name] if name in ids else [run_id for run_id in ids if name and run_id.startswith(name)]
+        if not matches:
+            has = f"it has {_some(ids)}" if ids else "it has none yet"
+            raise RecordError(f"no record of a run {name!r} in {self.root}: {has}")
+        if len(matches) > 1:
+            raise RecordError(f"{name!r} is the beginning of {len(matches)} runs, say more of it: {_some(matches)}")
+        return self._load(matches[0])
+
+    def delete(self, run_id: str) -> None:
+        """Remove the record of exactly this run. Raises RecordError."""
+        path = self.root / f"{run_id}{_SUFFIX}"
+        try:
+            path.unlink()
+        except OSError as error:
+            raise RecordError(f"{path} cannot be deleted: {error.strerror or error}") from error
+
+    def _ids(self) -> tuple[str, ...]:
+        try:
+            names = [path.name for path in self.root.iterdir()]
+        except FileNotFoundError:
+            return ()
+        except OSError as error:
+            raise RecordError(f"{self.root} cannot be read: {error.strerror or error}") from error
+        return tuple(sorted(n.removesuffix(_SUFFIX) for n in names if n.endswith(_SUFFIX) and not n.startswith(".")))
+
+    def _load(self, run_id: str) -> Record:
+        path = self.root / f"{run_id}{_SUFFIX}"
+        record = records.load(path)
+        if record.run_id != run_id:
+            raise RecordError(f"{path} holds the record of run {record.run_id}: rename it")
+        return record
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write or replace `path` (mode 0644), whole or not at all; raises OSError."""
+    with _temporary(path.parent, text) as new:
+        new.replace(path)
+
+
+@contextmanager
+def _temporary(folder: Path, text: str) -> Iterator[Path]:
+    new = folder / f".{secrets.token_hex(8)}.new"
+    try:
+        with new.open("x", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fchmod(file.fileno(), 0o644)
+            os.fsync(file.fileno())
+        yield new
+    finally:
+        with suppress(FileNotFoundError):
+            new.unlink()
+
+
+def _move_new(new: Path, path: Path) -> None:
+    try:
+        os.link(new, path)
+    except OSError as error:
+        if error.errno not in _NO_HARD_LINKS:
+            raise
+        path.open("x").close()
+        try:
+            new.replace(path)
+        except OSError:
+            path.unlink()
+            raise
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _some(ids: tuple[str, ...] | list[str]) -> str:
+    return ", ".join(ids[:_SHOWN]) + (f" and {len(ids) - _SHOWN} more" if len(ids) > _SHOWN else "")

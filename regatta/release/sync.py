@@ -1,0 +1,192 @@
+"""The same release on every node, proven by hash."""
+
+import base64
+import contextlib
+import hashlib
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from regatta import paths
+from regatta.errors import NodesError, RemoteError, SyncError
+from regatta.hosts import routes, rsync
+from regatta.hosts.cluster import Node
+from regatta.hosts.remote import Remote
+from regatta.release.tree import Tree
+
+COMMIT_TIMEOUT = 600.0
+PATCH_BYTES = 1 << 18
+
+
+@dataclass(frozen=True)
+class Synced:
+    """A release that every node has. `sent_to` are the nodes that had to receive it; `answers` what each node said."""
+
+    tree: Tree
+    sent_to: tuple[str, ...]
+    answers: dict[str, dict[str, Any]]
+
+
+def sync(
+    remote: Remote,
+    tree: Tree,
+    nodes: Iterable[Node],
+    *,
+    repair: bool = False,
+    ask: dict[str, dict[str, Any]] | None = None,
+) -> Synced:
+    """Prove or make the release on every node; `ask` adds per-node arguments to the one question asked first.
+
+    Raises SyncError naming node and path where a node's copy differs (unless `repair`, which makes it anew), NodesError
+    where nodes cannot be reached.
+    """
+    nodes = routes.with_relays(remote.cluster, nodes)
+    last = _last(tree.root)
+    wanted = {"release": tree.release, "hint": last and last["release"]}
+    patch = {"patch": last and _patch(tree, last)}
+
+    def ask_of(node: Node) -> dict[str, Any]:
+        small = {} if routes.relay(remote.cluster, node) else patch  # once over the way to a relay, not once a node
+        return {**wanted, **small, **(ask or {}).get(node.name, {})}
+
+    answers, failed = remote.gather(nodes, lambda node: remote.call(node, "hello", **ask_of(node)))
+    if failed:
+        for node in nodes:
+            if begun := answers.get(node.name, {}).get("begun"):
+                _abandon(remote, node, begun["incoming"])
+        raise NodesError("sync", failed)
+    states = {name: answer["release"] for name, answer in answers.items()}
+    damaged = [node for node in nodes if states[node.name]["state"] == "differs"]
+    if damaged and not repair:
+        raise SyncError("\n".join(_damage(node, tree.release, states[node.name]["differs"]) for node in damaged))
+    lacking = [node for node in nodes if states[node.name]["state"] not in ("whole", "made")]
+    begun = {node.name: answers[node.name].get("begun") for node in lacking}
+    remote.rest(lacking)  # each has memory here, and so have the many copies of rsync
+    _done, failed = routes.spread(
+        remote,
+        lacking,
+        lambda node: _send(remote, tree, node, begun.pop(node.name, None)),
+        lambda node, relay: _pass_on(remote, tree, node, relay, begun.pop(node.name, None)),
+        tree=len(lacking) > routes.tree_nodes() and _size(tree) > routes.LARGE_BYTES,
+    )
+    if failed:
+        raise NodesError("sync", failed)
+    _remember(tree)
+    sent_to = tuple(node.name for node in nodes if states[node.name]["state"] != "whole")
+    return Synced(tree, sent_to, answers)
+
+
+def _send(remote: Remote, tree: Tree, node: Node, begun: dict[str, Any] | None) -> None:
+    """Send a release to one node; once more without links to older releases where what arrived differs."""
+    for attempt in ("against older releases", "whole"):
+        if begun is None:
+            begun = remote.call(node, "release.begin", release=tree.release, hint=None)
+        incoming = begun["incoming"]
+        link_dest = begun["link_dest"] if attempt != "whole" else []
+        try:
+            rsync.rsync(remote, node, tree.root, (e[0] for e in tree.entries), incoming, link_dest=link_dest)
+            answer = remote.call(
+                node,
+                "release.commit",
+                timeout=COMMIT_TIMEOUT,
+                release=tree.release,
+                incoming=incoming,
+                expected=[list(entry) for entry in tree.entries],
+            )
+        except BaseException:
+            _abandon(remote, node, incoming)
+            raise
+        if answer["ok"]:
+            remote.rest([node])
+            return
+        begun = None
+        difference = answer["differs"]
+    raise RemoteError(
+        node.name, f"the copy of {difference[0]} {difference[1]}: did it change while it was being sent? Sync again"
+    )
+
+
+def _pass_on(remote: Remote, tree: Tree, node: Node, relay: Node, begun: dict[str, Any] | None) -> None:
+    """Have a node fetch the release from the relay on its way, which has it."""
+    if begun is None:
+        begun = remote.call(node, "release.begin", release=tree.release, hint=None)
+    there = {"host": relay.cluster_address, "root": relay.root}
+    try:
+        answer = remote.call(node, "release.fetch", timeout=COMMIT_TIMEOUT, release=tree.release, begun=begun, **there)
+    except BaseException:
+        _abandon(remote, node, begun["incoming"])
+        raise
+    if not answer["ok"]:
+        raise RemoteError(node.name, f"the copy of {answer['differs'][0]} that {relay.name} passed on differs")
+
+
+def _abandon(remote: Remote, node: Node, incoming: str) -> None:
+    try:
+        remote.call(node, "release.abandon", timeout=5, incoming=incoming)
+    except Exception:  # the first error is the one to show; the node clears abandoned folders itself
+        return
+
+
+def _size(tree: Tree) -> int:
+    """Bytes of a release's files, as they are now."""
+    with contextlib.suppress(OSError):  # one that is gone shows when it is sent
+        return sum(os.lstat(tree.root / path).st_size for path, _, _ in tree.entries)
+    return 0
+
+
+def _damage(node: Node, release: str, difference: tuple[str, str]) -> str:
+    path, what = difference
+    return (
+        f"{node.name}: release {release} was changed there: {path} {what}. Nothing was started. "
+        f"'fab sync --repair' makes it anew."
+    )
+
+
+def _memory(root: Path) -> Path:
+    return paths.cache_dir() / "releases" / hashlib.sha256(str(root).encode()).hexdigest()[:16]
+
+
+def _last(root: Path) -> dict[str, Any] | None:
+    """{"release", "entries"} of what was synced last from here; most nodes have it."""
+    try:
+        found = json.loads(_memory(root).read_text())
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _remember(tree: Tree) -> None:
+    file = _memory(tree.root)
+    with contextlib.suppress(OSError):  # it only saves time
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps({"release": tree.release, "entries": tree.entries}))
+
+
+def _patch(tree: Tree, last: dict[str, Any]) -> dict[str, Any] | None:
+    """What makes the tree of the last release, small enough to go with the question; None where it is not.
+
+    A file that changes meanwhile makes another release, which the node notices.
+    """
+    before = {path: (kind, content) for path, kind, content in last["entries"]}
+    changed = [(path, kind, content) for path, kind, content in tree.entries if before.get(path) != (kind, content)]
+    try:
+        status = {path: os.lstat(tree.root / path) for path, _, _ in changed}
+        if sum(info.st_size for info in status.values()) > PATCH_BYTES:
+            return None
+        contents = {
+            path: content if kind == "l" else base64.b64encode((tree.root / path).read_bytes()).decode()
+            for path, kind, content in changed
+        }
+    except OSError:
+        return None
+    return {
+        "base": last["release"],
+        "removed": sorted(before.keys() - {path for path, _, _ in tree.entries}),
+        "changed": {
+            path: {"kind": kind, "content": contents[path], "mtime_ns": status[path].st_mtime_ns}
+            for path, kind, _ in changed
+        },
+    }

@@ -1,0 +1,1 @@
+"""One run from its request to its record; the runs and services of a cluster."""

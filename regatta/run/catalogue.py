@@ -1,0 +1,205 @@
+"""Runs as the nodes know them: list, find, read the log, cancel, attach. Nothing is kept on the controller for this."""
+
+import contextlib
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from regatta.errors import NodesError, RegattaError, RunError
+from regatta.frameworks import rayjob
+from regatta.hosts.cluster import Node
+from regatta.hosts.remote import Remote
+from regatta.run.launch import STOP_TIMEOUT, Handle, job_api, stop_everywhere
+
+STALE_SECONDS = 10.0
+DELETE_TIMEOUT = 600.0
+_WORST = ("running", "failed", "lost", "stopped", "succeeded")
+
+
+@dataclass(frozen=True)
+class RunInfo:
+    """A run, put together from what each node says; times are Unix seconds by the nodes' clocks.
+
+    `recorded`: who followed it to its end has kept a record; `by`: the process that started it to follow it.
+    """
+
+    run: str
+    state: str
+    framework: str
+    started: float
+    ended: float | None
+    code: int | None
+    nodes: tuple[Node, ...]
+    plan: dict[str, Any]
+    release: str
+    recorded: bool = False
+    by: dict[str, Any] | None = None
+
+    @property
+    def places(self) -> dict[int, str]:
+        """The name of each rank's node."""
+        return {int(rank): str(node) for rank, node in self.plan.get("ranks", {}).items()}
+
+    @property
+    def ranks(self) -> int:
+        """Number of ranks."""
+        return len(self.plan.get("ranks", {}))
+
+
+def listing(remote: Remote) -> tuple[list[RunInfo], dict[str, Exception]]:
+    """All runs, oldest first, and the nodes that could not be asked. NodesError where none could."""
+    answers, failed = remote.gather(remote.cluster.nodes, lambda node: remote.call(node, "run.list"))
+    if failed and not answers:
+        raise NodesError("runs", failed)
+    return together(remote, {name: answer["runs"] for name, answer in answers.items()}), failed
+
+
+def together(remote: Remote, said: Mapping[str, list[dict[str, Any]]]) -> list[RunInfo]:
+    """The runs that nodes, by name, have told of, oldest first."""
+    parts: dict[str, dict[str, dict[str, Any]]] = {}
+    for name, items in said.items():
+        for item in items:
+            parts.setdefault(item["id"], {})[name] = item
+    return sorted((_merge(remote, run, by_node) for run, by_node in parts.items()), key=lambda info: info.started)
+
+
+def _merge(remote: Remote, run: str, by_node: dict[str, dict[str, Any]]) -> RunInfo:
+    items = list(by_node.values())
+    spec = items[0]["spec"]
+    telling = items
+    if spec["framework"] == "ray" and remote.cluster.head.name in by_node:
+        telling = [by_node[remote.cluster.head.name]]
+    state = min((item["state"] for item in telling), key=_WORST.index)
+    ended = [item["ended"] for item in telling]
+    codes = [item["code"] for item in telling if item["state"] == state]
+    return RunInfo(
+        run=run,
+        state=state,
+        framework=str(spec["framework"]),
+        started=min(item["started"] for item in items),
+        ended=max(ended) if all(ended) else None,
+        code=codes[0] if codes else None,
+        nodes=tuple(remote.cluster.node(name) for name in by_node),
+        plan=spec.get("plan") or {},
+        release=str(spec["release"]),
+        recorded=any(item.get("recorded") for item in items),
+        by=next((item["by"] for item in items if item.get("by")), None),
+    )
+
+
+def find(remote: Remote, wanted: str) -> RunInfo:
+    """A run by its id, a unique beginning of it, or `last`. RunError names what there is instead."""
+    runs, failed = listing(remote)
+    missing = f" ({', '.join(failed)} could not be asked)" if failed else ""
+    if wanted == "last" and runs:
+        return runs[-1]
+    found = [info for info in runs if info.run == wanted] or [info for info in runs if info.run.startswith(wanted)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise RunError(f"'{wanted}' may be any of {', '.join(info.run for info in found)}")
+    known = ", ".join(info.run for info in runs[-5:]) or "none"
+    raise RunError(f"no run '{wanted}' on {remote.cluster.name}{missing}; the latest are: {known}")
+
+
+@contextlib.contextmanager
+def handle(remote: Remote, info: RunInfo) -> Iterator[Handle]:
+    """What following or cancelling a run needs; Ray's API is reached only for a Ray run of a cluster."""
+    with contextlib.ExitStack() as stack:
+        api: rayjob.JobApi | None = None
+        if info.framework == "ray" and not remote.cluster.local:
+            api = stack.enter_context(job_api(remote))
+        yield Handle(info.run, info.nodes, info.framework, api, remote.cluster.head, ranks=info.places)
+
+
+def cancel(remote: Remote, info: RunInfo) -> None:
+    """Stop a run on all its nodes, also what a lost one has left behind.
+
+    RunError where it has ended already, NodesError where a node could not be asked.
+    """
+    if info.state not in ("running", "lost"):
+        raise RunError(f"{info.run} is not running: it has {info.state}")
+    with contextlib.ExitStack() as stack:
+        try:
+            used = stack.enter_context(handle(remote, info))
+        except RegattaError:
+            used = Handle(info.run, info.nodes, info.framework, None, remote.cluster.head)
+        _, failed = stop_everywhere(remote, used, list(info.nodes), "cancelled")
+        if silent := [node for node in info.nodes if node.name in failed]:  # a busy one may answer now
+            _, failed = stop_everywhere(remote, used, silent, "cancelled")
+    if failed:
+        raise NodesError(f"cancel {info.run}", failed)
+
+
+def end_stale(remote: Remote) -> list[tuple[str, str]]:
+    """End what nodes still have of runs that have ended elsewhere, as after a host was cut off: (node, run) of each.
+
+    A run whose host went down is said to be lost there. A run that goes on everywhere is left alone; nodes that do not
+    answer are left out. One that has just ended may be being ended still: that is waited for, `STALE_SECONDS` at most.
+    """
+    until = time.monotonic() + STALE_SECONDS + 1
+    while True:
+        answers, _ = remote.gather(remote.cluster.nodes, lambda node: remote.call(node, "run.list"))
+        by_node, head = {name: answer["runs"] for name, answer in answers.items()}, remote.cluster.head.name
+        found = stale(by_node, head)
+        if set(found) == set(stale(by_node, head, settled=0.0)) or time.monotonic() > until:
+            break
+        time.sleep(0.5)
+    work = [remote.cluster.node(name) for name in {name for name, _ in found}]
+
+    def end(node: Node) -> None:
+        for name, run in found:
+            if name == node.name:
+                remote.call(node, "run.stop", timeout=STOP_TIMEOUT, run=run, reason="the run has ended elsewhere")
+
+    ended, _ = remote.gather(work, end)
+    return [(name, run) for name, run in found if name in ended]
+
+
+def stale(by_node: dict[str, list[dict[str, Any]]], head: str, settled: float = STALE_SECONDS) -> list[tuple[str, str]]:
+    """(node, run) of runs that are lost on a node, or go on there though they have failed or been stopped elsewhere.
+
+    Under Ray what counts is how the driver on the head has ended. A run that ended less than `settled` seconds ago is
+    still being ended, and one that has just begun is not lost.
+    """
+    ended: set[str] = set()
+    for name, items in by_node.items():
+        for item in items:
+            over = item["state"] in ("failed", "stopped", "lost")
+            if item["spec"]["framework"] == "ray":
+                over = name == head and item["state"] != "running"
+            if over and item["idle"] is not None and item["idle"] > settled:
+                ended.add(item["id"])
+    return [
+        (name, item["id"])
+        for name, items in by_node.items()
+        for item in items
+        if item["idle"] is None and item["age"] > STALE_SECONDS
+        if item["state"] == "lost" or item["id"] in ended
+    ]
+
+
+def delete(
+    remote: Remote, chosen: list[RunInfo], unused: float
+) -> tuple[dict[str, dict[str, Any]], dict[str, Exception]]:
+    """Delete what ended runs have left on all nodes, and input files that nobody has asked for in `unused` seconds.
+
+    By node what `regatta.node.room.make` says, or why it could not be asked.
+    """
+    names = [info.run for info in chosen]
+    return remote.gather(
+        remote.cluster.nodes,
+        lambda node: remote.call(node, "room.make", timeout=DELETE_TIMEOUT, runs=names, unused=unused),
+    )
+
+
+def log(remote: Remote, info: RunInfo) -> Iterator[tuple[str, int | None, str]]:
+    """(node, rank, text) of everything that a run has printed so far, node after node."""
+    for node in info.nodes:
+        with remote.stream(node, "run.watch", run=info.run, offset=0) as stream:
+            for line in stream:
+                for rank, text in line.get("lines", []):
+                    yield node.name, rank, text
+                if "beat" in line:
+                    break

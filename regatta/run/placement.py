@@ -1,0 +1,41 @@
+"""Which rank runs on which host: pure functions of the hosts and their cores."""
+
+from collections.abc import Mapping, Sequence
+
+from regatta.errors import UsageError
+from regatta.frameworks.plan import Rank
+from regatta.hosts.cluster import Node
+
+
+def spread(workers: int, nodes: Sequence[Node], cores: Mapping[str, int]) -> tuple[Rank, ...]:
+    """Spread ranks over hosts in proportion to their cores; the ranks of a host are numbered one after the other."""
+    if workers < 1:
+        raise UsageError(f"--workers must be at least 1, not {workers}")
+    count = dict.fromkeys((node.name for node in nodes), 0)
+    for _ in range(workers):
+        emptiest = min(nodes, key=lambda node: (count[node.name] + 1) / max(1, cores[node.name]))
+        count[emptiest.name] += 1
+    ranks: list[Rank] = []
+    for node in nodes:
+        ranks += [Rank(len(ranks) + local, local, node) for local in range(count[node.name])]
+    return tuple(ranks)
+
+
+def threads(ranks: Sequence[Rank], cores: Mapping[str, int]) -> int:
+    """Threads of each rank: the cores of the tightest host shared by its ranks, at least one."""
+    on_host: dict[str, int] = {}
+    for rank in ranks:
+        on_host[rank.node.name] = on_host.get(rank.node.name, 0) + 1
+    return max(1, min(cores[name] // number for name, number in on_host.items()))
+
+
+def crowded(ranks: Sequence[Rank], cores: Mapping[str, int]) -> list[str]:
+    """A warning for each host that has more ranks than cores."""
+    on_host: dict[str, int] = {}
+    for rank in ranks:
+        on_host[rank.node.name] = on_host.get(rank.node.name, 0) + 1
+    return [
+        f"{name} runs {number} ranks on {cores[name]} core(s): they take turns, and times say so"
+        for name, number in on_host.items()
+        if number > cores[name]
+    ]

@@ -1,0 +1,255 @@
+"""What is kept of a run. What was asked for goes to the nodes with it, so that a record needs no controller of its own.
+
+A record is written by whoever followed the run to its end; for one that nobody follows any more, by whoever attaches
+to it or asks for `runs` next, from what its nodes know.
+"""
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from regatta.errors import RecordError, RegattaError
+from regatta.frameworks import plan
+from regatta.hosts.cluster import Cluster, Node
+from regatta.hosts.remote import Remote
+from regatta.records import events, record, store
+from regatta.records.clocks import Clocks
+from regatta.run import launch
+from regatta.run.catalogue import RunInfo
+from regatta.run.follow import Follower, Outcome
+
+if TYPE_CHECKING:
+    from regatta.run.request import Request
+
+MARK_TIMEOUT = 5.0
+ORPHAN_SECONDS = 60.0
+"""So long after its end a run of another machine's controller counts as one that nobody follows."""
+MOST_AT_ONCE = 20
+STATES: dict[str, record.State] = {
+    "succeeded": "succeeded",
+    "failed": "failed",
+    "stopped": "cancelled",
+    "lost": "lost",
+}
+"""How a run has ended in the nodes' words, and in a record's."""
+NOTE = (
+    "nobody followed this run to its end: the record is made from what its nodes know, without the controller's clocks"
+)
+
+
+def asked(
+    cluster: Cluster, request: "Request", made: plan.Plan, started: str, commit: str | None, dirty: bool | None
+) -> dict[str, Any]:
+    """What the record says of the run before it starts, as JSON, and who follows it."""
+    torch = request.framework == "torch"
+    identity = record.RunIdentity(
+        run_id=made.run,
+        workload=made.program.label,
+        framework=request.framework,
+        started=started,
+        parameters=parameters(cluster, request, len(made.ranks)),
+        seed=request.seed,
+        release=made.release,
+        commit=commit,
+        dirty=dirty,
+    )
+    speed = record.Speed(
+        threads=made.threads,
+        backend={"torch": "gloo", "ray": "ray", "single": None}[request.framework],
+        rendezvous=made.launcher if torch else None,
+        token=request.framework == "ray",
+        cache=request.cache,
+    )
+    kept = {"identity": identity, "speed": speed, "series": request.series, "warnings": request.notes, "by": _own()}
+    return dict(record.plain(kept))
+
+
+def parameters(cluster: Cluster, request: "Request", workers: int | None) -> dict[str, Any]:
+    """What the run was asked to do; with hosts left out it is another case than on all of them."""
+    left_out = {"without": list(cluster.left_out)} if cluster.left_out else {}
+    return {"workers": workers, **(request.parameters or {"argv": list(request.program.argv)}), **left_out}
+
+
+def of_run(
+    cluster: Cluster,
+    asked: Mapping[str, Any],
+    ranks: Mapping[int, str],
+    facts: Mapping[str, Mapping[str, Any]],
+    clocks: Clocks,
+    outcome: Outcome,
+    *,
+    interfaces: Mapping[str, str | None],
+    beside: Mapping[str, Mapping[str, Any]],
+    notes: Sequence[str] = (),
+) -> record.Record:
+    """The record of a run that has ended: `ranks` maps each to its node, `facts` are those of the nodes it used."""
+    identity, speed, failure = asked["identity"], asked["speed"], outcome.failure
+    torch = identity["framework"] == "torch"
+    end = record.ExitInfo(
+        state=STATES[outcome.state],
+        code=outcome.code,
+        failure=record.Failure(failure.cause, failure.node, failure.rank, failure.last_lines) if failure else None,
+    )
+    nodes = tuple(_node_facts(name, cluster.node(name).cluster_address, ranks, said) for name, said in facts.items())
+    return record.build(
+        record.RunIdentity(**identity),
+        record.ClusterFacts(cluster.name, nodes),
+        record.Speed(**{**speed, "interfaces": dict(interfaces) if torch else {}}),
+        clocks,
+        end,
+        series=record.Series(**asked["series"]) if asked["series"] else None,
+        driver_node=cluster.head.name if identity["framework"] == "ray" else None,
+        warnings=[*asked["warnings"], *notes],
+        used=outcome.used,
+        beside=beside,
+    )
+
+
+def mark(remote: Remote, handle: launch.Handle, outcome: Outcome) -> None:
+    """Tell the nodes that the run has a record; one that cannot be told is left out."""
+    remote.gather(
+        _answering(handle, outcome),
+        lambda node: remote.call(node, "run.recorded", timeout=MARK_TIMEOUT, run=handle.run),
+    )
+
+
+def company(remote: Remote, handle: launch.Handle, outcome: Outcome) -> dict[str, dict[str, Any]]:
+    """What else was on the run's nodes meanwhile, by node; those that do not answer are left out."""
+
+    def ask(node: Node) -> dict[str, Any]:
+        before = handle.strangers.get(node.name)
+        return remote.call(node, "run.company", timeout=MARK_TIMEOUT, run=handle.run, before=before)
+
+    return remote.gather(_answering(handle, outcome), ask)[0]
+
+
+def _answering(handle: launch.Handle, outcome: Outcome) -> list[Node]:
+    """The nodes that have told how the run ended there; all where none was asked."""
+    return [node for node in handle.nodes if not outcome.used or node.name in outcome.used]
+
+
+def is_orphan(info: RunInfo, results: store.Store) -> bool:
+    """Whether the run has ended without a record, and nobody is left who would write it."""
+    if info.state == "running" or info.recorded or not info.by or results.has(info.run):
+        return False
+    alive = _alive(info.by)
+    if alive is None:
+        return info.ended is None or time.time() - info.ended > ORPHAN_SECONDS
+    return not alive
+
+
+def from_nodes(remote: Remote, info: RunInfo, clocks: Clocks, outcome: Outcome) -> record.Record:
+    """The record of a run from what its nodes know. RecordError where they do not know enough."""
+    said, failed = remote.gather(info.nodes, lambda node: remote.call(node, "run.account", run=info.run))
+    try:
+        told = {name: dict(answer["record"]) for name, answer in said.items()}
+        asked = dict(next(iter(told.values())))
+        asked["identity"] = {**asked["identity"], "run_id": info.run}
+        ranks = info.places
+        made = of_run(
+            remote.cluster,
+            asked,
+            ranks,
+            {node.name: told.get(node.name, {}).get("facts") or {} for node in info.nodes},
+            clocks,
+            outcome,
+            interfaces={name: answer["interface"] for name, answer in said.items()},
+            beside=company(remote, launch.Handle(info.run, info.nodes, info.framework), outcome),
+            notes=[NOTE],
+        )
+        made.to_json()
+    except (StopIteration, AttributeError, KeyError, TypeError, ValueError) as error:
+        why = "; ".join(map(str, failed.values())) or f"what they keep of it is damaged ({type(error).__name__})"
+        raise RecordError(f"no record of {info.run} can be made from what its nodes know: {why}") from error
+    return made
+
+
+def adopt(
+    remote: Remote,
+    infos: Sequence[RunInfo],
+    results: Path,
+    unasked: Mapping[str, Exception],
+    say: Callable[[str], None],
+) -> list[RunInfo]:
+    """Write the records of ended runs that nobody follows, the latest first, so many at a time; gives those runs.
+
+    A run waits until all its nodes answer.
+    """
+    kept = store.Store(results)
+    found = [info for info in reversed(infos) if is_orphan(info, kept) and not set(_nodes(info)) & set(unasked)]
+    done = []
+    for info in found[:MOST_AT_ONCE]:
+        clocks = Clocks(info.ranks, driver=info.framework == "ray")
+        try:
+            outcome = _account(remote, info, clocks)
+            kept.save(from_nodes(remote, info, clocks, outcome))
+            done.append(info)
+            say(f"{info.run}: nobody followed it to its end; its record is written now, from what its nodes know")
+        except RegattaError as error:
+            say(f"{info.run} has no record yet: {error}")
+    return done
+
+
+def settle(remote: Remote, info: RunInfo) -> None:
+    """Let the nodes of a Ray run know that it has ended: without its controller the head alone knows."""
+    if info.framework == "ray" and not remote.cluster.local and info.state != "running":
+        ended = {"run": info.run, "state": info.state, "code": info.code or 0}
+        remote.gather(info.nodes, lambda node: remote.call(node, "run.finish", timeout=8, **ended))
+
+
+def _account(remote: Remote, info: RunInfo, clocks: Clocks) -> Outcome:
+    """Read what an ended run has printed about itself, and how it has ended on each node."""
+
+    def on_line(_node: str, _rank: int | None, text: str) -> None:
+        if event := events.parse_line(text):
+            clocks.feed(event, time.monotonic())
+
+    settle(remote, info)
+    handle = launch.Handle(info.run, info.nodes, info.framework, None, remote.cluster.head, ranks=info.places)
+    return Follower(remote, handle, on_line, events_only=True).follow()
+
+
+def _nodes(info: RunInfo) -> list[str]:
+    """The nodes that the run was planned on, also those that have forgotten it."""
+    return list(dict.fromkeys([*(node.name for node in info.nodes), *map(str, info.plan.get("ranks", {}).values())]))
+
+
+def _node_facts(name: str, address: str, ranks: Mapping[int, str], facts: Mapping[str, Any]) -> record.NodeFacts:
+    return record.NodeFacts(
+        name=name,
+        address=address,
+        ranks=tuple(sorted(rank for rank, node in ranks.items() if node == name)),
+        cpu=facts.get("cpu_model"),
+        cores=facts.get("cores"),
+        ram_bytes=facts.get("ram_bytes"),
+        kernel=facts.get("kernel"),
+        os=facts.get("os"),
+        versions=record.Versions(**facts.get("versions") or {}),
+    )
+
+
+def _own() -> dict[str, Any]:
+    """This process, so that another one can tell whether it lives."""
+    return {"boot": _boot(), "pid": os.getpid(), "began": _began(os.getpid())}
+
+
+def _alive(by: Mapping[str, Any]) -> bool | None:
+    """Whether the process that follows a run lives; None where it is, or was, one of another machine."""
+    if by.get("boot") != _boot():
+        return None
+    return isinstance(by.get("pid"), int) and _began(by["pid"]) == by.get("began")
+
+
+def _boot() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def _began(pid: int) -> str | None:
+    """When a process of this machine was started, in the kernel's ticks; None where there is none."""
+    with contextlib.suppress(OSError, IndexError):
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return fields[19] if fields[0] != "Z" else None
+    return None

@@ -1,0 +1,171 @@
+"""The cluster's services (HDFS, Ray's head and workers): start, stop, ask."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from regatta.errors import (
+    AuthenticationError,
+    HostKeyError,
+    LaunchError,
+    NodesError,
+    PrivilegeError,
+    RegattaError,
+    RemoteError,
+    UnknownHostKeyError,
+    UnreachableError,
+)
+from regatta.frameworks import raynodes
+from regatta.hosts.cluster import Node
+from regatta.hosts.remote import Remote
+from regatta.run import launch
+
+HDFS_UNITS = (
+    "regatta-hdfs-namenode.service",
+    "regatta-hdfs-datanode.service",
+    "regatta-hdfs-checkpoint.service",
+)
+UNITS = (*HDFS_UNITS, "regatta-ray-head.service", "regatta-ray-worker.service")
+TROUBLES: dict[type[RemoteError], str] = {
+    UnknownHostKeyError: "KEY NOT PINNED",
+    HostKeyError: "KEY CHANGED",
+    AuthenticationError: "LOGIN REFUSED",
+    PrivilegeError: "NO SUDO",
+    UnreachableError: "NO ANSWER",
+}
+"""What `fab status` says of a node that could not be asked; the first that fits."""
+START_SECONDS = 90.0
+READY_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class NodeStatus:
+    """One node as `fab status` shows it; `runs` as the catalogue takes them, `error` where it could not be asked.
+
+    `trouble`: that in one or two words, see `TROUBLES`.
+    """
+
+    node: Node
+    facts: dict[str, Any]
+    units: dict[str, str]
+    runs: list[dict[str, Any]] = field(default_factory=list)
+    ray_node: str | None = None
+    error: str | None = None
+    trouble: str = ""
+
+
+def act(remote: Remote, action: str) -> dict[str, dict[str, str]]:
+    """`start` or `stop` the services; unit states by node.
+
+    Starting, all of HDFS and Ray's head come first and together; stopping, the head comes last. Raises NodesError, and
+    LaunchError where no service is installed or one does not reach the wanted state.
+    """
+    head, everybody = remote.cluster.head, remote.cluster.nodes
+    others = tuple(node for node in everybody if node.name != head.name)
+    states: dict[str, dict[str, str]] = {}
+    if action == "start":
+        _act(remote, everybody, action, lambda node: UNITS if node.name == head.name else HDFS_UNITS)
+    for group in [(head,), others] if action == "start" else [others, (head,)]:
+        states |= _act(remote, group, action, lambda _: UNITS)
+    for name, units in states.items():
+        if not units:
+            raise LaunchError(f"{name}: no service is installed there: run 'make provision'")
+    return states
+
+
+def _act(
+    remote: Remote, nodes: Sequence[Node], action: str, units: Callable[[Node], Sequence[str]]
+) -> dict[str, dict[str, str]]:
+    asked = remote.everywhere(
+        nodes,
+        "services",
+        args=lambda node: {"action": action, "units": units(node)},
+        timeout=START_SECONDS,
+        step="starting services" if action == "start" else "stopping services",
+    )
+    wanted = ("active",) if action == "start" else ("inactive", "failed")
+    states: dict[str, dict[str, str]] = {}
+    for name, answer in asked.items():
+        states[name] = {unit: value["state"] for unit, value in answer["units"].items()}
+        if wrong := {unit: state for unit, state in states[name].items() if state not in wanted}:
+            raise LaunchError(
+                f"{name}: {', '.join(f'{unit} is {state}' for unit, state in wrong.items())}. {answer['message']} "
+                f"See 'journalctl -u {next(iter(wrong))}' there."
+            )
+    return states
+
+
+def wait_until_joined(remote: Remote) -> int:
+    """Wait until Ray's head answers and every node of the cluster is in Ray; returns their number."""
+    end = time.monotonic() + READY_SECONDS
+    with launch.job_api(remote) as api:
+        while True:
+            try:
+                raynodes.wait(remote, api, remote.cluster.nodes, listed=api.nodes())
+                return len(remote.cluster.nodes)
+            except RegattaError:
+                if time.monotonic() > end:
+                    raise
+            time.sleep(0.3)
+
+
+def wait_for_hdfs(remote: Remote) -> int | None:
+    """Wait until every DataNode is live and HDFS takes writes; returns their number, None where there is no HDFS."""
+    end = time.monotonic() + READY_SECONDS
+    while True:
+        found = remote.call(remote.cluster.head, "hdfs.state")
+        if not found["installed"]:
+            return None
+        used = {node.cluster_address for node in remote.cluster.nodes}
+        missing = (set(found["expected"]) & used) - set(found["live"])
+        if not missing and not found["safe_mode"]:
+            return len(found["expected"])
+        if time.monotonic() > end:
+            names = ", ".join(n.name for n in remote.cluster.nodes if n.cluster_address in missing)
+            why = found.get("problem") or (f"no live DataNode on {names}" if missing else found["safe_mode"])
+            raise LaunchError(f"HDFS is not ready after {READY_SECONDS:g} s: {why}; see 'fab hdfs-status'")
+        time.sleep(0.2)
+
+
+def status(remote: Remote) -> list[NodeStatus]:
+    """Every node's facts and unit states, asked at the same time; nodes that do not answer say why."""
+
+    def ask(node: Node) -> NodeStatus:
+        answer = remote.call(node, "status", timeout=15, units=() if node.local else UNITS)
+        units = {unit: value["state"] for unit, value in answer["units"].items()}
+        return NodeStatus(node, answer["facts"], units, answer["runs"], answer["ray_node"])
+
+    done, failed = remote.gather(remote.cluster.nodes, ask)
+    return [
+        done.get(node.name)
+        or NodeStatus(node, {}, {}, error=_reason(failed[node.name]), trouble=trouble(failed[node.name]))
+        for node in remote.cluster.nodes
+    ]
+
+
+def monitoring(remote: Remote) -> dict[str, Any]:
+    """What the head's Prometheus reaches, see `regatta.node.monitoring`; empty where the head does not answer."""
+    try:
+        return remote.call(remote.cluster.head, "monitoring.state", timeout=15)
+    except RegattaError:
+        return {}
+
+
+def in_ray(remote: Remote, asked: Sequence[NodeStatus]) -> list[str] | str:
+    """Addresses of the nodes that are in Ray, or the reason why its head cannot be asked."""
+    own = {item.node.name: item.ray_node for item in asked if not item.error}
+    try:
+        with launch.job_api(remote) as api:
+            return raynodes.present(api.nodes(), remote.cluster.nodes, own)
+    except (RegattaError, NodesError) as error:
+        return str(error)
+
+
+def trouble(error: Exception) -> str:
+    """Why a node could not be asked, in one or two words."""
+    return next((word for kind, word in TROUBLES.items() if isinstance(error, kind)), "FAILED")
+
+
+def _reason(error: Exception) -> str:
+    return str(getattr(error, "reason", error))

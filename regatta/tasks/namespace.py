@@ -1,0 +1,11 @@
+"""The tasks behind `fab` and `regatta`: names, flags, help; each calls the library in a few lines."""
+
+from invoke.collection import Collection
+
+from regatta.tasks import bench, data, results, runs, services, workloads
+
+namespace = Collection()
+for module in (services, runs, workloads, bench, results, data):
+    for found in vars(module).values():
+        if getattr(found, "is_regatta_task", False):
+            namespace.add_task(found)

@@ -1,0 +1,112 @@
+"""A comparison as a table, as text for a pipe, and as JSON."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from regatta.errors import CompareError
+from regatta.records.answers import ABSENT
+from regatta.records.compare import Comparison, Spread
+from regatta.records.record import plain
+from regatta.records.store import write_atomically
+from regatta.terminal.console import Console
+from regatta.text import clean
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+_SHOWN = 20
+
+
+def check(comparison: Comparison) -> None:
+    """Raise CompareError with everything that forbids to compare clocks."""
+    if not comparison.comparable:
+        raise CompareError(to_text(comparison))
+
+
+def _cells(comparison: Comparison) -> list[list[str]]:
+    """Header and rows of the table of clocks, seconds."""
+    labels = list(comparison.runs)
+    rows = [["seconds", *labels]]
+    for phase, spreads in comparison.spreads.items():
+        cells = (_cell(spreads.get(label), marked=label in comparison.marked) for label in labels)
+        rows.append([phase, *cells])
+    return [*rows, ["runs", *(str(len(ids)) for ids in comparison.runs.values())]]
+
+
+def _cell(spread: Spread | None, *, marked: bool) -> str:
+    if spread is None:
+        return "-"
+    around = f" ({spread.low:.3f}..{spread.high:.3f})" if spread.n > 1 else ""
+    return f"{spread.median:.3f}{around}{' *' if marked else ''}"
+
+
+def _refusal(comparison: Comparison) -> list[str]:
+    differences = [f"  {difference}" for difference in comparison.differences[:_SHOWN]]
+    if len(comparison.differences) > _SHOWN:
+        differences.append(f"  and {len(comparison.differences) - _SHOWN} more")
+    return [f"{clean(comparison.workload)}: clocks are not compared:", *comparison.reasons, *differences]
+
+
+def to_table(comparison: Comparison) -> "Table":
+    """The clocks side by side, or what forbids it; the words are not part of it."""
+    from rich.table import Table
+    from rich.text import Text
+
+    if not comparison.comparable:
+        table = Table(show_header=False, box=None)
+        for line in _refusal(comparison):
+            table.add_row(Text(line))
+        return table
+    header, *rows = _cells(comparison)
+    table = Table(title=Text(clean(comparison.workload)))
+    for index, name in enumerate(header):
+        table.add_column(Text(name), justify="right" if index else "left", no_wrap=True)
+    for row in rows:
+        table.add_row(*map(Text, row), end_section=row[0] in {"collect", "total"})
+    return table
+
+
+def to_text(comparison: Comparison) -> str:
+    """Table and words as aligned plain text that ends without a newline, for a pipe."""
+    if not comparison.comparable:
+        return "\n".join(_refusal(comparison))
+    cells = _cells(comparison)
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = [
+        "  ".join([row[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(row[1:], widths[1:], strict=True))])
+        for row in cells
+    ]
+    return "\n".join([clean(comparison.workload), *lines, "", *comparison.words])
+
+
+def show(comparison: Comparison, console: Console) -> None:
+    """Print the clocks and the words; raises CompareError with what forbids it."""
+    check(comparison)
+    from rich.console import Group
+    from rich.text import Text
+
+    console.show(Group(to_table(comparison), *map(Text, comparison.words)), to_text(comparison))
+
+
+def to_json(comparison: Comparison) -> str:
+    """The text of `to_dict`, strict JSON that ends with a newline."""
+    return json.dumps(to_dict(comparison), indent=1, allow_nan=False) + "\n"
+
+
+def to_dict(comparison: Comparison) -> dict[str, Any]:
+    """The same facts for machines; `phases` is null where clocks must not be compared."""
+    document = plain(comparison)
+    document["phases"] = document.pop("spreads") if comparison.comparable else None
+    document["differences"] = [
+        {key: value for key, value in plain(d).items() if value is not ABSENT} for d in comparison.differences
+    ]
+    return {"schema_version": 1, "comparable": comparison.comparable, **document}
+
+
+def write_json(comparison: Comparison, path: Path) -> None:
+    """Write `to_json` to `path`, whole or not at all; raises CompareError."""
+    try:
+        write_atomically(path, to_json(comparison))
+    except OSError as error:
+        raise CompareError(f"{path} cannot be written: {error.strerror or error}") from error

@@ -1,0 +1,18 @@
+"""Asks a person before something is removed or trusted."""
+
+import os
+import sys
+
+from regatta.errors import UsageError
+
+
+def confirmed(what: str, yes: bool) -> bool:
+    """Whether the person wants `what` (a sentence's end, such as "remove 3 files"): --yes, CONFIRM=yes, or asked.
+
+    UsageError where nobody can be asked.
+    """
+    if yes or os.environ.get("CONFIRM") == "yes":
+        return True
+    if not sys.stdin.isatty():
+        raise UsageError(f"this would {what}: say --yes (or CONFIRM=yes)")
+    return input(f"{what[0].upper()}{what[1:]}? Type yes: ").strip() == "yes"

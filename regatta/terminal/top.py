@@ -1,0 +1,230 @@
+"""What all nodes do right now: each tells of itself over one connection (`regatta.node.sample`); nothing is installed.
+
+A node that does not answer is asked again until it does.
+"""
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from regatta.errors import RegattaError
+from regatta.hosts.channel import Stream
+from regatta.hosts.cluster import Node
+from regatta.hosts.remote import Remote
+from regatta.records.events import DRIVER, Progress
+from regatta.terminal.console import progress_text
+from regatta.terminal.meter import size_text
+from regatta.text import clean
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+INTERVAL_SECONDS = 1.0
+RETRY_SECONDS = 3.0
+STALE_SECONDS = 5.0
+BAR_CELLS = 10
+NODE_HEADINGS = ("node", "cpu", "load", "memory", "received", "sent", "read", "written", "services")
+RUN_HEADINGS = ("run", "framework", "for", "rank", "node", "phase", "progress")
+
+
+@dataclass(frozen=True)
+class Rates:
+    """What a node does: `cpu` and `memory` as parts of 1, all others in bytes a second."""
+
+    cpu: float
+    memory: float
+    received: float
+    sent: float
+    read: float
+    written: float
+
+    @classmethod
+    def between(cls, before: Mapping[str, Any], after: Mapping[str, Any]) -> "Rates":
+        """From two samples of the same node."""
+        seconds = max(after["at"] - before["at"], 1e-3)
+        busy, ticks = (now - then for now, then in zip(after["cpu"], before["cpu"], strict=True))
+        moved = [
+            max(0.0, (now - then) / seconds)
+            for name in ("network", "disk")
+            for now, then in zip(after[name], before[name], strict=True)
+        ]
+        used, total = after["memory"]
+        return cls(busy / max(ticks, 1), used / total, *moved)
+
+
+@dataclass
+class Seen:
+    """The last that was heard of a node; `error` while it does not answer."""
+
+    node: Node
+    sample: Mapping[str, Any] | None = None
+    rates: Rates | None = None
+    heard: float = 0.0
+    error: str = ""
+
+
+class Watch:
+    """Follows all nodes within `with`; for several threads."""
+
+    def __init__(self, remote: Remote, interval: float = INTERVAL_SECONDS) -> None:
+        self._remote = remote
+        self._interval = interval
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+        self._seen = {node.name: Seen(node) for node in remote.cluster.nodes}
+        self._streams: dict[str, Stream] = {}
+
+    def __enter__(self) -> "Watch":
+        for node in self._remote.cluster.nodes:
+            threading.Thread(target=self._follow, args=(node,), daemon=True).start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        with self._lock:
+            streams = list(self._streams.values())
+        for stream in streams:
+            stream.close()
+
+    def nodes(self) -> list[Seen]:
+        """Every node as it was last seen, in the order of the inventory."""
+        now = time.monotonic()
+        with self._lock:
+            found = [Seen(**vars(seen)) for seen in self._seen.values()]
+        for seen in found:
+            if not seen.error and seen.sample is not None and now - seen.heard > STALE_SECONDS + self._interval:
+                seen.error = f"silent for {now - seen.heard:.0f} s"
+        return found
+
+    def wait(self, seconds: float) -> bool:
+        """Until every node has rates or an error, at most so long; whether that is so."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            if all(seen.rates or seen.error for seen in self.nodes()):
+                return True
+            time.sleep(0.05)
+        return False
+
+    def _follow(self, node: Node) -> None:
+        head = node.name == self._remote.cluster.head.name and not node.local
+        while not self._ended.is_set():
+            try:
+                with self._remote.stream(node, "sample", interval=self._interval, head=head) as stream:
+                    with self._lock:
+                        self._streams[node.name] = stream
+                    for line in stream:
+                        self._take(node, line["sample"])
+            except (RegattaError, OSError, ValueError) as error:
+                with self._lock:
+                    self._seen[node.name].error = str(getattr(error, "reason", error)).partition("\n")[0]
+            self._ended.wait(RETRY_SECONDS)
+
+    def _take(self, node: Node, sample: Mapping[str, Any]) -> None:
+        with self._lock:
+            seen = self._seen[node.name]
+            if seen.sample is not None and not seen.error:
+                seen.rates = Rates.between(seen.sample, sample)
+            seen.sample, seen.heard, seen.error = sample, time.monotonic(), ""
+
+
+def node_rows(nodes: Sequence[Seen]) -> list[tuple[str, ...]]:
+    """A row a node, below the headings."""
+    rows: list[tuple[str, ...]] = [NODE_HEADINGS]
+    for seen in nodes:
+        if seen.error or seen.rates is None or seen.sample is None:
+            rows.append((seen.node.name, *["-"] * (len(NODE_HEADINGS) - 2), clean(seen.error) or "connecting"))
+            continue
+        rates, sample = seen.rates, seen.sample
+        flows = (rates.received, rates.sent, rates.read, rates.written)
+        rows.append(
+            (
+                seen.node.name,
+                bar(rates.cpu),
+                f"{sample['load']:.1f} of {sample['cores']}",
+                f"{bar(rates.memory)} of {size_text(sample['memory'][1])}",
+                *(f"{size_text(flow)}/s" for flow in flows),
+                " ".join(sample["units"]) or "-",
+            )
+        )
+    return rows
+
+
+def run_rows(nodes: Sequence[Seen]) -> list[tuple[str, ...]]:
+    """A row a rank of each run in progress, below the headings; for a run that has said nothing, one."""
+    rows: list[tuple[str, ...]] = []
+    for seen in nodes:
+        for run in (seen.sample or {}).get("runs", []) if not seen.error else []:
+            about = (run["id"], str(run["framework"]), f"{run['seconds']:.0f} s")
+            for rank, state in sorted(run["ranks"].items(), key=lambda item: int(item[0])):
+                name = "driver" if int(rank) == DRIVER else rank
+                rows.append((*about, name, seen.node.name, str(state.get("phase", "-")), _progress(state)))
+            if not run["ranks"] and run["here"]:
+                rank = "driver" if run["framework"] == "ray" else "-"
+                rows.append((*about, rank, seen.node.name, run["phase"], "-"))
+    return [RUN_HEADINGS, *sorted(rows, key=lambda row: (row[0], not row[3].isdigit(), row[3].zfill(6)))]
+
+
+def hdfs_line(nodes: Sequence[Seen]) -> str:
+    """How HDFS is, by its NameNode; empty where there is none or nobody can be asked."""
+    for seen in nodes:
+        state = (seen.sample or {}).get("hdfs") or {}
+        if state.get("installed"):
+            if state.get("problem"):
+                return f"HDFS: {clean(str(state['problem']))}"
+            live = f"{len(state['live'])} of {len(state['expected'])} DataNodes live"
+            return f"HDFS: {live}{', in safe mode' if state['safe_mode'] else ''}"
+    return ""
+
+
+def bar(part: float) -> str:
+    """A bar for a part of a whole, 0 to 1: `████······  42 %`."""
+    filled = round(min(max(part, 0.0), 1.0) * BAR_CELLS)
+    return f"{'█' * filled}{'·' * (BAR_CELLS - filled)} {100 * part:3.0f} %"
+
+
+def picture(title: str, nodes: Sequence[Seen]) -> "RenderableType":
+    """All that was seen of the nodes, under `title`, for a terminal."""
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    def table(rows: Sequence[tuple[str, ...]]) -> Table:
+        made = Table(box=None, pad_edge=False, header_style="bold")
+        for heading in rows[0]:
+            made.add_column(heading, no_wrap=True)
+        for row in rows[1:]:
+            made.add_row(*(Text(cell) for cell in row))
+        return made
+
+    runs = run_rows(nodes)
+    below = table(runs) if len(runs) > 1 else Text("no run in progress", "dim")
+    return Group(Text(title, "bold"), Text(hdfs_line(nodes)), table(node_rows(nodes)), Text(), below)
+
+
+def as_json(nodes: Sequence[Seen]) -> list[dict[str, Any]]:
+    """What was seen of each node, for programs."""
+    return [
+        {
+            "node": seen.node.name,
+            "error": seen.error or None,
+            "rates": vars(seen.rates) if seen.rates else None,
+            "sample": seen.sample,
+        }
+        for seen in nodes
+    ]
+
+
+def _progress(state: Mapping[str, Any]) -> str:
+    told = state.get("progress")
+    if not told or not isinstance(told.get("done"), int | float):
+        return "-"
+    return progress_text(
+        Progress(
+            0, 0.0, str(told["what"]), told["done"], told.get("total") or 0, told.get("residual"), told.get("loss")
+        )
+    )

@@ -1,0 +1,130 @@
+"""The rooms of `regatta/`: what each may import, as docs/architecture.md says, and that no module imports itself."""
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from regatta.paths import PROJECT
+
+PACKAGE = PROJECT / "regatta"
+GROUND = {"errors", "paths", "text"}
+DOOR = {"cli"}
+ROW = re.compile(r"\| `(\w+)/` \|.*\| (?:`([\w ]+)`|) ?\|")
+
+
+def name_of(path: Path) -> str:
+    return ".".join(path.relative_to(PROJECT).with_suffix("").parts).removesuffix(".__init__")
+
+
+FILES = {name_of(path): path for path in sorted(PACKAGE.rglob("*.py")) if "project" not in path.parts}
+
+
+def imports(path: Path) -> Iterator[str]:
+    """Full names of what a file imports anywhere: at its top, in functions, and for type checking alone."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, f"{path}: imports name their module in full"
+            module = node.module or ""
+            for alias in node.names:
+                whole = f"{module}.{alias.name}"
+                yield whole if whole in FILES else module
+
+
+def room(module: str) -> str:
+    """The room of a module; of one at the top of `regatta/` its own name."""
+    return module.split(".")[1]
+
+
+ARROWS = [
+    (importer, found)
+    for importer, path in FILES.items()
+    for found in imports(path)
+    if found in FILES and found not in ("regatta", importer)
+]
+
+
+def table() -> dict[str, set[str]]:
+    """Which rooms each room may import, in the order of the table."""
+    text = (PROJECT / "docs/architecture.md").read_text().partition("\n## Rooms of")[2].partition("\n## ")[0]
+    return {name: set((below or "").split()) for name, below in ROW.findall(text)}
+
+
+def circle(modules: dict[str, set[str]]) -> list[str]:
+    try:
+        TopologicalSorter(modules).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def test_every_module_is_in_a_room_that_the_table_names() -> None:
+    tops = {path.stem for path in PACKAGE.glob("*.py")} - {"__init__"}
+    assert tops == GROUND | DOOR
+    assert {path.parent.name for path in PACKAGE.glob("*/__init__.py")} == set(table())
+
+
+def test_a_room_imports_only_rooms_below_it() -> None:
+    rooms = list(table())
+    for place, below in enumerate(table().values()):
+        assert below <= set(rooms[place + 1 :]), rooms[place]
+
+
+@pytest.mark.parametrize("name", table())
+def test_a_room_imports_what_the_table_says_and_no_more(name: str) -> None:
+    allowed = table()[name] | {name} | (GROUND if name != "node" else set())
+    wrong = [f"{one} -> {other}" for one, other in ARROWS if room(one) == name and room(other) not in allowed]
+    assert not wrong, "docs/architecture.md, Rooms"
+    used = {room(other) for one, other in ARROWS if room(one) == name}
+    assert table()[name] <= used, "the table names a room that is not imported"
+
+
+def test_what_stands_at_the_top_imports_no_room() -> None:
+    assert not [(one, other) for one, other in ARROWS if room(one) in GROUND and room(other) not in GROUND]
+
+
+def test_no_module_imports_itself_through_others() -> None:
+    modules: dict[str, set[str]] = {name: set() for name in FILES}
+    for one, other in ARROWS:
+        modules[one].add(other)
+    found = circle(modules)
+    assert not found, " -> ".join(found)
+
+
+def test_a_circle_would_be_found() -> None:
+    found = circle({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}})
+    assert set(found) == {"a", "b", "c"} and found[0] == found[-1] and len(list(pairwise(found))) == 3
+
+
+def test_the_controller_imports_nothing_of_the_nodes_library() -> None:
+    for name, path in FILES.items():
+        beside_ray = {"ray"} if name == "regatta.node.private_ray" else set()  # a run's own, in the nodes' environment
+        assert not {found.partition(".")[0] for found in imports(path)} & {"torch", "ray", "workloads"} - beside_ray, (
+            path
+        )
+
+
+def test_what_is_sent_to_nodes_needs_the_standard_library_alone() -> None:
+    files = {name.rpartition(".")[2]: path for name, path in FILES.items() if name.startswith("regatta.node.")}
+    there = sys.stdlib_module_names | {"regatta"} | set(files)  # a run's supervisor has its modules beside it
+    for name, path in files.items():
+        if name != "private_ray":
+            assert {found.partition(".")[0] for found in imports(path)} <= there, path
+
+
+def test_the_nodes_library_imports_nothing_of_the_controller() -> None:
+    for path in sorted((PROJECT / "workloads").rglob("*.py")):
+        assert not {found.partition(".")[0] for found in imports(path)} & {"regatta", "fabric", "ansible"}, path
+
+
+@pytest.mark.parametrize("name", [name for name, path in FILES.items() if path.name == "__init__.py"])
+def test_an_init_has_no_code(name: str) -> None:
+    body = ast.parse(FILES[name].read_text()).body
+    assert not [node for node in body if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))]

@@ -11,7 +11,7 @@ from regatta.hosts.remote import explain
 from regatta.node import layout
 from regatta.provisioning import otherfirewalls
 
-SUPPORTED = {"debian": ("12",), "ubuntu": ("22.04", "24.04")}
+SUPPORTED = {"debian": ("12", "13"), "ubuntu": ("22.04", "24.04")}
 OLDEST_PYTHON = (3, 10)
 _MB = 1_000_000
 _SSH_SAID = re.compile(r"\A.*?(over|via) ssh: ", re.S)
@@ -122,7 +122,7 @@ def _host_problems(result: Result, limits: Mapping[str, Any]) -> list[str]:
     system = result["os"]
     versions = SUPPORTED.get(system["id"])
     if not versions or (system["version"] not in versions and not _newer(system)):
-        found.append(f"runs {system['name'] or 'an unknown system'}; supported are Debian 12, Ubuntu 22.04 and 24.04")
+        found.append(f"runs {system['name'] or 'an unknown system'}; supported are {_supported()}")
     if tuple(int(part) for part in str(result["python"]).split(".")[:2]) < OLDEST_PYTHON:
         found.append(f"has Python {result['python']}; 3.10 is the oldest that works")
     found += _sudo(result)
@@ -166,6 +166,11 @@ def _host_warnings(result: Result) -> list[str]:
     if result["container"]:
         found.append(f"in a container ({result['container']}): kernel settings and time stay as they are")
     return found
+
+
+def _supported() -> str:
+    """`Debian 12 and 13, Ubuntu 22.04 and 24.04`."""
+    return ", ".join(f"{name.capitalize()} {' and '.join(versions)}" for name, versions in SUPPORTED.items())
 
 
 def _newer(system: Mapping[str, str]) -> bool:

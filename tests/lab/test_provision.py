@@ -55,7 +55,7 @@ def test_all_problems_of_all_hosts_in_one_report(hosts: LabHandle) -> None:
     hosts.ssh(one, "sudo systemd-run --unit squatter python3 -m http.server 6379")
     hosts.off(three)
     try:
-        said = play(hosts, "provision", "-e", "preflight_min_root_mb=99000000", good=False)
+        said = play(hosts, "provision", "-e", "python_env_room_mb=99000000", good=False)
     finally:
         hosts.on(three)
         hosts.ssh(two, f"sudo rm {FAKE_PYTHON}")

@@ -54,7 +54,13 @@ def test_the_port_of_sshd_is_found_where_systemd_listens_for_it(
 
 @pytest.mark.parametrize(
     ("system", "version", "warned"),
-    [("debian", "12", False), ("debian", "13", True), ("ubuntu", "24.04", False), ("ubuntu", "26.04", True)],
+    [
+        ("debian", "12", False),
+        ("debian", "13", False),
+        ("debian", "14", True),
+        ("ubuntu", "24.04", False),
+        ("ubuntu", "26.04", True),
+    ],
 )
 def test_systems_that_are_known_and_newer_ones(system: str, version: str, warned: bool) -> None:
     facts = {"os": {"id": system, "version": version, "name": "it"}, "container": ""}

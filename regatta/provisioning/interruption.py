@@ -37,15 +37,15 @@ def provision(
     """
     forced()
     remote = Remote(cluster)
-    if going := _going(remote):
+    if runs := going(remote):
         code, said = playbook.foresee("provision", inventory, cluster, extra, bundle)
         if code:
             print(said, flush=True)
-            names = ", ".join(info.run for info in going)
+            names = ", ".join(info.run for info in runs)
             what = f"what provisioning would start anew cannot be told (see above), and still running: {names}"
-            refuse_or_cancel(remote, going, what, command)
-        elif hit := ended_by(going, playbook.anew(cluster)):
-            refuse_or_cancel(remote, hit, f"{_sentence(playbook.anew(cluster))}, which ends {_named(hit)}", command)
+            refuse_or_cancel(remote, runs, what, command)
+        elif hit := ended_by(runs, playbook.anew(cluster)):
+            refuse_or_cancel(remote, hit, f"{_sentence(playbook.anew(cluster))}, which ends {named(hit)}", command)
     return playbook.play("provision", inventory, cluster, extra, bundle)
 
 
@@ -53,28 +53,28 @@ def check(inventory: Path, cluster: Cluster, extra: Sequence[str], bundle: Path 
     """Say what provisioning would change, and which runs it would end. Returns Ansible's exit code."""
     code = playbook.play("provision", inventory, cluster, extra, bundle)
     if anew := playbook.anew(cluster):
-        hit = ended_by(_going(Remote(cluster)), anew)
-        more = f"which ends {_named(hit)}: it refuses that without FORCE=yes" if hit else "no run needs it now"
+        hit = ended_by(going(Remote(cluster)), anew)
+        more = f"which ends {named(hit)}: it refuses that without FORCE=yes" if hit else "no run needs it now"
         print(f"{cluster.name}: {_sentence(anew)}; {more}", flush=True)
     return code
 
 
-def ended_by(going: Sequence[RunInfo], anew: Anew) -> list[RunInfo]:
+def ended_by(runs: Sequence[RunInfo], anew: Anew) -> list[RunInfo]:
     """Runs that do not outlive these units: Ray's where Ray starts anew, any that may read HDFS where that does."""
     units = [unit for held in anew.values() for unit in held]
     hdfs = any(unit.startswith("regatta-hdfs-") for unit in units)
-    return [info for info in going if hdfs or (units and info.framework == "ray")]
+    return [info for info in runs if hdfs or (units and info.framework == "ray")]
 
 
 def refuse_or_cancel(
-    remote: Remote, going: Sequence[RunInfo], why: str, command: str, *, may_cancel: bool = True
+    remote: Remote, runs: Sequence[RunInfo], why: str, command: str, *, may_cancel: bool = True
 ) -> None:
     """Raise RunError with the reason, unless FORCE=yes, which cancels the runs."""
-    if going and not (forced() and may_cancel):
+    if runs and not (forced() and may_cancel):
         raise RunError(
             f"{why}. Wait for them, cancel them (fab cancel RUN), or all: make {command} FORCE=yes. Nothing was changed"
         )
-    for info in going:
+    for info in runs:
         catalogue.cancel(remote, info)
         print(f"{info.run}: cancelled", flush=True)
 
@@ -87,7 +87,7 @@ def forced() -> bool:
     return given == "yes"
 
 
-def _going(remote: Remote) -> list[RunInfo]:
+def going(remote: Remote) -> list[RunInfo]:
     """Runs in progress, as far as nodes answer: those of a bare or dead host are preflight's."""
     try:
         found, _ = catalogue.listing(remote)
@@ -96,13 +96,14 @@ def _going(remote: Remote) -> list[RunInfo]:
     return [info for info in found if info.state == "running"]
 
 
+def named(runs: Sequence[RunInfo]) -> str:
+    """`ppr-1 (ray), train-2 (torch)`."""
+    return ", ".join(f"{info.run} ({info.framework})" for info in runs)
+
+
 def _sentence(anew: Anew) -> str:
     parts = []
     for service, prefix in (("Ray", "regatta-ray-"), ("HDFS", "regatta-hdfs-")):
         if hosts := [host for host, units in anew.items() if any(unit.startswith(prefix) for unit in units)]:
             parts.append(f"{service} on {', '.join(hosts)}")
     return f"{' and '.join(parts)} would start anew or go"
-
-
-def _named(going: Sequence[RunInfo]) -> str:
-    return ", ".join(f"{info.run} ({info.framework})" for info in going)

@@ -6,7 +6,7 @@ from pathlib import Path
 from regatta.errors import UsageError
 from regatta.hosts.cluster import Cluster
 from regatta.hosts.remote import Remote
-from regatta.provisioning import playbook
+from regatta.provisioning import interruption, playbook
 
 STALL_SECONDS = 120.0
 
@@ -21,16 +21,25 @@ def must_be_known(cluster: Cluster, name: str) -> None:
 
 
 def remove(inventory: Path, cluster: Cluster, name: str, extra: Sequence[str], *, check: bool = False) -> int:
-    """Move the node's blocks away, with progress; then remove its services. Returns an exit code."""
+    """Move the node's blocks away, with progress; then remove its services. Returns an exit code.
+
+    RunError names runs that the node takes part in, unless FORCE=yes, which cancels them.
+    """
+    interruption.forced()
     node = cluster.node(name)
     if node == cluster.head:
         raise UsageError(f"{name} is the head, which holds HDFS's metadata and Ray's: it cannot be removed")
     if [worker.name for worker in cluster.workers] == [name]:
         raise UsageError(f"{name} is the only worker: a cluster needs one")
+    remote = Remote(cluster)
+    hit = [info for info in interruption.going(remote) if name in [one.name for one in info.nodes]]
+    ends = f"{name} takes part in {interruption.named(hit)}" if hit else ""
     if check:
         print(f"{name}: its blocks would be moved to the other DataNodes, its services removed")
+        if hit:
+            print(f"{ends}: remove-node refuses to end that without FORCE=yes")
         return 0
-    remote = Remote(cluster)
+    interruption.refuse_or_cancel(remote, hit, ends, f"remove-node NODE={name}")
     if remote.call(cluster.head, "hdfs.state")["installed"]:
         with playbook.alone(cluster):
             leave(remote, name, node.cluster_address)

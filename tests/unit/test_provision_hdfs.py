@@ -1,5 +1,6 @@
 """What is decided on the controller about HDFS: formatting, restoring, the tarball, who leaves, what is confirmed."""
 
+import dataclasses
 import hashlib
 import threading
 from collections.abc import Iterator
@@ -9,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from lab import hadoop as lab_hadoop
-from regatta.errors import UsageError
+from regatta.errors import RunError, UsageError
 from regatta.hosts.cluster import Cluster, Node
-from regatta.provisioning import commands, hadoop, membership
+from regatta.provisioning import commands, hadoop, membership, playbook
 from regatta.provisioning.hdfsdata import newest_checkpoint, refusal
+from regatta.run import catalogue
 
 FOLDER = "/var/lib/regatta-hdfs"
 EMPTY = {"name": "", "pools": {}, "checkpoint": {}}
@@ -143,6 +145,31 @@ def test_who_may_leave() -> None:
         membership.remove(Path("i"), cluster("n1", "n2"), "n1", [])
     with pytest.raises(UsageError, match=r"add it to .*hosts\.yml"):
         membership.must_be_known(cluster("n1"), "n9")
+
+
+def test_a_node_that_runs_need_leaves_only_when_it_is_forced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = dataclasses.replace(cluster("n1", "n2", "n3"), folder=tmp_path)
+    runs = [
+        catalogue.RunInfo(name, "running", "torch", 0.0, None, None, nodes, {}, "r")
+        for name, nodes in (("here", made.nodes), ("elsewhere", made.nodes[:1]))
+    ]
+    done: list[str] = []
+    monkeypatch.setattr(catalogue, "listing", lambda _: (runs, {}))
+    monkeypatch.setattr(catalogue, "cancel", lambda _, info: done.append(info.run))
+    monkeypatch.setattr(membership.Remote, "call", lambda *_: {"installed": False})
+    monkeypatch.setattr(playbook, "play", lambda book, *_: done.append(book) or 0)
+    monkeypatch.delenv("FORCE", raising=False)
+    assert membership.remove(Path("i"), made, "n2", [], check=True) == 0
+    said = capsys.readouterr().out
+    assert "here" in said and "elsewhere" not in said and "FORCE=yes" in said
+    with pytest.raises(RunError, match=r"n2 .*here .*remove-node NODE=n2 FORCE=yes"):
+        membership.remove(Path("i"), made, "n2", [])
+    assert not done
+    monkeypatch.setenv("FORCE", "yes")
+    assert membership.remove(Path("i"), made, "n2", []) == 0
+    assert done == ["here", "remove_node"]
 
 
 @pytest.mark.parametrize(

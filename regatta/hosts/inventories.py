@@ -4,12 +4,14 @@ Ansible reads the inventory (`ansible-inventory --list`); its answer is cached u
 inventory's files, because asking takes about a second.
 """
 
+import contextlib
 import hashlib
 import ipaddress
 import json
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -23,6 +25,8 @@ from regatta.hosts.cluster import Cluster, Node
 
 DEFAULT_INVENTORY = "inventory/lab"
 _NOT_INVENTORY = {"known_hosts", "secrets"}
+_ANSWER = 180.0
+"""Seconds for ansible-inventory, which takes one where nothing else runs."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")
 _HOST = re.compile(r"[A-Za-z0-9_:][A-Za-z0-9._:%-]*\Z")
 _USER = re.compile(r"[^-\s\"'\x00-\x1f][^\s\"'\x00-\x1f]*\Z")
@@ -234,6 +238,20 @@ def _fingerprint(path: Path) -> str | None:
     return digest.hexdigest()[:32]
 
 
+def _whole(command: list[str], env: dict[str, str]) -> "subprocess.CompletedProcess[str]":
+    """Run a command; where it is given up, what it has started ends with it. Raises TimeoutExpired."""
+    with subprocess.Popen(
+        command, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+    ) as process:
+        try:
+            said = process.communicate(timeout=_ANSWER)
+        except BaseException:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            raise
+    return subprocess.CompletedProcess(command, process.returncode, *said)
+
+
 def _ask_ansible(path: Path) -> dict[str, Any]:
     program = Path(sys.executable).parent / "ansible-inventory"
     env = os.environ | {
@@ -243,7 +261,12 @@ def _ask_ansible(path: Path) -> dict[str, Any]:
     }
     command = [str(program), "-i", str(path), "--list"]
     try:
-        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
+        done = _whole(command, env)
+    except subprocess.TimeoutExpired:
+        raise InventoryError(
+            f"{path}: ansible-inventory gave no answer within {_ANSWER:g} s: does something in it wait, or is this "
+            "machine very busy? Try again"
+        ) from None
     except FileNotFoundError:
         raise InventoryError("ansible-inventory is not installed beside this Python: run 'make setup'") from None
     if done.returncode or "Failed to parse" in done.stderr:

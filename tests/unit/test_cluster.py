@@ -95,6 +95,15 @@ def test_inventory_is_read_by_ansible_and_cached_until_it_changes(here: Path, tm
     assert inventories.load(str(here)).head.python != "/from/the/cache"
 
 
+def test_an_inventory_that_never_answers_is_named(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = here / "hosts.sh"
+    script.write_text("#!/bin/sh\nsleep 300\n")
+    script.chmod(0o755)
+    monkeypatch.setattr(inventories, "_ANSWER", 3.0)
+    with pytest.raises(InventoryError, match=rf"{script}.*no answer"):
+        inventories.load(str(script))
+
+
 def test_variables_may_refer_to_others(here: Path) -> None:
     (here / "hosts.yml").write_text(
         "head: {hosts: {n1: }}\nworkers: {hosts: {n1: }}\nall:\n  vars:\n    mine: 10.9.8.7\n"

@@ -15,7 +15,7 @@ from regatta.tasks.namespace import namespace
 if TYPE_CHECKING:
     from invoke.parser.argument import Argument
 
-SHORT_FLAGS = ("h", "l", "V")
+BEFORE_A_COMMAND = ("h", "l", "V")
 """Short flags before a command: help, list, version."""
 
 
@@ -30,7 +30,7 @@ class Program(words.Program):
         """Flags before a command: Invoke's, without short forms that mean something else after it."""
         known = super().core_args()
         for argument in known:
-            argument.names = tuple(name for name in argument.names if len(name) > 1 or name in SHORT_FLAGS)
+            argument.names = tuple(name for name in argument.names if len(name) > 1 or name in BEFORE_A_COMMAND)
         return known
 
     def parse_core(self, argv: list[str] | None) -> None:

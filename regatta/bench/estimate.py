@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 
 from regatta.bench.order import Entry
 from regatta.experiments.asked import options
-from regatta.records.record import Framework, Record
+from regatta.frameworks import registry
+from regatta.records.record import Record
 
-START_SECONDS: dict[Framework, float] = {"single": 5.0, "torch": 9.0, "ray": 10.0}
-"""Everything but the work, on a machine of 2 cores."""
 SECONDS_A_MILLION = {"ppr": 2.0, "stars": 60.0, "digits": 250.0}
 """Of work for a million edges, rows or images on one core: 4 sources, and an epoch."""
 CNN = 12
@@ -47,14 +46,15 @@ class Estimates:
     def seconds(self, entry: Entry) -> tuple[float, bool]:
         """Seconds of a run, and whether that is the median of others like it; else they are estimated by its size."""
         point = entry.point
-        workers = 1 if entry.framework == "single" else point.workers
+        framework = registry.of_run(entry.framework)
+        workers = 1 if framework.single else point.workers
         if taken := self.known.get((point.workload, entry.framework, point.size, workers, " ".join(options(point)))):
             return statistics.median(taken), True
         epochs = int(point.parameters.get("epochs", EPOCHS)) if point.workload != "ppr" else 1
         work = SECONDS_A_MILLION[point.workload] * (point.size or 500_000) / 1e6 * epochs
         if point.parameters.get("model") == "cnn":
             work *= CNN
-        return START_SECONDS[entry.framework] + work / workers, False
+        return framework.start_seconds + work / workers, False
 
     def total(self, entries: Iterable[Entry]) -> float:
         """Seconds of all these runs, one after another."""

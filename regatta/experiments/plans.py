@@ -352,5 +352,5 @@ def _published(reader: Reader) -> tuple[Published, ...]:
             inner.fault("time", "must be minutes'seconds'', as in 2'25''")
         of = inner.whole("size", 1, least=1) if "size" in inner.table else None
         one = {"torch": "torch", "ray": "ray"}.get(framework, "single")
-        found.append(Published(one, inner.whole("workers", 1, least=1), taken or 0.0, of))  # type: ignore[arg-type]
+        found.append(Published(one, inner.whole("workers", 1, least=1), taken or 0.0, of))
     return tuple(found)

@@ -15,12 +15,15 @@ if TYPE_CHECKING:
     from regatta.records.record import Record
     from regatta.run.session import Session
 
+FRAMEWORKS = ("single", "torch", "ray")
+"""Those that our own workloads run under."""
+
 
 @task(
     name="run-ppr",
     help={
         **LAUNCH_HELP,
-        "framework": "torch, ray, single or both (default both)",
+        "framework": "torch, ray, single, or several with commas; both (default), all",
         "graph": "SNAP edge list, .gz or hdfs:// too (default: this machine's package dependencies)",
         "sources": "ids or names of nodes: a,b,c (default: the first --count nodes)",
         "count": "the first K nodes as sources (default 4)",
@@ -64,26 +67,26 @@ def run_ppr(
 ) -> None:
     """PageRank under torch and Ray: timed, recorded, compared."""
     from regatta.experiments import pagerank
-    from regatta.frameworks import plan
+    from regatta.frameworks import choice, plan
     from regatta.hosts.selection import Selection
     from regatta.run.request import Request
-    from regatta.run.session import check_framework
 
-    frameworks = check_framework(framework)
-    if framework == "both" and not no_single:
-        frameworks = ("single", *frameworks)
     wanted = whole("workers", workers)
     times = whole("repeats", repeats) or 1
     limit = seconds("time-limit", time_limit)
     asked = pagerank.Ppr(graph, sources, count, top, alpha, tolerance, max_iterations, engine, partition, undirected)
     base = Request(plan.Program((), "ppr"), "single", paths.PROJECT, name=name, launcher=launcher, time_limit=limit)
     with session(inventory, Selection(nodes, without, skip_lost)) as made:
+        frameworks = choice.chosen(framework, FRAMEWORKS, made.cluster)
+        choice.check_launcher(launcher, frameworks)
+        if framework == "both" and not no_single:
+            frameworks = ("single", *frameworks)
         _show(made, pagerank.ppr(made, asked, frameworks, workers=wanted, repeats=times, request=base), json)
 
 
 TRAINING_HELP = {
     **LAUNCH_HELP,
-    "framework": "torch, ray, single or both (default both)",
+    "framework": "torch, ray, single, or several with commas; both (default), all",
     "epochs": "default 3",
     "batch": "rows a rank and step (the single process takes as many as all ranks)",
     "learning-rate": "default 0.01",
@@ -207,13 +210,9 @@ def _train(
     time_limit: str | None,
 ) -> None:
     from regatta.experiments import training
-    from regatta.frameworks import plan
+    from regatta.frameworks import choice, plan
     from regatta.run.request import Request
-    from regatta.run.session import check_framework
 
-    frameworks = check_framework(framework)
-    if framework == "both" and not no_single:
-        frameworks = ("single", *frameworks)
     wanted, times, limit = whole("workers", workers), whole("repeats", repeats) or 1, seconds("time-limit", time_limit)
     program = plan.Program((), asked.workload)
     base = Request(
@@ -227,6 +226,10 @@ def _train(
         elastic=asked.elastic,
     )
     with session(inventory, hosts) as made:
+        frameworks = choice.chosen(framework, FRAMEWORKS, made.cluster)
+        choice.check_launcher(launcher, frameworks)
+        if framework == "both" and not no_single:
+            frameworks = ("single", *frameworks)
         _show(made, training.train(made, asked, frameworks, workers=wanted, repeats=times, request=base), json)
 
 

@@ -11,11 +11,6 @@ from regatta.records.record import Framework, Record
 
 START_SECONDS: dict[Framework, float] = {"single": 5.0, "torch": 9.0, "ray": 10.0}
 """Everything but the work, on a machine of 2 cores."""
-SECONDS_A_MILLION = {"ppr": 2.0, "stars": 60.0, "digits": 250.0}
-"""Of work for a million edges, rows or images on one core: 4 sources, and an epoch."""
-CNN = 12
-"""How much longer its epoch is."""
-EPOCHS = 3
 
 _Kind = tuple[str, str, int | None, int, str]
 
@@ -50,10 +45,7 @@ class Estimates:
         workers = 1 if entry.framework == "single" else point.workers
         if taken := self.known.get((point.workload, entry.framework, point.size, workers, " ".join(options(point)))):
             return statistics.median(taken), True
-        epochs = int(point.parameters.get("epochs", EPOCHS)) if point.workload != "ppr" else 1
-        work = SECONDS_A_MILLION[point.workload] * (point.size or 500_000) / 1e6 * epochs
-        if point.parameters.get("model") == "cnn":
-            work *= CNN
+        work = point.of.card.work(point.size, point.parameters)
         return START_SECONDS[entry.framework] + work / workers, False
 
     def total(self, entries: Iterable[Entry]) -> float:

@@ -17,8 +17,6 @@ RANK_BYTES: dict[Framework, int] = {"single": 430 * MIB, "torch": 400 * MIB, "ra
 """A rank's own memory: Python, torch or Ray, its buffers."""
 RAY_BYTES = 400 * MIB
 """What a Ray run has beside its ranks, on the head."""
-ITEM_BYTES = {"ppr": 40, "stars": 250, "digits": 2800}
-"""Memory of a host for each edge, row or image while it is loaded; ranks of a host share it."""
 MOST_RANKS_A_CORE = 16
 
 
@@ -65,7 +63,7 @@ def need(point: Point, framework: Framework, ranks: int, *, head: bool) -> int:
     if point.memory_mb is not None:
         return int(point.memory_mb * MIB) * ranks
     own = RANK_BYTES[framework] * ranks + (RAY_BYTES if framework == "ray" and head else 0)
-    return own + ITEM_BYTES[point.workload] * (point.size or 0)
+    return own + int(point.of.card.estimate.bytes * (point.size or 0))
 
 
 def _counts(ranks: Sequence[plan.Rank]) -> dict[str, int]:

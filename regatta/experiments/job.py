@@ -1,11 +1,16 @@
-"""The same program under several frameworks, in turns: what all its runs share."""
+"""The same work under several frameworks, in turns: what all its runs share."""
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
-from regatta import paths
+from regatta.cards.card import Workload
 from regatta.errors import UsageError
+from regatta.experiments import staging
+from regatta.experiments.asked import Asked
 from regatta.frameworks import plan
+from regatta.hdfs import client as hdfs
 from regatta.records import record
 from regatta.run import elastic, naming
 from regatta.run.request import Request
@@ -13,39 +18,81 @@ from regatta.run.session import Session
 
 
 @dataclass(frozen=True)
-class Course:
-    """What all runs of a comparison have in common; `single` is the single process's program where it differs."""
+class Job:
+    """What all runs of a comparison have in common: the programs by framework, and what their records say of them."""
 
-    program: plan.Program
+    programs: Mapping[str, plan.Program]
     parameters: Mapping[str, object]
-    single: plan.Program | None = None
+    root: Path
+
+    @property
+    def label(self) -> str:
+        """Of its runs."""
+        return next(iter(self.programs.values())).label
 
     def request(self, base: Request, framework: record.Framework) -> Request:
         """A run of it under a framework."""
-        program = self.single if self.single and framework == "single" else self.program
-        return replace(
-            base,
-            program=replace(program, argv=(*program.argv, f"--framework={framework}")),
-            framework=framework,
-            root=paths.PROJECT,
-            parameters=self.parameters,
-        )
+        program = self.programs[framework]
+        return replace(base, program=program, framework=framework, root=self.root, parameters=self.parameters)
+
+
+def prepare(session: Session, asked: Asked, ranks: int, *, compared: bool = True) -> Job:
+    """Put the input in place, outside the clocks. Raises DataError, UsageError.
+
+    The single process does what all `ranks` together do. What is not `compared` with other runs may keep its prepared
+    input for later ones: runs that are compared all read it anew.
+    """
+    workload = asked.workload
+    place, described = staging.stage(session, workload, asked.input)
+    if not compared and any(hdfs.is_address(word.partition("=")[2]) for word in place):
+        asked = asked.keeping()
+    words = asked.words(ranks)
+    programs = {
+        framework: _program(workload, framework, [*place, *asked.words(ranks, alone=framework == "single")])
+        for framework in workload.card.frameworks
+    }
+    return Job(programs, {**described, "options": words}, workload.root)
+
+
+def _program(workload: Workload, framework: str, words: Sequence[str]) -> plan.Program:
+    card = workload.card
+    if card.module is not None:
+        return plan.Program.module(card.module, words, workload.name)
+    command = card.command if isinstance(card.command, str) else (card.command or {})[framework]
+    return plan.Program((*shlex.split(command), *words), workload.name)
+
+
+def run(
+    session: Session,
+    asked: Asked,
+    frameworks: Sequence[record.Framework],
+    *,
+    workers: int | None,
+    repeats: int,
+    request: Request,
+) -> dict[str, list[record.Record]]:
+    """Do what is asked `repeats` times under each framework, in turns."""
+    runs = len(frameworks) * repeats
+    asked.check(runs)
+    ranks = workers if workers is not None else session.cores()
+    job = prepare(session, asked, ranks, compared=runs > 1)
+    return in_turns(session, request, job, frameworks, workers=workers, repeats=repeats)
 
 
 def in_turns(
     session: Session,
     request: Request,
-    course: Course,
+    job: Job,
     frameworks: Sequence[record.Framework],
     *,
     workers: int | None,
     repeats: int,
 ) -> dict[str, list[record.Record]]:
-    """Run a course `repeats` times under each framework, their order reversed every other time."""
+    """Run a job `repeats` times under each framework, their order reversed every other time."""
     if repeats < 1:
         raise UsageError(f"--repeats must be at least 1, not {repeats}")
     done: dict[str, list[record.Record]] = {framework: [] for framework in frameworks}
-    label = f"{course.program.label}-{naming.new_run_name('series', 'x').rpartition('x-')[2]}"
+    label = f"{job.label}-{naming.new_run_name('series', 'x').rpartition('x-')[2]}"
     for index in range(repeats):
         for framework in frameworks if index % 2 == 0 else list(reversed(frameworks)):
             name = request.name and (
@@ -53,7 +100,7 @@ def in_turns(
             )
             series = record.Series(label, index + 1, repeats)
             base = replace(request, workers=workers, name=name, series=series)
-            done[framework].append(elastic.run(session, course.request(base, framework)))
+            done[framework].append(elastic.run(session, job.request(base, framework)))
     return done
 
 

@@ -1,5 +1,6 @@
-"""The default graph of `run-ppr`: the package dependencies of this machine, made once for each state of its lists."""
+"""Input that a workload makes where nobody names any: once for each state of what it is made of."""
 
+import fnmatch
 import hashlib
 import os
 import subprocess
@@ -7,20 +8,23 @@ import sys
 from pathlib import Path
 
 from regatta import paths
+from regatta.cards.card import Made, Workload, flag
 from regatta.errors import DataError
 
-_SOURCES = ("/var/lib/apt/lists", "/var/lib/dpkg")
 
-
-def debian() -> Path:
-    """The dependency graph as an edge list. DataError where this machine has no package lists."""
-    target = paths.cache_dir() / "graphs" / f"debian-{_signature()}.txt.gz"
+def default(workload: Workload) -> Path | None:
+    """The input that the card's program makes; None where it names none. DataError where it cannot be made."""
+    given = workload.card.input
+    if given is None or given.default is None:
+        return None
+    made = given.default
+    target = paths.cache_dir() / made.name.format(state=_state(workload, made))
     if target.is_file():
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
     done = subprocess.run(
-        [sys.executable, "-m", "workloads.ppr.debian", str(target)],
-        cwd=paths.PROJECT,
+        [sys.executable, "-m", made.module, str(target)],
+        cwd=workload.root,
         capture_output=True,
         text=True,
         check=False,
@@ -28,17 +32,18 @@ def debian() -> Path:
     )
     if done.returncode:
         said = [line for line in (done.stderr + done.stdout).splitlines() if line.strip()]
-        raise DataError(said[-1] if said else "the package dependency graph could not be made; give --graph FILE")
+        raise DataError(said[-1] if said else f"{made.about} could not be made; give {flag(given.option)} FILE")
     return target
 
 
-def _signature() -> str:
-    """Hash of the names, sizes and times of apt's lists, and of the program that reads them."""
-    digest = hashlib.sha256((paths.PROJECT / "workloads/ppr/debian.py").read_bytes())
-    for folder in _SOURCES:
+def _state(workload: Workload, made: Made) -> str:
+    """Hash of the names, sizes and times of what it is made of, and of the program that makes it."""
+    program = workload.root / f"{made.module.replace('.', '/')}.py"
+    digest = hashlib.sha256(program.read_bytes())
+    for folder in made.reads:
         for base, _, files in os.walk(folder):
             for name in sorted(files):
-                if name.endswith("Packages") or ".Packages." in name or name == "status" or "_Packages" in name:
+                if any(fnmatch.fnmatchcase(name, pattern) for pattern in made.files):
                     info = (Path(base) / name).stat()
                     digest.update(f"{base}/{name}\0{info.st_size}\0{info.st_mtime_ns}\0".encode())
     return digest.hexdigest()[:16]

@@ -40,11 +40,11 @@ def bench(
     from regatta.bench.survey import survey
     from regatta.bench.turn import Turn
     from regatta.bench.view import View
-    from regatta.experiments import plans
+    from regatta.experiments import plan_file
     from regatta.hosts.selection import Selection
     from regatta.run.session import Session
 
-    chosen, found_hosts = plans.load(plan), inventories.load(inventory)
+    chosen, found_hosts = plan_file.load(plan), inventories.load(inventory)
     limit = seconds("wait", wait) or WAIT_SECONDS
     results = paths.results_dir()
     with contextlib.ExitStack() as stack:

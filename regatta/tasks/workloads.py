@@ -1,233 +1,131 @@
-"""Tasks that run Regatta's own workloads and compare the frameworks (imports: see `regatta.tasks.runs`)."""
+"""A `run-NAME` task for each workload, made from its card (imports: see `regatta.tasks.runs`)."""
 
+import inspect
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from invoke.context import Context
 
-from regatta import paths
+from regatta.cards import shelf, values
+from regatta.cards.card import Option, Value, Workload
+from regatta.errors import CardError
 from regatta.tasks.common import seconds, task, whole
 from regatta.tasks.runs import LAUNCH_HELP, session
 
 if TYPE_CHECKING:
-    from regatta.experiments.training import Training
-    from regatta.hosts.selection import Selection
     from regatta.records.record import Record
     from regatta.run.session import Session
 
-
-@task(
-    name="run-ppr",
-    help={
-        **LAUNCH_HELP,
-        "framework": "torch, ray, single or both (default both)",
-        "graph": "SNAP edge list, .gz or hdfs:// too (default: this machine's package dependencies)",
-        "sources": "ids or names of nodes: a,b,c (default: the first --count nodes)",
-        "count": "the first K nodes as sources (default 4)",
-        "top": "nodes to name for each source (default 10)",
-        "alpha": "teleport probability (default 0.05)",
-        "tolerance": "L1 residual to stop at (default 1e-6)",
-        "max-iterations": "iterations at most (default 1000)",
-        "engine": "csr, push (local, approximate), cg (faster) or torch-ppr; the last two need --undirected",
-        "partition": "what a rank has: some of the sources (default), or some rows of the graph",
-        "undirected": "follow edges both ways",
-        "repeats": "runs under each framework, in turns (default 1)",
-        "json": "write the comparison to this file",
-        "no-single": "leave out the single process that the cluster has to beat",
-        "launcher": "how torch ranks meet: env, static or c10d",
-    },
-)
-def run_ppr(
-    c: Context,
-    workers: str | None = None,
-    framework: str = "both",
-    graph: str | None = None,
-    sources: str | None = None,
-    count: str | None = None,
-    top: str | None = None,
-    alpha: str | None = None,
-    tolerance: str | None = None,
-    max_iterations: str | None = None,
-    engine: str | None = None,
-    partition: str | None = None,
-    undirected: bool = False,
-    repeats: str = "1",
-    json: str | None = None,
-    no_single: bool = False,
-    launcher: str = "env",
-    name: str | None = None,
-    time_limit: str | None = None,
-    inventory: str | None = None,
-    nodes: str | None = None,
-    without: str | None = None,
-    skip_lost: bool = False,
-) -> None:
-    """PageRank under torch and Ray: timed, recorded, compared."""
-    from regatta.experiments import pagerank
-    from regatta.frameworks import plan
-    from regatta.hosts.selection import Selection
-    from regatta.run.request import Request
-    from regatta.run.session import check_framework
-
-    frameworks = check_framework(framework)
-    if framework == "both" and not no_single:
-        frameworks = ("single", *frameworks)
-    wanted = whole("workers", workers)
-    times = whole("repeats", repeats) or 1
-    limit = seconds("time-limit", time_limit)
-    asked = pagerank.Ppr(graph, sources, count, top, alpha, tolerance, max_iterations, engine, partition, undirected)
-    base = Request(plan.Program((), "ppr"), "single", paths.PROJECT, name=name, launcher=launcher, time_limit=limit)
-    with session(inventory, Selection(nodes, without, skip_lost)) as made:
-        _show(made, pagerank.ppr(made, asked, frameworks, workers=wanted, repeats=times, request=base), json)
-
-
-TRAINING_HELP = {
+BEFORE = ("workers", "framework")
+AFTER = ("repeats", "json", "no_single", "launcher", "name", "time_limit", "inventory", "nodes", "without", "skip_lost")
+GOING_ON = ("checkpoint", "restarts", "elastic")
+FLAGS = {"no_single": False, "skip_lost": False, "elastic": False}
+"""Flags of all these tasks that take no value."""
+HELP = {
     **LAUNCH_HELP,
-    "framework": "torch, ray, single or both (default both)",
-    "epochs": "default 3",
-    "batch": "rows a rank and step (the single process takes as many as all ranks)",
-    "learning-rate": "default 0.01",
-    "scale-batch": "grow the learning rate with the number of ranks, over the first epoch",
-    "seed": "of weights, order and generated data (default 0)",
+    "framework": "{names}: one, or several with commas between; both: torch and ray; all (default both)",
     "repeats": "runs under each framework, in turns (default 1)",
     "json": "write the comparison to this file",
     "no-single": "leave out the single process that the cluster has to beat",
+    "launcher": "how torch ranks meet: env, static or c10d (default env; with --restarts c10d)",
+}
+GOING_ON_HELP = {
     "checkpoint": "where rank 0 keeps its state after each epoch, to go on from; hdfs:// too; {run} is the run's id",
     "restarts": "start lost ranks again so many times; they go on from the checkpoint (torch: --launcher c10d)",
     "elastic": "go on without hosts that are lost, as many times (default 1), from the checkpoint, then in HDFS",
-    "launcher": "how torch ranks meet: env, static or c10d (default env; with --restarts c10d)",
 }
 
 
-@task(
-    name="run-digits",
-    help={
-        **TRAINING_HELP,
-        "data": "folder of IDX files, also hdfs://; handwritten, or generated (default)",
-        "size": "images to generate (default 20000)",
-        "model": "perceptron (default) or cnn",
-    },
-)
-def run_digits(
-    c: Context,
-    workers: str | None = None,
-    framework: str = "both",
-    data: str | None = None,
-    size: str | None = None,
-    model: str | None = None,
-    epochs: str | None = None,
-    batch: str | None = None,
-    learning_rate: str | None = None,
-    scale_batch: bool = False,
-    seed: str | None = None,
-    repeats: str = "1",
-    json: str | None = None,
-    no_single: bool = False,
-    checkpoint: str | None = None,
-    restarts: str | None = None,
-    elastic: bool = False,
-    launcher: str | None = None,
-    name: str | None = None,
-    time_limit: str | None = None,
-    inventory: str | None = None,
-    nodes: str | None = None,
-    without: str | None = None,
-    skip_lost: bool = False,
-) -> None:
-    """Train on digit images under torch and Ray Train: timed, recorded, compared."""
-    from regatta.experiments.training import Training
-    from regatta.hosts.selection import Selection
+def tasks() -> list[Any]:
+    """A task for each of Regatta's workloads, and for those of the project around this folder.
 
-    lost = whole("restarts", restarts) or int(elastic)
-    rows = whole("batch", batch)
-    asked = Training(
-        "digits", data, size, model, epochs, rows, learning_rate, seed, scale_batch, checkpoint, lost, elastic
-    )
-    hosts = Selection(nodes, without, skip_lost)
-    _train(asked, inventory, hosts, framework, no_single, workers, repeats, json, name, launcher, time_limit)
+    A project whose cards are damaged has none; `regatta run` says what is wrong with them.
+    """
+    try:
+        found = shelf.every(Path.cwd())
+    except CardError:
+        found = shelf.ours()
+    return [_made(workload) for workload in found.values()]
 
 
-@task(
-    name="run-stars",
-    help={
-        **TRAINING_HELP,
-        "data": "CSV of SDSS, .gz too, also hdfs://, or generated (default)",
-        "size": "rows to generate (default 100000)",
-    },
-)
-def run_stars(
-    c: Context,
-    workers: str | None = None,
-    framework: str = "both",
-    data: str | None = None,
-    size: str | None = None,
-    epochs: str | None = None,
-    batch: str | None = None,
-    learning_rate: str | None = None,
-    scale_batch: bool = False,
-    seed: str | None = None,
-    repeats: str = "1",
-    json: str | None = None,
-    no_single: bool = False,
-    checkpoint: str | None = None,
-    restarts: str | None = None,
-    elastic: bool = False,
-    launcher: str | None = None,
-    name: str | None = None,
-    time_limit: str | None = None,
-    inventory: str | None = None,
-    nodes: str | None = None,
-    without: str | None = None,
-    skip_lost: bool = False,
-) -> None:
-    """Tell stars from galaxies under torch and Ray Train: timed, recorded, compared."""
-    from regatta.experiments.training import Training
-    from regatta.hosts.selection import Selection
+def _made(workload: Workload) -> Any:
+    """The task that runs a workload: its flags and their help are those of the card, and those of every run."""
+    card = workload.card
+    given = {card.input.option: card.options[card.input.option]} if card.input else {}
+    options: Mapping[str, Option] = {**given, **card.offered}
+    names = [*BEFORE, *options, *(GOING_ON if card.checkpoints else ()), *AFTER]
 
-    lost = whole("restarts", restarts) or int(elastic)
-    rows = whole("batch", batch)
-    asked = Training(
-        "stars", data, size, None, epochs, rows, learning_rate, seed, scale_batch, checkpoint, lost, elastic
-    )
-    hosts = Selection(nodes, without, skip_lost)
-    _train(asked, inventory, hosts, framework, no_single, workers, repeats, json, name, launcher, time_limit)
+    def body(c: Context, **typed: Any) -> None:
+        _run(workload, options, typed)
+
+    body.__doc__ = f"{card.about}: timed, recorded, compared."
+    parameters = [inspect.Parameter("c", inspect.Parameter.POSITIONAL_OR_KEYWORD)]
+    for name in names:
+        flag = name in FLAGS or (name in options and options[name].kind in values.FLAGS)
+        usual: str | bool | None = False if flag else {"framework": "both", "repeats": "1"}.get(name)
+        parameters.append(inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=usual))
+    body.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    help = {
+        **HELP,
+        "framework": HELP["framework"].format(names=", ".join(card.frameworks)),
+        **(GOING_ON_HELP if card.checkpoints else {}),
+        **{name.replace("_", "-"): _help(option) for name, option in options.items()},
+    }
+    if card.input and card.input.default:
+        help[card.input.option.replace("_", "-")] += f" (default: {card.input.default.about})"
+    return task(name=f"run-{workload.name}", help=help)(body)
 
 
-def _train(
-    asked: "Training",
-    inventory: str | None,
-    hosts: "Selection",
-    framework: str,
-    no_single: bool,
-    workers: str | None,
-    repeats: str,
-    json: str | None,
-    name: str | None,
-    launcher: str | None,
-    time_limit: str | None,
-) -> None:
-    from regatta.experiments import training
+def _help(option: Option) -> str:
+    usual = None if option.default is False else option.default
+    text = f"{option.help}: {', '.join(option.choices)}" if option.choices and ":" not in option.help else option.help
+    return f"{text} (default {usual})" if usual is not None else text
+
+
+def _run(workload: Workload, options: Mapping[str, Option], typed: Mapping[str, Any]) -> None:
+    from regatta.experiments import job
+    from regatta.experiments.asked import Asked
     from regatta.frameworks import plan
+    from regatta.hosts.selection import Selection
     from regatta.run.request import Request
     from regatta.run.session import check_framework
 
-    frameworks = check_framework(framework)
-    if framework == "both" and not no_single:
+    card, chosen = workload.card, typed["framework"]
+    frameworks = check_framework(chosen)
+    if chosen == "both" and not typed["no_single"] and "single" in card.frameworks:
         frameworks = ("single", *frameworks)
-    wanted, times, limit = whole("workers", workers), whole("repeats", repeats) or 1, seconds("time-limit", time_limit)
-    program = plan.Program((), asked.workload)
+    wanted, times = whole("workers", typed["workers"]), whole("repeats", typed["repeats"]) or 1
+    limit = seconds("time-limit", typed["time_limit"])
+    lost = whole("restarts", typed.get("restarts")) or int(typed.get("elastic", False))
+    asked = Asked(
+        workload,
+        {name: value for name, option in card.offered.items() if (value := _value(name, option, typed)) is not None},
+        typed[card.input.option] if card.input else None,
+        typed.get("checkpoint"),
+        lost,
+        typed.get("elastic", False),
+    )
+    asked.check(len(frameworks) * times)
     base = Request(
-        program,
+        plan.Program((), workload.name),
         "single",
-        paths.PROJECT,
-        name=name,
-        launcher=launcher or ("c10d" if asked.restarts else "env"),
+        workload.root,
+        name=typed["name"],
+        launcher=typed["launcher"] or ("c10d" if lost else "env"),
         time_limit=limit,
-        restarts=asked.restarts,
+        restarts=lost,
         elastic=asked.elastic,
     )
-    with session(inventory, hosts) as made:
-        _show(made, training.train(made, asked, frameworks, workers=wanted, repeats=times, request=base), json)
+    hosts = Selection(typed["nodes"], typed["without"], typed["skip_lost"])
+    with session(typed["inventory"], hosts) as made:
+        done = job.run(made, asked, frameworks, workers=wanted, repeats=times, request=base)
+        _show(made, done, typed["json"])
+
+
+def _value(name: str, option: Option, typed: Mapping[str, Any]) -> Value | None:
+    text = typed[name]
+    return None if text is None or text is False else values.typed(name, option, text)
 
 
 def _show(made: "Session", done: "dict[str, list[Record]]", json: str | None) -> None:

@@ -162,7 +162,6 @@ class Card(Struct, frozen=True, forbid_unknown_fields=True):
     generate: Generator | None = None
     estimate: Estimate = Estimate()
     published: tuple[PublishedFigures, ...] = ()
-    requirements: str | None = None
 
     def work(self, size: int | None, values: Mapping[str, Value]) -> float:
         """Seconds of one core that so many units take with these values of options, by the card's estimate."""

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from regatta.errors import RunFailedError, UsageError
 from regatta.cards import shelf
+from regatta.errors import RunFailedError, UsageError
 from regatta.experiments.asked import Asked
 from regatta.frameworks import plan
 from regatta.hosts import selection

@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from typing import Any, NoReturn
 
-from workloads.common import events, spread
+from workloads.common import events, framework
 from workloads.common.storage.places import is_remote
 
 
@@ -25,9 +25,9 @@ def add_framework(parser: argparse.ArgumentParser) -> None:
     """Add ``--framework``, by default ``auto``."""
     parser.add_argument(
         "--framework",
-        choices=("auto", *spread.FRAMEWORKS),
-        default="auto",
-        help="auto: torch where WORLD_SIZE is set",
+        choices=(framework.AUTO, *framework.names()),
+        default=framework.AUTO,
+        help=f"auto: what {framework.VARIABLE} names, else torch where WORLD_SIZE is set, else single",
     )
 
 

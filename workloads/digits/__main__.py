@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workloads.common import arguments, spread
+from workloads.common import arguments, command
 
 MODELS = ("perceptron", "cnn")
 
@@ -29,4 +29,4 @@ def parser() -> arguments.Parser:
 
 
 if __name__ == "__main__":
-    spread.main(parser(), "workloads.digits.part", grouped=lambda _: "train", fault=arguments.training_fault)
+    command.main(parser(), "workloads.digits.part", grouped=lambda _: "train", fault=arguments.training_fault)

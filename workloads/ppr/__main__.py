@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from workloads.common import arguments, spread
+from workloads.common import arguments, command
+from workloads.common.part import Group
 
 ENGINES = ("csr", "cg", "push", "torch-ppr")
 PARTITIONS = ("sources", "graph")
@@ -66,7 +67,7 @@ def fault(given: dict[str, Any]) -> str | None:
     return None
 
 
-def grouped(given: dict[str, Any]) -> spread.Group | None:
+def grouped(given: dict[str, Any]) -> Group | None:
     """Whether the ranks talk to each other: where each has only a part of the graph."""
     return "actors" if given["partition"] == "graph" else None
 
@@ -86,4 +87,4 @@ def _probability(text: str) -> float:
 
 
 if __name__ == "__main__":
-    spread.main(parser(), "workloads.ppr.part", grouped=grouped, fault=fault)
+    command.main(parser(), "workloads.ppr.part", grouped=grouped, fault=fault)

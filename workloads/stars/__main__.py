@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workloads.common import arguments, spread
+from workloads.common import arguments, command
 
 
 def parser() -> arguments.Parser:
@@ -27,4 +27,4 @@ def parser() -> arguments.Parser:
 
 
 if __name__ == "__main__":
-    spread.main(parser(), "workloads.stars.part", grouped=lambda _: "train", fault=arguments.training_fault)
+    command.main(parser(), "workloads.stars.part", grouped=lambda _: "train", fault=arguments.training_fault)

@@ -1,40 +1,32 @@
-"""What `python -m` of a workload does: its command line, the framework that runs it, and its answer."""
+"""What ``python -m`` of a workload does: its command line, the framework that runs it, and its answer."""
 
 from __future__ import annotations
 
-import argparse
 import functools
 import importlib
 import os
-from collections.abc import Callable
-from typing import Any
 
-from workloads.common import events, framework
-from workloads.common.part import Group
+from workloads.common import cardfile, commandline, events, framework
 
 
-def main(
-    parser: argparse.ArgumentParser,
-    module: str,
-    *,
-    grouped: Callable[[dict[str, Any]], Group | None] = lambda _: None,
-    fault: Callable[[dict[str, Any]], str | None] = lambda _: None,
-) -> None:
-    """Run a workload with the arguments of the process: `module` has its Options, Part, combine and TOLERANCE.
+def main(package: str) -> None:
+    """Run the workload in `package` with the arguments of the process; bad input ends it with status 2.
 
-    It is imported when the arguments are right, which is said sooner than torch is loaded: `fault` says what is wrong
-    with how they go together, `grouped` whether and how the parts talk to each other (:class:`Framework`).
+    Its `card.toml` has the command line. Its module `part` has Options, whose fields are the card's options, Part,
+    combine and TOLERANCE; it is imported when the arguments are right, which is said sooner than torch is loaded. The
+    option `restarts`, where there is one, is the framework's.
     """
-    given = vars(parser.parse_args())
-    name = given.pop("framework")
-    if wrong := fault(given):
-        events.bad_input(wrong)
-    restarts = given.pop("restarts", 0)
-    part = importlib.import_module(module)
-    make = functools.partial(part.Part, part.Options(**given))
     try:
+        own = cardfile.of_package(package)
+        given = vars(commandline.parser(own, package).parse_args())
+        name = given.pop("framework")
         runs = framework.load(framework.of_environment() if name == framework.AUTO else name)
-        with runs.answers(make, grouped=grouped(given), restarts=restarts) as parts:
+        if wrong := own.fault(given):
+            raise events.BadInput(wrong)
+        group, restarts = own.group_of(given), given.pop("restarts", 0)
+        part = importlib.import_module(f"{package}.part")
+        make = functools.partial(part.Part, part.Options(**given))
+        with runs.answers(make, grouped=group, restarts=restarts) as parts:
             if parts is not None:
                 answer, show = part.combine(parts)
                 events.result(answer, part.TOLERANCE, show)

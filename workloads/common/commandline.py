@@ -26,7 +26,7 @@ def parser(card: Card, package: str) -> Parser:
 
     Its names are those of the card. What is not given has its default, else (), False or None, as its kind says.
     """
-    made = Parser(prog=f"python -m {package}", description=_escaped(card.description), allow_abbrev=False)
+    made = Parser(prog=f"python -m {package}", description=card.description, allow_abbrev=False)
     together = _exclusive(made, card)
     for option in card.options:
         container = together.get(option.name, made)
@@ -66,13 +66,7 @@ def _exclusive(made: Parser, card: Card) -> dict[str, Any]:
 
 
 def _help(option: Option) -> str:
+    """The option's help with its default, in which argparse finds nothing to fill in."""
     default = option.default
-    if default is None or default == ():
-        return _escaped(option.help)
-    shown = values.shown(default)
-    return _escaped(f"{option.help} (default {shown})" if option.help else f"default {shown}")
-
-
-def _escaped(text: str) -> str:
-    """Text in which argparse finds nothing to fill in."""
-    return text.replace("%", "%%")
+    words = (option.help, "" if default is None or default == () else f"(default {values.shown(default)})")
+    return " ".join(filter(None, words)).replace("%", "%%")

@@ -71,7 +71,7 @@ class Part:
         count = len(options.sources) or options.count
         self._engine.prepare(count if self._over_rows else -(-count // ranks.world))
         if self._over_rows:
-            importlib.import_module("workloads.ppr.spreadgraph")
+            importlib.import_module("workloads.ppr.rowblocks")
         self._blocks: Spread | None = None
         self._answers: list[tuple[int, dict[str, Any]]] = []
 
@@ -81,13 +81,13 @@ class Part:
         if graphs.is_prepared(options.graph):
             self._graph = graphs.open_prepared(options.graph, options.undirected)
             if self._over_rows:
-                from workloads.ppr import spreadgraph
+                from workloads.ppr import rowblocks
 
-                self._graph, self._blocks = spreadgraph.spread(self._graph, self._ranks)
+                self._graph, self._blocks = rowblocks.spread(self._graph, self._ranks)
         elif self._over_rows:
-            from workloads.ppr import spreadgraph
+            from workloads.ppr import rowblocks
 
-            self._graph, self._blocks = spreadgraph.build(options.graph, options.undirected, self._ranks)
+            self._graph, self._blocks = rowblocks.build(options.graph, options.undirected, self._ranks)
         else:
             self._graph = self._whole(folder)
         self._sources = find_sources(self._graph, options)

@@ -23,7 +23,7 @@ from workloads.ppr import graph as graphs
 from workloads.ppr.graph import Graph
 
 if TYPE_CHECKING:
-    from workloads.ppr.power import Spread
+    from workloads.ppr.power import RowBlocks
 
 PROGRESS_SECONDS = 0.5
 SHOWN_SOURCES = 10
@@ -72,7 +72,7 @@ class Part:
         self._engine.prepare(count if self._over_rows else -(-count // ranks.world))
         if self._over_rows:
             importlib.import_module("workloads.ppr.rowblocks")
-        self._blocks: Spread | None = None
+        self._blocks: RowBlocks | None = None
         self._answers: list[tuple[int, dict[str, Any]]] = []
 
     def load(self, folder: HostFolder | None) -> None:
@@ -83,7 +83,7 @@ class Part:
             if self._over_rows:
                 from workloads.ppr import rowblocks
 
-                self._graph, self._blocks = rowblocks.spread(self._graph, self._ranks)
+                self._graph, self._blocks = rowblocks.mapped(self._graph, self._ranks)
         elif self._over_rows:
             from workloads.ppr import rowblocks
 
@@ -145,7 +145,7 @@ class Part:
         solutions = self._engine.solve(
             *(self._graph, mine, options.alpha, options.tolerance, options.max_iterations, watch),
             ranks=ranks,
-            spread=self._blocks,
+            blocks=self._blocks,
         )
         for position, solution in solutions:
             if self._over_rows and position % ranks.world != ranks.rank:

@@ -43,7 +43,7 @@ class Framework(Protocol):
 def names() -> tuple[str, ...]:
     """The frameworks that there are, sorted. A `_` in the name of a module is a `-` in that of its framework."""
     found = (module.name for module in pkgutil.iter_modules([str(_FOLDER)]))
-    return tuple(sorted(name.replace("_", "-") for name in found))
+    return tuple(sorted(name.replace("_", "-") for name in found if not name.startswith("_")))
 
 
 def load(name: str) -> Framework:

@@ -1,13 +1,7 @@
-"""How a run is started under Ray: a job through the REST API of the head's dashboard port, reached by a tunnel.
-
-The job's entry point is the run's supervisor, so log, exit code and descendants are kept as for every run. On
-inventory/local there is no cluster: the run starts a private Ray and stops it with itself.
-"""
+"""Ray's job REST API, and its state API, at the head's dashboard port."""
 
 import http.client
 import json
-import secrets
-import shlex
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -15,69 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from regatta.errors import LaunchError, RunError
-from regatta.frameworks.plan import Plan, common_environment, describe
-from regatta.hosts.cluster import Node
-from regatta.hosts.remote import source, supervisor_files
 
 DASHBOARD_PORT = 8265
-GCS_PORT = 6379
-TOKEN_PATH = "/etc/regatta/ray_token"
-DRIVER = -1
 ENDED = {"SUCCEEDED", "FAILED", "STOPPED"}
-
-
-def member_spec(plan: Plan, node: Node, head: Node) -> dict[str, Any]:
-    """`run.start` on a node of a Ray run: the folder everywhere, the job's supervisor and driver on the head."""
-    is_head = node.name == head.name
-    driver = {"rank": DRIVER, "argv": [node.python, *plan.program.argv], "env": {}}
-    return {
-        "id": plan.run,
-        "mode": "member",
-        "framework": "ray",
-        "release": plan.release,
-        "cwd": f"{node.state}/runs/{plan.run}/work",
-        "env": environment(plan, node),
-        "ranks": [driver] if is_head else [],
-        "echo": True,
-        "time_limit": plan.time_limit,
-        "limits": node.limits.spec(),
-        "files": supervisor_files() if is_head else {},
-        "plan": describe(plan),
-    }
-
-
-def private_spec(plan: Plan, node: Node) -> dict[str, Any]:
-    """`run.start` on inventory/local: a private Ray around the driver."""
-    spec = member_spec(plan, node, node)
-    folder = f"{node.state}/runs/{plan.run}"
-    cpus = str(max(len(plan.ranks) * plan.threads, 1))
-    spec["mode"] = "session"
-    spec["echo"] = False
-    spec["files"] = {**supervisor_files(), "private_ray.py": source("private_ray")}
-    spec["temporary"] = f"/tmp/rg-{secrets.token_hex(8)}"
-    wrapper = [node.python, f"{folder}/private_ray.py", cpus, spec["temporary"]]
-    spec["ranks"][0]["argv"] = [*wrapper, node.python, *plan.program.argv]
-    return spec
-
-
-def environment(plan: Plan, node: Node) -> dict[str, str]:
-    """The driver's and the actors' environment."""
-    env = common_environment(plan, node) | {"RAY_DEDUP_LOGS": "0", "RAY_USAGE_STATS_ENABLED": "0"}
-    return env if node.local else env | {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": TOKEN_PATH}
-
-
-def submission(plan: Plan, head: Node) -> dict[str, Any]:
-    """The body of `POST /api/jobs/`. Actors inherit the variables; nothing is uploaded."""
-    folder = f"{head.state}/runs/{plan.run}"
-    env = environment(plan, head) | {"REGATTA_SCRATCH": f"{folder}/scratch"}
-    env.pop("PATH")
-    return {
-        "entrypoint": shlex.join(["exec", "/usr/bin/python3", f"{folder}/supervisor.py", folder]),
-        "submission_id": plan.run,
-        "runtime_env": {"env_vars": env},
-        "metadata": {"regatta_release": plan.release, "regatta_label": plan.program.label},
-        "entrypoint_num_cpus": 0,
-    }
 
 
 @dataclass(frozen=True)

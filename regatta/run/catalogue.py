@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from regatta.errors import NodesError, RegattaError, RunError
-from regatta.frameworks import rayjob
+from regatta.frameworks import registry
+from regatta.frameworks.api import Framework, Handle, JobService
 from regatta.hosts.cluster import Node
 from regatta.hosts.remote import Remote
-from regatta.run.launch import STOP_TIMEOUT, Handle, job_api, stop_everywhere
+from regatta.run.launch import STOP_TIMEOUT, stop_everywhere
 
 STALE_SECONDS = 10.0
 DELETE_TIMEOUT = 600.0
@@ -35,6 +36,11 @@ class RunInfo:
     release: str
     recorded: bool = False
     by: dict[str, Any] | None = None
+
+    @property
+    def adapter(self) -> Framework:
+        """Its framework's adapter."""
+        return registry.of_run(self.framework)
 
     @property
     def places(self) -> dict[int, str]:
@@ -68,7 +74,7 @@ def _merge(remote: Remote, run: str, by_node: dict[str, dict[str, Any]]) -> RunI
     items = list(by_node.values())
     spec = items[0]["spec"]
     telling = items
-    if spec["framework"] == "ray" and remote.cluster.head.name in by_node:
+    if registry.of_run(str(spec["framework"])).driver and remote.cluster.head.name in by_node:
         telling = [by_node[remote.cluster.head.name]]
     state = min((item["state"] for item in telling), key=_WORST.index)
     ended = [item["ended"] for item in telling]
@@ -105,12 +111,15 @@ def find(remote: Remote, wanted: str) -> RunInfo:
 
 @contextlib.contextmanager
 def handle(remote: Remote, info: RunInfo) -> Iterator[Handle]:
-    """What following or cancelling a run needs; Ray's API is reached only for a Ray run of a cluster."""
+    """What following or cancelling a run needs; a service is reached only where it takes the run."""
     with contextlib.ExitStack() as stack:
-        api: rayjob.JobApi | None = None
-        if info.framework == "ray" and not remote.cluster.local:
-            api = stack.enter_context(job_api(remote))
-        yield Handle(info.run, info.nodes, info.framework, api, remote.cluster.head, ranks=info.places)
+        served = info.adapter.served(remote.cluster)
+        yield unserved(remote, info, stack.enter_context(info.adapter.open(remote)) if served else None)
+
+
+def unserved(remote: Remote, info: RunInfo, service: JobService | None = None) -> Handle:
+    """The same without the service that takes the run: it has ended, or cannot be reached."""
+    return Handle(info.run, remote.cluster, info.nodes, info.adapter, info.places, service)
 
 
 def cancel(remote: Remote, info: RunInfo) -> None:
@@ -124,7 +133,7 @@ def cancel(remote: Remote, info: RunInfo) -> None:
         try:
             used = stack.enter_context(handle(remote, info))
         except RegattaError:
-            used = Handle(info.run, info.nodes, info.framework, None, remote.cluster.head)
+            used = unserved(remote, info)
         _, failed = stop_everywhere(remote, used, list(info.nodes), "cancelled")
         if silent := [node for node in info.nodes if node.name in failed]:  # a busy one may answer now
             _, failed = stop_everywhere(remote, used, silent, "cancelled")
@@ -160,14 +169,14 @@ def end_stale(remote: Remote) -> list[tuple[str, str]]:
 def stale(by_node: dict[str, list[dict[str, Any]]], head: str, settled: float = STALE_SECONDS) -> list[tuple[str, str]]:
     """(node, run) of runs that are lost on a node, or go on there though they have failed or been stopped elsewhere.
 
-    Under Ray what counts is how the driver on the head has ended. A run that ended less than `settled` seconds ago is
-    still being ended, and one that has just begun is not lost.
+    Where a driver speaks for all ranks, what counts is how it has ended on the head. A run that ended less than
+    `settled` seconds ago is still being ended, and one that has just begun is not lost.
     """
     ended: set[str] = set()
     for name, items in by_node.items():
         for item in items:
             over = item["state"] in ("failed", "stopped", "lost")
-            if item["spec"]["framework"] == "ray":
+            if registry.of_run(str(item["spec"]["framework"])).driver:
                 over = name == head and item["state"] != "running"
             if over and item["idle"] is not None and item["idle"] > settled:
                 ended.add(item["id"])

@@ -1,7 +1,5 @@
 """Follow a run on all its nodes to its end; the first failure ends it everywhere."""
 
-import collections
-import contextlib
 import queue
 import re
 import threading
@@ -10,23 +8,19 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from regatta.errors import HostKeyError, RegattaError, RemoteError, RunError, UnreachableError
-from regatta.frameworks import raydeaths, rayjob
+from regatta.errors import HostKeyError, RemoteError, RunError, UnreachableError
+from regatta.frameworks.api import SETTLE_SECONDS, Handle
 from regatta.hosts.channel import Stream
 from regatta.hosts.cluster import Node
 from regatta.hosts.remote import Remote
-from regatta.records import events
-from regatta.run.launch import Handle, stop_everywhere
+from regatta.records.events import DRIVER
+from regatta.run.launch import stop_everywhere
 from regatta.text import clean
 
 SILENT_SECONDS = 5.0
 FIRST_SECONDS = 10.0
 LOST_SECONDS = 15.0
-SETTLE_SECONDS = 6.0
-JOB_POLL_SECONDS = 0.25
-SPOKEN_LINES = 400
-"""So much of what a Ray driver printed last is looked through for why it failed."""
-JOB_END_SECONDS = 10.0
+SERVICE_POLL_SECONDS = 0.25
 
 
 class ConnectionLostError(RunError):
@@ -49,8 +43,8 @@ class Failure:
 
     def text(self) -> str:
         """Node, rank, cause and the last lines, for a person."""
-        where = self.node if self.rank is None or self.rank == rayjob.DRIVER else f"rank {self.rank} on {self.node}"
-        if self.rank == rayjob.DRIVER:
+        where = self.node if self.rank is None or self.rank == DRIVER else f"rank {self.rank} on {self.node}"
+        if self.rank == DRIVER:
             where = f"the driver on {self.node}"
         shown = [clean(line) for line in self.last_lines if "@regatta {" not in line][-12:]
         tail = "".join(f"\n    | {line}" for line in shown)
@@ -100,10 +94,7 @@ class Follower:
         self.lost: dict[str, RemoteError] = {}
         self.died: dict[str, list[str]] = {}
         self.rebooted: list[str] = []
-        self.job: dict[str, Any] | None = None
-        self.spoken: collections.deque[str] = collections.deque(maxlen=SPOKEN_LINES)
-        self.signals: dict[int, str] = {}
-        self.told: events.RankFailed | None = None
+        self.judge = handle.framework.judge(handle, whole_log=not events_only)
         self.ending = threading.Event()
         self._streams: dict[str, Stream] = {}
         self._silent: set[Stream] = set()
@@ -111,8 +102,8 @@ class Follower:
     def follow(self) -> Outcome:
         """Return when the run has ended on every node; KeyboardInterrupt and ConnectionLostError leave it as it is."""
         threads = [threading.Thread(target=self._watch, args=(node,), daemon=True) for node in self.handle.nodes]
-        if self.handle.api is not None:
-            threads.append(threading.Thread(target=self._poll_job, args=(self.handle.api,), daemon=True))
+        if self.handle.service is not None:
+            threads.append(threading.Thread(target=self._poll_service, daemon=True))
         for thread in threads:
             thread.start()
         try:
@@ -126,7 +117,7 @@ class Follower:
                 thread.join(1)
 
     def _decide(self) -> Outcome:
-        while not self._over():
+        while not self.judge.over(self.ended_at):
             self._check_silence()
             try:
                 kind, name, value = self.messages.get(timeout=0.25)
@@ -137,12 +128,12 @@ class Follower:
                 self._raise_if_alone(value)
             if kind == "lost" or (kind == "exit" and value["state"] != "succeeded"):
                 return self._end_all()
-        return self._end_all() if self._job_failed() else self._success()
+        return self._end_all() if self.judge.failed() else self._success()
 
     def _take(self, kind: str, name: str, value: Any) -> None:
         if kind == "lines":
             for rank, text in value:
-                self._note(rank, text)
+                self.judge.hear(rank, text)
                 self.on_line(name, rank, text)
         elif kind == "bars":
             self.on_bars(name, dict(value))
@@ -151,40 +142,15 @@ class Follower:
             self.ended_at[name] = time.monotonic()
         elif kind == "lost":
             self.lost[name] = value
-        elif kind == "job":
-            self.job = value
-
-    def _note(self, rank: int | None, text: str) -> None:
-        """Keep what a Ray driver prints of a rank that failed: it will fail because of that."""
-        if rank != rayjob.DRIVER:
-            return
-        self.spoken.append(text)
-        if "*** SIG" in text and (found := raydeaths.signal_in(text)):
-            self.signals[found[0]] = found[1]
-        elif '"failed"' in text and isinstance(event := events.parse_line(text), events.RankFailed):
-            self.told = self.told or event
-
-    def _over(self) -> bool:
-        if self.handle.api is None:
-            return all(node.name in self.exits for node in self.handle.nodes)
-        assert self.handle.head is not None
-        if self.job is None or self.job["status"] not in rayjob.ENDED:
-            # Ray may never say it: what the supervisor on the head has written is as good.
-            ended = self.ended_at.get(self.handle.head.name)
-            return ended is not None and time.monotonic() - ended > JOB_END_SECONDS
-        if self.handle.head.name not in self.exits:
-            return bool(time.monotonic() - self.job["seen"] > SETTLE_SECONDS)
-        return True
-
-    def _job_failed(self) -> bool:
-        return self.job is not None and self.job["status"] != "SUCCEEDED"
+        elif kind == "service":
+            self.judge.take(value)
 
     def _success(self) -> Outcome:
         self._finish_members()
         return Outcome("succeeded", 0, None, self.exits)
 
     def _finish_members(self) -> None:
-        if self.handle.api is not None:
+        if self.handle.service is not None:
             for_all = {"run": self.handle.run, "state": "succeeded", "code": 0}
             answers, _ = self.remote.gather(
                 [node for node in self.handle.nodes if node.name not in self.lost],
@@ -203,10 +169,10 @@ class Follower:
         vanished = {name for name, value in self.exits.items() if value["state"] == "lost"}
         ended = self.exits.keys() - vanished
         going = [node for node in self.handle.nodes if node.name not in ended and node.name not in self.lost]
-        if self.handle.api is not None:
+        if self.handle.service is not None:
             going = [node for node in self.handle.nodes if node.name not in self.lost]
         first = next(iter(self.exits), None) or next(iter(self.lost), None)
-        driver_ended = self.handle.head is not None and self.handle.head.name in ended
+        driver_ended = self.handle.cluster.head.name in ended
         answers, unanswered = stop_everywhere(
             self.remote, self.handle, going, f"the run ended on {first}", driver_ended=driver_ended
         )
@@ -219,9 +185,8 @@ class Follower:
             except queue.Empty:
                 continue
             self._take(kind, name, value)
-        if self.handle.api is not None:
-            with contextlib.suppress(RegattaError):
-                self.job = self.job or {**self.handle.api.job(self.handle.run), "seen": 0.0}
+        if self.handle.service is not None:
+            self.judge.ask()
             self._hear(answers)
         failure = self._cause()
         if failure is None:
@@ -247,51 +212,14 @@ class Follower:
             lines = self._named(worst["last_lines"])
             host = name if worst["rank"] is None else None
             rank = worst["rank"]
-            if rank == rayjob.DRIVER:
+            if rank == DRIVER:
                 host = next((lost for lost in (*self.rebooted, *self.died) if lost != name), None)
-                if blamed := self._blamed(worst["last_lines"]):
-                    name, rank, cause = blamed
-                    worst = {**worst, "cause": cause}
+            if blamed := self.judge.blame(rank, worst["last_lines"]):
+                name, rank = blamed.node, blamed.rank
+                worst = {**worst, "cause": blamed.cause}
             return Failure(name, rank, self._how(name, worst, lines), worst["code"], lines, host)
-        if self.job is not None and self.job["status"] == "FAILED" and self.handle.head is not None:
-            return Failure(self.handle.head.name, None, f"Ray ended the job: {self.job.get('message')}", 1)
-        return None
-
-    def _blamed(self, last: list[str]) -> tuple[str, int | None, str] | None:
-        """(node, rank, cause) of the process because of which a Ray driver failed; None where it failed by itself."""
-        told, lines = self.told, raydeaths.last_error(last if self.events_only else self.spoken)
-        words = [clean(line) for line in told.words.split("\n")] if told else lines
-        death = raydeaths.in_words("\n".join(words), self.signals)
-        if told is None and (death is None or death.address is None) and raydeaths.speaks_of_ray(lines):
-            death = self._asked()
-        if told is not None:
-            cause = death.cause if death else (" ".join(words[-1:]).strip() or "failed")
-            node = self._node_at((death.address if death else None) or told.address) or self.handle.ranks.get(told.of)
-            return (node, told.of, cause) if node else None
-        if death is None or (node := self._node_at(death.address)) is None:
-            return None
-        there = [rank for rank, name in self.handle.ranks.items() if name == node]
-        if len(there) == 1:
-            return node, there[0], death.cause
-        named = " ".join(filter(None, ["a process of", death.what, f"({death.pid})" if death.pid else ""]))
-        return node, None, f"{named}: {death.cause}"
-
-    def _asked(self) -> raydeaths.Death | None:
-        """What Ray itself knows of processes of the run that died."""
-        api = self.handle.api
-        if api is None:
-            return None
-        with contextlib.suppress(RegattaError, KeyError, TypeError, ValueError, AttributeError):
-            job = str((self.job or {}).get("job_id") or api.job(self.handle.run)["job_id"])
-            addresses = {node.id: node.address for node in api.nodes()}
-            return raydeaths.in_state(api.actors(job), api.failed_tasks(job), addresses, self.signals)
-        return None
-
-    def _node_at(self, address: str | None) -> str | None:
-        """The name of a node by its address; on inventory/local Ray knows this machine by another one."""
-        if self.remote.cluster.local:
-            return self.handle.nodes[0].name
-        return next((node.name for node in self.handle.nodes if node.cluster_address == address), None)
+        words = self.judge.words()
+        return Failure(self.handle.cluster.head.name, None, words, 1) if words else None
 
     def _how(self, node: str, failure: dict[str, Any], lines: tuple[str, ...]) -> str:
         """The way in which a rank or a supervisor ended, and which host was short of memory meanwhile.
@@ -301,7 +229,7 @@ class Follower:
         how = f"killed by {failure['signal']}" if failure["signal"] else f"exited with code {failure['code']}"
         how = failure.get("cause") or how
         accounts, where = self.said | self.exits, [node]
-        if failure["rank"] == rayjob.DRIVER:
+        if failure["rank"] == DRIVER:
             where = [name for name in accounts if any(f"({name})" in line for line in lines)] or [*accounts]
         how += self._befell([*self.rebooted, *self.died])
         met = [name for name in dict.fromkeys([*where, *accounts]) if accounts.get(name, {}).get("reached")]
@@ -322,8 +250,7 @@ class Follower:
             if name in self.rebooted:
                 how += f"; {name} was rebooted in mid-run ('fab status' shows whether its services are back)"
             elif name in self.died:
-                daemons = " and ".join(self.died[name])
-                how += f"; Ray's {daemons} on {name} died in mid-run (journalctl -u 'regatta-ray-*' there)"
+                how += f"; {self.judge.died(name, self.died[name])}"
         return how
 
     def _named(self, lines: list[str]) -> tuple[str, ...]:
@@ -389,14 +316,12 @@ class Follower:
         """Whether a connection ended because the node was silent, and not because of something that it said."""
         return isinstance(error, UnreachableError) or self._streams.get(node.name) in self._silent
 
-    def _poll_job(self, api: rayjob.JobApi) -> None:
+    def _poll_service(self) -> None:
         while not self.ending.is_set():
-            with contextlib.suppress(RegattaError):
-                job = api.job(self.handle.run)
-                if job.get("status") in rayjob.ENDED:
-                    self.messages.put(("job", "", {**job, "seen": time.monotonic()}))
-                    return
-            self.ending.wait(JOB_POLL_SECONDS)
+            if (answer := self.judge.poll()) is not None:
+                self.messages.put(("service", "", answer))
+                return
+            self.ending.wait(SERVICE_POLL_SECONDS)
 
 
 def reached(node: str, limits: dict[str, int]) -> list[str]:

@@ -3,8 +3,16 @@
 from collections.abc import Mapping, Sequence
 
 from regatta.errors import UsageError
+from regatta.frameworks.api import Framework
 from regatta.frameworks.plan import Rank
-from regatta.hosts.cluster import Node
+from regatta.hosts.cluster import Cluster, Node
+
+
+def placed(framework: Framework, workers: int | None, cluster: Cluster, cores: Mapping[str, int]) -> tuple[Rank, ...]:
+    """The ranks of a run under a framework: `workers`, or one a core of its hosts; of a single process always one."""
+    hosts = framework.hosts(cluster)
+    wanted = workers if workers is not None else sum(cores[node.name] for node in hosts)
+    return spread(1 if framework.single else wanted, hosts, cores)
 
 
 def spread(workers: int, nodes: Sequence[Node], cores: Mapping[str, int]) -> tuple[Rank, ...]:

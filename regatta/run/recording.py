@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regatta.errors import RecordError, RegattaError
-from regatta.frameworks import plan
+from regatta.frameworks import plan, registry
+from regatta.frameworks.api import Handle
 from regatta.hosts.cluster import Cluster, Node
 from regatta.hosts.remote import Remote
 from regatta.records import events, record, store
 from regatta.records.clocks import Clocks
-from regatta.run import launch
-from regatta.run.catalogue import RunInfo
+from regatta.run.catalogue import RunInfo, unserved
 from regatta.run.follow import Follower, Outcome
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def asked(
     cluster: Cluster, request: "Request", made: plan.Plan, started: str, commit: str | None, dirty: bool | None
 ) -> dict[str, Any]:
     """What the record says of the run before it starts, as JSON, and who follows it."""
-    torch = request.framework == "torch"
+    framework = registry.of_run(request.framework)
     identity = record.RunIdentity(
         run_id=made.run,
         workload=made.program.label,
@@ -58,9 +58,9 @@ def asked(
     )
     speed = record.Speed(
         threads=made.threads,
-        backend={"torch": "gloo", "ray": "ray", "single": None}[request.framework],
-        rendezvous=made.launcher if torch else None,
-        token=request.framework == "ray",
+        backend=framework.backend,
+        rendezvous=framework.rendezvous(made),
+        token=framework.token,
         cache=request.cache,
     )
     kept = {"identity": identity, "speed": speed, "series": request.series, "warnings": request.notes, "by": _own()}
@@ -87,7 +87,7 @@ def of_run(
 ) -> record.Record:
     """The record of a run that has ended: `ranks` maps each to its node, `facts` are those of the nodes it used."""
     identity, speed, failure = asked["identity"], asked["speed"], outcome.failure
-    torch = identity["framework"] == "torch"
+    framework = registry.of_run(identity["framework"])
     end = record.ExitInfo(
         state=STATES[outcome.state],
         code=outcome.code,
@@ -97,18 +97,18 @@ def of_run(
     return record.build(
         record.RunIdentity(**identity),
         record.ClusterFacts(cluster.name, nodes),
-        record.Speed(**{**speed, "interfaces": dict(interfaces) if torch else {}}),
+        record.Speed(**{**speed, "interfaces": dict(interfaces) if framework.interfaces else {}}),
         clocks,
         end,
         series=record.Series(**asked["series"]) if asked["series"] else None,
-        driver_node=cluster.head.name if identity["framework"] == "ray" else None,
+        driver_node=cluster.head.name if framework.driver else None,
         warnings=[*asked["warnings"], *notes],
         used=outcome.used,
         beside=beside,
     )
 
 
-def mark(remote: Remote, handle: launch.Handle, outcome: Outcome) -> None:
+def mark(remote: Remote, handle: Handle, outcome: Outcome) -> None:
     """Tell the nodes that the run has a record; one that cannot be told is left out."""
     remote.gather(
         _answering(handle, outcome),
@@ -116,17 +116,17 @@ def mark(remote: Remote, handle: launch.Handle, outcome: Outcome) -> None:
     )
 
 
-def company(remote: Remote, handle: launch.Handle, outcome: Outcome) -> dict[str, dict[str, Any]]:
+def company(remote: Remote, handle: Handle, outcome: Outcome) -> dict[str, dict[str, Any]]:
     """What else was on the run's nodes meanwhile, by node; those that do not answer are left out."""
 
     def ask(node: Node) -> dict[str, Any]:
-        before = handle.strangers.get(node.name)
+        before = handle.strangers(node)
         return remote.call(node, "run.company", timeout=MARK_TIMEOUT, run=handle.run, before=before)
 
     return remote.gather(_answering(handle, outcome), ask)[0]
 
 
-def _answering(handle: launch.Handle, outcome: Outcome) -> list[Node]:
+def _answering(handle: Handle, outcome: Outcome) -> list[Node]:
     """The nodes that have told how the run ended there; all where none was asked."""
     return [node for node in handle.nodes if not outcome.used or node.name in outcome.used]
 
@@ -157,7 +157,7 @@ def from_nodes(remote: Remote, info: RunInfo, clocks: Clocks, outcome: Outcome) 
             clocks,
             outcome,
             interfaces={name: answer["interface"] for name, answer in said.items()},
-            beside=company(remote, launch.Handle(info.run, info.nodes, info.framework), outcome),
+            beside=company(remote, unserved(remote, info), outcome),
             notes=[NOTE],
         )
         made.to_json()
@@ -182,7 +182,7 @@ def adopt(
     found = [info for info in reversed(infos) if is_orphan(info, kept) and not set(_nodes(info)) & set(unasked)]
     done = []
     for info in found[:MOST_AT_ONCE]:
-        clocks = Clocks(info.ranks, driver=info.framework == "ray")
+        clocks = Clocks(info.ranks, driver=info.adapter.driver)
         try:
             outcome = _account(remote, info, clocks)
             kept.save(from_nodes(remote, info, clocks, outcome))
@@ -194,8 +194,8 @@ def adopt(
 
 
 def settle(remote: Remote, info: RunInfo) -> None:
-    """Let the nodes of a Ray run know that it has ended: without its controller the head alone knows."""
-    if info.framework == "ray" and not remote.cluster.local and info.state != "running":
+    """Let the nodes of a run that a service took know that it has ended: without its controller the head alone does."""
+    if info.adapter.served(remote.cluster) and info.state != "running":
         ended = {"run": info.run, "state": info.state, "code": info.code or 0}
         remote.gather(info.nodes, lambda node: remote.call(node, "run.finish", timeout=8, **ended))
 
@@ -208,8 +208,7 @@ def _account(remote: Remote, info: RunInfo, clocks: Clocks) -> Outcome:
             clocks.feed(event, time.monotonic())
 
     settle(remote, info)
-    handle = launch.Handle(info.run, info.nodes, info.framework, None, remote.cluster.head, ranks=info.places)
-    return Follower(remote, handle, on_line, events_only=True).follow()
+    return Follower(remote, unserved(remote, info), on_line, events_only=True).follow()
 
 
 def _nodes(info: RunInfo) -> list[str]:

@@ -14,7 +14,8 @@ from regatta.release import tree
 class Request:
     """What to run. `root` is the tree to sync, `source` what was read of it just now, if anything was.
 
-    `workers` is None for one rank a core of the cluster; `cache` and `notes` (warnings) are kept in the record.
+    `workers` is None for one rank a core of the cluster, `launcher` for what the framework takes by itself; `cache` and
+    `notes` (warnings) are kept in the record.
     `restarts`: how often torchrun starts lost ranks again; where it is `elastic`, also how often it goes on without
     hosts that are lost, as a further generation of `first_run`.
     """
@@ -24,7 +25,7 @@ class Request:
     root: Path
     workers: int | None = None
     name: str | None = None
-    launcher: str = "env"
+    launcher: str | None = None
     pg_timeout: int = plan.PG_TIMEOUT_SECONDS
     time_limit: float | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)

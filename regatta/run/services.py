@@ -16,10 +16,9 @@ from regatta.errors import (
     UnknownHostKeyError,
     UnreachableError,
 )
-from regatta.frameworks import raynodes
+from regatta.frameworks import raynodes, rayservice
 from regatta.hosts.cluster import Node
 from regatta.hosts.remote import Remote
-from regatta.run import launch
 
 HDFS_UNITS = (
     "regatta-hdfs-namenode.service",
@@ -99,7 +98,7 @@ def _act(
 def wait_until_joined(remote: Remote) -> int:
     """Wait until Ray's head answers and every node of the cluster is in Ray; returns their number."""
     end = time.monotonic() + READY_SECONDS
-    with launch.job_api(remote) as api:
+    with rayservice.job_api(remote) as api:
         while True:
             try:
                 raynodes.wait(remote, api, remote.cluster.nodes, listed=api.nodes())
@@ -156,7 +155,7 @@ def in_ray(remote: Remote, asked: Sequence[NodeStatus]) -> list[str] | str:
     """Addresses of the nodes that are in Ray, or the reason why its head cannot be asked."""
     own = {item.node.name: item.ray_node for item in asked if not item.error}
     try:
-        with launch.job_api(remote) as api:
+        with rayservice.job_api(remote) as api:
             return raynodes.present(api.nodes(), remote.cluster.nodes, own)
     except (RegattaError, NodesError) as error:
         return str(error)

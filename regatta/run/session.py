@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from regatta.errors import LaunchError, RecordError, RunFailedError, UsageError
-from regatta.frameworks import plan, rayjob, raynodes
+from regatta.frameworks import plan, registry
+from regatta.frameworks.api import Framework, Handle, JobService
 from regatta.hosts.cluster import Cluster
 from regatta.hosts.remote import Remote
 from regatta.records import events, record, store
@@ -35,8 +36,8 @@ class Session:
         self.results = results
         self._stack = contextlib.ExitStack()
         self._pool = ThreadPoolExecutor(1)
-        self._api: Future[rayjob.JobApi] | None = None
-        self._handle: launch.Handle | None = None
+        self._services: dict[str, Future[JobService]] = {}
+        self._handle: Handle | None = None
         self._told: set[str] = set()
 
     def __enter__(self) -> "Session":
@@ -51,15 +52,17 @@ class Session:
         answers = self.remote.everywhere(self.cluster.workers, "hello", step="cores")
         return sum(int(answer["facts"]["cores"]) for answer in answers.values())
 
-    def _open_api(self) -> "Future[rayjob.JobApi]":
-        """Reach Ray's job API while the release is being proven; the tunnel serves all runs of the session."""
-        if self._api is None or (self._api.done() and self._api.exception()):
-            self._api = self._pool.submit(lambda: self._stack.enter_context(launch.job_api(self.remote)))
-        return self._api
+    def _open(self, framework: Framework) -> "Future[JobService]":
+        """Reach the service that takes a run while the release is being proven; it takes all runs of the session."""
+        known = self._services.get(framework.name)
+        if known is None or (known.done() and known.exception()):
+            known = self._pool.submit(lambda: self._stack.enter_context(framework.open(self.remote)))
+            self._services[framework.name] = known
+        return known
 
     def reconnect(self) -> None:
-        """Reach Ray anew at its next run: the head was away."""
-        self._api = None
+        """Reach services anew at the next run: the head was away."""
+        self._services.clear()
 
     def run(self, request: Request) -> record.Record:
         """Sync, start, follow, record. Raises RunFailedError after the record of a failed run has been kept."""
@@ -67,14 +70,15 @@ class Session:
             raise UsageError(f"a record of a run named '{request.name}' is in {self.results}: choose another name")
         started = _now()
         clocks_start = time.monotonic()
-        api = self._open_api() if request.framework == "ray" and not self.cluster.local else None
+        framework = registry.find(request.framework)
+        service = self._open(framework) if framework.served(self.cluster) else None
         source = request.source or tree.read(request.root)
         self._tell(source)
         ports = {"ports": list(plan.PORTS)}
-        listed = self._pool.submit(lambda: api.result().nodes()) if api else None
+        seen = self._pool.submit(lambda: service.result().look()) if service else None
         ask: dict[str, dict[str, Any]] = {n.name: dict(ports) for n in (self.cluster.head, *self.cluster.workers)}
-        if api:
-            ask = {n.name: {**ask.get(n.name, {}), **raynodes.ASK} for n in self.cluster.nodes}
+        if service:
+            ask = {n.name: {**ask.get(n.name, {}), **framework.asks(self.cluster)} for n in self.cluster.nodes}
         synced = sync.sync(self.remote, source, self.cluster.nodes, ask=ask)
         synced_at = time.monotonic()
         facts = {name: answer["facts"] for name, answer in synced.answers.items()}
@@ -83,16 +87,14 @@ class Session:
                 self.console.warn(f"{node}: ended what was left there of {run}, which has ended elsewhere")
             self._tell_of_others()
         made = self._plan(request, source, {name: fact["cores"] for name, fact in facts.items()}, synced.answers)
-        if api and listed:
-            own = {name: answer["ray_node"] for name, answer in synced.answers.items()}
-            members = launch.members(self.cluster, made)
-            raynodes.wait(self.remote, api.result(), members, listed=listed.result(), own=own, say=self.console.note)
-        clocks = Clocks(len(made.ranks), driver=request.framework == "ray")
+        used = framework.nodes(made, self.cluster)
+        if service and seen:
+            service.result().wait(used, seen.result(), synced.answers, self.console.note)
+        clocks = Clocks(len(made.ranks), driver=framework.driver)
         clocks.sync_seconds = synced_at - clocks_start
         clocks.start(synced_at)
-        self.console.note(_headline(made, self.cluster, source))
+        self.console.note(_headline(framework, made, self.cluster, source))
 
-        used = launch.members(self.cluster, made) if request.framework == "ray" else made.nodes
         about = recording.asked(self.cluster, request, made, started, source.commit, source.dirty)
         ranks = {rank.rank: rank.node.name for rank in made.ranks}
 
@@ -115,7 +117,7 @@ class Session:
                 self._handle = launch.start(
                     self.remote,
                     made,
-                    api.result() if api else None,
+                    service.result() if service else None,
                     keep=lambda node: {**about, "facts": facts[node.name]},
                 )
                 outcome = self._follow(self._handle, clocks)
@@ -181,7 +183,7 @@ class Session:
 
         Where whoever started it is gone, its record is written here.
         """
-        clocks = Clocks(info.ranks, driver=info.framework == "ray")
+        clocks = Clocks(info.ranks, driver=info.adapter.driver)
         self._handle = None
         recording.settle(self.remote, info)
         try:
@@ -190,9 +192,7 @@ class Session:
                     stack.enter_context(self._cancelled_by_hand(info.run))
                     self._handle = stack.enter_context(catalogue.handle(self.remote, info))
                 else:
-                    self._handle = launch.Handle(
-                        info.run, info.nodes, info.framework, None, self.cluster.head, ranks=info.places
-                    )
+                    self._handle = catalogue.unserved(self.remote, info)
                 outcome = self._follow(self._handle, clocks)
         except KeyboardInterrupt:
             with undisturbed():
@@ -211,7 +211,7 @@ class Session:
             except RecordError as error:
                 self.console.error(str(error))
 
-    def _follow(self, handle: launch.Handle, clocks: Clocks) -> Outcome:
+    def _follow(self, handle: Handle, clocks: Clocks) -> Outcome:
         def on_line(node: str, rank: int | None, text: str) -> None:
             event = events.parse_line(text)
             if event is None:
@@ -244,12 +244,8 @@ class Session:
     def _plan(
         self, request: Request, source: tree.Tree, cores: dict[str, int], answers: dict[str, dict[str, Any]]
     ) -> plan.Plan:
-        workers = self.cluster.workers
-        if request.framework == "single":
-            workers, wanted = (self.cluster.head,), 1
-        else:
-            wanted = request.workers if request.workers is not None else sum(cores[node.name] for node in workers)
-        ranks = placement.spread(wanted, workers, cores)
+        framework = registry.find(request.framework)
+        ranks = placement.placed(framework, request.workers, self.cluster, cores)
         for warning in placement.crowded(ranks, cores):
             self.console.warn(warning)
         name = naming.check_run_name(request.name) if request.name else None
@@ -260,7 +256,7 @@ class Session:
             release=source.release,
             ranks=ranks,
             threads=placement.threads(ranks, cores),
-            launcher=request.launcher,
+            launcher=request.launcher or framework.launcher(request.restarts),
             pg_timeout=request.pg_timeout,
             master_port=answers[ranks[0].node.name].get("port"),
             time_limit=request.time_limit,
@@ -315,10 +311,7 @@ def check_synced(source: tree.Tree, script: str) -> None:
     raise LaunchError(f"{script} is ignored by git, so it is not synced: add '!/{script}' to {tree.IGNORE_FILE}")
 
 
-def _headline(made: plan.Plan, cluster: Cluster, source: tree.Tree) -> str:
+def _headline(framework: Framework, made: plan.Plan, cluster: Cluster, source: tree.Tree) -> str:
     places: Sequence[str] = [f"{len(made.on(node))} on {node.name}" for node in made.nodes]
-    kind = {"torch": f"torch ({made.launcher})", "ray": "Ray", "single": "single process"}[made.framework]
-    return (
-        f"{made.run}: {kind}, {len(made.ranks)} rank(s) x {made.threads} thread(s): {', '.join(places)}; "
-        f"release {source.release[:8]} on {cluster.name}"
-    )
+    ranks = f"{len(made.ranks)} rank(s) x {made.threads} thread(s): {', '.join(places)}"
+    return f"{made.run}: {framework.headline(made)}, {ranks}; release {source.release[:8]} on {cluster.name}"

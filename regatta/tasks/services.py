@@ -211,9 +211,10 @@ def dashboard(c: Context, inventory: str | None = None, port: str | None = None,
     """Reach the pages of Ray, HDFS's NameNode, Prometheus and Grafana through SSH, until Ctrl-C."""
     import webbrowser
 
+    from regatta.frameworks import rayservice
     from regatta.frameworks.rayjob import DASHBOARD_PORT
     from regatta.hosts import tunnels
-    from regatta.run import launch, pages
+    from regatta.run import pages
 
     remote = Remote(inventories.load(inventory))
     if remote.cluster.local:
@@ -241,7 +242,7 @@ def dashboard(c: Context, inventory: str | None = None, port: str | None = None,
                 "Ray dashboard",
                 f"  (it asks for the token in {secret})",
                 lambda: lead(DASHBOARD_PORT, local=wanted),
-                lambda url: launch.check_api(int(url.rstrip("/").rpartition(":")[2]), remote),
+                lambda url: rayservice.check_api(int(url.rstrip("/").rpartition(":")[2]), remote),
             ),
             pages.Page("HDFS NameNode", "", namenode, pages.answering),
             *(

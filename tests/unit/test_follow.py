@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from regatta.frameworks import plan
+from regatta.frameworks.api import Handle
 from regatta.hosts.channel import Channel
 from regatta.hosts.cluster import Node
 from regatta.hosts.remote import Remote
@@ -36,9 +37,9 @@ while time.monotonic() < end:
 @pytest.fixture
 def start(source: Path) -> Iterator[object]:
     """Start a script on as many ranks as there are nodes, or on two; what still runs at the end is stopped."""
-    started: list[tuple[Remote, launch.Handle]] = []
+    started: list[tuple[Remote, Handle]] = []
 
-    def begin(remote: Remote, text: str) -> launch.Handle:
+    def begin(remote: Remote, text: str) -> Handle:
         (source / "train.py").write_text(text)
         release = sync.sync(remote, tree.read(source), remote.cluster.nodes).tree.release
         ranks = placement.spread(2, remote.cluster.workers, {node.name: 1 for node in remote.cluster.nodes})

@@ -14,6 +14,7 @@ import pytest
 
 from regatta.errors import NodesError, RunError
 from regatta.frameworks import plan
+from regatta.frameworks.api import Handle
 from regatta.hosts import inventories
 from regatta.hosts.remote import Remote, supervisor_files
 from regatta.release import sync, tree
@@ -66,7 +67,7 @@ def started(remote: Remote, source: Path) -> Iterator[object]:
     (source / "train.py").write_text(SCRIPT)
     handles = []
 
-    def start(*args: str, name: str | None = None, script: str = "train.py", workers: int = 2) -> launch.Handle:
+    def start(*args: str, name: str | None = None, script: str = "train.py", workers: int = 2) -> Handle:
         synced = sync.sync(remote, tree.read(source), remote.cluster.nodes, ask={"here": {"ports": plan.PORTS}})
         cores = {"here": synced.answers["here"]["facts"]["cores"]}
         made = plan.Plan(
@@ -88,7 +89,7 @@ def started(remote: Remote, source: Path) -> Iterator[object]:
         launch.stop_everywhere(remote, handle, list(handle.nodes), "test over")
 
 
-def follow(remote: Remote, handle: launch.Handle) -> tuple[Outcome, list[tuple[int | None, str]]]:
+def follow(remote: Remote, handle: Handle) -> tuple[Outcome, list[tuple[int | None, str]]]:
     lines: list[tuple[int | None, str]] = []
     outcome = Follower(remote, handle, lambda _, rank, text: lines.append((rank, text))).follow()
     return outcome, lines

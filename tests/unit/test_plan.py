@@ -1,12 +1,15 @@
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from regatta.errors import UsageError
-from regatta.frameworks import plan, rayjob, torchrun
-from regatta.hosts.cluster import Node
+from regatta.frameworks import plan, registry
+from regatta.frameworks.adapters import ray as ray_adapter
+from regatta.hosts.cluster import Cluster, Node
 from regatta.run import naming, placement
 
 
@@ -40,6 +43,14 @@ def made(workers: int, cores: dict[str, int], **changes: object) -> plan.Plan:
         master_port=29400,
     )
     return replace(base, **changes)  # type: ignore[arg-type]
+
+
+def specs(chosen: plan.Plan, head: int = 1) -> dict[str, dict[str, Any]]:
+    """What each node starts; its head is a node of that number."""
+    nodes = tuple({other.name: other for other in (node(head), *chosen.nodes)}.values())
+    found = registry.find(chosen.framework)
+    found.check(chosen)
+    return found.specs(chosen, Cluster("three", Path(), nodes, chosen.nodes, node(head)))
 
 
 def places(workers: int, cores: dict[str, int]) -> list[str]:
@@ -91,7 +102,7 @@ def test_made_names_are_valid() -> None:
 
 
 def test_environment_of_a_torch_rank() -> None:
-    spec = torchrun.spec(made(3, {"n1": 4, "n2": 2}), node(2))
+    spec = specs(made(3, {"n1": 4, "n2": 2}))["n2"]
     (rank,) = spec["ranks"]
     assert rank["argv"] == ["/opt/regatta/env/bin/python", "train.py", "--epochs", "3 4", "$(x)"]
     env = rank["env"]
@@ -104,15 +115,15 @@ def test_environment_of_a_torch_rank() -> None:
 def test_torch_and_ray_ranks_get_the_same_threads() -> None:
     torch = made(4, {"n1": 8, "n2": 8})
     ray = replace(torch, framework="ray")
-    torch_env = torchrun.spec(torch, node(1))["env"]
-    ray_env = rayjob.submission(ray, node(1))["runtime_env"]["env_vars"]
+    torch_env = specs(torch)["n1"]["env"]
+    ray_env = ray_adapter.submission(ray, node(1))["runtime_env"]["env_vars"]
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"):
         assert torch_env[name] == ray_env[name] == "4"
 
 
 @pytest.mark.parametrize("launcher", ["static", "c10d"])
 def test_torchrun_program(launcher: str) -> None:
-    spec = torchrun.spec(made(3, {"n1": 4, "n2": 2}, launcher=launcher), node(2))
+    spec = specs(made(3, {"n1": 4, "n2": 2}, launcher=launcher))["n2"]
     (start,) = spec["ranks"]
     assert start["argv"][1:3] == ["-m", "torch.distributed.run"]
     assert "--nproc-per-node=1" in start["argv"]
@@ -122,21 +133,22 @@ def test_torchrun_program(launcher: str) -> None:
 
 def test_only_c10d_starts_ranks_again() -> None:
     with pytest.raises(UsageError, match="--restarts needs --launcher c10d"):
-        torchrun.spec(made(1, {"n1": 1}, restarts=2), node(1))
-    (start,) = torchrun.spec(made(1, {"n1": 1}, launcher="c10d", restarts=2), node(1))["ranks"]
+        specs(made(1, {"n1": 1}, restarts=2))
+    (start,) = specs(made(1, {"n1": 1}, launcher="c10d", restarts=2))["n1"]["ranks"]
     assert "--max-restarts=2" in start["argv"]
 
 
 def test_unknown_launcher() -> None:
     with pytest.raises(UsageError, match="env, static, c10d"):
-        torchrun.spec(made(1, {"n1": 1}, launcher="mpi"), node(1))
+        specs(made(1, {"n1": 1}, launcher="mpi"))
 
 
 def test_ray_job_keeps_arguments_and_uploads_nothing() -> None:
     ray = made(2, {"n1": 2}, framework="ray")
-    body = rayjob.submission(ray, node(1))
+    body = ray_adapter.submission(ray, node(1))
     assert "working_dir" not in body["runtime_env"]
     assert body["entrypoint"].endswith("/var/lib/regatta/runs/r1/supervisor.py /var/lib/regatta/runs/r1")
-    driver = rayjob.member_spec(ray, node(1), node(1))["ranks"][0]
+    found = specs(replace(ray, ranks=(plan.Rank(0, 0, node(2)),)))
+    (driver,) = found["n1"]["ranks"]
     assert driver["argv"][1:] == ["train.py", "--epochs", "3 4", "$(x)"]
-    assert rayjob.member_spec(ray, node(2), node(1))["ranks"] == []
+    assert found["n2"]["ranks"] == []

@@ -5,10 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from regatta.frameworks import raydeaths
+from regatta.frameworks import raydeaths, registry
+from regatta.frameworks.api import Handle
 from regatta.frameworks.raydeaths import GONE, Death
 from regatta.hosts.remote import Remote
-from regatta.run import follow, launch
+from regatta.run import follow
 from regatta.run.follow import Follower
 
 GONE_WORDS = (
@@ -87,7 +88,7 @@ def follower(pair: Remote) -> Follower:
     here, there = pair.cluster.nodes
     there = replace(there, local=False)
     cluster = replace(pair.cluster, nodes=(here, there), workers=(here, there))
-    handle = launch.Handle("r", (here, there), "ray", None, here, ranks={0: "here", 1: "there"})
+    handle = Handle("r", cluster, (here, there), registry.find("ray"), {0: "here", 1: "there"})
     return Follower(Remote(cluster), handle, lambda *_: None)
 
 
@@ -133,7 +134,7 @@ def test_what_a_workload_tells_of_its_rank_comes_first(follower: Follower) -> No
     follower._take("lines", "here", [[-1, SEGV], [-1, f"@regatta {json.dumps(told)}"]])
     found = cause(follower, "exit 1")
     assert (found.node, found.rank, found.cause) == ("there", 2, "killed by SIGSEGV")
-    follower.told = replace(follower.told, words="something else", address=None)  # type: ignore[type-var]
+    follower.judge.told = replace(follower.judge.told, words="something else", address=None)  # type: ignore[type-var]
     assert cause(follower).cause == "something else"
 
 

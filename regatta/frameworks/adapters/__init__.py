@@ -1,0 +1,1 @@
+"""One module a framework, which has its name: `-` is `_` there. `regatta.frameworks.registry` finds them."""

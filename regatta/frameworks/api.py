@@ -1,0 +1,222 @@
+"""What a framework is to the controller: one adapter, which has everything that differs between frameworks.
+
+To add a framework, write `regatta/frameworks/adapters/NAME.py` with a class of `Framework` and one object of it,
+`FRAMEWORK`. A package of one's own names that object as an entry point of the group `regatta.frameworks`. Nothing else
+of the controller changes. `specs` alone must be written; all else has a default, that of plain ranks:
+
+- **Ranks that are started one by one** (MPI, a queue, sockets): `specs` gives each rank its program and the variables
+  by which ranks find each other; `regatta.frameworks.spec` has the parts that all share. `adapters/torch.py` does so.
+- **One host only** (multiprocessing): `hosts` gives the head.
+- **A driver** that speaks for all ranks, as rank -1 on the head: `driver = True`, and `nodes` has the head. How it ends
+  is how the run ends; other processes end by themselves when it has.
+- **A service of the cluster** that takes runs (Ray's jobs, Spark's master): `served`, `asks` and `open` with a
+  `JobService`, and a `Judge` that asks the service how the run goes. `adapters/ray.py` does so.
+
+The node's side of a framework is `workloads/common/frameworks/NAME.py`; neither imports the other.
+"""
+
+import abc
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from regatta.errors import UsageError
+from regatta.frameworks.plan import Plan
+from regatta.frameworks.spec import Spec
+from regatta.hosts.cluster import Cluster, Node
+from regatta.hosts.remote import Remote
+
+MIB = 1 << 20
+LAST = 1000
+"""The place of frameworks that claim none: behind the others, by their names."""
+SETTLE_SECONDS = 6.0
+"""So long a run that is over is waited for where nodes have not told their end yet."""
+
+
+class JobService(abc.ABC):
+    """What takes the runs of a framework on a cluster, reached from here: one object for all runs of a session."""
+
+    @abc.abstractmethod
+    def look(self) -> Any:
+        """What the service says of its members now. It is asked while the release is being proven."""
+
+    @abc.abstractmethod
+    def wait(
+        self, nodes: Sequence[Node], seen: Any, answers: Mapping[str, Mapping[str, Any]], say: Callable[[str], None]
+    ) -> None:
+        """Wait until the nodes are members. `seen` is what `look` gave, `answers` what nodes said to `asks`.
+
+        `say` is told who is waited for. Raises LaunchError with the names of those that do not come.
+        """
+
+    @abc.abstractmethod
+    def submit(self, plan: Plan) -> None:
+        """Give the run to the service, once all its nodes have started. Raises LaunchError with the service's words."""
+
+    @abc.abstractmethod
+    def stop(self, run: str) -> None:
+        """Ask the service to end a run. Raises RegattaError."""
+
+
+@dataclass(frozen=True)
+class Handle:
+    """A run that has been started: what it takes to follow, end and record it.
+
+    `ranks`: the name of each rank's node. `service`: what runs it, where that is a service of the cluster and can be
+    asked. `answers`: what each node said when it was started there.
+    """
+
+    run: str
+    cluster: Cluster
+    nodes: tuple[Node, ...]
+    framework: "Framework"
+    ranks: Mapping[int, str]
+    service: JobService | None = None
+    answers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    @property
+    def interfaces(self) -> dict[str, str | None]:
+        """The interface that holds each node's address in the cluster."""
+        return {name: answer.get("interface") for name, answer in self.answers.items()}
+
+    def strangers(self, node: Node) -> Mapping[str, float] | None:
+        """What processes that are none of ours had used on a node, see `regatta.node.company`; None: not known."""
+        return self.answers[node.name].get("strangers") or {} if node.name in self.answers else None
+
+
+@dataclass(frozen=True)
+class Blame:
+    """The process because of which a run failed: its node, its rank where that is known, and how it ended."""
+
+    node: str
+    rank: int | None
+    cause: str
+
+
+class Judge:
+    """Decides of one run that is followed when it is over and whose failure it is. This one: plain ranks.
+
+    It is over when every node says so, and whoever failed first is to blame. All methods but `poll` are called by one
+    thread. `whole_log`: whether it hears every line, or only the events.
+    """
+
+    def __init__(self, handle: Handle, *, whole_log: bool = True) -> None:
+        self.handle = handle
+        self.whole_log = whole_log
+
+    def poll(self) -> Any:
+        """Ask the service of the run, again and again in a thread of its own, until this gives what is not None."""
+        return None
+
+    def take(self, answer: Any) -> None:
+        """What `poll` gave."""
+
+    def ask(self) -> None:
+        """The run is ended everywhere: ask the service a last time."""
+
+    def hear(self, rank: int | None, text: str) -> None:
+        """A line that a rank or a driver has printed."""
+
+    def over(self, ended: Mapping[str, float]) -> bool:
+        """Whether the run is over; `ended` maps nodes that have told their end to the time of time.monotonic()."""
+        return all(node.name in ended for node in self.handle.nodes)
+
+    def failed(self) -> bool:
+        """Whether the service says that a run which is over has not succeeded."""
+        return False
+
+    def blame(self, rank: int | None, last_lines: Sequence[str]) -> Blame | None:
+        """Whom to blame for a process that failed, where that is another one; `last_lines` are what it printed last."""
+        return None
+
+    def words(self) -> str | None:
+        """What the service says of a run that failed without a word of any process."""
+        return None
+
+    def died(self, node: str, daemons: Sequence[str]) -> str:
+        """In words that daemons of the service have died on a node in mid-run."""
+        return f"{' and '.join(daemons)} on {node} died in mid-run"
+
+
+class Framework(abc.ABC):
+    """Everything that differs between one framework and others, on the controller's side. It has no state."""
+
+    name: str
+    """As in `--framework`, in records and in names of runs: a-z, 0-9 and `-`."""
+    place: int = LAST
+    """Where it stands among others in charts, tables and lists; those with the same place by name."""
+    colour: str | None = None
+    """On charts, `#rrggbb`; None: a spare one, always the same for a name."""
+
+    single: bool = False
+    """Whether it is one process on the head that takes the work of all ranks: what a cluster has to beat."""
+    driver: bool = False
+    """Whether a driver on the head (rank -1) speaks for all ranks: the run is ready, and ends, when the driver says."""
+    launchers: tuple[str, ...] = ()
+    """What `--launcher` may be; empty where ranks meet in one way only."""
+    units: tuple[str, ...] = ()
+    """Systemd units whose new start ends its runs."""
+
+    backend: str | None = None
+    """What ranks talk by, for the record."""
+    token: bool = False
+    """Whether its processes know each other by a token, for the record."""
+    interfaces: bool = False
+    """Whether ranks talk over the interface of `cluster_address`, so that the record names it."""
+
+    rank_bytes: int = 400 * MIB
+    """A rank's own memory by estimate: Python, the framework, its buffers."""
+    driver_bytes: int = 0
+    """What a run has beside its ranks, on the head."""
+    start_seconds: float = 10.0
+    """Everything but the work by estimate, on a machine of 2 cores."""
+
+    def available(self, cluster: Cluster) -> str | None:
+        """Why the cluster cannot run it, in words that follow the name of the framework; None where it can."""
+        return None
+
+    def headline(self, plan: Plan) -> str:
+        """How a run is started, in the first line that a person sees."""
+        return self.name
+
+    def launcher(self, restarts: int) -> str:
+        """How ranks meet where nobody says it; `restarts`: how often lost ranks are started again."""
+        return "env"
+
+    def rendezvous(self, plan: Plan) -> str | None:
+        """How ranks meet, for the record."""
+        return None
+
+    def check(self, plan: Plan) -> None:
+        """Raise UsageError where it cannot do what the plan asks, before anything is started."""
+        if self.launchers and plan.launcher not in self.launchers:
+            raise UsageError(f"--launcher must be one of {', '.join(self.launchers)}, not '{plan.launcher}'")
+
+    def hosts(self, cluster: Cluster) -> tuple[Node, ...]:
+        """The nodes that ranks may be on."""
+        return (cluster.head,) if self.single else cluster.workers
+
+    def nodes(self, plan: Plan, cluster: Cluster) -> tuple[Node, ...]:
+        """The nodes that take part in a run: those with ranks, and where there is a driver of its own its node."""
+        return plan.nodes
+
+    @abc.abstractmethod
+    def specs(self, plan: Plan, cluster: Cluster) -> dict[str, Spec]:
+        """What each node that takes part starts, by its name. A pure function."""
+
+    def served(self, cluster: Cluster) -> bool:
+        """Whether a service of the cluster takes its runs: nodes then have the run's folder, and not its processes."""
+        return False
+
+    def asks(self, cluster: Cluster) -> Mapping[str, Any]:
+        """What every node is asked with the release (`hello`), for `JobService.wait`."""
+        return {}
+
+    def open(self, remote: Remote) -> contextlib.AbstractContextManager[JobService]:
+        """The service that takes its runs, where it is `served`. Raises RegattaError where it cannot be reached."""
+        raise NotImplementedError(f"{self.name} has no service")
+
+    def judge(self, handle: Handle, *, whole_log: bool = True) -> Judge:
+        """Who decides how a run goes that is followed from here: an object for this run alone."""
+        return Judge(handle, whole_log=whole_log)

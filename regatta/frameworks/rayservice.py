@@ -1,0 +1,69 @@
+"""Ray on a cluster as what takes runs: its job API through a tunnel to the head."""
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from regatta.frameworks import raynodes
+from regatta.frameworks.api import JobService
+from regatta.frameworks.plan import Plan
+from regatta.frameworks.rayjob import DASHBOARD_PORT, JobApi, RayNode
+from regatta.hosts import tunnels
+from regatta.hosts.cluster import Node
+from regatta.hosts.remote import Remote
+
+
+class RayService(JobService):
+    """Ray's job API of a cluster. `submission` makes a run into the body of a job."""
+
+    def __init__(self, remote: Remote, api: JobApi, submission: Callable[[Plan, Node], dict[str, Any]]) -> None:
+        self.api = api
+        self._remote = remote
+        self._submission = submission
+
+    def look(self) -> list[RayNode]:
+        """See `JobService`."""
+        return self.api.nodes()
+
+    def wait(
+        self, nodes: Sequence[Node], seen: Any, answers: Mapping[str, Mapping[str, Any]], say: Callable[[str], None]
+    ) -> None:
+        """See `JobService`."""
+        own = {name: answer["ray_node"] for name, answer in answers.items()}
+        raynodes.wait(self._remote, self.api, nodes, listed=seen, own=own, say=say)
+
+    def submit(self, plan: Plan) -> None:
+        """See `JobService`."""
+        self.api.submit(self._submission(plan, self._remote.cluster.head))
+
+    def stop(self, run: str) -> None:
+        """See `JobService`."""
+        self.api.stop(run)
+
+
+@contextlib.contextmanager
+def opened(remote: Remote, submission: Callable[[Plan, Node], dict[str, Any]]) -> Iterator[JobService]:
+    """Ray's job API of the cluster, as what takes runs."""
+    with job_api(remote) as api:
+        yield RayService(remote, api, submission)
+
+
+@contextlib.contextmanager
+def job_api(remote: Remote) -> Iterator[JobApi]:
+    """Ray's job API of the cluster through a tunnel, proven to answer."""
+    cluster = remote.cluster
+    with tunnels.tunnel(cluster, cluster.head, DASHBOARD_PORT) as port:
+        yield JobApi(port, token(remote), cluster.name)
+
+
+def check_api(port: int, remote: Remote) -> None:
+    """Prove that Ray's job API answers at a local port. Raises LaunchError."""
+    JobApi(port, token(remote), remote.cluster.name).version()
+
+
+def token(remote: Remote) -> str:
+    """Ray's token: the inventory's own copy, else the head's (which only those who are root there can read)."""
+    own = remote.cluster.folder / "secrets" / "ray_token"
+    if own.is_file():
+        return own.read_text().strip()
+    return str(remote.call(remote.cluster.head, "secret", name="ray_token")["value"])

@@ -1,0 +1,49 @@
+"""What `run.start` takes on a node: the parts that adapters share."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from regatta.frameworks.plan import Plan, Rank, common_environment, describe
+from regatta.hosts.cluster import Node
+from regatta.hosts.remote import source, supervisor_files
+
+Spec = dict[str, Any]
+"""What `run.start` takes on a node, see `regatta.node.runs`; as JSON."""
+
+
+def common(plan: Plan, node: Node) -> Spec:
+    """A run of no process yet: a unit of its own, on inventory/local a session."""
+    return {
+        "id": plan.run,
+        "mode": "session" if node.local else "unit",
+        "framework": plan.framework,
+        "release": plan.release,
+        "cwd": f"{node.state}/runs/{plan.run}/work",
+        "env": common_environment(plan, node),
+        "ranks": [],
+        "time_limit": plan.time_limit,
+        "limits": node.limits.spec(),
+        "files": supervisor_files(),
+        "plan": describe(plan),
+    }
+
+
+def process(rank: int, argv: list[str], env: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """One process of a node, with variables of its own."""
+    return {"rank": rank, "argv": argv, "env": dict(env or {})}
+
+
+def one_by_one(
+    plan: Plan, node: Node, environment: Callable[[Rank], Mapping[str, str]] = lambda rank: {}
+) -> list[dict[str, Any]]:
+    """The program once for each rank of a node, with the variables that `environment` gives for it."""
+    return [process(rank.rank, [node.python, *plan.program.argv], environment(rank)) for rank in plan.on(node)]
+
+
+def python_ranks(plan: Plan, node: Node, ranks: list[dict[str, Any]]) -> Spec:
+    """A run of these processes, each of which starts Python as `regatta.node.boot` has it."""
+    made = common(plan, node)
+    made["ranks"] = ranks
+    made["env"]["PYTHONPATH"] += f":{node.state}/runs/{plan.run}/boot"
+    made["files"]["boot/sitecustomize.py"] = source("boot")
+    return made

@@ -7,10 +7,8 @@ from dataclasses import dataclass, field
 
 from regatta.bench.order import Entry
 from regatta.experiments.asked import options
-from regatta.records.record import Framework, Record
-
-START_SECONDS: dict[Framework, float] = {"single": 5.0, "torch": 9.0, "ray": 10.0}
-"""Everything but the work, on a machine of 2 cores."""
+from regatta.frameworks import registry
+from regatta.records.record import Record
 
 _Kind = tuple[str, str, int | None, int, str]
 
@@ -42,11 +40,12 @@ class Estimates:
     def seconds(self, entry: Entry) -> tuple[float, bool]:
         """Seconds of a run, and whether that is the median of others like it; else they are estimated by its size."""
         point = entry.point
-        workers = 1 if entry.framework == "single" else point.workers
+        framework = registry.of_run(entry.framework)
+        workers = 1 if framework.single else point.workers
         if taken := self.known.get((point.workload, entry.framework, point.size, workers, " ".join(options(point)))):
             return statistics.median(taken), True
         work = point.of.card.work(point.size, point.parameters)
-        return START_SECONDS[entry.framework] + work / workers, False
+        return framework.start_seconds + work / workers, False
 
     def total(self, entries: Iterable[Entry]) -> float:
         """Seconds of all these runs, one after another."""

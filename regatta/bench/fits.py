@@ -6,17 +6,11 @@ from typing import Any
 
 from regatta.errors import PlanError
 from regatta.experiments.plans import Point
-from regatta.frameworks import plan
+from regatta.frameworks import api, plan, registry
 from regatta.hosts.cluster import Cluster, Node
 from regatta.hosts.remote import Remote
-from regatta.records.record import Framework
 from regatta.run import placement
 
-MIB = 1 << 20
-RANK_BYTES: dict[Framework, int] = {"single": 430 * MIB, "torch": 400 * MIB, "ray": 500 * MIB}
-"""A rank's own memory: Python, torch or Ray, its buffers."""
-RAY_BYTES = 400 * MIB
-"""What a Ray run has beside its ranks, on the head."""
 MOST_RANKS_A_CORE = 16
 
 
@@ -51,18 +45,19 @@ def check(cluster: Cluster, found: Mapping[str, Host], points: Sequence[Point]) 
         ranks = placement.spread(point.workers, cluster.workers, cores)
         warnings |= dict.fromkeys(placement.crowded(ranks, cores))
         for framework in point.frameworks:
-            counts = {cluster.head.name: 1} if framework == "single" else _counts(ranks)
-            faults += _lacking(point, framework, counts, cluster.head, found)
+            placed = placement.placed(registry.of_run(framework), point.workers, cluster, cores)
+            faults += _lacking(point, framework, _counts(placed), cluster.head, found)
     if faults:
         raise PlanError("the cluster cannot carry the plan:\n  " + "\n  ".join(dict.fromkeys(faults)))
     return list(warnings)
 
 
-def need(point: Point, framework: Framework, ranks: int, *, head: bool) -> int:
+def need(point: Point, framework: str, ranks: int, *, head: bool) -> int:
     """Bytes that a node needs for so many ranks of a point: what the plan says of a rank, else an estimate."""
     if point.memory_mb is not None:
-        return int(point.memory_mb * MIB) * ranks
-    own = RANK_BYTES[framework] * ranks + (RAY_BYTES if framework == "ray" and head else 0)
+        return int(point.memory_mb * api.MIB) * ranks
+    takes = registry.of_run(framework)
+    own = takes.rank_bytes * ranks + (takes.driver_bytes if head else 0)
     return own + int(point.of.card.estimate.bytes * (point.size or 0))
 
 
@@ -74,7 +69,7 @@ def _counts(ranks: Sequence[plan.Rank]) -> dict[str, int]:
 
 
 def _lacking(
-    point: Point, framework: Framework, counts: Mapping[str, int], head: Node, found: Mapping[str, Host]
+    point: Point, framework: str, counts: Mapping[str, int], head: Node, found: Mapping[str, Host]
 ) -> list[str]:
     lacking = []
     for name, ranks in counts.items():

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from regatta.experiments.plans import BenchPlan, Point
-from regatta.records.record import Framework, Record, Series
+from regatta.records.record import Record, Series
 
 
 @dataclass(frozen=True)
@@ -13,7 +13,7 @@ class Entry:
     """One run of a plan; `repeat` counts from 1, warm-ups by themselves."""
 
     point: Point
-    framework: Framework
+    framework: str
     repeat: int
     warm_up: bool
 

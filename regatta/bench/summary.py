@@ -1,17 +1,17 @@
 """What a bench has shown, a row a point: clocks, ratios with intervals and verdicts, published figures beside."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from regatta.bench import order
 from regatta.experiments.plans import Point
+from regatta.frameworks import registry
 from regatta.records import compare, stats
-from regatta.records.record import Record
+from regatta.records.record import SINGLE, Record
 from regatta.terminal.comparison import to_text
 from regatta.text import clean
 
-PAIRS = (("torch", "ray"), ("torch", "single"), ("ray", "single"))
-"""Each is compared with the one behind it."""
 CLOCKS = {"total": "end to end, as a person waits", "compute": "the inner loop alone"}
 
 
@@ -42,12 +42,14 @@ def findings(points: Sequence[Point], records: Sequence[Record]) -> list[Finding
 def lines(found: Sequence[Finding]) -> list[str]:
     """The tables as text, end to end and the inner loop alone, then what forbids to compare, and what failed."""
     published = any(finding.point.published for finding in found)
+    sides = registry.ordered(framework for finding in found for framework in finding.point.frameworks)
+    others = [side for side in sides if side != SINGLE]
     shown: list[str] = []
     for phase, what in CLOCKS.items():
-        columns = ["point", "single s", "torch s", "ray s", *(f"{a} : {b}" for a, b in PAIRS)]
-        if published and phase == "total":
-            columns += ["published: torch", "ray"]
-        rows = [columns, *(_row(finding, phase, len(columns) - 4 - len(PAIRS)) for finding in found)]
+        references = others if published and phase == "total" else []
+        columns = ["point", *(f"{side} s" for side in sides), *(f"{a} : {b}" for a, b in _pairs(sides))]
+        columns += [f"published: {side}" if side == references[0] else side for side in references]
+        rows = [columns, *(_row(finding, phase, sides, references) for finding in found)]
         shown += [
             f"{what} (medians; ratios with their {stats.CONFIDENCE:.0%} intervals)".replace("%", " %"),
             *_aligned(rows),
@@ -77,18 +79,23 @@ def _failure(record: Record) -> str:
     return f"{record.identity.framework}, repeat {number} {record.exit.state}{where}{cause} (run {record.run_id})"
 
 
-def _row(finding: Finding, phase: str, published: int) -> list[str]:
-    comparison = finding.comparison
-    reference = [f"{s:.0f}" if (s := finding.point.published.get(f)) else "-" for f in ("torch", "ray")][:published]
+def _pairs(sides: Sequence[str]) -> list[tuple[str, str]]:
+    """Each is compared with the one behind it: frameworks with each other, then each with the single process."""
+    others = [side for side in sides if side != SINGLE]
+    return [*itertools.combinations(others, 2), *((side, SINGLE) for side in others if SINGLE in sides)]
+
+
+def _row(finding: Finding, phase: str, sides: Sequence[str], references: Sequence[str]) -> list[str]:
+    comparison, pairs = finding.comparison, _pairs(sides)
+    reference = [f"{s:.0f}" if (s := finding.point.published.get(f)) else "-" for f in references]
     if comparison is None or not comparison.comparable:
         word = "no run succeeded" if comparison is None else "answers differ"
-        return [finding.point.name, *["-"] * 3, word, *["-"] * (len(PAIRS) - 1), *reference]
+        return [finding.point.name, *["-"] * len(sides), word, *["-"] * (len(pairs) - 1), *reference]
     spreads = comparison.spreads[phase]
     mark = {f: " *" if f in comparison.marked else "" for f in spreads}
-    sides = ("single", "torch", "ray")
     clocks = [compare.seconds_text(spreads[f].median) + mark[f] if f in spreads else "-" for f in sides]
     ratios = []
-    for other, base in PAIRS:
+    for other, base in pairs:
         groups = finding.groups
         ratio = compare.ratio(groups[base], groups[other], phase) if groups.get(base) and groups.get(other) else None
         ratios.append(f"{ratio} {ratio.verdict}" if ratio else "-")

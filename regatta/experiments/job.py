@@ -9,7 +9,7 @@ from regatta.cards.card import Workload
 from regatta.errors import UsageError
 from regatta.experiments import staging
 from regatta.experiments.asked import Asked
-from regatta.frameworks import plan
+from regatta.frameworks import plan, registry
 from regatta.hdfs import client as hdfs
 from regatta.records import record
 from regatta.run import elastic, naming
@@ -30,7 +30,7 @@ class Job:
         """Of its runs."""
         return next(iter(self.programs.values())).label
 
-    def request(self, base: Request, framework: record.Framework) -> Request:
+    def request(self, base: Request, framework: str) -> Request:
         """A run of it under a framework."""
         program = self.programs[framework]
         return replace(base, program=program, framework=framework, root=self.root, parameters=self.parameters)
@@ -48,7 +48,7 @@ def prepare(session: Session, asked: Asked, ranks: int, *, compared: bool = True
         asked = asked.keeping()
     words = asked.words(ranks)
     programs = {
-        framework: _program(workload, framework, [*place, *asked.words(ranks, alone=framework == "single")])
+        framework: _program(workload, framework, [*place, *asked.words(ranks, alone=registry.of_run(framework).single)])
         for framework in workload.card.frameworks
     }
     return Job(programs, {**described, "options": words}, workload.root)
@@ -65,7 +65,7 @@ def _program(workload: Workload, framework: str, words: Sequence[str]) -> plan.P
 def run(
     session: Session,
     asked: Asked,
-    frameworks: Sequence[record.Framework],
+    frameworks: Sequence[str],
     *,
     workers: int | None,
     repeats: int,
@@ -83,7 +83,7 @@ def in_turns(
     session: Session,
     request: Request,
     job: Job,
-    frameworks: Sequence[record.Framework],
+    frameworks: Sequence[str],
     *,
     workers: int | None,
     repeats: int,

@@ -11,7 +11,7 @@ from regatta.cards.card import Value, Workload
 from regatta.cards.reader import Reader, count
 from regatta.errors import CardError, PlanError
 from regatta.experiments.plans import DOUBLING, EACH, BenchPlan, Experiment, Published
-from regatta.records.record import Framework
+from regatta.frameworks import registry
 
 ENTRIES = "experiments"
 _PLAN_KEYS = {"about", "repeats", "warm_ups", "cache", "seed", "budget_minutes", "time_limit", "frameworks", ENTRIES}
@@ -29,7 +29,6 @@ _ENTRY_KEYS = {
     "published",
 }
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,39}\Z")
-FRAMEWORKS = ("torch", "ray")
 USUAL = ("torch", "ray")
 """Frameworks that are compared where a plan names none."""
 
@@ -121,7 +120,7 @@ def parse(
 
 
 def _experiment(
-    reader: Reader, known: Mapping[str, Workload], frameworks: tuple[Framework, ...] | None, time_limit: float | None
+    reader: Reader, known: Mapping[str, Workload], frameworks: tuple[str, ...] | None, time_limit: float | None
 ) -> Experiment | None:
     reader.known(_ENTRY_KEYS)
     workload = reader.choice("workload", tuple(known), None)
@@ -171,7 +170,7 @@ def _workers(reader: Reader) -> tuple[int, ...] | str:
     return tuple(reader.wholes("workers"))
 
 
-def _frameworks(reader: Reader) -> tuple[Framework, ...] | None:
+def _frameworks(reader: Reader) -> tuple[str, ...] | None:
     """The frameworks that a table names, beside which the single process runs; None where it names none."""
     value = reader.table.get("frameworks")
     if value is None:
@@ -180,21 +179,20 @@ def _frameworks(reader: Reader) -> tuple[Framework, ...] | None:
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value) or len(set(value)) != len(value):
         reader.fault("frameworks", names)
         return None
-    if unknown := [item for item in value if item not in FRAMEWORKS]:
-        reader.fault("frameworks", f"{names}: there are {' and '.join(FRAMEWORKS)}, not {', '.join(unknown)}")
+    known = [name for name in registry.ordered(registry.names()) if not registry.of_run(name).single]
+    if unknown := [item for item in value if item not in known]:
+        reader.fault("frameworks", f"{names}: there are {' and '.join(known)}, not {', '.join(unknown)}")
         return None
     return tuple(value)
 
 
-def _of_workload(
-    reader: Reader, own: Sequence[Framework], frameworks: tuple[Framework, ...] | None
-) -> tuple[Framework, ...]:
+def _of_workload(reader: Reader, own: Sequence[str], frameworks: tuple[str, ...] | None) -> tuple[str, ...]:
     """What is compared: the single process first, where the workload has one."""
     named = _frameworks(reader) if "frameworks" in reader.table else frameworks
     if named is not None and (lost := [name for name in named if name not in own]):
         reader.fault("frameworks", f"its card has {', '.join(own)}, and not {', '.join(lost)}")
     chosen = named if named is not None else [name for name in USUAL if name in own] or own
-    return tuple(dict.fromkeys([*(name for name in own if name == "single"), *chosen]))
+    return tuple(dict.fromkeys([*(name for name in own if registry.of_run(name).single), *chosen]))
 
 
 def _parameters(reader: Reader, of: Workload) -> dict[str, Value]:
@@ -225,7 +223,7 @@ def _parameters(reader: Reader, of: Workload) -> dict[str, Value]:
     return found
 
 
-def _published(reader: Reader, own: Sequence[Framework]) -> tuple[Published, ...]:
+def _published(reader: Reader, own: Sequence[str]) -> tuple[Published, ...]:
     value = reader.table.get("published", [])
     found = []
     for index, item in enumerate(value if isinstance(value, list) else [value]):

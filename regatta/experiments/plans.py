@@ -10,7 +10,6 @@ from regatta.cards import reading
 from regatta.cards.card import Value, Workload
 from regatta.cards.reader import count
 from regatta.errors import PlanError
-from regatta.records.record import Framework
 
 EACH, DOUBLING = "1..N", "1,2,4..N"
 """Words for `workers`: each number up to the cluster's cores, or powers of two up to them."""
@@ -22,7 +21,7 @@ Cache = Literal["cold", "warm"]
 class Published:
     """Seconds that somebody has measured on other hardware; `size`: of what, where ours is a scaled form of it."""
 
-    framework: Framework
+    framework: str
     workers: int
     seconds: float
     size: int | None = None
@@ -40,7 +39,7 @@ class Experiment:
     sizes: tuple[int | None, ...]
     data: str | None
     workers: tuple[int, ...] | str
-    frameworks: tuple[Framework, ...]
+    frameworks: tuple[str, ...]
     weak: bool = False
     parameters: Mapping[str, Value] = field(default_factory=dict)
     memory_mb: float | None = None
@@ -75,7 +74,7 @@ class Point:
     size: int | None
     data: str | None
     workers: int
-    frameworks: tuple[Framework, ...]
+    frameworks: tuple[str, ...]
     parameters: Mapping[str, Value]
     memory_mb: float | None
     time_limit: float | None
@@ -155,7 +154,7 @@ def _point(experiment: Experiment, size: int | None, workers: int) -> Point:
 def _of_card(of: Workload, size: int | None, parameters: Mapping[str, Value]) -> list[Published]:
     """The figures that the workload's card has for a size and parameters."""
     return [
-        Published(one.framework, one.workers, reading.seconds(one.time) or 0.0, one.size)  # type: ignore[arg-type]
+        Published(one.framework, one.workers, reading.seconds(one.time) or 0.0, one.size)
         for given in of.card.published
         if dict(given.parameters) == dict(parameters)
         for one in given.figures

@@ -18,8 +18,6 @@ from regatta.hosts.cluster import Cluster
 GROUP = "regatta.frameworks"
 """The group of entry points by which other packages bring adapters: `dask = "their.module:FRAMEWORK"`."""
 ADAPTERS = Path(__file__).with_name("adapters")
-SINGLE = "single"
-"""The framework of one process alone, which every cluster has to beat."""
 
 
 class Unknown(Framework):

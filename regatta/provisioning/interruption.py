@@ -63,7 +63,7 @@ def ended_by(runs: Sequence[RunInfo], anew: Anew) -> list[RunInfo]:
     """Runs that do not outlive these units: Ray's where Ray starts anew, any that may read HDFS where that does."""
     units = [unit for held in anew.values() for unit in held]
     hdfs = any(unit.startswith("regatta-hdfs-") for unit in units)
-    return [info for info in runs if hdfs or (units and info.framework == "ray")]
+    return [info for info in runs if hdfs or set(info.adapter.units) & set(units)]
 
 
 def refuse_or_cancel(

@@ -26,7 +26,7 @@ def rollback(cluster: Cluster) -> int:
                 f"{cluster.name}: no environment but {now}, the current one, is on every node; "
                 "python_env_keep says how many stay. Nothing was changed"
             )
-        rotate.nothing_runs(remote, "rollback", frameworks=("ray",))
+        rotate.nothing_runs(remote, "rollback", units=RAY_UNITS)
         target = earlier[0]
         versions = ", ".join(f"{name} {version}" for name, version in target["packages"].items())
         print(f"{cluster.name}: from environment {now} back to {target['hash']} ({versions})", flush=True)

@@ -23,13 +23,14 @@ def rotate(inventory: Path, cluster: Cluster, extra: Sequence[str], *, check: bo
     return code
 
 
-def nothing_runs(remote: Remote, command: str, *, frameworks: Sequence[str] = (), may_cancel: bool = True) -> None:
-    """Raise RunError while runs (of these frameworks, or any) go on, unless FORCE=yes, which cancels them."""
+def nothing_runs(remote: Remote, command: str, *, units: Sequence[str] = (), may_cancel: bool = True) -> None:
+    """Raise RunError while runs (those that need these units, or any) go on, unless FORCE=yes, which cancels them."""
     interruption.forced()
     found, failed = catalogue.listing(remote)
     if failed:
         raise NodesError("asking for runs in progress (nothing was changed)", failed)
-    going = [info for info in found if info.state == "running" and info.framework in (frameworks or (info.framework,))]
+    hit = [info for info in found if not units or set(info.adapter.units) & set(units)]
+    going = [info for info in hit if info.state == "running"]
     names = ", ".join(info.run for info in going)
     why = f"still running: {names}; Ray starts anew, which ends its runs"
     interruption.refuse_or_cancel(remote, going, why, command, may_cancel=may_cancel)

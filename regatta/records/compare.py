@@ -11,11 +11,8 @@ from regatta.errors import CompareError
 from regatta.records import answers, stats
 from regatta.records.answers import Difference
 from regatta.records.clocks import PHASES
-from regatta.records.record import Record, plain
+from regatta.records.record import SINGLE, Record, plain
 from regatta.text import clean
-
-LABELS = ("single", "torch", "ray")
-"""The columns: one process (what the cluster has to beat), and the two frameworks."""
 
 _OVERLAP_WORTH_SAYING = 0.05
 _MOST_OTHERS = 3
@@ -56,7 +53,11 @@ class Comparison:
 
 
 def compare(groups: Mapping[str, Sequence[Record]]) -> Comparison:
-    """Compare the runs of each label; raises CompareError when there are none."""
+    """Compare the runs of each label; raises CompareError when there are none.
+
+    The label `single` has the runs of one process, which all others have to beat: it comes first, the others in the
+    order given.
+    """
     found = alike(groups)
     if not found.comparable:
         return found
@@ -84,8 +85,8 @@ def alike(groups: Mapping[str, Sequence[Record]]) -> Comparison:
 
     CompareError where there are no runs.
     """
-    order = [*LABELS, *(label for label in groups if label not in LABELS)]
-    groups = {label: groups[label] for label in order if groups.get(label)}
+    first = {SINGLE: groups.get(SINGLE, ())}
+    groups = {label: group for label, group in {**first, **groups}.items() if group}
     records = [record for group in groups.values() for record in group]
     if not records:
         raise CompareError("no runs to compare")
@@ -175,14 +176,15 @@ def pairs(base: Sequence[Record], other: Sequence[Record], phase: str) -> list[t
 
 def _ratios(groups: Mapping[str, Sequence[Record]], totals: Mapping[str, Spread]) -> Iterator[str]:
     known = {label: spread for label, spread in totals.items() if spread.median > 0}
-    pairs = [sorted(("torch", "ray"), key=lambda label: known[label].median)] if {"torch", "ray"} <= set(known) else []
-    pairs += [["single", label] for label in ("torch", "ray") if {"single", label} <= set(known)]
+    others = [label for label in known if label != SINGLE]
+    pairs = [*itertools.combinations(sorted(others, key=lambda label: known[label].median), 2)]
+    pairs += [(SINGLE, label) for label in others if SINGLE in known]
     for base, other in pairs:
         a, b = totals[base], totals[other]
         found = ratio(groups[base], groups[other])
         if found is None or found.n < 2:
             found = stats.Ratio(b.median / a.median, 1)
-        against_one = base == "single"
+        against_one = base == SINGLE
         than = "one process" if against_one else base
         clocks = f"{'medians ' if found.n > 1 else ''}{seconds_text(b.median)} s, {seconds_text(a.median)} s"
         yield f"In total {other} {_took(found, than)} ({clocks}){_verdict(found, against_one=against_one)}."

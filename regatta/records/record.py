@@ -17,7 +17,10 @@ from regatta.records.migrate import migrate
 SCHEMA_VERSION = 4
 _AS_THEY_ARE = {str, int, bool}
 
-Framework = Literal["single", "torch", "ray"]
+Framework = str
+"""A framework's name: a-z, 0-9 and `-`. Records of any can be read, whether this Regatta can run it or not."""
+SINGLE: Framework = "single"
+"""One process that takes the work of all ranks: what every cluster has to beat."""
 State = Literal["succeeded", "failed", "cancelled", "lost"]
 
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from regatta.frameworks import registry
 from regatta.records import compare
-from regatta.records.record import Framework, Record
+from regatta.records.record import Record
 
-_FRAMEWORKS: tuple[Framework, ...] = ("single", "torch", "ray")
 _UNSHOWN = {"workers", "graph_sha256", "graph_checksum", "graph_bytes"}
 
 
@@ -18,17 +18,22 @@ class Configuration:
     """A framework and its number of ranks. The single process counts beside the `workers` that it was run with."""
 
     workers: int
-    framework: Framework
+    framework: str
+
+    @property
+    def single(self) -> bool:
+        """Whether it is the single process, which the others have to beat."""
+        return registry.of_run(self.framework).single
 
     @property
     def label(self) -> str:
         """`torch × 4`; `single/4`: the single process beside 4 ranks, whose global batch it takes."""
-        return f"single/{self.workers}" if self.framework == "single" else f"{self.framework} × {self.workers}"
+        return f"{self.framework}/{self.workers}" if self.single else f"{self.framework} × {self.workers}"
 
     @property
-    def place(self) -> tuple[int, int]:
-        """Where it stands among others: by workers, then single, torch, ray."""
-        return self.workers, _FRAMEWORKS.index(self.framework)
+    def place(self) -> tuple[int, tuple[int, str]]:
+        """Where it stands among others: by workers, then as frameworks do."""
+        return self.workers, registry.place(self.framework)
 
 
 @dataclass(frozen=True)
@@ -117,7 +122,7 @@ class Case:
         """Whether any of its runs has given an answer."""
         return any(group.answered for group in self.groups)
 
-    def group(self, framework: Framework, workers: int) -> Group | None:
+    def group(self, framework: str, workers: int) -> Group | None:
         """The runs of one configuration; None where there are none."""
         wanted = Configuration(workers, framework)
         return next((group for group in self.groups if group.configuration == wanted), None)
@@ -184,13 +189,13 @@ def _workers_beside(records: Sequence[Record]) -> dict[str, set[int]]:
     """For each series the numbers of workers that its single process was run beside."""
     found: dict[str, set[int]] = {}
     for record in records:
-        if record.series and record.identity.framework != "single":
+        if record.series and not registry.of_run(record.identity.framework).single:
             found.setdefault(record.series.label, set()).add(_ranks(record))
     return found
 
 
 def _workers(record: Record, beside: Mapping[str, set[int]]) -> set[int]:
-    if record.identity.framework == "single":
+    if registry.of_run(record.identity.framework).single:
         return (beside.get(record.series.label) if record.series else None) or {1}
     return {_ranks(record)}
 

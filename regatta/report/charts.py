@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
+from regatta.frameworks import registry
 from regatta.records.clocks import ITERATIONS
 from regatta.records.record import Record
 from regatta.records.stats import Interval
@@ -13,7 +14,7 @@ from regatta.report import published, specs
 from regatta.report.cases import Case, Group
 from regatta.report.regressions import Change
 from regatta.report.specs import PHASES, Spec
-from regatta.report.summary import Summary
+from regatta.report.summary import CLOCKS, Summary
 from regatta.report.timeline import rank_label, segments
 
 Row = dict[str, Any]
@@ -22,7 +23,8 @@ SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 _MAX_LINES = 12
 _MAX_CHANGES = 40
 _MAX_CASES = 40
-_DODGE = {("torch", "total"): -0.06, ("torch", "compute"): -0.02, ("ray", "total"): 0.02, ("ray", "compute"): 0.06}
+_DODGE = 0.04
+"""How far points of the same number of ranks are drawn from each other, so that none hides another."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,8 @@ class Chart:
 
 def with_rows(spec: Spec, rows: Sequence[Row]) -> Spec:
     """The whole specification, as Vega-Lite takes it."""
-    return {"$schema": SCHEMA, **spec, "data": {"values": list(rows)}}
+    coloured = specs.coloured(spec, {str(row["framework"]) for row in rows if "framework" in row})
+    return {"$schema": SCHEMA, **coloured, "data": {"values": list(rows)}}
 
 
 def overview(summaries: Sequence[Summary]) -> list[Row]:
@@ -89,19 +92,21 @@ def shares(summary: Summary) -> list[Row]:
 
 def speedups(summary: Summary) -> list[Row]:
     """Speed-up and efficiency against one process, with interval; and the line that is as large as the ranks."""
+    against = [ratio for ratio in summary.ratios if ratio.below.single]
+    beside = [(name, clock) for name in registry.ordered(r.above.framework for r in against) for clock in CLOCKS]
+    aside = {place: _DODGE * (index - (len(beside) - 1) / 2) for index, place in enumerate(beside)}
     found = [
         {
             "framework": ratio.above.framework,
             "workers": ratio.above.workers,
-            "at": ratio.above.workers + _DODGE[ratio.above.framework, ratio.clock],
+            "at": ratio.above.workers + aside[ratio.above.framework, ratio.clock],
             "clock": ratio.clock,
             "speedup": ratio.speedup.value,
             **_bounds(ratio.speedup),
             "efficiency": ratio.speedup.value / ratio.above.workers,
             "runs": ratio.times.n,
         }
-        for ratio in summary.ratios
-        if ratio.below.framework == "single"
+        for ratio in against
     ]
     ends = sorted({1, *(ratio.above.workers for ratio in summary.ratios)})
     return [*found, *({"at": workers, "workers": workers, "ideal": workers} for workers in ends)] if found else []

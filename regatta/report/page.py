@@ -105,8 +105,10 @@ def _case(summary: Summary, number: int) -> dict[str, Any]:
 def _payload(report: Report, overview: list[charts.Row]) -> bytes:
     """What the page's program draws, as JSON."""
     drawn = {chart.kind: chart.spec for chart in charts.CHARTS}
+    drawn |= {"timeline": specs.TIMELINE, "changes": specs.CHANGES, "overview": specs.OVERVIEW}
+    frameworks = {record.identity.framework for record in report.records}
     document = {
-        "specs": drawn | {"timeline": specs.TIMELINE, "changes": specs.CHANGES, "overview": specs.OVERVIEW},
+        "specs": {kind: specs.coloured(spec, frameworks) for kind, spec in drawn.items()},
         "themes": {"light": theme.config(dark=False), "dark": theme.config(dark=True)},
         "cases": [{chart.kind: chart.rows(summary) for chart in charts.CHARTS} for summary in report.summaries],
         "about_use": texts.ABOUT_USE,

@@ -1,14 +1,17 @@
 """The Vega-Lite specifications of a report's charts."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
+from regatta.frameworks import registry
 from regatta.records import clocks
 from regatta.report import theme
 
 Spec = dict[str, Any]
 
 PHASES = tuple(phase for phase in clocks.PHASES if phase != "total")
+ALL, PARALLEL = "every framework", "every framework but the single process"
+"""Stand where the colours of those belong, until `coloured` knows which there are."""
 _STEP = 30
 
 
@@ -16,6 +19,30 @@ def _colour(field: str, colours: Mapping[str, str], **legend: Any) -> dict[str, 
     scale = {"domain": list(colours), "range": list(colours.values())}
     shown = {"title": None, "orient": "top", "columns": 4} | legend
     return {"field": field, "type": "nominal", "scale": scale, "legend": shown}
+
+
+def _frameworks(which: str = ALL) -> dict[str, Any]:
+    """A colour each; which frameworks there are is not known yet, see `coloured`."""
+    return _colour("framework", {}) | {"scale": {"domain": which}}
+
+
+def coloured(spec: Spec, frameworks: Collection[str]) -> Spec:
+    """The specification with a colour and a place in the legend for each of these frameworks."""
+    colours = theme.of_frameworks(frameworks)
+    parallel = {name: colour for name, colour in colours.items() if not registry.of_run(name).single}
+
+    def filled(part: Any) -> Any:
+        if isinstance(part, list):
+            return [filled(item) for item in part]
+        if not isinstance(part, dict):
+            return part
+        if part.get("domain") in (ALL, PARALLEL):
+            chosen = colours if part["domain"] == ALL else parallel
+            return {"domain": list(chosen), "range": list(chosen.values())}
+        return {key: filled(item) for key, item in part.items()}
+
+    made: Spec = filled(spec)
+    return made
 
 
 def _tooltip(*fields: tuple[str, str]) -> list[dict[str, str]]:
@@ -40,7 +67,7 @@ BARS: Spec = _WIDE | {
             "mark": {"type": "bar", "cornerRadiusEnd": 2},
             "encoding": {
                 "x": {"field": "seconds", **_SECONDS},
-                "color": _colour("framework", theme.FRAMEWORKS),
+                "color": _frameworks(),
                 "opacity": {
                     "field": "clock",
                     "type": "nominal",
@@ -77,7 +104,7 @@ OVERVIEW: Spec = _WIDE | {
             "sort": None,
             "axis": {"labelLimit": 280, "grid": True},
         },
-        "color": _colour("framework", theme.FRAMEWORKS),
+        "color": _frameworks(),
     },
     "layer": [
         {
@@ -148,7 +175,7 @@ SPEEDUPS: Spec = _WIDE | {
             "mark": {"type": "point", "size": 80, "filled": True, "opacity": 1},
             "encoding": {
                 "y": {"field": "speedup", "type": "quantitative", "title": "times as fast as one process"},
-                "color": _colour("framework", {k: v for k, v in theme.FRAMEWORKS.items() if k != "single"}),
+                "color": _frameworks(PARALLEL),
                 "shape": {
                     "field": "clock",
                     "type": "nominal",
@@ -172,7 +199,7 @@ SPEEDUPS: Spec = _WIDE | {
             "encoding": {
                 "y": {"field": "speedup", "type": "quantitative"},
                 "detail": {"field": "clock"},
-                "color": _colour("framework", {k: v for k, v in theme.FRAMEWORKS.items() if k != "single"}),
+                "color": _frameworks(PARALLEL),
             },
         },
         {
@@ -181,7 +208,7 @@ SPEEDUPS: Spec = _WIDE | {
             "encoding": {
                 "y": {"field": "low", "type": "quantitative"},
                 "y2": {"field": "high"},
-                "color": _colour("framework", {k: v for k, v in theme.FRAMEWORKS.items() if k != "single"}),
+                "color": _frameworks(PARALLEL),
             },
         },
     ],
@@ -192,7 +219,7 @@ LAPS: Spec = _WIDE | {
     "height": 200,
     "encoding": {
         "x": {"field": "lap", "type": "quantitative", "title": "repetition", "axis": {"labelExpr": _WHOLE}},
-        "color": _colour("framework", theme.FRAMEWORKS),
+        "color": _frameworks(),
         "detail": [{"field": "configuration"}, {"field": "what"}],
     },
     "layer": [
@@ -223,7 +250,7 @@ PROGRESS: Spec = _WIDE | {
     "encoding": {
         "x": {"field": "seconds", "type": "quantitative", "title": "seconds since ready"},
         "y": {"field": "value", "type": "quantitative", "title": "loss or residual", "scale": {"type": "symlog"}},
-        "color": _colour("framework", theme.FRAMEWORKS),
+        "color": _frameworks(),
         "detail": [{"field": "run"}, {"field": "what"}],
         "tooltip": _tooltip(
             ("configuration", "nominal"),
@@ -303,7 +330,7 @@ ITERATIONS: Spec = _WIDE | {
     "encoding": {
         "x": {"field": "iteration", "type": "quantitative", "title": "iteration", "axis": {"labelExpr": _WHOLE}},
         "y": {"field": "seconds", **_SECONDS},
-        "color": _colour("framework", theme.FRAMEWORKS),
+        "color": _frameworks(),
         "detail": [{"field": "configuration"}],
         "tooltip": _tooltip(
             ("configuration", "nominal"), ("iteration", "quantitative"), ("seconds", "quantitative"), ("run", "nominal")

@@ -1,17 +1,15 @@
 """What the runs of a case come to: medians and ratios with their intervals."""
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from regatta.records import compare, stats
-from regatta.records.record import Framework
 from regatta.records.stats import Interval
-from regatta.report.cases import Case, Configuration
+from regatta.report.cases import Case, Configuration, Group
 
 CLOCKS = ("total", "compute")
 """As a person waits, end to end; and the inner loop alone."""
-
-_SIDES: tuple[tuple[Framework, Framework], ...] = (("torch", "single"), ("ray", "single"), ("torch", "ray"))
 
 
 @dataclass(frozen=True)
@@ -75,13 +73,19 @@ def _samples(case: Case) -> Iterator[tuple[Configuration, str, list[float]]]:
                     yield group.configuration, clock, seconds
 
 
+def _sides(groups: Sequence[Group]) -> Iterator[tuple[Group, Group]]:
+    """Which are compared: each with the single process, then with those behind it; groups are in their order."""
+    others = [group for group in groups if not group.configuration.single]
+    yield from ((one, group) for one in others for group in groups if group.configuration.single)
+    yield from itertools.combinations(others, 2)
+
+
 def _pairs(case: Case) -> Iterator[tuple[Configuration, Configuration, str, list[float], list[float]]]:
     for workers, comparison in case.comparisons.items():
         if not comparison.comparable:
             continue
-        for above, below in _SIDES:
-            one, other = case.group(above, workers), case.group(below, workers)
-            if one is None or other is None or not (one.answered and other.answered):
+        for one, other in _sides([group for group in case.groups if group.configuration.workers == workers]):
+            if not (one.answered and other.answered):
                 continue
             for clock in CLOCKS:
                 if found := compare.pairs((*other.runs, *other.beside), (*one.runs, *one.beside), clock):

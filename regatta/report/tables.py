@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from regatta.records import stats
 from regatta.records.clocks import PHASES
-from regatta.records.record import NodeFacts, Record
+from regatta.records.record import SINGLE, NodeFacts, Record
 from regatta.report import published as references
 from regatta.report import texts
 from regatta.report.cases import Case, Configuration, Group
@@ -82,7 +82,7 @@ def published(summaries: Sequence[Summary]) -> Iterator[Table]:
     if not chosen:
         return
     theirs = {configuration for figures in beside.values() for configuration in figures}
-    ours = theirs | {Configuration(configuration.workers, "single") for configuration in theirs}
+    ours = theirs | {Configuration(configuration.workers, SINGLE) for configuration in theirs}
     shown = sorted(ours, key=lambda configuration: configuration.place)
     rows = []
     for summary in chosen:
@@ -115,7 +115,7 @@ def ratios(summaries: Sequence[Summary]) -> Iterator[Table]:
                 ratio.clock,
                 texts.times(ratio.times),
                 texts.times(ratio.speedup),
-                f"{ratio.speedup.value / ratio.above.workers:.0%}" if ratio.below.framework == "single" else "–",
+                f"{ratio.speedup.value / ratio.above.workers:.0%}" if ratio.below.single else "–",
                 ratio.times.verdict,
             )
             for summary in chosen

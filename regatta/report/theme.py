@@ -1,8 +1,13 @@
 """Colours of charts on a light and on a dark page."""
 
+import zlib
+from collections.abc import Iterable
 from typing import Any
 
-FRAMEWORKS = {"single": "#8d96a3", "torch": "#e0632a", "ray": "#2f7fe0"}
+from regatta.frameworks import registry
+
+SPARE = ("#8e5bd1", "#17a2a2", "#c2387e", "#8a9a1b", "#a8703a", "#4a5fb5")
+"""Of frameworks that bring no colour: the name says which."""
 PHASES = {
     "sync": "#a9b4c2",
     "launch": "#7b8794",
@@ -17,6 +22,17 @@ PHASES = {
 _LIGHT = {"ink": "#1c2128", "muted": "#57606a", "grid": "#e4e8ed"}
 _DARK = {"ink": "#e4e8ee", "muted": "#9aa5b1", "grid": "#2c333d"}
 _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
+
+
+def of_frameworks(names: Iterable[str]) -> dict[str, str]:
+    """A colour for each framework, in their order; one that brings none has a spare one, always the same by itself."""
+    found: dict[str, str] = {}
+    for name in registry.ordered(names):
+        first = zlib.crc32(name.encode()) % len(SPARE)
+        spare = (SPARE[(first + step) % len(SPARE)] for step in range(len(SPARE)))
+        own = registry.of_run(name).colour
+        found[name] = own or next((colour for colour in spare if colour not in found.values()), SPARE[first])
+    return found
 
 
 def config(*, dark: bool) -> dict[str, Any]:

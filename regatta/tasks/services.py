@@ -177,7 +177,7 @@ def _print_top(remote: Remote, watch: "Watch") -> None:
     nodes = watch.nodes()
     print(_top_title(remote), watching.hdfs_line(nodes), sep="\n")
     print_table(watching.node_rows(nodes))
-    if len(runs := watching.run_rows(nodes)) > 1:
+    if len(runs := watching.run_rows(nodes, _has_driver)) > 1:
         print()
         print_table(runs)
     print(flush=True)
@@ -190,8 +190,14 @@ def _draw_top(remote: Remote, watch: "Watch", every: float) -> None:
 
     with Live(screen=True, auto_refresh=False) as live:
         while True:
-            live.update(watching.picture(_top_title(remote), watch.nodes()), refresh=True)
+            live.update(watching.picture(_top_title(remote), watch.nodes(), _has_driver), refresh=True)
             time.sleep(every)
+
+
+def _has_driver(framework: str) -> bool:
+    from regatta.frameworks import registry
+
+    return registry.of_run(framework).driver
 
 
 def _top_title(remote: Remote) -> str:

@@ -228,7 +228,6 @@ class _Reader:
             way.insert(0, f"arguments of the script follow --: '{binary} {before} -- {rest}'")
         raise UsageError(f"{what}{f', did you mean {near}?' if near else ';'} {'; '.join(way)}")
 
-
     def _unknown_workload(self, word: str) -> None:
         """Say which workloads there are, or that the project's cards are damaged, where `run` or `run-NAME` is none."""
         from regatta.cards import shelf

@@ -5,7 +5,7 @@ A node that does not answer is asked again until it does.
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -154,8 +154,11 @@ def node_rows(nodes: Sequence[Seen]) -> list[tuple[str, ...]]:
     return rows
 
 
-def run_rows(nodes: Sequence[Seen]) -> list[tuple[str, ...]]:
-    """A row a rank of each run in progress, below the headings; for a run that has said nothing, one."""
+def run_rows(nodes: Sequence[Seen], has_driver: Callable[[str], bool]) -> list[tuple[str, ...]]:
+    """A row a rank of each run in progress, below the headings; for a run that has said nothing, one.
+
+    `has_driver`: whether a driver speaks for the ranks of a framework, by its name.
+    """
     rows: list[tuple[str, ...]] = []
     for seen in nodes:
         for run in (seen.sample or {}).get("runs", []) if not seen.error else []:
@@ -164,7 +167,7 @@ def run_rows(nodes: Sequence[Seen]) -> list[tuple[str, ...]]:
                 name = "driver" if int(rank) == DRIVER else rank
                 rows.append((*about, name, seen.node.name, str(state.get("phase", "-")), _progress(state)))
             if not run["ranks"] and run["here"]:
-                rank = "driver" if run["framework"] == "ray" else "-"
+                rank = "driver" if has_driver(str(run["framework"])) else "-"
                 rows.append((*about, rank, seen.node.name, run["phase"], "-"))
     return [RUN_HEADINGS, *sorted(rows, key=lambda row: (row[0], not row[3].isdigit(), row[3].zfill(6)))]
 
@@ -187,8 +190,8 @@ def bar(part: float) -> str:
     return f"{'█' * filled}{'·' * (BAR_CELLS - filled)} {100 * part:3.0f} %"
 
 
-def picture(title: str, nodes: Sequence[Seen]) -> "RenderableType":
-    """All that was seen of the nodes, under `title`, for a terminal."""
+def picture(title: str, nodes: Sequence[Seen], has_driver: Callable[[str], bool]) -> "RenderableType":
+    """All that was seen of the nodes, under `title`, for a terminal; `has_driver`: see `run_rows`."""
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
@@ -201,7 +204,7 @@ def picture(title: str, nodes: Sequence[Seen]) -> "RenderableType":
             made.add_row(*(Text(cell) for cell in row))
         return made
 
-    runs = run_rows(nodes)
+    runs = run_rows(nodes, has_driver)
     below = table(runs) if len(runs) > 1 else Text("no run in progress", "dim")
     return Group(Text(title, "bold"), Text(hdfs_line(nodes)), table(node_rows(nodes)), Text(), below)
 

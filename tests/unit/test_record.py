@@ -215,7 +215,7 @@ def test_a_missing_field_is_named(path: tuple[str | int, ...]) -> None:
         (("identity", "run_id"), "../evil"),
         (("identity", "run_id"), ""),
         (("identity", "run_id"), "name\n"),
-        (("identity", "framework"), "spark"),
+        (("identity", "framework"), "Spark 3"),
         (("identity", "started"), "yesterday"),
         (("cluster", "nodes"), []),
         (("speed", "cache"), "hot"),

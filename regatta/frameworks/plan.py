@@ -80,7 +80,7 @@ def thread_environment(threads: int) -> dict[str, str]:
 
 
 def common_environment(plan: Plan, node: Node) -> dict[str, str]:
-    """What every process of a run has in its environment, under either framework."""
+    """What every process of a run has in its environment, under any framework."""
     import json
 
     release = f"{node.root}/releases/{plan.release}"
@@ -91,6 +91,7 @@ def common_environment(plan: Plan, node: Node) -> dict[str, str]:
         "PATH": f"{node.python.rpartition('/')[0]}:/usr/local/bin:/usr/bin:/bin",
         "PYTHONPATH": release,
         "PYTHONUNBUFFERED": "1",
+        "REGATTA_FRAMEWORK": plan.framework,
         "REGATTA_RUN_ID": plan.run,
         "REGATTA_RELEASE": release,
         "REGATTA_WORKERS": str(len(plan.ranks)),

@@ -193,12 +193,12 @@ def made(
 
 def three() -> dict[str, list[Record]]:
     return {
+        "torch": [made("torch", "t1", 3.0), made("torch", "t2", 3.5), made("torch", "t3", 5.0)],
         "ray": [
             made("ray", "r1", 6.0),
             made("ray", "r2", 7.5, answer={"sum": 1.001, "names": ["a"]}),
             made("ray", "r3", 8.0),
         ],
-        "torch": [made("torch", "t1", 3.0), made("torch", "t2", 3.5), made("torch", "t3", 5.0)],
         "single": [made("single", "s1", 4.0)],
     }
 

@@ -121,6 +121,15 @@ def test_torch_and_ray_ranks_get_the_same_threads() -> None:
         assert torch_env[name] == ray_env[name] == "4"
 
 
+def test_each_process_knows_its_framework() -> None:
+    torch = made(4, {"n1": 8, "n2": 8})
+    ray = replace(torch, framework="ray")
+    assert specs(torch)["n1"]["env"]["REGATTA_FRAMEWORK"] == "torch"
+    assert specs(replace(torch, framework="single"))["n2"]["env"]["REGATTA_FRAMEWORK"] == "single"
+    assert specs(ray)["n1"]["env"]["REGATTA_FRAMEWORK"] == "ray"
+    assert ray_adapter.submission(ray, node(1))["runtime_env"]["env_vars"]["REGATTA_FRAMEWORK"] == "ray"
+
+
 @pytest.mark.parametrize("launcher", ["static", "c10d"])
 def test_torchrun_program(launcher: str) -> None:
     spec = specs(made(3, {"n1": 4, "n2": 2}, launcher=launcher))["n2"]

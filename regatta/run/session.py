@@ -280,16 +280,6 @@ def _now() -> str:
     return datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def check_framework(value: str) -> tuple[record.Framework, ...]:
-    """`torch`, `ray`, `single` or `both` -> the frameworks to run, in order."""
-    if value == "both":
-        return ("torch", "ray")
-    for known in ("single", "torch", "ray"):
-        if value == known:
-            return (known,)
-    raise UsageError(f"--framework must be torch, ray, single or both, not '{value}'")
-
-
 def check_script(root: Path, script: str) -> str:
     """A script's path relative to the tree that is synced. UsageError where it is missing or outside."""
     path = Path(script)

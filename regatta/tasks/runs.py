@@ -173,7 +173,7 @@ def _run_script(
     from regatta.frameworks import plan
     from regatta.run import elastic as going_on
     from regatta.run.request import Request
-    from regatta.run.session import check_script, check_synced
+    from regatta.run.scripts import check_script, check_synced
 
     wanted = whole("workers", workers)
     limit = seconds("time-limit", time_limit)

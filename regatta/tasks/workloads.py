@@ -136,6 +136,11 @@ def _show(made: "Session", done: "dict[str, list[Record]]", json: str | None) ->
 
     shown = next(records[-1] for records in done.values())
     made.console.note("\n".join(["", *shown.show]))
+    every = [record for records in done.values() for record in records]
+    if json is None and len(done) > 1 and all(record.answer is None for record in every):
+        for label, records in done.items():  # times of what prints no answer stand beside no others
+            comparison.show(compare.compare({label: records}), made.console)
+        return
     result = compare.compare(done)
     if json:
         comparison.write_json(result, Path(json))

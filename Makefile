@@ -16,7 +16,7 @@ PY := .venv/bin/python
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 export REGATTA_INVENTORY := $(INVENTORY)
 
-.PHONY: help fuzz test-faults test-whole setup setup-node lab lab-down lab-status provision check verify teardown add-node remove-node forget rotate-secrets rebuild rollback support-bundle bundle hdfs-restore-metadata demo test test-lab coverage lint bench locks torch-lock audit
+.PHONY: help docs fuzz test-faults test-whole setup setup-node lab lab-down lab-status provision check verify teardown add-node remove-node forget rotate-secrets rebuild rollback support-bundle bundle hdfs-restore-metadata demo test test-lab coverage lint bench locks torch-lock audit
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-21s %s\n", $$1, $$2}'
@@ -97,6 +97,9 @@ test-faults: setup-node ## Strike every fault of docs/reliability.md on hosts ma
 	@rm -f tests/lab/faults/outcomes.json
 	@REGATTA_FAULTS=tests/lab/faults/outcomes.json $(PY) -m pytest -q tests/lab/faults || code=$$?; \
 	$(PY) tests/lab/faults/outcomes.py; exit $${code:-0}
+
+docs: setup ## Write docs/reference.md and the schema of a card anew, from the cards and their types
+	@$(PY) -m tools.reference
 
 fuzz: setup-node ## 10,000 cases for each parser of what comes from outside; takes some minutes
 	@$(PY) -m pytest -q --hypothesis-profile=thorough --timeout=0 tests/unit/test_fuzz.py

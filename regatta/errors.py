@@ -70,6 +70,12 @@ class DataError(RegattaError):
     exit_code = 2
 
 
+class CardError(RegattaError):
+    """The card of a workload cannot be read or contradicts itself."""
+
+    exit_code = 2
+
+
 class PlanError(RegattaError):
     """A bench plan cannot be read, contradicts itself or asks for what the cluster does not have."""
 

@@ -10,12 +10,6 @@ from regatta.experiments.asked import options
 from regatta.frameworks import registry
 from regatta.records.record import Record
 
-SECONDS_A_MILLION = {"ppr": 2.0, "stars": 60.0, "digits": 250.0}
-"""Of work for a million edges, rows or images on one core: 4 sources, and an epoch."""
-CNN = 12
-"""How much longer its epoch is."""
-EPOCHS = 3
-
 _Kind = tuple[str, str, int | None, int, str]
 
 
@@ -50,10 +44,7 @@ class Estimates:
         workers = 1 if framework.single else point.workers
         if taken := self.known.get((point.workload, entry.framework, point.size, workers, " ".join(options(point)))):
             return statistics.median(taken), True
-        epochs = int(point.parameters.get("epochs", EPOCHS)) if point.workload != "ppr" else 1
-        work = SECONDS_A_MILLION[point.workload] * (point.size or 500_000) / 1e6 * epochs
-        if point.parameters.get("model") == "cnn":
-            work *= CNN
+        work = point.of.card.work(point.size, point.parameters)
         return framework.start_seconds + work / workers, False
 
     def total(self, entries: Iterable[Entry]) -> float:

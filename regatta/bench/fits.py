@@ -11,8 +11,6 @@ from regatta.hosts.cluster import Cluster, Node
 from regatta.hosts.remote import Remote
 from regatta.run import placement
 
-ITEM_BYTES = {"ppr": 40, "stars": 250, "digits": 2800}
-"""Memory of a host for each edge, row or image while it is loaded; ranks of a host share it."""
 MOST_RANKS_A_CORE = 16
 
 
@@ -60,7 +58,7 @@ def need(point: Point, framework: str, ranks: int, *, head: bool) -> int:
         return int(point.memory_mb * api.MIB) * ranks
     takes = registry.of_run(framework)
     own = takes.rank_bytes * ranks + (takes.driver_bytes if head else 0)
-    return own + ITEM_BYTES[point.workload] * (point.size or 0)
+    return own + int(point.of.card.estimate.bytes * (point.size or 0))
 
 
 def _counts(ranks: Sequence[plan.Rank]) -> dict[str, int]:

@@ -6,21 +6,20 @@ from dataclasses import replace
 from pathlib import Path
 
 from regatta import paths
+from regatta.cards.card import Workload
 from regatta.errors import DataError, PlanError
-from regatta.experiments import asked, experiment, generators, pagerank, training
+from regatta.experiments import asked, generators, job
 from regatta.experiments.plans import Point
 from regatta.hdfs import client as hdfs
 from regatta.hosts.cluster import Cluster
 from regatta.hosts.remote import Remote
 from regatta.run.session import Session
 
-KINDS = {"ppr": "graph", "stars": "stars", "digits": "digits"}
-
 
 def check(remote: Remote, points: Iterable[Point]) -> None:
     """PlanError names all data of a plan that are not there."""
     faults = []
-    for data in dict.fromkeys(point.data for point in points if point.data and point.data not in training.MADE):
+    for data in dict.fromkeys(point.data for point in points if point.data and not _is_word(point)):
         if hdfs.is_address(data):
             try:
                 hdfs.ask(remote, "list", data)
@@ -42,19 +41,17 @@ class Inputs:
         self._hdfs: bool | None = None
         self._made: dict[tuple[str, int], str] = {}
 
-    def course(self, point: Point) -> experiment.Course:
+    def job(self, point: Point) -> job.Job:
         """Put the point's data in place; gives what its runs start. Raises DataError, RemoteError."""
-        data = point.data if point.size is None else self._generated(KINDS[point.workload], point.size)
-        if point.workload == "ppr":
-            made = pagerank.ppr_course(self.session, asked.ppr(point, data))
-        else:
-            made = training.course(self.session, asked.training(point, data), point.workers)
+        made_up = point.size is not None and point.of.card.generate is not None
+        data = self._generated(point.of, point.size) if point.size is not None and made_up else point.data
+        made = job.prepare(self.session, asked.of_point(point, data), point.workers)
         return replace(made, parameters={**made.parameters, "size": point.size})
 
-    def _generated(self, kind: str, size: int) -> str:
-        if (kind, size) not in self._made:
-            self._made[kind, size] = self._in_hdfs(kind, size) if self._has_hdfs() else self._here(kind, size)
-        return self._made[kind, size]
+    def _generated(self, of: Workload, size: int) -> str:
+        if (of.name, size) not in self._made:
+            self._made[of.name, size] = self._in_hdfs(of, size) if self._has_hdfs() else self._here(of, size)
+        return self._made[of.name, size]
 
     def _has_hdfs(self) -> bool:
         if self._hdfs is None:
@@ -62,23 +59,28 @@ class Inputs:
             self._hdfs = not remote.cluster.local and remote.call(remote.cluster.head, "hdfs.state")["installed"]
         return self._hdfs
 
-    def _in_hdfs(self, kind: str, size: int) -> str:
-        url = generators.default_address(kind, size, self.seed)
-        wanted = {path.removeprefix("hdfs://") for path, _ in generators.KINDS[kind].files(url, size, self.seed)}
+    def _in_hdfs(self, of: Workload, size: int) -> str:
+        url = generators.default_address(of, size, self.seed)
+        wanted = generators.addresses(of, url, size, self.seed)
         try:
             found = hdfs.ask(self.session.remote, "list", url)["entries"]
         except hdfs.HdfsError:
             found = []
         if not wanted <= {str(item["path"]) for item in found}:
             self.note(f"making {url}")
-            for _ in generators.make(self.session.remote, kind, size, self.seed, url, force=bool(found)):
+            for _ in generators.make(self.session.remote, of, size, self.seed, url, force=bool(found)):
                 pass
         return url
 
-    def _here(self, kind: str, size: int) -> str:
+    def _here(self, of: Workload, size: int) -> str:
         folder = paths.cache_dir() / "generated"
-        self.note(f"making {kind} of {size:,} below {folder}, or finding it there")
-        return str(generators.make_here(_python(self.session.cluster), kind, size, self.seed, folder))
+        self.note(f"making {size:,} {of.card.unit} for {of.name} below {folder}, or finding it there")
+        return str(generators.make_here(_python(self.session.cluster), of, size, self.seed, folder))
+
+
+def _is_word(point: Point) -> bool:
+    """Whether the data of a point are a word of its workload's, and no path."""
+    return point.of.card.input is not None and point.data in point.of.card.input.made
 
 
 def _python(cluster: Cluster) -> str:

@@ -8,12 +8,12 @@ from typing import Literal
 from regatta.bench import order
 from regatta.bench.estimate import span
 from regatta.bench.inputs import Inputs
+from regatta.bench.lock import BenchLock
 from regatta.bench.order import Entry
 from regatta.bench.survey import Survey, check_room
-from regatta.bench.turn import Turn
 from regatta.bench.view import View
 from regatta.errors import BusyError, NodesError, RecordError, RegattaError, RunError, RunFailedError, UnreachableError
-from regatta.experiments import experiment
+from regatta.experiments import job
 from regatta.hosts.cluster import Node
 from regatta.records import store
 from regatta.records.record import Record
@@ -64,11 +64,11 @@ class Bench:
     session: Session
     survey: Survey
     view: View
-    turn: Turn
+    lock: BenchLock
     wait_seconds: float = WAIT_SECONDS
     records: list[Record] = field(init=False)
     spent: Spent = field(default_factory=Spent)
-    _courses: dict[str, experiment.Course] = field(default_factory=dict)
+    _jobs: dict[str, job.Job] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.records = list(self.survey.done)
@@ -118,7 +118,7 @@ class Bench:
         sync.sync(self.session.remote, self.survey.source, self.session.cluster.nodes)
         inputs = Inputs(self.session, self.survey.plan.seed, self.view.say)
         wanted = {entry.point.name: entry.point for entry in self.survey.left}
-        self._courses = {name: inputs.course(point) for name, point in wanted.items()}
+        self._jobs = {name: inputs.job(point) for name, point in wanted.items()}
         self.spent.prepared += time.monotonic() - began
 
     def _one(self, index: int, entry: Entry) -> None:
@@ -143,21 +143,21 @@ class Bench:
             self._wait_for_nodes(request)
 
     def _request(self, entry: Entry) -> Request:
-        course = self._courses[entry.point.name]
+        job = self._jobs[entry.point.name]
         cache, notes = self._cool() if self.survey.plan.cache == "cold" else (_warm(entry), ())
         base = Request(
-            program=course.program,
+            program=job.programs[entry.framework],
             framework=entry.framework,
             root=self.survey.source.root,
             workers=entry.point.workers,
-            name=naming.new_run_name(course.program.label, entry.framework),
+            name=naming.new_run_name(job.label, entry.framework),
             time_limit=entry.point.time_limit,
             series=entry.series(self.survey.plan, self.survey.set),
             source=self.survey.source,
             cache=cache,
             notes=notes,
         )
-        return course.request(base, entry.framework)
+        return job.request(base, entry.framework)
 
     def _cool(self) -> tuple[Literal["cold"] | None, tuple[str, ...]]:
         """Make the caches of every node cold; says which could not be."""
@@ -217,7 +217,7 @@ class Bench:
             if not self.session.cluster.local:
                 services.wait_for_hdfs(self.session.remote)
                 services.wait_until_joined(self.session.remote)
-            self.turn.take()
+            self.lock.take()
         finally:
             self.spent.waited += time.monotonic() - began
         self._prepare()

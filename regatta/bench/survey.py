@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from regatta import paths
 from regatta.bench import fits, inputs, order
 from regatta.bench.estimate import Estimates, span
 from regatta.bench.order import Entry
-from regatta.errors import RecordError
+from regatta.errors import PlanError, RecordError
 from regatta.experiments import plans
 from regatta.experiments.plans import BenchPlan, Point
 from regatta.hosts.remote import Remote
@@ -74,7 +73,7 @@ def survey(remote: Remote, plan: BenchPlan, results: Path, *, fresh: bool = Fals
     points = plans.expand(plan, sum(found[node.name].cores for node in remote.cluster.workers))
     warnings = fits.check(remote.cluster, found, points)
     inputs.check(remote, points)
-    source = tree.read(paths.PROJECT)
+    source = tree.read(_root(plan))
     listing = Store(results).list()
     warnings += [f"left out: {broken}" for broken in listing.broken]
     estimates = Estimates.of(listing.records, remote.cluster.name)
@@ -97,6 +96,15 @@ def survey(remote: Remote, plan: BenchPlan, results: Path, *, fresh: bool = Fals
         return _surveyed(plan, points, name, source, sets[name], left, entries, estimates, warnings, notes)
     name = f"{begin}{time.strftime('%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(2)}"
     return _surveyed(plan, points, name, source, [], entries, entries, estimates, warnings, notes)
+
+
+def _root(plan: BenchPlan) -> Path:
+    """The project that the plan's workloads are of. PlanError where they are of several."""
+    roots = {one.of.root: one.of for one in plan.experiments}
+    if len(roots) > 1:
+        named = " and ".join(f"{of.name} ({of.where})" for of in roots.values())
+        raise PlanError(f"plan {plan.name}: {named} are of different projects: make a plan for each")
+    return next(iter(roots))
 
 
 def check_room(results: Path, runs: int) -> None:

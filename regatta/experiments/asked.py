@@ -1,29 +1,87 @@
-"""What a point of a plan asks its workload for, in the words of `fab run-*`."""
+"""What a workload is asked to do, and the words in which its program is told."""
 
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
-from regatta.experiments.pagerank import Ppr
+from regatta.cards import values
+from regatta.cards.card import Value, Workload, flag
+from regatta.errors import UsageError
 from regatta.experiments.plans import Point
-from regatta.experiments.training import Training
+from regatta.hdfs import client as hdfs
+
+OWN_CHECKPOINT = "checkpoint.pt"
+SHARED_CHECKPOINT = "hdfs:///checkpoints/{run}.pt"
+RUN_PLACE = "{run}"
+"""Stands for the run's id in the path of a checkpoint."""
 
 
-def ppr(point: Point, graph: str | None) -> Ppr:
-    """For PageRank of a graph."""
-    words = {key: str(value) for key, value in point.parameters.items() if key != "undirected"}
-    return Ppr(graph=graph, undirected=bool(point.parameters.get("undirected", False)), **words)
+@dataclass(frozen=True)
+class Asked:
+    """A workload with the `values` that were given for its options (what is not given has the program's default).
+
+    `input`: a path here, an address in HDFS, or a word of the card's. `checkpoint`: where rank 0 keeps its state after
+    each epoch, in the run's own folder where `restarts` need one, in HDFS where hosts may be lost (`elastic`). `keep`:
+    the flag for a prepared input that is kept.
+    """
+
+    workload: Workload
+    values: Mapping[str, Value] = field(default_factory=dict)
+    input: str | None = None
+    checkpoint: str | None = None
+    restarts: int = 0
+    elastic: bool = False
+    keep: str | None = None
+
+    def words(self, ranks: int, *, alone: bool = False) -> list[str]:
+        """Options of the program, without its input; `alone`: of one process that does what all ranks do."""
+        words = values.words(self.workload.card, self.values, ranks, alone=alone)
+        words += [flag(self.keep)] if self.keep else []
+        own = SHARED_CHECKPOINT if self.elastic else OWN_CHECKPOINT
+        if checkpoint := self.checkpoint or (own if self.restarts else None):
+            words += [f"--checkpoint={checkpoint}", "--checkpoint-every=1"]
+        if self.restarts:
+            words.append(f"--restarts={self.restarts}")
+        if self.elastic and not alone:
+            words.append(f"--elastic={ranks}")
+        return words
+
+    def keeping(self) -> "Asked":
+        """The same, with its prepared input kept on the hosts for later runs, where the program can do that."""
+        given = self.workload.card.input
+        if given is None or given.keep is None:
+            return self
+        together = values.together(self.workload.card, {**self.values, given.keep: True})
+        return self if together else replace(self, keep=given.keep)
+
+    def check(self, runs: int) -> None:
+        """UsageError where options do not go together; `runs` is how many runs there will be."""
+        if wrong := values.together(self.workload.card, self.values):
+            raise UsageError(wrong)
+        given = self.workload.card.input
+        if given and self.input is None and given.default is None:
+            option = self.workload.card.options[given.option]
+            if option.required:
+                raise UsageError(f"{self.workload.name} needs {flag(given.option)}: {given.what}")
+        if self.checkpoint and RUN_PLACE not in self.checkpoint and runs > 1:
+            raise UsageError(
+                f"--checkpoint {self.checkpoint}: of several runs the second would go on where the first has ended; "
+                f"write {RUN_PLACE} in it, which becomes each run's id"
+            )
+        if self.elastic and self.checkpoint and not hdfs.is_address(self.checkpoint):
+            raise UsageError(
+                f"--elastic --checkpoint {self.checkpoint}: a checkpoint that is to outlive its host is in HDFS; "
+                f"write hdfs:///checkpoints/{RUN_PLACE}.pt, or leave it out"
+            )
 
 
-def training(point: Point, data: str | None) -> Training:
-    """For a training with data."""
-    values = dict(point.parameters)
-    batch = int(values.pop("batch")) if "batch" in values else None
-    scale = bool(values.pop("scale_batch", False))
-    words: dict[str, Any] = {key: str(value) for key, value in values.items()}
-    return Training(point.workload, data, batch=batch, scale_batch=scale, **words)
+def of_point(point: Point, data: str | None) -> Asked:
+    """What a point of a plan asks for, with its data in place."""
+    card, given = point.of.card, dict(point.parameters)
+    if point.size is not None and card.generate is None and card.size:
+        given[card.size] = point.size
+    return Asked(point.of, given, data)
 
 
 def options(point: Point) -> list[str]:
     """The workload's options, as a run's record keeps them."""
-    if point.workload == "ppr":
-        return ppr(point, None).options()
-    return training(point, None).options(None, 1, point.workers)
+    return of_point(point, None).words(point.workers)

@@ -1,13 +1,12 @@
-"""Made-up input: the generators of `workloads/` run on the head, from a release, into HDFS, or here, into files."""
+"""Made-up input: the generators that cards name run on the head, from a release, into HDFS, or here, into files."""
 
 import os
 import secrets
 import subprocess
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from regatta import paths
+from regatta.cards.card import GeneratedFile, Generator, Workload
 from regatta.errors import DataError, UsageError
 from regatta.hdfs import client as hdfs
 from regatta.hdfs import files as hdfsfiles
@@ -15,76 +14,59 @@ from regatta.hosts.remote import Remote
 from regatta.release import sync, tree
 
 
-@dataclass(frozen=True)
-class Part:
-    """A file of a folder: further words for the generator, and its size as a share of the whole."""
-
-    name: str
-    words: tuple[str, ...]
-    divisor: int = 1
-    seed_step: int = 0
+def kinds(workloads: Mapping[str, Workload]) -> dict[str, Workload]:
+    """Workloads that have a generator, by the kind of what it makes."""
+    return {found.card.generate.kind: found for found in workloads.values() if found.card.generate}
 
 
-@dataclass(frozen=True)
-class Kind:
-    """`name`: of the file or folder, made of a size and a seed; `parts`: the files of a folder."""
-
-    module: str
-    name: str
-    parts: tuple[Part, ...] = ()
-
-    def files(self, target: str, size: int, seed: int) -> Iterator[tuple[str, list[str]]]:
-        """Path and generator's arguments of each file of `target`."""
-        for part in self.parts or (Part("", ()),):
-            path = f"{target.rstrip('/')}/{part.name}" if part.name else target
-            share = max(1, size // part.divisor)
-            words = [f"--size={share}", f"--seed={seed + part.seed_step}", *part.words]
-            yield path, ["-m", self.module, *words, *(["--gzip"] if path.endswith(".gz") else [])]
+def find(workloads: Mapping[str, Workload], kind: str) -> Workload:
+    """The workload whose generator makes this kind of input. UsageError names what there is."""
+    known = kinds(workloads)
+    if kind not in known:
+        raise UsageError(f"there is no generator of '{kind}'; there are {', '.join(known)}")
+    return known[kind]
 
 
-_IMAGES, _LABELS = ("--part", "images"), ("--part", "labels")
-_HELD_OUT, _OTHER_SEED = 6, 1 << 20
-
-KINDS = {
-    "graph": Kind("workloads.ppr.generate", "graph-{size}-{seed}.txt.gz"),
-    "stars": Kind("workloads.stars.generate", "stars-{size}-{seed}.csv"),
-    "digits": Kind(
-        "workloads.digits.generate",
-        "digits-{size}-{seed}",
-        (
-            Part("train-images-idx3-ubyte.gz", _IMAGES),
-            Part("train-labels-idx1-ubyte.gz", _LABELS),
-            Part("t10k-images-idx3-ubyte.gz", _IMAGES, _HELD_OUT, _OTHER_SEED),
-            Part("t10k-labels-idx1-ubyte.gz", _LABELS, _HELD_OUT, _OTHER_SEED),
-        ),
-    ),
-}
+def files(made: Generator, target: str, size: int, seed: int) -> Iterator[tuple[str, list[str]]]:
+    """Path and generator's arguments of each file of `target`."""
+    for part in made.parts or (GeneratedFile(""),):
+        path = f"{target.rstrip('/')}/{part.name}" if part.name else target
+        share = max(1, size // part.divisor)
+        words = [f"--size={share}", f"--seed={seed + part.seed_step}", *part.words]
+        yield path, ["-m", made.module, *words, *(["--gzip"] if path.endswith(".gz") else [])]
 
 
-def make(remote: Remote, kind: str, size: int, seed: int, to: str | None, *, force: bool) -> Iterator[hdfsfiles.Done]:
-    """Make the files of a kind, `size` edges, rows or images. Raises UsageError, DataError, RemoteError."""
-    if kind not in KINDS:
-        raise UsageError(f"there is no generator of '{kind}'; there are {', '.join(KINDS)}")
+def make(
+    remote: Remote, workload: Workload, size: int, seed: int, to: str | None, *, force: bool
+) -> Iterator[hdfsfiles.Done]:
+    """Make a workload's input, `size` of its units. Raises UsageError, DataError, RemoteError."""
+    made = _generator(workload)
     hdfs.require(remote)
-    chosen, head = KINDS[kind], remote.cluster.head
-    target = hdfs.address(to or default_address(kind, size, seed))
-    source = tree.read(paths.PROJECT)
+    head = remote.cluster.head
+    target = hdfs.address(to or default_address(workload, size, seed))
+    source = tree.read(workload.root)
     sync.sync(remote, source, [head])
     environ = {"PYTHONPATH": f"{head.root}/releases/{source.release}"}
-    for path, words in chosen.files(target, size, seed):
+    for path, words in files(made, target, size, seed):
         argv = [head.python, *words]
         yield hdfsfiles.make(remote, argv, environ, path, force=force, label=path.rpartition("/")[2])
 
 
-def default_address(kind: str, size: int, seed: int) -> str:
+def default_address(workload: Workload, size: int, seed: int) -> str:
     """Where `make` puts what nobody gave a place to."""
-    return f"hdfs:///generated/{KINDS[kind].name.format(size=size, seed=seed)}"
+    return f"hdfs:///generated/{_generator(workload).name.format(size=size, seed=seed)}"
 
 
-def make_here(python: str, kind: str, size: int, seed: int, folder: Path) -> Path:
-    """Make the files of a kind on this machine, or find them there; whole or not at all. Raises DataError."""
-    target = folder / KINDS[kind].name.format(size=size, seed=seed)
-    for path, words in KINDS[kind].files(str(target), size, seed):
+def addresses(workload: Workload, url: str, size: int, seed: int) -> set[str]:
+    """Paths in HDFS of the files that `make` puts there."""
+    return {path.removeprefix("hdfs://") for path, _ in files(_generator(workload), url, size, seed)}
+
+
+def make_here(python: str, workload: Workload, size: int, seed: int, folder: Path) -> Path:
+    """Make a workload's input on this machine, or find it there; whole or not at all. Raises DataError."""
+    made = _generator(workload)
+    target = folder / made.name.format(size=size, seed=seed)
+    for path, words in files(made, str(target), size, seed):
         if Path(path).is_file():
             continue
         Path(path).parent.mkdir(parents=True, exist_ok=True)
@@ -93,8 +75,8 @@ def make_here(python: str, kind: str, size: int, seed: int, folder: Path) -> Pat
             with new.open("xb") as file:
                 done = subprocess.run(
                     [python, *words],
-                    cwd=paths.PROJECT,
-                    env=os.environ | {"PYTHONPATH": str(paths.PROJECT)},
+                    cwd=workload.root,
+                    env=os.environ | {"PYTHONPATH": str(workload.root)},
                     stdin=subprocess.DEVNULL,
                     stdout=file,
                     stderr=subprocess.PIPE,
@@ -109,3 +91,9 @@ def make_here(python: str, kind: str, size: int, seed: int, folder: Path) -> Pat
         finally:
             new.unlink(missing_ok=True)
     return target
+
+
+def _generator(workload: Workload) -> Generator:
+    if workload.card.generate is None:
+        raise DataError(f"{workload.name} has no generator: its card ({workload.where}) has no table [generate]")
+    return workload.card.generate

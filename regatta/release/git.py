@@ -84,15 +84,16 @@ def ignored(folder: Path) -> list[str]:
 
 
 def status(folder: Path) -> Status:
-    """Commit, changes and what is ignored, a whole folder as one."""
-    options = ("--porcelain=v2", "--branch", "--untracked-files=normal", "--ignored=matching", "-z")
+    """Commit, changes and what is ignored of a folder, which may lie below the repository's; a whole folder as one."""
+    options = ("--porcelain=v2", "--branch", "--untracked-files=normal", "--ignored=matching", "-z", "--", ".")
+    below = "" if (folder / ".git").exists() else ask(folder, "rev-parse", "--show-prefix").removesuffix("\n")
     items = iter(split(ask(folder, "status", *options)))
     commit, dirty, found = None, False, []
     for item in items:
         if item.startswith("# branch.oid "):
             commit = item.split(" ", 2)[2]
         elif item.startswith("! "):
-            found.append(item[2:])
+            found.append(item[2:].removeprefix(below))
         elif not item.startswith("# "):
             dirty = True
             if item.startswith("2 "):

@@ -166,7 +166,7 @@ def _by_size(summary: Summary) -> tuple[str, int, str]:
 
 
 def _short_name(case: Case) -> str:
-    size, unit = published.size(case), published.UNITS.get(case.workload, "")
+    size, unit = published.size(case), published.unit(case)
     return f"{case.workload}, {size:,} {unit}" if size else f"{case.workload}, {case.title}"
 
 

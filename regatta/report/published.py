@@ -3,49 +3,56 @@
 import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
-from regatta.experiments import asked, plans
+from regatta.cards import reading, shelf, values
+from regatta.cards.card import Card, Workload
+from regatta.errors import CardError
 from regatta.records.record import Record
 from regatta.report.cases import Case, Configuration
-
-UNITS = {"ppr": "edges", "stars": "rows", "digits": "images"}
-_PLAN = "paper"
 
 
 @dataclass(frozen=True)
 class Figure:
-    """Published seconds, and of what size (edges, rows, images), where that is known."""
+    """Published seconds, and of what size (the workload's units), where that is known."""
 
     seconds: float
     size: int | None
 
 
 def figures(case: Case) -> Mapping[Configuration, Figure]:
-    """The figures that the runs' plan gives for each configuration, else those of the plan `paper` for the same."""
+    """The figures that the runs' plan gives for each configuration, else those of the workload's card for the same."""
     return dict(_figures(case))
 
 
 def size(case: Case) -> int | None:
-    """Edges, rows or images of the case's input, where its parameters tell them."""
-    told = str(case.parameters.get("size") or _options(case).get("size"))
+    """Units of the case's input, such as edges or rows, where its parameters tell them."""
+    card = _card(case.workload)
+    named = card.size if card and card.size else "size"
+    told = str(case.parameters.get("size") or _options(case).get(named))
     return int(told) if told.isdecimal() else None
+
+
+def unit(case: Case) -> str:
+    """What a size of the case's workload counts: edges, rows; nothing where its card is not known here."""
+    card = _card(case.workload)
+    return card.unit if card else ""
 
 
 def describe(case: Case, figures: Mapping[Configuration, Figure]) -> str:
     """`stars, 100,000 rows, epochs=3, batch=128`; and what the figures are of, where ours is a scaled form of it."""
-    own, unit = size(case), UNITS.get(case.workload, "")
+    own = size(case)
     others = sorted({figure.size for figure in figures.values() if figure.size and figure.size != own})
     words = [f"{name}={value}" if value else name for name, value in _options(case).items() if name != "size"]
     scaled = [f"scaled: published of {' and '.join(f'{other:,}' for other in others)}"] if others else []
-    return ", ".join([case.workload, *([f"{own:,} {unit}"] if own else []), *words, *scaled])
+    return ", ".join([case.workload, *([f"{own:,} {unit(case)}"] if own else []), *words, *scaled])
 
 
 def _figures(case: Case) -> Iterator[tuple[Configuration, Figure]]:
-    paper = _paper()
-    same = (case.workload, size(case), _said(_options(case)))
+    of_card = _of_card(case)
     for group in case.groups:
         found = next((figure for run in reversed(group.runs) if (figure := _of_run(run, size(case)))), None)
-        found = found or paper.get((*same, group.configuration))
+        found = found or of_card.get(group.configuration)
         if found:
             yield group.configuration, found
 
@@ -57,19 +64,29 @@ def _of_run(run: Record, own: int | None) -> Figure | None:
     return Figure(series.published, series.published_size or own)
 
 
-@functools.cache
-def _paper() -> Mapping[tuple[str, int | None, str, Configuration], Figure]:
+def _of_card(case: Case) -> Mapping[Configuration, Figure]:
+    """The card's figures for the size and options of a case."""
+    card, own, asked = _card(case.workload), size(case), _said(_options(case))
     return {
-        (
-            point.workload,
-            point.size,
-            _said(_parsed(asked.options(point))),
-            Configuration(point.workers, framework),
-        ): Figure(point.published[framework], point.size)
-        for point in plans.expand(plans.load(_PLAN), 1)
-        for framework in point.frameworks
-        if framework in point.published
+        Configuration(one.workers, one.framework): Figure(reading.seconds(one.time) or 0.0, one.size)
+        for given in (card.published if card else ())
+        for one in given.figures
+        if card and one.size == own and _said(_parsed(values.words(card, given.parameters, one.workers))) == asked
     }
+
+
+@functools.cache
+def _cards() -> Mapping[str, Workload]:
+    """The workloads that are known here; Regatta's alone where a card of the project is damaged."""
+    try:
+        return shelf.every(Path.cwd())
+    except CardError:
+        return shelf.ours()
+
+
+def _card(workload: str) -> Card | None:
+    found = _cards().get(workload)
+    return found.card if found else None
 
 
 def _options(case: Case) -> dict[str, str]:

@@ -8,7 +8,8 @@ from regatta import paths
 from regatta.errors import RegattaError
 from regatta.hosts import inventories
 from regatta.tasks.common import seconds, task
-from regatta.tasks.runs import NODES_HELP, advising, choose_hosts
+from regatta.tasks.launching import NODES_HELP
+from regatta.tasks.runs import advising, choose_hosts
 
 
 @task(
@@ -36,15 +37,15 @@ def bench(
 ) -> None:
     """Run a plan of many runs, interleaved; goes on where it was interrupted."""
     from regatta.bench import summary
+    from regatta.bench.lock import BenchLock
     from regatta.bench.runner import WAIT_SECONDS, Bench
     from regatta.bench.survey import survey
-    from regatta.bench.turn import Turn
     from regatta.bench.view import View
-    from regatta.experiments import plans
+    from regatta.experiments import plan_file
     from regatta.hosts.selection import Selection
     from regatta.run.session import Session
 
-    chosen, found_hosts = plans.load(plan), inventories.load(inventory)
+    chosen, found_hosts = plan_file.load(plan), inventories.load(inventory)
     limit = seconds("wait", wait) or WAIT_SECONDS
     results = paths.results_dir()
     with contextlib.ExitStack() as stack:
@@ -52,9 +53,9 @@ def bench(
         used = choose_hosts(found_hosts, Selection(nodes, without, skip_lost), view.warn)
         stack.enter_context(advising(used))
         session = stack.enter_context(Session(used, view, results))
-        turn = Turn(session.remote, chosen.name)
+        lock = BenchLock(session.remote, chosen.name)
         if not dry_run:
-            stack.enter_context(turn)
+            stack.enter_context(lock)
         found = survey(session.remote, chosen, results, fresh=fresh, retry=retry)
         for text in found.warnings:
             view.warn(text)
@@ -62,7 +63,7 @@ def bench(
             view.say(text)
         if dry_run:
             return
-        running = Bench(session, found, view, turn, wait_seconds=limit)
+        running = Bench(session, found, view, lock, wait_seconds=limit)
         try:
             running.run()
         finally:

@@ -7,6 +7,7 @@ from typing import Any
 
 from invoke.context import Context
 
+from regatta.cards import shelf
 from regatta.errors import DataError, RegattaError, UsageError
 from regatta.hosts import inventories
 from regatta.hosts.remote import Remote
@@ -143,13 +144,19 @@ def _say(what: str, done: Any, scheme: str) -> None:
     )
 
 
+def _generated() -> str:
+    """`digits (images of digits), graph (edges of ppr)`: what cards have generators for."""
+    found = shelf.ours().values()
+    return ", ".join(f"{of.card.generate.kind} ({of.card.unit} of {of.name})" for of in found if of.card.generate)
+
+
 @task(
     name="data-gen",
     positional=["kind"],
     help={
-        "kind": "graph (edge list), stars (CSV) or digits (IDX)",
-        "size": "edges, rows or images",
-        "to": "where in HDFS (default: below /generated); a name in .gz is compressed; digits: a folder",
+        "kind": _generated(),
+        "size": "of the workload's units",
+        "to": "where in HDFS (default: below /generated): a file, compressed where its name ends in .gz, or a folder",
         "seed": "the same seed makes the same bytes (default 0)",
         "force": FORCE_HELP,
     },
@@ -166,7 +173,8 @@ def data_gen(
     """Make input of any size, straight into HDFS."""
     from regatta.experiments import generators
 
+    of = generators.find(shelf.every(Path.cwd()), kind)
     remote = Remote(inventories.load(inventory))
     number, chosen = whole("size", size) or 1, whole("seed", seed, least=0) or 0
-    for done in generators.make(remote, kind, number, chosen, to, force=force):
+    for done in generators.make(remote, of, number, chosen, to, force=force):
         _say("made", done, "hdfs://")

@@ -5,7 +5,9 @@ from invoke.collection import Collection
 from regatta.tasks import bench, data, results, runs, services, workloads
 
 namespace = Collection()
-for module in (services, runs, workloads, bench, results, data):
+for module in (services, runs, bench, results, data):
     for found in vars(module).values():
         if getattr(found, "is_regatta_task", False):
             namespace.add_task(found)
+for made in workloads.tasks():
+    namespace.add_task(made)

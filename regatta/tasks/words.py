@@ -5,10 +5,12 @@ what follows is the script's. Without `--`, flags of the command stand before th
 from the first word that is none of these, or that was given before, all is the script's.
 """
 
+import os
 import shlex
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NoReturn
 
 from invoke.exceptions import Exit, ParseError
@@ -17,7 +19,7 @@ from invoke.parser.context import ParserContext
 from invoke.program import Program as InvokeProgram
 from invoke.tasks import Task as InvokeTask
 
-from regatta.errors import UsageError
+from regatta.errors import RegattaError, UsageError
 
 SHORT_FLAGS = {"help": "h", "inventory": "i", "name": "n", "workers": "w", "yes": "y"}
 """All short flags of commands: each means the same wherever it is known."""
@@ -25,6 +27,9 @@ SHORT_FLAGS = {"help": "h", "inventory": "i", "name": "n", "workers": "w", "yes"
 HELP = ("--help", f"-{SHORT_FLAGS['help']}")
 TAKEN_BY_FABRIC = {"identity": "-i", "warn-only": "-w"}
 """Flags of Fabric's own, known before a command only, whose letters mean something else after it."""
+
+RUN = "run"
+"""`run NAME` runs a workload."""
 
 _script: list[str] | None = None
 
@@ -107,6 +112,7 @@ class _Reader:
         return self._name() in self._all.scripts
 
     def _next(self) -> None:
+        self._join()
         word = self._words[self._at]
         if self._command is not None and is_flag(word):
             self._flag(word, self._command)
@@ -125,6 +131,13 @@ class _Reader:
         named = self._typed.help is None and self._command is not None and self._runs_script() and not self._missing
         if named and self._after is None:
             self._after_script()
+
+    def _join(self) -> None:
+        """`run ppr` is `run-ppr`, where a command may stand and there is none of the first word alone."""
+        two = self._words[self._at : self._at + 2]
+        whole = "-".join(two)
+        if len(two) == 2 and two[0] not in self._all.known and whole in self._all.known and not self._missing:
+            self._words = [*self._words[: self._at], whole, *self._words[self._at + 2 :]]
 
     def _take(self, count: int) -> None:
         self._typed.own += self._words[self._at : self._at + count]
@@ -196,6 +209,8 @@ class _Reader:
 
     def _unknown(self, word: str) -> NoReturn:
         command, binary = self._command, self._all.binary
+        if command is None and word.partition("-")[0] == RUN:
+            self._unknown_workload(word)
         if command is None:
             raise UsageError(_flag_first(self._all, self._words) if is_flag(word) else unknown(self._all, word))
         if is_flag(word):
@@ -213,6 +228,21 @@ class _Reader:
             rest = shlex.join([*self._words[self._at :], *(self._after or [])])
             way.insert(0, f"arguments of the script follow --: '{binary} {before} -- {rest}'")
         raise UsageError(f"{what}{f', did you mean {near}?' if near else ';'} {'; '.join(way)}")
+
+    def _unknown_workload(self, word: str) -> None:
+        """Say which workloads there are, or that the project's cards are damaged, where `run` or `run-NAME` is none."""
+        from regatta.cards import shelf
+
+        known = shelf.every(Path.cwd())
+        if word != RUN:
+            return
+        named = [word for word in self._words[self._at + 1 :] if not is_flag(word)]
+        if named:
+            shelf.find(named[0], Path.cwd())
+        raise UsageError(
+            f"{RUN} needs a workload's name right after it: '{self._all.binary} {RUN} NAME [FLAGS]'; "
+            f"there are {', '.join(known)}"
+        )
 
 
 def usage(commands: Commands, name: str) -> str:
@@ -302,8 +332,11 @@ class Program(InvokeProgram):
         self.parser = self._make_parser()
         try:
             self._parse()
-        except UsageError as error:
+        except RegattaError as error:
             raise Exit(f"error: {error}", code=error.exit_code) from None
+        except BrokenPipeError:  # the reader of a pipe (head) has seen enough of the help
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise Exit(code=1) from None
         except ParseError as error:
             raise Exit(f"error: {error}; '{self.binary} --help' says more", code=UsageError.exit_code) from None
 

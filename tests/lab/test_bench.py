@@ -14,7 +14,7 @@ from clusters import Cluster, finish, read_until
 PLAN = """\
 repeats = 2
 warm_ups = 1
-[[races]]
+[[experiments]]
 workload = "ppr"
 sizes = [{size}]
 frameworks = ["torch"]

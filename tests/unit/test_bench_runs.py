@@ -15,13 +15,15 @@ import pytest
 
 from regatta import paths
 from regatta.bench import order
+from regatta.bench.lock import BenchLock
 from regatta.bench.runner import Bench
 from regatta.bench.summary import findings, lines
 from regatta.bench.survey import check_room, survey
-from regatta.bench.turn import Turn
 from regatta.bench.view import View
 from regatta.errors import BusyError, RecordError, RunError
-from regatta.experiments import experiment, plans
+from regatta.experiments import job
+from regatta.experiments.plan_file import load
+from regatta.experiments.plans import expand
 from regatta.frameworks import plan
 from regatta.hosts import inventories
 from regatta.hosts.remote import Remote
@@ -34,7 +36,7 @@ from regatta.run.session import Session
 PLAN = """
 repeats = 1
 frameworks = ["torch"]
-[[races]]
+[[experiments]]
 workload = "ppr"
 sizes = [500]
 workers = [2]
@@ -45,12 +47,12 @@ SHORT = """
 repeats = 1
 frameworks = []
 cache = "cold"
-[[races]]
+[[experiments]]
 name = "long"
 workload = "ppr"
 sizes = [500]
 workers = [1]
-[[races]]
+[[experiments]]
 name = "short"
 workload = "ppr"
 sizes = [500]
@@ -154,11 +156,11 @@ def test_a_bench_is_interrupted_refused_to_others_and_goes_on(fab: Fab) -> None:
     assert f"{4 - len(kept)} runs in " in text
     assert "4 of 4 runs recorded" in text
     table = text.partition("end to end, as a person waits")[2].splitlines()
-    assert (table[1].split()[-3:], table[2].split()[-2:]) == (["published:", "torch", "ray"], ["385", "-"])
+    assert (table[1].split()[-2:], table[2].split()[-1]) == (["published:", "torch"], "385")
     assert text.count("too few runs") == 2
     found = [record for record in fab.records() if record.exit.state == "succeeded"]
     assert kept < {record.run_id for record in found}
-    entries = order.ordered(chosen := plans.load(str(plan_file)), plans.expand(chosen, 1))
+    entries = order.ordered(chosen := load(str(plan_file)), expand(chosen, 1))
     assert [order.key_of(record) for record in found] == [entry.key for entry in entries]
     (set_,) = {record.series.set for record in found if record.series}
     one = next(r for r in found if r.identity.framework == "torch" and r.series and not r.series.warm_up)
@@ -211,7 +213,7 @@ def test_a_failed_run_is_a_row_and_cold_says_what_it_means(fab: Fab) -> None:
     code, text = fab.type(plan_file, "--dry-run", "--retry")
     assert "short goes on" not in text
     assert "goes on: 1 of 2 runs are recorded" in text
-    plan_file.write_text(SHORT.replace("[[races]]", "", 0).replace("repeats = 1", "repeats = 2"))
+    plan_file.write_text(SHORT.replace("[[experiments]]", "", 0).replace("repeats = 1", "repeats = 2"))
     code, text = fab.type(plan_file, "--dry-run")
     assert "goes on: 2 of 4 runs are recorded" in text
 
@@ -226,7 +228,7 @@ def test_a_failed_run_is_a_row_and_cold_says_what_it_means(fab: Fab) -> None:
         ),
         (
             PLAN.replace("workers = [2]", "workers = [0]"),
-            "races[1].workers: must be whole numbers of at least 1, not 0",
+            "experiments[1].workers: must be whole numbers of at least 1, not 0",
         ),
         (PLAN.replace("sizes = [500]", 'data = "hdfs:///x"'), "data hdfs:///x: inventory/local has no HDFS"),
     ],
@@ -248,21 +250,21 @@ def test_results_that_cannot_be_kept_stop_the_bench_before_it_begins(fab: Fab) -
 
 
 def test_who_has_the_turn_is_said_and_it_ends_with_its_holder(remote: Remote) -> None:
-    with Turn(remote, "one"), pytest.raises(BusyError, match=r"here is being benched by .*, plan one, since"):
-        Turn(remote, "two").take()
+    with BenchLock(remote, "one"), pytest.raises(BusyError, match=r"here is being benched by .*, plan one, since"):
+        BenchLock(remote, "two").take()
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLD, str(remote.cluster.folder)], stdout=subprocess.PIPE, text=True, cwd=paths.PROJECT
     )
     assert holder.stdout is not None
     assert holder.stdout.readline() == "held\n"
     with pytest.raises(BusyError, match=rf"process {holder.pid}\), plan killed"):
-        Turn(remote, "two").take()
+        BenchLock(remote, "two").take()
     holder.kill()
     holder.wait()
     end = time.monotonic() + 20
     while True:
         try:
-            with Turn(remote, "two"):
+            with BenchLock(remote, "two"):
                 break
         except BusyError:
             assert time.monotonic() < end, "the lock outlived its holder"
@@ -272,9 +274,9 @@ def test_who_has_the_turn_is_said_and_it_ends_with_its_holder(remote: Remote) ->
 HOLD = """
 import sys, time
 from regatta.hosts import inventories
-from regatta.bench.turn import Turn
+from regatta.bench.lock import BenchLock
 from regatta.hosts.remote import Remote
-with Turn(Remote(inventories.load(sys.argv[1])), "killed"):
+with BenchLock(Remote(inventories.load(sys.argv[1])), "killed"):
     print("held", flush=True)
     time.sleep(300)
 """
@@ -291,14 +293,15 @@ def test_a_node_that_does_not_answer_makes_a_lost_row_and_is_waited_for(
     fab: Fab, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The node is an address where nobody listens: real connections, really refused."""
-    found = survey(Remote(inventories.load(str(fab.inventory))), plans.load(str(fab.plan("mine", PLAN))), fab.results)
+    found = survey(Remote(inventories.load(str(fab.inventory))), load(str(fab.plan("mine", PLAN))), fab.results)
     inventory = fab.folder / "inventory" / "away"
     inventory.mkdir()
     (inventory / "hosts.yml").write_text(AWAY.format(root=fab.folder / "root"))
     with View() as view, Session(inventories.load(str(inventory)), view, fab.results) as session:
-        bench = Bench(session, found, view, Turn(session.remote, "mine"), wait_seconds=0.0)
+        bench = Bench(session, found, view, BenchLock(session.remote, "mine"), wait_seconds=0.0)
         entry = found.left[0]
-        bench._courses[entry.point.name] = experiment.Course(plan.Program((), "ppr"), {"size": 500})
+        programs = dict.fromkeys(entry.point.frameworks, plan.Program((), "ppr"))
+        bench._jobs[entry.point.name] = job.Job(programs, {"size": 500}, paths.PROJECT)
         bench._one(len(found.left) - 1, found.left[-1])  # nothing follows that a node is needed for
         with pytest.raises(RunError, match=r"away did not come back within 0 s\. When it is up again: the same `fab"):
             bench._one(0, entry)

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from regatta.cards import shelf
 from regatta.errors import RunFailedError, UsageError
-from regatta.experiments import training
+from regatta.experiments.asked import Asked
 from regatta.frameworks import plan
 from regatta.hosts import selection
 from regatta.hosts.cluster import Cluster
@@ -82,18 +83,18 @@ def test_each_loss_counts_from_the_first_run(
 
 
 def test_the_checkpoint_outlives_its_host() -> None:
-    asked = training.Training("digits", restarts=1, elastic=True)
-    assert "--checkpoint=hdfs:///checkpoints/{run}.pt" in asked.options(None, 1, 4)
-    assert "--elastic=4" in asked.options(None, 1, 4)
-    single = asked.options(None, 4, 4)
+    asked = Asked(shelf.ours()["digits"], restarts=1, elastic=True)
+    assert "--checkpoint=hdfs:///checkpoints/{run}.pt" in asked.words(4)
+    assert "--elastic=4" in asked.words(4)
+    single = asked.words(4, alone=True)
     assert "--batch=256" in single
     assert not [word for word in single if word.startswith("--elastic")]
 
 
 def test_a_checkpoint_on_a_host_is_refused() -> None:
-    asked = training.Training("digits", checkpoint="saved.pt", restarts=1, elastic=True)
+    asked = Asked(shelf.ours()["digits"], checkpoint="saved.pt", restarts=1, elastic=True)
     with pytest.raises(UsageError, match="outlive its host is in HDFS"):
-        training.train(None, asked, ["torch"], workers=2, repeats=1, request=None)  # type: ignore[arg-type]
+        asked.check(runs=1)
 
 
 def test_generations_name_the_first_run() -> None:

@@ -1,4 +1,4 @@
-"""A framework is added by one file on the controller's side: in a copy of this checkout, which then runs under it."""
+"""A framework is added by a file on each side: in a copy of this checkout, which then runs a workload under it."""
 
 import json
 import os
@@ -47,72 +47,111 @@ class Toy(Framework):
 FRAMEWORK = Toy()
 '''
 NODES_SIDE = '''\
-"""Gathers a number of each rank at rank 0; alone without any other rank."""
+"""Each rank works out its part, and rank 0 takes one answer after the other from a queue behind a socket."""
 
+import contextlib
+import json
 import os
 import socket
 import time
 
-RANK, WORLD = int(os.environ.get("TOY_RANK", "0")), int(os.environ["REGATTA_WORKERS"])
+from workloads.common import events
+from workloads.common.part import steps
+from workloads.common.ranks import Ranks
+
+RANK, WORLD = int(os.environ["TOY_RANK"]), int(os.environ["REGATTA_WORKERS"])
 
 
-def gathered(number: float) -> list[float]:
-    """The numbers of all ranks, at rank 0; elsewhere nothing."""
-    if WORLD == 1:
-        return [number]
+@contextlib.contextmanager
+def answers(make, *, grouped, restarts):
+    events.set_rank(RANK)
+    part = make(Ranks(RANK, WORLD, RANK, WORLD))
+    events.ready()
+    steps(part, None)
+    with events.phase("collect"):
+        gathered = gather(part.answer())
+    yield gathered
+
+
+def gather(answer):
     host, port = os.environ["TOY_FIRST"].split(":")
     if RANK:
         for _ in range(200):
             try:
                 with socket.create_connection((host, int(port))) as there:
-                    there.sendall(repr(number).encode())
-                return []
+                    there.sendall(json.dumps([RANK, answer]).encode())
+                return None
             except ConnectionRefusedError:
                 time.sleep(0.05)
         raise TimeoutError("rank 0 does not listen")
-    found = [number]
+    found = {0: answer}
     with socket.create_server((host, int(port))) as server:
         while len(found) < WORLD:
             connection, _ = server.accept()
             with connection, connection.makefile("rb") as file:
-                found.append(float(file.read()))
-    return found
+                rank, other = json.loads(file.read())
+                found[rank] = other
+    return [found[rank] for rank in range(WORLD)]
+
+
+def leave():
+    pass
 '''
-SCRIPT = """\
-import os, sys, time
-from workloads.common.frameworks_of_a_test import RANK, WORLD, gathered
+CARD = """\
+about = "Adds numbers"
+module = "workloads.adding"
+frameworks = ["single", "toy"]
+unit = "numbers"
+size = "numbers"
 
-def tell(event, **fields):
-    import json
-    print("@regatta " + json.dumps({"event": event, "rank": RANK, "t": time.time(), **fields}), flush=True)
+[options.numbers]
+kind = "whole number"
+default = 1000
+least = 1
+help = "how many"
 
-print("rank", RANK, "under", os.environ["REGATTA_FRAMEWORK"], flush=True)
-if "fail" in sys.argv and RANK == 1:
-    sys.exit(7)
-tell("ready")
-began = time.monotonic()
-numbers = gathered(sum(number for number in range(1000) if number % WORLD == RANK))
-tell("phase", name="compute", seconds=time.monotonic() - began)
-if RANK == 0:
-    tell("result", answer={"sum": sum(numbers)}, tolerance={"sum": 0.5})
+[options.fail]
+kind = "true or false"
+help = "let rank 1 fail"
 """
-RUN = """\
+MAIN = """\
+from workloads.common import command
+
+if __name__ == "__main__":
+    command.main("workloads.adding")
+"""
+PART = """\
+import os
 import sys
-from pathlib import Path
-from regatta import paths
-from regatta.frameworks.plan import Program
-from regatta.hosts import inventories
-from regatta.records.record import Series
-from regatta.run.request import Request
-from regatta.run.session import Session
-from regatta.terminal.console import Console
-inventory, framework, name, *words = sys.argv[1:]
-program = Program.script("adding.py", words)
-series = Series("toys", 1, 1)
-with Console() as console, Session(inventories.load(inventory), console, paths.results_dir()) as session:
-    session.run(
-        Request(program, framework, Path.cwd(), workers=3, name=name, parameters={"numbers": 1000}, series=series)
-    )
+from dataclasses import dataclass
+
+TOLERANCE = {}
+
+
+@dataclass(frozen=True)
+class Options:
+    numbers: int
+    fail: bool
+
+
+class Part:
+    def __init__(self, options, ranks):
+        self.options, self.ranks = options, ranks
+        print("rank", ranks.rank, "under", os.environ["REGATTA_FRAMEWORK"], flush=True)
+
+    def load(self, folder):
+        if self.options.fail and self.ranks.rank == 1:
+            sys.exit(7)
+
+    def compute(self):
+        self.sum = sum(range(self.ranks.rank, self.options.numbers, self.ranks.world))
+
+    def answer(self):
+        return self.sum
+
+
+def combine(parts):
+    return {"sum": sum(parts)}, [f"the sum is {sum(parts)}"]
 """
 
 
@@ -156,34 +195,37 @@ class Checkout:
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
-    def run(self, framework: str, name: str, *words: str) -> "subprocess.CompletedProcess[str]":
-        """The script on three ranks under a framework."""
-        return self.python("-c", RUN, str(self.inventory), framework, name, *words)
+    def run(self, *words: str) -> "subprocess.CompletedProcess[str]":
+        """`fab run-adding` on three ranks."""
+        fab = str(Path(sys.executable).with_name("fab"))
+        return self.python(fab, "run-adding", "--workers=3", f"--inventory={self.inventory}", *words)
 
 
 @pytest.fixture
 def toys(tmp_path: Path, here: Path) -> Checkout:
-    """A checkout with one more framework."""
+    """A checkout with one more framework, and a workload that names it."""
     made = Checkout(tmp_path / "checkout", here, tmp_path / "results")
     made.add("regatta/frameworks/adapters/toy.py", ADAPTER)
-    made.add("workloads/common/frameworks_of_a_test.py", NODES_SIDE)
-    made.add("adding.py", SCRIPT)
+    made.add("workloads/common/frameworks/toy.py", NODES_SIDE)
+    files = {"__init__.py": "", "card.toml": CARD, "__main__.py": MAIN, "part.py": PART}
+    for name, text in files.items():
+        made.add(f"workloads/adding/{name}", text)
     return made
 
 
-def test_a_framework_of_one_file_runs_and_is_reported(toys: Checkout, tmp_path: Path) -> None:
-    for framework in ("single", "toy"):
-        done = toys.run(framework, f"adding-{framework}")
-        assert done.returncode == 0, done.stdout + done.stderr
-        assert f"rank 0 under {framework}" in done.stdout
-    assert "adding-toy: toy (sockets), 3 rank(s)" in done.stdout + done.stderr
-    record = Store(toys.results).find("adding-toy")
+def test_a_framework_of_two_files_runs_a_workload_and_is_reported(toys: Checkout, tmp_path: Path) -> None:
+    done = toys.run("--framework=all", "--name=adding")
+    said = done.stdout + done.stderr
+    assert done.returncode == 0, said
+    assert "rank 0 under single" in said and "rank 2 under toy" in said
+    assert "adding-toy-1: toy (sockets), 3 rank(s)" in said and "answers of 2 runs are equal" in said
+    record = Store(toys.results).find("adding-toy-1")
     assert (record.identity.framework, record.speed.backend, record.speed.token) == ("toy", "socket", False)
-    assert record.answer == {"sum": 499500.0} and record.cluster.rank_map == ("here",) * 3
+    assert record.answer == {"sum": 499500} and record.cluster.rank_map == ("here",) * 3
     assert record.phases.launch is not None and {rank.rank for rank in record.ranks} == {0, 1, 2}
-    assert "toy" in toys.fab("show", "adding-toy")
+    assert "toy" in toys.fab("show", "adding-toy-1")
     listed = toys.fab("runs", "--framework", "toy", "--inventory", str(toys.inventory))
-    assert "adding-toy" in listed and "adding-single" not in listed
+    assert "adding-toy-1" in listed and "adding-single-1" not in listed
     toys.fab("report", "--out", str(tmp_path / "report"), "--charts", "svg")
     tables = (tmp_path / "report/tables.md").read_text()
     assert "toy × 3" in tables and "single/3" in tables
@@ -192,7 +234,7 @@ def test_a_framework_of_one_file_runs_and_is_reported(toys: Checkout, tmp_path: 
 
 
 def test_a_rank_of_it_that_fails_ends_the_others_and_is_named(toys: Checkout) -> None:
-    done = toys.run("toy", "failing", "fail")
+    done = toys.run("--framework=toy", "--name=failing", "--fail")
     assert done.returncode != 0
     record = json.loads((toys.results / "failing.json").read_text())
     assert record["exit"]["state"] == "failed" and record["exit"]["failure"]["rank"] == 1

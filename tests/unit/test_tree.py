@@ -222,6 +222,15 @@ def test_what_ignore_rules_leave_out_is_said_with_its_size(either: Path) -> None
     assert not [name for name in ("pyc", "venv", "inventory") if name in notes[0]]
 
 
+def test_of_a_folder_below_its_repository_nothing_outside_is_named(source: Path) -> None:
+    run_git(source, "init", "-q")
+    put(source, ".gitignore", text="*.bin\n")
+    put(source, "outside.bin", "sub/inside.bin", "sub/train.py")
+    read = tree.read(source / "sub")
+    assert {path for path, _, _ in read.entries} == {"train.py"}
+    assert "inside.bin" in read.notes[0] and "outside" not in read.notes[0] and "sub/" not in read.notes[0]
+
+
 def test_a_large_ignored_folder_is_not_measured_to_its_end(source: Path) -> None:
     put(source, *(f"data/{number % 20}/{number}" for number in range(3000)))
     whole = size.measured(source, ["data/", "train.py"], 60)

@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from workloads.common import arguments
+
 MakeBlock = Callable[[np.random.Generator, int, int], bytes]
 """(random numbers, first item, number of items) -> the block's bytes."""
 
@@ -23,7 +25,7 @@ MakeBlock = Callable[[np.random.Generator, int, int], bytes]
 def parser(program: str, description: str, unit: str) -> argparse.ArgumentParser:
     """A parser with the options that all generators have; `unit` is what ``--size`` counts."""
     made = argparse.ArgumentParser(prog=f"python -m {program}", description=description, allow_abbrev=False)
-    made.add_argument("--size", type=_positive, required=True, metavar="N", help=f"number of {unit}")
+    made.add_argument("--size", type=arguments.positive, required=True, metavar="N", help=f"number of {unit}")
     made.add_argument("--seed", type=int, default=0, help="the same seed makes the same bytes (default 0)")
     made.add_argument("--gzip", action="store_true", help="compress")
     return made
@@ -66,10 +68,3 @@ def _one(make: MakeBlock, seed: int, compress: bool, size: int, block_items: int
 def _gzip(data: bytes) -> bytes:
     packer = zlib.compressobj(1, zlib.DEFLATED, 31)
     return packer.compress(data) + packer.flush()
-
-
-def _positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text} is less than 1")
-    return value

@@ -23,7 +23,7 @@ from workloads.ppr import graph as graphs
 from workloads.ppr.graph import Graph
 
 if TYPE_CHECKING:
-    from workloads.ppr.power import Spread
+    from workloads.ppr.power import RowBlocks
 
 PROGRESS_SECONDS = 0.5
 SHOWN_SOURCES = 10
@@ -71,8 +71,8 @@ class Part:
         count = len(options.sources) or options.count
         self._engine.prepare(count if self._over_rows else -(-count // ranks.world))
         if self._over_rows:
-            importlib.import_module("workloads.ppr.spreadgraph")
-        self._blocks: Spread | None = None
+            importlib.import_module("workloads.ppr.rowblocks")
+        self._blocks: RowBlocks | None = None
         self._answers: list[tuple[int, dict[str, Any]]] = []
 
     def load(self, folder: HostFolder | None) -> None:
@@ -81,13 +81,13 @@ class Part:
         if graphs.is_prepared(options.graph):
             self._graph = graphs.open_prepared(options.graph, options.undirected)
             if self._over_rows:
-                from workloads.ppr import spreadgraph
+                from workloads.ppr import rowblocks
 
-                self._graph, self._blocks = spreadgraph.spread(self._graph, self._ranks)
+                self._graph, self._blocks = rowblocks.mapped(self._graph, self._ranks)
         elif self._over_rows:
-            from workloads.ppr import spreadgraph
+            from workloads.ppr import rowblocks
 
-            self._graph, self._blocks = spreadgraph.build(options.graph, options.undirected, self._ranks)
+            self._graph, self._blocks = rowblocks.build(options.graph, options.undirected, self._ranks)
         else:
             self._graph = self._whole(folder)
         self._sources = find_sources(self._graph, options)
@@ -145,7 +145,7 @@ class Part:
         solutions = self._engine.solve(
             *(self._graph, mine, options.alpha, options.tolerance, options.max_iterations, watch),
             ranks=ranks,
-            spread=self._blocks,
+            blocks=self._blocks,
         )
         for position, solution in solutions:
             if self._over_rows and position % ranks.world != ranks.rank:

@@ -56,8 +56,8 @@ class Solution:
     residual: float
 
 
-class Spread(Protocol):
-    """How the ranks of a graph that is spread over them put together what each has computed."""
+class RowBlocks(Protocol):
+    """How ranks of which each has a block of the graph's rows put together what each has computed."""
 
     first: int
     last: int
@@ -85,17 +85,17 @@ def solve(
     max_iterations: int,
     watch: Watch = quiet,
     ranks: Ranks | None = None,
-    spread: Spread | None = None,
+    blocks: RowBlocks | None = None,
 ) -> Iterator[tuple[int, Solution]]:
     """Yield (position in `sources`, solution) of each source (places, (k,)), in the order in which they end.
 
     Sources go through in a block; as soon as one has converged the next takes its column. `alpha`: between 0 and 1.
     `tolerance`: of the L1 distance of a step; one that has not come to it ends after `max_iterations` steps all the
-    same. `ranks`: whose threads work. With `spread`, `graph` holds the rows of chunks [first, last) alone, and all
+    same. `ranks`: whose threads work. With `blocks`, `graph` holds the rows of chunks [first, last) alone, and all
     ranks call this with the same sources.
     """
     with threads.pool(ranks) as pool:
-        walk = Walk(graph, width_for(len(sources)), alpha, pool, spread)
+        walk = Walk(graph, width_for(len(sources)), alpha, pool, blocks)
         waiting = deque(enumerate(graph.numbers[sources].tolist()))
         positions = [_EMPTY] * walk.width
         iterations = [0] * walk.width
@@ -127,17 +127,17 @@ class Walk:
     """
 
     def __init__(
-        self, graph: Graph, width: int, alpha: float, pool: ThreadPoolExecutor, spread: Spread | None = None
+        self, graph: Graph, width: int, alpha: float, pool: ThreadPoolExecutor, blocks: RowBlocks | None = None
     ) -> None:
         self.width = width
-        self._graph, self._alpha, self._pool, self._spread = graph, alpha, pool, spread
+        self._graph, self._alpha, self._pool, self._blocks = graph, alpha, pool, blocks
         self._z = aligned(graph.nodes, width, np.float64)
         self._moved = aligned(len(graph.indptr) - 1, width, np.float64)
         self._homes = np.full(width, _EMPTY, np.int64)
         self._dangling = [0.0] * width
         chunks = len(graph.cuts) - 1
         self._sums = np.zeros((chunks, 2, width))
-        self._tasks = tasks(*((spread.first, spread.last) if spread else (0, chunks)))
+        self._tasks = tasks(*((blocks.first, blocks.last) if blocks else (0, chunks)))
         self._step = kernels.step(width)
 
     def begin(self, column: int, home: int) -> None:
@@ -176,8 +176,8 @@ class Walk:
             )
 
         each(self._pool, rows, self._tasks)
-        if self._spread:
-            self._spread.share(self._z, self._moved, self._sums)
+        if self._blocks:
+            self._blocks.share(self._z, self._moved, self._sums)
         else:
             self._z, self._moved = self._moved, self._z
         self._dangling = [math.fsum(self._sums[:, 1, column]) for column in range(self.width)]

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from workloads.common import events, spread
+from workloads.common import events, framework
 from workloads.common.ranks import Ranks
 from workloads.common.shared import HostFolder
 
@@ -46,7 +46,8 @@ if __name__ == "__main__":
     from parts import Odd as Imported
 
     try:
-        with spread.answers(functools.partial(Imported, sys.argv[1]), sys.argv[2]) as answers:
+        make = functools.partial(Imported, sys.argv[1])
+        with framework.load(sys.argv[2]).answers(make, grouped=None, restarts=0) as answers:
             if answers is not None:
                 events.result({"parts": list(answers)}, {}, [])
     except events.BadInput as error:

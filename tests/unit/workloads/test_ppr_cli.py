@@ -69,7 +69,7 @@ def test_a_graph_that_is_not_there(tmp_path: Path) -> None:
         (["--sources", "for"], "source 'for' is not in the graph"),
         (["--sources", "1,2,1"], "source '1' is given twice"),
         (["--sources", "4,four"], "source 'four' is given twice, as '4' too"),
-        (["--sources", "1,,2"], "an empty source in '1,,2'"),
+        (["--sources", "1,,2"], "argument --sources: an empty item in '1,,2'"),
         (["--sources"], "expected one argument"),
         (["--sources=-1"], "source '-1' is not in the graph"),
         (["--count", "5"], "--count 5: the graph has only 4 nodes"),

@@ -12,9 +12,11 @@ from pathlib import Path
 import pytest
 from launching import PROJECT, ended, python, start
 
-from workloads.common import events, rayspread
+from workloads.common import events
 from workloads.common.events import BadInput
 from workloads.common.ranks import Ranks
+from workloads.common.ray import placement
+from workloads.common.ray.failures import WorkerFailed
 from workloads.common.shared import HostFolder
 
 WRITER = """
@@ -127,14 +129,14 @@ def test_ray_ranks_follow_the_map(monkeypatch: pytest.MonkeyPatch) -> None:
         {"NodeManagerAddress": "10.0.0.3", "NodeID": "c", "Alive": False, "Resources": {}},
     ]
     monkeypatch.setenv("REGATTA_RANK_MAP", '["10.0.0.2", "10.0.0.1", "10.0.0.2"]')
-    places = rayspread._places(nodes, "a")
+    places = placement.places(nodes, "a")
     assert places == [("10.0.0.2", "b"), ("10.0.0.1", "a"), ("10.0.0.2", "b")]
-    assert rayspread._ranks([node for _, node in places]) == [Ranks(0, 3, 0, 2), Ranks(1, 3, 0, 1), Ranks(2, 3, 1, 2)]
+    assert placement.ranks([node for _, node in places]) == [Ranks(0, 3, 0, 2), Ranks(1, 3, 0, 1), Ranks(2, 3, 1, 2)]
     monkeypatch.setenv("REGATTA_RANK_MAP", '["10.0.0.3"]')
-    with pytest.raises(rayspread.WorkerFailed, match=r"no Ray node at 10.0.0.3: the cluster has 10.0.0.1, 10.0.0.2"):
-        rayspread._places(nodes, "a")
+    with pytest.raises(WorkerFailed, match=r"no Ray node at 10.0.0.3: the cluster has 10.0.0.1, 10.0.0.2"):
+        placement.places(nodes, "a")
     monkeypatch.delenv("REGATTA_RANK_MAP")
-    assert [node for _, node in rayspread._places(nodes, "a")] == ["a", "a", "b"]
+    assert [node for _, node in placement.places(nodes, "a")] == ["a", "a", "b"]
 
 
 def test_both_ranks_of_a_host_map_the_same_files(tmp_path: Path) -> None:

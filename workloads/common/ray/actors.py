@@ -1,45 +1,22 @@
-"""Runs the parts of a workload in Ray actors. The driver is rank -1 and prints the actors' events on their behalf."""
+"""Parts in Ray actors, one a rank. The driver prints the actors' events on their behalf."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
-import os
 import secrets
-import sys
-import tempfile
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from workloads.common import events, spread
+from workloads.common import events
 from workloads.common.events import BadInput, Event
+from workloads.common.part import MakePart, steps
 from workloads.common.ranks import Ranks, group_timeout
+from workloads.common.ray import cluster, placement
+from workloads.common.ray.failures import WorkerFailed
 from workloads.common.shared import HostFolder
 
-if TYPE_CHECKING:
-    from workloads.common.spread import MakePart
-
 POLL_SECONDS = 0.5
-THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
-DRIVER_RANK = -1
-
-_OBJECT_STORE_BYTES = 128 << 20
-_INHERITED = ("RAY_JOB_CONFIG_JSON_ENV_VAR", "REGATTA_RUN_ID")
-"""Where one is set, actors have the driver's environment already; giving it again costs 1.5 s of starting them anew."""
-
-
-class WorkerFailed(Exception):
-    """A rank has no node, died or raised; the message names its rank and node. `log` is what else its node says.
-
-    `rank` and the `address` of its host are None where they are not known.
-    """
-
-    def __init__(self, message: str, log: str = "", rank: int | None = None, address: str | None = None) -> None:
-        super().__init__(message)
-        self.log, self.rank, self.address = log, rank, address
 
 
 class Worker:
@@ -76,12 +53,12 @@ class Worker:
 
     def threads(self) -> dict[str, str | None]:
         """The thread counts that this process's libraries saw when they were imported."""
-        return _threads()
+        return cluster.threads()
 
     def steps(self) -> str | None:
         """Load and compute; returns what is wrong with the input, if anything is."""
         try:
-            spread.steps(self._part, self._folder)
+            steps(self._part, self._folder)
         except BadInput as error:
             return str(error)
         return None
@@ -95,7 +72,7 @@ class Worker:
         return self._part.answer()
 
 
-class _Crew:
+class _ActorGroup:
     """The actors by rank, with the address of each one's node."""
 
     def __init__(self, make: MakePart, places: Sequence[tuple[str, str]]) -> None:
@@ -105,7 +82,7 @@ class _Crew:
         self._ray = ray
         self._addresses = [address for address, _ in places]
         self._polls: dict[Any, int] = {}
-        ranks, token = _ranks([node for _, node in places]), secrets.token_hex(8)
+        ranks, token = placement.ranks([node for _, node in places]), secrets.token_hex(8)
         actor = ray.remote(num_cpus=0, max_restarts=0, concurrency_groups={"watch": 1})(Worker)
         self._actors = [
             actor.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)).remote(make, own, token)
@@ -114,7 +91,7 @@ class _Crew:
 
     def form(self, *, grouped: bool) -> None:
         """Wait until every actor is ready, in torch's process group where it is to be."""
-        threads = _threads()
+        threads = cluster.threads()
         for rank, seen in enumerate(self._all([actor.threads.remote() for actor in self._actors])):
             if any(seen[name] != wanted for name, wanted in threads.items() if wanted):
                 events.warning(f"rank {rank} on {self._addresses[rank]} runs with {seen}, the driver with {threads}")
@@ -191,98 +168,16 @@ def answers(make: MakePart, *, grouped: bool) -> Iterator[Sequence[Any]]:
 
     Raises :class:`BadInput` as the actors do. When a rank fails, says which, and ends the process with status 1.
     """
-    events.set_rank(DRIVER_RANK)
-    with contextlib.ExitStack() as stack:
-        arguments = stack.enter_context(cluster())
+    with cluster.driver() as arguments:
         import ray
 
-        stack.callback(ray.shutdown)
-        stack.enter_context(failures_said())
         with events.phase("rendezvous"):
             ray.init(logging_level=logging.WARNING, **arguments)
-            crew = _Crew(make, _places(ray.nodes(), ray.get_runtime_context().get_node_id()))
-            crew.form(grouped=grouped)
+            group = _ActorGroup(make, placement.places(ray.nodes(), ray.get_runtime_context().get_node_id()))
+            group.form(grouped=grouped)
         events.ready()
-        crew.steps()
+        group.steps()
         with events.phase("collect"):
-            gathered = crew.answers()
+            gathered = group.answers()
         events.used()
         yield gathered
-
-
-@contextlib.contextmanager
-def failures_said() -> Iterator[None]:
-    """Tell of a failed rank at once, since leaving Ray takes its time, and end."""
-    try:
-        yield
-    except WorkerFailed as failed:
-        print(failed.log or failed, file=sys.stderr, flush=True)
-        if failed.rank is not None:
-            events.failed(failed.rank, failed.address, failed.log or str(failed))
-        events.warning(str(failed))
-        sys.exit(1)
-
-
-@contextlib.contextmanager
-def cluster() -> Iterator[dict[str, Any]]:
-    """Give arguments for ``ray.init``: of the cluster at ``RAY_ADDRESS``, or of a private one with a token of its own.
-
-    Ray reads its authentication from the environment when it is imported, thus after this.
-    """
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    if os.environ.get("RAY_ADDRESS"):
-        inherited = any(os.environ.get(name) for name in _INHERITED)
-        yield {} if inherited else {"runtime_env": {"env_vars": _passed_on()}}
-        return
-    with tempfile.TemporaryDirectory(prefix="regatta-ray-", ignore_cleanup_errors=True) as folder:
-        if not os.environ.get("RAY_AUTH_MODE"):
-            token = Path(folder) / "token"
-            token.touch(mode=0o600)
-            token.write_text(secrets.token_hex(32))
-            os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN_PATH=str(token))
-        os.environ.update(_passed_on())
-        yield {
-            "include_dashboard": False,
-            "object_store_memory": _OBJECT_STORE_BYTES,
-            "_temp_dir": folder,
-            "_node_ip_address": "127.0.0.1",
-        }
-
-
-def _passed_on() -> dict[str, str]:
-    """What actors must have in their environment before they import anything."""
-    passed = {name: value for name, value in os.environ.items() if name.startswith("REGATTA_")}
-    passed.update({name: value for name, value in _threads().items() if value})
-    root = str(Path(__file__).resolve().parents[2])
-    passed["PYTHONPATH"] = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
-    return passed
-
-
-def _places(nodes: Sequence[dict[str, Any]], own_node: str) -> list[tuple[str, str]]:
-    """(address, Ray's node id) of each rank: by ``REGATTA_RANK_MAP``, else ``REGATTA_WORKERS``, default one a core.
-
-    A loopback address is the driver's node: Ray itself replaces 127.0.0.1 by an address of the machine's network.
-    """
-    alive = {node["NodeManagerAddress"]: node["NodeID"] for node in nodes if node["Alive"]}
-    addresses = json.loads(os.environ.get("REGATTA_RANK_MAP") or "[]")
-    if not addresses:
-        cores = sum(int(node["Resources"].get("CPU", 0)) for node in nodes if node["Alive"])
-        workers = int(os.environ.get("REGATTA_WORKERS") or max(cores, 1))
-        addresses = sorted(list(alive)[rank % len(alive)] for rank in range(workers))
-    known = {**{address: own_node for address in addresses if address.startswith("127.")}, **alive}
-    missing = sorted(set(addresses) - set(known))
-    if missing:
-        raise WorkerFailed(f"no Ray node at {', '.join(missing)}: the cluster has {', '.join(sorted(alive))}")
-    return [(address, known[address]) for address in addresses]
-
-
-def _ranks(nodes: Sequence[str]) -> list[Ranks]:
-    sizes, seen, ranks = Counter(nodes), Counter[str](), []
-    for rank, node in enumerate(nodes):
-        ranks.append(Ranks(rank, len(nodes), seen[node], sizes[node]))
-        seen[node] += 1
-    return ranks
-
-
-def _threads() -> dict[str, str | None]:
-    return {name: os.environ.get(name) for name in THREAD_VARIABLES}

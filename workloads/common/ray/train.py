@@ -1,4 +1,4 @@
-"""Runs the parts of a workload as Ray Train's workers, in the process group that its TorchTrainer makes."""
+"""Parts in the workers of Ray Train, in the process group that its TorchTrainer makes."""
 
 from __future__ import annotations
 
@@ -9,16 +9,15 @@ import secrets
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from workloads.common import events, rayspread, spread
+from workloads.common import events
 from workloads.common.events import BadInput, Event
+from workloads.common.part import MakePart, steps
 from workloads.common.ranks import Ranks, backend, group_timeout
-from workloads.common.rayspread import WorkerFailed
+from workloads.common.ray import cluster
+from workloads.common.ray.failures import WorkerFailed
 from workloads.common.shared import HostFolder
-
-if TYPE_CHECKING:
-    from workloads.common.spread import MakePart
 
 POLL_SECONDS = 0.2
 _SHARE_OF_A_CORE = 0.001
@@ -78,7 +77,7 @@ def _loop(config: dict[str, Any]) -> None:
         part = config["make"](ranks)
         events.ready()
         folder = HostFolder.of_run(ranks.local_world, config["token"]) if ranks.local_world > 1 else None
-        spread.steps(part, folder)
+        steps(part, folder)
         ray.get(mailbox.answer.remote(ranks.rank, part.answer()))
     except BadInput as error:
         ray.get(mailbox.refuse.remote(str(error)))
@@ -95,21 +94,18 @@ def answers(make: MakePart, restarts: int) -> Iterator[Sequence[Any]]:
 
     Raises :class:`BadInput` as the parts do. When a rank fails, says which, and ends the process with status 1.
     """
-    events.set_rank(rayspread.DRIVER_RANK)
     os.environ.setdefault("RAY_TRAIN_V2_ENABLED", "1")
     with contextlib.ExitStack() as stack:
-        arguments = stack.enter_context(rayspread.cluster())
+        arguments = stack.enter_context(cluster.driver())
         import ray
 
-        stack.callback(ray.shutdown)
-        stack.enter_context(rayspread.failures_said())
         with events.phase("rendezvous"):
             ray.init(logging_level=logging.WARNING, **arguments)
             nodes = ray.nodes()
-            workers = _workers(nodes)
+            workers = cluster.workers(nodes)
             mailbox = _mailbox()
             folder = stack.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True))
-            fit = _Fit(make, mailbox, workers, folder, restarts, gpus=_resource(nodes, "GPU") >= workers)
+            fit = _Fit(make, mailbox, workers, folder, restarts, gpus=cluster.resource(nodes, "GPU") >= workers)
             fit.wait_until_ready()
         events.ready()
         fit.wait()
@@ -196,16 +192,6 @@ def _explained(error: BaseException) -> WorkerFailed:
         last = str(failure).strip().splitlines()[-1:] or [type(failure).__name__]
         return WorkerFailed(f"rank {rank} failed: {last[0]}", str(failure), rank)
     return WorkerFailed(f"Ray Train failed: {str(error).strip().splitlines()[-1]}", str(error))
-
-
-def _workers(nodes: Sequence[dict[str, Any]]) -> int:
-    """``REGATTA_WORKERS``, or one a core."""
-    return int(os.environ.get("REGATTA_WORKERS") or max(_resource(nodes, "CPU"), 1))
-
-
-def _resource(nodes: Sequence[dict[str, Any]], name: str) -> int:
-    """How much of a resource the cluster has."""
-    return sum(int(node["Resources"].get(name, 0)) for node in nodes if node["Alive"])
 
 
 def _mailbox() -> Any:

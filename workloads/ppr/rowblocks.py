@@ -1,4 +1,4 @@
-"""A graph spread over ranks, each with a block of rows, so that no host must hold it whole.
+"""A graph of which each rank has a block of rows, so that no host must hold it whole.
 
 Each rank reads its part of the edges; who has which rows is agreed on, and each edge goes to the rank of its row. In an
 iteration every rank computes its rows and gives them to all others (torch's process group).
@@ -55,7 +55,7 @@ class Blocks:
         dist.all_reduce(torch.from_numpy(sums))
 
 
-def spread(whole: Graph, ranks: Ranks) -> tuple[Graph, Blocks]:
+def mapped(whole: Graph, ranks: Ranks) -> tuple[Graph, Blocks]:
     """This rank's rows of a graph that is mapped from files."""
     blocks = Blocks(whole.cuts, ranks)
     return whole.rows(blocks.first, blocks.last), blocks

@@ -1,0 +1,1 @@
+"""What a workload declares of itself: its card, read without its code."""

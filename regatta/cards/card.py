@@ -1,0 +1,206 @@
+"""A card: everything that the controller knows of a workload, as values. docs/cards.md describes each key.
+
+Keys of a card's file are the fields of these types; `schema()` is made from them.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct, field, json
+
+Value = str | int | float | bool
+Kind = Literal["text", "whole number", "number", "true or false", "list", "path", "ranks"]
+Name = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_-]{0,39}$")]
+"""Of a workload."""
+OptionName = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
+Positive = Annotated[int, Meta(ge=1)]
+
+
+class Option(Struct, frozen=True, forbid_unknown_fields=True):
+    """An option of the program: `--name value`.
+
+    `kind` "ranks" is a flag for a person, for which the program gets the number of ranks. `each_rank`: a number that
+    each rank takes, so that the single process takes as many times as much; `total` is what a plan calls the sum.
+    `hidden`: known to the program alone. `excludes`: options that do not go with it. Bounds: `least` <= value,
+    `above` < value < `below`.
+    """
+
+    kind: Kind = "text"
+    help: str = ""
+    default: Value | None = None
+    metavar: str | None = None
+    choices: tuple[str, ...] = ()
+    least: float | None = None
+    above: float | None = None
+    below: float | None = None
+    required: bool = False
+    hidden: bool = False
+    each_rank: bool = False
+    total: str | None = None
+    excludes: tuple[str, ...] = ()
+    of_run: bool = False
+
+
+class Fault(Struct, frozen=True, forbid_unknown_fields=True):
+    """Options that do not go together: each of `when` holds (true: given; false: not), and what to `say` then."""
+
+    when: dict[str, Value | list[Value]]
+    say: str
+
+
+class Made(Struct, frozen=True, forbid_unknown_fields=True):
+    """Input that a program makes on this machine where nobody names any: `module` with a path to write.
+
+    `name`: of the file below the cache, `{state}` in it a hash of names, sizes and times of the `files` (patterns)
+    below the folders that it `reads`.
+    """
+
+    module: str
+    name: str
+    about: str
+    reads: tuple[str, ...] = ()
+    files: tuple[str, ...] = ("*",)
+
+
+class Input(Struct, frozen=True, forbid_unknown_fields=True):
+    """The file, or files of a folder, that an option names: put on all nodes outside the clocks.
+
+    `what`: what to give. `empty`: what to say of an empty one. `words`: values of the option that are no path.
+    `keep`: the flag that lets the program keep a prepared form, for a run that is compared with none.
+    """
+
+    option: OptionName
+    kind: Literal["file", "files"] = "file"
+    what: str = "a file that is there"
+    empty: str = ""
+    made: tuple[str, ...] = ()
+    keep: str | None = None
+    default: Made | None = None
+
+
+class GeneratedFile(Struct, frozen=True, forbid_unknown_fields=True):
+    """A file of a generated folder: further words for the generator, and its share of the size."""
+
+    name: str
+    words: tuple[str, ...] = ()
+    divisor: Positive = 1
+    seed_step: int = 0
+
+
+class Generator(Struct, frozen=True, forbid_unknown_fields=True):
+    """Made-up input: `module` writes `--size` units of `--seed` to standard output.
+
+    `kind`: what `fab data-gen` calls it. `name`: of the file or folder, with `{size}` and `{seed}`.
+    """
+
+    kind: Name
+    module: str
+    name: str
+    parts: tuple[GeneratedFile, ...] = ()
+
+
+class Estimate(Struct, frozen=True, forbid_unknown_fields=True):
+    """Of one unit of the input: bytes of a host's memory while loaded, and seconds of one core.
+
+    `times`: options that multiply the seconds; `factors`: so do these values of these options. `size`: where unknown.
+    """
+
+    bytes: float = 0.0
+    seconds: float = 0.0
+    times: tuple[str, ...] = ()
+    factors: dict[str, dict[str, float]] = {}
+    size: Positive = 1
+
+
+class Figure(Struct, frozen=True, forbid_unknown_fields=True):
+    """A published time, minutes'seconds'', of a size under a framework with so many workers."""
+
+    framework: str
+    time: str
+    size: Positive | None = None
+    workers: Positive = 1
+
+
+class PublishedFigures(Struct, frozen=True, forbid_unknown_fields=True):
+    """Figures of others, on other hardware, for these parameters; `source` says whose."""
+
+    source: str
+    figures: tuple[Figure, ...]
+    parameters: dict[str, Value] = {}
+
+
+class Group(Struct, frozen=True, forbid_unknown_fields=True):
+    """Ranks that talk to each other where options have these values: for the program."""
+
+    kind: Literal["actors", "train"]
+    when: dict[str, Value | list[Value]] = {}
+
+
+class Card(Struct, frozen=True, forbid_unknown_fields=True):
+    """A workload. `command`: script and arguments below the project, one for all frameworks or one for each; else
+    `module`: as `python -m` takes it.
+
+    `unit`: what a size counts. `size`: the option that says how much to do, where no input is generated.
+    `checkpoints`: the program keeps its state in `--checkpoint`, and goes on from there. `root` is the project, `where`
+    the file that the card is in.
+    """
+
+    about: str
+    frameworks: tuple[str, ...]
+    module: str | None = None
+    command: str | dict[str, str] | None = None
+    description: str = ""
+    unit: str = ""
+    size: OptionName | None = None
+    include: tuple[str, ...] = ()
+    checkpoints: bool = False
+    options: dict[OptionName, Option] = {}
+    faults: tuple[Fault, ...] = ()
+    group: Literal["actors", "train"] | Group | None = None
+    input: Input | None = None
+    generate: Generator | None = None
+    estimate: Estimate = Estimate()
+    published: tuple[PublishedFigures, ...] = ()
+
+    def work(self, size: int | None, values: Mapping[str, Value]) -> float:
+        """Seconds of one core that so many units take with these values of options, by the card's estimate."""
+        guess = self.estimate
+        seconds = guess.seconds * (size or guess.size)
+        for name in (*guess.times, *guess.factors):
+            value = values.get(name, self.options[name].default)
+            factors = guess.factors.get(name)
+            seconds *= float(value or 1) if factors is None else factors.get(str(value), 1.0)
+        return seconds
+
+    @property
+    def offered(self) -> Mapping[str, Option]:
+        """The options that a person gives, by name: not the input's own, nor hidden ones."""
+        own = self.input.option if self.input else None
+        return {name: option for name, option in self.options.items() if not option.hidden and name != own}
+
+
+class Workload(Struct, frozen=True):
+    """A card with its name, the project that it is in, and the file that it was read from."""
+
+    name: str
+    card: Card
+    root: Path
+    where: str
+    own: bool = field(default=False)
+    """Whether it is in a project of the user's."""
+
+
+def schema() -> dict[str, Any]:
+    """The JSON schema of a card, for editors and for readers in other languages."""
+    return json.schema(Card)
+
+
+def flag(name: str) -> str:
+    """`max_iterations` -> `--max-iterations`."""
+    return f"--{name.replace('_', '-')}"
+
+
+def missing(names: Sequence[str], known: Mapping[str, object]) -> list[str]:
+    """Those of some names that are not known."""
+    return [name for name in names if name not in known]

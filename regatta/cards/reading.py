@@ -1,0 +1,156 @@
+"""A card out of a TOML table, with what it includes. Everything that is wrong with it is said at once, and where."""
+
+import difflib
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeVar, get_args
+
+from msgspec import ValidationError, convert
+
+from regatta import paths
+from regatta.cards import values
+from regatta.cards.card import Card, Estimate, Generator, Input, Kind, Made, Option, flag, missing
+from regatta.errors import CardError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+RESERVED = {
+    "framework", "help", "inventory", "json", "launcher", "name", "no_single", "nodes", "repeats",
+    "skip_lost", "time_limit", "without", "workers",
+}  # fmt: skip
+"""Flags of every `run` command."""
+CHECKPOINTS = ("checkpoint", "checkpoint_every", "restarts", "elastic")
+"""Options of a program that goes on from checkpoints; of the command, too."""
+INCLUDED = paths.PROJECT / "workloads" / "common"
+_Made = TypeVar("_Made")
+_UNKNOWN = re.compile(r"unknown field `(.*?)`")
+_KEYS = {name for table in (Card, Option, Input, Made, Generator, Estimate) for name in table.__struct_fields__}
+_WORDS = {
+    "Object": "the table",
+    "`str`": "text",
+    "`int`": "a whole number",
+    "`float`": "a number",
+    "`bool`": "true or false",
+    "`array`": "a list",
+    "`object`": "a table",
+    "field": "key",
+    "`": "'",
+}
+_TIME = re.compile(r"(?:(\d+)')?(?:(\d+(?:\.\d+)?)'')?\Z")
+
+
+def document(path: Path) -> dict[str, Any]:
+    """A TOML file. CardError where it is none."""
+    try:
+        return dict(tomllib.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError) as error:
+        raise CardError(f"{path}: {error}") from None
+
+
+def card(table: Mapping[str, Any], where: str) -> Card:
+    """The card in a table. CardError lists what is wrong with it."""
+    whole = dict(table)
+    for name in table.get("include", ()):
+        path = INCLUDED / f"{name}.toml"
+        if not re.fullmatch("[a-z-]+", str(name)) or not path.is_file():
+            known = ", ".join(sorted(file.stem for file in INCLUDED.glob("*.toml")))
+            raise CardError(f"{where}: include: there is no '{name}'; there is {known}")
+        whole = _merged(whole, document(path))
+    options = whole.get("options", {})
+    for name, given in options.items() if isinstance(options, Mapping) else ():
+        convert_table(given, Option, f"{where}: options.{name}")
+    found = convert_table(whole, Card, where)
+    if faults := [*_faults(found)]:
+        raise CardError(f"{where}:\n  " + "\n  ".join(faults))
+    return found
+
+
+def seconds(text: str) -> float | None:
+    """`2'25''` -> 145; None where it is no such time."""
+    found = _TIME.match(text)
+    if not found or not text:
+        return None
+    return 60 * float(found[1] or 0) + float(found[2] or 0)
+
+
+def convert_table(table: object, to: type[_Made], where: str) -> _Made:
+    """A table as one of the card's types. CardError with the place."""
+    try:
+        return convert(table, to)
+    except ValidationError as error:
+        said, _, place = str(error).partition(" - at `$")
+        place = place.rstrip("`").lstrip(".")
+        hint = ""
+        if unknown := _UNKNOWN.search(said):
+            near = difflib.get_close_matches(unknown[1], {*_KEYS, *getattr(to, "__struct_fields__", ())}, 1)
+            hint = f", did you mean '{near[0]}'?" if near else ""
+        elif "enum" in said:
+            hint = f"; there are {', '.join(get_args(Kind))}" if place.endswith("kind") else ""
+        raise CardError(f"{where}: {place + ': ' if place else ''}{_plain(said)}{hint}; see docs/cards.md") from None
+
+
+def _merged(own: Mapping[str, Any], included: Mapping[str, Any]) -> dict[str, Any]:
+    """Tables key by key, lists of tables one after the other, all else as the card has it."""
+    made = {key: value for key, value in own.items() if key not in included}
+    for key, value in included.items():
+        mine = own.get(key)
+        if isinstance(value, Mapping) and isinstance(mine, Mapping):
+            made[key] = _merged(mine, value)
+        elif isinstance(value, list) and isinstance(mine, list) and key != "include":
+            made[key] = [*mine, *value]
+        else:
+            made[key] = own.get(key, value)
+    return made
+
+
+def _plain(said: str) -> str:
+    """msgspec's words in those of TOML."""
+    for theirs, ours in _WORDS.items():
+        said = said.replace(theirs, ours)
+    return said[:1].lower() + said[1:]
+
+
+def _faults(found: Card) -> Iterator[str]:
+    if (found.module is None) == (found.command is None):
+        yield "say either command (a script of the project, with its arguments) or module (as python -m takes it)"
+    if not found.frameworks:
+        yield "frameworks: name at least one"
+    if isinstance(found.command, dict) and (lost := missing(found.frameworks, found.command)):
+        yield f"command: says nothing for {', '.join(lost)}"
+    for name, option in found.options.items():
+        yield from (f"options.{name}.{text}" for text in _of_option(found, name, option))
+    known: Mapping[str, object] = found.options
+    named = {
+        "size": [found.size] if found.size else [],
+        "input.option": [found.input.option] if found.input else [],
+        "input.keep": [found.input.keep] if found.input and found.input.keep else [],
+        "estimate.times": found.estimate.times,
+        "estimate.factors": [*found.estimate.factors],
+        "checkpoints": CHECKPOINTS if found.checkpoints else [],
+        **{f"faults[{index}].when": [*rule.when] for index, rule in enumerate(found.faults, 1)},
+        **{f"published[{index}].parameters": [*given.parameters] for index, given in enumerate(found.published, 1)},
+    }
+    for place, names in named.items():
+        if lost := missing(names, known):
+            yield f"{place}: there is no option {', '.join(lost)}"
+    for index, given in enumerate(found.published, 1):
+        for figure in given.figures:
+            if seconds(figure.time) is None:
+                yield f"published[{index}]: '{figure.time}' must be minutes'seconds'', as in 2'25''"
+
+
+def _of_option(found: Card, name: str, option: Option) -> Iterator[str]:
+    taken = RESERVED | ({*CHECKPOINTS} if found.checkpoints and not option.hidden else set())
+    if name in taken and not option.hidden:
+        yield f"{flag(name)} is a flag of every run command: give the option another name"
+    if option.default is not None and (wrong := values.fault(option, option.default)):
+        yield f"default: {wrong}"
+    if option.each_rank and (option.kind != "whole number" or option.default is None):
+        yield 'each_rank: needs kind = "whole number" and a default'
+    if lost := missing(option.excludes, found.options):
+        yield f"excludes: there is no option {', '.join(lost)}"

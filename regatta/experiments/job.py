@@ -1,0 +1,108 @@
+"""The same work under several frameworks, in turns: what all its runs share."""
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from regatta.cards.card import Workload
+from regatta.errors import UsageError
+from regatta.experiments import staging
+from regatta.experiments.asked import Asked
+from regatta.frameworks import plan, registry
+from regatta.hdfs import client as hdfs
+from regatta.records import record
+from regatta.run import elastic, naming
+from regatta.run.request import Request
+from regatta.run.session import Session
+
+
+@dataclass(frozen=True)
+class Job:
+    """What all runs of a comparison have in common: the programs by framework, and what their records say of them."""
+
+    programs: Mapping[str, plan.Program]
+    parameters: Mapping[str, object]
+    root: Path
+
+    @property
+    def label(self) -> str:
+        """Of its runs."""
+        return next(iter(self.programs.values())).label
+
+    def request(self, base: Request, framework: str) -> Request:
+        """A run of it under a framework."""
+        program = self.programs[framework]
+        return replace(base, program=program, framework=framework, root=self.root, parameters=self.parameters)
+
+
+def prepare(session: Session, asked: Asked, ranks: int, *, compared: bool = True) -> Job:
+    """Put the input in place, outside the clocks. Raises DataError, UsageError.
+
+    The single process does what all `ranks` together do. What is not `compared` with other runs may keep its prepared
+    input for later ones: runs that are compared all read it anew.
+    """
+    workload = asked.workload
+    place, described = staging.stage(session, workload, asked.input)
+    if not compared and any(hdfs.is_address(word.partition("=")[2]) for word in place):
+        asked = asked.keeping()
+    words = asked.words(ranks)
+    programs = {
+        framework: _program(workload, framework, [*place, *asked.words(ranks, alone=registry.of_run(framework).single)])
+        for framework in workload.card.frameworks
+    }
+    return Job(programs, {**described, "options": words}, workload.root)
+
+
+def _program(workload: Workload, framework: str, words: Sequence[str]) -> plan.Program:
+    card = workload.card
+    if card.module is not None:
+        return plan.Program.module(card.module, words, workload.name)
+    command = card.command if isinstance(card.command, str) else (card.command or {})[framework]
+    return plan.Program((*shlex.split(command), *words), workload.name)
+
+
+def run(
+    session: Session,
+    asked: Asked,
+    frameworks: Sequence[str],
+    *,
+    workers: int | None,
+    repeats: int,
+    request: Request,
+) -> dict[str, list[record.Record]]:
+    """Do what is asked `repeats` times under each framework, in turns."""
+    runs = len(frameworks) * repeats
+    asked.check(runs)
+    ranks = workers if workers is not None else session.cores()
+    job = prepare(session, asked, ranks, compared=runs > 1)
+    return in_turns(session, request, job, frameworks, workers=workers, repeats=repeats)
+
+
+def in_turns(
+    session: Session,
+    request: Request,
+    job: Job,
+    frameworks: Sequence[str],
+    *,
+    workers: int | None,
+    repeats: int,
+) -> dict[str, list[record.Record]]:
+    """Run a job `repeats` times under each framework, their order reversed every other time."""
+    if repeats < 1:
+        raise UsageError(f"--repeats must be at least 1, not {repeats}")
+    done: dict[str, list[record.Record]] = {framework: [] for framework in frameworks}
+    label = f"{job.label}-{naming.new_run_name('series', 'x').rpartition('x-')[2]}"
+    for index in range(repeats):
+        for framework in frameworks if index % 2 == 0 else list(reversed(frameworks)):
+            name = request.name and (
+                request.name if len(frameworks) == repeats == 1 else _name(request, framework, index)
+            )
+            series = record.Series(label, index + 1, repeats)
+            base = replace(request, workers=workers, name=name, series=series)
+            done[framework].append(elastic.run(session, job.request(base, framework)))
+    return done
+
+
+def _name(request: Request, framework: str, index: int) -> str:
+    return f"{request.name}-{framework}-{index + 1}"

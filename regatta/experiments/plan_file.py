@@ -1,0 +1,238 @@
+"""A bench plan out of TOML: a file, or parts of one beside the workloads. What is wrong is said at once, and where."""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from regatta import paths
+from regatta.cards import reading, shelf, values
+from regatta.cards.card import Value, Workload
+from regatta.cards.reader import Reader, count
+from regatta.errors import CardError, PlanError
+from regatta.experiments.plans import DOUBLING, EACH, BenchPlan, Experiment, Published
+from regatta.frameworks import registry
+
+ENTRIES = "experiments"
+_PLAN_KEYS = {"about", "repeats", "warm_ups", "cache", "seed", "budget_minutes", "time_limit", "frameworks", ENTRIES}
+_ENTRY_KEYS = {
+    "name",
+    "workload",
+    "sizes",
+    "weak",
+    "data",
+    "workers",
+    "frameworks",
+    "parameters",
+    "memory_mb",
+    "time_limit",
+    "published",
+}
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,39}\Z")
+USUAL = ("torch", "ray")
+"""Frameworks that are compared where a plan names none."""
+
+
+def shipped() -> tuple[str, ...]:
+    """Names of the plans that come with Regatta."""
+    return tuple(sorted({path.stem for path in _parts("*")}))
+
+
+def _parts(name: str) -> list[Path]:
+    """The parts of a plan that comes with Regatta: what its experiments share, and those of each workload."""
+    folder = paths.PROJECT / "workloads"
+    return [*sorted(folder.glob(f"plans/{name}.toml")), *sorted(folder.glob(f"*/plans/{name}.toml"))]
+
+
+def load(wanted: str, folder: Path | None = None) -> BenchPlan:
+    """A plan of Regatta's by its name, or the plan in a file; `folder`: whose project's workloads it may name.
+
+    Raises PlanError, CardError.
+    """
+    known = shelf.every(folder or Path.cwd())
+    if wanted in shipped():
+        parts = _parts(wanted)
+        return parse(_joined(parts), wanted, f"plan {wanted}", known)
+    path = Path(wanted).expanduser()
+    if not path.is_file():
+        raise PlanError(f"there is no plan '{wanted}': give the path of a TOML file, or {', '.join(shipped())}")
+    return parse(_document(path), path.stem, str(path), known)
+
+
+def _document(path: Path) -> dict[str, Any]:
+    try:
+        return reading.document(path)
+    except CardError as error:
+        raise PlanError(str(error)) from None
+
+
+def _joined(parts: Sequence[Path]) -> dict[str, Any]:
+    """One document of the parts of a plan. PlanError where they contradict each other."""
+    whole: dict[str, Any] = {}
+    for path in parts:
+        for key, value in _document(path).items():
+            if key == ENTRIES and isinstance(value, list):
+                whole[key] = [*whole.get(key, []), *value]
+            elif whole.setdefault(key, value) != value:
+                raise PlanError(f"{path}: {key} is {value!r}, and {whole[key]!r} in another part of the plan")
+    return whole
+
+
+def parse(
+    document: Mapping[str, Any], name: str, source: str, known: Mapping[str, Workload] | None = None
+) -> BenchPlan:
+    """The plan in a TOML document; PlanError lists all faults of `source`. `known`: the workloads that it may name."""
+    known = shelf.ours() if known is None else known
+    reader = Reader(document, "")
+    if not _NAME.match(name):
+        reader.fault("", f"'{name}' cannot name a plan: call the file a-z, 0-9 and '-', up to 40 of them")
+    if "races" in document:
+        reader.fault("races", f"is called {ENTRIES} now: write [[{ENTRIES}]]")
+    reader.known(_PLAN_KEYS | {"races"})
+    frameworks = _frameworks(reader)
+    time_limit = reader.number("time_limit", above=0)
+    budget = reader.number("budget_minutes", above=0)
+    cache = reader.choice("cache", ("warm", "cold"), "warm")
+    warm_ups = reader.whole("warm_ups", 0 if cache == "cold" else 1, least=0)
+    if cache == "warm" and not warm_ups:
+        reader.fault("warm_ups", 'must be at least 1 with cache = "warm": a point\'s first runs find the caches cold')
+    entries = document.get(ENTRIES)
+    if not isinstance(entries, list) or not entries or not all(isinstance(entry, dict) for entry in entries):
+        reader.fault(ENTRIES, f"the plan needs at least one [[{ENTRIES}]] table")
+        entries = []
+    found = [
+        _experiment(Reader(entry, f"{ENTRIES}[{index}]", reader.faults), known, frameworks, time_limit)
+        for index, entry in enumerate(entries, 1)
+    ]
+    plan = BenchPlan(
+        name=name,
+        experiments=tuple(one for one in found if one),
+        about=str(document.get("about", "")),
+        repeats=reader.whole("repeats", 5, least=1),
+        warm_ups=warm_ups,
+        cache="cold" if cache == "cold" else "warm",
+        seed=reader.whole("seed", 0, least=0),
+        budget=budget * 60 if budget is not None else None,
+    )
+    if reader.faults:
+        raise PlanError(f"{source}: the plan has {count(len(reader.faults))}:\n  " + "\n  ".join(reader.faults))
+    return plan
+
+
+def _experiment(
+    reader: Reader, known: Mapping[str, Workload], frameworks: tuple[str, ...] | None, time_limit: float | None
+) -> Experiment | None:
+    reader.known(_ENTRY_KEYS)
+    workload = reader.choice("workload", tuple(known), None)
+    of = known.get(workload)
+    if of is None:
+        return None
+    card, made = of.card, of.card.input.made if of.card.input else ()
+    name = reader.text("name") or workload
+    if name and not _NAME.match(name):
+        reader.fault("name", f"'{name}': use up to 40 of a-z, 0-9 and '-'")
+    data, weak, sizes = reader.text("data"), reader.flag("weak"), reader.wholes("sizes")
+    if data is not None and sizes:
+        reader.fault("sizes", "say either sizes (of data to generate) or data (a file, folder or hdfs:// address)")
+    if data is not None and card.input is None:
+        reader.fault("data", f"{workload} reads no input")
+    if data == "generated" and data in made:
+        reader.fault("data", "would be generated inside the clock: say sizes, and they are made before it")
+    if sizes and card.generate is None and card.size is None:
+        reader.fault("sizes", f"{workload} has neither a generator nor an option for a size: its card says neither")
+    if data is None and "sizes" not in reader.table and card.generate and not (card.input and card.input.default):
+        reader.fault("sizes", f"{workload} needs sizes ({card.unit} to generate) or data")
+    if weak and not sizes:
+        reader.fault("weak", "grows the data with the workers: say sizes, of one worker")
+    return Experiment(
+        name=name,
+        of=of,
+        sizes=tuple(sizes) or (None,),
+        data=data,
+        workers=_workers(reader),
+        frameworks=_of_workload(reader, card.frameworks, frameworks),
+        weak=weak,
+        parameters=_parameters(reader, of),
+        memory_mb=reader.number("memory_mb", above=0),
+        time_limit=reader.number("time_limit", above=0) or time_limit,
+        published=_published(reader, card.frameworks),
+    )
+
+
+def _workers(reader: Reader) -> tuple[int, ...] | str:
+    value = reader.table.get("workers")
+    if isinstance(value, str):
+        if value not in (EACH, DOUBLING):
+            reader.fault("workers", f'"{value}": say whole numbers, "{EACH}" or "{DOUBLING}" (N: cores of the cluster)')
+        return value
+    if value is None:
+        reader.fault("workers", f'is missing: say whole numbers, "{EACH}" or "{DOUBLING}" (N: cores of the cluster)')
+    return tuple(reader.wholes("workers"))
+
+
+def _frameworks(reader: Reader) -> tuple[str, ...] | None:
+    """The frameworks that a table names, beside which the single process runs; None where it names none."""
+    value = reader.table.get("frameworks")
+    if value is None:
+        return None
+    names = "must be a list of frameworks, each once (the single process always runs beside them)"
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value) or len(set(value)) != len(value):
+        reader.fault("frameworks", names)
+        return None
+    known = [name for name in registry.ordered(registry.names()) if not registry.of_run(name).single]
+    if unknown := [item for item in value if item not in known]:
+        reader.fault("frameworks", f"{names}: there are {' and '.join(known)}, not {', '.join(unknown)}")
+        return None
+    return tuple(value)
+
+
+def _of_workload(reader: Reader, own: Sequence[str], frameworks: tuple[str, ...] | None) -> tuple[str, ...]:
+    """What is compared: the single process first, where the workload has one."""
+    named = _frameworks(reader) if "frameworks" in reader.table else frameworks
+    if named is not None and (lost := [name for name in named if name not in own]):
+        reader.fault("frameworks", f"its card has {', '.join(own)}, and not {', '.join(lost)}")
+    chosen = named if named is not None else [name for name in USUAL if name in own] or own
+    return tuple(dict.fromkeys([*(name for name in own if registry.of_run(name).single), *chosen]))
+
+
+def _parameters(reader: Reader, of: Workload) -> dict[str, Value]:
+    table = reader.table.get("parameters", {})
+    if not isinstance(table, dict):
+        reader.fault("parameters", "must be a table: parameters = { epochs = 3 }")
+        return {}
+    inner = Reader(table, reader.at("parameters"), reader.faults)
+    sizes = {of.card.size, *(["size"] if of.card.generate else [])}
+    allowed = {name: option for name, option in of.card.offered.items() if name not in sizes}
+    totals = {option.total: option for option in allowed.values() if option.total}
+    inner.known({*allowed, *totals})
+    found: dict[str, Value] = {}
+    for key, option in {**allowed, **totals}.items():
+        value = table.get(key)
+        if value is None:
+            continue
+        if wrong := values.fault(option, value):
+            inner.fault(key, wrong)
+        else:
+            found[key] = value
+    for total, option in totals.items():
+        own = next(name for name, known in allowed.items() if known is option)
+        if own in found and total in found:
+            inner.fault(own, f"is a rank's, {total} that of all: say one of them")
+    if wrong := values.together(of.card, {key: value for key, value in found.items() if key in allowed}):
+        inner.fault("", wrong)
+    return found
+
+
+def _published(reader: Reader, own: Sequence[str]) -> tuple[Published, ...]:
+    value = reader.table.get("published", [])
+    found = []
+    for index, item in enumerate(value if isinstance(value, list) else [value]):
+        inner = Reader(item if isinstance(item, dict) else {}, reader.at(f"published[{index + 1}]"), reader.faults)
+        inner.known({"framework", "workers", "time", "size"})
+        framework = inner.choice("framework", own, None)
+        taken = reading.seconds(inner.text("time") or "")
+        if taken is None:
+            inner.fault("time", "must be minutes'seconds'', as in 2'25''")
+        of = inner.whole("size", 1, least=1) if "size" in inner.table else None
+        found.append(Published(framework, inner.whole("workers", 1, least=1), taken or 0.0, of))
+    return tuple(found)

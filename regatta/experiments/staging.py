@@ -1,0 +1,72 @@
+"""Input that a person names, put where runs read it, outside the clocks; and what a record says of it."""
+
+from pathlib import Path
+
+from regatta.cards.card import Input, Workload, flag
+from regatta.errors import DataError, UsageError
+from regatta.experiments import made
+from regatta.hdfs import client as hdfs
+from regatta.release import inputs
+from regatta.run.session import Session
+
+
+def stage(session: Session, workload: Workload, asked: str | None) -> tuple[list[str], dict[str, object]]:
+    """Put the input on every node, or find it in HDFS: the program's words for it, and what it is.
+
+    `asked`: as a person gave it; None: what the card says. DataError where it is not there.
+    """
+    given = workload.card.input
+    if given is None:
+        return [], {}
+    place, described = _file(session, workload, given, asked) if given.kind == "file" else _files(session, given, asked)
+    return ([f"{flag(given.option)}={place}"] if place else []), described
+
+
+def _file(
+    session: Session, workload: Workload, given: Input, asked: str | None
+) -> tuple[str | None, dict[str, object]]:
+    name = given.option
+    empty = f"is empty; {given.empty}" if given.empty else "is empty"
+    if asked is not None and hdfs.is_address(asked):
+        info = hdfs.ask(session.remote, "identify", asked)
+        if info["length"] == 0:
+            raise DataError(f"{asked} {empty}")
+        return asked, {name: asked, f"{name}_bytes": info["length"], f"{name}_checksum": info["checksum"]}
+    if asked is not None and asked in given.made:
+        return asked, {name: asked}
+    path = Path(asked).expanduser() if asked is not None else made.default(workload)
+    if path is None:
+        return None, {}
+    if not path.is_file():
+        raise DataError(f"there is no {name} file {asked}; give {given.what}")
+    file = inputs.identify(path)
+    if file.size == 0:
+        raise DataError(f"{file.path} {empty}")
+    found = _on_all(session, [file])
+    return found, {name: file.path.name, f"{name}_sha256": file.sha256}
+
+
+def _files(session: Session, given: Input, asked: str | None) -> tuple[str | None, dict[str, object]]:
+    name = given.option
+    if asked is None or asked in given.made or hdfs.is_address(asked):
+        usual = given.made[0] if given.made else None
+        return asked, {name: asked or usual} if asked or usual else {}
+    path = Path(asked).expanduser()
+    if not path.exists():
+        raise DataError(f"there is no file or folder {asked}")
+    inside = sorted(path.iterdir()) if path.is_dir() else [path]
+    files = [inputs.identify(file) for file in inside if file.is_file() and file.name[0] != "."]
+    if not files:
+        raise DataError(f"the folder {asked} has no files")
+    return _on_all(session, files), {name: {file.path.name: file.sha256 for file in files}}
+
+
+def _on_all(session: Session, files: list[inputs.DataFile]) -> str:
+    """Put files on all nodes; where they are there, with commas between."""
+    nodes = session.cluster.nodes
+    if len({node.state for node in nodes}) > 1:
+        raise UsageError("the nodes have different regatta_state folders; data need the same path on all of them")
+    for file in files:
+        if sent := inputs.place(session.remote, file, nodes):
+            session.console.note(f"{file.path.name} ({file.size / 1e6:.1f} MB) put on {', '.join(sent)}")
+    return ",".join(file.on(nodes[0]) for file in files)

@@ -1,0 +1,205 @@
+"""Reads cards: `card.toml` beside the code of a workload, as far as its command line needs it.
+
+A card may hold more than this reads. One with ``include = ["NAME"]`` takes over `NAME.toml` of this folder.
+"""
+
+from __future__ import annotations
+
+import importlib.resources
+import string
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+from workloads.common.card import Card, Fault, Option, When
+from workloads.common.events import BadInput
+from workloads.common.part import Group
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+NAME = "card.toml"
+
+Table = dict[str, Any]
+Types = tuple[type, ...]
+
+KINDS: Mapping[str, Types] = {
+    "text": (str,),
+    "path": (str,),
+    "whole number": (int,),
+    "number": (int, float),
+    "list": (list,),
+    "true or false": (),
+    "ranks": (),
+}
+"""What an option may be, and of which types its default is in the card: () where it has none."""
+
+_TYPES: Mapping[str, Types] = {
+    **dict.fromkeys(("kind", "help", "metavar"), (str,)),
+    **dict.fromkeys(("least", "above", "below"), (int, float)),
+    **dict.fromkeys(("choices", "excludes"), (list,)),
+    **dict.fromkeys(("required", "of_run"), (bool,)),
+    "default": (),
+}
+_WORDS = {
+    str: "a text",
+    int: "a whole number",
+    float: "a number",
+    list: "a list",
+    dict: "a table",
+    bool: "true or false",
+}
+
+_FOLDER = Path(__file__).parent
+_RESERVED = ("help", "framework")
+
+
+class CardError(BadInput):
+    """A card is at fault; the message names its file and says how."""
+
+
+def of_package(package: str) -> Card:
+    """The card of a workload, by the name of its package. Raises :class:`CardError`."""
+    return read(Path(str(importlib.resources.files(package) / NAME)))
+
+
+def read(path: Path) -> Card:
+    """The card of this file and of what it includes. Raises :class:`CardError`."""
+    try:
+        return _card(whole(path))
+    except CardError as error:
+        raise CardError(f"{path}: {error}") from None
+
+
+def whole(path: Path) -> Table:
+    """All that a card says, with what it includes. Raises :class:`CardError`."""
+    table = _table(path)
+    for name in _strings(table.pop("include", []), "include"):
+        try:
+            included = _table(_FOLDER / f"{name}.toml")
+        except CardError as error:
+            raise CardError(f"include: {name}.toml: {error}") from None
+        if "include" in included:
+            raise CardError(f"include: {name}.toml includes others itself")
+        table = merged(table, included)
+    return table
+
+
+def merged(own: Table, included: Table) -> Table:
+    """A card with what it includes: tables key by key, faults one after the other, and else its own value counts."""
+    made = dict(own)
+    for key, value in included.items():
+        mine = own.get(key)
+        if isinstance(mine, dict) and isinstance(value, dict):
+            made[key] = merged(mine, value)
+        elif key == "faults" and isinstance(mine, list):
+            made[key] = [*mine, *value]
+        else:
+            made.setdefault(key, value)
+    return made
+
+
+def _table(path: Path) -> Table:
+    try:
+        table: Table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise CardError(str(error.strerror)) from None
+    except ValueError as error:
+        raise CardError(str(error)) from None
+    return table
+
+
+def _card(table: Table) -> Card:
+    options = tuple(_option(name, own) for name, own in _of_type(table.get("options", {}), (dict,), "options").items())
+    names = {option.name for option in options}
+    _check_excludes(options, names)
+    group = table.get("group")
+    kind, when = (group.get("kind"), group.get("when", {})) if isinstance(group, dict) else (group, {})
+    if kind not in (None, *get_args(Group)):
+        raise CardError(f"group: no kind {kind!r}, there are {', '.join(get_args(Group))}")
+    return Card(
+        description=_of_type(table.get("description", ""), (str,), "description"),
+        options=options,
+        faults=tuple(_fault(own, names) for own in _of_type(table.get("faults", []), (list,), "faults")),
+        group=kind,
+        grouped=_when(when, names, "group"),
+    )
+
+
+def _option(name: str, table: Any) -> Option:
+    where = f"options.{name}"
+    if not name.isidentifier() or name in _RESERVED:
+        raise CardError(f"{where}: no name for an option")
+    given = {key: value for key, value in _of_type(table, (dict,), where).items() if key in _TYPES}
+    for key, value in given.items():
+        if key in ("choices", "excludes"):
+            given[key] = tuple(_strings(value, f"{where}.{key}"))
+        elif key != "default":
+            _of_type(value, _TYPES[key], f"{where}.{key}")
+    if given.get("kind") not in KINDS:
+        raise CardError(f"{where}: no kind {given.get('kind')!r}, there are {', '.join(KINDS)}")
+    if given.get("choices") and given["kind"] != "text":
+        raise CardError(f"{where}.choices: only a text has choices")
+    if "default" in given:
+        given["default"] = _default(given, where)
+    return Option(name, **given)
+
+
+def _default(given: Table, where: str) -> Any:
+    kind, value = given["kind"], given["default"]
+    _of_type(value, KINDS[kind], f"{where}.default")
+    if given.get("choices") and value not in given["choices"]:
+        raise CardError(f"{where}.default: {value!r} is none of its choices")
+    if kind == "list":
+        return tuple(_strings(value, f"{where}.default"))
+    return float(value) if kind == "number" else value
+
+
+def _check_excludes(options: Sequence[Option], names: set[str]) -> None:
+    """Those that exclude each other are groups: an option is in one at most, and then it is not required."""
+    grouped: set[str] = set()
+    for option in options:
+        if not option.excludes:
+            continue
+        where, several = f"options.{option.name}.excludes", {option.name, *option.excludes}
+        if unknown := several - names:
+            raise CardError(f"{where}: {min(unknown)!r} is no option")
+        if twice := several & grouped:
+            raise CardError(f"{where}: {min(twice)!r} is among options that exclude each other already")
+        grouped |= several
+    if required := [option.name for option in options if option.required and option.name in grouped]:
+        raise CardError(f"options.{required[0]}: required, and excluded by another option")
+
+
+def _fault(table: Any, names: set[str]) -> Fault:
+    say = _of_type(_of_type(table, (dict,), "faults").get("say"), (str,), "faults.say")
+    try:
+        fields = [field for _, field, _, _ in string.Formatter().parse(say) if field is not None]
+    except ValueError as error:
+        raise CardError(f"faults.say: {error}: {say!r}") from None
+    if unknown := set(fields) - names:
+        raise CardError(f"faults.say: {min(unknown)!r} is no option: {say!r}")
+    if not table.get("when"):
+        raise CardError(f"faults: no 'when': {say!r}")
+    return Fault(_when(table["when"], names, "faults"), say)
+
+
+def _when(values: Any, names: set[str], where: str) -> When:
+    if unknown := set(_of_type(values, (dict,), f"{where}.when")) - names:
+        raise CardError(f"{where}.when: {min(unknown)!r} is no option")
+    return When(values)
+
+
+def _strings(value: Any, where: str) -> list[str]:
+    return [_of_type(one, (str,), where) for one in _of_type(value, (list,), where)]
+
+
+def _of_type(value: Any, types: Types, where: str) -> Any:
+    """The value, where it is of one of these types; in TOML a truth is no number."""
+    if type(value) not in types:
+        meant = _WORDS[types[-1]] if types else "no value"
+        raise CardError(f"{where}: {value!r}, where {meant} is meant")
+    return value

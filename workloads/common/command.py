@@ -1,0 +1,37 @@
+"""What ``python -m`` of a workload does: its command line, the framework that runs it, and its answer."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import os
+
+from workloads.common import cardfile, commandline, events, framework
+
+
+def main(package: str) -> None:
+    """Run the workload in `package` with the arguments of the process; bad input ends it with status 2.
+
+    Its `card.toml` has the command line. Its module `part` has Options, whose fields are the card's options, Part,
+    combine and TOLERANCE; it is imported when the arguments are right, which is said sooner than torch is loaded. The
+    option `restarts`, where there is one, is the framework's.
+    """
+    try:
+        own = cardfile.of_package(package)
+        given = vars(commandline.parser(own, package).parse_args())
+        name = given.pop("framework")
+        runs = framework.load(framework.of_environment() if name == framework.AUTO else name)
+        if wrong := own.fault(given):
+            raise events.BadInput(wrong)
+        group, restarts = own.group_of(given), given.pop("restarts", 0)
+        part = importlib.import_module(f"{package}.part")
+        make = functools.partial(part.Part, part.Options(**given))
+        with runs.answers(make, grouped=group, restarts=restarts) as parts:
+            if parts is not None:
+                answer, show = part.combine(parts)
+                events.result(answer, part.TOLERANCE, show)
+                if not os.environ.get("REGATTA_RUN_ID"):
+                    print("\n".join(show))
+    except events.BadInput as error:
+        events.bad_input(error)
+    runs.leave()

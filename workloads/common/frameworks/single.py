@@ -1,0 +1,26 @@
+"""One process, which has all of the work."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from workloads.common import events
+from workloads.common.part import Group, MakePart, steps
+from workloads.common.ranks import Ranks
+
+
+@contextlib.contextmanager
+def answers(make: MakePart, *, grouped: Group | None, restarts: int) -> Iterator[Sequence[Any]]:
+    """Run the only part, here. Nothing is lost that could start again."""
+    part = make(Ranks())
+    events.ready()
+    steps(part, None)
+    with events.phase("collect"):
+        answer = part.answer()
+    yield [answer]
+
+
+def leave() -> None:
+    """End as Python does."""

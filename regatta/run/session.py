@@ -14,7 +14,7 @@ from regatta.frameworks import plan, registry
 from regatta.frameworks.api import Framework, Handle, JobService
 from regatta.hosts.cluster import Cluster
 from regatta.hosts.remote import Remote
-from regatta.records import events, record, store
+from regatta.records import building, events, record, store
 from regatta.records.clocks import Clocks
 from regatta.release import sync, tree
 from regatta.run import catalogue, launch, naming, placement, recording
@@ -163,7 +163,7 @@ class Session:
             seed=request.seed,
             release=request.source.release if request.source else None,
         )
-        kept = record.build(
+        kept = building.build(
             identity,
             record.ClusterFacts(
                 self.cluster.name,

@@ -1,7 +1,6 @@
 """Comparison: equal answers compare equal, every other answer is found, and clocks stand side by side only then."""
 
 import copy
-import dataclasses
 import io
 import json
 import math
@@ -14,6 +13,7 @@ import pytest
 import rich.console
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from regatta.errors import CompareError
 from regatta.records import stats
@@ -188,7 +188,7 @@ def made(
         answer={"sum": 1.0, "names": ["a"]} if answer is None else answer,
         tolerance={"sum": 0.01} if tolerance is None else tolerance,
     )
-    return dataclasses.replace(record, **changes)
+    return structs.replace(record, **changes)
 
 
 def three() -> dict[str, list[Record]]:
@@ -382,7 +382,7 @@ def test_runs_that_did_not_succeed_forbid_clocks(state: Any, verb: str) -> None:
 
 
 def test_no_answer_forbids_clocks() -> None:
-    runs = {"torch": [dataclasses.replace(made("torch", "t"), answer=None)]}
+    runs = {"torch": [structs.replace(made("torch", "t"), answer=None)]}
     assert compare(runs).reasons == (
         "torch run t printed no answer, so nothing shows that it did the same as the others",
     )
@@ -401,7 +401,7 @@ def test_nothing_to_compare() -> None:
 
 
 def test_what_was_not_the_same_is_said() -> None:
-    identity = dataclasses.replace(made("ray", "r").identity, parameters={"alpha": 0.2}, release="def")
+    identity = structs.replace(made("ray", "r").identity, parameters={"alpha": 0.2}, release="def")
     runs = {"torch": [made("torch", "t")], "ray": [made("ray", "r", identity=identity, speed=Speed(threads=4))]}
     said = [w for w in compare(runs).words if w.startswith("Not the same")]
     assert said == [

@@ -8,9 +8,9 @@ from typing import Literal
 from regatta.bench import order
 from regatta.bench.estimate import span
 from regatta.bench.inputs import Inputs
+from regatta.bench.lock import BenchLock
 from regatta.bench.order import Entry
 from regatta.bench.survey import Survey, check_room
-from regatta.bench.turn import Turn
 from regatta.bench.view import View
 from regatta.errors import BusyError, NodesError, RecordError, RegattaError, RunError, RunFailedError, UnreachableError
 from regatta.experiments import job
@@ -64,7 +64,7 @@ class Bench:
     session: Session
     survey: Survey
     view: View
-    turn: Turn
+    lock: BenchLock
     wait_seconds: float = WAIT_SECONDS
     records: list[Record] = field(init=False)
     spent: Spent = field(default_factory=Spent)
@@ -217,7 +217,7 @@ class Bench:
             if not self.session.cluster.local:
                 services.wait_for_hdfs(self.session.remote)
                 services.wait_until_joined(self.session.remote)
-            self.turn.take()
+            self.lock.take()
         finally:
             self.spent.waited += time.monotonic() - began
         self._prepare()

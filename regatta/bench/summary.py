@@ -90,7 +90,9 @@ def _row(finding: Finding, phase: str, sides: Sequence[str], references: Sequenc
     reference = [f"{s:.0f}" if (s := finding.point.published.get(f)) else "-" for f in references]
     if comparison is None or not comparison.comparable:
         word = "no run succeeded" if comparison is None else "answers differ"
-        return [finding.point.name, *["-"] * len(sides), word, *["-"] * (len(pairs) - 1), *reference]
+        cells = ["-"] * (len(sides) + len(pairs))
+        cells[len(sides) if pairs else 0] = word
+        return [finding.point.name, *cells, *reference]
     spreads = comparison.spreads[phase]
     mark = {f: " *" if f in comparison.marked else "" for f in spreads}
     clocks = [compare.seconds_text(spreads[f].median) + mark[f] if f in spreads else "-" for f in sides]

@@ -12,6 +12,8 @@ from regatta.hosts import tunnels
 from regatta.hosts.cluster import Node
 from regatta.hosts.remote import Remote
 
+UNITS = ("regatta-ray-head.service", "regatta-ray-worker.service")
+
 
 class RayService(JobService):
     """Ray's job API of a cluster. `submission` makes a run into the body of a job."""

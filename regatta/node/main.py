@@ -56,10 +56,10 @@ OPERATIONS = {
     "monitoring.state": "monitoring.state",
     "caches.cool": "caches.cool",
     "support": "support.collect",
-    "turn.take": "turns.take",
+    "bench.lock": "benchlock.take",
 }
 """Where each operation is found; only its module, and what that needs, is loaded."""
-TELLING = {"run.watch", "hdfs.decommission", "hdfs.read_own", "sample", "turn.take"}
+TELLING = {"run.watch", "hdfs.decommission", "hdfs.read_own", "sample", "bench.lock"}
 """Operations that get `emit`, to tell of themselves while they work."""
 OLDER = {"support", "relay.drop", "run.list", "run.mark", "run.stop"}
 """Operations that serve a node of an older layout, too: what has to be known or ended before it is provisioned."""

@@ -84,6 +84,7 @@ def undisturbed(records: Sequence[Record]) -> list[Record]:
 def alike(groups: Mapping[str, Sequence[Record]]) -> Comparison:
     """Whether clocks of the runs may stand side by side, and what was not the same; without clocks and words on them.
 
+    Runs of one label that have no answer, as of a program that prints none, are timed, and stand beside no others.
     CompareError where there are no runs.
     """
     first = {SINGLE: groups.get(SINGLE, ())}
@@ -93,15 +94,19 @@ def alike(groups: Mapping[str, Sequence[Record]]) -> Comparison:
         raise CompareError("no runs to compare")
     runs = {label: tuple(r.run_id for r in group) for label, group in groups.items()}
     workload = records[0].identity.workload
-    reasons = _reasons(records)
+    silent = len(groups) == 1 and all(r.answer is None for r in records)
+    reasons = _reasons(records, silent=silent)
     differences = () if reasons else tuple(_all_differences(groups))
     if differences:
         places = len({d.path for d in differences})
         reasons = (f"the answers differ in {places} {'place' if places == 1 else 'places'}",)
     if reasons:
         return Comparison(workload, runs, reasons, differences)
+    equal = f"The answers of {len(records)} runs are equal within the workload's tolerance." if len(records) > 1 else ""
     words = (
-        f"The answers of {len(records)} runs are equal within the workload's tolerance." if len(records) > 1 else "",
+        "No answer was printed: nothing shows what the program did, and nothing is compared with it."
+        if silent
+        else equal,
         *_overlaps(groups),
         *_unequal(groups),
         *_unused(records[0]),
@@ -109,7 +114,7 @@ def alike(groups: Mapping[str, Sequence[Record]]) -> Comparison:
     return Comparison(workload, runs, words=tuple(filter(None, words)))
 
 
-def _reasons(records: Sequence[Record]) -> tuple[str, ...]:
+def _reasons(records: Sequence[Record], *, silent: bool) -> tuple[str, ...]:
     reasons = []
     for r in records:
         if r.exit.state != "succeeded":
@@ -120,7 +125,7 @@ def _reasons(records: Sequence[Record]) -> tuple[str, ...]:
             cause += f": {failure.cause}" if failure else ""
             verb = {"failed": "failed", "cancelled": "was cancelled", "lost": "was lost"}[r.exit.state]
             reasons.append(clean(f"{_name(r)} {verb}{cause}"))
-        elif r.answer is None:
+        elif r.answer is None and not silent:
             reasons.append(f"{_name(r)} printed no answer, so nothing shows that it did the same as the others")
     workloads = sorted({r.identity.workload for r in records})
     if len(workloads) > 1:

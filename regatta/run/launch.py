@@ -27,7 +27,6 @@ def start(
     Raises LaunchError, NodesError; what had been started by then is stopped.
     """
     cluster, framework = remote.cluster, registry.find(plan.framework)
-    framework.check(plan)
     nodes = framework.nodes(plan, cluster)
     specs = framework.specs(plan, cluster)
     for node in nodes:

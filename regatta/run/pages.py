@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from regatta.errors import LaunchError, RegattaError
 
 ANSWER_SECONDS = 5.0
-AGAIN_TURNS = 10
-"""A page that has answered is looked at again after so many turns."""
+AGAIN_ROUNDS = 10
+"""A page that has answered is looked at again after so many rounds."""
 
 
 @dataclass
@@ -27,7 +27,7 @@ class Page:
     url: str | None = None
     opened: bool = False
     answers: bool | None = field(default=None)
-    turns: int = 0
+    rounds: int = 0
 
 
 def answering(url: str) -> None:
@@ -44,8 +44,8 @@ def answering(url: str) -> None:
 def turn(pages: Sequence[Page], say: Callable[[str], None]) -> None:
     """Try every page that has not answered yet, and now and then the others; `say` what is new of each."""
     for page in pages:
-        page.turns += 1
-        if page.answers and page.turns % AGAIN_TURNS:
+        page.rounds += 1
+        if page.answers and page.rounds % AGAIN_ROUNDS:
             continue
         try:
             if not page.opened:

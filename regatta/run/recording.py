@@ -8,6 +8,7 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,8 @@ from regatta.records import building, document, events, record, store
 from regatta.records.clocks import Clocks
 from regatta.records.plain import plain
 from regatta.run.catalogue import RunInfo, unserved
-from regatta.run.follow import Follower, Outcome
+from regatta.run.follow import Follower
+from regatta.run.outcome import Outcome
 
 if TYPE_CHECKING:
     from regatta.run.request import Request
@@ -39,6 +41,11 @@ STATES: dict[str, record.State] = {
 NOTE = (
     "nobody followed this run to its end: the record is made from what its nodes know, without the controller's clocks"
 )
+
+
+def now() -> str:
+    """UTC by this machine's clock, as records have it."""
+    return datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def asked(
@@ -106,6 +113,30 @@ def of_run(
         warnings=[*asked["warnings"], *notes],
         used=outcome.used,
         beside=beside,
+    )
+
+
+def of_unstarted(cluster: Cluster, request: "Request", cause: str, *, lost: bool) -> record.Record:
+    """The record of a run that could not be started: it has a row, and the cause, and no clocks."""
+    assert request.name is not None
+    identity = record.RunIdentity(
+        run_id=request.name,
+        workload=request.program.label,
+        framework=request.framework,
+        started=now(),
+        parameters=parameters(cluster, request, request.workers),
+        seed=request.seed,
+        release=request.source.release if request.source else None,
+    )
+    nodes = tuple(record.NodeFacts(node.name, node.cluster_address) for node in cluster.workers)
+    return building.build(
+        identity,
+        record.ClusterFacts(cluster.name, nodes),
+        record.Speed(cache=request.cache),
+        Clocks(0),
+        record.ExitInfo("lost" if lost else "failed", None, record.Failure(cause)),
+        series=request.series,
+        warnings=request.notes,
     )
 
 

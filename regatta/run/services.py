@@ -25,7 +25,8 @@ HDFS_UNITS = (
     "regatta-hdfs-datanode.service",
     "regatta-hdfs-checkpoint.service",
 )
-UNITS = (*HDFS_UNITS, "regatta-ray-head.service", "regatta-ray-worker.service")
+RAY_UNITS = rayservice.UNITS
+UNITS = (*HDFS_UNITS, *RAY_UNITS)
 TROUBLES: dict[type[RemoteError], str] = {
     UnknownHostKeyError: "KEY NOT PINNED",
     HostKeyError: "KEY CHANGED",

@@ -36,9 +36,9 @@ def bench(
 ) -> None:
     """Run a plan of many runs, interleaved; goes on where it was interrupted."""
     from regatta.bench import summary
+    from regatta.bench.lock import BenchLock
     from regatta.bench.runner import WAIT_SECONDS, Bench
     from regatta.bench.survey import survey
-    from regatta.bench.turn import Turn
     from regatta.bench.view import View
     from regatta.experiments import plan_file
     from regatta.hosts.selection import Selection
@@ -52,9 +52,9 @@ def bench(
         used = choose_hosts(found_hosts, Selection(nodes, without, skip_lost), view.warn)
         stack.enter_context(advising(used))
         session = stack.enter_context(Session(used, view, results))
-        turn = Turn(session.remote, chosen.name)
+        lock = BenchLock(session.remote, chosen.name)
         if not dry_run:
-            stack.enter_context(turn)
+            stack.enter_context(lock)
         found = survey(session.remote, chosen, results, fresh=fresh, retry=retry)
         for text in found.warnings:
             view.warn(text)
@@ -62,7 +62,7 @@ def bench(
             view.say(text)
         if dry_run:
             return
-        running = Bench(session, found, view, turn, wait_seconds=limit)
+        running = Bench(session, found, view, lock, wait_seconds=limit)
         try:
             running.run()
         finally:

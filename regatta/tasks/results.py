@@ -146,7 +146,7 @@ def results_import(c: Context, file: str) -> None:
     help={
         "before": "records of runs started before: 2026-11-21, or 30m, 12h, 3d, 2w ago",
         "workload": "only of this workload",
-        "framework": "only torch, ray or single",
+        "framework": "only of runs under this framework",
         "failed": "only runs that did not succeed",
         "yes": "do not ask (also CONFIRM=yes)",
     },
@@ -160,6 +160,7 @@ def results_gc(
     yes: bool = False,
 ) -> None:
     """Delete records (asks first; say which ones)."""
+    from regatta.frameworks import choice
     from regatta.records.store import Store
     from regatta.report import listing
 
@@ -167,7 +168,10 @@ def results_gc(
     if wanted == listing.Wanted():
         raise UsageError("say which records: --before, --failed, --workload, --framework")
     store = Store(paths.results_dir())
-    found = listing.choose(listing.of_records(store.list().records), wanted)
+    lines = listing.of_records(store.list().records)
+    if framework is not None:
+        choice.recorded(framework, (line.framework for line in lines))
+    found = listing.choose(lines, wanted)
     if not found:
         print(f"no records like that in {store.root}")
         return

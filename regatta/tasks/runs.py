@@ -121,8 +121,7 @@ def torchrun(
     hosts = Selection(nodes, without, skip_lost)
     timeout = whole("pg-timeout", pg_timeout)
     again = whole("restarts", restarts) or int(elastic)
-    chosen = launcher or ("c10d" if again else "env")
-    _run_script("torch", script, workers, inventory, name, time_limit, chosen, timeout, again, elastic, hosts)
+    _run_script("torch", script, workers, inventory, name, time_limit, launcher, timeout, again, elastic, hosts)
 
 
 @task(
@@ -155,7 +154,7 @@ def rayrun(
     again = whole("restarts", restarts) or int(elastic)
     if again and not elastic:
         raise UsageError("--restarts needs --elastic: what a script under Ray starts again is its own affair")
-    _run_script("ray", script, workers, inventory, name, time_limit, "env", None, again, elastic, hosts)
+    _run_script("ray", script, workers, inventory, name, time_limit, None, None, again, elastic, hosts)
 
 
 def _run_script(
@@ -165,7 +164,7 @@ def _run_script(
     inventory: str | None,
     name: str | None,
     time_limit: str | None,
-    launcher: str,
+    launcher: str | None,
     pg_timeout: int | None,
     restarts: int,
     elastic: bool,
@@ -174,7 +173,7 @@ def _run_script(
     from regatta.frameworks import plan
     from regatta.run import elastic as going_on
     from regatta.run.request import Request
-    from regatta.run.session import check_script, check_synced
+    from regatta.run.scripts import check_script, check_synced
 
     wanted = whole("workers", workers)
     limit = seconds("time-limit", time_limit)
@@ -187,7 +186,7 @@ def _run_script(
             made,
             Request(
                 program=plan.Program.script(relative, words.of_script()),
-                framework="torch" if framework == "torch" else "ray",
+                framework=framework,
                 root=root,
                 workers=wanted,
                 name=name,
@@ -208,7 +207,7 @@ def _run_script(
     help={
         "count": "how many of the latest to show (default 20)",
         "workload": "only runs of this workload that have a record",
-        "framework": "only torch, ray or single",
+        "framework": "only runs under this framework",
         "since": "only runs started since: 2026-11-21, 2026-11-21T10:00 (UTC), or 30m, 12h, 3d, 2w ago",
         "failed": "only runs that did not succeed",
         "sort": "started (default), run, workload, framework, state or took",
@@ -227,14 +226,12 @@ def runs(
     records: bool = False,
 ) -> None:
     """List the runs that the nodes know and those of the records, latest last."""
+    from regatta.frameworks import choice
     from regatta.records.store import Store
     from regatta.report import listing
     from regatta.run import catalogue, recording
-    from regatta.run.session import check_framework
 
     number = whole("count", count) or 20
-    if framework is not None:
-        check_framework(framework)
     wanted = listing.Wanted(workload, framework, listing.moment("since", since), failed=failed)
     kept = Store(paths.results_dir()).list()
     unasked: dict[str, Exception] = {}
@@ -246,6 +243,8 @@ def runs(
         if recording.adopt(remote, found, paths.results_dir(), unasked, print):
             kept = Store(paths.results_dir()).list()
         lines, where = listing.of_nodes(found, kept.records, remote.cluster.name), remote.cluster.name
+    if framework is not None:
+        choice.recorded(framework, (line.framework for line in lines))
     chosen = listing.choose(lines, wanted, sort)
     if chosen:
         print_table([listing.HEADINGS, *(line.cells() for line in chosen[-number:])])

@@ -24,7 +24,7 @@ FLAGS = {"no_single": False, "skip_lost": False, "elastic": False}
 """Flags of all these tasks that take no value."""
 HELP = {
     **LAUNCH_HELP,
-    "framework": "{names}: one, or several with commas between; both: torch and ray; all (default both)",
+    "framework": "{names}: one, or several with commas between; both: torch and ray; all (default {usual})",
     "repeats": "runs under each framework, in turns (default 1)",
     "json": "write the comparison to this file",
     "no-single": "leave out the single process that the cluster has to beat",
@@ -54,6 +54,7 @@ def _made(workload: Workload) -> Any:
     card = workload.card
     given = {card.input.option: card.options[card.input.option]} if card.input else {}
     options: Mapping[str, Option] = {**given, **card.offered}
+    compared = "both" if {"torch", "ray"} <= {*card.frameworks} else "all"
     names = [*BEFORE, *options, *(GOING_ON if card.checkpoints else ()), *AFTER]
 
     def body(c: Context, **typed: Any) -> None:
@@ -63,12 +64,12 @@ def _made(workload: Workload) -> Any:
     parameters = [inspect.Parameter("c", inspect.Parameter.POSITIONAL_OR_KEYWORD)]
     for name in names:
         flag = name in FLAGS or (name in options and options[name].kind in values.FLAGS)
-        usual: str | bool | None = False if flag else {"framework": "both", "repeats": "1"}.get(name)
+        usual: str | bool | None = False if flag else {"framework": compared, "repeats": "1"}.get(name)
         parameters.append(inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=usual))
     body.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     help = {
         **HELP,
-        "framework": HELP["framework"].format(names=", ".join(card.frameworks)),
+        "framework": HELP["framework"].format(names=", ".join(card.frameworks), usual=compared),
         **(GOING_ON_HELP if card.checkpoints else {}),
         **{name.replace("_", "-"): _help(option) for name, option in options.items()},
     }
@@ -86,15 +87,11 @@ def _help(option: Option) -> str:
 def _run(workload: Workload, options: Mapping[str, Option], typed: Mapping[str, Any]) -> None:
     from regatta.experiments import job
     from regatta.experiments.asked import Asked
-    from regatta.frameworks import plan
+    from regatta.frameworks import choice, plan, registry
     from regatta.hosts.selection import Selection
     from regatta.run.request import Request
-    from regatta.run.session import check_framework
 
-    card, chosen = workload.card, typed["framework"]
-    frameworks = check_framework(chosen)
-    if chosen == "both" and not typed["no_single"] and "single" in card.frameworks:
-        frameworks = ("single", *frameworks)
+    card = workload.card
     wanted, times = whole("workers", typed["workers"]), whole("repeats", typed["repeats"]) or 1
     limit = seconds("time-limit", typed["time_limit"])
     lost = whole("restarts", typed.get("restarts")) or int(typed.get("elastic", False))
@@ -106,19 +103,23 @@ def _run(workload: Workload, options: Mapping[str, Option], typed: Mapping[str, 
         lost,
         typed.get("elastic", False),
     )
-    asked.check(len(frameworks) * times)
     base = Request(
         plan.Program((), workload.name),
-        "single",
+        card.frameworks[0],
         workload.root,
         name=typed["name"],
-        launcher=typed["launcher"] or ("c10d" if lost else "env"),
+        launcher=typed["launcher"],
         time_limit=limit,
         restarts=lost,
         elastic=asked.elastic,
     )
     hosts = Selection(typed["nodes"], typed["without"], typed["skip_lost"])
     with session(typed["inventory"], hosts) as made:
+        frameworks = choice.chosen(typed["framework"], card.frameworks, made.cluster)
+        choice.check_launcher(typed["launcher"], frameworks)
+        if typed["framework"] == choice.BOTH and not typed["no_single"]:
+            alone = [name for name in card.frameworks if registry.of_run(name).single]
+            frameworks = (*alone, *frameworks)
         done = job.run(made, asked, frameworks, workers=wanted, repeats=times, request=base)
         _show(made, done, typed["json"])
 
@@ -135,6 +136,11 @@ def _show(made: "Session", done: "dict[str, list[Record]]", json: str | None) ->
 
     shown = next(records[-1] for records in done.values())
     made.console.note("\n".join(["", *shown.show]))
+    every = [record for records in done.values() for record in records]
+    if json is None and len(done) > 1 and all(record.answer is None for record in every):
+        for label, records in done.items():  # times of what prints no answer stand beside no others
+            comparison.show(compare.compare({label: records}), made.console)
+        return
     result = compare.compare(done)
     if json:
         comparison.write_json(result, Path(json))

@@ -382,7 +382,7 @@ def test_runs_that_did_not_succeed_forbid_clocks(state: Any, verb: str) -> None:
 
 
 def test_no_answer_forbids_clocks() -> None:
-    runs = {"torch": [structs.replace(made("torch", "t"), answer=None)]}
+    runs = {"torch": [structs.replace(made("torch", "t"), answer=None)], "ray": [made("ray", "r")]}
     assert compare(runs).reasons == (
         "torch run t printed no answer, so nothing shows that it did the same as the others",
     )
@@ -483,3 +483,12 @@ def test_show_prints_plain_text_in_a_pipe() -> None:
     result = compare(three())
     show(result, Console(out, io.StringIO()))
     assert out.getvalue() == to_text(result) + "\n"
+
+
+def test_a_program_that_prints_no_answer_is_timed_and_stands_beside_no_others() -> None:
+    silent = [structs.replace(made("torch", run), answer=None) for run in ("t1", "t2")]
+    found = compare({"torch": silent})
+    assert found.comparable
+    assert found.spreads["total"]["torch"].n == 2
+    assert found.words[0].startswith("No answer was printed")
+    assert not compare({"torch": silent, "ray": [structs.replace(made("ray", "r"), answer=None)]}).comparable

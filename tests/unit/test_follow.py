@@ -71,7 +71,7 @@ def test_a_node_that_hangs_is_lost_however_much_another_says(
 
     def slow(_node: str, _rank: int | None, text: str) -> None:
         lines.append(text)
-        if not follower.lost:
+        if not follower.told.lost:
             time.sleep(0.05)  # so that there is always more to show
 
     follower = Follower(Hung(pair.cluster), handle, slow)

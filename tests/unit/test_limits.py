@@ -8,7 +8,7 @@ from regatta.errors import InventoryError
 from regatta.hosts import limits
 from regatta.hosts.inventories import build
 from regatta.node import cgroup
-from regatta.run.follow import reached
+from regatta.run.causes import reached
 
 
 def test_the_inventory_says_it(tmp_path: Path) -> None:

@@ -20,7 +20,8 @@ from regatta.hosts.remote import Remote, supervisor_files
 from regatta.release import sync, tree
 from regatta.run import catalogue, launch, naming, placement
 from regatta.run import follow as following
-from regatta.run.follow import Follower, Outcome
+from regatta.run.follow import Follower
+from regatta.run.outcome import Outcome
 
 SCRIPT = """\
 SPIN = "import time; [None for _ in iter(lambda: time.process_time() < 0.3, False)]"

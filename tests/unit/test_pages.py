@@ -81,7 +81,7 @@ def test_each_page_is_tried_on_its_own_and_again(server: Moody) -> None:
     assert said[0][-1] == f"second: {url} (so)"
     server.closes = 10**6
     lost: list[str] = []
-    for _ in range(pages.AGAIN_TURNS):
+    for _ in range(pages.AGAIN_ROUNDS):
         pages.turn(known, lost.append)
     assert sorted(line.split()[0] for line in lost) == ["first", "second", "third"]
 

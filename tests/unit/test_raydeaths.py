@@ -9,8 +9,9 @@ from regatta.frameworks import raydeaths, registry
 from regatta.frameworks.api import Handle
 from regatta.frameworks.raydeaths import GONE, Death
 from regatta.hosts.remote import Remote
-from regatta.run import follow
+from regatta.run import causes
 from regatta.run.follow import Follower
+from regatta.run.outcome import Failure
 
 GONE_WORDS = (
     "The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR Worker exit detail: Worker "
@@ -92,11 +93,11 @@ def follower(pair: Remote) -> Follower:
     return Follower(Remote(cluster), handle, lambda *_: None)
 
 
-def cause(follower: Follower, *lines: str) -> follow.Failure:
+def cause(follower: Follower, *lines: str) -> Failure:
     follower._take("lines", "here", [[-1, line] for line in lines])
     failure = {"rank": -1, "code": 1, "signal": None, "at": 1.0, "last_lines": list(lines)[-20:]}
-    follower.exits = {"here": {"state": "failed", "failure": failure}}
-    found = follower._cause()
+    follower.told.exits = {"here": {"state": "failed", "failure": failure}}
+    found = causes.failure(follower.judge, follower.told)
     assert found is not None and found.code == 1
     return found
 

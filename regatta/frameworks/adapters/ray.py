@@ -29,7 +29,7 @@ class Ray(Framework):
     place = 2
     colour = "#2f7fe0"
     driver = True
-    units = ("regatta-ray-head.service", "regatta-ray-worker.service")
+    units = rayservice.UNITS
     backend = "ray"
     token = True
     rank_bytes = 500 * MIB

@@ -21,7 +21,7 @@ def who(plan: str) -> str:
     return f"{user} on {platform.node()} (process {os.getpid()}), plan {plan}, since {began} UTC"
 
 
-class Turn:
+class BenchLock:
     """The cluster's lock, held at its head within `with`; it ends with this process, however that ends."""
 
     def __init__(self, remote: Remote, plan: str) -> None:
@@ -29,7 +29,7 @@ class Turn:
         self.plan = plan
         self._stream: Stream | None = None
 
-    def __enter__(self) -> "Turn":
+    def __enter__(self) -> "BenchLock":
         self.take()
         return self
 
@@ -40,7 +40,7 @@ class Turn:
         """Take the lock, also again after the head was away. Raises BusyError, RemoteError."""
         self.leave()
         cluster = self.remote.cluster
-        self._stream = self.remote.stream(cluster.head, "turn.take", who=who(self.plan))
+        self._stream = self.remote.stream(cluster.head, "bench.lock", who=who(self.plan))
         answer = next(iter(self._stream))
         if "taken" in answer:
             self.leave()

@@ -1,0 +1,103 @@
+"""Why a run has failed, in words: out of what its nodes and its framework say of its end."""
+
+import re
+from typing import Any
+
+from regatta.frameworks.api import Judge
+from regatta.hosts.cluster import Cluster
+from regatta.records.events import DRIVER
+from regatta.run.outcome import Accounts, Failure
+
+
+def failure(judge: Judge, told: Accounts) -> Failure | None:
+    """What ended a run that did not succeed; None: nothing that is known.
+
+    A rank killed by a signal comes before one that exited (its peers' complaint), then the earliest.
+    """
+    found = [(name, value["failure"]) for name, value in told.exits.items() if value.get("failure")]
+    for name, error in told.lost.items():
+        left = "what is left of the run there ends with the next run or 'fab cancel'; 'fab status' shows who answers"
+        return Failure(name, None, f"the node was lost in mid-run ({error.reason}): {left}", 1, host=name)
+    vanished = [name for name, value in told.exits.items() if value["state"] == "lost"]
+    if vanished:
+        name = vanished[0]
+        how = _befell(judge, told, [name]) or ": was the host rebooted, or its supervisor killed? See 'fab status'"
+        return Failure(name, None, f"the run vanished there{how}", 1, host=name)
+    if found:
+        name, worst = min(found, key=lambda item: _weight(item[1]))
+        lines = _named(judge.handle.cluster, worst["last_lines"])
+        host = name if worst["rank"] is None else None
+        rank = worst["rank"]
+        if rank == DRIVER:
+            host = next((lost for lost in (*told.rebooted, *told.died) if lost != name), None)
+        if blamed := judge.blame(rank, worst["last_lines"]):
+            name, rank = blamed.node, blamed.rank
+            worst = {**worst, "cause": blamed.cause}
+        return Failure(name, rank, _how(judge, told, name, worst, lines), worst["code"], lines, host)
+    words = judge.words()
+    return Failure(judge.handle.cluster.head.name, None, words, 1) if words else None
+
+
+def _how(judge: Judge, told: Accounts, node: str, failure: dict[str, Any], lines: tuple[str, ...]) -> str:
+    """The way in which a rank or a supervisor ended, and which host was short of memory meanwhile.
+
+    That is asked of the node itself; a driver's failure may be that of any node which its last lines name.
+    """
+    how = f"killed by {failure['signal']}" if failure["signal"] else f"exited with code {failure['code']}"
+    how = failure.get("cause") or how
+    accounts, where = told.said | told.exits, [node]
+    if failure["rank"] == DRIVER:
+        where = [name for name in accounts if any(f"({name})" in line for line in lines)] or [*accounts]
+    how += _befell(judge, told, [*told.rebooted, *told.died])
+    met = [name for name in dict.fromkeys([*where, *accounts]) if accounts.get(name, {}).get("reached")]
+    how += "".join(f"; {text}" for name in met for text in reached(name, accounts[name]["reached"]))
+    if failure.get("disk_full"):
+        state = judge.handle.cluster.node(node).state
+        how += f"; the disk of {node} is full: free some room there (df -h {state}; 'fab runs-gc' deletes old runs)"
+    short = [name for name in where if name not in met and accounts.get(name, {}).get("oom_kills", 0) > 0]
+    if short:
+        kernel = f"the kernel of {', '.join(short)} has killed a process meanwhile (journalctl -k there)"
+        how += f"; out of memory: {kernel}"
+    return how
+
+
+def _befell(judge: Judge, told: Accounts, nodes: list[str]) -> str:
+    """What happened in mid-run to nodes beside the run itself; nothing that is known: ''."""
+    how = ""
+    for name in dict.fromkeys(nodes):
+        if name in told.rebooted:
+            how += f"; {name} was rebooted in mid-run ('fab status' shows whether its services are back)"
+        elif name in told.died:
+            how += f"; {judge.died(name, told.died[name])}"
+    return how
+
+
+def _named(cluster: Cluster, lines: list[str]) -> tuple[str, ...]:
+    """Lines in which an address of a node is followed by the node's name."""
+    known = {node.cluster_address: node.name for node in cluster.nodes if not node.local}
+    if not known:
+        return tuple(lines)
+    address = re.compile(rf"(?<![\d.])({'|'.join(map(re.escape, known))})(?![\d.]*\d)")
+    return tuple(address.sub(lambda found: f"{found[1]} ({known[found[1]]})", line) for line in lines)
+
+
+def reached(node: str, limits: dict[str, int]) -> list[str]:
+    """In words which of its limits a run has met on a node, and which variable of the inventory sets it."""
+    said = []
+    if "memory" in limits:
+        said.append(
+            f"out of memory: the limit of runs on {node}, {limits['memory'] / 1e9:.2f} GB, was reached "
+            "(regatta_run_memory_share in the inventory)"
+        )
+    if "processes" in limits:
+        said.append(
+            f"the limit of runs on {node}, {limits['processes']:,} processes and threads, was reached "
+            "(regatta_run_processes in the inventory)"
+        )
+    return said
+
+
+def _weight(failure: dict[str, Any]) -> tuple[int, float]:
+    """Orders failures, the likeliest first cause first: a signal, what befell a supervisor, a rank that exited (its
+    peers' complaint), then by time."""
+    return (0 if failure["signal"] else 1 if failure.get("cause") else 2, failure["at"])

@@ -1,0 +1,72 @@
+"""How a run has ended, and what ended it: as values."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from regatta.errors import RemoteError
+from regatta.records.events import DRIVER
+from regatta.text import clean
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What ended a run: `rank` is None where a node or a service was lost; `code` is what to pass on.
+
+    `host`: the node that was lost, or booted anew, where that is what ended the run.
+    """
+
+    node: str
+    rank: int | None
+    cause: str
+    code: int
+    last_lines: tuple[str, ...] = ()
+    host: str | None = None
+
+    def text(self) -> str:
+        """Node, rank, cause and the last lines, for a person."""
+        where = self.node if self.rank is None or self.rank == DRIVER else f"rank {self.rank} on {self.node}"
+        if self.rank == DRIVER:
+            where = f"the driver on {self.node}"
+        shown = [clean(line) for line in self.last_lines if "@regatta {" not in line][-12:]
+        tail = "".join(f"\n    | {line}" for line in shown)
+        return f"{where}: {self.cause}" + (f"; its last lines:{tail}" if shown else "")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended: `state` is succeeded, failed, stopped or lost; `exits` is each node's own account.
+
+    `used`: what the run has used on each node, as its supervisor measured it.
+    """
+
+    state: str
+    code: int
+    failure: Failure | None
+    exits: dict[str, dict[str, Any]] = field(default_factory=dict)
+    used: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+
+@dataclass
+class Accounts:
+    """What is known of a run's end while it is followed, all by the names of nodes.
+
+    `exits`: how the run has ended there, in the words of who watched it; `said`: the same, also of nodes that were told
+    of the end. `lost`: those that answer no more, `rebooted`: those that were, `died`: daemons that have, in mid-run.
+    """
+
+    exits: dict[str, dict[str, Any]] = field(default_factory=dict)
+    said: dict[str, dict[str, Any]] = field(default_factory=dict)
+    lost: dict[str, RemoteError] = field(default_factory=dict)
+    died: dict[str, list[str]] = field(default_factory=dict)
+    rebooted: list[str] = field(default_factory=list)
+
+    @property
+    def used(self) -> dict[str, dict[str, Any]]:
+        """What the run has used on each node."""
+        return {name: said.get("used") or {} for name, said in self.said.items()}
+
+    def hear(self, answers: dict[str, dict[str, Any]]) -> None:
+        """What nodes say of the run's end: `run.finish`'s answers, by node."""
+        self.said |= {name: answer["exit"] for name, answer in answers.items() if answer.get("exit")}
+        self.rebooted = [name for name, answer in answers.items() if answer["rebooted"]]
+        self.died = {name: answer["died"] for name, answer in answers.items() if answer["died"]}

@@ -1,0 +1,163 @@
+"""A request made ready to start: the release on every node, ranks in their places, services that answer."""
+
+import contextlib
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from regatta.frameworks import plan, registry
+from regatta.frameworks.api import Framework, JobService
+from regatta.hosts.cluster import Cluster, Node
+from regatta.hosts.remote import Remote
+from regatta.records.clocks import Clocks
+from regatta.release import sync, tree
+from regatta.run import catalogue, naming, placement, recording
+from regatta.run.request import Request
+from regatta.terminal.console import Console
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A run that can be started: all that its start and its record need.
+
+    `nodes`: those that take part; `facts`: of each what it is. `about`: what the record says of the run before it
+    starts. `asked_at` and `synced_at`: when it was asked for, and the release was proven, by time.monotonic().
+    """
+
+    plan: plan.Plan
+    framework: Framework
+    service: JobService | None
+    nodes: tuple[Node, ...]
+    facts: Mapping[str, Mapping[str, Any]]
+    about: Mapping[str, Any]
+    asked_at: float
+    synced_at: float
+
+    @property
+    def places(self) -> dict[int, str]:
+        """The name of each rank's node."""
+        return {rank.rank: rank.node.name for rank in self.plan.ranks}
+
+    def clocks(self) -> Clocks:
+        """The run's clocks, of which that of its launch goes since the release was proven."""
+        made = Clocks(len(self.plan.ranks), driver=self.framework.driver)
+        made.sync_seconds = self.synced_at - self.asked_at
+        made.start(self.synced_at)
+        return made
+
+    def kept_on(self, node: Node) -> dict[str, Any]:
+        """What a node keeps for the record."""
+        return {**self.about, "facts": self.facts[node.name]}
+
+
+class Preparer:
+    """Makes requests ready on one cluster; what it has reached and said serves all of them."""
+
+    def __init__(self, remote: Remote, console: Console) -> None:
+        self._remote = remote
+        self._cluster = remote.cluster
+        self._console = console
+        self._stack = contextlib.ExitStack()
+        self._pool = ThreadPoolExecutor(1)
+        self._services: dict[str, Future[JobService]] = {}
+        self._told: set[str] = set()
+
+    def close(self) -> None:
+        """Leave the services that were reached."""
+        self._pool.shutdown(wait=True)
+        self._stack.close()
+
+    def reconnect(self) -> None:
+        """Reach services anew at the next run: the head was away."""
+        self._services.clear()
+
+    def ready(self, request: Request) -> Ready:
+        """Sync, place the ranks, wait for the service that takes the run. Raises RegattaError."""
+        started, asked_at = recording.now(), time.monotonic()
+        framework = registry.find(request.framework)
+        service = self._open(framework) if framework.served(self._cluster) else None
+        source = request.source or tree.read(request.root)
+        self._tell(source.notes)
+        seen = self._pool.submit(lambda: service.result().look()) if service else None
+        synced = sync.sync(self._remote, source, self._cluster.nodes, ask=self._asked(framework))
+        synced_at = time.monotonic()
+        self._end_what_is_left(synced.answers)
+        facts = {name: answer["facts"] for name, answer in synced.answers.items()}
+        made = self._plan(request, framework, source, synced.answers)
+        framework.check(made)
+        nodes = framework.nodes(made, self._cluster)
+        if service and seen:
+            service.result().wait(nodes, seen.result(), synced.answers, self._console.note)
+        self._console.note(_headline(framework, made, self._cluster))
+        about = recording.asked(self._cluster, request, made, started, source.commit, source.dirty)
+        open_service = service.result() if service else None
+        return Ready(made, framework, open_service, nodes, facts, about, asked_at, synced_at)
+
+    def _open(self, framework: Framework) -> "Future[JobService]":
+        """Reach the service that takes a run while the release is being proven."""
+        known = self._services.get(framework.name)
+        if known is None or (known.done() and known.exception()):
+            known = self._pool.submit(lambda: self._stack.enter_context(framework.open(self._remote)))
+            self._services[framework.name] = known
+        return known
+
+    def _asked(self, framework: Framework) -> dict[str, dict[str, Any]]:
+        """What each node is asked with the release: a free port where ranks may be, and what the service needs."""
+        found: dict[str, dict[str, Any]] = {}
+        for node in (self._cluster.head, *self._cluster.workers):
+            found[node.name] = {"ports": list(plan.PORTS)}
+        if framework.served(self._cluster):
+            for node in self._cluster.nodes:
+                found[node.name] = {**found.get(node.name, {}), **framework.asks(self._cluster)}
+        return found
+
+    def _tell(self, lines: Sequence[str]) -> None:
+        """Say once what of a tree is not synced."""
+        for line in lines:
+            if line not in self._told:
+                self._told.add(line)
+                self._console.note(line)
+
+    def _end_what_is_left(self, answers: Mapping[str, Mapping[str, Any]]) -> None:
+        """End what is left of runs that have ended elsewhere, and say which runs go on beside the one that starts."""
+        if not any(answer.get("unfinished") for answer in answers.values()):
+            return
+        for node, run in catalogue.end_stale(self._remote):
+            self._console.warn(f"{node}: ended what was left there of {run}, which has ended elsewhere")
+        for info in catalogue.listing(self._remote)[0]:
+            if info.state == "running":
+                self._console.warn(
+                    f"{info.run} goes on on {', '.join(node.name for node in info.nodes)}: times taken beside it are "
+                    f"marked, and left out of verdicts. For clean ones wait for its end, or 'fab cancel {info.run}'"
+                )
+
+    def _plan(
+        self, request: Request, framework: Framework, source: tree.Tree, answers: Mapping[str, Mapping[str, Any]]
+    ) -> plan.Plan:
+        cores = {name: answer["facts"]["cores"] for name, answer in answers.items()}
+        ranks = placement.placed(framework, request.workers, self._cluster, cores)
+        for warning in placement.crowded(ranks, cores):
+            self._console.warn(warning)
+        name = naming.check_run_name(request.name) if request.name else None
+        return plan.Plan(
+            run=name or naming.new_run_name(request.program.label, request.framework),
+            framework=request.framework,
+            program=request.program,
+            release=source.release,
+            ranks=ranks,
+            threads=placement.threads(ranks, cores),
+            launcher=request.launcher or framework.launcher(request.restarts),
+            pg_timeout=request.pg_timeout,
+            master_port=answers[ranks[0].node.name].get("port"),
+            time_limit=request.time_limit,
+            restarts=request.restarts,
+            first_run=request.first_run,
+        )
+
+
+def _headline(framework: Framework, made: plan.Plan, cluster: Cluster) -> str:
+    places = ", ".join(f"{len(made.on(node))} on {node.name}" for node in made.nodes)
+    ranks = f"{len(made.ranks)} rank(s) x {made.threads} thread(s): {places}"
+    return f"{made.run}: {framework.headline(made)}, {ranks}; release {made.release[:8]} on {cluster.name}"

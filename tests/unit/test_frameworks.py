@@ -1,0 +1,178 @@
+"""Frameworks: which there are, how a person names them, and that nothing but an adapter knows one."""
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from regatta.errors import RegattaError, UsageError
+from regatta.frameworks import choice, registry
+from regatta.hosts.cluster import Cluster
+from regatta.hosts.remote import Remote
+from regatta.paths import PROJECT
+from regatta.report import theme
+
+OURS = ("single", "torch", "ray")
+DASK = """\
+from regatta.frameworks.api import Framework
+class Dask(Framework):
+    name = "dask"
+    def specs(self, plan, cluster):
+        return {}
+    def available(self, cluster):
+        return "no worker has it" if cluster.name == "here" else None
+FRAMEWORK = Dask()
+"""
+
+
+@pytest.fixture
+def forget() -> Iterator[None]:
+    """What the registry has learned during a test is forgotten behind it."""
+    yield
+    for known in (registry.find, registry.of_run, registry._brought):
+        known.cache_clear()
+
+
+@pytest.fixture
+def dask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forget: None) -> Path:
+    """A package outside that brings an adapter, as it would be installed."""
+    (tmp_path / "their_dask.py").write_text(DASK)
+    (tmp_path / "their_dask-1.dist-info").mkdir()
+    (tmp_path / "their_dask-1.dist-info/METADATA").write_text("Metadata-Version: 2.1\nName: their-dask\nVersion: 1\n")
+    entry = "[regatta.frameworks]\ndask = their_dask:FRAMEWORK\nbroken = their_dask:NOTHING\ntorch = their_dask:DASK\n"
+    (tmp_path / "their_dask-1.dist-info/entry_points.txt").write_text(entry)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for known in (registry.find, registry.of_run, registry._brought):
+        known.cache_clear()
+    return tmp_path
+
+
+@pytest.fixture
+def cluster(remote: Remote) -> Cluster:
+    return remote.cluster
+
+
+def test_names_import_no_adapter() -> None:
+    text = "import sys; from regatta.frameworks import registry; print(*registry.names())\n"
+    text += "print(*[name for name in sys.modules if name.startswith('regatta.frameworks.adapters')])"
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True, cwd=PROJECT)
+    assert done.stdout.splitlines() == ["ray single torch", ""]
+
+
+def test_only_the_adapter_that_is_asked_for_is_imported() -> None:
+    text = "import sys; from regatta.frameworks import registry; registry.find('torch')\n"
+    text += "print(*sorted(name for name in sys.modules if name.startswith('regatta.frameworks.adapters.')))"
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True, cwd=PROJECT)
+    assert done.stdout.split() == ["regatta.frameworks.adapters.torch"]
+
+
+def test_every_adapter_has_its_name_and_a_place_of_its_own() -> None:
+    found = [registry.find(name) for name in registry.names()]
+    assert [framework.name for framework in found] == sorted(OURS)
+    assert len({framework.place for framework in found}) == len({framework.colour for framework in found}) == 3
+    assert [framework.name for framework in found if framework.single] == ["single"]
+    assert [framework.name for framework in found if framework.driver] == ["ray"]
+
+
+def test_the_order_is_single_torch_ray_then_others_by_name() -> None:
+    assert registry.ordered(["zeromq", "ray", "torch", "dask", "single", "ray"]) == [*OURS, "dask", "zeromq"]
+
+
+def test_what_is_not_there_is_said() -> None:
+    with pytest.raises(UsageError, match="there is no framework spark: there are ray, single, torch"):
+        registry.find("spark")
+
+
+def test_a_run_of_an_unknown_framework_is_plain_ranks(cluster: Cluster) -> None:
+    found = registry.of_run("spark")
+    assert (found.name, found.driver, found.single, found.served(cluster), found.units) == (
+        "spark",
+        False,
+        False,
+        False,
+        (),
+    )
+    with pytest.raises(UsageError, match="has no framework spark"):
+        found.specs(None, cluster)  # type: ignore[arg-type]
+
+
+def test_a_package_brings_a_framework(dask: Path, cluster: Cluster) -> None:
+    assert registry.names() == ("broken", "dask", "ray", "single", "torch")
+    assert registry.find("dask").name == "dask"
+    assert registry.find("torch").launchers, "ours comes before that of a package"
+    with pytest.raises(RegattaError, match=r"the framework broken cannot be loaded: .*NOTHING"):
+        registry.find("broken")
+    assert registry.of_run("broken").name == "broken", "its records can be read all the same"
+    with pytest.raises(UsageError, match="dask cannot be used on here: no worker has it"):
+        choice.chosen("dask", [*OURS, "dask"], cluster)
+    assert choice.chosen("all", [*OURS, "dask", "spark"], cluster) == OURS
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("torch", ("torch",)),
+        ("torch,ray,single", ("torch", "ray", "single")),
+        ("ray, torch", ("ray", "torch")),
+        ("both", ("torch", "ray")),
+        ("all", OURS),
+    ],
+)
+def test_a_list_in_the_order_given(text: str, wanted: tuple[str, ...], cluster: Cluster) -> None:
+    assert choice.chosen(text, OURS, cluster) == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "allowed", "said"),
+    [
+        ("toch", OURS, "there is no framework 'toch', there are single, torch and ray.*Did you mean torch"),
+        ("torch,", OURS, "there is no framework ''"),
+        ("torch,ray,torch", OURS, "torch stands twice in 'torch,ray,torch'"),
+        ("ray", ("single", "torch"), "it does not run under ray, it runs under single and torch"),
+        ("both", ("single", "torch"), "it does not run under ray"),
+        ("torch,both", OURS, "there is no framework 'both'"),
+    ],
+)
+def test_what_cannot_be_chosen(text: str, allowed: tuple[str, ...], said: str, cluster: Cluster) -> None:
+    with pytest.raises(UsageError, match=said):
+        choice.chosen(text, allowed, cluster)
+
+
+def test_runs_are_chosen_by_a_framework_that_there_is_or_was() -> None:
+    assert choice.recorded("ray", []) == "ray"
+    assert choice.recorded("spark", ["torch", "spark"]) == "spark"
+    with pytest.raises(
+        UsageError, match=r"no framework 'sparc', there are single, torch, ray and spark\. Did you mean"
+    ):
+        choice.recorded("sparc", ["spark"])
+
+
+def test_a_launcher_that_none_of_them_has() -> None:
+    choice.check_launcher("static", OURS)
+    choice.check_launcher("static", ("ray",))
+    with pytest.raises(UsageError, match="--launcher must be one of env, static, c10d, not 'mpi'"):
+        choice.check_launcher("mpi", OURS)
+
+
+def test_colours_of_unknown_frameworks_are_spare_ones_and_stay() -> None:
+    alone = theme.of_frameworks(["spark"])["spark"]
+    found = theme.of_frameworks(["spark", *OURS, "dask", "zeromq"])
+    assert list(found) == [*OURS, "dask", "spark", "zeromq"]
+    assert len(set(found.values())) == 6
+    assert alone in theme.SPARE and found["torch"] == "#e0632a"
+
+
+def test_no_room_but_frameworks_asks_for_one_by_its_name() -> None:
+    """A name is compared, or looked up, nowhere else: what differs is asked of the adapter."""
+    by_name = re.compile(r"framework\"?\]? ?(==|!=|in \() ?[\"'(]|\{\"(single|torch|ray)\": ")
+    found = [
+        f"{path.relative_to(PROJECT)}:{number}"
+        for path in sorted((PROJECT / "regatta").rglob("*.py"))
+        if not {"frameworks", "experiments", "node"} & {*path.parts}
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if by_name.search(line) and '"both"' not in line
+    ]
+    assert not found

@@ -6,11 +6,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from regatta import paths
+from regatta import files, paths
 from regatta.errors import RegattaError, RemoteError
 from regatta.hosts import inventories
 from regatta.hosts.remote import Remote, explain
-from regatta.provisioning import bundling, files, locks
+from regatta.provisioning import bundling, locks
 
 
 class ArchiveError(RegattaError):

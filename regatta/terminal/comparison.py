@@ -4,11 +4,11 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from regatta import files
 from regatta.errors import CompareError
 from regatta.records.answers import ABSENT
 from regatta.records.compare import Comparison, Spread
 from regatta.records.plain import plain
-from regatta.records.store import write_atomically
 from regatta.terminal.console import Console
 from regatta.text import clean
 
@@ -107,6 +107,6 @@ def to_dict(comparison: Comparison) -> dict[str, Any]:
 def write_json(comparison: Comparison, path: Path) -> None:
     """Write `to_json` to `path`, whole or not at all; raises CompareError."""
     try:
-        write_atomically(path, to_json(comparison))
+        files.write(path, to_json(comparison))
     except OSError as error:
         raise CompareError(f"{path} cannot be written: {error.strerror or error}") from error

@@ -5,6 +5,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from regatta import files
 from regatta.errors import UsageError
 from regatta.hosts import hostkeys
 from regatta.hosts.cluster import Cluster
@@ -109,7 +110,4 @@ def _replaced(lines: list[str], target: Target, old: list[Pin], now: Pin) -> lis
 
 
 def _write(path: Path, lines: list[str]) -> None:
-    new = path.with_name(f".{path.name}.new")
-    new.write_text("".join(f"{line}\n" for line in lines))
-    new.chmod(0o644)
-    new.replace(path)
+    files.write(path, "".join(f"{line}\n" for line in lines))

@@ -20,7 +20,7 @@ else:
     import tomli as tomllib
 
 RESERVED = {
-    "framework", "frameworks", "help", "inventory", "json", "launcher", "name", "no_single", "nodes", "repeats",
+    "framework", "help", "inventory", "json", "launcher", "name", "no_single", "nodes", "repeats",
     "skip_lost", "time_limit", "without", "workers",
 }  # fmt: skip
 """Flags of every `run` command."""
@@ -63,8 +63,8 @@ def card(table: Mapping[str, Any], where: str) -> Card:
         whole = _merged(whole, document(path))
     options = whole.get("options", {})
     for name, given in options.items() if isinstance(options, Mapping) else ():
-        _convert(given, Option, f"{where}: options.{name}")
-    found = _convert(whole, Card, where)
+        convert_table(given, Option, f"{where}: options.{name}")
+    found = convert_table(whole, Card, where)
     if faults := [*_faults(found)]:
         raise CardError(f"{where}:\n  " + "\n  ".join(faults))
     return found
@@ -78,7 +78,7 @@ def seconds(text: str) -> float | None:
     return 60 * float(found[1] or 0) + float(found[2] or 0)
 
 
-def _convert(table: object, to: type[_Made], where: str) -> _Made:
+def convert_table(table: object, to: type[_Made], where: str) -> _Made:
     """A table as one of the card's types. CardError with the place."""
     try:
         return convert(table, to)
@@ -87,7 +87,7 @@ def _convert(table: object, to: type[_Made], where: str) -> _Made:
         place = place.rstrip("`").lstrip(".")
         hint = ""
         if unknown := _UNKNOWN.search(said):
-            near = difflib.get_close_matches(unknown[1], _KEYS, 1)
+            near = difflib.get_close_matches(unknown[1], {*_KEYS, *getattr(to, "__struct_fields__", ())}, 1)
             hint = f", did you mean '{near[0]}'?" if near else ""
         elif "enum" in said:
             hint = f"; there are {', '.join(get_args(Kind))}" if place.endswith("kind") else ""

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from regatta import paths
+from regatta.cards import project as projects
 from regatta.cards import reading
 from regatta.cards.card import Workload
 from regatta.errors import CardError, UsageError
 
-PROJECT_FILE = "regatta.toml"
 CARD_FILE = "card.toml"
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,39}\Z")
 
@@ -28,7 +28,7 @@ def project(folder: Path) -> Path | None:
     for root in (folder.resolve(), *folder.resolve().parents):
         if root == paths.PROJECT:
             return None
-        if (root / PROJECT_FILE).is_file() or any(root.glob(f"workloads/*/{CARD_FILE}")):
+        if (root / projects.FILE).is_file() or any(root.glob(f"workloads/*/{CARD_FILE}")):
             return root
     return None
 
@@ -38,12 +38,8 @@ def own(root: Path | None) -> Mapping[str, Workload]:
     if root is None:
         return {}
     found = dict(_in_folders(root, own=True))
-    path = root / PROJECT_FILE
-    tables = reading.document(path).get("workloads", {}) if path.is_file() else {}
-    if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
-        raise CardError(f"{path}: workloads: write a table [workloads.NAME] for each")
-    for name, table in tables.items():
-        where = f"{path}: workloads.{name}"
+    for name, table in projects.read(root).workloads.items():
+        where = f"{root / projects.FILE}: workloads.{name}"
         if name in found:
             raise CardError(f"{where}: {found[name].where} is of that name too")
         found[name] = _made(name, table, root, where, own=True)
@@ -63,7 +59,7 @@ def find(name: str, folder: Path) -> Workload:
     near = difflib.get_close_matches(name, known, 1)
     meant = f", did you mean {near[0]}?" if near else ";"
     raise UsageError(
-        f"there is no workload '{name}'{meant} there are {', '.join(known)} (and those of a {PROJECT_FILE})"
+        f"there is no workload '{name}'{meant} there are {', '.join(known)} (and those of a {projects.FILE})"
     )
 
 

@@ -8,7 +8,8 @@ from regatta import paths
 from regatta.errors import RegattaError
 from regatta.hosts import inventories
 from regatta.tasks.common import seconds, task
-from regatta.tasks.runs import NODES_HELP, advising, choose_hosts
+from regatta.tasks.launching import NODES_HELP
+from regatta.tasks.runs import advising, choose_hosts
 
 
 @task(

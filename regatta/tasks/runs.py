@@ -7,7 +7,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from invoke.context import Context
 
@@ -18,7 +18,8 @@ from regatta.hosts.remote import Remote
 from regatta.release import sync as syncing
 from regatta.release import tree
 from regatta.tasks import words
-from regatta.tasks.common import seconds, task, whole
+from regatta.tasks.common import task, whole
+from regatta.tasks.launching import LAUNCH, Flag, Launch, command
 from regatta.terminal.confirm import confirmed
 from regatta.terminal.table import print_table
 
@@ -26,20 +27,20 @@ if TYPE_CHECKING:
     from regatta.hosts.selection import Selection
     from regatta.run.session import Session
 
-NODES_HELP = {
-    "nodes": "use only these hosts: a,b (the head must be among them)",
-    "without": "leave out these hosts: c,d",
-    "skip-lost": "leave out hosts that do not answer",
+ELASTIC = {
+    "restarts": Flag("with --elastic: so many times (default 1)"),
+    "elastic": Flag(
+        "go on without hosts that are lost, --restarts times (default 1): $REGATTA_FIRST_RUN names the first run", False
+    ),
 }
-LAUNCH_HELP = {
-    "workers": "number of ranks over the cluster (default: one a core)",
-    "name": "the run's name (default: made from script and time)",
-    "time-limit": "end the run after so many seconds",
-    **NODES_HELP,
+TORCHRUN = {
+    **LAUNCH,
+    "launcher": Flag("env (fastest), static or c10d (the torchrun program with that rendezvous); with --restarts c10d"),
+    "pg_timeout": Flag("seconds until a process group gives up on a silent peer (default 60)"),
+    **ELASTIC,
+    "restarts": Flag("let torchrun start all ranks again so many times when one is lost (--launcher c10d)"),
 }
-
-
-ELASTIC_HELP = "go on without hosts that are lost, --restarts times (default 1): $REGATTA_FIRST_RUN names the first run"
+RAYRUN = {**LAUNCH, **ELASTIC}
 
 
 @contextlib.contextmanager
@@ -88,116 +89,47 @@ def sync(c: Context, inventory: str | None = None, path: str = ".", repair: bool
     )
 
 
-@task(
-    positional=["script"],
-    runs_script=True,
-    help={
-        **LAUNCH_HELP,
-        "script": "Python script of this tree; its own arguments follow",
-        "launcher": "env (fastest), static or c10d (the torchrun program with that rendezvous); with --restarts c10d",
-        "pg-timeout": "seconds until a process group gives up on a silent peer (default 60)",
-        "restarts": "let torchrun start all ranks again so many times when one is lost (--launcher c10d)",
-        "elastic": ELASTIC_HELP,
-    },
-)
-def torchrun(
-    c: Context,
-    script: str,
-    workers: str | None = None,
-    inventory: str | None = None,
-    name: str | None = None,
-    launcher: str | None = None,
-    pg_timeout: str | None = None,
-    time_limit: str | None = None,
-    restarts: str | None = None,
-    elastic: bool = False,
-    nodes: str | None = None,
-    without: str | None = None,
-    skip_lost: bool = False,
-) -> None:
-    """Run a script under PyTorch: fab torchrun --workers 4 train.py --epochs 3."""
-    from regatta.hosts.selection import Selection
+def _torchrun(typed: dict[str, Any]) -> None:
+    from regatta.frameworks import plan
 
-    hosts = Selection(nodes, without, skip_lost)
-    timeout = whole("pg-timeout", pg_timeout)
-    again = whole("restarts", restarts) or int(elastic)
-    _run_script("torch", script, workers, inventory, name, time_limit, launcher, timeout, again, elastic, hosts)
+    timeout = whole("pg-timeout", typed["pg_timeout"]) or plan.PG_TIMEOUT_SECONDS
+    again = whole("restarts", typed["restarts"]) or int(typed["elastic"])
+    _run_script("torch", typed, launcher=typed["launcher"], pg_timeout=timeout, restarts=again)
 
 
-@task(
-    positional=["script"],
-    runs_script=True,
-    help={
-        **LAUNCH_HELP,
-        "script": "Python script of this tree; its own arguments follow",
-        "restarts": "with --elastic: so many times (default 1)",
-        "elastic": ELASTIC_HELP,
-    },
-)
-def rayrun(
-    c: Context,
-    script: str,
-    workers: str | None = None,
-    inventory: str | None = None,
-    name: str | None = None,
-    time_limit: str | None = None,
-    restarts: str | None = None,
-    elastic: bool = False,
-    nodes: str | None = None,
-    without: str | None = None,
-    skip_lost: bool = False,
-) -> None:
-    """Run a script under Ray: fab rayrun --workers 4 train.py --epochs 3."""
-    from regatta.hosts.selection import Selection
-
-    hosts = Selection(nodes, without, skip_lost)
-    again = whole("restarts", restarts) or int(elastic)
-    if again and not elastic:
+def _rayrun(typed: dict[str, Any]) -> None:
+    again = whole("restarts", typed["restarts"]) or int(typed["elastic"])
+    if again and not typed["elastic"]:
         raise UsageError("--restarts needs --elastic: what a script under Ray starts again is its own affair")
-    _run_script("ray", script, workers, inventory, name, time_limit, None, None, again, elastic, hosts)
+    _run_script("ray", typed, restarts=again)
 
 
-def _run_script(
-    framework: str,
-    script: str,
-    workers: str | None,
-    inventory: str | None,
-    name: str | None,
-    time_limit: str | None,
-    launcher: str | None,
-    pg_timeout: int | None,
-    restarts: int,
-    elastic: bool,
-    hosts: "Selection",
-) -> None:
+torchrun = command(
+    "torchrun",
+    "Run a script under PyTorch: fab torchrun --workers 4 train.py --epochs 3.",
+    TORCHRUN,
+    _torchrun,
+    script=True,
+)
+rayrun = command(
+    "rayrun", "Run a script under Ray: fab rayrun --workers 4 train.py --epochs 3.", RAYRUN, _rayrun, script=True
+)
+
+
+def _run_script(framework: str, typed: dict[str, Any], **more: Any) -> None:
     from regatta.frameworks import plan
     from regatta.run import elastic as going_on
-    from regatta.run.request import Request
     from regatta.run.scripts import check_script, check_synced
 
-    wanted = whole("workers", workers)
-    limit = seconds("time-limit", time_limit)
+    launch = Launch.of(typed)
     root = tree.find_root(Path.cwd())
-    relative = check_script(root, script)
+    relative = check_script(root, typed["script"])
     source = tree.read(root)
     check_synced(source, relative)
-    with session(inventory, hosts) as made:
-        kept = going_on.run(
-            made,
-            Request(
-                program=plan.Program.script(relative, words.of_script()),
-                framework=framework,
-                root=root,
-                workers=wanted,
-                name=name,
-                launcher=launcher,
-                pg_timeout=pg_timeout or plan.PG_TIMEOUT_SECONDS,
-                time_limit=limit,
-                source=source,
-                restarts=restarts,
-                elastic=elastic,
-            ),
-        )
+    program = plan.Program.script(relative, words.of_script())
+    request = launch.request(program, framework, root, source=source, elastic=typed["elastic"], **more)
+    with session(launch.inventory, launch.hosts) as made:
+        kept = going_on.run(made, request)
         made.console.note(
             f"{kept.run_id}: succeeded in {kept.phases.total:.1f} s; record {paths.results_dir()}/{kept.run_id}.json"
         )

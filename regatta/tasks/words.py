@@ -5,6 +5,7 @@ what follows is the script's. Without `--`, flags of the command stand before th
 from the first word that is none of these, or that was given before, all is the script's.
 """
 
+import os
 import shlex
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -333,6 +334,9 @@ class Program(InvokeProgram):
             self._parse()
         except RegattaError as error:
             raise Exit(f"error: {error}", code=error.exit_code) from None
+        except BrokenPipeError:  # the reader of a pipe (head) has seen enough of the help
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise Exit(code=1) from None
         except ParseError as error:
             raise Exit(f"error: {error}; '{self.binary} --help' says more", code=UsageError.exit_code) from None
 

@@ -11,6 +11,7 @@ from regatta.cards import card as cards
 from regatta.cards import reading, shelf, values
 from regatta.cards.card import Card
 from regatta.errors import CardError, RegattaError, UsageError
+from regatta.tasks import launching, workloads
 
 LEAST: dict[str, Any] = {"about": "x", "command": "x.py", "frameworks": ["torch"]}
 
@@ -136,7 +137,9 @@ def test_workloads_of_a_project_are_found_from_below_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("workloads = 3\n", r"write a table \[workloads.NAME\]"),
+        ("workloads = 3\n", "workloads: expected a table, got a whole number"),
+        ("outputs = 3\n", "outputs: expected a list, got a whole number"),
+        ("output = []\n", "unknown key 'output', did you mean 'outputs'?"),
         ('[workloads."../x"]\n', "cannot name a workload"),
         ('[workloads.ppr]\nabout = "x"\ncommand = "x.py"\nframeworks = ["torch"]\n', "is a workload of Regatta's own"),
         ("[workloads", r"regatta\.toml: "),
@@ -166,3 +169,7 @@ def test_what_is_made_from_cards_and_types_is_that_of_these() -> None:
     assert (paths.PROJECT / "docs/reference.md").read_text() == reference.page(), "make docs"
     for path, text in reference.schemas().items():
         assert (paths.PROJECT / path).read_text() == text, "make docs"
+
+
+def test_no_option_may_be_named_as_a_flag_of_every_run_command() -> None:
+    assert {*launching.LAUNCH, *workloads.COMPARE, "framework", "help"} == reading.RESERVED

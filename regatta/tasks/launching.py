@@ -1,0 +1,95 @@
+"""The flags of all commands that start runs, in one place, and commands made from lists of flags."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from regatta.tasks.common import seconds, task, whole
+
+if TYPE_CHECKING:
+    from regatta.frameworks.plan import Program
+    from regatta.hosts.selection import Selection
+    from regatta.run.request import Request
+
+
+@dataclass(frozen=True)
+class Flag:
+    """A flag: its help, and what it is where nobody gives it. One that is False takes no value."""
+
+    help: str
+    usual: str | bool | None = None
+
+
+NODES = {
+    "nodes": Flag("use only these hosts: a,b (the head must be among them)"),
+    "without": Flag("leave out these hosts: c,d"),
+    "skip_lost": Flag("leave out hosts that do not answer", False),
+}
+LAUNCH = {
+    "workers": Flag("number of ranks over the cluster (default: one a core)"),
+    "name": Flag("the run's name (default: made from script and time)"),
+    "time_limit": Flag("end the run after so many seconds"),
+    "inventory": Flag(""),
+    **NODES,
+}
+"""Flags of every command that starts runs."""
+NODES_HELP = {name.replace("_", "-"): flag.help for name, flag in NODES.items()}
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What the flags in `LAUNCH` say, read and checked."""
+
+    workers: int | None
+    name: str | None
+    time_limit: float | None
+    inventory: str | None
+    hosts: "Selection"
+
+    @classmethod
+    def of(cls, typed: Mapping[str, Any]) -> "Launch":
+        """Of what was typed, by flag. UsageError where a value makes no sense."""
+        from regatta.hosts.selection import Selection
+
+        return cls(
+            whole("workers", typed["workers"]),
+            typed["name"],
+            seconds("time-limit", typed["time_limit"]),
+            typed["inventory"],
+            Selection(typed["nodes"], typed["without"], typed["skip_lost"]),
+        )
+
+    def request(self, program: "Program", framework: str, root: Path, **more: Any) -> "Request":
+        """A run of a program of the tree `root`; `more` are further fields of the request."""
+        from regatta.run.request import Request
+
+        fields = {"workers": self.workers, "name": self.name, "time_limit": self.time_limit, **more}
+        return Request(program, framework, root, **fields)
+
+
+def command(
+    name: str,
+    about: str,
+    flags: Mapping[str, Flag],
+    body: Callable[[dict[str, Any]], None],
+    *,
+    script: bool = False,
+) -> Any:
+    """A task with these flags; `body` gets what was typed, by flag. `script`: it runs the script that it is given."""
+    words = {"script": Flag("Python script of this tree; its own arguments follow")} if script else {}
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    parameters = [
+        inspect.Parameter("c", kind),
+        *(inspect.Parameter(word, kind) for word in words),
+        *(inspect.Parameter(flag, kind, default=flags[flag].usual) for flag in flags),
+    ]
+
+    def typed(c: Any, **given: Any) -> None:
+        body(given)
+
+    typed.__doc__ = about
+    typed.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    help = {flag.replace("_", "-"): known.help for flag, known in {**words, **flags}.items() if known.help}
+    return task(name=name, help=help, runs_script=script, positional=[*words])(typed)

@@ -51,7 +51,7 @@ def build(
                 r.rank,
                 nodes.get(r.rank),
                 r.phases,
-                plain(r.laps),
+                plain(r.repetitions),
                 r.peak_bytes,
                 {what: [*points] for what, points in r.progress.items()},
                 r.cpu_seconds,

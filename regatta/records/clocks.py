@@ -53,7 +53,7 @@ class RankClocks:
 
     rank: int
     phases: Mapping[str, float] = field(default_factory=dict)
-    laps: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    repetitions: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     peak_bytes: int | None = None
     progress: Mapping[str, tuple[Point, ...]] = field(default_factory=dict)
     cpu_seconds: float | None = None
@@ -183,11 +183,11 @@ class Clocks:
             return tuple(self._rank(rank) for rank in known)
 
     def _rank(self, rank: int) -> RankClocks:
-        laps = self._seconds.get(rank, {})
+        repetitions = self._seconds.get(rank, {})
         return RankClocks(
             rank,
-            {name: sum(seconds) for name, seconds in laps.items()},
-            {name: tuple(seconds) for name, seconds in laps.items() if len(seconds) > 1},
+            {name: sum(seconds) for name, seconds in repetitions.items()},
+            {name: tuple(seconds) for name, seconds in repetitions.items() if len(seconds) > 1},
             self._peak.get(rank),
             {what: points.points for what, points in self._progress.get(rank, {}).items()},
             self._cpu.get(rank),

@@ -39,8 +39,22 @@ def _beside(document: dict[str, Any]) -> dict[str, Any]:
     return document | {"beside": [], "schema_version": 4}
 
 
+def _repetitions(document: dict[str, Any]) -> dict[str, Any]:
+    """4 to 5: the repetitions of a phase have that name."""
+    ranks = document.get("ranks")
+    if isinstance(ranks, list):
+        names = {"laps": "repetitions"}
+        ranks = [
+            {names.get(key, key): value for key, value in rank.items()} if isinstance(rank, dict) else rank
+            for rank in ranks
+        ]
+        document = document | {"ranks": ranks}
+    return document | {"schema_version": 5}
+
+
 _STEPS: dict[int | None, Callable[[dict[str, Any]], dict[str, Any]]] = {
     1: _progress_of_ranks,
     2: _use,
     3: _beside,
+    4: _repetitions,
 }

@@ -12,8 +12,8 @@ from msgspec.structs import force_setattr
 
 from regatta.records.clocks import Number, Phases, Point
 
-Version = Literal[4]
-SCHEMA_VERSION: Version = 4
+Version = Literal[5]
+SCHEMA_VERSION: Version = 5
 
 Framework = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9-]{0,39}$(?!\n)")]
 """A framework's name: a-z, 0-9 and `-`. Records of any can be read, whether this Regatta can run it or not."""
@@ -104,7 +104,7 @@ class RankRecord(Struct, frozen=True, forbid_unknown_fields=True):
     rank: Rank
     node: str | None
     phases: Mapping[str, Number] = {}
-    laps: Mapping[str, Sequence[Number]] = {}
+    repetitions: Mapping[str, Sequence[Number]] = {}
     peak_bytes: Count | None = None
     progress: Mapping[str, Sequence[Point]] = {}
     cpu_seconds: Number | None = None

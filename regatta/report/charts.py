@@ -112,7 +112,7 @@ def speedups(summary: Summary) -> list[Row]:
     return [*found, *({"at": workers, "workers": workers, "ideal": workers} for workers in ends)] if found else []
 
 
-def laps(summary: Summary) -> list[Row]:
+def repetitions(summary: Summary) -> list[Row]:
     """Seconds of each repetition of a repeated phase (an epoch, an iteration): median over runs of the longest rank."""
     return [row for group in summary.case.groups for row in _laps(group)]
 
@@ -201,7 +201,7 @@ def _laps(group: Group) -> Iterator[Row]:
     for run in group.runs:
         longest: dict[tuple[str, int], float] = {}
         for rank in run.ranks:
-            for name, seconds in rank.laps.items():
+            for name, seconds in rank.repetitions.items():
                 for index, value in enumerate(seconds, 1):
                     longest[name, index] = max(value, longest.get((name, index), 0.0))
         for place, value in longest.items():
@@ -211,7 +211,7 @@ def _laps(group: Group) -> Iterator[Row]:
             "configuration": group.configuration.label,
             "framework": group.configuration.framework,
             "what": name,
-            "lap": index,
+            "repetition": index,
             "seconds": round(median(values), 4),
             "low": min(values),
             "high": max(values),
@@ -272,11 +272,11 @@ CHARTS = (
         speedups,
     ),
     Chart(
-        "laps",
+        "repetitions",
         "Epochs",
         "Each repetition: the slowest rank, median over runs, with the least and the greatest.",
         specs.LAPS,
-        laps,
+        repetitions,
     ),
     Chart(
         "iterations",

@@ -218,7 +218,7 @@ LAPS: Spec = _WIDE | {
     "description": "Seconds of each epoch or iteration",
     "height": 200,
     "encoding": {
-        "x": {"field": "lap", "type": "quantitative", "title": "repetition", "axis": {"labelExpr": _WHOLE}},
+        "x": {"field": "repetition", "type": "quantitative", "title": "repetition", "axis": {"labelExpr": _WHOLE}},
         "color": _frameworks(),
         "detail": [{"field": "configuration"}, {"field": "what"}],
     },
@@ -234,7 +234,7 @@ LAPS: Spec = _WIDE | {
                 "tooltip": _tooltip(
                     ("configuration", "nominal"),
                     ("what", "nominal"),
-                    ("lap", "quantitative"),
+                    ("repetition", "quantitative"),
                     ("seconds", "quantitative"),
                     ("runs", "quantitative"),
                 ),

@@ -96,7 +96,7 @@ def test_build_takes_everything_over() -> None:
         (1, "node2", 2**30),
         (2, "node1", None),
     ]
-    assert made.ranks[0].laps == {"epoch": [2.0, 2.0]}
+    assert made.ranks[0].repetitions == {"epoch": [2.0, 2.0]}
     assert made.answer == {"sum": 1.0, "loss": "NaN", "top": [["libc6", 0.25]], "low": "-Infinity"}
     assert made.tolerance == {"sum": 1e-9}
     assert made.show == ("best: libc6",)
@@ -130,12 +130,14 @@ def test_older_records_are_read_as_if_new(version: int) -> None:
     del document["use"]
     for rank in document["ranks"]:
         del rank["cpu_seconds"]
+        rank["laps"] = rank.pop("repetitions")
         if version == 1:
             del rank["progress"]
     made = parse(json.dumps(document), "old.json")
     assert made.use == ()
     assert made.cpu_seconds is None
     assert made.ranks[1].phases == example().ranks[1].phases
+    assert [rank.repetitions for rank in made.ranks] == [rank.repetitions for rank in example().ranks]
     assert json.loads(to_json(made))["schema_version"] == record.SCHEMA_VERSION
 
 
@@ -205,7 +207,7 @@ REQUIRED = [
     p
     for p in ALL_PATHS
     if isinstance(p[-1], str)
-    and not any(p[-2:-1] == (m,) for m in ("phases", "laps", "progress", "tolerance", "interfaces"))
+    and not any(p[-2:-1] == (m,) for m in ("phases", "repetitions", "progress", "tolerance", "interfaces"))
 ]
 
 
@@ -242,9 +244,9 @@ def test_a_wrong_value_is_named(path: tuple[str | int, ...], value: object) -> N
 
 def test_of_many_keys_the_wrong_one_is_named_and_the_document_stays() -> None:
     document = to_dict(example())
-    document["ranks"][1]["laps"] = {"a": [1.0], "b": [1.0, -1.0], "c": [1.0]}
+    document["ranks"][1]["repetitions"] = {"a": [1.0], "b": [1.0, -1.0], "c": [1.0]}
     before = copy.deepcopy(document)
-    with pytest.raises(RecordError, match=r"r does not fit .*: ranks\[1\]\.laps\.b\[1\]: expected 'float' >= 0"):
+    with pytest.raises(RecordError, match=r"r does not fit .*: ranks\[1\]\.repetitions\.b\[1\]: expected 'float' >= 0"):
         validate(document, "r")
     assert document == before
 

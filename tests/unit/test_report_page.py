@@ -103,7 +103,7 @@ def test_everything_is_drawn_and_nothing_complains(visit: Visit, page_file: Path
     assert visit.said == []
     assert {url for url in visit.asked if not url.startswith(("data:", "blob:"))} == {page_file.as_uri()}
     kinds = {chart.get_attribute("data-chart") for chart in visit.page.locator("main .chart").all()}
-    assert kinds == {"bars", "phases", "speedup", "laps", "progress", "iterations", "timeline", "changes", "overview"}
+    assert kinds == {"bars", "phases", "speedup", "repetitions", "progress", "iterations", "timeline", "changes", "overview"}
     wide = visit.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
     assert wide == 0
     for chart in visit.page.locator("main .chart svg").all():
@@ -150,7 +150,7 @@ def test_every_run_is_a_click_away_with_its_record(visit: Visit) -> None:
         with visit.page.expect_download() as download:
             dialog.locator("details.record a").click()
         kept_record = json.loads(Path(download.value.path()).read_text())
-        assert kept_record["schema_version"] == 4
+        assert kept_record["schema_version"] == 5
         if run == "failed-run":
             assert "localhost, rank 1: killed by SIGKILL" in dialog.inner_text()
             assert "<script>alert(1)</script>" in dialog.inner_text()

@@ -98,7 +98,7 @@ test-faults: setup-node ## Strike every fault of docs/reliability.md on hosts ma
 	@REGATTA_FAULTS=tests/lab/faults/outcomes.json $(PY) -m pytest -q tests/lab/faults || code=$$?; \
 	$(PY) tests/lab/faults/outcomes.py; exit $${code:-0}
 
-docs: setup ## Write docs/reference.md and the schema of a card anew, from the cards and their types
+docs: setup ## Write docs/reference.md and the schemas of a card and a record anew, from the cards and from types
 	@$(PY) -m tools.reference
 
 fuzz: setup-node ## 10,000 cases for each parser of what comes from outside; takes some minutes

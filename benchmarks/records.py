@@ -4,12 +4,13 @@ The records are those of a folder, over and over, each with times of its own tha
 """
 
 import argparse
-import dataclasses
 import random
 import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+
+from msgspec import structs
 
 from benchmarks import rows, shell
 from benchmarks.rows import Row
@@ -44,14 +45,12 @@ def make(templates: Sequence[Record], runs: int, into: Path, seed: int = 1) -> i
 
 def _again(record: Record, run_id: str, size: int, chance: random.Random) -> Record:
     times = chance.lognormvariate(0.0, _SPREAD)
-    phases = {
-        name: None if value is None else value * times for name, value in dataclasses.asdict(record.phases).items()
-    }
+    phases = {name: None if value is None else value * times for name, value in structs.asdict(record.phases).items()}
     parameters = {**record.identity.parameters, "size": 1000 * (size + 1)}
-    return dataclasses.replace(
+    return structs.replace(
         record,
-        identity=dataclasses.replace(record.identity, run_id=run_id, parameters=parameters),
-        phases=dataclasses.replace(record.phases, **phases),
+        identity=structs.replace(record.identity, run_id=run_id, parameters=parameters),
+        phases=structs.replace(record.phases, **phases),
     )
 
 

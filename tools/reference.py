@@ -1,12 +1,14 @@
-"""`make docs`: writes what is made from the cards and their types: docs/reference.md and the schema of a card."""
+"""`make docs`: writes docs/reference.md, from the cards, and the schemas of a card and of a record, from types."""
 
 from pathlib import Path
+from typing import Any
 
 from msgspec import json
 
 from regatta.cards import card as cards
 from regatta.cards import shelf
 from regatta.cards.card import Option, Workload, flag
+from regatta.records import record
 
 PROJECT = Path(__file__).resolve().parents[1]
 HEAD = """# Workloads: reference
@@ -22,9 +24,13 @@ def page() -> str:
     return "\n".join([HEAD, *(line for workload in shelf.ours().values() for line in _workload(workload))])
 
 
-def schema() -> str:
-    """The JSON schema of a card."""
-    return json.format(json.encode(cards.schema()), indent=1).decode() + "\n"
+def schemas() -> dict[str, str]:
+    """JSON schemas, by their file in the project."""
+    made: dict[str, dict[str, Any]] = {
+        "regatta/cards/card.schema.json": cards.schema(),
+        "regatta/records/schemas/record.schema.json": record.schema(),
+    }
+    return {path: json.format(json.encode(schema), indent=1).decode() + "\n" for path, schema in made.items()}
 
 
 def _workload(workload: Workload) -> list[str]:
@@ -69,9 +75,9 @@ def _row(name: str, option: Option) -> str:
 
 
 def main() -> None:
-    """Write both."""
-    (PROJECT / "docs/reference.md").write_text(page())
-    (PROJECT / "regatta/cards/card.schema.json").write_text(schema())
+    """Write all of it."""
+    for path, text in {"docs/reference.md": page(), **schemas()}.items():
+        (PROJECT / path).write_text(text)
 
 
 if __name__ == "__main__":

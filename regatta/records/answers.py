@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from regatta.records.record import plain
+from regatta.records.plain import plain
 from regatta.text import clean
 
 

@@ -5,6 +5,9 @@ import threading
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Annotated
+
+from msgspec import Meta, Struct
 
 from regatta.records.events import DRIVER, Cpu, ErrorEvent, Event, Memory, Phase, Progress, Ready, Result, WarningEvent
 
@@ -17,26 +20,28 @@ PHASES = ("sync", "launch", "rendezvous", "load", "compute", "collect", "total")
 _MAX_WARNINGS = 100
 _MAX_POINTS = 200
 
-Point = tuple[float, float, float | None]
+Number = Annotated[int, Meta(ge=0)] | Annotated[float, Meta(ge=0)]
+"""Seconds, and whatever else is 0 or more; an integer stays one."""
+Point = tuple[Number, Number, int | float | None]
 """Progress of a rank: seconds since its `ready` by its own clock, units done, and loss or residual if it has one."""
 
 
-@dataclass(frozen=True)
-class Phases:
-    """Seconds a phase; None where the run did not get that far or its workload has no such phase.
+class Phases(Struct, frozen=True, forbid_unknown_fields=True):
+    """Seconds a phase: sync + launch + rendezvous + load + compute + collect - overlap = total.
 
+    None where the run did not get that far or its workload has no such phase.
     `overlap` is what the phases add up to beyond `total`. It is 0 where all ranks go through the phases together; it
     is more where the longest load and the longest compute were those of different ranks.
     """
 
-    sync: float | None = None
-    launch: float | None = None
-    rendezvous: float | None = None
-    load: float | None = None
-    compute: float | None = None
-    collect: float | None = None
-    total: float | None = None
-    overlap: float | None = None
+    sync: Number | None = None
+    launch: Number | None = None
+    rendezvous: Number | None = None
+    load: Number | None = None
+    compute: Number | None = None
+    collect: Number | None = None
+    total: Number | None = None
+    overlap: Number | None = None
 
 
 @dataclass(frozen=True)

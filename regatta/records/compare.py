@@ -11,7 +11,8 @@ from regatta.errors import CompareError
 from regatta.records import answers, stats
 from regatta.records.answers import Difference
 from regatta.records.clocks import PHASES
-from regatta.records.record import SINGLE, Record, plain
+from regatta.records.plain import plain
+from regatta.records.record import SINGLE, Record
 from regatta.text import clean
 
 _OVERLAP_WORTH_SAYING = 0.05

@@ -1,46 +1,48 @@
-"""The record of one run: its values, its schema, its text."""
+"""The record of one run, as values. The keys of its file are the fields of these types; `schema()` is made from them.
 
-import dataclasses
-import functools
-import json
-import math
+`document` reads and writes the file, `building` makes the record of a run that has ended.
+"""
+
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from importlib import resources
-from pathlib import Path
-from typing import Any, Literal
+from inspect import cleandoc
+from typing import Annotated, Any, Literal
 
-from regatta.errors import RecordError
-from regatta.records.clocks import Clocks, Phases
-from regatta.records.migrate import migrate
+from msgspec import Meta, Struct, json
+from msgspec.structs import force_setattr
 
-SCHEMA_VERSION = 4
-_AS_THEY_ARE = {str, int, bool}
+from regatta.records.clocks import Number, Phases, Point
 
-Framework = str
+Version = Literal[4]
+SCHEMA_VERSION: Version = 4
+
+Framework = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9-]{0,39}$(?!\n)")]
 """A framework's name: a-z, 0-9 and `-`. Records of any can be read, whether this Regatta can run it or not."""
 SINGLE: Framework = "single"
 """One process that takes the work of all ranks: what every cluster has to beat."""
 State = Literal["succeeded", "failed", "cancelled", "lost"]
+RunId = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$(?!\n)")]
+Time = Annotated[str, Meta(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?Z$(?!\n)")]
+Text = Annotated[str, Meta(min_length=1)]
+Count = Annotated[int, Meta(ge=0)]
+Positive = Annotated[int, Meta(ge=1)]
+Rank = Annotated[int, Meta(ge=-1)]
 
 
-@dataclass(frozen=True)
-class RunIdentity:
+class RunIdentity(Struct, frozen=True, forbid_unknown_fields=True):
     """What ran. `started` is UTC by the controller's clock, ISO 8601 with a final Z; `commit` is None outside git."""
 
-    run_id: str
-    workload: str
+    run_id: RunId
+    workload: Text
     framework: Framework
-    started: str
-    parameters: Mapping[str, Any] = field(default_factory=dict)
+    started: Time
+    parameters: Mapping[str, Any] = {}
     seed: int | None = None
     release: str | None = None
     commit: str | None = None
     dirty: bool | None = None
 
 
-@dataclass(frozen=True)
-class Versions:
+class Versions(Struct, frozen=True, forbid_unknown_fields=True):
     """Versions on a node; None where the thing is not installed or was not asked for."""
 
     python: str | None = None
@@ -50,72 +52,65 @@ class Versions:
     hadoop: str | None = None
 
 
-@dataclass(frozen=True)
-class NodeFacts:
+class NodeFacts(Struct, frozen=True, forbid_unknown_fields=True):
     """A node that the run used and the ranks on it; None where the node could not be asked."""
 
-    name: str
+    name: Text
     address: str
-    ranks: tuple[int, ...] = ()
+    ranks: tuple[Count, ...] = ()
     cpu: str | None = None
-    cores: int | None = None
-    ram_bytes: int | None = None
+    cores: Positive | None = None
+    ram_bytes: Count | None = None
     kernel: str | None = None
     os: str | None = None
     versions: Versions = Versions()
 
 
-@dataclass(frozen=True)
-class ClusterFacts:
-    """The cluster as far as the run used it."""
+class ClusterFacts(Struct, frozen=True, forbid_unknown_fields=True):
+    """The cluster as far as the run used it. `versions_equal` and `rank_map` (each rank's node) follow from `nodes`."""
 
-    name: str
-    nodes: tuple[NodeFacts, ...]
+    name: Text
+    nodes: Annotated[tuple[NodeFacts, ...], Meta(min_length=1)]
+    versions_equal: bool = True
+    rank_map: tuple[str, ...] = ()
 
-    @property
-    def versions_equal(self) -> bool:
-        """Whether all nodes have the same versions of everything."""
-        return len({node.versions for node in self.nodes}) <= 1
-
-    @property
-    def rank_map(self) -> tuple[str, ...]:
-        """The name of each rank's node."""
-        return tuple(name for _, name in sorted((rank, n.name) for n in self.nodes for rank in n.ranks))
+    def __post_init__(self) -> None:
+        """Whatever a file says: they are those of the nodes."""
+        ranks = sorted((rank, node.name) for node in self.nodes for rank in node.ranks)
+        force_setattr(self, "versions_equal", len({node.versions for node in self.nodes}) <= 1)
+        force_setattr(self, "rank_map", tuple(name for _, name in ranks))
 
 
-@dataclass(frozen=True)
-class Speed:
+class Speed(Struct, frozen=True, forbid_unknown_fields=True):
     """What else changes speed: threads a rank, network, protection, HDFS replication, state of caches."""
 
-    threads: int | None = None
+    threads: Positive | None = None
     backend: str | None = None
-    interfaces: Mapping[str, str | None] = field(default_factory=dict)
+    interfaces: Mapping[str, str | None] = {}
     rendezvous: str | None = None
     token: bool = False
     tls: bool = False
-    replication: int | None = None
+    replication: Positive | None = None
     cache: Literal["cold", "warm"] | None = None
 
 
-@dataclass(frozen=True)
-class RankRecord:
+class RankRecord(Struct, frozen=True, forbid_unknown_fields=True):
     """One rank (-1: a Ray driver): seconds a phase, each repetition of repeated ones, what its process used, progress.
 
     `cpu_seconds` and `peak_bytes` are those until its computing had ended, with the start of Python and imports.
     `progress` maps what was counted to points: seconds since the rank's `ready`, units done, loss or residual.
     """
 
-    rank: int
+    rank: Rank
     node: str | None
-    phases: Mapping[str, float] = field(default_factory=dict)
-    laps: Mapping[str, Sequence[float]] = field(default_factory=dict)
-    peak_bytes: int | None = None
-    progress: Mapping[str, Sequence[Sequence[float | None]]] = field(default_factory=dict)
-    cpu_seconds: float | None = None
+    phases: Mapping[str, Number] = {}
+    laps: Mapping[str, Sequence[Number]] = {}
+    peak_bytes: Count | None = None
+    progress: Mapping[str, Sequence[Point]] = {}
+    cpu_seconds: Number | None = None
 
 
-@dataclass(frozen=True)
-class NodeUse:
+class NodeUse(Struct, frozen=True, forbid_unknown_fields=True):
     """What a run has used on one of its nodes; None: not known there.
 
     Of all its processes: `cpu_seconds` (user and system), `peak_bytes` (the cgroup's, with pages of files; where the
@@ -124,41 +119,38 @@ class NodeUse:
     node's `interface` while the run was on it, whoever sent them.
     """
 
-    node: str
-    cpu_seconds: float | None = None
-    peak_bytes: int | None = None
-    largest_bytes: int | None = None
-    read_bytes: int | None = None
-    written_bytes: int | None = None
+    node: Text
+    cpu_seconds: Number | None = None
+    peak_bytes: Count | None = None
+    largest_bytes: Count | None = None
+    read_bytes: Count | None = None
+    written_bytes: Count | None = None
     interface: str | None = None
-    received_bytes: int | None = None
-    sent_bytes: int | None = None
+    received_bytes: Count | None = None
+    sent_bytes: Count | None = None
 
 
-@dataclass(frozen=True)
-class Beside:
+class Beside(Struct, frozen=True, forbid_unknown_fields=True):
     """What else was on a node of the run meanwhile: the ids of other runs, and the load of others.
 
     `load`: cores that processes outside of Regatta have used on average; None: not known.
     """
 
-    node: str
+    node: Text
     runs: tuple[str, ...] = ()
-    load: float | None = None
+    load: Number | None = None
 
 
-@dataclass(frozen=True)
-class Failure:
+class Failure(Struct, frozen=True, forbid_unknown_fields=True):
     """The first thing that went wrong, and where."""
 
-    cause: str
+    cause: Text
     node: str | None = None
     rank: int | None = None
     last_lines: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class ExitInfo:
+class ExitInfo(Struct, frozen=True, forbid_unknown_fields=True):
     """How the run ended; a negative code is the signal that ended it."""
 
     state: State
@@ -166,8 +158,7 @@ class ExitInfo:
     failure: Failure | None = None
 
 
-@dataclass(frozen=True)
-class Series:
+class Series(Struct, frozen=True, forbid_unknown_fields=True):
     """The place of the run among its repeats; `index` counts from 1, runs that are compared have the same `label`.
 
     The rest is None where no bench asked for the run. All runs of one bench have the same `set`, and those of one
@@ -175,20 +166,23 @@ class Series:
     and `published_size` the edges, rows or images that they are of, where ours are a scaled form of it.
     """
 
-    label: str
-    index: int
-    total: int
+    label: Text
+    index: Positive
+    total: Positive
     plan: str | None = None
     set: str | None = None
     point: str | None = None
     warm_up: bool = False
-    published: float | None = None
-    published_size: int | None = None
+    published: Number | None = None
+    published_size: Positive | None = None
 
 
-@dataclass(frozen=True)
-class Record:
-    """One run as it is kept in `results/<run id>.json`."""
+class Record(Struct, frozen=True, forbid_unknown_fields=True):
+    """One run as it is kept in `results/<run id>.json`.
+
+    `answer` is as the workload printed it, `tolerance` maps dotted names in it to absolute tolerances; `beside` is
+    empty where nobody has looked.
+    """
 
     identity: RunIdentity
     cluster: ClusterFacts
@@ -197,12 +191,13 @@ class Record:
     ranks: tuple[RankRecord, ...]
     exit: ExitInfo
     answer: Mapping[str, Any] | None = None
-    tolerance: Mapping[str, float] = field(default_factory=dict)
+    tolerance: Mapping[str, Number] = {}
     show: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     series: Series | None = None
     use: tuple[NodeUse, ...] = ()
     beside: tuple[Beside, ...] = ()
+    schema_version: Version = SCHEMA_VERSION
 
     @property
     def others(self) -> tuple[str, ...]:
@@ -216,7 +211,7 @@ class Record:
 
     @property
     def cpu_seconds(self) -> float | None:
-        """Seconds of CPU of all ranks together, and of a Ray driver; None where none of them told."""
+        """Number of CPU of all ranks together, and of a Ray driver; None where none of them told."""
         told = [rank.cpu_seconds for rank in self.ranks if rank.cpu_seconds is not None]
         return sum(told) if told else None
 
@@ -231,213 +226,18 @@ class Record:
         told = [use.sent_bytes for use in self.use if use.sent_bytes is not None]
         return sum(told) if told else None
 
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON object of the schema, not yet validated."""
-        cluster = {"versions_equal": self.cluster.versions_equal, "rank_map": self.cluster.rank_map}
-        fields = {f.name: plain(getattr(self, f.name)) for f in dataclasses.fields(self)}
-        fields["cluster"] |= plain(cluster)
-        return {"schema_version": SCHEMA_VERSION, **fields}
 
-    def to_json(self) -> str:
-        """The text of the record's file; raises RecordError when it does not fit the schema."""
-        document = self.to_dict()
-        validate(document, f"record of run {self.run_id}")
-        try:
-            return json.dumps(document, indent=1, allow_nan=False) + "\n"
-        except (TypeError, ValueError) as error:
-            raise RecordError(f"record of run {self.run_id} cannot be written as JSON: {error}") from error
+PARTIAL = (Series,)
+"""Of these a file may lack what has a default. It has every key of all others."""
 
 
-def build(
-    identity: RunIdentity,
-    cluster: ClusterFacts,
-    speed: Speed,
-    clocks: Clocks,
-    exit: ExitInfo,
-    *,
-    series: Series | None = None,
-    driver_node: str | None = None,
-    warnings: Sequence[str] = (),
-    used: Mapping[str, Mapping[str, Any]] | None = None,
-    beside: Mapping[str, Mapping[str, Any]] | None = None,
-) -> Record:
-    """The record of a run that has ended, in whatever way; `driver_node` is where the Ray driver ran.
-
-    `warnings` of the controller come before those of the workload; `used` is what nodes say that the run used there,
-    `beside` what else was there.
-    """
-    nodes = {rank: node.name for node in cluster.nodes for rank in node.ranks}
-    nodes |= {-1: driver_node} if driver_node else {}
-    result = clocks.result
-    return Record(
-        identity=dataclasses.replace(identity, parameters=plain(identity.parameters)),
-        cluster=cluster,
-        speed=speed,
-        phases=clocks.phases(),
-        ranks=tuple(
-            RankRecord(
-                r.rank, nodes.get(r.rank), r.phases, plain(r.laps), r.peak_bytes, plain(r.progress), r.cpu_seconds
-            )
-            for r in clocks.ranks
-        ),
-        exit=exit,
-        answer=plain(result.answer) if result else None,
-        tolerance=result.tolerance if result else {},
-        show=result.show if result else (),
-        warnings=(*warnings, *clocks.warnings),
-        series=series,
-        use=tuple(_use(node.name, (used or {})[node.name]) for node in cluster.nodes if (used or {}).get(node.name)),
-        beside=tuple(_beside(name, said) for name, said in (beside or {}).items()),
-    )
-
-
-def plain(value: Any) -> Any:
-    """`value` as JSON has it: lists for tuples, objects for dataclasses, and strings for NaN and infinities."""
-    kind = type(value)
-    if value is None or kind in _AS_THEY_ARE:
-        return value
-    if kind is float or isinstance(value, float):
-        return value if math.isfinite(value) else _odd(value)
-    if kind is dict or isinstance(value, Mapping):
-        return {key: plain(item) for key, item in value.items()}
-    if kind is list or isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    if dataclasses.is_dataclass(kind):
-        return {name: plain(getattr(value, name)) for name in _names(kind)}
-    return value
-
-
-def _odd(value: float) -> str:
-    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-
-
-@functools.cache
-def _names(kind: type) -> tuple[str, ...]:
-    """The names of a dataclass's fields."""
-    return tuple(field.name for field in dataclasses.fields(kind))
-
-
-def validate(document: object, source: str) -> None:
-    """Raise RecordError with `source` and the path of each fault (the first three) unless the schema is met."""
-    if not isinstance(document, dict) or not {"schema_version", "identity"} & document.keys():
-        raise RecordError(f"{source} is JSON, but no record of a run")
-    if "schema_version" in document:
-        version = document["schema_version"]
-        if isinstance(version, bool) or version != SCHEMA_VERSION:
-            raise RecordError(
-                f"{source}: schema version {str(version)[:40]} is unknown, this Regatta reads 1 to {SCHEMA_VERSION}: "
-                "read it with the Regatta that wrote it"
-            )
-    if _fits(document):
-        return
-    faults = sorted(_validator().iter_errors(document), key=lambda fault: str(fault.json_path))
-    if faults:
-        lines = [f"{_path(f)}: {_shorten(str(f.message))}" for f in faults[:3]]
-        more = [f"and {len(faults) - 3} more"] if len(faults) > 3 else []
-        raise RecordError(f"{source} does not fit the schema: " + "; ".join(lines + more))
-
-
-def parse(text: str, source: str) -> Record:
-    """The record in `text`, brought to this version's schema; RecordError names `source` and the path of the fault."""
-    try:
-        document = json.loads(text, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
-        raise RecordError(f"{source} is truncated or not JSON: {error}") from error
-    document = migrate(document)
-    validate(document, source)
-    fields = {name: value for name, value in document.items() if name != "schema_version"}
-    failure, cluster = fields["exit"].pop("failure"), fields["cluster"]
-    return Record(
-        **fields
-        | {
-            "identity": RunIdentity(**fields["identity"]),
-            "cluster": ClusterFacts(cluster["name"], tuple(_node(n) for n in cluster["nodes"])),
-            "speed": Speed(**fields["speed"]),
-            "phases": Phases(**fields["phases"]),
-            "ranks": tuple(RankRecord(**rank) for rank in fields["ranks"]),
-            "exit": ExitInfo(failure=_failure(failure), **fields["exit"]),
-            "show": tuple(fields["show"]),
-            "warnings": tuple(fields["warnings"]),
-            "series": Series(**fields["series"]) if fields["series"] else None,
-            "use": tuple(NodeUse(**use) for use in fields["use"]),
-            "beside": tuple(Beside(**place | {"runs": tuple(place["runs"])}) for place in fields["beside"]),
-        }
-    )
-
-
-def load(path: Path) -> Record:
-    """The record in the file `path`; RecordError when it is unreadable, truncated or does not fit the schema."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        raise RecordError(f"{path} cannot be read: {error}") from error
-    return parse(text, str(path))
-
-
-def _node(fields: dict[str, Any]) -> NodeFacts:
-    return NodeFacts(**fields | {"ranks": tuple(fields["ranks"]), "versions": Versions(**fields["versions"])})
-
-
-def _use(node: str, said: Mapping[str, Any]) -> NodeUse:
-    """What a node says; a run may have written there what it likes, so that only what fits is believed."""
-    numbers = {
-        field.name: value
-        for field in dataclasses.fields(NodeUse)
-        if field.name not in ("node", "interface") and _is_amount(value := said.get(field.name), field.name)
-    }
-    name = said.get("interface")
-    return NodeUse(node, interface=name if isinstance(name, str) else None, **numbers)
-
-
-def _beside(node: str, said: Mapping[str, Any]) -> Beside:
-    return Beside(node, tuple(map(str, said["runs"])), said["load"])
-
-
-def _is_amount(value: Any, name: str) -> bool:
-    kinds = int | float if name == "cpu_seconds" else int
-    return isinstance(value, kinds) and not isinstance(value, bool) and bool(0 <= value < 2**63)
-
-
-def _failure(fields: dict[str, Any] | None) -> Failure | None:
-    return Failure(**fields | {"last_lines": tuple(fields["last_lines"])}) if fields else None
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not JSON")
-
-
-def _path(fault: Any) -> str:
-    return str(fault.json_path).removeprefix("$").removeprefix(".") or "top level"
-
-
-def _shorten(message: str) -> str:
-    return message if len(message) <= 200 else f"{message[:120]} ... {message[-70:]}"
-
-
-def _fits(document: object) -> bool:
-    """Whether the schema is met, said two hundred times as fast as `_validator` says why it is not."""
-    try:
-        return bool(_fast_validator().is_valid(document))
-    except (ValueError, TypeError):
-        return False
-
-
-@functools.cache
-def _schema() -> Any:
-    return json.loads(
-        (resources.files("regatta.records") / "schemas" / "record.schema.json").read_text(encoding="utf-8")
-    )
-
-
-@functools.cache
-def _fast_validator() -> Any:
-    import jsonschema_rs
-
-    return jsonschema_rs.Draft202012Validator(_schema())
-
-
-@functools.cache
-def _validator() -> Any:
-    import jsonschema
-
-    return jsonschema.Draft202012Validator(_schema())
+def schema() -> dict[str, Any]:
+    """The JSON schema of a record's file, for readers in other languages."""
+    made = json.schema(Record)
+    for name, part in made["$defs"].items():
+        part["description"] = cleandoc(part["description"])
+        if name not in {kind.__name__ for kind in PARTIAL}:
+            part["required"] = [*part["properties"]]
+            for rule in part["properties"].values():
+                rule.pop("default", None)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **made}

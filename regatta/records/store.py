@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from regatta.errors import RecordError
-from regatta.records import record as records
+from regatta.records import document
 from regatta.records.record import Record
 
 _SUFFIX = ".json"
@@ -33,7 +33,7 @@ class Store:
 
     def save(self, record: Record) -> Path:
         """Write the record; its file is there whole or not at all. Raises RecordError when the run has one already."""
-        text = record.to_json()
+        text = document.to_json(record)
         path = self.root / f"{record.run_id}{_SUFFIX}"
         try:
             self.root.mkdir(parents=True, exist_ok=True)
@@ -92,7 +92,7 @@ class Store:
 
     def _load(self, run_id: str) -> Record:
         path = self.root / f"{run_id}{_SUFFIX}"
-        record = records.load(path)
+        record = document.load(path)
         if record.run_id != run_id:
             raise RecordError(f"{path} holds the record of run {record.run_id}: rename it")
         return record

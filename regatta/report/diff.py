@@ -6,7 +6,8 @@ from typing import Any
 
 from regatta.records.answers import Difference, differences
 from regatta.records.clocks import PHASES
-from regatta.records.record import NodeFacts, Record, RunIdentity, plain
+from regatta.records.plain import plain
+from regatta.records.record import NodeFacts, Record, RunIdentity
 from regatta.release.tree import changed_files
 from regatta.report import texts
 from regatta.text import clean

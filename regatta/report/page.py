@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
+from regatta.records import document
 from regatta.records.record import Record
 from regatta.report import charts, specs, tables, texts, theme, timeline, vega
 from regatta.report.regressions import Change
@@ -121,7 +122,7 @@ def _payload(report: Report, overview: list[charts.Row]) -> bytes:
 
 def _run(record: Record) -> dict[str, Any]:
     return {
-        "record": record.to_dict(),
+        "record": document.to_dict(record),
         "timeline": charts.timeline(record),
         "words": timeline.words(record),
     }

@@ -2,13 +2,12 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import fields
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 from regatta.errors import RecordError
-from regatta.records import record as records
+from regatta.records import document
 from regatta.records.clocks import Phases
 from regatta.records.record import Record
 from regatta.records.store import Listing
@@ -18,7 +17,7 @@ SUFFIX = ".parquet"
 WHOLE = "record"
 """The column that holds each record's JSON."""
 
-_PHASES = tuple(field.name for field in fields(Phases))
+_PHASES = Phases.__struct_fields__
 
 
 def write(path: Path, kept: Sequence[Record]) -> None:
@@ -52,7 +51,7 @@ def read(path: Path) -> Listing:
     made, broken = [], []
     for number, text in enumerate(found.column(WHOLE).to_pylist(), 1):
         try:
-            made.append(records.parse(text or "", f"{path}, row {number}"))
+            made.append(document.parse(text or "", f"{path}, row {number}"))
         except RecordError as error:
             broken.append(str(error))
     made.sort(key=lambda record: (record.identity.started, record.run_id))
@@ -85,7 +84,7 @@ def _row(record: Record) -> dict[str, Any]:
         "cpu_seconds": record.cpu_seconds,
         "sent_bytes": record.sent_bytes,
         **{name: getattr(record.phases, name) for name in _PHASES},
-        WHOLE: record.to_json(),
+        WHOLE: document.to_json(record),
     }
 
 

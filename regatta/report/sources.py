@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from regatta.errors import RecordError
-from regatta.records import record
+from regatta.records import document
 from regatta.records.record import Record
 from regatta.records.store import Listing, Store
 from regatta.report import parquet
@@ -19,7 +19,7 @@ def read(path: Path) -> Listing:
         raise RecordError(f"there are no records at {path}: give a folder of records, a record, or a .parquet file")
     if path.suffix == parquet.SUFFIX:
         return parquet.read(path)
-    return Listing((record.load(path),), ())
+    return Listing((document.load(path),), ())
 
 
 def find(store: Store, name: str) -> Record:
@@ -30,5 +30,5 @@ def find(store: Store, name: str) -> Record:
             raise RecordError(f"no record in {store.root} yet")
         return found[-1]
     if name.endswith(".json") and Path(name).is_file():
-        return record.load(Path(name))
+        return document.load(Path(name))
     return store.find(name)

@@ -17,8 +17,9 @@ from regatta.frameworks import plan, registry
 from regatta.frameworks.api import Handle
 from regatta.hosts.cluster import Cluster, Node
 from regatta.hosts.remote import Remote
-from regatta.records import events, record, store
+from regatta.records import building, document, events, record, store
 from regatta.records.clocks import Clocks
+from regatta.records.plain import plain
 from regatta.run.catalogue import RunInfo, unserved
 from regatta.run.follow import Follower
 from regatta.run.outcome import Outcome
@@ -71,7 +72,7 @@ def asked(
         cache=request.cache,
     )
     kept = {"identity": identity, "speed": speed, "series": request.series, "warnings": request.notes, "by": _own()}
-    return dict(record.plain(kept))
+    return dict(plain(kept))
 
 
 def parameters(cluster: Cluster, request: "Request", workers: int | None) -> dict[str, Any]:
@@ -101,7 +102,7 @@ def of_run(
         failure=record.Failure(failure.cause, failure.node, failure.rank, failure.last_lines) if failure else None,
     )
     nodes = tuple(_node_facts(name, cluster.node(name).cluster_address, ranks, said) for name, said in facts.items())
-    return record.build(
+    return building.build(
         record.RunIdentity(**identity),
         record.ClusterFacts(cluster.name, nodes),
         record.Speed(**{**speed, "interfaces": dict(interfaces) if framework.interfaces else {}}),
@@ -128,7 +129,7 @@ def of_unstarted(cluster: Cluster, request: "Request", cause: str, *, lost: bool
         release=request.source.release if request.source else None,
     )
     nodes = tuple(record.NodeFacts(node.name, node.cluster_address) for node in cluster.workers)
-    return record.build(
+    return building.build(
         identity,
         record.ClusterFacts(cluster.name, nodes),
         record.Speed(cache=request.cache),
@@ -191,7 +192,7 @@ def from_nodes(remote: Remote, info: RunInfo, clocks: Clocks, outcome: Outcome) 
             beside=company(remote, unserved(remote, info), outcome),
             notes=[NOTE],
         )
-        made.to_json()
+        document.to_json(made)
     except (StopIteration, AttributeError, KeyError, TypeError, ValueError) as error:
         why = "; ".join(map(str, failed.values())) or f"what they keep of it is damaged ({type(error).__name__})"
         raise RecordError(f"no record of {info.run} can be made from what its nodes know: {why}") from error

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from regatta.errors import CompareError
 from regatta.records.answers import ABSENT
 from regatta.records.compare import Comparison, Spread
-from regatta.records.record import plain
+from regatta.records.plain import plain
 from regatta.records.store import write_atomically
 from regatta.terminal.console import Console
 from regatta.text import clean

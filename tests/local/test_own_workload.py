@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from person import Person
 
-from regatta.records import record
+from regatta.records import document
 from regatta.records.record import Record
 
 pytestmark = pytest.mark.timeout(1500)  # the first test sets a clone up, on a machine that may be busy
@@ -100,7 +100,7 @@ workers = [2]
 
 def records(folder: Path, workload: str) -> list[Record]:
     """What was recorded of a workload, all of which has succeeded."""
-    found = [record.load(path) for path in sorted((folder / "results").glob(f"{workload}-*.json"))]
+    found = [document.load(path) for path in sorted((folder / "results").glob(f"{workload}-*.json"))]
     assert {one.exit.state for one in found} == {"succeeded"}
     return found
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from person import PROJECT, Person
 
-from regatta.records import record
+from regatta.records import document
 
 TORCH = """\
 import os, signal, sys, time
@@ -119,7 +119,7 @@ def test_demo_chooses_this_machine_and_says_so_first(ready: Person, demo: tuple[
     assert "inventory/local" in lines[0]
     assert any("answers of 3 runs are equal" in line for line in lines)
     assert any(line.split() == ["seconds", "single", "torch", "ray"] for line in lines)
-    records = [record.load(path) for path in sorted((ready.clone / "results").glob("ppr-*.json"))]
+    records = [document.load(path) for path in sorted((ready.clone / "results").glob("ppr-*.json"))]
     assert sorted(one.identity.framework for one in records) == ["ray", "single", "torch"]
     assert {one.exit.state for one in records} == {"succeeded"}
     assert all(one.answer["sources"] for one in records)
@@ -144,7 +144,7 @@ def test_torchrun_in_a_folder_of_theirs(ready: Person, scripts: Path) -> None:
     code, text = ready.type(ready.regatta, "torchrun", "train.py", "--workers=2", "--", "a b", "*", cwd=scripts)
     assert code == 0, text
     assert text.count("| sum 3.0 ['a b', '*']") == 2
-    kept = record.load(next((scripts / "results").glob("train-torch-*.json")))
+    kept = document.load(next((scripts / "results").glob("train-torch-*.json")))
     assert (kept.exit.state, kept.exit.code) == ("succeeded", 0)
     code, text = ready.type(ready.regatta, "torchrun", "train.py", "--workers=2", "--", "exit", "7", cwd=scripts)
     assert code == 7, text

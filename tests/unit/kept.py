@@ -1,9 +1,10 @@
 """Records of real runs (`tests/unit/records`), and others made of them."""
 
-import dataclasses
 import random
 import shutil
 from pathlib import Path
+
+from msgspec import structs
 
 from regatta.records.record import ExitInfo, Failure, Framework, NodeUse, Record, Series
 from regatta.records.store import Store
@@ -34,13 +35,13 @@ def one(workload: str, framework: Framework) -> Record:
 
 def again(record: Record, run_id: str, *, times: float = 1.0, series: Series | None = None, count: int = 0) -> Record:
     """The run once more under another name, each phase `times` as long; `count` makes it a case of its own."""
-    phases = dataclasses.asdict(record.phases)
+    phases = structs.asdict(record.phases)
     slower = {name: value * times if value is not None else None for name, value in phases.items()}
     parameters = dict(record.identity.parameters) | ({"count": count} if count else {})
-    return dataclasses.replace(
+    return structs.replace(
         record,
-        identity=dataclasses.replace(record.identity, run_id=run_id, parameters=parameters),
-        phases=dataclasses.replace(record.phases, **slower),
+        identity=structs.replace(record.identity, run_id=run_id, parameters=parameters),
+        phases=structs.replace(record.phases, **slower),
         series=series or record.series,
     )
 
@@ -48,14 +49,14 @@ def again(record: Record, run_id: str, *, times: float = 1.0, series: Series | N
 def failed(record: Record, run_id: str = "failed-run") -> Record:
     """The run as if a rank of it had been killed."""
     end = ExitInfo("failed", -9, Failure("killed by SIGKILL", "localhost", 1, ("epoch 1", "<script>alert(1)</script>")))
-    return dataclasses.replace(again(record, run_id), answer=None, exit=end)
+    return structs.replace(again(record, run_id), answer=None, exit=end)
 
 
 def measured(record: Record) -> Record:
     """The run with what it used, on a node with and on one without processes of its own."""
-    ranks = tuple(dataclasses.replace(rank, cpu_seconds=1.5) for rank in record.ranks)
+    ranks = tuple(structs.replace(rank, cpu_seconds=1.5) for rank in record.ranks)
     whole = NodeUse("localhost", 4.0, 3 << 30, 1 << 30, 0, 5_000_000, "lo", 2_500_000, 7_000_000)
-    return dataclasses.replace(record, ranks=ranks, use=(whole, NodeUse("node2", sent_bytes=2_000_000)))
+    return structs.replace(record, ranks=ranks, use=(whole, NodeUse("node2", sent_bytes=2_000_000)))
 
 
 def many(count: int) -> list[Record]:

@@ -1,6 +1,5 @@
 """Runs that are timed while others are on their nodes: it is said, recorded, marked, and left out of verdicts."""
 
-import dataclasses
 import subprocess
 import sys
 import threading
@@ -9,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import kept
+from msgspec import structs
 
 from regatta import paths
 from regatta.frameworks import plan
@@ -94,7 +94,7 @@ def test_what_others_use_is_measured(remote: Remote, tmp_path: Path) -> None:
 
 def beside(record: Record, run_id: str, *, times: float = 1.0, series: Series | None = None) -> Record:
     made = kept.again(record, run_id, times=times, series=series)
-    return dataclasses.replace(made, beside=(Beside("localhost", ("somebodys",), 0.5),))
+    return structs.replace(made, beside=(Beside("localhost", ("somebodys",), 0.5),))
 
 
 def series_of(record: Record, disturbed: Sequence[int], factor: float) -> list[Record]:
@@ -109,7 +109,7 @@ def series_of(record: Record, disturbed: Sequence[int], factor: float) -> list[R
 def test_disturbed_runs_are_left_out_of_verdicts_and_their_number_is_said() -> None:
     torch = series_of(kept.one("stars", "torch"), [], 1.0)
     ray = series_of(kept.one("stars", "ray"), [2, 5], 1.0)
-    wrong = [dataclasses.replace(r, phases=kept.again(r, "x", times=50.0).phases) if r.others else r for r in ray]
+    wrong = [structs.replace(r, phases=kept.again(r, "x", times=50.0).phases) if r.others else r for r in ray]
     assert compare.ratio(torch, wrong) == compare.ratio(torch, [*ray]), "what they took says nothing"
     ratio = compare.ratio(torch, wrong)
     assert ratio is not None and ratio.n == 5

@@ -1,7 +1,6 @@
 """Comparison: equal answers compare equal, every other answer is found, and clocks stand side by side only then."""
 
 import copy
-import dataclasses
 import io
 import json
 import math
@@ -14,6 +13,7 @@ import pytest
 import rich.console
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from regatta.errors import CompareError
 from regatta.records import stats
@@ -188,7 +188,7 @@ def made(
         answer={"sum": 1.0, "names": ["a"]} if answer is None else answer,
         tolerance={"sum": 0.01} if tolerance is None else tolerance,
     )
-    return dataclasses.replace(record, **changes)
+    return structs.replace(record, **changes)
 
 
 def three() -> dict[str, list[Record]]:
@@ -382,7 +382,7 @@ def test_runs_that_did_not_succeed_forbid_clocks(state: Any, verb: str) -> None:
 
 
 def test_no_answer_forbids_clocks() -> None:
-    runs = {"torch": [dataclasses.replace(made("torch", "t"), answer=None)], "ray": [made("ray", "r")]}
+    runs = {"torch": [structs.replace(made("torch", "t"), answer=None)], "ray": [made("ray", "r")]}
     assert compare(runs).reasons == (
         "torch run t printed no answer, so nothing shows that it did the same as the others",
     )
@@ -401,7 +401,7 @@ def test_nothing_to_compare() -> None:
 
 
 def test_what_was_not_the_same_is_said() -> None:
-    identity = dataclasses.replace(made("ray", "r").identity, parameters={"alpha": 0.2}, release="def")
+    identity = structs.replace(made("ray", "r").identity, parameters={"alpha": 0.2}, release="def")
     runs = {"torch": [made("torch", "t")], "ray": [made("ray", "r", identity=identity, speed=Speed(threads=4))]}
     said = [w for w in compare(runs).words if w.startswith("Not the same")]
     assert said == [
@@ -486,9 +486,9 @@ def test_show_prints_plain_text_in_a_pipe() -> None:
 
 
 def test_a_program_that_prints_no_answer_is_timed_and_stands_beside_no_others() -> None:
-    silent = [dataclasses.replace(made("torch", run), answer=None) for run in ("t1", "t2")]
+    silent = [structs.replace(made("torch", run), answer=None) for run in ("t1", "t2")]
     found = compare({"torch": silent})
     assert found.comparable
     assert found.spreads["total"]["torch"].n == 2
     assert found.words[0].startswith("No answer was printed")
-    assert not compare({"torch": silent, "ray": [dataclasses.replace(made("ray", "r"), answer=None)]}).comparable
+    assert not compare({"torch": silent, "ray": [structs.replace(made("ray", "r"), answer=None)]}).comparable

@@ -62,7 +62,7 @@ def line(event: str, rank: object = 0, t: object = 10.5, **fields: object) -> st
         (line("warning", message="few rows"), WarningEvent(0, 10.5, "few rows")),
         (
             line("failed", rank=DRIVER, of=1, address="10.0.0.2", words="gone"),
-            RankFailed(DRIVER, 10.5, 1, "10.0.0.2", "gone"),
+            RankFailed(DRIVER, 10.5, of=1, address="10.0.0.2", words="gone"),
         ),
         (line("error", message="no such file"), ErrorEvent(0, 10.5, "no such file")),
         (line("tide", height=3), UnknownEvent(0, 10.5, "tide", {"height": 3})),

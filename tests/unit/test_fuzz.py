@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from regatta.errors import InventoryError, RecordError, RegattaError
 from regatta.hosts import hostkeys, inventories, sshconfig
 from regatta.node import support
-from regatta.records import events, record
+from regatta.records import events
+from regatta.records.document import parse
 
 KEPT = sorted((Path(__file__).parent / "records").glob("*.json"))[:3]
 hostile = st.sampled_from(
@@ -88,7 +89,7 @@ def test_records(path: Path, data: st.DataObject) -> None:
             where = where[key]
     for text in (json.dumps(document), data.draw(st.text())):
         with contextlib.suppress(RecordError):
-            record.parse(text, "fuzz")
+            parse(text, "fuzz")
 
 
 @given(st.text(), st.text(max_size=10))

@@ -1,7 +1,6 @@
 """Records: what is written is what is read, and what does not fit is named."""
 
 import copy
-import dataclasses
 import json
 import math
 from pathlib import Path
@@ -9,10 +8,13 @@ from typing import Any
 
 import jsonschema
 import pytest
+from msgspec import structs
 
 from regatta.errors import RecordError
 from regatta.records import record
+from regatta.records.building import build
 from regatta.records.clocks import Clocks
+from regatta.records.document import load, parse, to_dict, to_json, validate
 from regatta.records.events import DRIVER, Cpu, Memory, Phase, Ready, Result, WarningEvent
 from regatta.records.record import (
     ClusterFacts,
@@ -25,10 +27,6 @@ from regatta.records.record import (
     Series,
     Speed,
     Versions,
-    build,
-    load,
-    parse,
-    validate,
 )
 
 VERSIONS = Versions(python="3.11.2", torch="2.13.0", ray="2.50.0")
@@ -81,7 +79,7 @@ def example() -> Record:
 
 
 def failed() -> Record:
-    return dataclasses.replace(
+    return structs.replace(
         example(),
         answer=None,
         exit=ExitInfo("failed", -9, Failure("killed by SIGKILL", "node2", 1, ("epoch 1", "epoch 2"))),
@@ -103,7 +101,7 @@ def test_build_takes_everything_over() -> None:
     assert made.tolerance == {"sum": 1e-9}
     assert made.show == ("best: libc6",)
     assert made.warnings == ("few rows (rank 1)",)
-    document = made.to_dict()
+    document = to_dict(made)
     assert document["cluster"]["rank_map"] == ["node1", "node2", "node1"]
     assert document["cluster"]["versions_equal"] is True
     assert document["identity"]["parameters"] == {"alpha": 0.85, "sources": ["a", "b"], "limit": "Infinity"}
@@ -122,12 +120,12 @@ def test_what_a_node_cannot_have_used_is_not_believed(odd: object) -> None:
     clocks = Clocks(1)
     made = build(IDENTITY, ClusterFacts("lab", NODES), Speed(), clocks, ExitInfo("succeeded", 0), used=said)
     assert made.use == (NodeUse("node1"),)
-    assert parse(made.to_json(), "r").use == made.use
+    assert parse(to_json(made), "r").use == made.use
 
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_older_records_are_read_as_if_new(version: int) -> None:
-    document = example().to_dict()
+    document = to_dict(example())
     document["schema_version"] = version
     del document["use"]
     for rank in document["ranks"]:
@@ -138,7 +136,7 @@ def test_older_records_are_read_as_if_new(version: int) -> None:
     assert made.use == ()
     assert made.cpu_seconds is None
     assert made.ranks[1].phases == example().ranks[1].phases
-    assert json.loads(made.to_json())["schema_version"] == record.SCHEMA_VERSION
+    assert json.loads(to_json(made))["schema_version"] == record.SCHEMA_VERSION
 
 
 def test_the_driver_is_on_its_node() -> None:
@@ -149,20 +147,30 @@ def test_the_driver_is_on_its_node() -> None:
 
 
 def test_unequal_versions_are_seen() -> None:
-    other = dataclasses.replace(NODES[1], versions=Versions(python="3.11.2", torch="2.13.1", ray="2.50.0"))
+    other = structs.replace(NODES[1], versions=Versions(python="3.11.2", torch="2.13.1", ray="2.50.0"))
     assert not ClusterFacts("lab", (NODES[0], other)).versions_equal
 
 
 @pytest.mark.parametrize("made", [example(), failed()], ids=["succeeded", "failed"])
 def test_round_trip(made: Record, tmp_path: Path) -> None:
     path = tmp_path / "r.json"
-    path.write_text(made.to_json())
+    path.write_text(to_json(made))
     assert load(path) == made
-    assert "NaN" not in made.to_json().replace('"NaN"', "")
+    assert "NaN" not in to_json(made).replace('"NaN"', "")
 
 
 def test_schema_is_a_schema() -> None:
-    jsonschema.Draft202012Validator.check_schema(record._validator().schema)
+    jsonschema.Draft202012Validator.check_schema(record.schema())
+    made = jsonschema.Draft202012Validator(record.schema())
+    for one in (example(), failed()):
+        made.validate(to_dict(one))
+    assert [".".join(map(str, path)) for path in REQUIRED if not misses(made, path)] == []
+
+
+def misses(made: jsonschema.Draft202012Validator, path: tuple[str | int, ...]) -> bool:
+    document = copy.deepcopy(to_dict(failed()))
+    del at(document, path[:-1])[path[-1]]
+    return not made.is_valid(document)
 
 
 def at(document: Any, path: tuple[str | int, ...]) -> Any:
@@ -178,13 +186,13 @@ def paths(value: Any, path: tuple[str | int, ...] = ()) -> list[tuple[str | int,
 
 FREE = ("parameters", "answer")
 ALL_PATHS = [
-    p for p in paths(failed().to_dict()) if p and p[-1] != "schema_version" and not any(name in p[:-1] for name in FREE)
+    p for p in paths(to_dict(failed())) if p and p[-1] != "schema_version" and not any(name in p[:-1] for name in FREE)
 ]
 
 
 @pytest.mark.parametrize("path", ALL_PATHS, ids=lambda p: ".".join(map(str, p)))
 def test_a_wrong_type_anywhere_is_named(path: tuple[str | int, ...]) -> None:
-    document = copy.deepcopy(failed().to_dict())
+    document = copy.deepcopy(to_dict(failed()))
     at(document, path[:-1])[path[-1]] = ["wrong", 0.5]
     with pytest.raises(RecordError) as caught:
         validate(document, "results/r.json")
@@ -203,7 +211,7 @@ REQUIRED = [
 
 @pytest.mark.parametrize("path", REQUIRED, ids=lambda p: ".".join(map(str, p)))
 def test_a_missing_field_is_named(path: tuple[str | int, ...]) -> None:
-    document = copy.deepcopy(failed().to_dict())
+    document = copy.deepcopy(to_dict(failed()))
     del at(document, path[:-1])[path[-1]]
     with pytest.raises(RecordError, match=f"'{path[-1]}' is a required property"):
         validate(document, "r")
@@ -226,35 +234,44 @@ def test_a_missing_field_is_named(path: tuple[str | int, ...]) -> None:
     ],
 )
 def test_a_wrong_value_is_named(path: tuple[str | int, ...], value: object) -> None:
-    document = example().to_dict()
+    document = to_dict(example())
     at(document, path[:-1])[path[-1]] = value
     with pytest.raises(RecordError, match=str(path[-1])):
         validate(document, "r")
 
 
+def test_of_many_keys_the_wrong_one_is_named_and_the_document_stays() -> None:
+    document = to_dict(example())
+    document["ranks"][1]["laps"] = {"a": [1.0], "b": [1.0, -1.0], "c": [1.0]}
+    before = copy.deepcopy(document)
+    with pytest.raises(RecordError, match=r"r does not fit .*: ranks\[1\]\.laps\.b\[1\]: expected 'float' >= 0"):
+        validate(document, "r")
+    assert document == before
+
+
 def test_an_unknown_field_is_named() -> None:
-    document = example().to_dict() | {"weather": "fine"}
+    document = to_dict(example()) | {"weather": "fine"}
     with pytest.raises(RecordError, match="weather"):
         validate(document, "r")
 
 
 @pytest.mark.parametrize("version", [0, record.SCHEMA_VERSION + 1, "1", None, True])
 def test_an_unknown_version_is_named(version: object) -> None:
-    text = json.dumps(example().to_dict() | {"schema_version": version})
+    text = json.dumps(to_dict(example()) | {"schema_version": version})
     with pytest.raises(RecordError, match=f"old.json: schema version {version} is unknown"):
         parse(text, "old.json")
 
 
 def test_nothing_invalid_is_written() -> None:
-    bad = dataclasses.replace(example(), exit=ExitInfo("done"))  # type: ignore[arg-type]
+    bad = structs.replace(example(), exit=ExitInfo("done"))  # type: ignore[arg-type]
     with pytest.raises(RecordError, match=r"run ppr-ray-1 .*exit\.state"):
-        bad.to_json()
+        to_json(bad)
 
 
 def test_what_json_cannot_hold_is_an_error_of_ours() -> None:
-    bad = dataclasses.replace(example(), answer={"x": object()})
+    bad = structs.replace(example(), answer={"x": object()})
     with pytest.raises(RecordError, match="ppr-ray-1"):
-        bad.to_json()
+        to_json(bad)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[1]", "null", "NaN", '{"schema_version": 1}', "[" * 100_000])
@@ -265,13 +282,13 @@ def test_other_texts_are_named(text: str) -> None:
 
 @pytest.mark.parametrize("constant", ["NaN", "Infinity", "-Infinity"])
 def test_numbers_that_json_lacks_are_refused(constant: str) -> None:
-    text = example().to_json().replace('"NaN"', constant)
+    text = to_json(example()).replace('"NaN"', constant)
     with pytest.raises(RecordError, match=rf"r\.json .*{constant} is not JSON"):
         parse(text, "r.json")
 
 
 def test_every_truncation_is_named() -> None:
-    text = example().to_json().rstrip()
+    text = to_json(example()).rstrip()
     for length in range(0, len(text), 97):
         with pytest.raises(RecordError, match=r"r\.json is truncated or not JSON"):
             parse(text[:length], "r.json")

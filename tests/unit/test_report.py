@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 
 import kept
 import pytest
+from msgspec import structs
 
 from regatta.errors import RecordError, UsageError
 from regatta.records.clocks import PHASES
@@ -38,8 +39,8 @@ def test_runs_are_in_the_case_of_their_parameters() -> None:
     ]
     assert [group.configuration.label for group in found[1].groups] == ["single/2", "torch × 2", "ray × 2"]
     assert [len(group.runs) for group in found[1].groups] == [3, 3, 3]
-    other = dataclasses.replace(kept.records()[0].cluster, name="elsewhere")
-    assert len(cases([*kept.records(), dataclasses.replace(kept.again(kept.records()[0], "x"), cluster=other)])) == 3
+    other = structs.replace(kept.records()[0].cluster, name="elsewhere")
+    assert len(cases([*kept.records(), structs.replace(kept.again(kept.records()[0], "x"), cluster=other)])) == 3
 
 
 def test_one_process_stands_beside_the_ranks_it_was_run_with() -> None:
@@ -69,7 +70,7 @@ def test_failed_runs_are_counted_and_not_timed() -> None:
 def test_clocks_are_shown_only_where_answers_are_equal() -> None:
     single, torch = kept.one("stars", "single"), kept.one("stars", "torch")
     assert torch.answer is not None
-    wrong = dataclasses.replace(torch, answer=dict(torch.answer) | {"accuracy": 0.1})
+    wrong = structs.replace(torch, answer=dict(torch.answer) | {"accuracy": 0.1})
     (summary,) = summarise(cases([single, wrong]))
     assert summary.times == summary.ratios == ()
     (table, *_) = tables.times([summary])
@@ -80,8 +81,8 @@ def test_clocks_are_shown_only_where_answers_are_equal() -> None:
 def script(name: str, run_id: str) -> Record:
     """A run of somebody's script, which prints no answer."""
     record = kept.again(kept.one("stars", "torch"), run_id, series=Series("own", 1, 1))
-    identity = dataclasses.replace(record.identity, workload=name, parameters={"workers": 2, "argv": [f"{name}.py"]})
-    return dataclasses.replace(record, identity=identity, answer=None, tolerance={}, series=None)
+    identity = structs.replace(record.identity, workload=name, parameters={"workers": 2, "argv": [f"{name}.py"]})
+    return structs.replace(record, identity=identity, answer=None, tolerance={}, series=None)
 
 
 def test_runs_without_an_answer_show_their_time_in_one_table() -> None:
@@ -99,24 +100,24 @@ def test_runs_without_an_answer_show_their_time_in_one_table() -> None:
 
 def test_only_answers_that_were_given_can_differ() -> None:
     single, torch = kept.one("stars", "single"), kept.one("stars", "torch")
-    silent = dataclasses.replace(kept.one("stars", "ray"), answer=None)
+    silent = structs.replace(kept.one("stars", "ray"), answer=None)
     (summary,) = summarise(cases([single, torch, silent]))
     (table, *_) = tables.times([summary])
     one, two, three = table.rows[0][1:]
     assert one == texts.seconds(single.phases.total) and two == texts.seconds(torch.phases.total)
     assert three == f"{texts.seconds(silent.phases.total)} (no answer to compare)"
     assert {ratio.above.framework for ratio in summary.ratios} == {"torch"}
-    (quiet,) = cases([torch, dataclasses.replace(kept.again(torch, "quiet"), answer=None)])
+    (quiet,) = cases([torch, structs.replace(kept.again(torch, "quiet"), answer=None)])
     assert quiet.groups[0].seconds("total") == [torch.phases.total]
 
 
 def test_seconds_of_an_iteration_are_those_of_the_slowest_rank() -> None:
     torch = kept.one("stars", "torch")
     quick, slow = torch.ranks
-    quick = dataclasses.replace(quick, progress={"iterations": [[9.0, 9, None]]}, phases={"load": 0.1, "compute": 1.0})
+    quick = structs.replace(quick, progress={"iterations": [[9.0, 9, None]]}, phases={"load": 0.1, "compute": 1.0})
     points = [[1.5, 10, None], [2.5, 30, None], [2.5, 30, None], [4.5, 40, None]]
-    slow = dataclasses.replace(slow, progress={"iterations": points}, phases={"load": 0.5, "compute": 9.0})
-    (summary,) = summarise(cases([dataclasses.replace(torch, ranks=(quick, slow))]))
+    slow = structs.replace(slow, progress={"iterations": points}, phases={"load": 0.5, "compute": 9.0})
+    (summary,) = summarise(cases([structs.replace(torch, ranks=(quick, slow))]))
     assert [(row["iteration"], row["seconds"]) for row in charts.iterations(summary)] == [
         (10, pytest.approx(0.1)),
         (30, pytest.approx(0.05)),
@@ -130,7 +131,7 @@ def of_paper(framework: Framework, *, size: int, series: Series | None = None) -
     """The run as if its input had had `size` rows, with the parameters of the plan `paper`."""
     record = kept.again(kept.one("stars", framework), f"paper-{framework}-{size}", series=series)
     parameters = {"workers": 2, "data": "hdfs:///x", "options": ["--epochs=3", "--batch=128"], "size": size}
-    return dataclasses.replace(record, identity=dataclasses.replace(record.identity, parameters=parameters))
+    return structs.replace(record, identity=structs.replace(record.identity, parameters=parameters))
 
 
 def test_published_times_stand_beside_runs_of_the_same_size() -> None:
@@ -198,9 +199,9 @@ def test_a_timeline_fits_the_clocks(record: Record) -> None:
 def test_who_waits_for_whom_is_said() -> None:
     torch = kept.one("stars", "torch")
     quick, slow = torch.ranks
-    slow = dataclasses.replace(slow, phases=dict(slow.phases) | {"compute": 20.0, "load": 1.0, "rendezvous": 0.5})
-    quick = dataclasses.replace(quick, phases=dict(quick.phases) | {"compute": 12.5, "load": 0.5, "rendezvous": 2.0})
-    record = dataclasses.replace(torch, ranks=(quick, slow))
+    slow = structs.replace(slow, phases=dict(slow.phases) | {"compute": 20.0, "load": 1.0, "rendezvous": 0.5})
+    quick = structs.replace(quick, phases=dict(quick.phases) | {"compute": 12.5, "load": 0.5, "rendezvous": 2.0})
+    record = structs.replace(torch, ranks=(quick, slow))
     assert timeline.words(record) == (
         "Rank 1 was the slowest (21.00 s of load and compute): the other waited 8.00 s for it.",
         "Rank 1 came last to the rendezvous; rank 0 had waited there for 1.50 s.",
@@ -211,7 +212,7 @@ def test_who_waits_for_whom_is_said() -> None:
 
 def test_a_run_whose_ranks_never_got_ready_has_no_timeline() -> None:
     torch = kept.failed(kept.one("stars", "torch"))
-    record = dataclasses.replace(torch, phases=dataclasses.replace(torch.phases, launch=None, collect=None), ranks=())
+    record = structs.replace(torch, phases=structs.replace(torch.phases, launch=None, collect=None), ranks=())
     assert timeline.segments(record) == timeline.words(record) == ()
 
 

@@ -1,6 +1,5 @@
 """The page in a real browser: Debian's chromium, headless, without a network."""
 
-import dataclasses
 import json
 import os
 import shutil
@@ -10,6 +9,7 @@ from typing import Any
 
 import kept
 import pytest
+from msgspec import structs
 
 from regatta.records.record import Record, Series
 from regatta.report import files, make
@@ -45,8 +45,8 @@ def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def iterated(record: Record) -> Record:
     """The run as if its ranks had counted iterations."""
     points = [[2.0 + step / 2, 10.0 * step + step % 3, None] for step in range(1, 9)]
-    ranks = tuple(dataclasses.replace(rank, progress={"iterations": points}) for rank in record.ranks)
-    return dataclasses.replace(record, ranks=ranks)
+    ranks = tuple(structs.replace(rank, progress={"iterations": points}) for rank in record.ranks)
+    return structs.replace(record, ranks=ranks)
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,5 @@
 """What a person types about records: fab runs, show, diff, report, results-*."""
 
-import dataclasses
 import re
 import subprocess
 import sys
@@ -9,11 +8,13 @@ from pathlib import Path
 
 import kept
 import pytest
+from msgspec import structs
 
 from regatta import paths
 from regatta.errors import RecordError, RunFailedError, UsageError
 from regatta.frameworks import plan
 from regatta.hosts import inventories
+from regatta.records import document
 from regatta.records.store import Store
 from regatta.report import diff, listing, make, parquet, show, sources
 from regatta.report.listing import Wanted, choose, moment, of_records
@@ -133,7 +134,7 @@ def test_a_run_is_shown_with_its_phases_and_slowest_rank() -> None:
     assert text.count("slowest\n") == 1
     shown = "\n".join(show.lines(kept.failed(record)))
     assert "failure     localhost, rank 1: killed by SIGKILL" in shown
-    evil = dataclasses.replace(record, warnings=("\x1b[2Jgone\x07",))
+    evil = structs.replace(record, warnings=("\x1b[2Jgone\x07",))
     assert "\x1b" not in "\n".join(show.lines(evil))
 
 
@@ -156,8 +157,8 @@ def test_the_last_run_can_be_shown_and_unknown_ones_are_named(store: Store, tmp_
 
 def test_a_difference_of_releases_is_told_by_the_nodes_or_by_git(tmp_path: Path) -> None:
     a, b = kept.one("stars", "torch"), kept.one("stars", "ray")
-    a = dataclasses.replace(a, identity=dataclasses.replace(a.identity, release="one", commit="0" * 40))
-    b = dataclasses.replace(b, identity=dataclasses.replace(b.identity, release="two", commit="--output=/tmp/x"))
+    a = structs.replace(a, identity=structs.replace(a.identity, release="one", commit="0" * 40))
+    b = structs.replace(b, identity=structs.replace(b.identity, release="two", commit="--output=/tmp/x"))
     files = {"one": {"a.py": "f 1", "b.py": "f 1", "c.py": "f 1"}, "two": {"a.py": "f 1", "b.py": "f 2", "d.py": "f 1"}}
     text = diff.lines(a, b, files.get, tmp_path)
     assert [line for line in text if ".py" in line] == ["  added d.py", "  changed b.py", "  removed c.py"]
@@ -183,8 +184,8 @@ def test_git_says_what_changed_between_two_commits(tmp_path: Path) -> None:
         git("commit", "-qm", text)
         commits.append(git("rev-parse", "HEAD"))
     a, b = kept.one("stars", "torch"), kept.one("stars", "torch")
-    a = dataclasses.replace(a, identity=dataclasses.replace(a.identity, release="one", commit=commits[0], dirty=False))
-    b = dataclasses.replace(b, identity=dataclasses.replace(b.identity, release="two", commit=commits[1], dirty=True))
+    a = structs.replace(a, identity=structs.replace(a.identity, release="one", commit=commits[0], dirty=False))
+    b = structs.replace(b, identity=structs.replace(b.identity, release="two", commit=commits[1], dirty=True))
     text = diff.lines(a, b, lambda release: None, tmp_path)
     assert [line for line in text if ".py" in line] == ["  added new2.py", "  changed a b.py"]
     assert any("B with changes that were not committed" in line for line in text)
@@ -261,7 +262,7 @@ def test_a_parquet_file_of_others_and_broken_rows_are_named(tmp_path: Path) -> N
     pyarrow.parquet.write_table(pyarrow.table({"a": [1]}), tmp_path / "a.parquet")
     with pytest.raises(RecordError, match=r"a\.parquet"):
         parquet.read(tmp_path / "a.parquet")
-    text = kept.records()[0].to_json()
+    text = document.to_json(kept.records()[0])
     pyarrow.parquet.write_table(pyarrow.table({"record": [text, text[:99], None]}), tmp_path / "b.parquet")
     found = parquet.read(tmp_path / "b.parquet")
     assert len(found.records) == 1

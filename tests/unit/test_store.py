@@ -1,6 +1,5 @@
 """The store: written once and whole, found by prefix, and one broken file hides nothing."""
 
-import dataclasses
 import errno
 import os
 import stat
@@ -8,10 +7,12 @@ import threading
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from regatta.errors import RecordError
 from regatta.records.clocks import Phases
-from regatta.records.record import ClusterFacts, ExitInfo, NodeFacts, Record, RunIdentity, Speed, load
+from regatta.records.document import load, to_json
+from regatta.records.record import ClusterFacts, ExitInfo, NodeFacts, Record, RunIdentity, Speed
 from regatta.records.store import Store, write_atomically
 
 
@@ -72,7 +73,7 @@ def test_of_many_that_save_the_same_run_one_wins(store: Store, monkeypatch: pyte
     together = threading.Barrier(8)
 
     def save(number: int) -> None:
-        record = dataclasses.replace(made("same"), warnings=(f"writer {number}",))
+        record = structs.replace(made("same"), warnings=(f"writer {number}",))
         together.wait()
         try:
             store.save(record)
@@ -113,8 +114,8 @@ def test_list_is_by_time_and_names_what_is_broken(store: Store) -> None:
     store.save(made("b", "2026-01-01T00:00:00Z"))
     store.save(made("a", "2026-03-01T00:00:00Z"))
     store.save(made("c", "2026-02-01T00:00:00Z"))
-    (store.root / "cut.json").write_text(made("cut").to_json()[:100])
-    (store.root / "moved.json").write_text(made("other").to_json())
+    (store.root / "cut.json").write_text(to_json(made("cut"))[:100])
+    (store.root / "moved.json").write_text(to_json(made("other")))
     (store.root / "note.txt").write_text("no record")
     (store.root / ".left.new").write_text("{")
     listing = store.list()

@@ -1,0 +1,89 @@
+"""The record of a run that has ended, of what the controller and the nodes know of it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from regatta.records.clocks import Clocks
+from regatta.records.plain import plain
+from regatta.records.record import (
+    Beside,
+    ClusterFacts,
+    ExitInfo,
+    NodeUse,
+    RankRecord,
+    Record,
+    RunIdentity,
+    Series,
+    Speed,
+)
+
+
+def build(
+    identity: RunIdentity,
+    cluster: ClusterFacts,
+    speed: Speed,
+    clocks: Clocks,
+    exit: ExitInfo,
+    *,
+    series: Series | None = None,
+    driver_node: str | None = None,
+    warnings: Sequence[str] = (),
+    used: Mapping[str, Mapping[str, Any]] | None = None,
+    beside: Mapping[str, Mapping[str, Any]] | None = None,
+) -> Record:
+    """The record of a run that has ended, in whatever way; `driver_node` is where the Ray driver ran.
+
+    `warnings` of the controller come before those of the workload; `used` is what nodes say that the run used there,
+    `beside` what else was there.
+    """
+    nodes = {rank: node.name for node in cluster.nodes for rank in node.ranks}
+    nodes |= {-1: driver_node} if driver_node else {}
+    result = clocks.result
+    return Record(
+        identity=replace(identity, parameters=plain(identity.parameters)),
+        cluster=cluster,
+        speed=speed,
+        phases=clocks.phases(),
+        ranks=tuple(
+            RankRecord(
+                r.rank,
+                nodes.get(r.rank),
+                r.phases,
+                plain(r.laps),
+                r.peak_bytes,
+                {what: [*points] for what, points in r.progress.items()},
+                r.cpu_seconds,
+            )
+            for r in clocks.ranks
+        ),
+        exit=exit,
+        answer=plain(result.answer) if result else None,
+        tolerance=result.tolerance if result else {},
+        show=result.show if result else (),
+        warnings=(*warnings, *clocks.warnings),
+        series=series,
+        use=tuple(_use(node.name, (used or {})[node.name]) for node in cluster.nodes if (used or {}).get(node.name)),
+        beside=tuple(_beside(name, said) for name, said in (beside or {}).items()),
+    )
+
+
+def _use(node: str, said: Mapping[str, Any]) -> NodeUse:
+    """What a node says; a run may have written there what it likes, so that only what fits is believed."""
+    numbers = {
+        name: value
+        for name in NodeUse.__struct_fields__
+        if name not in ("node", "interface") and _is_amount(value := said.get(name), name)
+    }
+    name = said.get("interface")
+    return NodeUse(node, interface=name if isinstance(name, str) else None, **numbers)
+
+
+def _beside(node: str, said: Mapping[str, Any]) -> Beside:
+    return Beside(node, tuple(map(str, said["runs"])), said["load"])
+
+
+def _is_amount(value: Any, name: str) -> bool:
+    kinds = int | float if name == "cpu_seconds" else int
+    return isinstance(value, kinds) and not isinstance(value, bool) and bool(0 <= value < 2**63)

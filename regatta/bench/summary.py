@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from regatta.bench import order
 from regatta.experiments.plans import Point
-from regatta.frameworks import registry
+from regatta.frameworks import choice, registry
 from regatta.records import compare, stats
 from regatta.records.record import SINGLE, Record
 from regatta.terminal.comparison import to_text
@@ -42,7 +42,8 @@ def findings(points: Sequence[Point], records: Sequence[Record]) -> list[Finding
 def lines(found: Sequence[Finding]) -> list[str]:
     """The tables as text, end to end and the inner loop alone, then what forbids to compare, and what failed."""
     published = any(finding.point.published for finding in found)
-    sides = registry.ordered(framework for finding in found for framework in finding.point.frameworks)
+    run = {framework for finding in found for framework in finding.point.frameworks}
+    sides = registry.ordered({SINGLE, *choice.OF_BOTH, *run})
     others = [side for side in sides if side != SINGLE]
     shown: list[str] = []
     for phase, what in CLOCKS.items():

@@ -98,8 +98,9 @@ test-faults: setup-node ## Strike every fault of docs/reliability.md on hosts ma
 	@REGATTA_FAULTS=tests/lab/faults/outcomes.json $(PY) -m pytest -q tests/lab/faults || code=$$?; \
 	$(PY) tests/lab/faults/outcomes.py; exit $${code:-0}
 
-docs: setup ## Write docs/reference.md and the schemas of a card and a record anew, from the cards and from types
+docs: setup ## Write anew what is made from others: docs/reference.md, schemas of a card and a record, tables in roles' READMEs
 	@$(PY) -m tools.reference
+	@$(PY) -m tools.role_readmes
 
 fuzz: setup-node ## 10,000 cases for each parser of what comes from outside; takes some minutes
 	@$(PY) -m pytest -q --hypothesis-profile=thorough --timeout=0 tests/unit/test_fuzz.py

@@ -10,6 +10,7 @@ from regatta.frameworks import choice, registry
 from regatta.records import compare, stats
 from regatta.records.record import SINGLE, Record
 from regatta.terminal.comparison import to_text
+from regatta.terminal.table import aligned
 from regatta.text import clean
 
 CLOCKS = {"total": "end to end, as a person waits", "compute": "the inner loop alone"}
@@ -53,7 +54,7 @@ def lines(found: Sequence[Finding]) -> list[str]:
         rows = [columns, *(_row(finding, phase, sides, references) for finding in found)]
         shown += [
             f"{what} (medians; ratios with their {stats.CONFIDENCE:.0%} intervals)".replace("%", " %"),
-            *_aligned(rows),
+            *aligned(rows),
             "",
         ]
     if published:
@@ -103,8 +104,3 @@ def _row(finding: Finding, phase: str, sides: Sequence[str], references: Sequenc
         ratio = compare.ratio(groups[base], groups[other], phase) if groups.get(base) and groups.get(other) else None
         ratios.append(f"{ratio} {ratio.verdict}" if ratio else "-")
     return [finding.point.name, *clocks, *ratios, *reference]
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]

@@ -17,6 +17,7 @@ from regatta.hosts.remote import Remote
 from regatta.records.record import Record
 from regatta.records.store import Store
 from regatta.release import tree
+from regatta.terminal.table import aligned
 
 RECORD_BYTES = 64 << 10
 LEAST_FREE_BYTES = 16 << 20
@@ -52,10 +53,7 @@ class Survey:
             rough = " (rough)" if point.name in guessed else ""
             about = span(self.estimates.total(mine)) + rough if mine else "-"
             rows.append((point.name, ",".join(point.frameworks), str(point.workers), str(len(mine)), about))
-        widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-        shown += [
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-        ]
+        shown += aligned(rows)
         seconds = self.estimates.total(self.left)
         shown += ["", f"{len(self.left)} runs to go, about {span(seconds)}; data are made before, outside the clocks"]
         if plan.budget is not None and seconds > plan.budget:

@@ -1,13 +1,13 @@
 """Made-up input: the generators that cards name run on the head, from a release, into HDFS, or here, into files."""
 
 import os
-import secrets
 import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from regatta.cards.card import GeneratedFile, Generator, Workload
 from regatta.errors import DataError, UsageError
+from regatta.files import replacing
 from regatta.hdfs import client as hdfs
 from regatta.hdfs import files as hdfsfiles
 from regatta.hosts.remote import Remote
@@ -70,9 +70,8 @@ def make_here(python: str, workload: Workload, size: int, seed: int, folder: Pat
         if Path(path).is_file():
             continue
         Path(path).parent.mkdir(parents=True, exist_ok=True)
-        new = Path(path).with_name(f".{secrets.token_hex(8)}.new")
         try:
-            with new.open("xb") as file:
+            with replacing(Path(path)) as new, new.open("xb") as file:
                 done = subprocess.run(
                     [python, *words],
                     cwd=workload.root,
@@ -82,14 +81,11 @@ def make_here(python: str, workload: Workload, size: int, seed: int, folder: Pat
                     stderr=subprocess.PIPE,
                     check=False,
                 )
-            if done.returncode:
-                said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-                raise DataError(f"{path} could not be made: {said[-1] if said else 'no message'}")
-            new.replace(path)
+                if done.returncode:
+                    said = done.stderr.decode("utf-8", "replace").strip().splitlines()
+                    raise DataError(f"{path} could not be made: {said[-1] if said else 'no message'}")
         except OSError as error:
             raise DataError(f"{path} could not be made: {error.strerror} ({error.filename or python})") from None
-        finally:
-            new.unlink(missing_ok=True)
     return target
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from regatta.frameworks.plan import Plan, Rank, common_environment, describe
 from regatta.hosts.cluster import Node
-from regatta.hosts.remote import source, supervisor_files
+from regatta.hosts.sources import source, supervisor_files
 
 Spec = dict[str, Any]
 """What `run.start` takes on a node, see `regatta.node.runs`; as JSON."""

@@ -16,6 +16,7 @@ from typing import Any
 
 from regatta import paths
 from regatta.errors import DataError, RemoteError, UsageError
+from regatta.hosts import sources
 from regatta.hosts.remote import Remote, explain
 
 CONF_DIR = "/etc/regatta/hadoop"
@@ -41,19 +42,6 @@ _MODULES = (
     "workloads.common.storage.swap",
     "workloads.common.storage.serve",
 )
-_BOOT = "import sys;exec(sys.stdin.buffer.read(int(sys.argv[1])))"
-_LOADER = """
-import importlib.abc, importlib.machinery, json, sys
-sources, request = json.loads({sources!r}), json.loads({request!r})
-class Sent(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    def find_spec(self, name, path=None, target=None):
-        return importlib.machinery.ModuleSpec(name, self, is_package=sources[name][0]) if name in sources else None
-    def exec_module(self, module):
-        exec(compile(sources[module.__name__][1], module.__name__, "exec"), module.__dict__)
-sys.meta_path.insert(0, Sent())
-from workloads.common.storage import serve
-serve.main(**request)
-"""
 
 
 class HdfsError(DataError):
@@ -96,9 +84,10 @@ class Exchange:
         require(remote)
         node = self._node = remote.cluster.head
         request = json.dumps({"op": op, "args": {"url": url, **args}})
-        payload = _LOADER.format(sources=_sources(), request=request).encode()
+        serve = f"import json\nfrom workloads.common.storage import serve\nserve.main(**json.loads({request!r}))\n"
+        payload = sources.program(_sources(), serve)
         words = ["sudo", "-n", "-H", "-u", "regatta", "env", f"HADOOP_CONF_DIR={CONF_DIR}", node.python]
-        remote_command = shlex.join([*words, "-Iuc", _BOOT, str(len(payload))])
+        remote_command = shlex.join([*words, "-Iuc", sources.BOOT, str(len(payload))])
         self._process = subprocess.Popen(
             [*remote.ssh(node), "--", remote.destination(node), remote_command],
             stdin=subprocess.PIPE,
@@ -203,10 +192,9 @@ def ask(remote: Remote, op: str, url: str, **args: Any) -> dict[str, Any]:
         return dict(exchange.next("done"))
 
 
-def _sources() -> str:
+def _sources() -> dict[str, str]:
     found = {}
     for name in _MODULES:
         path = paths.PROJECT.joinpath(*name.split("."))
-        package = path.is_dir()
-        found[name] = (package, (path / "__init__.py" if package else path.with_suffix(".py")).read_text())
-    return json.dumps(found)
+        found[name] = (path / "__init__.py" if path.is_dir() else path.with_suffix(".py")).read_text()
+    return found

@@ -1,17 +1,19 @@
 """Host keys: what an inventory has pinned, what a host shows, and what a person is told where they differ."""
 
-import base64
-import hashlib
-import hmac
 import re
+import subprocess
+import tempfile
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from regatta.errors import HostKeyError, UnknownHostKeyError
+from regatta.errors import HostKeyError, UnknownHostKeyError, UsageError
 
 _SHOWN = re.compile(r"fingerprint for the (\S+) key sent by the remote host is\s+(SHA256:[A-Za-z0-9+/]+)")
 _PINNED = re.compile(r"Offending (?:key for IP|\S+ key) in (\S.*):(\d+)")
 _WHOSE = re.compile(r"[Hh]ost key for (\S+) has changed")
+_PRINTED = re.compile(r"\d+ (SHA256:\S+) .*\((\S+)\)$")
+_WRONG = re.compile(r":(\d+): invalid line")
 _KINDS = {"ssh-ed25519": "ED25519", "ssh-rsa": "RSA", "ssh-dss": "DSA"}
 
 
@@ -30,32 +32,32 @@ class Pin:
 
     @property
     def shown(self) -> str:
-        """The key as `ssh-keygen -l` shows it: `ED25519 SHA256:...`."""
-        return shown(self.kind, fingerprint(self.key))
-
-    def names_one_of(self, hosts: tuple[str, ...]) -> bool:
-        """Whether the line is about one of these hosts (`address` or `[address]:port`)."""
-        if self.names.startswith("|1|"):
-            return any(_hashed(self.names, host) for host in hosts)
-        return bool(set(self.names.split(",")) & set(hosts))
+        """The key as `ssh-keygen -l` shows it: `ED25519 SHA256:...`; of one that is none, `ED25519 (unreadable)`."""
+        said = _PRINTED.match(_keygen("-l", "-f", "-", text=f"{self.kind} {self.key}\n").stdout.strip())
+        return f"{said[2]} {said[1]}" if said else shown(self.kind, "(unreadable)")
 
 
-def _hashed(names: str, host: str) -> bool:
-    """Whether `|1|salt|digest` is a host's name, as ssh writes it with HashKnownHosts."""
-    try:
-        salt, digest = (base64.b64decode(part) for part in names[3:].split("|"))
-    except ValueError:
-        return False
-    return hmac.compare_digest(hmac.digest(salt, host.encode(), "sha1"), digest)
+def _keygen(*words: str, text: str = "") -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(["ssh-keygen", *words], input=text, capture_output=True, text=True, check=False)
 
 
-def fingerprint(key: str) -> str:
-    """`SHA256:...` of a public key given as base64; of one that is none, `(unreadable)`."""
-    try:
-        digest = hashlib.sha256(base64.b64decode(key, validate=True)).digest()
-    except ValueError:
-        return "(unreadable)"
-    return "SHA256:" + base64.b64encode(digest).decode().rstrip("=")
+def find(known: Path, hosts: Iterable[str]) -> list[Pin]:
+    """What a file of known_hosts has of hosts (`address` or `[address]:port`), also by hashed names."""
+    lines = [line for host in hosts for line in _keygen("-F", host, "-f", str(known)).stdout.splitlines()]
+    return list(dict.fromkeys(pin for line in lines if (pin := parse(line))))
+
+
+def without(known: Path, hosts: Iterable[str]) -> str:
+    """The text of known_hosts without the keys of these hosts. UsageError where it has lines that ssh cannot read."""
+    with tempfile.TemporaryDirectory() as folder:  # ssh-keygen leaves what was there beside the new file
+        copy = Path(folder) / "known_hosts"
+        copy.write_text(known.read_text() if known.exists() else "")
+        for host in hosts:
+            done = _keygen("-R", host, "-f", str(copy))
+            if wrong := _WRONG.findall(done.stderr):
+                raise UsageError(f"{known}: ssh cannot read line {', '.join(wrong)}: remove it; nothing was changed")
+        text = copy.read_text()
+    return text if text.endswith("\n") or not text else f"{text}\n"
 
 
 def shown(kind: str, print_: str) -> str:

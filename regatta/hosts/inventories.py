@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from regatta import paths
+from regatta import files, paths
 from regatta.errors import InventoryError
 from regatta.hosts import limits as run_limits
 from regatta.hosts import spelling
@@ -208,9 +208,7 @@ def _listing(path: Path) -> dict[str, Any]:
         hostvars[host] = _resolve(path.stem, host, folder, raw)
     if key:
         cached.parent.mkdir(parents=True, exist_ok=True)
-        new = cached.with_name(f"{key}.{os.getpid()}.new")
-        new.write_text(json.dumps(listing))
-        new.replace(cached)
+        files.write(cached, json.dumps(listing), 0o600)
     return listing
 
 

@@ -5,49 +5,26 @@ host keys of the inventory. Requests are served by `regatta.node.main`, in a Pyt
 one when it has answered, and which ends with this program.
 """
 
-import base64
 import contextlib
-import json
 import shlex
 import subprocess
 import sys
-import zlib
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from importlib import resources
 from typing import Any
 
 from regatta.errors import AuthenticationError, NodesError, PrivilegeError, RegattaError, RemoteError, UnreachableError
-from regatta.hosts import hostkeys, sshconfig
+from regatta.hosts import hostkeys, sources, sshconfig
 from regatta.hosts.channel import Channel, Stream
 from regatta.hosts.cluster import Cluster, Node
 
 AT_A_TIME = 32
 TIMEOUT = 30.0
-_ELSEWHERE = {"__init__", "aptcache", "aptrelay", "boot", "metrics", "private_ray", "siteproxy"}
-"""Modules of the node's side that serve no request: a rank's, a service's, a run's own."""
-_SUPERVISOR = ("supervisor", "cgroup", "rank", "runlog", "usage")
 _BOOT = (
     "import os,sys;requests=os.fdopen(os.dup(0),'rb');os.dup2(os.open(os.devnull,os.O_RDONLY),0);"
     "exec(requests.read(int(sys.argv[1])))"
 )
-"""What a request starts on the node finds an empty standard input: the requests are for us alone."""
-_LOADER = """
-import base64, json, sys, zlib
-from importlib.machinery import ModuleSpec
-class Sent:
-    sources = json.loads(zlib.decompress(base64.b64decode({sources!r})))
-    def find_spec(self, name, path=None, target=None):
-        if name in self.sources:
-            return ModuleSpec(name, self, is_package=not self.sources[name])
-    def create_module(self, spec):
-        pass
-    def exec_module(self, module):
-        exec(compile(self.sources[module.__name__], module.__name__, "exec"), module.__dict__)
-sys.meta_path.insert(0, Sent())
-from regatta.node import main
-main.main(requests)
-"""
+"""As `sources.BOOT`; what a request starts on the node finds an empty standard input: the requests are for us alone."""
 
 
 class Remote:
@@ -55,8 +32,7 @@ class Remote:
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
-        sources = base64.b64encode(zlib.compress(json.dumps(_sources()).encode())).decode()
-        self._payload = _LOADER.format(sources=sources).encode()
+        self._payload = sources.program(sources.of_requests(), "from regatta.node import main\nmain.main(requests)\n")
         self._idle: dict[str, Channel] = {}
         self._config = None if cluster.local else sshconfig.write(cluster.folder, cluster.everybody, accept_new=False)
 
@@ -182,20 +158,3 @@ def explain(node: Node, code: int, stderr: str) -> RemoteError:
 def _last_line(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1] if lines else ""
-
-
-def _sources() -> dict[str, str]:
-    """What a node may need for a request, by full name; it compiles only what it uses. Packages are empty."""
-    files = (file.name for file in resources.files("regatta.node").iterdir())
-    names = {name.removesuffix(".py") for name in files if name.endswith(".py")} - _ELSEWHERE
-    return {"regatta": "", "regatta.node": "", **{f"regatta.node.{name}": source(name) for name in sorted(names)}}
-
-
-def supervisor_files() -> dict[str, str]:
-    """The run's supervisor and what it needs beside it, by file name."""
-    return {f"{module}.py": source(module) for module in _SUPERVISOR}
-
-
-def source(module: str) -> str:
-    """Source text of a module of the node's side."""
-    return resources.files("regatta.node").joinpath(f"{module}.py").read_text()

@@ -26,10 +26,8 @@ def rsync(
     if node.local:
         destination = f"{target}/"
     else:
-        shell = " ".join(_quote(word) for word in remote.ssh(node))
-        command += ["-e", shell, "--rsync-path=sudo -n rsync", "--protect-args"]
-        host = remote.destination(node)
-        destination = f"{host}:{target}/"
+        command += over_ssh(remote, node)
+        destination = f"{remote.destination(node)}:{target}/"
     names = b"\0".join(os.fsencode(path) for path in paths)
     done = subprocess.run(
         [*command, f"{source}/", destination], input=names, capture_output=True, check=False, start_new_session=True
@@ -41,6 +39,12 @@ def rsync(
         if "rsync: command not found" in message or "rsync: not found" in message:
             raise RemoteError(node.name, "rsync is not installed there: run 'make provision'")
         raise RemoteError(node.name, f"rsync: {_first(message)}")
+
+
+def over_ssh(remote: Remote, node: Node) -> list[str]:
+    """Options of rsync to or from a node, as root there."""
+    shell = " ".join(_quote(word) for word in remote.ssh(node))
+    return ["-e", shell, "--rsync-path=sudo -n rsync", "--protect-args"]
 
 
 def _copy(node: Node, source: Path, paths: Iterable[str], target: Path) -> None:

@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 
+from regatta import files
 from regatta.hosts.cluster import Node
 from regatta.paths import runtime_dir
 
@@ -69,7 +70,5 @@ def write(inventory_dir: Path, nodes: Iterable[Node], *, accept_new: bool) -> Pa
     path = inventory_dir / ("ssh_config.provision" if accept_new else "ssh_config")
     text = render(inventory_dir, nodes, accept_new=accept_new)
     if not path.exists() or path.read_text() != text:
-        new = path.with_name(f".{path.name}.new")
-        new.write_text(text)
-        new.replace(path)
+        files.write(path, text)
     return path

@@ -39,7 +39,7 @@ OPERATIONS = {
     "run.recorded": "runs.mark_recorded",
     "run.account": "runs.account",
     "run.list": "listing.answer",
-    "room.make": "room.make",
+    "prune": "pruning.prune",
     "services": "services.act",
     "status": "services.status",
     "hdfs.state": "hdfs.state",

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from regatta.errors import RegattaError
-from regatta.provisioning import archive, bundling, hadoop, locks, login, relay, secrets, wheels
+from regatta.provisioning import archive, bundling, hadoop, locks, login, preflight, relay, secrets, wheels
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -29,6 +29,8 @@ def _step(options: argparse.Namespace) -> object:
         if options.look:
             return {"changed": secrets.missing(options.inventory_dir)}
         return {"changed": secrets.ensure(options.inventory_dir)}
+    if options.step == "reasons":
+        return {"reasons": preflight.reasons(json.load(sys.stdin))}
     if options.step == "login":
         login.check(options.inventory, options.host)
         return {"changed": False}
@@ -102,6 +104,7 @@ def _parser() -> argparse.ArgumentParser:
     step = steps.add_parser("login", help="log in to a node anew, by both ways that Regatta has")
     step.add_argument("--inventory", required=True)
     step.add_argument("--host", required=True)
+    steps.add_parser("reasons", help="words for what hosts said or did not say, which comes as JSON on standard input")
     step = steps.add_parser("hadoop", help="download Hadoop, or look at the tarball that is given")
     step.add_argument("--sha512", required=True)
     step.add_argument("tarball")

@@ -7,26 +7,14 @@ import shlex
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import resources
 from pathlib import Path
 
-from regatta.hosts import routes
+from regatta.hosts import routes, sources
 from regatta.hosts.cluster import Cluster, Node
 
 PORT = 28143
 UPSTREAM = 28144
 _LEAVE_SECONDS = 5.0
-_BOOT = "import sys;exec(sys.stdin.buffer.read(int(sys.argv[1])))"
-_LOADER = """
-import json, sys, types
-sources, wanted = json.loads({sources!r}), json.loads({wanted!r})
-for name, source in sources:
-    for parent in (name.partition(".")[0], name.rpartition(".")[0], name):
-        sys.modules.setdefault(parent, types.ModuleType(parent))
-    setattr(sys.modules[name.rpartition(".")[0]], name.rpartition(".")[2], sys.modules[name])
-    exec(compile(source, name, "exec"), sys.modules[name].__dict__)
-sys.modules["regatta.node.aptrelay"].main(**wanted)
-"""
 
 
 def proxies(cluster: Cluster) -> dict[str, str]:
@@ -55,9 +43,9 @@ def serving(cluster: Cluster, config: Path, socket: Path) -> Iterator[None]:
 
 @contextmanager
 def _one(relay: Node, served: list[Node], config: Path, socket: Path) -> Iterator[None]:
-    payload = program(relay, served).encode()
+    payload = program(relay, served)
     options = ["-o", "ControlPath=none", "-o", "ExitOnForwardFailure=yes", "-R", f"127.0.0.1:{UPSTREAM}:{socket}"]
-    remote = shlex.join(["/usr/bin/python3", "-ISuc", _BOOT, str(len(payload))])
+    remote = shlex.join(["/usr/bin/python3", "-ISuc", sources.BOOT, str(len(payload))])
     process = subprocess.Popen(
         ["ssh", "-F", str(config), "-T", *options, *relay.ssh_args, "--", relay.name, remote],
         stdin=subprocess.PIPE,
@@ -81,14 +69,13 @@ def _one(relay: Node, served: list[Node], config: Path, socket: Path) -> Iterato
             process.wait()
 
 
-def program(relay: Node, served: list[Node], port: int = PORT, upstream: int = UPSTREAM) -> str:
+def program(relay: Node, served: list[Node], port: int = PORT, upstream: int = UPSTREAM) -> bytes:
     """What the relay runs."""
-    folder = resources.files("regatta.node")
-    names = ("siteproxy", "aptcache", "aptrelay")
-    sources = [(f"regatta.node.{name}", folder.joinpath(f"{name}.py").read_text()) for name in names]
+    modules = {f"regatta.node.{name}": sources.source(name) for name in ("siteproxy", "aptcache", "aptrelay")}
     members = [node.cluster_address for node in served]
     wanted = {"address": relay.cluster_address, "port": port, "upstream": upstream, "members": members}
-    return _LOADER.format(sources=json.dumps(sources), wanted=json.dumps(wanted))
+    serve = f"from regatta.node import aptrelay\naptrelay.main(**json.loads({json.dumps(wanted)!r}))\n"
+    return sources.program(modules, f"import json\n{serve}")
 
 
 def _bracketed(address: str) -> str:

@@ -6,11 +6,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from regatta import paths
+from regatta import files, paths
 from regatta.errors import RegattaError, RemoteError
-from regatta.hosts import inventories
+from regatta.hosts import inventories, rsync
 from regatta.hosts.remote import Remote, explain
-from regatta.provisioning import bundling, files, locks
+from regatta.provisioning import bundling, locks
 
 
 class ArchiveError(RegattaError):
@@ -80,9 +80,8 @@ def copy(inventory: str, host: str, ends: tuple[str, str]) -> None:
     """rsync between this machine and a node, whose end begins with `NODE:`. Raises RemoteError with rsync's words."""
     chosen = inventories.load(inventory)
     node, remote = chosen.node(host), Remote(chosen)
-    shell = " ".join(_quoted(word) for word in remote.ssh(node))
     command = ["rsync", "-rt", "--inplace", "--partial", "--mkpath", "--delete", "--chmod=D700,F600", "--timeout=60"]
-    command += ["-e", shell, "--rsync-path=sudo -n rsync", "--protect-args"]
+    command += rsync.over_ssh(remote, node)
     command += [end.replace("NODE:", f"{remote.destination(node)}:", 1) for end in ends]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -94,10 +93,6 @@ def copy(inventory: str, host: str, ends: tuple[str, str]) -> None:
         lines = [line for line in done.stderr.splitlines() if line.strip()]
         telling = [line for line in lines if "No space left" in line] or lines or ["rsync failed without a message"]
         raise RemoteError(host, f"copying {Path(ends[0]).name}: {telling[0]}")
-
-
-def _quoted(word: str) -> str:
-    return word if not set(word) & set(" '\"\t") else '"' + word.replace('"', '""') + '"'
 
 
 def _describe(archive: Path) -> Path:

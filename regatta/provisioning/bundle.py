@@ -18,7 +18,7 @@ from typing import IO, Any
 
 from regatta import paths
 from regatta.errors import RegattaError
-from regatta.provisioning.files import locked, sha256
+from regatta.files import beside, locked, replacing, sha256
 
 FORMAT = 3
 INDEX = "bundle.json"
@@ -53,19 +53,15 @@ class Bundle:
 
 def pack(content: Bundle, places: Mapping[str, Path], target: Path) -> str:
     """Write the archive, each of its files from its place here; returns the archive's SHA-256."""
-    part = target.with_name(f".{target.name}.part")
     text = json.dumps({"format": FORMAT, **asdict(content)}, indent=1).encode()
     try:
-        with tarfile.open(part, "w") as archive:
+        with replacing(target) as new, tarfile.open(new, "w") as archive:
             archive.addfile(_entry(INDEX, len(text)), io.BytesIO(text))
             for name in content.files:
                 with places[name].open("rb") as file:
                     archive.addfile(_entry(name, places[name].stat().st_size), file)
-        part.replace(target)
     except OSError as error:
         raise BundleError(f"the bundle {target} cannot be written: {error.strerror or error}") from None
-    finally:
-        part.unlink(missing_ok=True)
     return sha256(target)
 
 
@@ -104,9 +100,8 @@ def _prove(path: Path, archive: tarfile.TarFile, content: Bundle, folder: Path) 
         seen.add(entry.name)
         target = folder / entry.name
         target.parent.mkdir(parents=True, exist_ok=True)
-        new = target.with_name(f".{target.name}.new")
         there = target.is_file() and target.stat().st_size == entry.size and sha256(target) == expected
-        try:
+        with beside(target) as new:
             with Path("/dev/null" if there else new).open("wb") as out:
                 found = _copy(_content(archive, entry), out)
             if found != expected:
@@ -116,8 +111,6 @@ def _prove(path: Path, archive: tarfile.TarFile, content: Bundle, folder: Path) 
                 )
             if not there:
                 new.replace(target)
-        finally:
-            new.unlink(missing_ok=True)
     if missing := sorted(content.files.keys() - seen):
         raise BundleError(f"{path}: {missing[0]} is missing in it: it is cut off. Copy the bundle anew")
 

@@ -7,11 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from regatta import paths
+from regatta import files, paths
 from regatta.errors import UsageError
 from regatta.provisioning import bundleapt, sbom
 from regatta.provisioning.bundle import CONTROLLER, Bundle, BundleError, pack, unpack
-from regatta.provisioning.files import sha256
 from regatta.provisioning.wheels import made_here
 
 FOLDER_VARIABLE = "REGATTA_BUNDLE"
@@ -81,7 +80,7 @@ def make(
             hadoop=tarball,
             hadoop_sha512=sha512 if tarball else "",
             sources=tuple(lines),
-            files={name: sha256(path) for name, path in places.items()},
+            files={name: files.sha256(path) for name, path in places.items()},
         )
         total = pack(content, places, out)
     listed = out.with_name(f"{out.name}.cdx.json")
@@ -111,14 +110,10 @@ def _parts(content: Bundle, debs: Mapping[str, bundleapt.Package], made: Mapping
 
 
 def _write(path: Path, text: str) -> None:
-    part = path.with_name(f".{path.name}.part")
     try:
-        part.write_text(text)
-        part.replace(path)
+        files.write(path, text)
     except OSError as error:
         raise BundleError(f"{path} cannot be written: {error.strerror or error}") from None
-    finally:
-        part.unlink(missing_ok=True)
 
 
 _COUNTED = (("wheels", ".whl"), ("apt", ".deb"), (CONTROLLER, ".whl"))

@@ -5,6 +5,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from regatta import files
 from regatta.errors import UsageError
 from regatta.hosts import hostkeys
 from regatta.hosts.cluster import Cluster
@@ -40,9 +41,8 @@ def renew(cluster: Cluster, name: str, *, check: bool = False) -> bool:
     """As `forget`; whether the key that the host shows is pinned now."""
     with playbook.alone(cluster):
         known = cluster.folder / "known_hosts"
-        lines = known.read_text().splitlines() if known.exists() else []
-        target = _target(cluster, name, lines)
-        old = [pin for line in lines if (pin := hostkeys.parse(line)) and pin.names_one_of(target.names)]
+        target = _target(cluster, name, known)
+        old = hostkeys.find(known, target.names)
         now = _shown(cluster, target)
         print(f"{target.name}, pinned:    {', '.join(pin.shown for pin in old) or 'no key'}")
         print(f"{target.name}, shows now: {now.shown}")
@@ -52,21 +52,22 @@ def renew(cluster: Cluster, name: str, *, check: bool = False) -> bool:
         if check:
             print(f"{target.name}: the key that it shows now would be pinned; nothing was changed")
             return False
+        rest = hostkeys.without(known, target.names)
         if not confirmed(f"trust the key that {target.name} shows now; compare it with what its console says", False):
             raise UsageError("not confirmed; nothing was changed")
-        _write(known, _replaced(lines, target, old, now))
+        files.write(known, f"{rest}{_pinned(target, old, now).text}\n")
     print(f"{target.name}: pinned anew. 'make provision' makes it known to the other nodes.")
     return True
 
 
-def _target(cluster: Cluster, name: str, lines: list[str]) -> Target:
+def _target(cluster: Cluster, name: str, known: Path) -> Target:
     remote = Remote(cluster)
     for node in cluster.nodes:
         if name in (node.name, node.host):
             return Target(
                 node.name, hostkeys.names_of(node.host, node.port), tuple(remote.ssh(node)), remote.destination(node)
             )
-    if any((pin := hostkeys.parse(line)) and pin.names_one_of((name,)) for line in lines):
+    if hostkeys.find(known, (name,)):
         host, _, port = name[1:].partition("]:") if name.startswith("[") else (name, "", "")
         way = ["ssh", "-F", str(cluster.folder / "ssh_config"), "-T", *(["-p", port] if port else [])]
         return Target(name, (name,), tuple(way), host)
@@ -102,14 +103,7 @@ def _ran(command: list[str]) -> tuple[int, str]:
     return done.returncode, done.stderr
 
 
-def _replaced(lines: list[str], target: Target, old: list[Pin], now: Pin) -> list[str]:
-    names = next((pin.names for pin in old if not pin.names.startswith("|")), target.names[0])
-    kept = [line for line in lines if hostkeys.parse(line) not in old]
-    return [*kept, Pin(names, now.kind, now.key).text]
-
-
-def _write(path: Path, lines: list[str]) -> None:
-    new = path.with_name(f".{path.name}.new")
-    new.write_text("".join(f"{line}\n" for line in lines))
-    new.chmod(0o644)
-    new.replace(path)
+def _pinned(target: Target, old: list[Pin], now: Pin) -> Pin:
+    """The new key under all names that the old one had, where these are plain names."""
+    names = next((pin.names for pin in old if not set("|*?!") & set(pin.names)), target.names[0])
+    return Pin(names, now.kind, now.key)

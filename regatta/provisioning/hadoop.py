@@ -1,6 +1,5 @@
 """The Hadoop tarball on the controller: downloaded once, verified, kept in the cache."""
 
-import hashlib
 import http.client
 import shutil
 import urllib.error
@@ -9,8 +8,8 @@ from pathlib import Path
 
 from regatta import paths
 from regatta.errors import RegattaError
+from regatta.files import digest, locked
 from regatta.node import siteproxy
-from regatta.provisioning.files import locked
 
 _TIMEOUT = 60.0
 
@@ -67,9 +66,6 @@ _OTHER_WAY = (
 
 
 def _check(path: Path, sha512: str, otherwise: str) -> None:
-    with path.open("rb") as file:
-        digest = hashlib.sha512()
-        while block := file.read(1 << 20):
-            digest.update(block)
-    if digest.hexdigest() != sha512:
-        raise HadoopError(f"{path}: its SHA-512 is {digest.hexdigest()[:16]}..., not {sha512[:16]}...: {otherwise}")
+    found = digest(path, "sha512")
+    if found != sha512:
+        raise HadoopError(f"{path}: its SHA-512 is {found[:16]}..., not {sha512[:16]}...: {otherwise}")

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from regatta.errors import RegattaError, RunError, UsageError
 from regatta.hosts.cluster import Cluster
@@ -13,18 +12,6 @@ from regatta.run import catalogue
 from regatta.run.catalogue import RunInfo
 
 Anew = Mapping[str, Sequence[str]]
-
-
-def units_anew(hostvars: Mapping[str, Mapping[str, Any]], hosts: Sequence[str]) -> dict[str, list[str]]:
-    """{host: units of Ray and HDFS that run, and start anew or are removed}, from what the roles have registered."""
-    found = {}
-    for host in hosts:
-        said = hostvars[host]
-        units = [unit for role in ("ray", "hdfs") for unit in said.get(f"{role}_removed", {}).get("units", [])]
-        units += [unit for role in ("ray", "hdfs") for unit in said.get(f"{role}_started", {}).get("anew", [])]
-        if units:
-            found[host] = units
-    return found
 
 
 def provision(

@@ -19,6 +19,7 @@ from regatta import paths
 from regatta.errors import RegattaError
 from regatta.hosts import sshconfig
 from regatta.hosts.cluster import Cluster
+from regatta.node import layout
 from regatta.provisioning import aptproxy, aptrelay, bundleapt, bundling, relay
 
 APT_PORT = 28142
@@ -111,6 +112,7 @@ def environment(config: Path, socket: Path, relays: Mapping[str, str]) -> dict[s
         "ANSIBLE_SSH_ARGS": shlex.join(["-F", str(config), "-o", f"RemoteForward=127.0.0.1:{APT_PORT} {socket}"]),
         "REGATTA_APT_PROXY": f"http://127.0.0.1:{APT_PORT}",
         "REGATTA_APT_RELAYS": json.dumps(dict(relays)),
+        "REGATTA_LAYOUT": str(layout.NUMBER),
         "PYTHONPATH": os.pathsep.join(filter(None, [str(paths.PROJECT), os.environ.get("PYTHONPATH")])),
         "PYTHONUNBUFFERED": "1",
     }

@@ -1,11 +1,11 @@
 """A cluster's own secrets on the controller: made once, mode 0600, below `inventory/<name>/secrets/`."""
 
-import os
 import secrets
 import shutil
 import subprocess
 from pathlib import Path
 
+from regatta import files
 from regatta.errors import RegattaError
 
 RAY_TOKEN = "ray_token"
@@ -104,9 +104,4 @@ def _ssh_keygen(*words: str) -> str:
 
 
 def _write(path: Path, text: str) -> None:
-    new = path.with_name(f".{path.name}.new")
-    new.unlink(missing_ok=True)
-    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(text)
-    new.replace(path)
+    files.write(path, text, 0o600)

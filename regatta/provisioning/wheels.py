@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 from packaging.utils import parse_sdist_filename, parse_wheel_filename
 
 from regatta.errors import RegattaError
+from regatta.files import locked, sha256
 from regatta.node import siteproxy
-from regatta.provisioning.files import locked, sha256
 from regatta.provisioning.lockfile import Entry
 from regatta.provisioning.locks import PYPI, Chosen, Target
 

@@ -2,12 +2,11 @@
 
 import errno
 import os
-import secrets
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from regatta import files
 from regatta.errors import RecordError
 from regatta.records import document
 from regatta.records.record import Record
@@ -37,7 +36,8 @@ class Store:
         path = self.root / f"{record.run_id}{_SUFFIX}"
         try:
             self.root.mkdir(parents=True, exist_ok=True)
-            with _temporary(self.root, text) as new:
+            with files.beside(path) as new:
+                files.create(new, text)
                 _move_new(new, path)
             _sync_folder(self.root)
         except OSError as error:
@@ -96,27 +96,6 @@ class Store:
         if record.run_id != run_id:
             raise RecordError(f"{path} holds the record of run {record.run_id}: rename it")
         return record
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Write or replace `path` (mode 0644), whole or not at all; raises OSError."""
-    with _temporary(path.parent, text) as new:
-        new.replace(path)
-
-
-@contextmanager
-def _temporary(folder: Path, text: str) -> Iterator[Path]:
-    new = folder / f".{secrets.token_hex(8)}.new"
-    try:
-        with new.open("x", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fchmod(file.fileno(), 0o644)
-            os.fsync(file.fileno())
-        yield new
-    finally:
-        with suppress(FileNotFoundError):
-            new.unlink()
 
 
 def _move_new(new: Path, path: Path) -> None:

@@ -5,12 +5,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from regatta import paths
+from regatta import files, paths
 from regatta.errors import DataError, NodesError, RemoteError
 from regatta.hosts import routes, rsync
 from regatta.hosts.cluster import Node
 from regatta.hosts.remote import Remote
-from regatta.node import manifest
 
 COMMIT_TIMEOUT = 600.0
 
@@ -47,7 +46,7 @@ def identify(path: Path) -> DataFile:
             known = None
         if known and known["key"] == key:
             return DataFile(path, known["sha256"], info.st_size)
-        digest = manifest.file_hash(path)
+        digest = files.sha256(path)
     except OSError as error:
         raise DataError(f"{error.filename}: {error.strerror}") from None
     memory.parent.mkdir(parents=True, exist_ok=True)

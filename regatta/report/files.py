@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from regatta import files
 from regatta.errors import RecordError, UsageError
-from regatta.records.store import write_atomically
 from regatta.report import images, page
 from regatta.report.page import Report
 from regatta.report.summary import Summary
@@ -43,12 +43,12 @@ def write(folder: Path, report: Report, formats: Sequence[str], most_cases: int)
         drawn = latest[:most_cases] if formats else []
         with ThreadPoolExecutor(1) as pool:  # vl-convert draws outside Python
             images_written = pool.submit(_draw, folder / "charts", drawn, report.summaries, formats)
-            write_atomically(folder / PAGE, page.render(report))
+            files.write(folder / PAGE, page.render(report))
             others = [folder / "tables.md"]
-            write_atomically(others[0], markdown(report))
+            files.write(others[0], markdown(report))
             for table in report.tables:
                 others.append(folder / "tables" / f"{table.name}.csv")
-                write_atomically(others[-1], as_csv(table))
+                files.write(others[-1], as_csv(table))
             others += images_written.result()
     except OSError as error:
         raise RecordError(f"the report cannot be written to {folder}: {error.strerror or error}") from error

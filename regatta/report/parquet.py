@@ -6,6 +6,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from regatta import files
 from regatta.errors import RecordError
 from regatta.records import document
 from regatta.records.clocks import Phases
@@ -26,13 +27,11 @@ def write(path: Path, kept: Sequence[Record]) -> None:
     from pyarrow import parquet
 
     table = pa.Table.from_pylist([_row(record) for record in kept], schema=_schema(pa))
-    new = path.with_name(f".{path.name}.new")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        parquet.write_table(table, new, compression="zstd")
-        new.replace(path)
+        with files.replacing(path) as new:
+            parquet.write_table(table, new, compression="zstd")
     except OSError as error:
-        new.unlink(missing_ok=True)
         raise RecordError(f"{path} cannot be written: {error.strerror or error}") from error
 
 

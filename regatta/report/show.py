@@ -7,6 +7,7 @@ from regatta.records.record import RankRecord, Record
 from regatta.report import texts
 from regatta.report.cases import describe
 from regatta.report.timeline import rank_label, slowest, words
+from regatta.terminal.table import aligned
 from regatta.text import clean
 
 _BAR = 40
@@ -87,7 +88,7 @@ def _ranks(record: Record) -> Iterator[str]:
         cells = [texts.seconds(rank.phases.get(name)) for name in names]
         used = (texts.seconds(rank.cpu_seconds), texts.gigabytes(rank.peak_bytes))
         rows.append([_number(rank), rank.node or "-", *cells, *used, mark])
-    yield from _aligned(rows)
+    yield from (f"  {line}" for line in aligned(rows))
 
 
 def _use(record: Record) -> Iterator[str]:
@@ -97,14 +98,8 @@ def _use(record: Record) -> Iterator[str]:
         memory = (texts.gigabytes(use.peak_bytes), texts.gigabytes(use.largest_bytes))
         flows = (texts.size(value) for value in (*disks, use.received_bytes, use.sent_bytes))
         rows.append([use.node, texts.seconds(use.cpu_seconds), *memory, *flows])
-    yield from _aligned(rows)
+    yield from (f"  {line}" for line in aligned(rows))
     yield f"  {texts.ABOUT_USE}"
-
-
-def _aligned(rows: list[list[str]]) -> Iterator[str]:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for row in rows:
-        yield "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
 def _number(rank: RankRecord) -> str:

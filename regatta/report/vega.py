@@ -2,8 +2,7 @@
 
 from importlib import metadata
 
-from regatta import paths
-from regatta.records.store import write_atomically
+from regatta import files, paths
 
 _SNIPPET = "window.vegaEmbed = vegaEmbed;"
 
@@ -17,5 +16,5 @@ def script() -> str:
 
     text = str(vl_convert.javascript_bundle(_SNIPPET)).replace("</script", "<\\/script")
     kept.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(kept, text)
+    files.write(kept, text)
     return text

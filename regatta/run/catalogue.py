@@ -194,12 +194,12 @@ def delete(
 ) -> tuple[dict[str, dict[str, Any]], dict[str, Exception]]:
     """Delete what ended runs have left on all nodes, and input files that nobody has asked for in `unused` seconds.
 
-    By node what `regatta.node.room.make` says, or why it could not be asked.
+    By node what `regatta.node.pruning.prune` says, or why it could not be asked.
     """
     names = [info.run for info in chosen]
     return remote.gather(
         remote.cluster.nodes,
-        lambda node: remote.call(node, "room.make", timeout=DELETE_TIMEOUT, runs=names, unused=unused),
+        lambda node: remote.call(node, "prune", timeout=DELETE_TIMEOUT, runs=names, unused=unused),
     )
 
 

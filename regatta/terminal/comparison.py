@@ -4,12 +4,13 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from regatta import files
 from regatta.errors import CompareError
 from regatta.records.answers import ABSENT
 from regatta.records.compare import Comparison, Spread
 from regatta.records.plain import plain
-from regatta.records.store import write_atomically
 from regatta.terminal.console import Console
+from regatta.terminal.table import aligned
 from regatta.text import clean
 
 if TYPE_CHECKING:
@@ -71,12 +72,7 @@ def to_text(comparison: Comparison) -> str:
     """Table and words as aligned plain text that ends without a newline, for a pipe."""
     if not comparison.comparable:
         return "\n".join(_refusal(comparison))
-    cells = _cells(comparison)
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    lines = [
-        "  ".join([row[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(row[1:], widths[1:], strict=True))])
-        for row in cells
-    ]
+    lines = aligned(_cells(comparison), numbers=True)
     return "\n".join([clean(comparison.workload), *lines, "", *comparison.words])
 
 
@@ -107,6 +103,6 @@ def to_dict(comparison: Comparison) -> dict[str, Any]:
 def write_json(comparison: Comparison, path: Path) -> None:
     """Write `to_json` to `path`, whole or not at all; raises CompareError."""
     try:
-        write_atomically(path, to_json(comparison))
+        files.write(path, to_json(comparison))
     except OSError as error:
         raise CompareError(f"{path} cannot be written: {error.strerror or error}") from error

@@ -3,6 +3,8 @@
 import io
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from regatta.errors import DataError, UsageError
 from regatta.hdfs import client as hdfs
 from regatta.hdfs import files as hdfsfiles
 from regatta.hdfs import status
+from regatta.hosts import sources
 from regatta.terminal.meter import Meter, size_text
 from workloads.common.storage import frames
 
@@ -38,10 +41,16 @@ def test_both_sides_mean_the_same_frames() -> None:
 
 
 def test_the_sources_that_are_sent_hold_together() -> None:
-    sources = json.loads(hdfs._sources())
-    for name, (package, text) in sources.items():
+    for name, text in hdfs._sources().items():
         compile(text, name, "exec")
-        assert package is (name.rpartition(".")[2] in ("workloads", "common", "storage"))
+    text = sources.program(
+        hdfs._sources(), "import sys\nfrom workloads.common.storage import frames\nprint(*sys.modules)\n"
+    )
+    command = [sys.executable, "-ISc", sources.BOOT, str(len(text))]
+    said = subprocess.run(command, input=text, capture_output=True, check=True, cwd="/").stdout.split()
+    assert {b"workloads", b"workloads.common", b"workloads.common.storage", b"workloads.common.storage.frames"} <= {
+        *said
+    }
 
 
 def test_files_of_a_folder(tmp_path: Path) -> None:

@@ -54,7 +54,10 @@ def cluster(folder: Path) -> Cluster:
 
 def test_fingerprints_are_those_of_ssh(keys: list[str]) -> None:
     for key in keys:
-        assert hostkeys.fingerprint(key.split()[1]) == printed(key)
+        pin = hostkeys.parse(f"h {key}")
+        assert pin and pin.shown == f"ED25519 {printed(key)}"
+    broken = hostkeys.parse("h ssh-ed25519 AAAA")
+    assert broken and broken.shown == "ED25519 (unreadable)"
 
 
 def test_both_fingerprints_and_the_way_on_are_said(tmp_path: Path, keys: list[str]) -> None:
@@ -87,22 +90,39 @@ def test_status_says_why_a_node_could_not_be_asked(remote: Remote, stderr: str, 
     assert _status_rows([shown], [])[1][2] == word
 
 
-def test_hashed_names_are_found(tmp_path: Path, keys: list[str]) -> None:
+def test_hashed_names_are_found_and_removed(tmp_path: Path, keys: list[str]) -> None:
     known = tmp_path / "known_hosts"
     known.write_text(f"10.0.0.1 {keys[0]}\n[10.0.0.2]:2222 {keys[1]}\n")
     subprocess.run(["ssh-keygen", "-q", "-H", "-f", known], check=True, capture_output=True)
-    first, second = (hostkeys.parse(line) for line in known.read_text().splitlines())
-    assert first and first.names_one_of(hostkeys.names_of("10.0.0.1", None))
-    assert second and second.names_one_of(hostkeys.names_of("10.0.0.2", 2222))
-    assert not second.names_one_of(hostkeys.names_of("10.0.0.2", 22))
+    first, second = known.read_text().splitlines()
+    assert [pin.text for pin in hostkeys.find(known, hostkeys.names_of("10.0.0.1", None))] == [first]
+    assert [pin.text for pin in hostkeys.find(known, hostkeys.names_of("10.0.0.2", 2222))] == [second]
+    assert hostkeys.find(known, hostkeys.names_of("10.0.0.2", 22)) == []
+    assert hostkeys.without(known, hostkeys.names_of("10.0.0.2", 2222)) == f"{first}\n"
+    assert hostkeys.find(tmp_path / "none", ("10.0.0.1",)) == [] and hostkeys.without(tmp_path / "none", ("h",)) == ""
 
 
-@pytest.mark.parametrize(
-    "line", ["", "#", "a b", "@revoked h ssh-rsa AAAA", "|1|x ssh-rsa !", "|1|a|b c d", "\x00 \x01 \x02"]
-)
+def test_comments_and_marked_lines_stay_and_nothing_else_is_written(tmp_path: Path, keys: list[str]) -> None:
+    known = tmp_path / "known_hosts"
+    kept = f"# mine\n@revoked 10.0.0.1 {keys[1]}\n"
+    known.write_text(f"{kept}10.0.0.1 {keys[0]}\nh {keys[0]}")
+    before = sorted(tmp_path.iterdir())
+    known.chmod(0o400)
+    assert [pin.names for pin in hostkeys.find(known, ("10.0.0.1",))] == ["10.0.0.1"]
+    assert hostkeys.without(known, ("10.0.0.1",)) == f"{kept}h {keys[0]}\n"
+    assert sorted(tmp_path.iterdir()) == before and known.stat().st_mode & 0o777 == 0o400
+
+
+def test_a_file_that_ssh_cannot_read_is_named_with_its_line(tmp_path: Path, keys: list[str]) -> None:
+    known = tmp_path / "known_hosts"
+    known.write_text(f"10.0.0.1 {keys[0]}\nwhat is this\n")
+    with pytest.raises(UsageError, match=rf"{known}: ssh cannot read line 2"):
+        hostkeys.without(known, ("10.0.0.1",))
+
+
+@pytest.mark.parametrize("line", ["", "#", "a b", "@revoked h ssh-rsa AAAA"])
 def test_lines_that_are_none(line: str) -> None:
-    pin = hostkeys.parse(line)
-    assert pin is None or not pin.names_one_of(("h",))
+    assert hostkeys.parse(line) is None
 
 
 def test_the_line_is_replaced_and_others_stay(
@@ -126,6 +146,18 @@ def test_the_line_is_replaced_and_others_stay(
     assert printed(keys[0]) in said and printed(keys[1]) in said
     assert forget.forget(cluster(tmp_path), "n1") == 0
     assert "nothing to forget" in capsys.readouterr().out
+    assert not list(tmp_path.glob("known_hosts?*")) and known.stat().st_mode & 0o777 == 0o644
+
+
+def test_a_line_for_many_hosts_leads_to_one_for_this_host(
+    tmp_path: Path, keys: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = hostkeys.parse(f"10.0.0.1 {keys[1]}")
+    monkeypatch.setattr(forget, "_shown", lambda *_: now)
+    monkeypatch.setenv("CONFIRM", "yes")
+    (tmp_path / "known_hosts").write_text(f"10.0.0.* {keys[0]}\n")
+    forget.forget(cluster(tmp_path), "n1")
+    assert (tmp_path / "known_hosts").read_text() == f"10.0.0.1 {keys[1]}\n"
 
 
 @pytest.mark.parametrize("command", ["forget", "rebuild"])

@@ -16,7 +16,8 @@ from regatta.errors import NodesError, RunError
 from regatta.frameworks import plan
 from regatta.frameworks.api import Handle
 from regatta.hosts import inventories
-from regatta.hosts.remote import Remote, supervisor_files
+from regatta.hosts.remote import Remote
+from regatta.hosts.sources import supervisor_files
 from regatta.release import sync, tree
 from regatta.run import catalogue, launch, naming, placement
 from regatta.run import follow as following

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hostile import PATHS, PLANTED, USER, Victim, dig, needs_root, open_folder, plant, state
 
-from regatta.node import listing, rights, room, rundirs, runs, trees
+from regatta.node import listing, pruning, rights, rundirs, runs, trees
 from regatta.node.problem import Problem
 
 RUN = "evil"
@@ -64,7 +64,7 @@ def test_root_follows_nothing(place: dict, victim: Victim, kind: str) -> None:
     for path in paths if "deep" not in kind else ["scratch", "exit.json", "work"]:
         plant(folder, path, kind, victim)
     used(place, victim)
-    said = room.make(place, [RUN], 1e9)
+    said = pruning.prune(place, [RUN], 1e9)
     assert said["runs"] == [RUN] and not list(folder.parent.iterdir()) and victim.untouched
 
 

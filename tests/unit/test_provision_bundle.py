@@ -22,10 +22,10 @@ from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
 from regatta.errors import UsageError
+from regatta.files import sha256
 from regatta.paths import PROJECT
 from regatta.provisioning import bundleapt, bundling, sbom
 from regatta.provisioning.bundle import INDEX, Bundle, BundleError, pack, unpack
-from regatta.provisioning.files import sha256
 
 CONTENT = {
     "locks/node.lock": b"torch==2.13.0\n",

@@ -4,11 +4,12 @@ import io
 import json
 from pathlib import Path
 
+import modules
 import pytest
 
 from regatta.errors import RegattaError
 from regatta.hosts.cluster import Cluster, Node
-from regatta.provisioning import commands, interruption, playbook, secrets
+from regatta.provisioning import commands, playbook, secrets
 from regatta.run import catalogue
 
 HOSTS = """
@@ -232,7 +233,8 @@ def test_units_that_start_anew_or_go_are_those_that_the_roles_name() -> None:
         "n2": {"hdfs_removed": {"units": ["regatta-hdfs-datanode.service"]}, "ray_removed": {"skipped": True}},
         "n3": {"ray_started": {"anew": []}},
     }
-    assert interruption.units_anew(said, ["n1", "n2", "n3"]) == {
+    units_anew = modules.load("summary", "playbooks/filter_plugins/summary.py").units_anew
+    assert units_anew(said, ["n1", "n2", "n3"]) == {
         "n1": ["regatta-ray-head.service"],
         "n2": ["regatta-hdfs-datanode.service"],
     }

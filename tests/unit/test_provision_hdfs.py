@@ -7,15 +7,17 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import modules
 import pytest
 
 from lab import hadoop as lab_hadoop
 from regatta.errors import RunError, UsageError
 from regatta.hosts.cluster import Cluster, Node
 from regatta.provisioning import commands, hadoop, membership, playbook
-from regatta.provisioning.hdfsdata import newest_checkpoint, refusal
 from regatta.run import catalogue
 
+DATA = modules.load("hdfs_filters", "roles/hdfs/filter_plugins/hdfs.py")
+newest_checkpoint, refusal = DATA.newest_checkpoint, DATA.refusal
 FOLDER = "/var/lib/regatta-hdfs"
 EMPTY = {"name": "", "pools": {}, "checkpoint": {}}
 BODY = b"a tarball" * 1000

@@ -1,14 +1,22 @@
 """The report before any change: all problems of all hosts, each with its host and what to do."""
 
+import json
+
+import modules
 import pytest
 
-from regatta.provisioning.hostsfile import with_block, without_block
-from regatta.provisioning.preflight import report
-from regatta.provisioning.summary import summary
+from regatta.node import layout
+from regatta.provisioning import preflight
 
+FILTERS = modules.load("preflight_filters", "roles/preflight/filter_plugins/preflight.py")
+FIREWALLS = modules.load("otherfirewalls", "roles/preflight/filter_plugins/otherfirewalls.py")
+BASE = modules.load("base_filters", "roles/base/filter_plugins/base.py")
+with_block, without_block = BASE.with_block, BASE.without_block
+summary = modules.load("summary", "playbooks/filter_plugins/summary.py").summary
 NOW = 1_000_000.0
 LIMITS = {
     "only_reach": False,
+    "layout": layout.NUMBER,
     "older_layout": "refused",
     "folders": {"regatta_root": "/opt/regatta", "regatta_state": "/var/lib/regatta"},
     "disk_mb": {"/opt/regatta": 4500, "/var/lib/regatta": 1000},
@@ -42,6 +50,14 @@ def host(address: str = "10.0.0.1", **changes: object) -> dict:
         "own_firewall": {"name": "", "lets_in": []},
         **changes,
     }
+
+
+def report(results: dict, groups: dict, limits: dict, logins: dict, now: float) -> dict[str, list[str]]:
+    """As tasks/report.yml puts filters and the controller's step together."""
+    unclear = json.loads(json.dumps(FILTERS.unclear(results, limits, logins)))
+    found = FILTERS.report(results, groups, limits, preflight.reasons(unclear), now)
+    firewalls = [] if limits["only_reach"] else FIREWALLS.problems(results)
+    return {"problems": found["problems"] + firewalls, "warnings": found["warnings"]}
 
 
 def problems(*hosts: dict, groups: dict | None = None, **limits: object) -> list[str]:
@@ -117,6 +133,24 @@ def test_a_firewall_of_the_user_that_keeps_members_apart() -> None:
     assert "sudo ufw allow from 10.0.0.1; sudo ufw allow from 10.0.0.3" in found
     (found,) = problems(host(own_firewall={"name": "firewalld", "lets_in": []}), host("10.0.0.2"))
     assert "--zone=trusted --add-source=10.0.0.2" in found
+
+
+@pytest.mark.parametrize(
+    ("number", "limits", "said"),
+    [
+        (layout.NUMBER + 1, {}, "update this checkout"),
+        (layout.NUMBER + 1, {"only_reach": True, "older_layout": "removed"}, "update this checkout"),
+        (1, {}, ""),
+        (1, {"only_reach": True}, "run 'make provision' first"),
+        (1, {"only_reach": True, "older_layout": "removed"}, ""),
+        (layout.NUMBER, {"only_reach": True}, ""),
+        (0, {"only_reach": True}, ""),
+    ],
+)
+def test_another_layout_is_refused_unless_it_is_carried_over_or_removed(number: int, limits: dict, said: str) -> None:
+    found = problems(host(layout=number), host("10.0.0.2", layout=number), **limits)
+    assert [line.partition(":")[0] for line in found] == (["n1, n2"] if said else [])
+    assert all(said in line for line in found)
 
 
 def test_a_host_without_python() -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from regatta.hosts import sources
 from regatta.hosts.cluster import Node
 from regatta.hosts.tunnels import free_local_port
 from regatta.node import aptcache
@@ -169,9 +170,9 @@ def relayed(tmp_path: Path) -> Iterator[tuple[ThreadingHTTPServer, "subprocess.P
     upstream.asked = []  # type: ignore[attr-defined]
     threading.Thread(target=upstream.serve_forever, args=(0.05,), daemon=True).start()
     port = free_local_port()
-    text = aptrelay.program(node("127.0.0.1"), [node("127.0.0.1")], port, upstream.server_address[1]).encode()
+    text = aptrelay.program(node("127.0.0.1"), [node("127.0.0.1")], port, upstream.server_address[1])
     process = subprocess.Popen(
-        [sys.executable, "-ISuc", aptrelay._BOOT, str(len(text))], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        [sys.executable, "-ISuc", sources.BOOT, str(len(text))], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
     assert process.stdin and process.stdout
     process.stdin.write(text)

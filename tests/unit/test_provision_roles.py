@@ -1,5 +1,8 @@
-"""Every role says the same in defaults/ and in meta/argument_specs.yml, and keeps to the naming rules."""
+"""Roles stand alone: each says the same in defaults/, meta/argument_specs.yml and its README, keeps to the naming
+rules, reads no other's private variables and imports nothing of `regatta`."""
 
+import ast
+import importlib.util
 import re
 from pathlib import Path
 
@@ -8,7 +11,9 @@ import yaml
 
 from regatta.frameworks.plan import PORTS
 
-ROLES = Path(__file__).resolve().parents[2] / "ansible/roles"
+PROJECT = Path(__file__).resolve().parents[2]
+ANSIBLE = PROJECT / "ansible"
+ROLES = ANSIBLE / "roles"
 NAMES = sorted(path.name for path in ROLES.iterdir() if path.is_dir())
 
 
@@ -28,6 +33,60 @@ def test_argument_specs_agree_with_defaults(role: str) -> None:
 def test_variables_carry_their_role(role: str) -> None:
     assert all(name.startswith(f"{role}_") for name in read(role, "defaults/main.yml"))
     assert all(re.match(rf"_?{role}_", name) for name in read(role, "vars/main.yml"))
+
+
+@pytest.mark.parametrize("role", NAMES)
+def test_nobody_reads_a_roles_private_variables(role: str) -> None:
+    private = re.compile(rf"(?<![a-z0-9_])__?{role}_[a-z]")
+    others = [
+        path
+        for path in ANSIBLE.rglob("*")
+        if path.suffix in {".yml", ".j2", ".py"} and ROLES / role not in path.parents
+    ]
+    assert [str(path.relative_to(ANSIBLE)) for path in others if private.search(path.read_text())] == []
+
+
+def test_plugins_and_modules_need_nothing_of_regatta() -> None:
+    """But as text: what a node gets of it, a role reads as files."""
+    for path in ANSIBLE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            assert not [name for name in names if name.split(".")[0] in {"regatta", "workloads"}], path
+
+
+def test_units_rules_and_configuration_are_templates() -> None:
+    texts = re.compile(r"^\[Service\]|^table inet|^add table|^<configuration>|^scrape_configs:", re.M)
+    found = {
+        path.parent.name
+        for path in ANSIBLE.rglob("*")
+        if path.is_file() and texts.search(path.read_text("utf-8", "ignore"))
+    }
+    assert found == {"templates"}
+
+
+def test_tables_of_variables_are_those_of_the_specifications() -> None:
+    spec = importlib.util.spec_from_file_location("role_readmes", PROJECT / "tools/role_readmes.py")
+    assert spec and spec.loader
+    readmes = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(readmes)
+    assert [role.name for role in readmes.roles()] == NAMES
+    assert [role.name for role in readmes.roles() if (role / "README.md").read_text() != readmes.page(role)] == [], (
+        "make docs"
+    )
+
+
+@pytest.mark.parametrize("role", NAMES)
+def test_a_readme_says_what_it_is_its_parts_what_it_gives_and_an_example(role: str) -> None:
+    text = (ROLES / role / "README.md").read_text()
+    assert text.startswith(f"# Role `{role}`\n\n") and "\n## Example\n\n```" in text
+    entered = {"main"} | set(re.findall(r"^\| `(\w+)` \|", text.partition("## Parts")[2].partition("\n## ")[0], re.M))
+    assert all((ROLES / role / f"tasks/{part}.yml").exists() for part in entered)
+    given = {name for name in read(role, "vars/main.yml") if not name.startswith("_")}
+    for path in (ROLES / role / "tasks").glob("*.yml"):
+        given |= set(re.findall(r"register: ([a-z]\w+)", path.read_text()))
+    told = text.partition("## What it gives to others")[2].partition("\n## ")[0]
+    assert set(re.findall(r"^\| `(\w+)` \|", told, re.M)) == given
 
 
 @pytest.mark.parametrize("path", sorted(ROLES.rglob("tasks/*.yml")), ids=lambda p: "/".join(p.parts[-3:]))

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from packages import make_source, make_wheel, serve
 
+from regatta.files import sha256
 from regatta.provisioning import archive, wheels
-from regatta.provisioning.files import sha256
 from regatta.provisioning.lockfile import Entry
 from regatta.provisioning.locks import Chosen, Target
 from regatta.provisioning.wheels import HashError, WheelError

@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from regatta.frameworks import raydeaths, registry
 from regatta.frameworks.api import Handle
@@ -135,7 +136,7 @@ def test_what_a_workload_tells_of_its_rank_comes_first(follower: Follower) -> No
     follower._take("lines", "here", [[-1, SEGV], [-1, f"@regatta {json.dumps(told)}"]])
     found = cause(follower, "exit 1")
     assert (found.node, found.rank, found.cause) == ("there", 2, "killed by SIGSEGV")
-    follower.judge.told = replace(follower.judge.told, words="something else", address=None)  # type: ignore[type-var]
+    follower.judge.told = structs.replace(follower.judge.told, words="something else", address=None)  # type: ignore[type-var]
     assert cause(follower).cause == "something else"
 
 

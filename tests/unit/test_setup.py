@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from packages import make_wheel, serve
 
+from regatta.files import sha256
 from regatta.paths import PROJECT
-from regatta.provisioning.files import sha256
 
 
 def setup(folder: Path, index: str) -> "subprocess.CompletedProcess[str]":

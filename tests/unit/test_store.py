@@ -10,10 +10,11 @@ import pytest
 from msgspec import structs
 
 from regatta.errors import RecordError
+from regatta.files import write
 from regatta.records.clocks import Phases
 from regatta.records.document import load, to_json
 from regatta.records.record import ClusterFacts, ExitInfo, NodeFacts, Record, RunIdentity, Speed
-from regatta.records.store import Store, write_atomically
+from regatta.records.store import Store
 
 
 def made(run_id: str, started: str = "2026-01-31T10:00:00Z") -> Record:
@@ -166,16 +167,16 @@ def test_candidates_are_bounded(store: Store) -> None:
         store.find("run")
 
 
-def test_write_atomically_replaces_and_leaves_no_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_writing_replaces_and_leaves_no_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "out.json"
-    write_atomically(path, "one")
-    write_atomically(path, "two")
+    write(path, "one")
+    write(path, "two")
 
     def fsync(_: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", fsync)
     with pytest.raises(OSError, match="No space"):
-        write_atomically(path, "three")
+        write(path, "three")
     assert path.read_text() == "two"
     assert [path.name for path in tmp_path.iterdir()] == ["out.json"]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from regatta.hosts.remote import supervisor_files
+from regatta.hosts.sources import supervisor_files
 from regatta.node import runlog, runs
 from regatta.node.rank import Output
 

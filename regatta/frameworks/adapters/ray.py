@@ -16,7 +16,8 @@ from regatta.frameworks.plan import Plan, common_environment
 from regatta.frameworks.rayjudge import RayJudge
 from regatta.frameworks.spec import Spec
 from regatta.hosts.cluster import Cluster, Node
-from regatta.hosts.remote import Remote, source
+from regatta.hosts.remote import Remote
+from regatta.hosts.sources import source
 from regatta.records.events import DRIVER
 
 TOKEN_PATH = "/etc/regatta/ray_token"

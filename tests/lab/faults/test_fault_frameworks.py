@@ -39,9 +39,11 @@ def test_torchruns_agent_is_killed(struck: Cluster, project: Path, tell: Teller)
     ("daemon", "node", "mark", "said"),
     [
         ("raylet", "node2", "[r]aylet/raylet", "Ray's raylet on node2 died"),
+        ("dashboard agent on a worker", "node2", "^[r]ay::DashboardAgent", "raylet on node2 died"),
+        ("runtime environment agent on a worker", "node3", "^[r]ay::RuntimeEnvAgent", "raylet on node3 died"),
         ("GCS", "node1", "[g]cs_server", "Ray's gcs_server .*on node1 died"),
     ],
-    ids=["raylet", "gcs"],
+    ids=["raylet", "dashboard-agent", "runtime-env-agent", "gcs"],
 )
 def test_a_daemon_of_ray_is_killed_in_a_ray_run(
     struck: Cluster, project: Path, tell: Teller, daemon: str, node: str, mark: str, said: str

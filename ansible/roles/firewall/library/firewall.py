@@ -9,87 +9,15 @@ from ansible.module_utils.started import note, stale
 
 DOCUMENTATION = r"""
 module: firewall
-short_description: Let members of the cluster in, and everybody to some TCP ports
+short_description: Rules that are loaded at once and at each boot
 options:
-  members: {type: list, elements: str, required: true, description: IPv4 addresses of the cluster's hosts}
-  ports: {type: list, elements: int, required: true, description: Open to everybody, beside those of sshd}
-  services: {type: list, elements: str, default: [], description: Ports of members that only some accounts may speak to}
-  accounts: {type: list, elements: str, default: [], description: These accounts}
+  rules: {type: str, required: true, description: Of nftables; they may use $sshd (its ports) and $accounts (numbers)}
+  path: {type: path, required: true, description: Where they go}
+  unit: {type: str, required: true, description: Text of the unit that loads them}
+  accounts: {type: list, elements: str, default: [], description: Names for $accounts, beside root}
 """
-RULES = "/etc/regatta/firewall.nft"
 UNIT = "regatta-firewall.service"
 UNIT_FILE = f"/etc/systemd/system/{UNIT}"
-RULES_TEXT = """\
-# Made by Regatta (ansible/roles/firewall).
-add table inet regatta
-delete table inet regatta
-table inet regatta {{
-    chain input {{
-        type filter hook input priority filter - 5; policy accept;
-        iif lo accept
-        ct state established,related accept
-        ip saddr {{ {members} }} accept
-        tcp dport {{ {ports} }} accept
-        meta l4proto {{ icmp, icmpv6 }} accept
-        udp sport {{ 67, 547 }} udp dport {{ 68, 546 }} accept
-        drop
-    }}
-{output}}}
-"""
-OUTPUT_TEXT = """\
-    # Services believe what a client says it is: only accounts that are meant to speak to them may open connections.
-    chain output {{
-        type filter hook output priority filter - 5; policy accept;
-        ct state established,related accept
-        meta skuid {{ {users} }} accept
-        ip daddr {{ {members} }} tcp dport {{ {services} }} reject with tcp reset
-        oif lo tcp dport {{ {services} }} reject with tcp reset
-    }}
-"""
-UNIT_TEXT = f"""\
-# Made by Regatta (ansible/roles/firewall). Before the network is up, and again when nftables.service empties the rules.
-[Unit]
-Description=Regatta: strangers reach SSH alone
-DefaultDependencies=no
-After=local-fs.target nftables.service ufw.service
-Before=network-pre.target shutdown.target
-Wants=network-pre.target
-Conflicts=shutdown.target
-PartOf=nftables.service
-ReloadPropagatedFrom=nftables.service
-# A busy host may fail to make its namespace in early boot: without rules it must not stay (Ray and HDFS wait for them).
-StartLimitIntervalSec=0
-
-[Service]
-Type=oneshot
-RemainAfterExit=yes
-Restart=on-failure
-RestartSec=1s
-ExecStart=/usr/sbin/nft -f {RULES}
-ExecReload=/usr/sbin/nft -f {RULES}
-ExecStop=/usr/sbin/nft delete table inet regatta
-CapabilityBoundingSet=CAP_NET_ADMIN
-NoNewPrivileges=yes
-ProtectSystem=strict
-ProtectHome=yes
-ProtectControlGroups=yes
-ProtectKernelTunables=yes
-ProtectKernelLogs=yes
-ProtectClock=yes
-ProtectHostname=yes
-PrivateDevices=yes
-RestrictNamespaces=yes
-RestrictRealtime=yes
-RestrictSUIDSGID=yes
-RestrictAddressFamilies=AF_NETLINK AF_UNIX
-LockPersonality=yes
-MemoryDenyWriteExecute=yes
-SystemCallArchitectures=native
-UMask=0077
-
-[Install]
-WantedBy=sysinit.target
-"""
 
 
 class FirewallError(Exception):
@@ -127,12 +55,9 @@ def number(account):
 
 def rules(wanted):
     """Text of the rules."""
-    ports = sorted({*wanted["ports"], *sshd_ports()})
-    members, output = ", ".join(wanted["members"]), ""
-    if wanted["services"]:
-        users = ", ".join(map(str, sorted({0, *map(number, wanted["accounts"])})))
-        output = OUTPUT_TEXT.format(members=members, users=users, services=", ".join(wanted["services"]))
-    return RULES_TEXT.format(members=members, ports=", ".join(map(str, ports)), output=output)
+    ports = ", ".join(map(str, sorted(sshd_ports())))
+    numbers = ", ".join(map(str, sorted({0, *map(number, wanted["accounts"])})))
+    return f"define sshd = {{ {ports} }}\ndefine accounts = {{ {numbers} }}\n{wanted['rules']}"
 
 
 def differs(path, content):
@@ -161,13 +86,13 @@ def loaded():
     return run("nft", "list", "table", "inet", "regatta")[0] == 0 and run("systemctl", "is-enabled", "-q", UNIT)[0] == 0
 
 
-def settle(files):
+def settle(path, files):
     """Write and load them; whether anything had to be done."""
     changes = [written(path, content) for path, content in files.items()]
     if not any(changes) and not stale(UNIT, files) and loaded() and run("systemctl", "is-active", "-q", UNIT)[0] == 0:
         note(UNIT, files)
         return False
-    must("nft", "--check", "-f", RULES)
+    must("nft", "--check", "-f", path)
     must("systemctl", "daemon-reload")
     must("systemctl", "enable", "--quiet", UNIT)
     must("systemctl", "restart", UNIT)
@@ -181,15 +106,16 @@ def main():
     """Make it so."""
     module = AnsibleModule(
         argument_spec={
-            "members": {"type": "list", "elements": "str", "required": True},
-            "ports": {"type": "list", "elements": "int", "required": True},
-            "services": {"type": "list", "elements": "str", "default": []},
+            "rules": {"type": "str", "required": True},
+            "path": {"type": "path", "required": True},
+            "unit": {"type": "str", "required": True},
             "accounts": {"type": "list", "elements": "str", "default": []},
         },
         supports_check_mode=True,
     )
+    wanted = module.params
     try:
-        files = {RULES: rules(module.params), UNIT_FILE: UNIT_TEXT}
+        files = {wanted["path"]: rules(wanted), UNIT_FILE: wanted["unit"]}
     except FirewallError as error:
         if module.check_mode:  # what installs the account has not run
             module.exit_json(changed=True)
@@ -197,7 +123,7 @@ def main():
     try:
         if module.check_mode:
             module.exit_json(changed=any(differs(*item) for item in files.items()) or stale(UNIT, files))
-        module.exit_json(changed=settle(files))
+        module.exit_json(changed=settle(wanted["path"], files))
     except (FirewallError, OSError) as error:
         module.fail_json(msg=str(error))
 

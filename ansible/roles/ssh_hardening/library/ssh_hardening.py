@@ -9,7 +9,7 @@ DOCUMENTATION = r"""
 module: ssh_hardening
 short_description: Settings of sshd, on trial until they are confirmed
 options:
-  settings: {type: dict, required: true, description: Names and values as sshd_config takes them; none removes the file}
+  content: {type: str, required: true, description: The file; empty removes it}
   confirm: {type: bool, default: false, description: Keep what is on trial}
 """
 PATH = "/etc/ssh/sshd_config.d/00-regatta.conf"
@@ -30,12 +30,6 @@ def run(*words):
     """(exit code, output)."""
     done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
     return done.returncode, (done.stdout + done.stderr).strip()
-
-
-def text(settings):
-    """The file."""
-    lines = ["# Made by Regatta (ansible/roles/ssh_hardening)."]
-    return "\n".join([*lines, *(f"{name} {value}" for name, value in settings.items()), ""]) if settings else ""
 
 
 def read(path):
@@ -71,8 +65,9 @@ def end_trial():
     put(BEFORE, "")
 
 
-def unlike(settings):
+def unlike(content):
     """Names whose value sshd has from elsewhere: its own file says them first, or does not read ours."""
+    settings = dict(line.split(None, 1) for line in content.splitlines() if not line.startswith("#"))
     code, said = run("/usr/sbin/sshd", "-T")
     if code:
         raise SshError(f"sshd -T: {said}")
@@ -81,7 +76,7 @@ def unlike(settings):
     return [name for name, value in wanted.items() if has.get(name.lower(), value) != value]
 
 
-def begin_trial(settings, content):
+def begin_trial(content):
     """Let sshd try them; raises SshError, and all is as before, where it does not take them."""
     before = read(BEFORE) if on_trial() else read(PATH)
     run("systemctl", "stop", f"{TRIAL}.timer")
@@ -92,7 +87,7 @@ def begin_trial(settings, content):
         code, said = run("/usr/sbin/sshd", "-t")
         if code:
             raise SshError(f"sshd does not take them: {said}")
-        if wrong := unlike(settings):
+        if wrong := unlike(content):
             raise SshError(
                 f"sshd has another {', '.join(wrong)}: its /etc/ssh/sshd_config must begin with "
                 "'Include /etc/ssh/sshd_config.d/*.conf', or set ssh_hardening_enabled: false"
@@ -113,15 +108,10 @@ def begin_trial(settings, content):
 def main():
     """Make it so."""
     module = AnsibleModule(
-        argument_spec={"settings": {"type": "dict", "required": True}, "confirm": {"type": "bool", "default": False}},
+        argument_spec={"content": {"type": "str", "required": True}, "confirm": {"type": "bool", "default": False}},
         supports_check_mode=True,
     )
-    yes_no = {True: "yes", False: "no"}
-    settings = {
-        name: yes_no[value] if isinstance(value, bool) else str(value)
-        for name, value in module.params["settings"].items()
-    }
-    content = text(settings)
+    content = module.params["content"]
     try:
         if module.params["confirm"]:
             changed = on_trial()
@@ -130,7 +120,7 @@ def main():
         else:
             changed = read(PATH) != content or on_trial()
             if changed and not module.check_mode:
-                begin_trial(settings, content)
+                begin_trial(content)
     except (SshError, OSError) as error:
         module.fail_json(msg=str(error))
     module.exit_json(changed=changed)

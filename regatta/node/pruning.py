@@ -17,7 +17,7 @@ RAY_RESULTS = "ray_results"
 """In `$HOME`: where Ray Train and Ray Tune keep their results and checkpoints unless they are told another place."""
 
 
-def make(place: Place, runs: list[str], unused: float) -> Dict[str, Any]:
+def prune(place: Place, runs: list[str], unused: float) -> Dict[str, Any]:
     """Delete the folders of `runs`, and input files that nobody has asked for in `unused` seconds.
 
     {runs: ids of those deleted, going: those that have not ended, and stay, inputs: how many, bytes: of all}. While a

@@ -1,7 +1,7 @@
 """Firewalls of the user's own that would keep members apart: whatever Regatta's lets in, these drop it."""
 
 import ipaddress
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 _OPEN = {
@@ -14,8 +14,10 @@ def problems(results: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """What to do on each host whose own firewall does not let every other member in.
 
     `results[host]`: `address`, and `own_firewall`: {name, lets_in: addresses and networks from which all is accepted}.
+    Hosts that gave no answer are left out.
     """
     found = []
+    results = {host: result for host, result in results.items() if "own_firewall" in result}
     for host, result in results.items():
         own = result["own_firewall"]
         if own["name"] not in _OPEN:
@@ -38,3 +40,11 @@ def _covered(address: str, sources: Sequence[str]) -> bool:
         except ValueError:  # a name of ufw's or firewalld's own, such as a set of addresses
             continue
     return False
+
+
+class FilterModule:
+    """`results | preflight_firewalls` -> problems."""
+
+    def filters(self) -> dict[str, Callable[..., list[str]]]:
+        """What Ansible finds here."""
+        return {"preflight_firewalls": problems}

@@ -1,0 +1,66 @@
+"""Files of this machine: whole or not at all, their sums, one process at a time. `make setup` needs this too."""
+
+import fcntl
+import hashlib
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def beside(path: Path) -> Iterator[Path]:
+    """A path in the folder of `path` that nobody else writes; what is left there in the end goes."""
+    new = path.with_name(f".{secrets.token_hex(8)}.new")
+    try:
+        yield new
+    finally:
+        new.unlink(missing_ok=True)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """As `beside`: what is written there takes the place of `path`, unless an error comes between."""
+    with beside(path) as new:
+        yield new
+        new.replace(path)
+
+
+def create(path: Path, content: str | bytes, mode: int = 0o644) -> None:
+    """Write a file that must not be there yet; it is on the disk when this returns. OSError."""
+    data = content.encode() if isinstance(content, str) else content
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fchmod(file.fileno(), mode)
+        os.fsync(file.fileno())
+
+
+def write(path: Path, content: str | bytes, mode: int = 0o644) -> None:
+    """Write or replace a file, whole or not at all. OSError."""
+    with replacing(path) as new:
+        create(new, content, mode)
+
+
+def digest(path: Path, algorithm: str) -> str:
+    """A sum of a file's content, in hex."""
+    found = hashlib.new(algorithm)
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            found.update(block)
+    return found.hexdigest()
+
+
+def sha256(path: Path) -> str:
+    """SHA-256 of a file, in hex."""
+    return digest(path, "sha256")
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """One process at a time; others wait."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,54 @@
+"""Python source sent to a process on a node, which imports it without a file: nothing is installed there."""
+
+import base64
+import json
+import zlib
+from collections.abc import Mapping
+from importlib import resources
+
+_ELSEWHERE = {"__init__", "aptcache", "aptrelay", "boot", "metrics", "private_ray", "siteproxy"}
+"""Modules of the node's side that serve no request: a rank's, a service's, a run's own."""
+_SUPERVISOR = ("supervisor", "cgroup", "rank", "runlog", "usage")
+BOOT = "import sys;exec(sys.stdin.buffer.read(int(sys.argv[1])))"
+"""What the process runs, with the length of the program that it is sent first."""
+_LOADER = """
+import base64, json, sys, zlib
+from importlib.machinery import ModuleSpec
+class Sent:
+    sources = json.loads(zlib.decompress(base64.b64decode({sources!r})))
+    def find_spec(self, name, path=None, target=None):
+        if name in self.sources:
+            return ModuleSpec(name, self, is_package=any(other.startswith(name + ".") for other in self.sources))
+    def create_module(self, spec):
+        pass
+    def exec_module(self, module):
+        exec(compile(self.sources[module.__name__], module.__name__, "exec"), module.__dict__)
+sys.meta_path.insert(0, Sent())
+"""
+
+
+def program(sources: Mapping[str, str], then: str) -> bytes:
+    """A program that can import `sources`, modules by their full name, and does `then`; it compiles what it uses.
+
+    A package that is not among them is empty.
+    """
+    packages = {name.rsplit(".", depth)[0] for name in sources for depth in range(1, name.count(".") + 1)}
+    whole = json.dumps({**dict.fromkeys(sorted(packages), ""), **sources})
+    return (_LOADER.format(sources=base64.b64encode(zlib.compress(whole.encode())).decode()) + then).encode()
+
+
+def of_requests() -> dict[str, str]:
+    """What a node may need for a request, by full name."""
+    files = (file.name for file in resources.files("regatta.node").iterdir())
+    names = {name.removesuffix(".py") for name in files if name.endswith(".py")} - _ELSEWHERE
+    return {f"regatta.node.{name}": source(name) for name in sorted(names)}
+
+
+def supervisor_files() -> dict[str, str]:
+    """The run's supervisor and what it needs beside it, by file name."""
+    return {f"{module}.py": source(module) for module in _SUPERVISOR}
+
+
+def source(module: str) -> str:
+    """Source text of a module of the node's side."""
+    return resources.files("regatta.node").joinpath(f"{module}.py").read_text()

@@ -1,6 +1,8 @@
 """Input that is looked at before it goes to the nodes, by the program that a card names."""
 
 import gzip
+import io
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,8 +13,11 @@ from regatta import paths
 from regatta.cards import shelf
 from regatta.cards.card import Card, Workload
 from regatta.errors import DataError
-from regatta.experiments import checked
+from regatta.experiments import checked, staging
+from regatta.hosts.remote import Remote
 from regatta.release import inputs
+from regatta.run.session import Session
+from regatta.terminal.console import Console
 
 COUNTING = """
 import sys
@@ -118,3 +123,41 @@ def test_a_bad_edge_list_is_refused_here(tmp_path: Path, data: bytes, said: str 
     with pytest.raises(DataError) as caught:
         ppr(path)
     assert str(caught.value).startswith(f"{path}: {said}")
+
+
+def staged(remote: Remote, asked: str, results: Path) -> tuple[list[str], str]:
+    """What the program of PageRank is told of a graph, and what a person sees."""
+    said = io.StringIO()
+    with Session(remote.cluster, Console(said, said), results) as session:
+        words, _ = staging.stage(session, shelf.ours()["ppr"], asked)
+    return words, said.getvalue()
+
+
+def test_what_is_wrong_is_said_before_anything_is_put_on_a_node(
+    remote: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    data = Path(remote.cluster.head.state) / "data"
+    (tmp_path / "torn.csv").write_text("from,to\nann,bob\nbob\ncee,ann\n")
+    (tmp_path / "empty.csv").write_text("")
+    (tmp_path / "folder").mkdir()
+    for asked, wrong in {
+        "torn.csv": r"^torn\.csv: line 3: an edge is exactly two node ids, here is 1: 'bob'$",
+        "empty.csv": r"^empty\.csv is empty; an edge list has a line",
+        "folder": "^folder is a folder; give an edge list",
+        "gone.csv": r"^there is no graph file gone\.csv; give an edge list",
+    }.items():
+        with pytest.raises(DataError, match=wrong):
+            staged(remote, asked, tmp_path)
+    assert not data.exists()
+    (tmp_path / "torn.csv").write_text("from,to\nann,bob\n")
+    (word,), said = staged(remote, "torn.csv", tmp_path)
+    assert "torn.csv: 1 edge, 2 names, header `from,to`\n" in said
+    assert word.startswith(f"--graph={data}/") and word.endswith("/torn.csv")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+def test_a_file_that_may_not_be_read(remote: Remote, tmp_path: Path) -> None:
+    (tmp_path / "mine.csv").touch(mode=0o200)
+    with pytest.raises(DataError, match=r"mine\.csv: Permission denied"):
+        staged(remote, str(tmp_path / "mine.csv"), tmp_path)

@@ -67,7 +67,9 @@ class Input(Struct, frozen=True, forbid_unknown_fields=True):
     """The file, or files of a folder, that an option names: put on all nodes outside the clocks.
 
     `what`: what to give. `empty`: what to say of an empty one. `words`: values of the option that are no path.
-    `keep`: the flag that lets the program keep a prepared form, for a run that is compared with none.
+    `keep`: the flag that lets the program keep a prepared form, for a run that is compared with none. `check`: a module
+    that looks at the files before they leave this machine, by its Python: `python -m` takes it, and their paths. It
+    prints one line, what they are; with status 2, what is wrong with them.
     """
 
     option: OptionName
@@ -76,6 +78,7 @@ class Input(Struct, frozen=True, forbid_unknown_fields=True):
     empty: str = ""
     made: tuple[str, ...] = ()
     keep: str | None = None
+    check: str | None = None
     default: Made | None = None
 
 

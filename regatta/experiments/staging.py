@@ -1,10 +1,11 @@
 """Input that a person names, put where runs read it, outside the clocks; and what a record says of it."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from regatta.cards.card import Input, Workload, flag
 from regatta.errors import DataError, UsageError
-from regatta.experiments import made
+from regatta.experiments import checked, made
 from regatta.hdfs import client as hdfs
 from regatta.release import inputs
 from regatta.run.session import Session
@@ -18,7 +19,7 @@ def stage(session: Session, workload: Workload, asked: str | None) -> tuple[list
     given = workload.card.input
     if given is None:
         return [], {}
-    place, described = _file(session, workload, given, asked) if given.kind == "file" else _files(session, given, asked)
+    place, described = (_file if given.kind == "file" else _files)(session, workload, given, asked)
     return ([f"{flag(given.option)}={place}"] if place else []), described
 
 
@@ -37,16 +38,22 @@ def _file(
     path = Path(asked).expanduser() if asked is not None else made.default(workload)
     if path is None:
         return None, {}
+    if path.is_dir():
+        raise DataError(f"{asked} is a folder; give {given.what}")
     if not path.is_file():
         raise DataError(f"there is no {name} file {asked}; give {given.what}")
     file = inputs.identify(path)
     if file.size == 0:
-        raise DataError(f"{file.path} {empty}")
+        raise DataError(f"{asked or file.path} {empty}")
+    if asked is not None:
+        _check(session, workload, given, {asked: file})
     found = _on_all(session, [file])
     return found, {name: file.path.name, f"{name}_sha256": file.sha256}
 
 
-def _files(session: Session, given: Input, asked: str | None) -> tuple[str | None, dict[str, object]]:
+def _files(
+    session: Session, workload: Workload, given: Input, asked: str | None
+) -> tuple[str | None, dict[str, object]]:
     name = given.option
     if asked is None or asked in given.made or hdfs.is_address(asked):
         usual = given.made[0] if given.made else None
@@ -58,7 +65,16 @@ def _files(session: Session, given: Input, asked: str | None) -> tuple[str | Non
     files = [inputs.identify(file) for file in inside if file.is_file() and file.name[0] != "."]
     if not files:
         raise DataError(f"the folder {asked} has no files")
+    _check(session, workload, given, {str(path / file.path.name) if path.is_dir() else asked: file for file in files})
     return _on_all(session, files), {name: {file.path.name: file.sha256 for file in files}}
+
+
+def _check(session: Session, workload: Workload, given: Input, files: Mapping[str, inputs.DataFile]) -> None:
+    """Say what the card's program finds in files, by what a person calls them. DataError where it refuses them."""
+    if given.check is None:
+        return
+    found, trouble = checked.look(workload, given.check, files)
+    session.console.note(trouble or f"{', '.join(files)}: {found}")
 
 
 def _on_all(session: Session, files: list[inputs.DataFile]) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import sys
 import threading
 import time
@@ -18,6 +19,8 @@ from typing import Any, NoReturn
 
 PREFIX = "@regatta "
 BAD_INPUT_STATUS = 2
+_STAGED = re.compile(r"(?:/[^\s:'\",]*)?/data/[0-9a-f]{64}/")
+"""Where a node has an input file, by its content (docs/architecture.md, "What is where on a node")."""
 MOST_WORDS = 4000
 
 Event = dict[str, Any]
@@ -119,8 +122,8 @@ def failed(rank: int, address: str | None, words: str) -> None:
 
 
 def bad_input(error: BadInput | str) -> NoReturn:
-    """Emit `error` and end the process with status 2."""
-    emit("error", message=str(error))
+    """Emit `error` and end the process with status 2. Input files of a node are called by their name."""
+    emit("error", message=_STAGED.sub("", str(error)))
     sys.exit(BAD_INPUT_STATUS)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,7 @@ class Graph:
     `cuts`: the chunks of rows, of the whole graph; `first_row`: where only some rows are held, the number of the first.
     `edge_count`: edges of the file; `undirected`: whether the rows take each both ways.
     `name_text`: the names as UTF-8, place by place, each between newlines; `name_ends` int64 (n,): where each ends.
+    `by_words`: ids are places of the words that the file has for nodes; `header`: that of the file, as UTF-8.
     """
 
     ids: NDArray[Any]
@@ -48,6 +49,8 @@ class Graph:
     undirected: NDArray[np.bool_]
     name_text: NDArray[np.uint8]
     name_ends: NDArray[np.int64]
+    by_words: NDArray[np.bool_] = field(default_factory=lambda: np.array(False))
+    header: NDArray[np.uint8] = field(default_factory=lambda: np.zeros(0, np.uint8))
 
     @property
     def nodes(self) -> int:
@@ -61,13 +64,18 @@ class Graph:
 
     def save(self, folder: Path) -> None:
         """Write each array as a file ``<name>.npy``."""
-        for field in fields(self):
-            np.save(folder / f"{field.name}.npy", getattr(self, field.name))
+        for one in fields(self):
+            np.save(folder / f"{one.name}.npy", getattr(self, one.name))
 
     @classmethod
     def open(cls, folder: Path) -> Graph:
-        """Map what :meth:`save` wrote, read-only: the pages are shared by all processes that do."""
-        return cls(**{field.name: _map(folder / f"{field.name}.npy") for field in fields(cls)})
+        """Map what :meth:`save` wrote, read-only: the pages are shared by all processes that do.
+
+        Folders of before there were words are read too.
+        """
+        files = {one.name: folder / f"{one.name}.npy" for one in fields(cls)}
+        old = [name for name in ("by_words", "header") if not files[name].exists()]
+        return cls(**{name: _map(file) for name, file in files.items() if name not in old})
 
     def rows(self, first: int, last: int) -> Graph:
         """The same graph with the rows of chunks [first, last) alone; its `columns` are still mapped from the files."""
@@ -84,8 +92,11 @@ class Graph:
         return bytes(self.name_text[start : int(self.name_ends[place])]).decode("utf-8", "replace") or None
 
     def find(self, wanted: str) -> int:
-        """Place of an id or, where no node has that id, of a name. Raises :class:`BadInput` if there is none."""
-        if wanted.isascii() and wanted.isdigit() and int(wanted) <= int(self.ids[-1]):
+        """Place of an id or, where no node has that id, of a name. Raises :class:`BadInput` if there is none.
+
+        Where nodes are words, those alone are looked for.
+        """
+        if not self.by_words and wanted.isascii() and wanted.isdigit() and int(wanted) <= int(self.ids[-1]):
             value = self.ids.dtype.type(int(wanted))
             place = int(np.searchsorted(self.ids, value))
             if self.ids[place] == value:
@@ -136,6 +147,7 @@ def build(path: Path | str, undirected: bool, forward: bool = False) -> Graph:
         pairs.clear()
         indptr, columns = rows.transposed(out_indptr, out_columns, nodes, pool)
         kept = (out_indptr, out_columns) if forward and not undirected else no_rows()
+        name_text, name_ends, by_words, header = names_of(places.ids, read)
         return Graph(
             places.ids,
             numbers,
@@ -147,8 +159,19 @@ def build(path: Path | str, undirected: bool, forward: bool = False) -> Graph:
             np.array(0),
             np.array(edge_count),
             np.array(undirected),
-            *name_table(places.ids, read.names),
+            name_text,
+            name_ends,
+            by_words,
+            header,
         )
+
+
+def names_of(
+    ids: NDArray[Any], read: EdgeList
+) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.bool_], NDArray[np.uint8]]:
+    """`name_text`, `name_ends`, `by_words` and `header` of a graph with these `ids` (n,)."""
+    table = name_table(ids, read.names) if read.words is None else read.words.table()
+    return *table, np.array(read.words is not None), np.frombuffer(read.header.encode(), np.uint8)
 
 
 def number(out_degrees: NDArray[np.int64]) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:

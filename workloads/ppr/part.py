@@ -18,7 +18,7 @@ from workloads.common.events import BadInput
 from workloads.common.ranks import Ranks
 from workloads.common.shared import HostFolder
 from workloads.common.storage import prepared
-from workloads.ppr import edgelist, ids, rows
+from workloads.ppr import dialect, edgelist, fields, ids, parquet, rows, words
 from workloads.ppr import graph as graphs
 from workloads.ppr.graph import Graph
 
@@ -31,7 +31,7 @@ SHOWN_SOURCES = 10
 ENGINES = {"csr": "power", "cg": "cg", "push": "push", "torch-ppr": "reference"}
 COUNTED = {"csr", "cg", "push"}
 """Engines that tell of each iteration."""
-MAKERS = (edgelist, ids, rows, graphs, graphs.kernels)
+MAKERS = (edgelist, dialect, fields, parquet, words, ids, rows, graphs, graphs.kernels)
 
 TOLERANCE = {"sources.sum": 1e-9, "sources.residual": 1e-9}
 """What may differ between two frameworks; the scores themselves are compared to the bit, by their checksum."""
@@ -167,7 +167,15 @@ class Part:
             np.array([node for _, answer in self._answers for node, _ in answer["top"]], self._graph.ids.dtype),
         )
         names = {int(self._graph.ids[number]): self._graph.name(int(number)) for number in set(numbers.tolist())}
-        return {"nodes": self._graph.nodes, "edges": self._graph.edges, "sources": self._answers, "names": names}
+        graph = self._graph
+        return {
+            "nodes": graph.nodes,
+            "edges": graph.edges,
+            "sources": self._answers,
+            "names": names,
+            "by_words": bool(graph.by_words),
+            "header": bytes(graph.header).decode("utf-8", "replace"),
+        }
 
 
 def find_sources(graph: Graph, options: Options) -> NDArray[np.int64]:
@@ -190,13 +198,16 @@ def find_sources(graph: Graph, options: Options) -> NDArray[np.int64]:
 def describe(graph: Graph, source: int, solution: Any, top: int) -> dict[str, Any]:
     """The answer of one source: the `top` nodes of positive score, highest first and by id where equal, and a checksum.
 
-    The checksum is SHA-256 of the n scores as little-endian float64 in the order of ids.
+    The checksum is SHA-256 of the n scores as little-endian float64 in the order of ids. Where ids are words, these are
+    beside the numbers.
     """
     scores = solution.scores
+    named = highest(scores, top)
     return {
         "id": int(graph.ids[source]),
         "name": graph.name(source),
-        "top": [[int(graph.ids[node]), float(scores[node])] for node in highest(scores, top)],
+        "top": [[int(graph.ids[node]), float(scores[node])] for node in named],
+        **({"top_names": [graph.name(node) for node in named]} if graph.by_words else {}),
         "sum": float(scores.sum()),
         "iterations": solution.iterations,
         "residual": solution.residual,
@@ -220,21 +231,27 @@ def combine(parts: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], list[str]]
     names = {node: name for part in parts for node, name in part["names"].items()}
     checksum = hashlib.sha256("".join(source["checksum"] for source in sources).encode()).hexdigest()
     answer = {"nodes": parts[0]["nodes"], "edges": parts[0]["edges"], "sources": sources, "checksum": checksum}
-    return answer, show(answer, names)
+    return answer, show(answer, names, parts[0]["header"], by_words=parts[0]["by_words"])
 
 
-def show(answer: dict[str, Any], names: dict[int, str | None]) -> list[str]:
-    """Lines for a person: a table of the top nodes of each source, of the first ten; `names` by id."""
+def show(answer: dict[str, Any], names: dict[int, str | None], header: str, *, by_words: bool) -> list[str]:
+    """Lines for a person: a table of the top nodes of each source, of the first ten; `names` by id.
 
-    def label(node: int) -> str:
-        return f"{names[node]} ({node})" if names.get(node) else str(node)
+    `header`: the file's; `by_words`: ids are words, whose numbers say nothing to a person.
+    """
 
-    lines = [f"graph: {answer['nodes']:,} nodes, {answer['edges']:,} edges"]
+    def label(node: int, name: str | None) -> str:
+        return str(node) if not name else name if by_words else f"{name} ({node})"
+
+    nodes = f"{answer['nodes']:,} {'names' if by_words else 'nodes'}"
+    said = f", header `{header}`" if header else ", no header" if by_words else ""
+    lines = [f"graph: {nodes}, {answer['edges']:,} edges{said}"]
     for source in answer["sources"][:SHOWN_SOURCES]:
         steps = "" if source["iterations"] is None else f"iterations {source['iterations']}, "
-        own = f"{source['name']} ({source['id']})" if source["name"] else str(source["id"])
+        own = label(source["id"], source["name"])
         lines.append(f"source {own}: {steps}residual {source['residual']:.1e}, sum {source['sum']:.9f}")
-        lines += [f"  {place:3d}  {score:.6f}  {label(node)}" for place, (node, score) in enumerate(source["top"], 1)]
+        for place, (node, score) in enumerate(source["top"], 1):
+            lines.append(f"  {place:3d}  {score:.6f}  {label(node, names.get(node))}")
     if len(answer["sources"]) > SHOWN_SOURCES:
         lines.append(f"and {len(answer['sources']) - SHOWN_SOURCES} more sources")
     return lines

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from workloads.common import threads
 from workloads.common.events import BadInput
 from workloads.common.ranks import Ranks
-from workloads.ppr import edgelist, graph, ids, rows
+from workloads.ppr import dialect, edgelist, graph, ids, rows, words
 from workloads.ppr.edgelist import EdgeList
 from workloads.ppr.graph import Graph
 
@@ -81,7 +81,7 @@ def build(path: Path | str, undirected: bool, ranks: Ranks) -> tuple[Graph, Bloc
         low, high = blocks.bounds[ranks.rank]
         indptr, columns = rows.transposed(*rows.by_source([own], nodes, False, pool), nodes, pool)
         forward_indptr, forward_columns = graph.no_rows()
-        name_text, name_ends = graph.name_table(places.ids, read.names)
+        name_text, name_ends, by_words, header = graph.names_of(places.ids, read)
         made = Graph(
             ids=places.ids,
             numbers=numbers,
@@ -96,23 +96,30 @@ def build(path: Path | str, undirected: bool, ranks: Ranks) -> tuple[Graph, Bloc
             undirected=np.array(undirected),
             name_text=name_text,
             name_ends=name_ends,
+            by_words=by_words,
+            header=header,
         )
         return made, blocks
 
 
 def _agreed(path: Path | str, ranks: Ranks) -> EdgeList:
-    """This rank's part of the edges, and the names that part 0 has found."""
+    """This rank's part of the edges, and the names that part 0 has found; words are numbered alike on all ranks."""
     read, fault = EdgeList([]), None
     try:
         read = edgelist.read_part(path, ranks.rank, ranks.world)
     except BadInput as error:
         fault = str(error)
-    said = _gathered((fault, read.names, bool(read.blocks)), ranks)
-    if faults := [fault for fault, _, _ in said if fault]:
+    said = _gathered((fault, read.names, bool(read.blocks), read.words), ranks)
+    if faults := [fault for fault, *_ in said if fault]:
         raise BadInput(faults[0])
-    if not any(edges for _, _, edges in said):
-        raise edgelist.no_edges(path)
-    return EdgeList(read.blocks, said[0][1])
+    if not any(edges for _, _, edges, _ in said):
+        raise dialect.no_edges(path, read.header)
+    known = read.words
+    if known is not None:
+        known, numbers = words.merged([own for *_, own in said])
+        for place, block in enumerate(read.blocks):
+            read.blocks[place] = numbers[ranks.rank][block]
+    return EdgeList(read.blocks, said[0][1], known, read.header)
 
 
 def _places(read: EdgeList, ranks: Ranks, pool: ThreadPoolExecutor) -> ids.Places:

@@ -27,7 +27,8 @@ from threadpoolctl import threadpool_limits
 from workloads.common import arguments, events, threads
 from workloads.common.events import BadInput
 from workloads.stars.columns import FEATURES, LABEL, made_up
-from workloads.stars.table import Block, blocks_of_csv
+from workloads.stars.csvfile import Block
+from workloads.stars.table import blocks_of_csv
 
 TEST_SHARE = 0.2
 MANIFEST = "manifest.json"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -138,6 +139,42 @@ def test_a_graph_spread_over_actors(alone: Ended, graph: str, ray_cluster: dict[
     assert run.status == 0, run.err
     assert run.answer == alone.answer
     assert phases(run, -1) == ["rendezvous", "ready", "collect", "memory", "cpu", "result"]
+
+
+@pytest.fixture(scope="module")
+def named(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A graph whose ids are words, with a header; the words of its two halves are not the same."""
+    rng = np.random.default_rng(7)
+    path = tmp_path_factory.mktemp("named") / "my.csv"
+    edges = np.sort(rng.integers(0, 900, (3000, 2)), axis=0).tolist()
+    path.write_text("\ufefffrom;to\r\n" + "".join(f'user_{a:04d};"user; {b:04d}"\r\n' for a, b in edges))
+    return path
+
+
+def test_words_are_numbered_alike_by_all(named: Path, ray_cluster: dict[str, str]) -> None:
+    arguments = ("--graph", str(named), "--sources=user_0100,user; 0007", "--undirected")
+    alone = ppr(*arguments)
+    assert alone.status == 0, alone.err
+    known = sorted(set(re.findall(r"user(?:_|; )\d{4}", named.read_text())))
+    for source, name in zip(alone.answer["sources"], ("user_0100", "user; 0007"), strict=True):
+        assert (source["name"], known[source["id"]]) == (name, name)
+        assert source["top_names"] == [known[node] for node, _ in source["top"]]
+    assert f"graph: {len(known):,} names, 3,000 edges, header `from;to`" in alone.out
+    assert "source user_0100: iterations" in alone.out
+    for runs in (ranks([*PPR, *arguments], 2), ranks([*PPR, *arguments, "--partition=graph"], 3)):
+        assert [run.status for run in runs] == [0] * len(runs), runs[0].err
+        assert runs[0].answer == alone.answer
+    run = ppr(*arguments, "--partition=graph", "--framework=ray", **ray_cluster, REGATTA_WORKERS="2")
+    assert run.status == 0, run.err
+    assert run.answer == alone.answer
+
+
+def test_a_file_of_a_node_is_called_by_its_name(tmp_path: Path) -> None:
+    kept = tmp_path / "data" / ("0123456789abcdef" * 4) / "my.csv"
+    kept.parent.mkdir(parents=True)
+    kept.write_text("a,b\nc\n")
+    (error,) = ppr("--graph", str(kept)).of("error")
+    assert error["message"] == "my.csv: line 2: an edge is exactly two node ids, here is 1: 'c'"
 
 
 def test_bad_input_in_one_part_ends_every_rank(tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ __all__ = [
     "is_remote",
     "listing",
     "open",
+    "placed_share",
     "read_range",
     "read_ranges",
     "replace",
@@ -129,6 +130,11 @@ def share(url: str | Path, part: int, parts: int, block_bytes: int = BLOCK_BYTES
     Every line is in the share of exactly one part. A host reads the blocks it holds itself from its own disk. Raises
     ValueError where `part` is none of 0 .. `parts` - 1.
     """
+    yield from placed_share(url, part, parts, block_bytes)[1]
+
+
+def placed_share(url: str | Path, part: int, parts: int, block_bytes: int = BLOCK_BYTES) -> tuple[int, Iterator[bytes]]:
+    """As :func:`share`, with the place in the file of the first of the bytes."""
     if not 0 <= part < parts:
         raise ValueError(f"part {part} of {parts}")
     place = locate(str(url))
@@ -136,7 +142,7 @@ def share(url: str | Path, part: int, parts: int, block_bytes: int = BLOCK_BYTES
     total, read = (reader.length, reader.read) if reader else (size(url), _ranged(place))
     start, end = total * part // parts, total * (part + 1) // parts
     start, end = _line_start(read, start, total), _line_start(read, end, total)
-    yield from whole_lines(reader.chunks(start, end) if reader else _blocks(read, start, end, block_bytes, place))
+    return start, whole_lines(reader.chunks(start, end) if reader else _blocks(read, start, end, block_bytes, place))
 
 
 def whole_lines(blocks: Iterable[bytes]) -> Iterator[bytes]:

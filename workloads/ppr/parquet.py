@@ -1,0 +1,127 @@
+"""Edges from a Parquet file: its two columns, or the two that are named as source and target."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workloads.common.events import BadInput
+from workloads.ppr import dialect, words
+from workloads.ppr.dialect import HEADERS, Dialect
+from workloads.ppr.words import Words
+
+BATCH_ROWS = 1 << 20
+
+
+def edges(
+    path: Path | str, stream: BinaryIO, part: int, parts: int
+) -> tuple[Dialect, Iterator[tuple[NDArray[Any], Words | None]]]:
+    """The columns, and the edges of every `parts`-th row group in batches: ids (2 m,), and the words that they number.
+
+    Raises BadInput where the file is damaged, or its columns are no edges.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    with _damaged_said(path):
+        file = pq.ParquetFile(stream)
+        schema = file.schema_arrow
+        chosen = _chosen(path, schema.names)
+        kinds = [_is_words(path, schema.field(place)) for place in chosen]
+        names = [schema.names[place] for place in chosen]
+    others = [name for place, name in enumerate(schema.names) if place not in chosen]
+    header = ",".join(names) + (f" (without {', '.join(others)})" if others else "")
+    groups = list(range(file.num_row_groups))[part::parts]
+    firsts = np.cumsum([0, *(file.metadata.row_group(group).num_rows for group in range(file.num_row_groups))])
+
+    def read() -> Iterator[tuple[NDArray[Any], Words | None]]:
+        for group in groups:
+            row = int(firsts[group])
+            with _damaged_said(path):
+                for batch in file.iter_batches(BATCH_ROWS, [group], columns=names):
+                    columns = [batch.column(batch.schema.get_field_index(name)) for name in names]
+                    for name, column in zip(names, columns, strict=True):
+                        if column.null_count:
+                            missing = row + 1 + int(np.argmax(_flags(column.is_null())))
+                            raise BadInput(f"{path}: row {missing}: column {name}: a node id is missing")
+                    if any(kinds):
+                        both = pa.concat_arrays([column.cast(pa.large_string()) for column in columns])
+                        codes, known = words.of_arrow(both)
+                        if wrong := known.fault():
+                            raise BadInput(f"{path}: {wrong}")
+                        yield np.stack(np.split(codes, 2), axis=1).ravel(), known
+                    else:
+                        ids = [_numbers(path, *one, row) for one in zip(names, columns, strict=True)]
+                        yield _narrow(np.stack(ids, axis=1).ravel()), None
+                    row += batch.num_rows
+
+    return Dialect(words=any(kinds), header=header, plain=False), read()
+
+
+def _chosen(path: Path | str, names: list[str]) -> tuple[int, int]:
+    pair = dialect.named_pair(names)
+    if pair is None and len(names) != 2:
+        known = " or ".join(",".join(pair) for pair in HEADERS[:3])
+        raise BadInput(
+            f"{path}: an edge is exactly two node ids, here are the columns {', '.join(names)}: "
+            f"name the two {known}, or leave the others out"
+        )
+    return pair or (0, 1)
+
+
+def _is_words(path: Path | str, field: Any) -> bool:
+    from pyarrow import types
+
+    kind = field.type.value_type if types.is_dictionary(field.type) else field.type
+    if types.is_integer(kind):
+        return False
+    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
+        return True
+    raise BadInput(f"{path}: column {field.name} is of type {field.type}: a node id is an integer or text")
+
+
+def _numbers(path: Path | str, name: str, column: Any, row: int) -> NDArray[np.uint64]:
+    """Ids of a column; `row`: how many rows of the file come before."""
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if pa.types.is_unsigned_integer(column.type):
+        return _values(column.cast(pa.uint64()), np.uint64)
+    values = _values(column.cast(pa.int64()), np.int64)
+    if (values < 0).any():
+        place = int(np.argmax(values < 0))
+        raise BadInput(f"{path}: row {row + place + 1}: column {name}: a negative node id: {values[place]}")
+    return values.view(np.uint64)
+
+
+def _narrow(ids: NDArray[np.uint64]) -> NDArray[Any]:
+    return ids.astype(np.uint32) if len(ids) and ids.max() < 2**32 else ids
+
+
+def _values(array: Any, dtype: Any) -> NDArray[Any]:
+    """The same memory as numbers (`to_numpy` would import pandas)."""
+    return np.frombuffer(array.buffers()[1], dtype, len(array), array.offset * 8) if len(array) else np.zeros(0, dtype)
+
+
+def _flags(array: Any) -> NDArray[np.bool_]:
+    import pyarrow as pa
+
+    return np.frombuffer(array.cast(pa.uint8()).buffers()[1], np.uint8, len(array)).astype(bool)
+
+
+@contextlib.contextmanager
+def _damaged_said(path: Path | str) -> Iterator[None]:
+    import pyarrow as pa
+
+    try:
+        yield
+    except BadInput:
+        raise
+    except (pa.ArrowException, OSError) as error:
+        raise BadInput(f"{path}: damaged or truncated Parquet file ({str(error).splitlines()[0]})") from error

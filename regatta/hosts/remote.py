@@ -24,7 +24,7 @@ from regatta.hosts.cluster import Cluster, Node
 
 AT_A_TIME = 32
 TIMEOUT = 30.0
-_ELSEWHERE = {"__init__", "aptcache", "aptrelay", "boot", "metrics", "private_ray", "siteproxy"}
+_ELSEWHERE = {"__init__", "aptcache", "aptrelay", "boot", "metrics", "private_ray", "rayboot", "siteproxy"}
 """Modules of the node's side that serve no request: a rank's, a service's, a run's own."""
 _SUPERVISOR = ("supervisor", "cgroup", "rank", "runlog", "usage")
 _BOOT = (

@@ -17,6 +17,7 @@ from regatta.node import (
     company,
     environments,
     network,
+    outputs,
     raylet,
     releases,
     rights,
@@ -142,7 +143,8 @@ def _prepare(place: Place, spec: Spec, folder: str) -> None:
             handle.write(source)
     with open(os.path.join(folder, "log"), "w"):
         pass
-    working.make(releases.folder(place, spec["release"]), os.path.join(folder, "work"))
+    came = working.make(releases.folder(place, spec["release"]), outputs.folder(place, spec["id"]))
+    rundirs.store(outputs.given(place, spec["id"]), came)
     rundirs.store(os.path.join(folder, "spec.json"), spec, 0o640)
 
 

@@ -46,7 +46,7 @@ def test_it_is_a_copy_to_write_in(release: Path, tmp_path: Path) -> None:
 def test_what_is_too_large_is_a_link_to_the_release(release: Path, tmp_path: Path) -> None:
     work = tmp_path / "work"
     working.make(str(release), str(work), most=1000)
-    large = [path for path in work.rglob("odd*")]
+    large = list(work.rglob("odd*"))
     assert [path.is_symlink() for path in large] == [True] and large[0].stat().st_size == 3_000_000
     assert not (work / "train.py").is_symlink() and not (work / "out" / "README").is_symlink()
 

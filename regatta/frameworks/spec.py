@@ -44,6 +44,16 @@ def python_ranks(plan: Plan, node: Node, ranks: list[dict[str, Any]]) -> Spec:
     """A run of these processes, each of which starts Python as `regatta.node.boot` has it."""
     made = common(plan, node)
     made["ranks"] = ranks
-    made["env"]["PYTHONPATH"] += f":{node.state}/runs/{plan.run}/boot"
-    made["files"]["boot/sitecustomize.py"] = source("boot")
+    start_python_by(made, plan, node, "boot")
     return made
+
+
+def start_python_by(made: Spec, plan: Plan, node: Node, module: str) -> None:
+    """Let each Python of the run begin with a module of the node's side, as its `sitecustomize`."""
+    made["env"]["PYTHONPATH"] += f":{boot_folder(plan, node)}"
+    made["files"]["boot/sitecustomize.py"] = source(module)
+
+
+def boot_folder(plan: Plan, node: Node) -> str:
+    """Where what Python begins with lies on a node."""
+    return f"{node.state}/runs/{plan.run}/boot"

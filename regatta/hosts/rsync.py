@@ -1,14 +1,27 @@
-"""Files to a node by rsync, over the same SSH connection as everything else."""
+"""Files to a node and from it by rsync, over the same SSH connection as everything else."""
 
+import contextlib
 import os
+import re
 import shutil
+import signal
 import subprocess
-from collections.abc import Iterable
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import IO
 
-from regatta.errors import RemoteError
+from regatta.errors import DataError, RemoteError
 from regatta.hosts.cluster import Node
 from regatta.hosts.remote import Remote, explain
+
+AS_RUN = ["sudo", "-n", "setpriv", "--reuid=regatta", "--regid=regatta", "--init-groups", "--no-new-privs", "rsync"]
+"""rsync on a node without root's rights: the account of runs, in whose folders it reads."""
+PARTIAL = ".regatta-partial"
+"""Beside files that have not come whole: what of them has come, for the next time."""
+_GONE = {23, 24}
+"""rsync's exit codes where some files could not be read, or had gone."""
+_SO_FAR = re.compile(rb"\s*(\d+)\s+\d+%")
 
 
 def rsync(
@@ -33,18 +46,122 @@ def rsync(
         [*command, f"{source}/", destination], input=names, capture_output=True, check=False, start_new_session=True
     )
     if done.returncode:
-        message = done.stderr.decode("utf-8", "replace").strip()
-        if done.returncode == 255 or "Host key verification" in message or "Permission denied (" in message:
-            raise explain(node, 255, message)
-        if "rsync: command not found" in message or "rsync: not found" in message:
-            raise RemoteError(node.name, "rsync is not installed there: run 'make provision'")
-        raise RemoteError(node.name, f"rsync: {_first(message)}")
+        raise _failure(node, done.returncode, done.stderr.decode("utf-8", "replace").strip())
 
 
-def over_ssh(remote: Remote, node: Node) -> list[str]:
-    """Options of rsync to or from a node, as root there."""
+class Fetch:
+    """Fetches files of a node that a run owns. `so_far` is told of bytes in all now and then, by the fetching thread.
+
+    Nothing that the node sends leaves `target`, and only plain files are made there.
+    """
+
+    def __init__(self, remote: Remote, node: Node, so_far: Callable[[int], None]) -> None:
+        self._remote, self._node, self._so_far = remote, node, so_far
+        self._process: subprocess.Popen[bytes] | None = None
+        self._lock, self._stopped = threading.Lock(), False
+
+    def run(self, source: str, paths: Sequence[str], target: Path, *, anew: bool = False) -> None:
+        """Bring `paths` below the node's folder `source` to the same paths below `target`, links as what they lead to.
+
+        What is there with the same size and time stays, but `anew`; what was stopped half-way goes on. Files that are
+        gone are left out. RemoteError, DataError with rsync's own words.
+        """
+        if self._node.local and shutil.which("rsync") is None:
+            _fetch_here(source, paths, target)
+            return
+        command = ["rsync", "-tL", "--files-from=-", "--from0", "--no-implied-dirs", "--chmod=Du+rwx,Fu+rw,F-s"]
+        command += [f"--partial-dir={PARTIAL}", "--info=progress2", "--no-human-readable", "--outbuf=L", "--timeout=60"]
+        command += ["--ignore-times"] if anew else []
+        if self._node.local:
+            begin = f"{source}/"
+        else:
+            command += over_ssh(self._remote, self._node, AS_RUN)
+            begin = f"{self._remote.destination(self._node)}:{source}/"
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        with self._lock:
+            if self._stopped:
+                return
+            process = subprocess.Popen([*command, begin, f"{target}/"], start_new_session=True, **pipes)  # type: ignore[call-overload]
+            self._process = process
+        said: list[bytes] = []
+        others = [
+            threading.Thread(target=_give, args=(process, b"\0".join(map(os.fsencode, paths)))),
+            threading.Thread(target=lambda: said.append(process.stderr.read())),
+        ]
+        for one in others:
+            one.start()
+        for line in _parts(process.stdout):
+            if found := _SO_FAR.match(line):
+                self._so_far(int(found[1]))
+        code = process.wait()
+        for one in others:
+            one.join()
+        process.stdout.close()
+        process.stderr.close()
+        if code and code not in _GONE and not self._stopped:
+            message = b"".join(said).decode("utf-8", "replace").strip()
+            if "No space left" in message or "Disk quota" in message:
+                raise DataError(f"the disk of this machine is full: {target}; free some room, then fetch again")
+            raise _failure(self._node, code, message)
+
+    def stop(self) -> None:
+        """End it from another thread; what has come of a file is kept for the next time."""
+        with self._lock:
+            self._stopped = True
+            process = self._process
+        if process is not None and process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(5)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+def _give(process: "subprocess.Popen[bytes]", names: bytes) -> None:
+    assert process.stdin is not None
+    with contextlib.suppress(OSError):
+        process.stdin.write(names)
+    with contextlib.suppress(OSError):
+        process.stdin.close()
+
+
+def _parts(stream: "IO[bytes]") -> Iterator[bytes]:
+    """What a program writes over with carriage returns, one after the other."""
+    rest = b""
+    while block := stream.read1(1 << 12):  # type: ignore[attr-defined]
+        *parts, rest = (rest + block).replace(b"\n", b"\r").split(b"\r")
+        yield from parts
+    yield rest
+
+
+def _fetch_here(source: str, paths: Sequence[str], target: Path) -> None:
+    for path in paths:
+        copy = target / path
+        try:
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            part = copy.with_name(f"{copy.name[:100]}{PARTIAL}")
+            shutil.copyfile(os.path.join(source, path), part)
+            shutil.copystat(os.path.join(source, path), part)
+            part.replace(copy)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise DataError(f"{error.filename}: {error.strerror}") from None
+
+
+def _failure(node: Node, code: int, message: str) -> RemoteError:
+    if code == 255 or "Host key verification" in message or "Permission denied (" in message:
+        return explain(node, 255, message)
+    if "rsync: command not found" in message or "rsync: not found" in message:
+        return RemoteError(node.name, "rsync is not installed there: run 'make provision'")
+    return RemoteError(node.name, f"rsync: {_first(message)}")
+
+
+def over_ssh(remote: Remote, node: Node, program: Sequence[str] = ("sudo", "-n", "rsync")) -> list[str]:
+    """Options of rsync to or from a node, where it is started as `program`: as root, where nothing else is said."""
     shell = " ".join(_quote(word) for word in remote.ssh(node))
-    return ["-e", shell, "--rsync-path=sudo -n rsync", "--protect-args"]
+    return ["-e", shell, f"--rsync-path={' '.join(program)}", "--protect-args"]
 
 
 def _copy(node: Node, source: Path, paths: Iterable[str], target: Path) -> None:

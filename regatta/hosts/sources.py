@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Mapping
 from importlib import resources
 
-_ELSEWHERE = {"__init__", "aptcache", "aptrelay", "boot", "metrics", "private_ray", "siteproxy"}
+_ELSEWHERE = {"__init__", "aptcache", "aptrelay", "boot", "metrics", "private_ray", "rayboot", "siteproxy"}
 """Modules of the node's side that serve no request: a rank's, a service's, a run's own."""
 _SUPERVISOR = ("supervisor", "cgroup", "rank", "runlog", "usage")
 BOOT = "import sys;exec(sys.stdin.buffer.read(int(sys.argv[1])))"

@@ -38,6 +38,8 @@ OPERATIONS = {
     "run.company": "company.of_run",
     "run.recorded": "runs.mark_recorded",
     "run.account": "runs.account",
+    "run.left": "outputs.listing",
+    "run.sums": "outputs.sums",
     "run.list": "listing.answer",
     "prune": "pruning.prune",
     "services": "services.act",

@@ -17,6 +17,7 @@ from regatta.node import (
     company,
     environments,
     network,
+    outputs,
     raylet,
     releases,
     rights,
@@ -25,6 +26,7 @@ from regatta.node import (
     supervisor,
     trees,
     usage,
+    working,
 )
 from regatta.node.problem import Problem
 
@@ -39,6 +41,8 @@ STOP_SECONDS = 4.0
 HADOOP_CONF_DIR = "/etc/regatta/hadoop"
 RESERVE_BYTES = 1 << 16
 DELETE_SECONDS = 400.0
+PREPARE_SECONDS = 140.0
+"""A large tree is copied meanwhile."""
 CONFINED = (
     "ProtectControlGroups",
     "ProtectKernelModules",
@@ -113,7 +117,7 @@ def delete(place: Place, folder: str) -> int:
     return 0
 
 
-@rights.of_run()
+@rights.of_run(seconds=PREPARE_SECONDS)
 def _prepare(place: Place, spec: Spec, folder: str) -> None:
     scratch = os.path.join(folder, "scratch")
     os.mkdir(scratch, 0o700)
@@ -139,7 +143,8 @@ def _prepare(place: Place, spec: Spec, folder: str) -> None:
             handle.write(source)
     with open(os.path.join(folder, "log"), "w"):
         pass
-    _make_working_folder(releases.folder(place, spec["release"]), os.path.join(folder, "work"))
+    came = working.make(releases.folder(place, spec["release"]), outputs.folder(place, spec["id"]))
+    rundirs.store(outputs.given(place, spec["id"]), came)
     rundirs.store(os.path.join(folder, "spec.json"), spec, 0o640)
 
 
@@ -151,13 +156,6 @@ def _keep_environment(place: Place, spec: Spec) -> None:
         ]
     if "PATH" in spec["env"]:
         spec["env"]["PATH"] = environments.resolved(place, spec["env"]["PATH"])
-
-
-def _make_working_folder(release: str, work: str) -> None:
-    """A folder to run in: what the release has is read there, what a script writes there stays with the run."""
-    os.mkdir(work)
-    for name in os.listdir(release):
-        os.symlink(os.path.join(release, name), os.path.join(work, name))
 
 
 def _start_unit(place: Place, spec: Spec, folder: str) -> None:

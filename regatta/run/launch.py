@@ -13,6 +13,8 @@ from regatta.hosts.cluster import Node
 from regatta.hosts.remote import Remote
 from regatta.run.interrupts import undisturbed
 
+START_TIMEOUT = 150.0
+"""A node copies the tree meanwhile; one that is cut off is noticed sooner."""
 STOP_TIMEOUT = 8.0
 
 
@@ -35,7 +37,9 @@ def start(
     handle = Handle(plan.run, cluster, nodes, framework, places, service)
     told = list(nodes)
     try:
-        started, failed = remote.gather(nodes, lambda node: remote.call(node, "run.start", spec=specs[node.name]))
+        started, failed = remote.gather(
+            nodes, lambda node: remote.call(node, "run.start", timeout=START_TIMEOUT, spec=specs[node.name])
+        )
         told = [node for node in nodes if node.name in started]
         if failed:
             raise NodesError(f"run {plan.run}: start", failed)

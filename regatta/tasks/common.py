@@ -19,10 +19,13 @@ INTERRUPTED = 130
 INVENTORY_HELP = "inventory folder (default: $REGATTA_INVENTORY, then inventory/lab)"
 
 
-def task(*, help: dict[str, str] | None = None, runs_script: bool = False, **options: Any) -> Any:
+def task(
+    *, help: dict[str, str] | None = None, runs_script: bool = False, further: str | None = None, **options: Any
+) -> Any:
     """`invoke.task` whose errors end the program with one message and the right exit code.
 
     `runs_script`: what follows its last positional argument belongs to that script, see `regatta.tasks.words`.
+    `further`: words behind its positional arguments are values of this flag, a list.
     """
 
     def decorate(body: Callable[..., Any]) -> Any:
@@ -45,10 +48,12 @@ def task(*, help: dict[str, str] | None = None, runs_script: bool = False, **opt
                 print("interrupted", file=sys.stderr)
                 raise Exit(code=INTERRUPTED) from None
 
+        options.update(iterable=[further] if further else [])
         shared = {"inventory": INVENTORY_HELP} if "inventory" in inspect.signature(body).parameters else {}
         made: Any = invoke_task(guarded, help=shared | (help or {}), klass=Task, auto_shortflags=False, **options)
         made.is_regatta_task = True
         made.runs_script = runs_script
+        made.further = further
         return made
 
     return decorate

@@ -42,9 +42,13 @@ def of_script() -> list[str]:
 
 
 class Task(InvokeTask[Any]):
-    """A task whose flags have the short forms of `SHORT_FLAGS` and no others. `runs_script`: see `read`."""
+    """A task whose flags have the short forms of `SHORT_FLAGS` and no others. `runs_script`: see `read`.
+
+    `further`: the flag that words behind its positional arguments are values of, each of them.
+    """
 
     runs_script = False
+    further: str | None = None
 
     def arg_opts(self, name: str, default: Any, taken_names: set[str]) -> dict[str, Any]:
         """See invoke.tasks.Task."""
@@ -58,6 +62,7 @@ class Commands:
     """What can be typed: `binary` is the program, `known` its commands with their flags, `scripts` those that run one.
 
     `first`: flags before a command. `others` gives commands that are typed elsewhere, each as it is typed there.
+    `further`: by command the flag that words behind its positional arguments are values of.
     """
 
     binary: str
@@ -65,6 +70,7 @@ class Commands:
     known: Mapping[str, ParserContext]
     scripts: Collection[str]
     others: Callable[[], Mapping[str, str]] = dict
+    further: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -119,6 +125,9 @@ class _Reader:
         elif self._missing:
             self._given.add(self._missing.pop(0))
             self._take(1)
+        elif self._name() in self._all.further:
+            self._typed.own += [f"--{self._all.further[self._name()]}", word]
+            self._at += 1
         elif word in self._all.known and not (self._command and self._runs_script()):
             self._complete()
             self._command, self._began = self._all.known[word], self._at
@@ -167,7 +176,7 @@ class _Reader:
             self._at += 1
         self._typed.own.append(value)
         argument = command.flags[name]
-        if argument.name in self._given:
+        if argument.name in self._given and argument.name != self._all.further.get(self._name()):
             raise UsageError(f"{name} of {command.name} is given twice; {self._look()}")
         self._given.add(argument.name)
         if argument.name in self._missing:
@@ -251,6 +260,7 @@ def usage(commands: Commands, name: str) -> str:
     flags = ["[FLAGS]"] if len(command.args) > len(command.positional_args) else []
     positional = [str(argument.name).replace("_", "-").upper() for argument in command.positional_args]
     arguments = ["[ARGUMENTS OF THE SCRIPT]"] if name in commands.scripts else []
+    arguments += [f"[{commands.further[name].upper()} ...]"] if name in commands.further else []
     return " ".join([commands.binary, name, *flags, *positional, *arguments])
 
 
@@ -343,7 +353,9 @@ class Program(InvokeProgram):
     def _commands(self) -> Commands:
         tasks = self.collection.tasks
         scripts = [name for name, task in tasks.items() if getattr(task, "runs_script", False)]
-        return Commands(self.binary, list(self.initial_context.flags), self.parser.contexts, scripts, self.others)
+        further = {name: task.further for name, task in tasks.items() if getattr(task, "further", None)}
+        first = list(self.initial_context.flags)
+        return Commands(self.binary, first, self.parser.contexts, scripts, self.others, further)
 
     def _parse(self) -> None:
         global _script

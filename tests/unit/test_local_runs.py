@@ -295,9 +295,9 @@ def test_scripts_read_beside_them_and_write_where_they_run(remote: Remote, start
     assert outcome.state == "succeeded", lines
     release = catalogue.find(remote, handle.run).release
     root = Path(remote.cluster.head.root) / "releases" / release
-    assert lines == [(0, f"from the tree helper {root / 'package'}")]
-    written = Path(remote.cluster.head.state) / "runs" / handle.run / "work" / "snapshot.pt"
-    assert written.read_text() == "state"
+    work = Path(remote.cluster.head.state) / "runs" / handle.run / "work"
+    assert lines == [(0, f"from the tree helper {work / 'package'}")]
+    assert (work / "snapshot.pt").read_text() == "state"
     assert not (root / "snapshot.pt").exists()
 
 

@@ -76,6 +76,7 @@ def member_spec(plan: Plan, node: Node, head: Node) -> Spec:
     made["ranks"] = [spec.process(DRIVER, [node.python, *plan.program.argv])] if is_head else []
     made["echo"] = True
     made["files"] = made["files"] if is_head else {}
+    spec.start_python_by(made, plan, node, "rayboot")
     return made
 
 
@@ -96,6 +97,7 @@ def private_spec(plan: Plan, node: Node, head: Node) -> Spec:
 def environment(plan: Plan, node: Node) -> dict[str, str]:
     """The driver's and the actors' environment."""
     env = common_environment(plan, node) | {"RAY_DEDUP_LOGS": "0", "RAY_USAGE_STATS_ENABLED": "0"}
+    env["RAY_CHDIR_TO_TRIAL_DIR"] = "0"  # Train's and Tune's workers stay in the run's working directory
     return env if node.local else env | {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": TOKEN_PATH}
 
 
@@ -103,6 +105,7 @@ def submission(plan: Plan, head: Node) -> dict[str, Any]:
     """The body of `POST /api/jobs/`. Actors inherit the variables; nothing is uploaded."""
     folder = f"{head.state}/runs/{plan.run}"
     env = environment(plan, head) | {"REGATTA_SCRATCH": f"{folder}/scratch"}
+    env["PYTHONPATH"] += f":{spec.boot_folder(plan, head)}"
     env.pop("PATH")
     return {
         "entrypoint": shlex.join(["exec", "/usr/bin/python3", f"{folder}/supervisor.py", folder]),

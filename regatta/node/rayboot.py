@@ -1,0 +1,24 @@
+"""Becomes `sitecustomize` of a Ray run's processes: its workers start in the run's working directory, as ranks do.
+
+Ray starts its workers (those of tasks, actors, Train) wherever its daemons are. What a worker starts itself, and one
+that was given a `working_dir` of its own by `runtime_env`, stay where they are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+
+WORKER = "default_worker.py"
+PACKAGES = "/runtime_resources/working_dir_files/"
+
+
+def enter(argv: list[str], folder: str) -> None:
+    """Go to `work` beside the folder that this file is in, where `argv` is that of a worker of Ray."""
+    with contextlib.suppress(OSError):
+        if any(os.path.basename(word) == WORKER for word in argv) and PACKAGES not in os.getcwd() + "/":
+            os.chdir(os.path.join(os.path.dirname(folder), "work"))
+
+
+enter(sys.orig_argv, os.path.dirname(os.path.abspath(__file__)))

@@ -1,0 +1,234 @@
+"""Brings files that a run has left on its nodes here, by rsync, proven by hash; what was interrupted goes on."""
+
+import contextlib
+import hashlib
+import os
+import shutil
+import stat
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+from regatta.errors import DataError, RegattaError, RemoteError
+from regatta.hosts.cluster import Node
+from regatta.hosts.remote import Remote
+from regatta.hosts.rsync import Fetch
+from regatta.run import outputs
+from regatta.run.outputs import File, Part, Run
+from regatta.terminal.meter import Meter, size_text
+from regatta.text import shown
+
+GB = 1_000_000_000
+MOST_GB = 2.0
+"""So much is fetched of a run unless somebody says more."""
+AT_A_TIME = 4
+_BLOCK = 1 << 20
+_SHOW_SECONDS = 0.2
+_SPARE = 16 << 20
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """What has come: `folder` has it, `notes` are lines about what has not, or not whole; `failed`: nodes and why."""
+
+    folder: Path
+    files: int
+    bytes: int
+    seconds: float
+    nodes: tuple[str, ...]
+    notes: tuple[str, ...]
+    failed: Mapping[str, Exception]
+
+    def line(self) -> str:
+        """What a person is told."""
+        count = f"{self.files} file{'s' * (self.files != 1)}, {size_text(self.bytes)}"
+        rate = f", {self.bytes / 1e6 / self.seconds:.0f} MB/s" if self.bytes > 10e6 and self.seconds else ""
+        return f"{self.folder}: {count} from {', '.join(self.nodes)}, proven by hash, in {self.seconds:.1f} s{rate}"
+
+
+def check(run: str, parts: Sequence[Part], most_gb: float) -> None:
+    """DataError where the files are more than so many GB, or more than can be fetched at once."""
+    total = sum(part.bytes for part in parts)
+    if total > most_gb * GB:
+        wanted = -(-total // GB)
+        raise DataError(
+            f"{outputs.words(parts)} are more than {most_gb:g} GB, and nothing was fetched: choose fewer by a pattern "
+            f"(what there is: fab ls {run}), or allow it: fab fetch {run} --max-gb {wanted}"
+        )
+    if large := next((part for part in parts if part.count > len(part.files)), None):
+        raise DataError(
+            f"{large.node.name} has {large.count} files that fit, more than {len(large.files)}, and nothing was "
+            f"fetched: choose fewer by a pattern"
+        )
+
+
+def fetch(remote: Remote, run: Run, parts: Sequence[Part], target: Path, stream: TextIO | None = None) -> Fetched:
+    """Bring all files of `parts` into `target`, by node where the run had several. Progress goes to `stream`.
+
+    DataError where there is no room. Ctrl-C keeps what has come, also of a file, and the next time goes on there.
+    """
+    parts = [part for part in parts if part.files]
+    folders = {part.node.name: target / part.node.name if run.several else target for part in parts}
+    total = sum(part.bytes for part in parts)
+    _room(target, sum(_lacking(folders[part.node.name], part.files) for part in parts))
+    for folder in folders.values():
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise DataError(f"{error.filename}: {error.strerror}") from None
+    so_far = dict.fromkeys(folders, 0)
+    notes: list[str] = []
+    failed: dict[str, Exception] = {}
+    with Meter(f"fetch {run.id}", total, stream) as meter, _Workers() as workers:
+
+        def bring(part: Part) -> None:
+            work = _Transfer(remote, run.id, part, folders[part.node.name], workers)
+            work.bring(lambda count: so_far.__setitem__(part.node.name, count))
+            notes.extend(work.notes)
+
+        going = {workers.pool.submit(bring, part): part for part in parts}
+        left: set[Future[None]] = {*going}
+        while left:
+            done, left = wait(left, _SHOW_SECONDS)
+            for one in done:
+                try:
+                    one.result()
+                except (RegattaError, OSError) as error:
+                    failed[going[one].node.name] = error
+            meter.set(min(total, sum(so_far.values())))
+        seconds = meter.seconds
+    whole = [part for part in parts if part.node.name not in failed]
+    files, size = sum(part.count for part in whole), sum(part.bytes for part in whole)
+    return Fetched(target, files, size, seconds, tuple(part.node.name for part in whole), tuple(notes), failed)
+
+
+class _Workers:
+    """Threads that fetch, and their rsyncs, which end when `with` is left in any other way than by its end."""
+
+    def __init__(self) -> None:
+        self.pool = ThreadPoolExecutor(AT_A_TIME)
+        self.fetches: list[Fetch] = []
+        self.stopped = threading.Event()
+
+    def __enter__(self) -> "_Workers":
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is not None:
+            self.stopped.set()
+            for one in [*self.fetches]:
+                one.stop()
+        self.pool.shutdown(wait=True, cancel_futures=True)
+
+
+class _Transfer:
+    """The files of one node."""
+
+    def __init__(self, remote: Remote, run: str, part: Part, folder: Path, workers: _Workers) -> None:
+        self._remote, self._run, self._part, self._folder, self._workers = remote, run, part, folder, workers
+        self.notes: list[str] = []
+
+    def bring(self, so_far: Callable[[int], None]) -> None:
+        """Fetch, prove; what came with another content is fetched once more."""
+        node, files = self._part.node, self._part.files
+        fetch = Fetch(self._remote, node, so_far)
+        self._workers.fetches.append(fetch)
+        fetch.run(outputs.source(node, self._run), [file.path for file in files], self._folder)
+        bad = self._unlike(files)
+        if bad and not self._workers.stopped.is_set():
+            fetch.run(outputs.source(node, self._run), [file.path for file in bad], self._folder, anew=True)
+            for file in self._unlike(bad):
+                raise DataError(f"{node.name}: {shown(file.path)} arrived twice with another content than it has there")
+        so_far(self._part.bytes)
+
+    def _unlike(self, files: Sequence[File]) -> list[File]:
+        """The files that are not here as they are there; those that are being written there are only noted."""
+        node, total = self._part.node, sum(file.size for file in files)
+        if self._workers.stopped.is_set():
+            return []
+        there = _Asked(self._remote, node, self._run, files, total)
+        here = []
+        for file in files:
+            here.append(None if self._workers.stopped.is_set() else _sum(self._folder, file.path))
+        bad = []
+        for file, mine, theirs in zip(files, here, there.answer(), strict=True):
+            if self._workers.stopped.is_set():
+                return []
+            name = f"{node.name}: {shown(file.path)}"
+            if theirs is None:
+                self.notes.append(
+                    f"{name} is gone there, or cannot be read{'' if mine is None else ': what came stays'}"
+                )
+            elif theirs[2] is None or theirs[:2] != [file.size, file.mtime_ns]:
+                self.notes.append(f"{name} is being written there: what came may be half of it; fetch again later")
+            elif mine != theirs[2]:
+                bad.append(file)
+        return bad
+
+
+class _Asked:
+    """The hashes of files on a node, asked for while those here are made."""
+
+    def __init__(self, remote: Remote, node: Node, run: str, files: Sequence[File], total: int) -> None:
+        self._said: list[list[object] | None] | Exception = []
+        self._count = len(files)
+        seconds = outputs.LOOK_TIMEOUT + total / 15e6
+
+        def ask() -> None:
+            try:
+                paths = [file.path for file in files]
+                answer = remote.call(node, "run.sums", timeout=seconds, run=run, paths=paths, size=total)
+                self._said = list(answer["sums"])
+            except (RegattaError, OSError, KeyError, TypeError) as error:
+                self._said = error
+
+        self._thread = threading.Thread(target=ask)
+        self._thread.start()
+        self._node = node
+
+    def answer(self) -> list[list[object] | None]:
+        """For each file [bytes, time, hash]. RemoteError."""
+        self._thread.join()
+        if isinstance(self._said, RegattaError | OSError):
+            raise self._said
+        if isinstance(self._said, Exception) or len(self._said) != self._count:
+            raise RemoteError(self._node.name, "its answer about the files' hashes is damaged")
+        return self._said
+
+
+def _sum(folder: Path, path: str) -> str | None:
+    """SHA-256 of a file that has come; None where there is none."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder / path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb", buffering=0) as file:
+            if stat.S_ISREG(os.fstat(descriptor).st_mode):
+                digest = hashlib.sha256()
+                while block := file.read(_BLOCK):
+                    digest.update(block)
+                return digest.hexdigest()
+    return None
+
+
+def _lacking(folder: Path, files: Sequence[File]) -> int:
+    """Bytes of files that are not here with their size and time."""
+    return sum(file.size for file in files if not _is_here(folder / file.path, file))
+
+
+def _is_here(path: Path, file: File) -> bool:
+    with contextlib.suppress(OSError):
+        info = path.lstat()
+        return (info.st_size, info.st_mtime_ns) == (file.size, file.mtime_ns)
+    return False
+
+
+def _room(target: Path, needed: int) -> None:
+    folder = next(path for path in (target, *target.absolute().parents) if path.is_dir())
+    free = shutil.disk_usage(folder).free
+    if needed + _SPARE > free:
+        raise DataError(
+            f"{target}: {size_text(needed)} are to come, and the disk of this machine has {size_text(free)} free: "
+            "make room, or name another folder with --to"
+        )

@@ -1,0 +1,131 @@
+"""What a run has left in its working directory on each of its nodes: looked at, chosen by patterns."""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from regatta.errors import RemoteError, UsageError
+from regatta.hosts.cluster import Node
+from regatta.hosts.remote import Remote
+from regatta.run.catalogue import RunInfo
+from regatta.terminal.meter import size_text
+from regatta.text import shown
+
+LOOK_TIMEOUT = 130.0
+MOST_FILES = 200_000
+NOTHING = "none"
+"""As a pattern: fetch nothing."""
+
+
+@dataclass(frozen=True)
+class File:
+    """A file of a run on a node: its path in the working directory, its time in nanoseconds.
+
+    `changed`: it came with the code.
+    """
+
+    path: str
+    size: int
+    mtime_ns: int
+    changed: bool
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a run has left on one node: `files` are the first of `count`, `left_out` names with the reason."""
+
+    node: Node
+    count: int
+    bytes: int
+    files: tuple[File, ...]
+    left_out: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run whose outputs are asked for: its nodes, and the names of all that it was planned on."""
+
+    id: str
+    nodes: tuple[Node, ...]
+    planned: tuple[str, ...]
+
+    @classmethod
+    def of(cls, info: RunInfo) -> "Run":
+        """A run as the nodes know it."""
+        names = (*(node.name for node in info.nodes), *map(str, info.places.values()))
+        return cls(info.run, info.nodes, tuple(dict.fromkeys(names)))
+
+    @property
+    def several(self) -> bool:
+        """Whether its files lie in folders by node."""
+        return len(self.planned) > 1
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The names of nodes that were planned and cannot be asked."""
+        known = {node.name for node in self.nodes}
+        return tuple(name for name in self.planned if name not in known)
+
+
+def source(node: Node, run: str) -> str:
+    """The run's working directory on a node."""
+    return f"{node.state}/runs/{run}/work"
+
+
+def patterns(words: Iterable[str]) -> list[str]:
+    """Patterns as nodes take them. UsageError for one that leads out of the working directory."""
+    made = []
+    for word in words:
+        pattern = os.path.normpath(word) if word else ""
+        if not pattern or pattern.startswith(("/", "..")):
+            raise UsageError(f"'{word}': a pattern is relative to the run's working directory, as out/*.pt or logs")
+        made.append("**" if pattern == "." else pattern)
+    return made
+
+
+def look(
+    remote: Remote, run: Run, wanted: Sequence[str] = (), most: int = MOST_FILES
+) -> tuple[list[Part], dict[str, Exception]]:
+    """What fits one of the patterns (none: all) on each node, and why nodes could not be asked, by name."""
+    ask: dict[str, Any] = {"run": run.id, "patterns": [*wanted], "most": most}
+    said, failed = remote.gather(
+        run.nodes, lambda node: _part(node, remote.call(node, "run.left", timeout=LOOK_TIMEOUT, **ask))
+    )
+    for name in run.missing:
+        failed[name] = RemoteError(name, "does not answer, or has forgotten the run")
+    return [*said.values()], failed
+
+
+def _part(node: Node, said: Mapping[str, Any]) -> Part:
+    """What a node says; the names in it are the run's choice."""
+    files = tuple(File(str(path), int(size), int(at), bool(came)) for path, size, at, came in said["files"])
+    if bad := next((file.path for file in files if _leads_out(file.path)), None):
+        raise RemoteError(node.name, f"names a file outside of the run's working directory: {shown(bad)}")
+    left_out = tuple((str(path), str(why)) for path, why in said["left_out"])
+    return Part(node, int(said["count"]), int(said["bytes"]), files, left_out)
+
+
+def _leads_out(path: str) -> bool:
+    return not path or "\0" in path or any(name in ("", ".", "..") for name in path.split("/"))
+
+
+def words(parts: Iterable[Part]) -> str:
+    """`3 files, 1.2 MB`."""
+    parts = [*parts]
+    count = sum(part.count for part in parts)
+    return f"{count} file{'s' * (count != 1)}, {size_text(sum(part.bytes for part in parts))}"
+
+
+def first(parts: Iterable[Part], most: int = 3) -> str:
+    """The names of the first files, on one line."""
+    parts = [*parts]
+    names = list(dict.fromkeys(shown(file.path) for part in parts for file in part.files))
+    more = " ..." if sum(part.count for part in parts) > len(names[:most]) else ""
+    return f"{', '.join(names[:most])}{more}"
+
+
+def reasons(parts: Iterable[Part], most: int = 10) -> list[str]:
+    """A line for each file that cannot be fetched, and why."""
+    lines = [f"{part.node.name}: {shown(path)} {why}: left out" for part in parts for path, why in part.left_out]
+    return [*lines[:most], *([f"{len(lines) - most} more are left out"] if len(lines) > most else [])]

@@ -1,0 +1,129 @@
+"""Tasks about what runs have left on the nodes: ls, fetch (imports: see `regatta.tasks.runs`)."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from invoke.context import Context
+
+from regatta import paths
+from regatta.errors import DataError, NodesError, UsageError
+from regatta.hosts import inventories
+from regatta.hosts.remote import Remote
+from regatta.tasks.common import task, whole
+from regatta.terminal.meter import size_text
+from regatta.terminal.table import print_table
+from regatta.text import shown
+
+if TYPE_CHECKING:
+    from regatta.run.outputs import Part, Run
+
+RUN_HELP = "id of a run, a unique beginning of it, or 'last'"
+PATTERN_HELP = "files below the run's working directory: out/*.pt, logs (all in it), **/*.csv (default: all)"
+SHOWN = "100"
+
+
+def gigabytes(option: str, text: str | None) -> float:
+    """A number of gigabytes given as an option. UsageError where it is none."""
+    from regatta.run.fetching import MOST_GB
+
+    try:
+        value = MOST_GB if text is None else float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float("inf"):
+        raise UsageError(f"--{option} takes a number of gigabytes, not '{text}'")
+    return value
+
+
+@task(
+    positional=["run"],
+    further="pattern",
+    help={"run": RUN_HELP, "pattern": PATTERN_HELP, "count": f"how many files of a node to show (default {SHOWN})"},
+)
+def ls(c: Context, run: str, pattern: list[str], inventory: str | None = None, count: str = SHOWN) -> None:
+    """List what a run has written or changed in its working directory, on each of its nodes."""
+    number = whole("count", count) or int(SHOWN)
+    _, known, parts, failed = _look(run, pattern, inventory, number)
+    from regatta.run import outputs
+
+    rows = [
+        (part.node.name, size_text(file.size), "changed" if file.changed else "new", shown(file.path))
+        for part in parts
+        for file in part.files
+    ]
+    if rows:
+        print_table([("node", "size", "", "file"), *rows])
+    for part in parts:
+        if part.count > len(part.files):
+            print(f"{part.node.name}: {part.count - len(part.files)} more; --count shows them")
+    print(f"{known.id}: {outputs.words(parts)}; fab fetch {known.id} brings them to {paths.results_dir() / known.id}")
+    _say(outputs.reasons(parts))
+    if failed:
+        raise NodesError(f"ls {known.id}", failed)
+
+
+@task(
+    positional=["run"],
+    further="pattern",
+    help={
+        "run": RUN_HELP,
+        "pattern": PATTERN_HELP,
+        "to": "folder to bring them to (default: RUN beside the records)",
+        "max-gb": "fetch so many gigabytes at most (default 2)",
+    },
+)
+def fetch(
+    c: Context,
+    run: str,
+    pattern: list[str],
+    to: str | None = None,
+    inventory: str | None = None,
+    max_gb: str | None = None,
+) -> None:
+    """Bring here what a run, also one that goes on, has written: proven by hash; what was interrupted goes on."""
+    from regatta.run import fetching, outputs
+
+    most = gigabytes("max-gb", max_gb)
+    remote, known, parts, failed = _look(run, pattern, inventory, outputs.MOST_FILES)
+    _say(outputs.reasons(parts))
+    if any(part.count for part in parts):
+        fetching.check(known.id, parts, most)
+        target = Path(to).expanduser() if to else paths.results_dir() / known.id
+        done = fetching.fetch(remote, known, parts, target)
+        _say(done.notes)
+        if done.nodes:
+            print(done.line())
+        failed |= done.failed
+    elif not failed:
+        raise DataError(_nothing(remote, known, pattern))
+    if failed:
+        raise NodesError(f"fetch {known.id}", failed)
+
+
+def _look(
+    run: str, pattern: list[str], inventory: str | None, most: int
+) -> "tuple[Remote, Run, list[Part], dict[str, Exception]]":
+    from regatta.run import catalogue, outputs
+
+    wanted = outputs.patterns(pattern)
+    remote = Remote(inventories.load(inventory))
+    known = outputs.Run.of(catalogue.find(remote, run))
+    return remote, known, *outputs.look(remote, known, wanted, most)
+
+
+def _nothing(remote: Remote, run: "Run", pattern: list[str]) -> str:
+    """What to say where nothing fits."""
+    from regatta.run import outputs
+
+    every, _ = outputs.look(remote, run, most=5) if pattern else ([], {})
+    if any(part.count for part in every):
+        wanted = " or ".join(shown(word) for word in pattern)
+        left = f"{outputs.words(every)}: {outputs.first(every)} (fab ls {run.id})"
+        return f"nothing that {run.id} has written fits {wanted}; there are {left}"
+    return f"{run.id} has written nothing in its working directory"
+
+
+def _say(lines: "list[str] | tuple[str, ...]") -> None:
+    for line in lines:
+        print(f"warning: {line}", file=sys.stderr)

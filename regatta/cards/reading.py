@@ -20,7 +20,7 @@ else:
     import tomli as tomllib
 
 RESERVED = {
-    "framework", "help", "inventory", "json", "launcher", "name", "no_single", "nodes", "repeats",
+    "fetch", "framework", "help", "inventory", "json", "launcher", "max_gb", "name", "no_single", "nodes", "repeats",
     "skip_lost", "time_limit", "without", "workers",
 }  # fmt: skip
 """Flags of every `run` command."""

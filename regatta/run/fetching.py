@@ -22,8 +22,6 @@ from regatta.terminal.meter import Meter, size_text
 from regatta.text import shown
 
 GB = 1_000_000_000
-MOST_GB = 2.0
-"""So much is fetched of a run unless somebody says more."""
 AT_A_TIME = 4
 _BLOCK = 1 << 20
 _SHOW_SECONDS = 0.2

@@ -18,6 +18,7 @@ class Request:
     `notes` (warnings) are kept in the record.
     `restarts`: how often torchrun starts lost ranks again; where it is `elastic`, also how often it goes on without
     hosts that are lost, as a further generation of `first_run`.
+    `fetch`: patterns of the files that are brought here when it has ended, `fetch_gb` at most.
     """
 
     program: plan.Program
@@ -37,3 +38,5 @@ class Request:
     first_run: str | None = None
     cache: Literal["cold", "warm"] | None = None
     notes: tuple[str, ...] = ()
+    fetch: tuple[str, ...] = ()
+    fetch_gb: float = 2.0

@@ -68,10 +68,28 @@ class Session:
             kept = self._keep(ready, handle, clocks, outcome)
         except RecordError as error:
             self.console.error(f"{error}: free some room")
+            self._fetch(request, handle)
             _raise_unless_succeeded(run, outcome, clocks)
             raise RecordError(f"{run} succeeded and has no record; what it printed: fab logs {run}") from None
+        self._fetch(request, handle)
         _raise_unless_succeeded(run, outcome, clocks)
         return kept
+
+    def _fetch(self, request: Request, handle: Handle) -> None:
+        """Bring here what was asked for of a run that has ended; what does not come is said, and fails nothing."""
+        from regatta.run import bringing
+
+        if request.fetch:
+            with self._told_of_what_is_left(handle.run):
+                bringing.at_end(self.remote, handle, request, self.results, self.console)
+
+    @contextlib.contextmanager
+    def _told_of_what_is_left(self, run: str) -> Iterator[None]:
+        try:
+            yield
+        except KeyboardInterrupt:
+            self.console.warn(f"{run}: interrupted; it goes on with: fab fetch {run}")
+            raise
 
     def keep_unstarted(self, request: Request, cause: str, *, lost: bool) -> record.Record:
         """Keep a record of a run that could not be started: it has a row, and the cause, and no clocks."""

@@ -16,6 +16,8 @@ from regatta.errors import RegattaError, UsageError
 from regatta.tasks.words import Task
 
 INTERRUPTED = 130
+MOST_GB = 2.0
+"""So much is fetched of a run unless somebody says more."""
 INVENTORY_HELP = "inventory folder (default: $REGATTA_INVENTORY, then inventory/lab)"
 
 
@@ -82,4 +84,15 @@ def seconds(option: str, text: str | float | None) -> float | None:
         raise UsageError(f"--{option} takes seconds, not '{text}'") from None
     if not value > 0:
         raise UsageError(f"--{option} must be more than 0, not {text}")
+    return value
+
+
+def gigabytes(option: str, text: str | None) -> float:
+    """A number of gigabytes given as an option. UsageError where it is none."""
+    try:
+        value = MOST_GB if text is None else float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float("inf"):
+        raise UsageError(f"--{option} takes a number of gigabytes, not '{text}'")
     return value

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regatta.tasks.common import seconds, task, whole
+from regatta.tasks.common import gigabytes, seconds, task, whole
 
 if TYPE_CHECKING:
     from regatta.frameworks.plan import Program
@@ -32,6 +32,10 @@ LAUNCH = {
     "name": Flag("the run's name (default: made from script and time)"),
     "time_limit": Flag("end the run after so many seconds"),
     "inventory": Flag(""),
+    "fetch": Flag(
+        "bring these files of the run here at its end: out/*.pt,logs; or none (default: the project's outputs)"
+    ),
+    "max_gb": Flag("bring so many gigabytes at most (default 2)"),
     **NODES,
 }
 """Flags of every command that starts runs."""
@@ -47,6 +51,8 @@ class Launch:
     time_limit: float | None
     inventory: str | None
     hosts: "Selection"
+    fetch: str | None
+    max_gb: float
 
     @classmethod
     def of(cls, typed: Mapping[str, Any]) -> "Launch":
@@ -59,6 +65,8 @@ class Launch:
             seconds("time-limit", typed["time_limit"]),
             typed["inventory"],
             Selection(typed["nodes"], typed["without"], typed["skip_lost"]),
+            typed["fetch"],
+            gigabytes("max-gb", typed["max_gb"]),
         )
 
     def request(self, program: "Program", framework: str, root: Path, **more: Any) -> "Request":
@@ -66,7 +74,20 @@ class Launch:
         from regatta.run.request import Request
 
         fields = {"workers": self.workers, "name": self.name, "time_limit": self.time_limit, **more}
-        return Request(program, framework, root, **fields)
+        return Request(program, framework, root, fetch=self.outputs(root), fetch_gb=self.max_gb, **fields)
+
+    def outputs(self, root: Path) -> tuple[str, ...]:
+        """Patterns of the files to bring here at the end: those of `--fetch`, else those of the project around `root`.
+
+        UsageError, CardError.
+        """
+        from regatta.cards import project
+        from regatta.run import outputs
+
+        if self.fetch is not None:
+            words = [] if self.fetch == outputs.NOTHING else [word for word in self.fetch.split(",") if word]
+            return tuple(outputs.patterns(words))
+        return tuple(outputs.patterns(project.read(root).outputs))
 
 
 def command(

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from invoke.context import Context
 
 from regatta import paths
-from regatta.errors import DataError, NodesError, UsageError
+from regatta.errors import DataError, NodesError
 from regatta.hosts import inventories
 from regatta.hosts.remote import Remote
-from regatta.tasks.common import task, whole
+from regatta.tasks.common import gigabytes, task, whole
 from regatta.terminal.meter import size_text
 from regatta.terminal.table import print_table
 from regatta.text import shown
@@ -21,19 +21,6 @@ if TYPE_CHECKING:
 RUN_HELP = "id of a run, a unique beginning of it, or 'last'"
 PATTERN_HELP = "files below the run's working directory: out/*.pt, logs (all in it), **/*.csv (default: all)"
 SHOWN = "100"
-
-
-def gigabytes(option: str, text: str | None) -> float:
-    """A number of gigabytes given as an option. UsageError where it is none."""
-    from regatta.run.fetching import MOST_GB
-
-    try:
-        value = MOST_GB if text is None else float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < float("inf"):
-        raise UsageError(f"--{option} takes a number of gigabytes, not '{text}'")
-    return value
 
 
 @task(

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from regatta.environment.wish import Wish
 from regatta.frameworks import plan
 from regatta.records import record
 from regatta.release import tree
@@ -18,6 +19,7 @@ class Request:
     `notes` (warnings) are kept in the record.
     `restarts`: how often torchrun starts lost ranks again; where it is `elastic`, also how often it goes on without
     hosts that are lost, as a further generation of `first_run`.
+    `environment`: which packages it has beyond the nodes'.
     """
 
     program: plan.Program
@@ -37,3 +39,4 @@ class Request:
     first_run: str | None = None
     cache: Literal["cold", "warm"] | None = None
     notes: tuple[str, ...] = ()
+    environment: Wish = field(default_factory=Wish)

@@ -167,7 +167,7 @@ class _Reader:
             self._at += 1
         self._typed.own.append(value)
         argument = command.flags[name]
-        if argument.name in self._given:
+        if argument.name in self._given and argument.kind is not list:
             raise UsageError(f"{name} of {command.name} is given twice; {self._look()}")
         self._given.add(argument.name)
         if argument.name in self._missing:

@@ -70,6 +70,12 @@ class DataError(RegattaError):
     exit_code = 2
 
 
+class EnvironmentFault(RegattaError):
+    """The packages or variables that a project asks for cannot be had, or contradict themselves or the nodes'."""
+
+    exit_code = 2
+
+
 class CardError(RegattaError):
     """The card of a workload cannot be read or contradicts itself."""
 

@@ -3,11 +3,22 @@
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from regatta.cards import reading
 
 FILE = "regatta.toml"
+
+
+class Environment(Struct, frozen=True, forbid_unknown_fields=True):
+    """What runs of the project need beyond the nodes' environment (docs/cards.md, "Packages and variables").
+
+    `requirements`: a file of the project; `more` (`with` in the file): requirements beside it.
+    """
+
+    requirements: str | None = None
+    more: tuple[str, ...] = field(default=(), name="with")
+    variables: dict[str, str] = {}
 
 
 class Project(Struct, frozen=True, forbid_unknown_fields=True):
@@ -18,6 +29,7 @@ class Project(Struct, frozen=True, forbid_unknown_fields=True):
 
     workloads: dict[str, dict[str, Any]] = {}
     outputs: tuple[str, ...] = ()
+    environment: Environment = Environment()
 
 
 def read(root: Path) -> Project:

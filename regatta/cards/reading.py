@@ -20,8 +20,8 @@ else:
     import tomli as tomllib
 
 RESERVED = {
-    "fetch", "framework", "help", "inventory", "json", "launcher", "max_gb", "name", "no_single", "nodes", "repeats",
-    "skip_lost", "time_limit", "without", "workers",
+    "fetch", "framework", "help", "inventory", "json", "launcher", "max_gb", "name", "no_environment", "no_single",
+    "nodes", "repeats", "requirements", "skip_lost", "time_limit", "with_", "without", "workers",
 }  # fmt: skip
 """Flags of every `run` command."""
 CHECKPOINTS = ("checkpoint", "checkpoint_every", "restarts", "elastic")

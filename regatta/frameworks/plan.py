@@ -43,7 +43,10 @@ class Rank:
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything that decides how a run is started. `threads` is a rank's, equal for all ranks."""
+    """Everything that decides how a run is started. `threads` is a rank's, equal for all ranks.
+
+    `layer`: the packages that the run has beyond the nodes' environment, by key.
+    """
 
     run: str
     framework: str
@@ -57,6 +60,7 @@ class Plan:
     time_limit: float | None = None
     restarts: int = 0
     first_run: str | None = None
+    layer: str | None = None
 
     @property
     def nodes(self) -> tuple[Node, ...]:
@@ -79,17 +83,23 @@ def thread_environment(threads: int) -> dict[str, str]:
     return dict.fromkeys(names, str(threads))
 
 
+def layer_folder(plan: Plan, node: Node) -> str | None:
+    """Where a node has the plan's layer; None where there is none."""
+    return f"{node.root}/layers/{plan.layer}" if plan.layer else None
+
+
 def common_environment(plan: Plan, node: Node) -> dict[str, str]:
     """What every process of a run has in its environment, under any framework."""
     import json
 
     release = f"{node.root}/releases/{plan.release}"
+    layer = layer_folder(plan, node)
     first = {"REGATTA_FIRST_RUN": plan.first_run} if plan.first_run else {}
     return {
         **first,
         **thread_environment(plan.threads),
-        "PATH": f"{node.python.rpartition('/')[0]}:/usr/local/bin:/usr/bin:/bin",
-        "PYTHONPATH": release,
+        "PATH": f"{layer + '/bin:' if layer else ''}{node.python.rpartition('/')[0]}:/usr/local/bin:/usr/bin:/bin",
+        "PYTHONPATH": f"{release}:{layer}" if layer else release,
         "PYTHONUNBUFFERED": "1",
         "REGATTA_FRAMEWORK": plan.framework,
         "REGATTA_RUN_ID": plan.run,
@@ -112,4 +122,5 @@ def describe(plan: Plan) -> dict[str, object]:
         "restarts": plan.restarts,
         "master_port": plan.master_port,
         "release": plan.release,
+        "layer": plan.layer,
     }

@@ -18,6 +18,7 @@ def common(plan: Plan, node: Node) -> Spec:
         "mode": "session" if node.local else "unit",
         "framework": plan.framework,
         "release": plan.release,
+        "layer": plan.layer,
         "cwd": f"{node.state}/runs/{plan.run}/work",
         "env": common_environment(plan, node),
         "ranks": [],

@@ -10,7 +10,7 @@ from typing import Any
 
 def facts(place: dict[str, Any]) -> dict[str, Any]:
     """Facts for the record and for spreading ranks; unknown ones are None."""
-    env = _environment(place)
+    env = environment(place)
     packages = env.get("packages", {})
     return {
         "cores": len(os.sched_getaffinity(0)),
@@ -32,7 +32,8 @@ def facts(place: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _environment(place: dict[str, Any]) -> dict[str, Any]:
+def environment(place: dict[str, Any]) -> dict[str, Any]:
+    """The Python environment of runs: at least {"python", "packages": {name: version}}, and "hash" where it has one."""
     python = place["python"]
     described = os.path.join(os.path.dirname(os.path.dirname(python)), "regatta-env.json")
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from regatta.node import facts, files, network, raylet, releases, rundirs
+from regatta.node import facts, files, layers, network, raylet, releases, rundirs
 
 
 def hello(
@@ -16,8 +16,9 @@ def hello(
     facts_wanted: bool = True,
     ports: tuple[int, int] | None = None,
     ray: bool = False,
+    layer: dict[str, str] | None = None,
 ) -> dict[str, Any]:
-    """Everything a launch asks of a node in one round trip: facts, release, data files, a free port, Ray's id."""
+    """What a launch asks of a node in one round trip: facts, release, layer, data files, a free port, Ray's id."""
     answer: dict[str, Any] = {}
     if facts_wanted:
         answer["facts"] = facts.facts(place)
@@ -27,6 +28,8 @@ def hello(
             answer["release"] = {"state": "made"}
         elif answer["release"]["state"] == "missing":
             answer["begun"] = releases.begin(place, release, hint)
+    if layer is not None:
+        answer["layer"] = layers.check(place, **layer)
     if data:
         answer["data"] = {item["sha256"]: files.have(place, **item) for item in data}
     if ports:

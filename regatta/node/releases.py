@@ -31,15 +31,15 @@ def folder(place: Place, release: str) -> str:
 @contextlib.contextmanager
 def lock(place: Place) -> Iterator[None]:
     """One at a time on this node: what renames into, starts from or prunes `releases/`."""
-    base = _own(place)
+    base = own(place)
     with open(os.path.join(base, ".lock"), "w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
-def _own(place: Place) -> str:
-    """The folder of all releases, there and closed: root and the user of runs read it, or this user alone."""
-    base = os.path.join(place["root"], "releases")
+def own(place: Place, name: str = "releases") -> str:
+    """The folder of all releases, or layers, there and closed: for root and the user of runs, or this user alone."""
+    base = os.path.join(place["root"], name)
     os.makedirs(base, mode=0o700, exist_ok=True)
     user = place.get("user") if os.geteuid() == 0 else None
     mode = 0o750 if user else 0o700
@@ -54,8 +54,8 @@ def _own(place: Place) -> str:
 
 def begin(place: Place, release: str, hint: str | None) -> Answer:
     """Make an empty folder to receive a release; names older releases that rsync can link unchanged files to."""
-    base = _own(place)
-    _clear_abandoned(base)
+    base = own(place)
+    clear_abandoned(base)
     incoming = os.path.join(base, f".incoming-{release}-{secrets.token_hex(4)}")
     os.mkdir(incoming, 0o755)
     current = os.path.basename(os.path.realpath(os.path.join(place["root"], "current")))
@@ -69,7 +69,7 @@ def _complete(base: str, name: str) -> bool:
 
 def commit(place: Place, release: str, incoming: str, expected: list[manifest.Entry]) -> Answer:
     """Prove what arrived in `incoming`, make it read-only and rename it into place. Returns {"ok"} or {"differs"}."""
-    difference = manifest.first_difference(expected, _entries(incoming))
+    difference = manifest.first_difference(expected, listed(incoming))
     if difference:
         shutil.rmtree(incoming, ignore_errors=True)
         return {"ok": False, "differs": difference}
@@ -93,7 +93,7 @@ def patched(place: Place, release: str, patch: dict[str, Any]) -> bool:
                 os.link(os.path.join(old, path), _made_room(incoming, path), follow_symlinks=False)
         for path, file in changed.items():
             _write(_made_room(incoming, path), **file)
-        entries = _entries(incoming)
+        entries = listed(incoming)
         if manifest.release_id(entries) == release:
             _place(place, release, incoming, entries)
             return True
@@ -104,7 +104,8 @@ def patched(place: Place, release: str, patch: dict[str, Any]) -> bool:
     return False
 
 
-def _entries(tree: str) -> list[manifest.Entry]:
+def listed(tree: str) -> list[manifest.Entry]:
+    """The manifest of a tree, hashed now."""
     found = [manifest.entry(tree, path) for path in manifest.walk(tree)]
     return [item for item in found if item]
 
@@ -127,13 +128,13 @@ def _write(path: str, kind: str, content: str, mtime_ns: int) -> None:
 
 def _place(place: Place, release: str, incoming: str, entries: list[manifest.Entry]) -> list[str]:
     """Let a folder that has been proven be the release; returns the older ones that were removed."""
-    _protect(incoming)
+    protect(incoming)
     target = folder(place, release)
     with lock(place):
         if _state(place, release)["state"] == "whole":
-            _remove(incoming)
+            remove(incoming)
         else:
-            _remove(target)
+            remove(target)
             os.chmod(incoming, 0o755)  # a folder is renamed only by who may write it
             os.rename(incoming, target)
             os.chmod(target, 0o555)
@@ -214,7 +215,8 @@ def _remember(place: Place, release: str, entries: list[manifest.Entry]) -> None
     os.rename(path + ".new", path)
 
 
-def _protect(tree: str) -> None:
+def protect(tree: str) -> None:
+    """Make a tree read-only."""
     for base, _, files in os.walk(tree):
         for name in files:
             path = os.path.join(base, name)
@@ -225,7 +227,8 @@ def _protect(tree: str) -> None:
         os.chmod(base, 0o555)
 
 
-def _remove(tree: str) -> None:
+def remove(tree: str) -> None:
+    """Delete a read-only tree of root's, or of this user's."""
     if not os.path.isdir(tree):
         return
     for base, _, _ in os.walk(tree):
@@ -254,17 +257,17 @@ def prune(place: Place, keep: str) -> list[str]:
     removed = [name for name in known if name not in needed]
     for name in removed:
         os.unlink(_memory(place, name))
-        _remove(os.path.join(base, name))
+        remove(os.path.join(base, name))
     return removed
 
 
-def _clear_abandoned(base: str) -> None:
+def clear_abandoned(base: str) -> None:
     """Remove what controllers that have vanished began to send: nothing has come for a while."""
     for name in os.listdir(base):
         path = os.path.join(base, name)
         with contextlib.suppress(OSError):
             if name.startswith(".incoming-") and time.time() - _last_arrival(path) > GRACE_SECONDS:
-                _remove(path)
+                remove(path)
 
 
 def _last_arrival(tree: str) -> float:

@@ -16,6 +16,7 @@ from regatta.node import (
     cgroup,
     company,
     environments,
+    layers,
     network,
     outputs,
     raylet,
@@ -68,6 +69,8 @@ def start(place: Place, spec: Spec) -> Answer:
     with releases.lock(place):
         if not os.path.isdir(releases.folder(place, spec["release"])):
             raise Problem(f"release {spec['release']} is not on this node: run 'fab sync'")
+        if spec.get("layer") and not layers.have(place, spec["layer"]):
+            raise Problem(f"layer {spec['layer']} is not on this node any more: start the run again")
         os.makedirs(rundirs.base(place), exist_ok=True)
         try:
             os.mkdir(folder, 0o750)
@@ -155,7 +158,8 @@ def _keep_environment(place: Place, spec: Spec) -> None:
             environments.resolved(place, word) if word == place["python"] else word for word in rank["argv"]
         ]
     if "PATH" in spec["env"]:
-        spec["env"]["PATH"] = environments.resolved(place, spec["env"]["PATH"])
+        folders = spec["env"]["PATH"].split(":")
+        spec["env"]["PATH"] = ":".join(environments.resolved(place, folder) for folder in folders)
 
 
 def _start_unit(place: Place, spec: Spec, folder: str) -> None:

@@ -7,6 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
+from regatta.environment.ready import Layer, Layers
 from regatta.frameworks import plan, registry
 from regatta.frameworks.api import Framework, JobService
 from regatta.hosts.cluster import Cluster, Node
@@ -63,6 +64,7 @@ class Preparer:
         self._pool = ThreadPoolExecutor(1)
         self._services: dict[str, Future[JobService]] = {}
         self._told: set[str] = set()
+        self._layers = Layers(remote, console.note)
 
     def close(self) -> None:
         """Leave the services that were reached."""
@@ -80,12 +82,15 @@ class Preparer:
         service = self._open(framework) if framework.served(self._cluster) else None
         source = request.source or tree.read(request.root)
         self._tell(source.notes)
+        wanted = self._layers.asked(request.environment, request.root)
         seen = self._pool.submit(lambda: service.result().look()) if service else None
-        synced = sync.sync(self._remote, source, self._cluster.nodes, ask=self._asked(framework))
+        ask = self._asked(framework, wanted.question() if wanted else {})
+        synced = sync.sync(self._remote, source, self._cluster.nodes, ask=ask)
+        layer = self._layers.ready(wanted, synced.answers) if wanted else None
         synced_at = time.monotonic()
         self._end_what_is_left(synced.answers)
         facts = {name: answer["facts"] for name, answer in synced.answers.items()}
-        made = self._plan(request, framework, source, synced.answers)
+        made = self._plan(request, framework, source, synced.answers, layer)
         framework.check(made)
         nodes = framework.nodes(made, self._cluster)
         if service and seen:
@@ -103,7 +108,7 @@ class Preparer:
             self._services[framework.name] = known
         return known
 
-    def _asked(self, framework: Framework) -> dict[str, dict[str, Any]]:
+    def _asked(self, framework: Framework, all_of_them: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         """What each node is asked with the release: a free port where ranks may be, and what the service needs."""
         found: dict[str, dict[str, Any]] = {}
         for node in (self._cluster.head, *self._cluster.workers):
@@ -111,7 +116,7 @@ class Preparer:
         if framework.served(self._cluster):
             for node in self._cluster.nodes:
                 found[node.name] = {**found.get(node.name, {}), **framework.asks(self._cluster)}
-        return found
+        return {node.name: {**found.get(node.name, {}), **all_of_them} for node in self._cluster.nodes}
 
     def _tell(self, lines: Sequence[str]) -> None:
         """Say once what of a tree is not synced."""
@@ -134,7 +139,12 @@ class Preparer:
                 )
 
     def _plan(
-        self, request: Request, framework: Framework, source: tree.Tree, answers: Mapping[str, Mapping[str, Any]]
+        self,
+        request: Request,
+        framework: Framework,
+        source: tree.Tree,
+        answers: Mapping[str, Mapping[str, Any]],
+        layer: Layer | None,
     ) -> plan.Plan:
         cores = {name: answer["facts"]["cores"] for name, answer in answers.items()}
         ranks = placement.placed(framework, request.workers, self._cluster, cores)
@@ -154,6 +164,7 @@ class Preparer:
             time_limit=request.time_limit,
             restarts=request.restarts,
             first_run=request.first_run,
+            layer=layer.key if layer else None,
         )
 
 

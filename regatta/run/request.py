@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from regatta.environment.wish import Wish
 from regatta.frameworks import plan
 from regatta.records import record
 from regatta.release import tree
@@ -19,6 +20,7 @@ class Request:
     `restarts`: how often torchrun starts lost ranks again; where it is `elastic`, also how often it goes on without
     hosts that are lost, as a further generation of `first_run`.
     `fetch`: patterns of the files that are brought here when it has ended, `fetch_gb` at most.
+    `environment`: which packages it has beyond the nodes'.
     """
 
     program: plan.Program
@@ -40,3 +42,4 @@ class Request:
     notes: tuple[str, ...] = ()
     fetch: tuple[str, ...] = ()
     fetch_gb: float = 2.0
+    environment: Wish = field(default_factory=Wish)

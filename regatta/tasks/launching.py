@@ -1,6 +1,7 @@
 """The flags of all commands that start runs, in one place, and commands made from lists of flags."""
 
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from regatta.tasks.common import gigabytes, seconds, task, whole
 
 if TYPE_CHECKING:
+    from regatta.environment.wish import Wish
     from regatta.frameworks.plan import Program
     from regatta.hosts.selection import Selection
     from regatta.run.request import Request
@@ -16,10 +18,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Flag:
-    """A flag: its help, and what it is where nobody gives it. One that is False takes no value."""
+    """A flag: its help, and what it is where nobody gives it. One that is False takes no value.
+
+    `many`: it may be given more than once, and is a list.
+    """
 
     help: str
     usual: str | bool | None = None
+    many: bool = False
 
 
 NODES = {
@@ -31,6 +37,13 @@ LAUNCH = {
     "workers": Flag("number of ranks over the cluster (default: one a core)"),
     "name": Flag("the run's name (default: made from script and time)"),
     "time_limit": Flag("end the run after so many seconds"),
+    "requirements": Flag(
+        "what the run needs beyond the nodes' packages: this file (default: the project's lock or list)"
+    ),
+    "with_": Flag(
+        "a package beside these, as in --with 'boto3>=1.34'; several: again, or with commas between", many=True
+    ),
+    "no_environment": Flag("bring no packages: the nodes' environment as it is", False),
     "inventory": Flag(""),
     "fetch": Flag(
         "bring these files of the run here at its end: out/*.pt,logs; or none (default: the project's outputs)"
@@ -53,12 +66,16 @@ class Launch:
     hosts: "Selection"
     fetch: str | None
     max_gb: float
+    environment: "Wish"
 
     @classmethod
     def of(cls, typed: Mapping[str, Any]) -> "Launch":
         """Of what was typed, by flag. UsageError where a value makes no sense."""
+        from regatta.environment.wish import Wish
         from regatta.hosts.selection import Selection
 
+        requirements = Path(typed["requirements"]) if typed["requirements"] else None
+        more = tuple(one.strip() for text in typed["with_"] or () for one in _requirements(text) if one.strip())
         return cls(
             whole("workers", typed["workers"]),
             typed["name"],
@@ -67,13 +84,15 @@ class Launch:
             Selection(typed["nodes"], typed["without"], typed["skip_lost"]),
             typed["fetch"],
             gigabytes("max-gb", typed["max_gb"]),
+            Wish(requirements, more, typed["no_environment"]),
         )
 
     def request(self, program: "Program", framework: str, root: Path, **more: Any) -> "Request":
         """A run of a program of the tree `root`; `more` are further fields of the request."""
         from regatta.run.request import Request
 
-        fields = {"workers": self.workers, "name": self.name, "time_limit": self.time_limit, **more}
+        own = {"workers": self.workers, "name": self.name, "time_limit": self.time_limit}
+        fields = {**own, "environment": self.environment, **more}
         return Request(program, framework, root, fetch=self.outputs(root), fetch_gb=self.max_gb, **fields)
 
     def outputs(self, root: Path) -> tuple[str, ...]:
@@ -112,5 +131,16 @@ def command(
 
     typed.__doc__ = about
     typed.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    help = {flag.replace("_", "-"): known.help for flag, known in {**words, **flags}.items() if known.help}
-    return task(name=name, help=help, runs_script=script, positional=[*words])(typed)
+    help = {_typed(flag): known.help for flag, known in {**words, **flags}.items() if known.help}
+    many = [flag for flag, known in flags.items() if known.many]
+    return task(name=name, help=help, runs_script=script, positional=[*words], iterable=many)(typed)
+
+
+def _typed(flag: str) -> str:
+    """A flag as it is typed, less the dashes: `with_` is --with."""
+    return flag.rstrip("_").replace("_", "-")
+
+
+def _requirements(text: str) -> list[str]:
+    """Requirements with commas between: not those in the extras or the range of one."""
+    return re.split(r",(?=\s*[A-Za-z])(?![^\[]*\])", text)

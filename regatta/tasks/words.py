@@ -176,7 +176,8 @@ class _Reader:
             self._at += 1
         self._typed.own.append(value)
         argument = command.flags[name]
-        if argument.name in self._given and argument.name != self._all.further.get(self._name()):
+        repeated = argument.kind is list or argument.name == self._all.further.get(self._name())
+        if argument.name in self._given and not repeated:
             raise UsageError(f"{name} of {command.name} is given twice; {self._look()}")
         self._given.add(argument.name)
         if argument.name in self._missing:

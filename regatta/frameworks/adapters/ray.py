@@ -12,7 +12,7 @@ from typing import Any
 
 from regatta.frameworks import raynodes, rayservice, spec
 from regatta.frameworks.api import MIB, Framework, Handle, JobService, Judge
-from regatta.frameworks.plan import Plan, common_environment
+from regatta.frameworks.plan import Plan, common_environment, layer_folder
 from regatta.frameworks.rayjudge import RayJudge
 from regatta.frameworks.spec import Spec
 from regatta.hosts.cluster import Cluster, Node
@@ -107,6 +107,8 @@ def submission(plan: Plan, head: Node) -> dict[str, Any]:
     env = environment(plan, head) | {"REGATTA_SCRATCH": f"{folder}/scratch"}
     env["PYTHONPATH"] += f":{spec.boot_folder(plan, head)}"
     env.pop("PATH")
+    if layer := layer_folder(plan, head):
+        env["PATH"] = f"{layer}/bin:${{PATH}}"  # Ray puts its own in there, on each node
     return {
         "entrypoint": shlex.join(["exec", "/usr/bin/python3", f"{folder}/supervisor.py", folder]),
         "submission_id": plan.run,

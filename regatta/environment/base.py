@@ -1,0 +1,101 @@
+"""What the nodes have already: the base that a layer is made for."""
+
+import re
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from regatta.errors import EnvironmentFault
+from regatta.hosts.cluster import Node
+from regatta.hosts.remote import Remote
+
+PINNED = ("torch", "ray")
+"""What a layer leaves as the base has it: the services of a cluster run it, and it is large."""
+_GLIBC = (17, 28, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40)
+"""The C libraries, 2.x, that uv has platforms for."""
+
+
+@dataclass(frozen=True)
+class Package:
+    """A package of the base: its name as others ask for it, and what it needs itself."""
+
+    name: str
+    version: str
+    requires: tuple[str, ...] = ()
+    extras: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Base:
+    """An environment of nodes. `id` changes with its Python and packages; `python` is X.Y.Z, `glibc` 2.x."""
+
+    id: str
+    python: str
+    machine: str
+    glibc: str
+    packages: Mapping[str, Package]
+
+    @property
+    def minor(self) -> str:
+        """X.Y of its Python."""
+        return ".".join(self.python.split(".")[:2])
+
+    @property
+    def platform(self) -> str:
+        """What uv calls the machine and its C library. EnvironmentFault where no wheels are known for it."""
+        major, _, number = self.glibc.partition(".")
+        known = [one for one in _GLIBC if number.isdecimal() and one <= int(number)]
+        if major != "2" or not known or self.machine not in ("x86_64", "aarch64"):
+            raise EnvironmentFault(
+                f"no wheels are known for {self.machine} with C library '{self.glibc}': --no-environment runs without"
+            )
+        return f"{self.machine}-manylinux_2_{known[-1]}"
+
+    @property
+    def pins(self) -> list[str]:
+        """`name==version` of all packages."""
+        return [f"{package.name}=={package.version}" for package in self.packages.values()]
+
+
+def canonical(name: str) -> str:
+    """A package's name as comparisons take it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def ask(remote: Remote, node: Node) -> Base:
+    """The base of a node. RemoteError where it cannot tell."""
+    said = remote.call(node, "layer.base", timeout=60)
+    found = [
+        Package(item["name"], item["version"], tuple(item["requires"]), tuple(item["extras"]))
+        for item in said["packages"]
+    ]
+    packages = {canonical(package.name): package for package in found}
+    return Base(said["id"], said["python"], said["machine"], said["glibc"], packages)
+
+
+def same(answers: Mapping[str, Mapping[str, Any]]) -> str:
+    """The base that all nodes have, by what each has said. EnvironmentFault names two that differ."""
+    first = next(iter(answers))
+    for name, answer in answers.items():
+        if answer["layer"]["base"] != answers[first]["layer"]["base"]:
+            raise EnvironmentFault(
+                f"{name} has another Python environment than {first}: one layer would not fit both. 'make provision' "
+                "gives all nodes the same; --no-environment runs without a layer"
+            )
+    return str(answers[first]["layer"]["base"])
+
+
+def stubs(base: Base, folder: Path) -> None:
+    """Wheels of no content in place of the base's packages: they say what each is and needs, for uv to resolve with."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for package in base.packages.values():
+        stem = f"{re.sub('[-_.]+', '_', package.name)}-{package.version}"
+        lines = ["Metadata-Version: 2.1", f"Name: {package.name}", f"Version: {package.version}"]
+        lines += [f"Provides-Extra: {extra}" for extra in package.extras]
+        lines += [f"Requires-Dist: {one}" for one in package.requires]
+        with zipfile.ZipFile(folder / f"{stem}-py3-none-any.whl", "w") as wheel:
+            wheel.writestr(f"{stem}.dist-info/METADATA", "\n".join([*lines, "", ""]))
+            wheel.writestr(f"{stem}.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+            wheel.writestr(f"{stem}.dist-info/RECORD", "")

@@ -1,0 +1,128 @@
+"""The layer of a run: what was resolved before is remembered here, and a node is only asked whether it has it."""
+
+import contextlib
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from regatta import paths
+from regatta.environment import wish as wishes
+from regatta.environment.wish import Wanted, Wish
+from regatta.hosts.cluster import Cluster
+from regatta.hosts.remote import Remote
+
+if TYPE_CHECKING:
+    from regatta.environment.resolve import Resolution
+
+
+@dataclass(frozen=True)
+class Layer:
+    """The packages of a run beyond the nodes' environment: `key` names them on the nodes; versions by name."""
+
+    key: str
+    packages: Mapping[str, str]
+
+
+class Layers:
+    """Layers of one cluster. `question` goes with the release's; `ready` makes good what the nodes lack."""
+
+    def __init__(self, remote: Remote, say: Callable[[str], None]) -> None:
+        self._remote = remote
+        self._say = say
+        self._said: set[str] = set()
+
+    def asked(self, wish: Wish, root: Path) -> "Asked | None":
+        """What a run of the tree `root` wishes for; None where that is nothing. EnvironmentFault says where."""
+        wanted = wishes.of(wish, root)
+        return Asked(wanted, root, _memory(wanted, self._remote.cluster)) if wanted else None
+
+    def ready(self, asked: "Asked", answers: Mapping[str, Mapping[str, Any]]) -> Layer | None:
+        """The layer on every node, by what each has answered to `question`; None where the base has all."""
+        from regatta.environment import base as bases
+
+        base = bases.same(answers)
+        if asked.known and asked.known["base"] == base and asked.known["layer"] is None:
+            return None
+        found = asked.resolution(base)
+        if found is None:
+            from regatta.environment import resolve
+
+            self._say(f"environment: resolving {asked.wanted.label}")
+            node = self._remote.cluster.head
+            found = resolve.resolve(asked.wanted, bases.ask(self._remote, node), asked.root, self._say)
+            _remember(asked.wanted, self._remote.cluster, base, found)
+            if found is None:
+                self._say(f"environment: the nodes have all of {asked.wanted.label}")
+                return None
+        if found.key not in self._said:
+            self._said.add(found.key)
+            self._say(found.headline())
+        there = asked.known is not None and asked.known["layer"] and asked.known["layer"]["key"] == found.key
+        lacking = [name for name, answer in answers.items() if not (there and answer["layer"]["there"])]
+        if lacking:
+            self._bring(found, lacking, asked)
+        return Layer(found.key, found.versions)
+
+    def _bring(self, found: "Resolution", lacking: list[str], asked: "Asked") -> None:
+        from regatta.environment import build, place
+
+        archive = build.make(found, self._say)
+        nodes = [self._remote.cluster.node(name) for name in lacking]
+        self._say(
+            f"environment: putting layer {found.key} ({archive.bytes / 1e6:.1f} MB unpacked) on {len(nodes)} node(s)"
+        )
+        place.place(self._remote, found, archive, nodes, asked.label)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A list of requirements and what is known of it: {"base", "layer"}, as it was resolved for this cluster last."""
+
+    wanted: Wanted
+    root: Path
+    known: Mapping[str, Any] | None
+
+    @property
+    def label(self) -> str:
+        """For whom the layer is."""
+        return self.root.name
+
+    def question(self) -> dict[str, Any]:
+        """What each node is asked with the release."""
+        layer = (self.known or {}).get("layer")
+        return {"layer": {"key": layer["key"] if layer else None, "label": self.label}}
+
+    def resolution(self, base: str) -> "Resolution | None":
+        """What is remembered for a base."""
+        from regatta.environment.resolve import Resolution
+
+        if not self.known or self.known["base"] != base or not self.known["layer"]:
+            return None
+        with contextlib.suppress(KeyError, TypeError, ValueError):
+            return Resolution.from_json(self.known["layer"])
+        return None
+
+
+def _file(wanted: Wanted, cluster: Cluster) -> Path:
+    name = wishes.digest([wanted.digest, str(cluster.folder)])[:24]
+    return paths.cache_dir() / "environments" / f"{name}.json"
+
+
+def _memory(wanted: Wanted, cluster: Cluster) -> Mapping[str, Any] | None:
+    try:
+        known = json.loads(_file(wanted, cluster).read_text())
+        return known if {"base", "layer"} <= known.keys() else None
+    except (OSError, ValueError, AttributeError):
+        return None
+
+
+def _remember(wanted: Wanted, cluster: Cluster, base: str, found: "Resolution | None") -> None:
+    file = _file(wanted, cluster)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    new = file.with_name(f"{file.name}.{os.getpid()}.new")
+    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as opened:
+        json.dump({"base": base, "layer": found.as_json() if found else None}, opened)
+    new.rename(file)

@@ -1,0 +1,298 @@
+"""Requirements and a base -> the packages that a layer has, each with the files that may be it. uv resolves.
+
+The base is a part of what is resolved: its own packages' needs hold, its versions are kept wherever the requirements
+allow, and torch and Ray stay as they are. So a layer never breaks what lies below it.
+"""
+
+import re
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+from regatta.environment import base as bases
+from regatta.environment import uv
+from regatta.environment.base import Base, canonical
+from regatta.environment.wish import Wanted, digest, document
+from regatta.errors import EnvironmentFault
+
+FORMAT = 2
+"""Raised when a layer of the same packages is made in another way."""
+_HASH = re.compile(r"--hash[= ]\s*sha256:([0-9a-f]{64})")
+_EXPORT = ("export", "--quiet", "--frozen", "--no-dev", "--no-emit-project", "--no-emit-workspace", "--no-annotate")
+_UNSATISFIABLE = "No solution found"
+
+
+@dataclass(frozen=True)
+class File:
+    """A file that a package may be: where it is, and its SHA-256; `size` in bytes, 0: not known. `source`: no wheel."""
+
+    url: str
+    sha256: str
+    size: int = 0
+    source: bool = False
+
+
+@dataclass(frozen=True)
+class Pinned:
+    """A package of a layer; `instead` is the version of the base's that it stands in front of."""
+
+    name: str
+    version: str
+    files: tuple[File, ...]
+    instead: str | None = None
+
+
+@dataclass(frozen=True)
+class Resolution:
+    """What a layer has: `key` names it; `base` is that of the nodes, for the Python X.Y `minor` and the `platform`."""
+
+    key: str
+    base: str
+    minor: str
+    platform: str
+    packages: tuple[Pinned, ...]
+
+    @property
+    def size(self) -> int:
+        """Bytes to download, as far as the index tells."""
+        return sum(max((file.size for file in package.files), default=0) for package in self.packages)
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """The version of each package."""
+        return {package.name: package.version for package in self.packages}
+
+    def headline(self) -> str:
+        """What is brought, in one line."""
+        fresh = [f"{one.name} {one.version}" for one in self.packages if not one.instead]
+        other = [f"{one.name} {one.version} for {one.instead}" for one in self.packages if one.instead]
+        words = (
+            [f"{len(fresh)} package{'s' if len(fresh) > 1 else ''} beyond the base ({_some(fresh)})"] if fresh else []
+        )
+        words += [f"{len(other)} in another version ({_some(other)})"] if other else []
+        size = f"{self.size / 1e6:.1f} MB" if self.size >= 1e5 else f"{max(1, self.size // 1000)} kB"
+        return f"environment: {', '.join([*words, *([size] if self.size else []), f'layer {self.key}'])}"
+
+    def as_json(self) -> dict[str, Any]:
+        """For `from_json`."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> "Resolution":
+        """Of what `as_json` gave. KeyError, TypeError where it is none."""
+        packages = tuple(
+            Pinned(**{**one, "files": tuple(File(**file) for file in one["files"])}) for one in value["packages"]
+        )
+        return cls(**{**value, "packages": packages})
+
+
+def resolve(wanted: Wanted, base: Base, root: Path, say: Callable[[str], None]) -> Resolution | None:
+    """The layer for what is wanted; None where the base has it all. EnvironmentFault explains."""
+    with tempfile.TemporaryDirectory(prefix="regatta-environment-") as temporary:
+        work = Path(temporary)
+        stubs = work / "base"
+        bases.stubs(base, stubs)
+        lists, hashes = _inputs(wanted, base, work, root)
+        found = _versions(wanted, base, work, [*map(str, lists)], root, say)
+        chosen = {name: version for name, version in found.items() if not _is(base, name, version)}
+        if not chosen:
+            return None
+        entries = _files(wanted, chosen, base, work, root, say)
+    packages = tuple(
+        Pinned(name, version, _allowed(name, version, entries, hashes), _instead(base, name))
+        for name, version in sorted(chosen.items())
+    )
+    identity = [FORMAT, base.id, [(p.name, p.version, sorted(file.sha256 for file in p.files)) for p in packages]]
+    return Resolution(digest(identity)[:12], base.id, base.minor, base.platform, packages)
+
+
+def _inputs(wanted: Wanted, base: Base, work: Path, root: Path) -> tuple[list[Path], dict[str, set[str]]]:
+    """Files that uv reads, and the SHA-256 that a lock allows for each package."""
+    made: list[Path] = []
+    hashes: dict[str, set[str]] = {}
+    if wanted.more:
+        for text in wanted.more:
+            try:
+                Requirement(text)
+            except InvalidRequirement as error:
+                raise EnvironmentFault(f"'{text}' is no requirement: {str(error).splitlines()[0]}") from None
+        more = work / "with.txt"
+        more.write_text("".join(f"{line}\n" for line in wanted.more))
+        made.append(more)
+    file = wanted.file
+    if file is None:
+        return made, hashes
+    if file.name == "uv.lock":
+        _check_python(document(file).get("requires-python"), base, file)
+        told = uv.run(
+            [*_EXPORT, "--project", str(file.parent)],
+            cwd=file.parent,
+            what=f"reading {file}",
+        )
+        exported = work / "uv-lock.txt"
+        exported.write_text(_without_hashes(told))
+        return [*made, exported], _hashes(told)
+    if file.suffix == ".toml" and file.name.startswith("pylock"):
+        return [*made, _pylock(file, base, work, hashes)], hashes
+    if file.suffix == ".toml":
+        project = document(file).get("project", {})
+        _check_python(project.get("requires-python"), base, file)
+        listed = work / "pyproject.txt"
+        listed.write_text("".join(f"{line}\n" for line in project.get("dependencies", [])))
+        return [*made, listed], hashes
+    return [*made, file], _hashes(file.read_text())
+
+
+def _pylock(file: Path, base: Base, work: Path, hashes: dict[str, set[str]]) -> Path:
+    table = document(file)
+    _check_python(table.get("requires-python"), base, file)
+    lines = []
+    for package in table.get("packages", []):
+        if "version" not in package:
+            raise EnvironmentFault(f"{file}: {package.get('name')} has no version: only published packages are taken")
+        marker = f" ; {package['marker']}" if package.get("marker") else ""
+        lines.append(f"{package['name']}=={package['version']}{marker}\n")
+        files = [*package.get("wheels", []), *([package["sdist"]] if "sdist" in package else [])]
+        known = {one.get("hashes", {}).get("sha256") for one in files} - {None}
+        hashes.setdefault(canonical(package["name"]), set()).update(known)
+    listed = work / "pylock.txt"
+    listed.write_text("".join(lines))
+    return listed
+
+
+def _check_python(said: object, base: Base, file: Path) -> None:
+    """Refuse what is for another Python than the nodes'."""
+    try:
+        fits = SpecifierSet(str(said)).contains(base.python, prereleases=True) if said else True
+    except InvalidSpecifier:
+        raise EnvironmentFault(f"{file}: requires-python '{said}' is no range of versions") from None
+    if not fits:
+        raise EnvironmentFault(
+            f"{file}: is for Python {said}, and the nodes have {base.python}: widen requires-python and lock again"
+        )
+
+
+def _logical(text: str) -> list[str]:
+    return re.sub(r"\\\r?\n", " ", text).splitlines()
+
+
+def _without_hashes(text: str) -> str:
+    return "".join(f"{_HASH.sub('', line).rstrip()}\n" for line in _logical(text))
+
+
+def _hashes(text: str) -> dict[str, set[str]]:
+    """The SHA-256 that a list names for its packages."""
+    found: dict[str, set[str]] = {}
+    for line in _logical(text):
+        if (values := _HASH.findall(line)) and (name := re.match(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)", line)):
+            found.setdefault(canonical(name[1]), set()).update(values)
+    return found
+
+
+def _versions(
+    wanted: Wanted, base: Base, work: Path, lists: list[str], root: Path, say: Callable[[str], None]
+) -> dict[str, str]:
+    """The version of each package of base and requirements together."""
+    roots, out = work / "roots.txt", work / "resolved.txt"
+    fixed = {name: base.packages[name] for name in bases.PINNED if name in base.packages}
+    roots.write_text("".join(f"{one.name}\n" for name, one in base.packages.items() if name not in fixed))
+    pins = work / "pins.txt"
+    pins.write_text("".join(f"{one.name}=={one.version}\n" for one in fixed.values()))
+    out.write_text("".join(f"{pin}\n" for pin in base.pins))  # what is there is kept where it can be
+    words = ["pip", "compile", "--quiet", "--no-annotate", "--no-header", "--output-file", str(out), *_target(base)]
+    what = f"resolving {wanted.label}"
+    try:
+        uv.run([*words, *lists, str(roots), str(pins)], links=[work / "base"], cwd=root, what=what, say=say)
+    except EnvironmentFault as error:
+        if _UNSATISFIABLE in str(error) and fixed:
+            _explain_pins(wanted, base, work, [*words, *lists], root)
+        raise
+    found = {}
+    for line in out.read_text().splitlines():
+        name, pinned, version = line.partition("==")
+        if pinned:
+            found[canonical(name.strip())] = version.split()[0]
+        elif "@" in line:
+            raise EnvironmentFault(f"{wanted.label}: '{uv.PRIVATE.sub('//', line)}': {_NO_URL}")
+    return found
+
+
+_NO_URL = "a file's URL is not taken: put the wheel into a folder that PIP_FIND_LINKS names, and name its version"
+
+
+def _explain_pins(wanted: Wanted, base: Base, work: Path, words: list[str], root: Path) -> None:
+    """Where it is torch or Ray alone that contradicts, say so with both versions."""
+    out = work / "resolved.txt"
+    out.write_text("")
+    try:
+        uv.run(words, links=[], cwd=root, what=f"resolving {wanted.label}")
+    except EnvironmentFault:
+        return  # contradicts itself: uv's first explanation says how
+    for line in out.read_text().splitlines():
+        name, _, version = line.partition("==")
+        mine = base.packages.get(canonical(name))
+        if canonical(name) in bases.PINNED and mine and version.partition("+")[0] != mine.version.partition("+")[0]:
+            raise EnvironmentFault(
+                f"{wanted.label} needs {mine.name} {version}, and the nodes have {mine.name} {mine.version}. A layer "
+                f"leaves {mine.name} as it is: let the requirement allow {mine.version}, or provision the cluster with "
+                f"a lock of its own (docs/operations.md, 'The Python environment')"
+            )
+
+
+def _files(
+    wanted: Wanted, chosen: Mapping[str, str], base: Base, work: Path, root: Path, say: Callable[[str], None]
+) -> dict[str, tuple[File, ...]]:
+    """The files of each package for the nodes' machine: its wheels, or where it has none its source."""
+    exact, lock = work / "exact.txt", work / "pylock.layer.toml"
+    exact.write_text("\n".join([*wanted.index, *(f"{name}=={version}" for name, version in chosen.items()), ""]))
+    words = ["pip", "compile", "--quiet", "--no-deps", "--format", "pylock.toml", "--output-file", str(lock)]
+    uv.run([*words, *_target(base), str(exact)], cwd=root, what="looking for the packages' files", say=say)
+    found = {}
+    for package in document(lock).get("packages", []):
+        wheels = [_file(one) for one in package.get("wheels", [])]
+        source = [_file(package["sdist"], source=True)] if "sdist" in package else []
+        found[canonical(package["name"])] = tuple(wheels or source)
+    return found
+
+
+def _file(table: Mapping[str, Any], *, source: bool = False) -> File:
+    where = table.get("url") or f"file://{table.get('path')}"
+    return File(str(where), str(table.get("hashes", {}).get("sha256", "")), int(table.get("size", 0)), source)
+
+
+def _allowed(
+    name: str, version: str, entries: Mapping[str, tuple[File, ...]], hashes: Mapping[str, set[str]]
+) -> tuple[File, ...]:
+    """The files that may be the package: those whose SHA-256 the lock has, where it has any."""
+    files = [file for file in entries.get(name, ()) if file.sha256]
+    if not files:
+        raise EnvironmentFault(f"the index tells no SHA-256 of {name} {version}, so that nothing would prove it")
+    known = hashes.get(name)
+    if known and not (files := [file for file in files if file.sha256 in known]):
+        raise EnvironmentFault(
+            f"{name} {version}: the index has other files than the lock: none has a SHA-256 that the lock names. "
+            "Either somebody has put another file there, or the lock is not the right one"
+        )
+    return tuple(files)
+
+
+def _target(base: Base) -> list[str]:
+    return ["--python-version", base.minor, "--python-platform", base.platform, "--no-build-isolation"]
+
+
+def _is(base: Base, name: str, version: str) -> bool:
+    mine = base.packages.get(name)
+    return mine is not None and mine.version == version
+
+
+def _instead(base: Base, name: str) -> str | None:
+    return base.packages[name].version if name in base.packages else None
+
+
+def _some(items: list[str]) -> str:
+    return ", ".join(items[:4]) + (", ..." if len(items) > 4 else "")

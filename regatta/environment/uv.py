@@ -1,0 +1,143 @@
+"""uv, called with this machine's own settings for packages: pip's, which it does not read, and its own."""
+
+import ast
+import contextlib
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from regatta.errors import EnvironmentFault
+
+SECONDS = 3600.0
+SAY_SECONDS = 10.0
+PRIVATE = re.compile(r"//[^/\s@']+@")
+_OFFLINE = re.compile(
+    r"dns error|error sending request|connection (refused|reset)|network is unreachable|timed out|network was disabled"
+    r"|Failed to fetch|Could not connect",
+    re.I,
+)
+_FULL = re.compile(r"No space left on device|os error 28|os error 122")
+_BUILD = re.compile(r"Failed to build|build backend|Failed to download and build|building from source", re.I)
+
+
+def run(
+    words: Sequence[str],
+    *,
+    links: Sequence[Path] = (),
+    cwd: Path,
+    what: str,
+    say: Callable[[str], None] = lambda _: None,
+) -> str:
+    """`uv words...`; gives its standard output. EnvironmentFault has uv's own explanation, without passwords.
+
+    `links`: folders of wheels beside those of this machine's settings. `say` hears now and then that it goes on.
+    """
+    environment = settings(links)
+    process = subprocess.Popen(
+        [program(), *words],
+        cwd=cwd,
+        env=environment,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    began = time.monotonic()
+    try:
+        while True:
+            try:
+                out, told = process.communicate(timeout=SAY_SECONDS)
+                break
+            except subprocess.TimeoutExpired:
+                took = time.monotonic() - began
+                if took > SECONDS:
+                    raise EnvironmentFault(f"{what} took longer than {SECONDS:g} s and was given up") from None
+                say(f"environment: {what} ({took:.0f} s so far)")
+    except BaseException:
+        process.kill()
+        process.communicate()
+        raise
+    if process.returncode:
+        raise EnvironmentFault(f"{what}: {explain(told)}")
+    return out
+
+
+def explain(told: str) -> str:
+    """What uv says, without passwords, and what to do about it where uv does not say that."""
+    text = PRIVATE.sub("//", told).strip().removeprefix("error: ") or "uv failed without a message"
+    lines = text.splitlines()
+    text = "\n".join(lines if len(lines) <= 24 else [*lines[:8], "  ...", *lines[-15:]])
+    if _FULL.search(text):
+        return f"{text}\nA disk of this machine is full: free some room ('uv cache clean', $REGATTA_CACHE)"
+    if _OFFLINE.search(text):
+        return (
+            f"{text}\nThe index of packages was not reached, and what is needed is not in uv's cache. Try again with a "
+            "network, or put wheels into a folder and name that in PIP_FIND_LINKS; --no-environment runs without"
+        )
+    if _BUILD.search(text):
+        return (
+            f"{text}\nIt is published as source, and cannot be made into a wheel here. Only wheels and plain Python "
+            "are taken: name a version that has a wheel, or put one into a folder that PIP_FIND_LINKS names"
+        )
+    return text
+
+
+def program() -> str:
+    """The uv that was installed with Regatta, else the one on the path."""
+    beside = Path(sys.executable).parent / "uv"
+    found = str(beside) if beside.is_file() else shutil.which("uv")
+    if found is None:
+        raise EnvironmentFault("uv is missing beside this Python: run 'make setup' (or 'pip install uv')")
+    return found
+
+
+def settings(links: Sequence[Path] = ()) -> dict[str, str]:
+    """The environment of uv. An index may have a password in it, which is in no command line."""
+    made = dict(os.environ)
+    pip = _pip()
+    if index := made.get("UV_DEFAULT_INDEX") or made.get("PIP_INDEX_URL") or pip.get("index-url"):
+        made["UV_DEFAULT_INDEX"] = index
+    if more := made.get("UV_INDEX") or made.get("PIP_EXTRA_INDEX_URL") or pip.get("extra-index-url"):
+        made["UV_INDEX"] = " ".join(more.split())
+    if made.get("PIP_NO_INDEX") or pip.get("no-index"):
+        made["UV_NO_INDEX"] = "1"
+    if "UV_FIND_LINKS" in made:
+        folders = made["UV_FIND_LINKS"].split(",")
+    else:
+        folders = (made.get("PIP_FIND_LINKS") or pip.get("find-links") or "").split()
+    folders = [folder for folder in folders if folder and ("://" in folder or Path(folder).is_dir())]
+    if both := [*map(str, links), *folders]:
+        made["UV_FIND_LINKS"] = ",".join(both)
+    if certificate := made.get("PIP_CERT") or pip.get("cert"):
+        made.setdefault("SSL_CERT_FILE", certificate)
+    if made.get("PIP_KEYRING_PROVIDER") == "subprocess":
+        made.setdefault("UV_KEYRING_PROVIDER", "subprocess")
+    made.setdefault("UV_SYSTEM_CERTS", "true")
+    made |= {"UV_PYTHON_DOWNLOADS": "never", "NO_COLOR": "1"}
+    made.pop("VIRTUAL_ENV", None)
+    return made
+
+
+def _pip() -> dict[str, str]:
+    """The settings in pip's files, by name; those of the environment are read by themselves."""
+    if importlib.util.find_spec("pip") is None:
+        return {}
+    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "config", "list"]
+    try:
+        told = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False).stdout
+    except subprocess.TimeoutExpired:
+        return {}
+    found = {}
+    for line in told.splitlines():
+        name, _, value = line.partition("=")
+        section, _, word = name.partition(".")
+        if section in ("global", "install", "download"):
+            with contextlib.suppress(ValueError, SyntaxError):
+                found[word] = str(ast.literal_eval(value))
+    return found

@@ -1,0 +1,132 @@
+"""What a project asks for: its lock or its requirements, as one list for uv, and a name for just this list."""
+
+import hashlib
+import json
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from regatta import paths
+from regatta.cards import project
+from regatta.errors import EnvironmentFault
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+FORMAT = 1
+FOUND = ("uv.lock", "pylock.toml", "requirements.txt", "pyproject.toml")
+"""Where a project says what it needs, the first that is there and says something."""
+_OPTION = re.compile(r"(-r|-c|--requirement|--constraint)(?:\s+|=|(?<=-[rc]))(\S+)")
+_INDEX = re.compile(r"(-i|--index-url|--extra-index-url|-f|--find-links|--no-index)(?:\s+|=|$)(\S*)")
+_EDITABLE = re.compile(r"(-e|--editable)\b")
+_LOCAL = re.compile(r"(\.{0,2}/|\.{1,2}$|file:)|\S+\s*@\s*(\.{0,2}/|file:)")
+_REMOTE_SOURCE = re.compile(r"(\S+\s*@\s*)?(git|hg|svn|bzr)\+")
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What a person says of a run's packages: `requirements` is a file, `more` are requirements beside it.
+
+    Where no file is named, the project's own is looked for; `off` asks for nothing at all.
+    """
+
+    requirements: Path | None = None
+    more: tuple[str, ...] = ()
+    off: bool = False
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A list of requirements: the `file` it is from (None: only `more`), and a name for all that it consists of.
+
+    `index`: lines in it that say where packages are looked for.
+    """
+
+    file: Path | None
+    more: tuple[str, ...]
+    digest: str
+    index: tuple[str, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """Where it is from, in words."""
+        return " and ".join([*([self.file.name] if self.file else []), *self.more])
+
+
+def of(wish: Wish, root: Path) -> Wanted | None:
+    """What the project whose tree is `root` needs; None where nothing says so. EnvironmentFault names file and line."""
+    if wish.off:
+        return None
+    own = project.read(root).environment
+    file = wish.requirements or (root / own.requirements if own.requirements else _found(root))
+    more = (*own.more, *wish.more)
+    if file is None and not more:
+        return None
+    content: list[tuple[str, str]] = []
+    index: list[str] = []
+    if file is not None:
+        _read(file, content, index)
+    return Wanted(file, more, digest([FORMAT, [text for _, text in content], more]), tuple(index))
+
+
+def digest(value: Any) -> str:
+    """A name for a value of JSON."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def document(path: Path) -> dict[str, Any]:
+    """A TOML file. EnvironmentFault where it is none."""
+    try:
+        return dict(tomllib.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError) as error:
+        raise EnvironmentFault(f"{path}: {error}") from None
+
+
+def _found(root: Path) -> Path | None:
+    """The project's own file; Regatta's own tree has none: the base is made for it."""
+    if root.resolve() == paths.PROJECT.resolve():
+        return None
+    for name in FOUND:
+        path = root / name
+        if path.is_file() and (name != "pyproject.toml" or document(path).get("project", {}).get("dependencies")):
+            return path
+    return None
+
+
+def _read(file: Path, content: list[tuple[str, str]], index: list[str]) -> None:
+    """Add a file and all that it includes. Refuses by line what cannot become part of a layer."""
+    path = file.resolve()
+    if str(path) in (name for name, _ in content):
+        return
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise EnvironmentFault(f"{file}: cannot be read ({reason}); it should list the packages of the run") from None
+    content.append((str(path), text))
+    if path.suffix == ".toml" or path.name == "uv.lock":
+        return
+    for number, raw in enumerate(text.splitlines(), start=1):
+        line = raw.strip()
+        where = f"{file}: line {number}: '{line[:80]}'"
+        if included := _OPTION.match(line):
+            if "://" in included[2]:
+                raise EnvironmentFault(f"{where}: a list from the network is not read: put it beside the project")
+            _read(path.parent / included[2], content, index)
+        elif option := _INDEX.match(line):
+            word = option[2]
+            beside = path.parent / word
+            index.append(f"{option[1]} {beside if beside.exists() else word}")
+        elif _EDITABLE.match(line) or _LOCAL.match(line):
+            raise EnvironmentFault(
+                f"{where}: a folder of this machine cannot be installed on the nodes. Take the line out: the tree "
+                "itself goes along with each run and can be imported; of others name a package and its version"
+            )
+        elif _REMOTE_SOURCE.match(line):
+            raise EnvironmentFault(
+                f"{where}: only published packages are taken, no repository's source: name a version"
+            )

@@ -1,0 +1,229 @@
+"""Layers on a node: packages of a project that the environment lacks, `layers/<key>/`, root's own and read-only.
+
+Beside each lies `.<key>.json`: what it is, for whom; the time of that file says when a run last asked for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import platform
+import secrets
+import shutil
+import subprocess
+import time
+from typing import Any, Dict, List
+
+from regatta.node import facts, manifest, relay, releases, rights, rundirs
+from regatta.node.problem import Problem
+
+Place = Dict[str, Any]
+Answer = Dict[str, Any]
+
+KEEP = 5
+GRACE_SECONDS = 900
+MOST_LABELS = 8
+COMPILE_SECONDS = 500
+_LOOK = """
+import importlib.metadata as m, json
+found = {}
+for one in m.distributions():
+    name = one.metadata["Name"]
+    if name and name.lower() not in found:
+        found[name.lower()] = {"name": name, "version": one.version, "requires": list(one.requires or []),
+                               "extras": list(one.metadata.get_all("Provides-Extra") or [])}
+print(json.dumps(list(found.values())))
+"""
+
+
+def folder(place: Place, key: str) -> str:
+    """Path of a layer, whether or not it exists."""
+    return os.path.join(place["root"], "layers", key)
+
+
+def check(place: Place, key: str | None, label: str = "") -> Answer:
+    """{"base": id of this node's environment, "there": whether it has the layer}; a layer asked for is marked so."""
+    return {"base": _base(place)[0], "there": bool(key) and _ask(place, str(key), label)}
+
+
+def have(place: Place, key: str) -> bool:
+    """Whether the layer is there (what came was proven)."""
+    return os.path.isfile(_memory(place, key)) and os.path.isdir(folder(place, key))
+
+
+def base(place: Place) -> Answer:
+    """The environment that layers are made for: its Python and machine, and its packages with what each needs."""
+    identity, python = _base(place)
+    packages = rights.call(place.get("user"), lambda: _packages(place["python"]), 50)
+    libc = platform.libc_ver()[1]
+    return {"id": identity, "python": python, "machine": platform.machine(), "glibc": libc, "packages": packages}
+
+
+def _base(place: Place) -> tuple[str, str | None]:
+    env = facts.environment(place)
+    identity = [env.get("python"), platform.machine(), sorted(env.get("packages", {}).items())]
+    return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:16], env.get("python")
+
+
+def _packages(python: str) -> List[Dict[str, Any]]:
+    done = subprocess.run([python, "-I", "-c", _LOOK], capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    if done.returncode:
+        raise Problem(f"{python} cannot tell its packages: {done.stderr.strip()[-300:] or 'no word of it'}")
+    return list(json.loads(done.stdout))
+
+
+def begin(place: Place, key: str, size: int) -> Answer:
+    """Make a folder to receive a layer; says so where the disk is too small for `size` bytes."""
+    top = releases.own(place, "layers")
+    releases.clear_abandoned(top)
+    free = shutil.disk_usage(top).free
+    if free < size + (64 << 20):
+        return {
+            "error": f"{top} has {free >> 20} MiB free, and the layer needs {(size >> 20) + 64} MiB: free some there"
+        }
+    incoming = os.path.join(top, f".incoming-{key}-{secrets.token_hex(4)}")
+    os.mkdir(incoming, 0o755)
+    return {"incoming": incoming}
+
+
+def commit(place: Place, key: str, incoming: str, archive: str, sha256: str, about: Dict[str, Any]) -> Answer:
+    """Prove the archive that arrived in `incoming`, unpack it, and let it be the layer. Returns {"ok"}."""
+    packed = os.path.join(incoming, os.path.basename(archive))
+    if manifest.file_hash(packed) != sha256:
+        shutil.rmtree(incoming, ignore_errors=True)
+        return {"ok": False}
+    tree = os.path.join(incoming, "layer")
+    os.mkdir(tree, 0o755)
+    command = ["tar", "--extract", "--gzip", "--no-same-owner", "--file", packed, "--directory", tree]
+    done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    if done.returncode:
+        full = "No space left" in done.stderr
+        shutil.rmtree(incoming, ignore_errors=True)
+        raise Problem(
+            f"unpacking the layer: {'no space left' if full else done.stderr.strip()[:200]} below {place['root']}"
+        )
+    return _settle(place, key, incoming, tree, about)
+
+
+def fetch(place: Place, key: str, incoming: str, host: str, root: str, about: Dict[str, Any]) -> Answer:
+    """The layer from a relay, which has it: see `commit`."""
+    tree = os.path.join(incoming, "layer")
+    os.mkdir(tree, 0o755)
+    relay.rsync(
+        host,
+        f"{os.path.join(root, 'layers', key)}/",
+        f"{tree}/",
+        ["-p", "--chmod=D755,Fa=rX", *([] if about["compiled"] else ["--exclude=__pycache__"])],
+    )
+    return _settle(place, key, incoming, tree, about)
+
+
+def _settle(place: Place, key: str, incoming: str, tree: str, about: Dict[str, Any]) -> Answer:
+    """Prove a tree by its hash and rename it into place, whole."""
+    if manifest.release_id(releases.listed(tree)) != about["tree"]:
+        shutil.rmtree(incoming, ignore_errors=True)
+        return {"ok": False}
+    if not about["compiled"]:
+        _compile(place, tree)
+    releases.protect(tree)
+    with releases.lock(place):
+        if not have(place, key):
+            target = folder(place, key)
+            releases.remove(target)
+            os.chmod(tree, 0o755)  # a folder is renamed only by who may write it
+            os.rename(tree, target)
+            os.chmod(target, 0o555)
+            described = {name: about[name] for name in ("packages", "bytes", "instead")}
+            _store(place, key, {**described, "base": _base(place)[0], "made": time.time(), "for": [about["label"]]})
+        releases.remove(tree)
+        shutil.rmtree(incoming, ignore_errors=True)
+        return {"ok": True, "pruned": prune(place, key)}
+
+
+def _compile(place: Place, tree: str) -> None:
+    """Byte code by the node's own Python, where the controller has none of that version."""
+    command = [
+        place["python"],
+        "-I",
+        "-m",
+        "compileall",
+        "-q",
+        "-q",
+        "-j",
+        "0",
+        "--invalidation-mode",
+        "unchecked-hash",
+    ]
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        subprocess.run([*command, tree], capture_output=True, stdin=subprocess.DEVNULL, timeout=COMPILE_SECONDS)
+
+
+def look(place: Place) -> Answer:
+    """{"layers": [{key, packages, bytes, instead, for, made, used, going}]}, the one that was used last first."""
+    found, going = [], _in_use(place)
+    for key in _keys(place):
+        with contextlib.suppress(OSError, ValueError):
+            used = os.path.getmtime(_memory(place, key))
+            found.append({**_load(place, key), "key": key, "used": used, "going": key in going})
+    return {"layers": sorted(found, key=lambda item: -item["used"])}
+
+
+def prune(place: Place, keep: str) -> List[str]:
+    """Remove layers: all but those that were used last, the given one, those of runs in progress and just asked for."""
+    used = {key: os.path.getmtime(_memory(place, key)) for key in _keys(place)}
+    needed = {keep, *sorted(used, key=lambda key: -used[key])[:KEEP]}
+    needed |= {key for key in used if time.time() - used[key] < GRACE_SECONDS}
+    removable = [key for key in used if key not in needed]
+    going = _in_use(place) if removable else set()
+    removed = [key for key in removable if key not in going]
+    for key in removed:
+        os.unlink(_memory(place, key))
+        releases.remove(folder(place, key))
+    return removed
+
+
+def _in_use(place: Place) -> set[str]:
+    """Keys of the layers of runs that have not ended here."""
+    return set(_of_runs(place)) if rundirs.names(place) else set()
+
+
+@rights.of_run()
+def _of_runs(place: Place) -> List[str]:
+    specs = [rundirs.spec(place, run) or {} for run in rundirs.names(place) if rundirs.active(place, run)]
+    return [str(spec["layer"]) for spec in specs if spec.get("layer")]
+
+
+def _keys(place: Place) -> List[str]:
+    top = os.path.join(place["root"], "layers")
+    names = os.listdir(top) if os.path.isdir(top) else []
+    return [name[1:-5] for name in names if name.startswith(".") and name.endswith(".json")]
+
+
+def _ask(place: Place, key: str, label: str) -> bool:
+    with releases.lock(place):
+        if not have(place, key):
+            return False
+        os.utime(_memory(place, key))
+        with contextlib.suppress(OSError, ValueError, KeyError):
+            value = _load(place, key)
+            if label and label not in value["for"]:
+                _store(place, key, {**value, "for": [*value["for"], label][-MOST_LABELS:]})
+    return True
+
+
+def _memory(place: Place, key: str) -> str:
+    return os.path.join(place["root"], "layers", f".{key}.json")
+
+
+def _load(place: Place, key: str) -> Dict[str, Any]:
+    with open(_memory(place, key)) as file:
+        return dict(json.load(file))
+
+
+def _store(place: Place, key: str, value: Dict[str, Any]) -> None:
+    path = _memory(place, key)
+    with open(path + ".new", "w") as file:
+        json.dump(value, file)
+    os.rename(path + ".new", path)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from clusters import Cluster, finish, read_until, record, wait_for
 
-from regatta.hosts.hostkeys import fingerprint
+from regatta.hosts.hostkeys import Pin
 from regatta.hosts.inventories import load
 from regatta.hosts.remote import Remote
 
@@ -451,7 +451,7 @@ def test_changed_host_key_is_refused(cluster: Cluster, project: Path, spoiled_in
     keys = [line.split(" ", 1) for line in known]
     swapped = [f"{keys[0][0]} {keys[1][1]}", *known[1:]]
     (spoiled_inventory / "known_hosts").write_text("\n".join(swapped) + "\n")
-    real, pinned = (fingerprint(key) for key in (keys[0][1].split()[1], keys[1][1].split()[1]))
+    real, pinned = (Pin("h", *text.split()[:2]).shown.split()[1] for text in (keys[0][1], keys[1][1]))
     said = f"shows now: ED25519 {real}"
     for refused in (
         cluster.regatta(project, "sync", "--inventory", str(spoiled_inventory), check=False),

@@ -145,8 +145,8 @@ class Card(Struct, frozen=True, forbid_unknown_fields=True):
     `module`: as `python -m` takes it.
 
     `unit`: what a size counts. `size`: the option that says how much to do, where no input is generated.
-    `checkpoints`: the program keeps its state in `--checkpoint`, and goes on from there. `root` is the project, `where`
-    the file that the card is in.
+    `checkpoints`: the program keeps its state in `--checkpoint`, and goes on from there. `requirements`: a file beside
+    the card, with packages beyond the nodes' environment.
     """
 
     about: str
@@ -165,6 +165,7 @@ class Card(Struct, frozen=True, forbid_unknown_fields=True):
     generate: Generator | None = None
     estimate: Estimate = Estimate()
     published: tuple[PublishedFigures, ...] = ()
+    requirements: str | None = None
 
     def work(self, size: int | None, values: Mapping[str, Value]) -> float:
         """Seconds of one core that so many units take with these values of options, by the card's estimate."""
@@ -192,6 +193,16 @@ class Workload(Struct, frozen=True):
     where: str
     own: bool = field(default=False)
     """Whether it is in a project of the user's."""
+
+    @property
+    def requirements(self) -> Path | None:
+        """The list, or the lock, of the packages that it needs beyond the nodes' environment."""
+        return self.folder / self.card.requirements if self.card.requirements else None
+
+    @property
+    def folder(self) -> Path:
+        """The folder of its card, or of the project file that the card is in."""
+        return Path(self.where).parent if Path(self.where).is_file() else self.root
 
 
 def schema() -> dict[str, Any]:

@@ -74,4 +74,7 @@ def _made(name: str, table: Mapping[str, Any], root: Path, where: str, *, own: b
         raise CardError(f"{where}: '{name}' cannot name a workload: use up to 40 of a-z, 0-9 and '-'")
     if own and name in ours():
         raise CardError(f"{where}: '{name}' is a workload of Regatta's own: give it another name")
-    return Workload(name, reading.card(table, where), root, where, own)
+    made = Workload(name, reading.card(table, where), root, where, own)
+    if made.requirements and not made.requirements.is_file():
+        raise CardError(f"{where}: requirements: there is no file {made.requirements}")
+    return made

@@ -24,6 +24,7 @@ class Job:
     programs: Mapping[str, plan.Program]
     parameters: Mapping[str, object]
     root: Path
+    requirements: Path | None = None
 
     @property
     def label(self) -> str:
@@ -33,7 +34,16 @@ class Job:
     def request(self, base: Request, framework: str) -> Request:
         """A run of it under a framework."""
         program = self.programs[framework]
-        return replace(base, program=program, framework=framework, root=self.root, parameters=self.parameters)
+        given = base.environment
+        environment = replace(given, requirements=given.requirements or self.requirements)
+        return replace(
+            base,
+            program=program,
+            framework=framework,
+            root=self.root,
+            parameters=self.parameters,
+            environment=environment,
+        )
 
 
 def prepare(session: Session, asked: Asked, ranks: int, *, compared: bool = True) -> Job:
@@ -51,7 +61,7 @@ def prepare(session: Session, asked: Asked, ranks: int, *, compared: bool = True
         framework: _program(workload, framework, [*place, *asked.words(ranks, alone=registry.of_run(framework).single)])
         for framework in workload.card.frameworks
     }
-    return Job(programs, {**described, "options": words}, workload.root)
+    return Job(programs, {**described, "options": words}, workload.root, workload.requirements)
 
 
 def _program(workload: Workload, framework: str, words: Sequence[str]) -> plan.Program:

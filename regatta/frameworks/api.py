@@ -155,6 +155,8 @@ class Framework(abc.ABC):
     """Whether a driver on the head (rank -1) speaks for all ranks: the run is ready, and ends, when the driver says."""
     launchers: tuple[str, ...] = ()
     """What `--launcher` may be; empty where ranks meet in one way only."""
+    requirements: tuple[str, ...] = ()
+    """Packages that its runs need beyond the nodes' environment, as in a list of requirements: `dask>=2024`."""
     units: tuple[str, ...] = ()
     """Systemd units whose new start ends its runs."""
 

@@ -49,7 +49,8 @@ def run(command: str, inventory: str | None, extra: list[str], check: bool = Fal
     chosen = inventories.load(str(path))
     if chosen.local:
         raise InventoryError(
-            f"{chosen.name} is this machine alone and needs no {command}: 'fab run-ppr' works as it is"
+            f"{chosen.name} is this machine alone and needs no {command}: "
+            "'fab torchrun' and 'fab run NAME' work as they are"
         )
     if (node is not None) != (command in _OF_A_NODE):
         belongs = f"NODE=name belongs to {', '.join(_OF_A_NODE)}"

@@ -4,7 +4,7 @@ import contextlib
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from regatta.environment.ready import Layer, Layers
@@ -82,7 +82,8 @@ class Preparer:
         service = self._open(framework) if framework.served(self._cluster) else None
         source = request.source or tree.read(request.root)
         self._tell(source.notes)
-        wanted = self._layers.asked(request.environment, request.root)
+        wish = replace(request.environment, more=(*framework.requirements, *request.environment.more))
+        wanted = self._layers.asked(wish, request.root)
         seen = self._pool.submit(lambda: service.result().look()) if service else None
         ask = self._asked(framework, wanted.question() if wanted else {})
         synced = sync.sync(self._remote, source, self._cluster.nodes, ask=ask)

@@ -1,6 +1,7 @@
 """Cards: what they say, what becomes of it, and that what is wrong with one is named where it is."""
 
 import importlib.util
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,11 @@ from regatta import paths
 from regatta.cards import card as cards
 from regatta.cards import reading, shelf, values
 from regatta.cards.card import Card
+from regatta.environment.wish import Wish
 from regatta.errors import CardError, RegattaError, UsageError
+from regatta.experiments.job import Job
+from regatta.frameworks.plan import Program
+from regatta.run.request import Request
 from regatta.tasks import launching, workloads
 
 LEAST: dict[str, Any] = {"about": "x", "command": "x.py", "frameworks": ["torch"]}
@@ -173,3 +178,18 @@ def test_what_is_made_from_cards_and_types_is_that_of_these() -> None:
 
 def test_no_option_may_be_named_as_a_flag_of_every_run_command() -> None:
     assert {*launching.LAUNCH, *workloads.COMPARE, "framework", "help"} == reading.RESERVED
+
+
+def test_packages_that_a_card_names_are_wished_for_by_its_runs(tmp_path: Path) -> None:
+    card = 'about = "x"\nmodule = "other"\nframeworks = ["torch"]\nrequirements = "needs.txt"\n'
+    put(tmp_path, "workloads/other/card.toml", card)
+    with pytest.raises(CardError, match=r"requirements: there is no file .*workloads/other/needs\.txt"):
+        shelf.every(tmp_path)
+    put(tmp_path, "workloads/other/needs.txt", "humanize\n")
+    found = shelf.every(tmp_path)["other"]
+    assert found.requirements == tmp_path / "workloads/other/needs.txt"
+    job = Job({"torch": Program((), "other")}, {}, found.root, found.requirements)
+    request = Request(Program((), "other"), "torch", found.root)
+    assert job.request(request, "torch").environment.requirements == found.requirements
+    own = replace(request, environment=Wish(tmp_path / "mine.txt"))
+    assert job.request(own, "torch").environment.requirements == tmp_path / "mine.txt"

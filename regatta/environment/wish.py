@@ -120,7 +120,7 @@ def _read(file: Path, content: list[tuple[str, str]], index: list[str]) -> None:
         elif option := _INDEX.match(line):
             word = option[2]
             beside = path.parent / word
-            index.append(f"{option[1]} {beside if beside.exists() else word}")
+            index.append(f"{option[1]} {beside if word and beside.exists() else word}".rstrip())
         elif _EDITABLE.match(line) or _LOCAL.match(line):
             raise EnvironmentFault(
                 f"{where}: a folder of this machine cannot be installed on the nodes. Take the line out: the tree "

@@ -1,0 +1,81 @@
+"""`python -m benchmarks.overhead BEFORE`: what `fab run-ppr` adds to the work, beside another checkout of Regatta.
+
+BEFORE is a checkout of an earlier commit with its own `.venv`. Both run in turns, the order reversed every other time;
+what is compared is sync, launch, rendezvous and collect together, by framework, as a ratio of pairs.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from regatta import paths
+from regatta.records import stats
+from regatta.records.record import Record
+from regatta.records.store import Store
+
+PHASES = ("sync", "launch", "rendezvous", "collect")
+FRAMEWORKS = ("torch", "ray")
+
+
+def overhead(record: Record) -> float:
+    """Seconds of a run that are not its work."""
+    return sum(getattr(record.phases, phase) or 0.0 for phase in PHASES)
+
+
+def run(checkout: Path, inventory: str, workers: int, results: Path) -> None:
+    """Once under each framework, into a folder of records."""
+    done = subprocess.run(
+        [
+            checkout / ".venv/bin/fab",
+            "run-ppr",
+            "--framework=both",
+            "--no-single",
+            f"--workers={workers}",
+            f"--inventory={inventory}",
+        ],
+        cwd=checkout,
+        env=os.environ | {"REGATTA_RESULTS": str(results)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        sys.exit(f"{checkout}: {done.stdout}{done.stderr}")
+
+
+def main() -> None:
+    """Run with the arguments of the process."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.overhead", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("before", type=Path, help="checkout of an earlier commit, set up (make setup)")
+    parser.add_argument("--inventory", default="inventory/local")
+    parser.add_argument("--pairs", type=int, default=10)
+    parser.add_argument("--workers", type=int, default=2)
+    given = parser.parse_args()
+    sides = {"before": given.before.resolve(), "now": paths.PROJECT}
+    with tempfile.TemporaryDirectory() as folder:
+        kept = {name: Path(folder) / name for name in sides}
+        for number in range(-1, given.pairs):
+            for name in list(sides) if number % 2 else list(reversed(sides)):
+                into = kept[name] if number >= 0 else Path(folder) / "first"
+                run(sides[name], given.inventory, given.workers, into)
+            print(f"{number + 1} of {given.pairs} pairs", file=sys.stderr, flush=True)
+        found = {name: Store(place).list().records for name, place in kept.items()}
+    for framework in FRAMEWORKS:
+        seconds = {
+            name: [overhead(one) for one in records if one.identity.framework == framework]
+            for name, records in found.items()
+        }
+        ratio = stats.paired(seconds["before"], seconds["now"])
+        medians = {name: stats.medians([values])[0].value for name, values in seconds.items()}
+        print(
+            f"{framework}: before {medians['before']:.2f} s, now {medians['now']:.2f} s; "
+            f"now takes {ratio} times as long ({ratio.verdict})"
+        )
+
+
+if __name__ == "__main__":
+    main()

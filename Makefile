@@ -69,7 +69,7 @@ rollback: setup ## Back to the Python environment that was there before, on ever
 support-bundle: setup ## One archive with versions, states, logs and configuration of all nodes, without secrets
 	@$(PY) -m regatta.provisioning.commands support-bundle --inventory $(INVENTORY) $(ARGS)
 
-bundle: setup ## Everything that provision would download, in one archive: OUT=regatta-bundle.tar SUITE=bookworm MACHINE=x86_64
+bundle: setup ## Everything that provision would download, in one archive: OUT=regatta-bundle.tar SUITE=bookworm MACHINE=x86_64; PROJECT=dir: its packages too
 	@$(PY) -m regatta.provisioning.commands bundle --inventory $(INVENTORY) $(ARGS)
 
 hdfs-restore-metadata: setup ## Make the NameNode anew from the newest copy of its metadata

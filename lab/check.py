@@ -56,6 +56,8 @@ def _refused_to_root() -> list[str]:
         found.append(f"nftables does not work ({said})")
     if said := _fails(["unshare", "--net", "ip", "link", "add", "rg-check", "type", "bridge"]):
         found.append(f"no bridge can be made ({said})")
+    if not Path("/dev/fuse").exists():
+        found.append("there is no /dev/fuse, by which nodes mount their shared folder (modprobe fuse)")
     for point in cgroups.hierarchies():
         if not os.access(point, os.W_OK):
             found.append(f"{point} is read-only: is this machine itself a container?")

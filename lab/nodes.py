@@ -144,7 +144,7 @@ def boot(node: Node) -> None:
         *("--quiet", "--register=no", "--keep-unit", "--boot", f"--directory={node.root}"),
         *(f"--machine={node.machine}", f"--hostname={node.name}", f"--network-bridge={bridge}"),
         *([f"--network-veth-extra={node.cable}:{_INNER}"] if node.cable else []),
-        *("--resolv-conf=off", "--timezone=off", "--link-journal=no", "--console=read-only"),
+        *("--bind=/dev/fuse", "--resolv-conf=off", "--timezone=off", "--link-journal=no", "--console=read-only"),
     ]
     with (node.folder / "console").open("ab") as console:
         subprocess.Popen(

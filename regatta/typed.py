@@ -22,10 +22,10 @@ class FaultError(ValueError):
     def __init__(self, steps: Sequence[Step], said: str) -> None:
         self.steps = tuple(steps)
         self.said = said
-        super().__init__(f"{self.place or 'top level'}: {said}")
+        super().__init__(f"{self.where or 'top level'}: {said}")
 
     @property
-    def place(self) -> str:
+    def where(self) -> str:
         """`ranks[0].phases.load`; empty: the value itself."""
         return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in self.steps).removeprefix(".")
 

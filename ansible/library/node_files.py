@@ -9,11 +9,13 @@ import subprocess
 import tempfile
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.mounts import at_or_below
 from ansible.module_utils.node_lock import exclusive
 
 DOCUMENTATION = r"""
 module: node_files
 short_description: Many folders and files at once
+notes: ['Saves 29 of 30 round trips and 7.55 of 8.00 s beside stock tasks (docs/results.md, Tests).']
 options:
   entries:
     type: list
@@ -135,8 +137,13 @@ def file(path, entry, check, diffs):
 
 
 def remove_tree(path):
-    """A folder and all below it: an environment has 40,000 files, for which rm takes a fifth less time than Python."""
-    done = subprocess.run(["rm", "-rf", "--", path], capture_output=True, text=True, check=False)
+    """A folder and all below it: an environment has 40,000 files, for which rm takes a fifth less time than Python.
+
+    What is mounted below it stays, and so does the folder: that may be another host's, or bound from elsewhere.
+    """
+    if mounted := [point for point in at_or_below(os.path.realpath(path)) if point != os.path.realpath(path)]:
+        raise FilesError(f"{path}: {', '.join(mounted)} is mounted in it: unmount that first")
+    done = subprocess.run(["rm", "-rf", "--one-file-system", "--", path], capture_output=True, text=True, check=False)
     if done.returncode:
         raise FilesError(f"{path}: {done.stderr.strip()}")
 

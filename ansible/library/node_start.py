@@ -7,6 +7,7 @@ from ansible.module_utils.systemd import UnitError, enabled, going, must
 DOCUMENTATION = r"""
 module: node_start
 short_description: Units enabled and started, restarted where something changed
+notes: ['Saves 5 of 6 round trips and 3.58 of 4.88 s beside stock tasks (docs/results.md, Tests).']
 options:
   units: {type: list, elements: str, required: true, description: Units of this node}
   files: {type: list, elements: path, required: true, description: What they read when they start}
@@ -15,7 +16,7 @@ options:
 
 
 def settle(units, files, changes, check):
-    """Whether anything had to be done."""
+    """(whether anything had to be done, units that run and are started anew)."""
     old = bool(changes) or any(stale(unit, files) for unit in units)
     off, down = [unit for unit in units if not enabled(unit)], [unit for unit in units if not going(unit)]
     if not check:
@@ -27,7 +28,7 @@ def settle(units, files, changes, check):
             must("restart", "--no-block", *(units if old else down))
         for unit in units:
             note(unit, files)
-    return bool(old or off or down)
+    return bool(old or off or down), [unit for unit in units if old and unit not in down]
 
 
 def main():
@@ -37,10 +38,10 @@ def main():
     module = AnsibleModule(argument_spec=lists, supports_check_mode=True)
     wanted = module.params
     try:
-        done = settle(wanted["units"], wanted["files"], wanted["changes"], module.check_mode)
+        done, anew = settle(wanted["units"], wanted["files"], wanted["changes"], module.check_mode)
     except (UnitError, OSError) as error:
         module.fail_json(msg=str(error))
-    module.exit_json(changed=done)
+    module.exit_json(changed=done, anew=anew)
 
 
 if __name__ == "__main__":

@@ -216,7 +216,8 @@ class Bench:
                 catalogue.cancel(self.session.remote, catalogue.find(self.session.remote, str(request.name)))
             if not self.session.cluster.local:
                 services.wait_for_hdfs(self.session.remote)
-                services.wait_until_joined(self.session.remote)
+                for framework in services.served(self.session.cluster):
+                    services.wait_until_joined(self.session.remote, framework)
             self.lock.take()
         finally:
             self.spent.waited += time.monotonic() - began

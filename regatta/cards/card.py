@@ -140,9 +140,20 @@ class Group(Struct, frozen=True, forbid_unknown_fields=True):
     when: dict[str, Value | list[Value]] = {}
 
 
+class Items(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a function is applied to, one of these: numbers (`range`, as Python's), the values of a `list` in a JSON
+    file, the `lines` of a file, or all combinations of the axes of a `grid`. Files are those of the project.
+    """
+
+    range: Annotated[tuple[int, ...], Meta(min_length=1, max_length=3)] | None = None
+    list: str | None = None
+    lines: str | None = None
+    grid: dict[str, tuple[Value, ...]] | None = None
+
+
 class Card(Struct, frozen=True, forbid_unknown_fields=True):
-    """A workload. `command`: script and arguments below the project, one for all frameworks or one for each; else
-    `module`: as `python -m` takes it.
+    """A workload. `command`: script and arguments below the project, one for all frameworks or one for each; or
+    `module`: as `python -m` takes it; or `function`: `module:function` of the project, which is applied to `items`.
 
     `unit`: what a size counts. `size`: the option that says how much to do, where no input is generated.
     `checkpoints`: the program keeps its state in `--checkpoint`, and goes on from there. `requirements`: a file beside
@@ -153,6 +164,8 @@ class Card(Struct, frozen=True, forbid_unknown_fields=True):
     frameworks: tuple[str, ...]
     module: str | None = None
     command: str | dict[str, str] | None = None
+    function: Annotated[str, Meta(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")] | None = None
+    items: Items | None = None
     description: str = ""
     unit: str = ""
     size: OptionName | None = None
@@ -160,7 +173,7 @@ class Card(Struct, frozen=True, forbid_unknown_fields=True):
     checkpoints: bool = False
     options: dict[OptionName, Option] = {}
     faults: tuple[Fault, ...] = ()
-    group: Literal["actors", "train"] | Group | None = None
+    group: Literal["actors", "train", "items"] | Group | None = None
     input: Input | None = None
     generate: Generator | None = None
     estimate: Estimate = Estimate()

@@ -24,12 +24,13 @@ class Environment(Struct, frozen=True, forbid_unknown_fields=True):
 class Project(Struct, frozen=True, forbid_unknown_fields=True):
     """All that a `regatta.toml` may have; `workloads` are tables of cards (`regatta.cards.shelf`).
 
-    `outputs`: patterns of the files that are fetched at the end of each run.
+    `outputs`: patterns of the files that are fetched at the end of each run; `keep`: folders that all its runs share.
     """
 
     workloads: dict[str, dict[str, Any]] = {}
     outputs: tuple[str, ...] = ()
     environment: Environment = Environment()
+    keep: tuple[str, ...] = ()
 
 
 def read(root: Path) -> Project:

@@ -20,13 +20,16 @@ else:
     import tomli as tomllib
 
 RESERVED = {
-    "fetch", "framework", "help", "inventory", "json", "launcher", "max_gb", "name", "no_environment", "no_single",
-    "nodes", "repeats", "requirements", "skip_lost", "time_limit", "with_", "without", "workers",
+    "env", "env_file", "fetch", "framework", "help", "inventory", "json", "keep", "launcher", "max_gb", "name",
+    "no_environment", "no_single", "nodes", "repeats", "requirements", "skip_lost", "time_limit", "with_", "without",
+    "workers",
 }  # fmt: skip
 """Flags of every `run` command."""
 CHECKPOINTS = ("checkpoint", "checkpoint_every", "restarts", "elastic")
 """Options of a program that goes on from checkpoints; of the command, too."""
 INCLUDED = paths.PROJECT / "workloads" / "common"
+OF_FUNCTIONS = ("function", "items")
+"""What cards of functions include, without saying so."""
 _Made = TypeVar("_Made")
 _UNKNOWN = re.compile(r"unknown field `(.*?)`")
 _KEYS = {name for table in (Card, Option, Input, Made, Generator, Estimate) for name in table.__struct_fields__}
@@ -55,7 +58,7 @@ def document(path: Path) -> dict[str, Any]:
 def card(table: Mapping[str, Any], where: str) -> Card:
     """The card in a table. CardError lists what is wrong with it."""
     whole = dict(table)
-    for name in table.get("include", ()):
+    for name in (*table.get("include", ()), *(OF_FUNCTIONS if "function" in table else ())):
         path = INCLUDED / f"{name}.toml"
         if not re.fullmatch("[a-z-]+", str(name)) or not path.is_file():
             known = ", ".join(sorted(file.stem for file in INCLUDED.glob("*.toml")))
@@ -116,8 +119,12 @@ def _plain(said: str) -> str:
 
 
 def _faults(found: Card) -> Iterator[str]:
-    if (found.module is None) == (found.command is None):
-        yield "say either command (a script of the project, with its arguments) or module (as python -m takes it)"
+    if sum(one is not None for one in (found.module, found.command, found.function)) != 1:
+        yield (
+            "say either command (a script of the project, with its arguments), or module (as python -m takes it), "
+            "or function (module:function of the project, with its items)"
+        )
+    yield from _of_items(found)
     if not found.frameworks:
         yield "frameworks: name at least one"
     if isinstance(found.command, dict) and (lost := missing(found.frameworks, found.command)):
@@ -142,6 +149,25 @@ def _faults(found: Card) -> Iterator[str]:
         for figure in given.figures:
             if seconds(figure.time) is None:
                 yield f"published[{index}]: '{figure.time}' must be minutes'seconds'', as in 2'25''"
+
+
+def _of_items(found: Card) -> Iterator[str]:
+    if (found.items is None) != (found.function is None):
+        yield "function and items belong together: say both, or neither"
+    if found.items is None:
+        return
+    kinds = [name for name in found.items.__struct_fields__ if getattr(found.items, name) is not None]
+    if len(kinds) != 1:
+        yield f"items: say one of {', '.join(found.items.__struct_fields__)}, not {' and '.join(kinds) or 'none'}"
+    if (steps := found.items.range) and (steps[2:] == (0,) or not range(*steps)):
+        yield f"items.range: {', '.join(map(str, steps))} has no number in it; say first, end (not in it), step"
+    axes = found.items.grid
+    if axes is not None and (empty := [name for name, values in axes.items() if not values] or not axes):
+        which = f"the axis {empty[0]} has no value" if isinstance(empty, list) else "it has no axis"
+        yield f"items.grid: {which}, so that there would be no item; give each axis a list of values"
+    for name in axes or ():
+        if name in found.options:
+            yield f"items.grid: the axis {name} is an option, too: the function would get it twice"
 
 
 def _of_option(found: Card, name: str, option: Option) -> Iterator[str]:

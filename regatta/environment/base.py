@@ -1,5 +1,6 @@
 """What the nodes have already: the base that a layer is made for."""
 
+import email
 import re
 import zipfile
 from collections.abc import Mapping
@@ -7,12 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from regatta.environment.wish import digest
 from regatta.errors import EnvironmentFault
 from regatta.hosts.cluster import Node
 from regatta.hosts.remote import Remote
 
 PINNED = ("torch", "ray")
-"""What a layer leaves as the base has it: the services of a cluster run it, and it is large."""
+"""What a layer leaves as the base has it wherever the requirements allow: it is large, or a service is made of it."""
+_METADATA = re.compile(r"[^/]+\.dist-info/METADATA")
 _GLIBC = (17, 28, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40)
 """The C libraries, 2.x, that uv has platforms for."""
 
@@ -73,6 +76,22 @@ def ask(remote: Remote, node: Node) -> Base:
     ]
     packages = {canonical(package.name): package for package in found}
     return Base(said["id"], said["python"], said["machine"], said["glibc"], packages)
+
+
+def of_wheels(folder: Path, python: str, machine: str, glibc: str) -> Base:
+    """The base that nodes have once these wheels are installed there. EnvironmentFault names a wheel that is none."""
+    packages = {}
+    for path in sorted(folder.glob("*.whl")):
+        try:
+            with zipfile.ZipFile(path) as wheel:
+                inside = next(name for name in wheel.namelist() if _METADATA.fullmatch(name))
+                told = email.message_from_bytes(wheel.read(inside))
+        except (OSError, StopIteration, zipfile.BadZipFile) as error:
+            raise EnvironmentFault(f"{path} is no wheel ({error or 'without METADATA'})") from None
+        needs, extras = (tuple(told.get_all(name) or ()) for name in ("Requires-Dist", "Provides-Extra"))
+        packages[canonical(told["Name"])] = Package(told["Name"], told["Version"], needs, extras)
+    identity = [python, machine, sorted((name, package.version) for name, package in packages.items())]
+    return Base(digest(identity)[:16], python, machine, glibc, packages)
 
 
 def same(answers: Mapping[str, Mapping[str, Any]]) -> str:

@@ -1,5 +1,6 @@
 """A layer as one archive in the controller's cache: downloaded, proven, installed, compiled, packed."""
 
+import contextlib
 import fcntl
 import gzip
 import hashlib
@@ -12,18 +13,24 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from regatta import paths
 from regatta.environment import uv
-from regatta.environment.resolve import Resolution
+from regatta.environment.resolve import Pinned, Resolution
 from regatta.errors import EnvironmentFault
 from regatta.node import manifest
 
+if TYPE_CHECKING:
+    from regatta.environment.compiler import Compiler
+
 KEEP = 8
+IN_BUNDLE = "layers"
+"""The folder of a bundle that has layers."""
 _TRAMPOLINE = re.compile(rb"\A#!/bin/sh\n'''exec' [^\n]*\n' '''\n")
 _COMPILE_SECONDS = 900
 
@@ -44,8 +51,16 @@ def folder() -> Path:
     return paths.cache_dir() / "layers"
 
 
-def make(wanted: Resolution, say: Callable[[str], None]) -> Archive:
-    """The archive of a layer, made unless it is there. EnvironmentFault explains what cannot be had."""
+def of_bundles() -> list[Path]:
+    """The folders with layers of the bundles that were unpacked into the cache."""
+    return sorted((paths.cache_dir() / "bundle").glob(f"*/{IN_BUNDLE}"))
+
+
+def make(wanted: Resolution, say: Callable[[str], None], compiler: "Compiler | None" = None) -> Archive:
+    """The archive of a layer, made unless it is there. EnvironmentFault explains what cannot be had.
+
+    `compiler`: who builds what is published as source and is no plain Python; without it that is refused.
+    """
     base = folder()
     base.mkdir(parents=True, exist_ok=True)
     with _locked(
@@ -58,7 +73,7 @@ def make(wanted: Resolution, say: Callable[[str], None]) -> Archive:
         with tempfile.TemporaryDirectory(prefix=".making-", dir=base) as temporary:
             work = Path(temporary)
             tree = work / "layer"
-            _install(wanted, work, tree, say)
+            _install(wanted, work, tree, say, compiler)
             compiled = _compile(tree, wanted.minor)
             _settle(tree)
             archive = _packed(tree, work / "layer.tar.gz", compiled)
@@ -75,14 +90,13 @@ def make(wanted: Resolution, say: Callable[[str], None]) -> Archive:
 
 
 def _there(key: str) -> Archive | None:
-    path = folder() / f"{key}.tar.gz"
-    try:
-        described = json.loads((folder() / f"{key}.json").read_text())
-        if _sha256(path) != described["sha256"]:
-            return None
-        return Archive(path, **described)
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
+    for place in (folder(), *of_bundles()):
+        path = place / f"{key}.tar.gz"
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            described = json.loads((place / f"{key}.json").read_text())
+            if _sha256(path) == described["sha256"]:
+                return Archive(path, **described)
+    return None
 
 
 @contextmanager
@@ -97,28 +111,64 @@ def _locked(path: Path, waiting: Callable[[], None]) -> Iterator[None]:
         yield
 
 
-def _install(wanted: Resolution, work: Path, tree: Path, say: Callable[[str], None]) -> None:
+def _install(
+    wanted: Resolution, work: Path, tree: Path, say: Callable[[str], None], compiler: "Compiler | None"
+) -> None:
     free = shutil.disk_usage(work).free
     if free < 4 * wanted.size + (64 << 20):
         raise EnvironmentFault(
             f"{work.parent} has {free >> 20} MiB free, and the layer needs about {(4 * wanted.size >> 20) + 64} MiB: "
             "free some room there, or let $REGATTA_CACHE name another disk"
         )
-    lock = work / "pylock.layer.toml"
-    lock.write_text(_lock(wanted))
-    words = ["pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--link-mode", "copy"]
-    words += ["--preview-features", "pylock", "--python", sys.executable, "--target", str(tree)]
-    words += ["--python-version", wanted.minor, "--python-platform", wanted.platform, "--requirement", str(lock)]
-    uv.run(words, cwd=work, what=f"downloading {len(wanted.packages)} package(s)", say=say)
-    shutil.rmtree(tree / ".lock", ignore_errors=True)
-    _refuse_machine_code(wanted, tree)
+    packages = tuple(_wheel(package, wanted, work, say, compiler) for package in wanted.packages)
+    _fill(packages, wanted, work, tree, say)
     _programs(tree)
 
 
-def _lock(wanted: Resolution) -> str:
-    """The resolution as a pylock.toml: uv takes no file with another SHA-256."""
+def _fill(packages: Sequence[Pinned], wanted: Resolution, work: Path, tree: Path, say: Callable[[str], None]) -> None:
+    """Install packages into a folder."""
+    lock = work / "pylock.layer.toml"
+    lock.write_text(_lock(packages))
+    words = ["pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--link-mode", "copy"]
+    words += ["--preview-features", "pylock", "--python", sys.executable, "--target", str(tree)]
+    words += ["--python-version", wanted.minor, "--python-platform", wanted.platform, "--requirement", str(lock)]
+    uv.run(words, cwd=work, what=f"downloading {len(packages)} package(s)", say=say)
+    shutil.rmtree(tree / ".lock", ignore_errors=True)
+
+
+def _wheel(
+    package: Pinned, wanted: Resolution, work: Path, say: Callable[[str], None], compiler: "Compiler | None"
+) -> Pinned:
+    """The package as it can be installed for the nodes: source that needs a compiler is built by a node."""
+    if not package.files[0].source:
+        return package
+    with tempfile.TemporaryDirectory(dir=work) as temporary:
+        tree = Path(temporary) / "tree"
+        try:
+            _fill([package], wanted, Path(temporary), tree, say)
+            if _plain_python(tree):
+                return package
+        except EnvironmentFault:
+            if compiler is None:
+                raise
+    if compiler is None:
+        raise EnvironmentFault(
+            f"{package.name} {package.version} is published as source for a compiler. Only wheels and plain Python "
+            "are taken: name a version that has a wheel, or put one into a folder that PIP_FIND_LINKS names"
+        )
+    with tempfile.TemporaryDirectory(dir=work) as temporary:
+        return replace(package, files=(compiler.wheel(package, wanted.minor, wanted.platform, Path(temporary)),))
+
+
+def _plain_python(tree: Path) -> bool:
+    """Whether nothing in it was compiled for this machine."""
+    return all("Root-Is-Purelib: true" in wheel.read_text() for wheel in tree.glob("*.dist-info/WHEEL"))
+
+
+def _lock(packages: Sequence[Pinned]) -> str:
+    """Packages as a pylock.toml: uv takes no file with another SHA-256."""
     lines = ['lock-version = "1.0"', 'created-by = "regatta"']
-    for package in wanted.packages:
+    for package in packages:
         lines += ["[[packages]]", f"name = {json.dumps(package.name)}", f"version = {json.dumps(package.version)}"]
         files = [
             f'{{ url = {json.dumps(file.url)}, hashes = {{ sha256 = "{file.sha256}" }} }}' for file in package.files
@@ -128,18 +178,6 @@ def _lock(wanted: Resolution) -> str:
         else:
             lines.append(f"wheels = [{', '.join(files)}]")
     return "\n".join([*lines, ""])
-
-
-def _refuse_machine_code(wanted: Resolution, tree: Path) -> None:
-    """What was published as source and is no plain Python was compiled for this machine, not for the nodes."""
-    sources = {package.name for package in wanted.packages if package.files[0].source}
-    for wheel in tree.glob("*.dist-info/WHEEL") if sources else ():
-        name = re.sub(r"[-_.]+", "-", wheel.parent.name.partition("-")[0]).lower()
-        if name in sources and "Root-Is-Purelib: true" not in wheel.read_text():
-            raise EnvironmentFault(
-                f"{name} {wanted.versions[name]} is published as source for a compiler. Only wheels and plain Python "
-                "are taken: name a version that has a wheel, or put one into a folder that PIP_FIND_LINKS names"
-            )
 
 
 def _programs(tree: Path) -> None:

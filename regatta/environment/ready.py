@@ -34,9 +34,12 @@ class Layers:
         self._say = say
         self._said: set[str] = set()
 
-    def asked(self, wish: Wish, root: Path) -> "Asked | None":
-        """What a run of the tree `root` wishes for; None where that is nothing. EnvironmentFault says where."""
-        wanted = wishes.of(wish, root)
+    def asked(self, wish: Wish, root: Path, fixed: tuple[str, ...] = ()) -> "Asked | None":
+        """What a run of the tree `root` wishes for; None where that is nothing. EnvironmentFault says where.
+
+        `fixed`: packages that stay as the nodes have them.
+        """
+        wanted = wishes.of(wish, root, fixed)
         return Asked(wanted, root, _memory(wanted, self._remote.cluster)) if wanted else None
 
     def ready(self, asked: "Asked", answers: Mapping[str, Mapping[str, Any]]) -> Layer | None:
@@ -48,11 +51,13 @@ class Layers:
             return None
         found = asked.resolution(base)
         if found is None:
-            from regatta.environment import resolve
+            from regatta.environment import bundled, resolve
 
             self._say(f"environment: resolving {asked.wanted.label}")
-            node = self._remote.cluster.head
-            found = resolve.resolve(asked.wanted, bases.ask(self._remote, node), asked.root, self._say)
+            told = bases.ask(self._remote, self._remote.cluster.head)
+            found = bundled.find(asked.wanted, told)
+            if found is None:
+                found = resolve.resolve(asked.wanted, told, asked.root, self._say)
             _remember(asked.wanted, self._remote.cluster, base, found)
             if found is None:
                 self._say(f"environment: the nodes have all of {asked.wanted.label}")
@@ -60,21 +65,24 @@ class Layers:
         if found.key not in self._said:
             self._said.add(found.key)
             self._say(found.headline())
-        there = asked.known is not None and asked.known["layer"] and asked.known["layer"]["key"] == found.key
-        lacking = [name for name, answer in answers.items() if not (there and answer["layer"]["there"])]
+        if not (asked.known and asked.known["layer"] and asked.known["layer"]["key"] == found.key):
+            nodes = [self._remote.cluster.node(name) for name in answers]
+            question = {"layer": {"key": found.key, "label": asked.label}}
+            answers = self._remote.everywhere(nodes, "hello", args=lambda _: question)
+        lacking = [name for name, answer in answers.items() if not answer["layer"]["there"]]
         if lacking:
             self._bring(found, lacking, asked)
         return Layer(found.key, found.versions)
 
     def _bring(self, found: "Resolution", lacking: list[str], asked: "Asked") -> None:
-        from regatta.environment import build, place
+        from regatta.environment import bring, build, compiler
 
-        archive = build.make(found, self._say)
         nodes = [self._remote.cluster.node(name) for name in lacking]
+        archive = build.make(found, self._say, compiler.Compiler(self._remote, nodes[0], self._say))
         self._say(
             f"environment: putting layer {found.key} ({archive.bytes / 1e6:.1f} MB unpacked) on {len(nodes)} node(s)"
         )
-        place.place(self._remote, found, archive, nodes, asked.label)
+        bring.bring(self._remote, found, archive, nodes, asked.label)
 
 
 @dataclass(frozen=True)
@@ -114,8 +122,9 @@ def _file(wanted: Wanted, cluster: Cluster) -> Path:
 def _memory(wanted: Wanted, cluster: Cluster) -> Mapping[str, Any] | None:
     try:
         known = json.loads(_file(wanted, cluster).read_text())
-        return known if {"base", "layer"} <= known.keys() else None
-    except (OSError, ValueError, AttributeError):
+        own = {package["name"] for package in known["layer"]["packages"]} if known["layer"] else set()
+        return known if "base" in known and not own & {*wanted.fixed} else None
+    except (OSError, ValueError, AttributeError, KeyError, TypeError):
         return None
 
 

@@ -1,12 +1,13 @@
 """Requirements and a base -> the packages that a layer has, each with the files that may be it. uv resolves.
 
-The base is a part of what is resolved: its own packages' needs hold, its versions are kept wherever the requirements
-allow, and torch and Ray stay as they are. So a layer never breaks what lies below it.
+The base is a part of what is resolved: its own packages' needs hold, and its versions are kept wherever the
+requirements allow. So a layer never breaks what lies below it. Another torch or Ray is such a run's own alone.
 """
 
 import re
+import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -67,6 +68,11 @@ class Resolution:
         """The version of each package."""
         return {package.name: package.version for package in self.packages}
 
+    def runs_on(self, platform: str) -> bool:
+        """Whether its wheels run on a platform, `<machine>-manylinux_2_<n>` (C library 2.n)."""
+        mine, theirs = (one.rpartition("_") for one in (self.platform, platform))
+        return mine[0] == theirs[0] and int(mine[2]) <= int(theirs[2])
+
     def headline(self) -> str:
         """What is brought, in one line."""
         fresh = [f"{one.name} {one.version}" for one in self.packages if not one.instead]
@@ -75,6 +81,8 @@ class Resolution:
             [f"{len(fresh)} package{'s' if len(fresh) > 1 else ''} beyond the base ({_some(fresh)})"] if fresh else []
         )
         words += [f"{len(other)} in another version ({_some(other)})"] if other else []
+        if own := [f"{one.name} {one.version}" for one in self.packages if one.instead and one.name in bases.PINNED]:
+            words.insert(0, f"a {' and '.join(own)} of its own")
         size = f"{self.size / 1e6:.1f} MB" if self.size >= 1e5 else f"{max(1, self.size // 1000)} kB"
         return f"environment: {', '.join([*words, *([size] if self.size else []), f'layer {self.key}'])}"
 
@@ -197,21 +205,45 @@ def _hashes(text: str) -> dict[str, set[str]]:
 def _versions(
     wanted: Wanted, base: Base, work: Path, lists: list[str], root: Path, say: Callable[[str], None]
 ) -> dict[str, str]:
-    """The version of each package of base and requirements together."""
+    """The version of each package of base and requirements together.
+
+    What is large, or a service, stays as it is where that is possible. Where it is not, the run gets another one of
+    its own, unless it is fixed.
+    """
+    fixed = [name for name in bases.PINNED if name in base.packages]
+    first: EnvironmentFault | None = None
+    while True:
+        try:
+            return _resolved(wanted, base, work, lists, fixed, root, say)
+        except EnvironmentFault as error:
+            if _UNSATISFIABLE not in str(error):
+                raise
+            first = first or error
+            loose = next((name for name in fixed if name not in wanted.fixed), None)
+            if loose is None:
+                _explain(wanted, base, work, lists, root)
+                raise (first if wanted.fixed else error) from None
+            fixed.remove(loose)
+
+
+def _resolved(
+    wanted: Wanted,
+    base: Base,
+    work: Path,
+    lists: list[str],
+    fixed: Collection[str],
+    root: Path,
+    say: Callable[[str], None],
+) -> dict[str, str]:
+    """The versions, with those of `fixed` as the base has them; the rest of `PINNED` only where it is asked for."""
     roots, out = work / "roots.txt", work / "resolved.txt"
-    fixed = {name: base.packages[name] for name in bases.PINNED if name in base.packages}
-    roots.write_text("".join(f"{one.name}\n" for name, one in base.packages.items() if name not in fixed))
+    roots.write_text("".join(f"{one.name}\n" for name, one in base.packages.items() if name not in bases.PINNED))
     pins = work / "pins.txt"
-    pins.write_text("".join(f"{one.name}=={one.version}\n" for one in fixed.values()))
+    pins.write_text("".join(f"{base.packages[name].name}=={base.packages[name].version}\n" for name in fixed))
     out.write_text("".join(f"{pin}\n" for pin in base.pins))  # what is there is kept where it can be
     words = ["pip", "compile", "--quiet", "--no-annotate", "--no-header", "--output-file", str(out), *_target(base)]
     what = f"resolving {wanted.label}"
-    try:
-        uv.run([*words, *lists, str(roots), str(pins)], links=[work / "base"], cwd=root, what=what, say=say)
-    except EnvironmentFault as error:
-        if _UNSATISFIABLE in str(error) and fixed:
-            _explain_pins(wanted, base, work, [*words, *lists], root)
-        raise
+    uv.run([*words, *lists, str(roots), str(pins)], links=[work / "base"], cwd=root, what=what, say=say)
     found = {}
     for line in out.read_text().splitlines():
         name, pinned, version = line.partition("==")
@@ -225,22 +257,26 @@ def _versions(
 _NO_URL = "a file's URL is not taken: put the wheel into a folder that PIP_FIND_LINKS names, and name its version"
 
 
-def _explain_pins(wanted: Wanted, base: Base, work: Path, words: list[str], root: Path) -> None:
-    """Where it is torch or Ray alone that contradicts, say so with both versions."""
+def _explain(wanted: Wanted, base: Base, work: Path, lists: list[str], root: Path) -> None:
+    """Where it is a fixed package alone that contradicts, say so with both versions."""
     out = work / "resolved.txt"
     out.write_text("")
+    words = ["pip", "compile", "--quiet", "--no-annotate", "--no-header", "--output-file", str(out), *_target(base)]
     try:
-        uv.run(words, links=[], cwd=root, what=f"resolving {wanted.label}")
+        uv.run([*words, *lists], links=[], cwd=root, what=f"resolving {wanted.label}")
     except EnvironmentFault:
-        return  # contradicts itself: uv's first explanation says how
+        return  # contradicts itself: uv's explanation says how
     for line in out.read_text().splitlines():
         name, _, version = line.partition("==")
         mine = base.packages.get(canonical(name))
-        if canonical(name) in bases.PINNED and mine and version.partition("+")[0] != mine.version.partition("+")[0]:
+        if canonical(name) not in wanted.fixed or mine is None:
+            continue
+        if version.partition("+")[0] != mine.version.partition("+")[0]:
             raise EnvironmentFault(
-                f"{wanted.label} needs {mine.name} {version}, and the nodes have {mine.name} {mine.version}. A layer "
-                f"leaves {mine.name} as it is: let the requirement allow {mine.version}, or provision the cluster with "
-                f"a lock of its own (docs/operations.md, 'The Python environment')"
+                f"{wanted.label} needs {mine.name} {version}, and the cluster runs {mine.name} {mine.version}, which "
+                f"such a run has to have, too: let the requirement allow {mine.version}, run it under another "
+                "framework, or provision the cluster with a lock of its own "
+                "(docs/operations.md, 'The Python environment')"
             )
 
 
@@ -282,7 +318,10 @@ def _allowed(
 
 
 def _target(base: Base) -> list[str]:
-    return ["--python-version", base.minor, "--python-platform", base.platform, "--no-build-isolation"]
+    """For whom is resolved. Source tells its needs by this Python's setuptools: in a place of its own it would find the
+    stub of the base's."""
+    own = ["--python", sys.executable, "--no-build-isolation"]
+    return [*own, "--python-version", base.minor, "--python-platform", base.platform]
 
 
 def _is(base: Base, name: str, version: str) -> bool:

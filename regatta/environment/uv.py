@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -22,6 +23,7 @@ _OFFLINE = re.compile(
     r"|Failed to fetch|Could not connect",
     re.I,
 )
+_YES = ("1", "true", "yes", "on")
 _FULL = re.compile(r"No space left on device|os error 28|os error 122")
 _BUILD = re.compile(r"Failed to build|build backend|Failed to download and build|building from source", re.I)
 
@@ -38,31 +40,33 @@ def run(
 
     `links`: folders of wheels beside those of this machine's settings. `say` hears now and then that it goes on.
     """
-    environment = settings(links)
-    process = subprocess.Popen(
-        [program(), *words],
-        cwd=cwd,
-        env=environment,
-        text=True,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    began = time.monotonic()
-    try:
-        while True:
-            try:
-                out, told = process.communicate(timeout=SAY_SECONDS)
-                break
-            except subprocess.TimeoutExpired:
-                took = time.monotonic() - began
-                if took > SECONDS:
-                    raise EnvironmentFault(f"{what} took longer than {SECONDS:g} s and was given up") from None
-                say(f"environment: {what} ({took:.0f} s so far)")
-    except BaseException:
-        process.kill()
-        process.communicate()
-        raise
+    environment, flags = settings(links)
+    command = [program(), *words, *(flags if words[0] == "pip" else [])]
+    with tempfile.TemporaryDirectory(prefix="regatta-uv-") as temporary:  # uv leaves locks in it
+        process = subprocess.Popen(
+            command,
+            cwd=cwd,
+            env={**environment, "TMPDIR": temporary},
+            text=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        began = time.monotonic()
+        try:
+            while True:
+                try:
+                    out, told = process.communicate(timeout=SAY_SECONDS)
+                    break
+                except subprocess.TimeoutExpired:
+                    took = time.monotonic() - began
+                    if took > SECONDS:
+                        raise EnvironmentFault(f"{what} took longer than {SECONDS:g} s and was given up") from None
+                    say(f"environment: {what} ({took:.0f} s so far)")
+        except BaseException:
+            process.kill()
+            process.communicate()
+            raise
     if process.returncode:
         raise EnvironmentFault(f"{what}: {explain(told)}")
     return out
@@ -78,7 +82,8 @@ def explain(told: str) -> str:
     if _OFFLINE.search(text):
         return (
             f"{text}\nThe index of packages was not reached, and what is needed is not in uv's cache. Try again with a "
-            "network, or put wheels into a folder and name that in PIP_FIND_LINKS; --no-environment runs without"
+            "network, bring the project's packages in a bundle ('make bundle PROJECT=...'), or put wheels into a "
+            "folder and name that in PIP_FIND_LINKS; --no-environment runs without"
         )
     if _BUILD.search(text):
         return (
@@ -97,16 +102,19 @@ def program() -> str:
     return found
 
 
-def settings(links: Sequence[Path] = ()) -> dict[str, str]:
-    """The environment of uv. An index may have a password in it, which is in no command line."""
+def settings(links: Sequence[Path] = ()) -> tuple[dict[str, str], list[str]]:
+    """The environment of uv, and flags that it has no variable for.
+
+    An index may have a password in it, which is in no command line.
+    """
     made = dict(os.environ)
     pip = _pip()
     if index := made.get("UV_DEFAULT_INDEX") or made.get("PIP_INDEX_URL") or pip.get("index-url"):
         made["UV_DEFAULT_INDEX"] = index
-    if more := made.get("UV_INDEX") or made.get("PIP_EXTRA_INDEX_URL") or pip.get("extra-index-url"):
+    if "UV_INDEX" not in made and (more := made.get("PIP_EXTRA_INDEX_URL") or pip.get("extra-index-url")):
         made["UV_INDEX"] = " ".join(more.split())
-    if made.get("PIP_NO_INDEX") or pip.get("no-index"):
-        made["UV_NO_INDEX"] = "1"
+        made.setdefault("UV_INDEX_STRATEGY", "unsafe-best-match")  # to pip, all its indexes are one
+    alone = (made.get("PIP_NO_INDEX") or pip.get("no-index") or "").lower() in _YES
     if "UV_FIND_LINKS" in made:
         folders = made["UV_FIND_LINKS"].split(",")
     else:
@@ -121,7 +129,13 @@ def settings(links: Sequence[Path] = ()) -> dict[str, str]:
     made.setdefault("UV_SYSTEM_CERTS", "true")
     made |= {"UV_PYTHON_DOWNLOADS": "never", "NO_COLOR": "1"}
     made.pop("VIRTUAL_ENV", None)
-    return made
+    return made, ["--no-index"] if alone else []
+
+
+def indexes() -> list[str]:
+    """The URLs of the indexes that this machine's settings name, with the passwords in them."""
+    made, _ = settings()
+    return [*made.get("UV_DEFAULT_INDEX", "").split(), *made.get("UV_INDEX", "").split()]
 
 
 def _pip() -> dict[str, str]:

@@ -17,7 +17,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-FORMAT = 1
+FORMAT = 2
 FOUND = ("uv.lock", "pylock.toml", "requirements.txt", "pyproject.toml")
 """Where a project says what it needs, the first that is there and says something."""
 _OPTION = re.compile(r"(-r|-c|--requirement|--constraint)(?:\s+|=|(?<=-[rc]))(\S+)")
@@ -41,15 +41,17 @@ class Wish:
 
 @dataclass(frozen=True)
 class Wanted:
-    """A list of requirements: the `file` it is from (None: only `more`), and a name for all that it consists of.
+    """A list of requirements: the `file` it is from (None: only `more`), and `digest`, a name for what it says.
 
-    `index`: lines in it that say where packages are looked for.
+    `index`: lines in it that say where packages are looked for. `fixed`: packages that stay as the nodes have them,
+    whatever the list says, for a service of the cluster is made of them.
     """
 
     file: Path | None
     more: tuple[str, ...]
     digest: str
     index: tuple[str, ...] = ()
+    fixed: tuple[str, ...] = ()
 
     @property
     def label(self) -> str:
@@ -57,8 +59,11 @@ class Wanted:
         return " and ".join([*([self.file.name] if self.file else []), *self.more])
 
 
-def of(wish: Wish, root: Path) -> Wanted | None:
-    """What the project whose tree is `root` needs; None where nothing says so. EnvironmentFault names file and line."""
+def of(wish: Wish, root: Path, fixed: tuple[str, ...] = ()) -> Wanted | None:
+    """What the project whose tree is `root` needs; None where nothing says so. EnvironmentFault names file and line.
+
+    `fixed`: see `Wanted`.
+    """
     if wish.off:
         return None
     own = project.read(root).environment
@@ -70,7 +75,7 @@ def of(wish: Wish, root: Path) -> Wanted | None:
     index: list[str] = []
     if file is not None:
         _read(file, content, index)
-    return Wanted(file, more, digest([FORMAT, [text for _, text in content], more]), tuple(index))
+    return Wanted(file, more, digest([FORMAT, [text for _, text in content], more]), tuple(index), fixed)
 
 
 def digest(value: Any) -> str:

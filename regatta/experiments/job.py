@@ -66,6 +66,8 @@ def prepare(session: Session, asked: Asked, ranks: int, *, compared: bool = True
 
 def _program(workload: Workload, framework: str, words: Sequence[str]) -> plan.Program:
     card = workload.card
+    if card.function is not None:
+        return plan.Program.of_items(workload.name, words, library=workload.own)
     if card.module is not None:
         return plan.Program.module(card.module, words, workload.name)
     command = card.command if isinstance(card.command, str) else (card.command or {})[framework]

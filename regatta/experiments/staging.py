@@ -83,6 +83,6 @@ def _on_all(session: Session, files: list[inputs.DataFile]) -> str:
     if len({node.state for node in nodes}) > 1:
         raise UsageError("the nodes have different regatta_state folders; data need the same path on all of them")
     for file in files:
-        if sent := inputs.place(session.remote, file, nodes):
+        if sent := inputs.bring(session.remote, file, nodes):
             session.console.note(f"{file.path.name} ({file.size / 1e6:.1f} MB) put on {', '.join(sent)}")
     return ",".join(file.on(nodes[0]) for file in files)

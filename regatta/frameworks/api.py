@@ -10,7 +10,8 @@ of the controller changes. `specs` alone must be written; all else has a default
 - **A driver** that speaks for all ranks, as rank -1 on the head: `driver = True`, and `nodes` has the head. How it ends
   is how the run ends; other processes end by themselves when it has.
 - **A service of the cluster** that takes runs (Ray's jobs, Spark's master): `served`, `asks` and `open` with a
-  `JobService`, and a `Judge` that asks the service how the run goes. `adapters/ray.py` does so.
+  `JobService`, and a `Judge` that asks the service how the run goes; `service`, `units` and `page` for `fab up`,
+  `down`, `status` and `dashboard`. `adapters/ray.py` does so.
 
 The node's side of a framework is `workloads/common/frameworks/NAME.py`; neither imports the other.
 """
@@ -29,7 +30,7 @@ from regatta.hosts.remote import Remote
 
 MIB = 1 << 20
 LAST = 1000
-"""The place of frameworks that claim none: behind the others, by their names."""
+"""The order of frameworks that name none: behind the others, by their names."""
 SETTLE_SECONDS = 6.0
 """So long a run that is over is waited for where nodes have not told their end yet."""
 
@@ -51,12 +52,32 @@ class JobService(abc.ABC):
         """
 
     @abc.abstractmethod
+    def members(self, nodes: Sequence[Node], answers: Mapping[str, Mapping[str, Any]]) -> list[str]:
+        """Addresses of the nodes that are members now, each as often as the service counts it. `answers`: see `wait`.
+
+        A node that could not be asked has no answer.
+        """
+
+    @abc.abstractmethod
     def submit(self, plan: Plan) -> None:
         """Give the run to the service, once all its nodes have started. Raises LaunchError with the service's words."""
 
     @abc.abstractmethod
     def stop(self, run: str) -> None:
         """Ask the service to end a run. Raises RegattaError."""
+
+
+@dataclass(frozen=True)
+class Page:
+    """A web page of a framework's service on the head: its port there, and what a person is told beside its address.
+
+    `check` proves that it answers at a local port that leads there. Raises LaunchError.
+    """
+
+    name: str
+    about: str
+    port: int
+    check: Callable[[int], object]
 
 
 @dataclass(frozen=True)
@@ -144,8 +165,8 @@ class Framework(abc.ABC):
 
     name: str
     """As in `--framework`, in records and in names of runs: a-z, 0-9 and `-`."""
-    place: int = LAST
-    """Where it stands among others in charts, tables and lists; those with the same place by name."""
+    order: int = LAST
+    """Where it stands among others in charts, tables and lists; those of the same number by name."""
     colour: str | None = None
     """On charts, `#rrggbb`; None: a spare one, always the same for a name."""
 
@@ -155,10 +176,14 @@ class Framework(abc.ABC):
     """Whether a driver on the head (rank -1) speaks for all ranks: the run is ready, and ends, when the driver says."""
     launchers: tuple[str, ...] = ()
     """What `--launcher` may be; empty where ranks meet in one way only."""
+    fixed: tuple[str, ...] = ()
+    """Packages that its runs have as the nodes have them, whatever their lists say: its services are made of them."""
     requirements: tuple[str, ...] = ()
     """Packages that its runs need beyond the nodes' environment, as in a list of requirements: `dask>=2024`."""
+    service: str = ""
+    """What takes its runs on a cluster, where it is `served`: as people call it."""
     units: tuple[str, ...] = ()
-    """Systemd units whose new start ends its runs."""
+    """Systemd units of that service, which `fab up` and `down` start and stop; a new start ends its runs."""
 
     backend: str | None = None
     """What ranks talk by, for the record."""
@@ -207,6 +232,10 @@ class Framework(abc.ABC):
     def specs(self, plan: Plan, cluster: Cluster) -> dict[str, Spec]:
         """What each node that takes part starts, by its name. A pure function."""
 
+    def secrets(self, plan: Plan) -> Mapping[str, str]:
+        """Variables made for this run alone, by which its processes know each other; nobody else sees their values."""
+        return {}
+
     def served(self, cluster: Cluster) -> bool:
         """Whether a service of the cluster takes its runs: nodes then have the run's folder, and not its processes."""
         return False
@@ -218,6 +247,10 @@ class Framework(abc.ABC):
     def open(self, remote: Remote) -> contextlib.AbstractContextManager[JobService]:
         """The service that takes its runs, where it is `served`. Raises RegattaError where it cannot be reached."""
         raise NotImplementedError(f"{self.name} has no service")
+
+    def page(self, remote: Remote) -> Page | None:
+        """The web page of its service, for `fab dashboard`."""
+        return None
 
     def judge(self, handle: Handle, *, whole_log: bool = True) -> Judge:
         """Who decides how a run goes that is followed from here: an object for this run alone."""

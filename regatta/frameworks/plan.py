@@ -4,21 +4,27 @@ Nothing is started here.
 """
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from regatta.hosts.cluster import Node
 
 PORTS = (29400, 29499)
 PG_TIMEOUT_SECONDS = 60
+FUNCTION = "workloads.common.items.function"
+"""The program that applies the function of a user's project to items."""
 
 
 @dataclass(frozen=True)
 class Program:
-    """What a person asked to run: a script of the synced tree or a module of it, with its arguments."""
+    """What a person asked to run: a script of the synced tree or a module of it, with its arguments.
+
+    `library`: it needs Regatta's own `workloads.common`, which the synced tree does not have.
+    """
 
     argv: tuple[str, ...]
     label: str
+    library: bool = False
 
     @classmethod
     def script(cls, path: str, args: Sequence[str]) -> "Program":
@@ -30,6 +36,11 @@ class Program:
     def module(cls, name: str, args: Sequence[str], label: str) -> "Program":
         """A program that starts as `python -m name args...`, with a label of its own."""
         return cls(("-m", name, *args), label)
+
+    @classmethod
+    def of_items(cls, name: str, args: Sequence[str], *, library: bool) -> "Program":
+        """The function of a workload's card, over its items; the card is in the synced tree."""
+        return cls(("-m", FUNCTION, name, *args), name, library)
 
 
 @dataclass(frozen=True)
@@ -45,7 +56,9 @@ class Rank:
 class Plan:
     """Everything that decides how a run is started. `threads` is a rank's, equal for all ranks.
 
-    `layer`: the packages that the run has beyond the nodes' environment, by key.
+    `layer`: the packages that the run has beyond the nodes' environment, by key. `variables`: those that a person gives
+    its processes; `hidden`: those whose values nobody else sees. `keep`: folders of its working directory that all runs
+    of its `project`, by key, share.
     """
 
     run: str
@@ -61,6 +74,15 @@ class Plan:
     restarts: int = 0
     first_run: str | None = None
     layer: str | None = None
+    variables: Mapping[str, str] = field(default_factory=dict)
+    hidden: Mapping[str, str] = field(default_factory=dict, repr=False)
+    keep: tuple[str, ...] = ()
+    project: str | None = None
+
+    @property
+    def shared(self) -> str:
+        """The name of its part of the shared folder, the same for all generations."""
+        return self.first_run or self.run
 
     @property
     def nodes(self) -> tuple[Node, ...]:
@@ -95,15 +117,19 @@ def common_environment(plan: Plan, node: Node) -> dict[str, str]:
     release = f"{node.root}/releases/{plan.release}"
     layer = layer_folder(plan, node)
     first = {"REGATTA_FIRST_RUN": plan.first_run} if plan.first_run else {}
+    project = {"REGATTA_PROJECT": f"{node.state}/shared/projects/{plan.project}"} if plan.project else {}
     return {
         **first,
+        **project,
         **thread_environment(plan.threads),
+        **plan.variables,
         "PATH": f"{layer + '/bin:' if layer else ''}{node.python.rpartition('/')[0]}:/usr/local/bin:/usr/bin:/bin",
         "PYTHONPATH": f"{release}:{layer}" if layer else release,
         "PYTHONUNBUFFERED": "1",
         "REGATTA_FRAMEWORK": plan.framework,
         "REGATTA_RUN_ID": plan.run,
         "REGATTA_RELEASE": release,
+        "REGATTA_SHARED": f"{node.state}/shared/runs/{plan.shared}",
         "REGATTA_WORKERS": str(len(plan.ranks)),
         "REGATTA_RANK_MAP": json.dumps(plan.addresses),
         "REGATTA_PG_TIMEOUT": str(plan.pg_timeout),
@@ -123,4 +149,7 @@ def describe(plan: Plan) -> dict[str, object]:
         "master_port": plan.master_port,
         "release": plan.release,
         "layer": plan.layer,
+        "shared": plan.shared,
+        "project": plan.project,
+        "keep": list(plan.keep),
     }

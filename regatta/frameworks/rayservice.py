@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from regatta.frameworks import raynodes
-from regatta.frameworks.api import JobService
+from regatta.frameworks.api import JobService, Page
 from regatta.frameworks.plan import Plan
 from regatta.frameworks.rayjob import DASHBOARD_PORT, JobApi, RayNode
 from regatta.hosts import tunnels
@@ -31,8 +31,11 @@ class RayService(JobService):
         self, nodes: Sequence[Node], seen: Any, answers: Mapping[str, Mapping[str, Any]], say: Callable[[str], None]
     ) -> None:
         """See `JobService`."""
-        own = {name: answer["ray_node"] for name, answer in answers.items()}
-        raynodes.wait(self._remote, self.api, nodes, listed=seen, own=own, say=say)
+        raynodes.wait(self._remote, self.api, nodes, listed=seen, own=_own(answers), say=say)
+
+    def members(self, nodes: Sequence[Node], answers: Mapping[str, Mapping[str, Any]]) -> list[str]:
+        """See `JobService`."""
+        return raynodes.present(self.api.nodes(), nodes, _own(answers))
 
     def submit(self, plan: Plan) -> None:
         """See `JobService`."""
@@ -41,6 +44,11 @@ class RayService(JobService):
     def stop(self, run: str) -> None:
         """See `JobService`."""
         self.api.stop(run)
+
+
+def _own(answers: Mapping[str, Mapping[str, Any]]) -> dict[str, str | None]:
+    """Each node's id in Ray, as it has said."""
+    return {name: answer["ray_node"] for name, answer in answers.items()}
 
 
 @contextlib.contextmanager
@@ -58,9 +66,14 @@ def job_api(remote: Remote) -> Iterator[JobApi]:
         yield JobApi(port, token(remote), cluster.name)
 
 
-def check_api(port: int, remote: Remote) -> None:
-    """Prove that Ray's job API answers at a local port. Raises LaunchError."""
-    JobApi(port, token(remote), remote.cluster.name).version()
+def dashboard(remote: Remote) -> Page:
+    """Ray's own page, which asks for the token."""
+    secret = remote.cluster.folder / "secrets" / "ray_token"
+
+    def check(port: int) -> None:
+        JobApi(port, token(remote), remote.cluster.name).version()
+
+    return Page("Ray dashboard", f"  (it asks for the token in {secret})", DASHBOARD_PORT, check)
 
 
 def token(remote: Remote) -> str:

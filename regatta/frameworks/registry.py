@@ -63,14 +63,14 @@ def of_run(name: str) -> Framework:
         return Unknown(name)
 
 
-def place(name: str) -> tuple[int, str]:
+def order(name: str) -> tuple[int, str]:
     """Where a framework stands among others: to sort by."""
-    return of_run(name).place, name
+    return of_run(name).order, name
 
 
 def ordered(found: Iterable[str]) -> list[str]:
     """Frameworks, each once, in the order in which they are shown."""
-    return sorted(set(found), key=place)
+    return sorted(set(found), key=order)
 
 
 def _own() -> set[str]:

@@ -5,7 +5,7 @@ from typing import Any
 
 from regatta.frameworks.plan import Plan, Rank, common_environment, describe
 from regatta.hosts.cluster import Node
-from regatta.hosts.sources import source, supervisor_files
+from regatta.hosts.sources import library_files, source, supervisor_files
 
 Spec = dict[str, Any]
 """What `run.start` takes on a node, see `regatta.node.runs`; as JSON."""
@@ -19,6 +19,9 @@ def common(plan: Plan, node: Node) -> Spec:
         "framework": plan.framework,
         "release": plan.release,
         "layer": plan.layer,
+        "shared": plan.shared,
+        "project": plan.project,
+        "keep": list(plan.keep),
         "cwd": f"{node.state}/runs/{plan.run}/work",
         "env": common_environment(plan, node),
         "ranks": [],
@@ -53,6 +56,8 @@ def start_python_by(made: Spec, plan: Plan, node: Node, module: str) -> None:
     """Let each Python of the run begin with a module of the node's side, as its `sitecustomize`."""
     made["env"]["PYTHONPATH"] += f":{boot_folder(plan, node)}"
     made["files"]["boot/sitecustomize.py"] = source(module)
+    if plan.program.library:
+        made["files"] |= {f"boot/{path}": text for path, text in library_files().items()}
 
 
 def boot_folder(plan: Plan, node: Node) -> str:

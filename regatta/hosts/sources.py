@@ -6,6 +6,8 @@ import zlib
 from collections.abc import Mapping
 from importlib import resources
 
+from regatta import paths
+
 _ELSEWHERE = {"__init__", "aptcache", "aptrelay", "boot", "metrics", "private_ray", "rayboot", "siteproxy"}
 """Modules of the node's side that serve no request: a rank's, a service's, a run's own."""
 _SUPERVISOR = ("supervisor", "cgroup", "rank", "runlog", "usage")
@@ -47,6 +49,13 @@ def of_requests() -> dict[str, str]:
 def supervisor_files() -> dict[str, str]:
     """The run's supervisor and what it needs beside it, by file name."""
     return {f"{module}.py": source(module) for module in _SUPERVISOR}
+
+
+def library_files() -> dict[str, str]:
+    """Regatta's `workloads.common`, by path, for programs whose tree lacks it."""
+    package = paths.PROJECT / "workloads"
+    found = [package / "__init__.py", *sorted((package / "common").rglob("*.py")), *(package / "common").glob("*.toml")]
+    return {str(path.relative_to(package.parent)): path.read_text() for path in found}
 
 
 def source(module: str) -> str:

@@ -75,7 +75,8 @@ def controller(value: Values) -> Values | None:
     by = record.get("by") if isinstance(record, dict) else None
     if not isinstance(by, dict):
         return None
-    return {"boot": text(by.get("boot")), "pid": whole(by.get("pid")), "began": text(by.get("began"))}
+    names = ("boot", "began", "host", "results")
+    return {"pid": whole(by.get("pid")), **{name: text(by.get(name)) for name in names}}
 
 
 def is_rank(name: str) -> bool:
@@ -88,13 +89,14 @@ def _has_number(value: Any) -> bool:
 
 
 def _plan(plan: Values) -> Values:
-    program, ranks = plan.get("program"), plan.get("ranks")
+    program, ranks, keep = plan.get("program"), plan.get("ranks"), plan.get("keep")
     placed = ranks.items() if isinstance(ranks, dict) else ()
     return {
         **{key: one for key, one in plan.items() if one is None or number(one) is not None},
         **{key: text(one) for key, one in plan.items() if isinstance(one, str)},
         "label": text(plan.get("label")),
         "program": [text(word) for word in program] if isinstance(program, list) else [],
+        "keep": [text(path) for path in keep] if isinstance(keep, list) else [],
         "ranks": {rank: text(node) for rank, node in placed if is_rank(rank)},
         "master_port": whole(plan.get("master_port")),
     }

@@ -54,7 +54,7 @@ def _look(python: str) -> dict[str, Any]:
             for item in os.listdir(site):
                 if item.endswith(".dist-info"):
                     package, _, number = item[: -len(".dist-info")].partition("-")
-                    packages[package.lower()] = number
+                    packages[package.lower().replace("_", "-")] = number
     return {"python": version, "packages": packages}
 
 

@@ -17,8 +17,12 @@ def hello(
     ports: tuple[int, int] | None = None,
     ray: bool = False,
     layer: dict[str, str] | None = None,
+    packages: bool = False,
 ) -> dict[str, Any]:
-    """What a launch asks of a node in one round trip: facts, release, layer, data files, a free port, Ray's id."""
+    """What a launch asks of a node in one round trip: facts, release, layer, data files, a free port, Ray's id.
+
+    `packages`: also the versions of all that is in its environment.
+    """
     answer: dict[str, Any] = {}
     if facts_wanted:
         answer["facts"] = facts.facts(place)
@@ -30,6 +34,8 @@ def hello(
             answer["begun"] = releases.begin(place, release, hint)
     if layer is not None:
         answer["layer"] = layers.check(place, **layer)
+    if packages:
+        answer["packages"] = facts.environment(place).get("packages", {})
     if data:
         answer["data"] = {item["sha256"]: files.have(place, **item) for item in data}
     if ports:

@@ -12,9 +12,10 @@ import hashlib
 import os
 import re
 import stat
+import time
 from typing import Any, Dict, Iterator, List, Tuple
 
-from regatta.node import believed, releases, rights, rundirs
+from regatta.node import believed, releases, rights, rundirs, shared
 from regatta.node.problem import Problem
 
 Place = Dict[str, Any]
@@ -22,6 +23,7 @@ Answer = Dict[str, Any]
 
 LOOK_SECONDS = 120.0
 BYTES_A_SECOND = 20e6
+SIZES_SECONDS = 8.0
 MOST_FILES = 200_000
 MOST_LEFT_OUT = 100
 MOST_SEEN = 2_000_000
@@ -36,34 +38,42 @@ def folder(place: Place, run: str) -> str:
     return rundirs.path(place, run, "work")
 
 
+def _top(place: Place, run: str, part: str | None) -> str:
+    return folder(place, run) if part is None else shared.part(place, part)
+
+
 def given(place: Place, run: str) -> str:
     """The file that says what came with the code: {path: [bytes, time in nanoseconds]}."""
     return rundirs.path(place, run, "given.json")
 
 
 @rights.of_run(seconds=LOOK_SECONDS)
-def listing(place: Place, run: str, patterns: List[str] | None = None, most: int = MOST_FILES) -> Answer:
+def listing(
+    place: Place, run: str, patterns: List[str] | None = None, most: int = MOST_FILES, part: str | None = None
+) -> Answer:
     """{"count", "bytes", "files": the first `most` as [path, bytes, time in ns, whether it came with the code and was
     changed], "left_out": [path, why]} of what fits one of the patterns (none: all); paths are relative and sorted.
+    `part`: look at that part of the shared folder instead (`shared.part`).
     """
-    if not rundirs.there(place, run):
+    if part is None and not rundirs.there(place, run):
         raise Problem(f"no run '{run}' on this node")
-    top = folder(place, run)
-    with contextlib.suppress(FileNotFoundError):
-        if not stat.S_ISDIR(os.lstat(top).st_mode):
-            raise Problem(f"{run} has put something else in the place of its working directory {top}")
+    top = _top(place, run, part)
+    for way in [top] if part is None else [os.path.dirname(top), top]:
+        with contextlib.suppress(FileNotFoundError):
+            if not stat.S_ISDIR(os.lstat(way).st_mode):
+                raise Problem(f"{run}, or another run, has put something else in the place of the folder {way}")
     fits = re.compile("|".join(map(expression, patterns or ["**"])), re.DOTALL)
     compiled = any(COMPILED in pattern for pattern in patterns or [])
-    came = _Given(place, run)
+    came = _Given(place, run) if part is None else None
     found: List[Tuple[str, int, int, bool]] = []
     left_out: List[Tuple[str, str]] = []
     for path, info, why in _walk(top, compiled):
-        if not fits.match(path) or came.unchanged(path, info):
+        if not fits.match(path) or (came and came.unchanged(path, info)):
             continue
         if info is None or why:
             left_out.append((path, why))
         else:
-            found.append((path, info.st_size, info.st_mtime_ns, path in came.files))
+            found.append((path, info.st_size, info.st_mtime_ns, came is not None and path in came.files))
     found.sort()
     return {
         "count": len(found),
@@ -71,6 +81,16 @@ def listing(place: Place, run: str, patterns: List[str] | None = None, most: int
         "files": found[: min(most, MOST_FILES)],
         "left_out": sorted(left_out)[:MOST_LEFT_OUT],
     }
+
+
+def sizes(place: Place, runs: List[str]) -> Answer:
+    """{run: its `listing` with the first three names} of those of the runs that are here, as far as the time allows."""
+    end, found = time.monotonic() + SIZES_SECONDS, {}
+    for run in runs:
+        if time.monotonic() < end and rundirs.there(place, run):
+            with contextlib.suppress(Problem, OSError):
+                found[run] = listing(place, run, most=3)
+    return {"runs": found}
 
 
 def expression(pattern: str) -> str:
@@ -102,9 +122,12 @@ class _Given:
         self._top = folder(place, run)
         self._release = releases.folder(place, spec.get("release") or "-")
         self.files: Dict[str, Any] = rundirs.load(given(place, run)) or {}
+        self._kept = set(spec["keep"]) if isinstance(spec.get("keep"), list) else set()
 
     def unchanged(self, path: str, info: os.stat_result | None) -> bool:
-        """Whether it is as it came; where only its time differs, whether its bytes do not."""
+        """Whether it is as it came, or leads to what is kept; where only its time differs, whether its bytes do not."""
+        if path in self._kept:
+            return True
         with contextlib.suppress(OSError):
             if os.path.islink(os.path.join(self._top, path)):
                 target = os.readlink(os.path.join(self._top, path))
@@ -178,14 +201,16 @@ def _followed(path: str, top: str) -> Tuple[os.stat_result | None, str]:
     return None, f"is a link to {shown}, which is no file: fetch that"
 
 
-def sums(place: Place, run: str, paths: List[str], size: int) -> Answer:
+def sums(place: Place, run: str, paths: List[str], size: int, part: str | None = None) -> Answer:
     """{"sums": for each path [bytes, time in ns, SHA-256], or None where it cannot be read any more}.
 
-    The hash is None where the file was written while it was read. `size`: the bytes of all files, about.
+    The hash is None where the file was written while it was read. `size`: the bytes of all files, about. `part`: as in
+    :func:`listing`.
     """
+    top = _top(place, run, part)
 
     def work() -> List[Any]:
-        return [_sum(os.path.join(folder(place, run), path)) for path in paths]
+        return [_sum(os.path.join(top, path)) for path in paths]
 
     return {"sums": rights.call(place.get("user"), work, LOOK_SECONDS + size / BYTES_A_SECOND)}
 

@@ -1,16 +1,19 @@
 """Becomes `sitecustomize` of a Ray run's processes: its workers start in the run's working directory, as ranks do.
 
 Ray starts its workers (those of tasks, actors, Train) wherever its daemons are. What a worker starts itself, and one
-that was given a `working_dir` of its own by `runtime_env`, stay where they are.
+that was given a `working_dir` of its own by `runtime_env`, stay where they are. Ray tells the variables of a job to
+whoever asks: hidden ones come from the run's own folder.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import sys
 
 WORKER = "default_worker.py"
+HIDDEN = "hidden.json"
 PACKAGES = "/runtime_resources/working_dir_files/"
 
 
@@ -21,4 +24,11 @@ def enter(argv: list[str], folder: str) -> None:
             os.chdir(os.path.join(os.path.dirname(folder), "work"))
 
 
+def take_hidden(folder: str) -> None:
+    """Take the variables in the file beside the folder that this file is in."""
+    with contextlib.suppress(OSError), open(os.path.join(os.path.dirname(folder), HIDDEN)) as file:
+        os.environ.update(json.load(file))
+
+
+take_hidden(os.path.dirname(os.path.abspath(__file__)))
 enter(sys.orig_argv, os.path.dirname(os.path.abspath(__file__)))

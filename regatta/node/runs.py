@@ -24,6 +24,7 @@ from regatta.node import (
     rights,
     rundirs,
     runlog,
+    shared,
     supervisor,
     trees,
     usage,
@@ -58,11 +59,12 @@ CONFINED = (
 )
 
 
-def start(place: Place, spec: Spec) -> Answer:
+def start(place: Place, spec: Spec, hidden: Dict[str, str] | None = None) -> Answer:
     """Make the run's folder and start its processes. `spec["mode"]` says how:
 
     `unit`: a systemd unit of the user `regatta`; `session`: a session of this user's own; `member`: the folder
     only, for a Ray run, whose processes are Ray's (the head's folder then holds the job's supervisor).
+    `hidden`: variables of its processes whose values nobody else is to see.
     """
     run = spec["id"]
     folder = rundirs.path(place, run)
@@ -78,7 +80,7 @@ def start(place: Place, spec: Spec) -> Answer:
             raise Problem(f"a run named '{run}' exists already: choose another name") from None
         try:
             _give(place, folder)
-            _prepare(place, spec, folder)
+            without = _prepare(place, spec, folder, hidden or {})
         except BaseException:
             delete(place, folder)
             raise
@@ -91,7 +93,8 @@ def start(place: Place, spec: Spec) -> Answer:
         delete(place, folder)
         raise
     others = company.strangers()
-    return {"folder": folder, "interface": network.interface(place["cluster_address"]), "strangers": others}
+    interface = network.interface(place["cluster_address"])
+    return {"folder": folder, "interface": interface, "strangers": others, "unshared": without}
 
 
 def _give(place: Place, folder: str) -> None:
@@ -121,7 +124,8 @@ def delete(place: Place, folder: str) -> int:
 
 
 @rights.of_run(seconds=PREPARE_SECONDS)
-def _prepare(place: Place, spec: Spec, folder: str) -> None:
+def _prepare(place: Place, spec: Spec, folder: str, hidden: Dict[str, str]) -> str | None:
+    """All that is in the folder when the run begins; why there is no shared folder, where there is none now."""
     scratch = os.path.join(folder, "scratch")
     os.mkdir(scratch, 0o700)
     spec["env"].update(REGATTA_SCRATCH=scratch, REGATTA_RUN_ID=spec["id"])
@@ -148,7 +152,11 @@ def _prepare(place: Place, spec: Spec, folder: str) -> None:
         pass
     came = working.make(releases.folder(place, spec["release"]), outputs.folder(place, spec["id"]))
     rundirs.store(outputs.given(place, spec["id"]), came)
+    without = shared.enter(place, spec, outputs.folder(place, spec["id"]))
+    if hidden:
+        rundirs.store(os.path.join(folder, supervisor.HIDDEN), hidden, 0o600)
     rundirs.store(os.path.join(folder, "spec.json"), spec, 0o640)
+    return without
 
 
 def _keep_environment(place: Place, spec: Spec) -> None:

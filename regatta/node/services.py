@@ -24,12 +24,12 @@ def act(place: Place, action: str, units: List[str]) -> dict[str, Any]:
     return {"units": states, "message": message}
 
 
-def status(place: Place, units: List[str]) -> dict[str, Any]:
-    """Facts of the node, states of its units, its runs, its id in Ray."""
+def status(place: Place, units: List[str], ray: bool = False) -> dict[str, Any]:
+    """Facts of the node, states of its units, its runs, its id in Ray where that is asked for."""
     return {
         "facts": {**facts.facts(place), "without_limits": cgroup.missing() if place.get("user") else []},
         "runs": listing.runs(place),
-        "ray_node": raylet.node_id(place),
+        **({"ray_node": raylet.node_id(place)} if ray else {}),
         **act(place, "status", units),
     }
 

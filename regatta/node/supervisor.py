@@ -4,7 +4,7 @@ Written into the run's folder with the modules that it imports and started there
 `supervisor.py --post FOLDER` is what systemd calls after the unit has ended, whatever ended it.
 Reads `spec.json`; writes `log` (lines `<rank>|<text>`, see `runlog`), `live.json` (progress bars: by rank what stands
 in place, at most once a second), `pid.json` and `exit.json`, also what the run has used here; for `exit.json` the file
-`reserve` holds room on a disk that is full by then.
+`reserve` holds room on a disk that is full by then. `hidden.json` has variables that are nobody else's to see.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ LAST_BLOCKS = 32
 """What is read of a rank that has ended: its pipe holds less, and what it has left behind may print without end."""
 FULL_BYTES = 1 << 20
 MOST_SPEC_BYTES = 8 << 20
+HIDDEN = "hidden.json"
 PR_SET_CHILD_SUBREAPER = 36
 TEMPORARY = re.compile(r"/tmp/rg-[0-9a-f]{16}\Z")
 
@@ -50,6 +51,8 @@ class Supervisor:
         self.folder = folder
         with open(os.path.join(folder, "spec.json")) as file:
             self.spec = json.load(file)
+        with contextlib.suppress(FileNotFoundError), open(os.path.join(folder, HIDDEN)) as file:
+            self.spec["env"].update(json.load(file))
         limit = self.spec.get("limits", {}).get("log_bytes")
         self.log = runlog.Writer(folder, limit)
         self.ranks: list[rank.Rank] = []
@@ -259,6 +262,7 @@ def write_exit(
     Always as the account that the run belongs to, which may have put anything at these paths.
     """
     remove_tree(os.path.join(folder, "scratch"))
+    remove_tree(os.path.join(folder, HIDDEN))
     spec: dict[str, Any] = {}
     with contextlib.suppress(OSError, TypeError, ValueError, RecursionError):
         spec = dict(json.loads(_read(os.path.join(folder, "spec.json")).decode()))

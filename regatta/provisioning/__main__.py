@@ -52,8 +52,9 @@ def _step(options: argparse.Namespace) -> object:
     if options.step == "bundle":
         needs = {name: getattr(options, name) for name in ("lock", "wheels", "controller", "hadoop", "sha512")}
         needs["torch_lock"] = Path(options.torch_lock) if options.torch_lock else None
-        who = (options.suite, options.python, options.machine)
-        return {"changed": True, "lines": bundling.make(options.out, *who, packages=options.packages, **needs)}
+        needs |= {"packages": options.packages, "projects": options.project}
+        who = (options.suite, options.python, options.machine, options.glibc)
+        return {"changed": True, "lines": bundling.make(options.out, *who, **needs)}
     if options.step == "fetch":
         archive.fetch(options.inventory, options.host, options.source, options.target, options.sha256)
         return {"changed": True}
@@ -85,10 +86,11 @@ def _parser() -> argparse.ArgumentParser:
     step.add_argument("source", type=Path)
     step.add_argument("target")
     step = steps.add_parser("bundle", help="Debian packages, and all that was downloaded, into one archive")
-    for name in ("suite", "python", "machine", "torch-lock", "hadoop", "sha512", "packages"):
+    for name in ("suite", "python", "machine", "glibc", "torch-lock", "hadoop", "sha512", "packages"):
         step.add_argument(f"--{name}", required=True)
     for name in ("lock", "wheels", "controller"):
         step.add_argument(f"--{name}", required=True, type=Path)
+    step.add_argument("--project", action="append", default=[], type=Path, help="whose packages go along")
     step.add_argument("out", type=Path)
     step = steps.add_parser("unstage", help="remove what 'stage' left with them")
     step.add_argument("--inventory", required=True)

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from regatta import files, paths
+from regatta.environment import base as bases
+from regatta.environment import build, bundled
+from regatta.environment.resolve import Resolution
 from regatta.errors import UsageError
 from regatta.provisioning import bundleapt, sbom
 from regatta.provisioning.bundle import CONTROLLER, Bundle, BundleError, pack, unpack
@@ -28,14 +31,25 @@ class Opened:
 
 
 def wish(environ: Mapping[str, str]) -> dict[str, object]:
-    """Variables of the playbook `bundle`: OUT, SUITE (default: this machine's) and MACHINE say what it is made for."""
+    """Variables of the playbook `bundle`: OUT, SUITE (default: this machine's) and MACHINE say what it is made for.
+
+    PROJECT: folders, or files of requirements, with ':' between, whose packages go along.
+    """
     suite = environ.get("SUITE") or _own_suite()
     known = bundleapt.choose(suite)
     out = Path(environ.get("OUT") or _DEFAULT).expanduser()
     if not out.resolve().parent.is_dir():
         raise UsageError(f"OUT={out}: there is no folder {out.parent}")
+    projects = [Path(one).expanduser() for one in environ.get("PROJECT", "").split(os.pathsep) if one]
+    if missing := [str(one) for one in projects if not one.exists()]:
+        raise UsageError(f"PROJECT={missing[0]}: there is no such folder, nor a file of requirements")
     host = {"python": known.python, "glibc": known.glibc, "machine": environ.get("MACHINE") or platform.machine()}
-    return {"bundle_suite": suite, "bundle_host": host, "bundle_out": str(out.resolve())}
+    return {
+        "bundle_suite": suite,
+        "bundle_host": host,
+        "bundle_out": str(out.resolve()),
+        "bundle_projects": [str(one.resolve()) for one in projects],
+    }
 
 
 def make(
@@ -43,6 +57,7 @@ def make(
     suite: str,
     python: str,
     machine: str,
+    glibc: str,
     *,
     lock: Path,
     torch_lock: Path | None,
@@ -51,12 +66,14 @@ def make(
     hadoop: str,
     sha512: str,
     packages: str,
+    projects: Sequence[Path] = (),
 ) -> list[str]:
     """Write the archive, and beside it the list of its parts; returns lines for a person.
 
     BundleError says what cannot be had.
 
-    `wheels` and `controller` are the wheelhouses of the nodes and of a controller with the same release.
+    `wheels` and `controller` are the wheelhouses of the nodes and of a controller with the same release. `projects`:
+    see `wish`.
     """
     places = {f"locks/{path.name}": path for path in sorted((paths.PROJECT / "requirements").glob("*.lock"))}
     places |= {f"locks/{path.name}": path for path in (lock, torch_lock) if path}
@@ -70,6 +87,13 @@ def make(
         chosen = bundleapt.sources(suite, bundleapt.own_sources())
         lines, debs = bundleapt.mirror(folder, packages.split(","), chosen, machine)
         places |= {str(path.relative_to(work)): path for path in sorted(folder.rglob("*")) if path.is_file()}
+        layers = []
+        base = bases.of_wheels(wheels, python, machine, glibc) if projects else None
+        for project in projects:
+            assert base
+            layer, more = bundled.pack(project, base, Path(work), lambda _: None)
+            places |= more
+            layers.append((project, layer))
         content = Bundle(
             python=".".join(python.split(".")[:2]),
             machine=machine,
@@ -85,13 +109,22 @@ def make(
         total = pack(content, places, out)
     listed = out.with_name(f"{out.name}.cdx.json")
     _write(
-        listed, sbom.document(out.name, total, _parts(content, debs, {**made_here(controller), **made_here(wheels)}))
+        listed,
+        sbom.document(
+            out.name,
+            total,
+            (
+                *_parts(content, debs, {**made_here(controller), **made_here(wheels)}),
+                *(part for _, layer in layers for part in _of_layer(layer)),
+            ),
+        ),
     )
     kinds = {kind: sum(name.startswith(f"{kind}/") and name.endswith(end) for name in places) for kind, end in _COUNTED}
     return [
         f"{out}: {out.stat().st_size / 1e6:,.0f} MB for hosts with {suite} on {machine}: {kinds['wheels']} wheels, "
         f"{kinds['apt']} Debian packages, {'Hadoop' if tarball else 'no Hadoop'}, {kinds[CONTROLLER]} wheels for "
         "a controller with the same",
+        *(f"{project}: {layer.headline() if layer else 'the nodes have it all'}" for project, layer in layers),
         f"SHA-256 {total}: compare it where you use the bundle (sha256sum)",
         f"{listed}: every wheel, package and archive in it, with version and sums (CycloneDX)",
         f"then: make setup BUNDLE={out}; make provision BUNDLE={out}",
@@ -107,6 +140,13 @@ def _parts(content: Bundle, debs: Mapping[str, bundleapt.Package], made: Mapping
             yield sbom.hadoop(path, sha256_, content.hadoop_sha512)
         elif deb := debs.get(path.removeprefix(f"{bundleapt.FOLDER}/")):
             yield sbom.debian(path, sha256_, deb.name, deb.version, deb.architecture, content.suite)
+
+
+def _of_layer(layer: Resolution | None) -> Iterator[sbom.Part]:
+    """The packages that a project's layer is made of."""
+    for package in layer.packages if layer else ():
+        path = f"{build.IN_BUNDLE}/{layer.key}.tar.gz" if layer else ""
+        yield sbom.package(path, package.files[0].sha256, package.name, package.version)
 
 
 def _write(path: Path, text: str) -> None:

@@ -93,17 +93,17 @@ def run(command: str, inventory: str | None, extra: list[str], check: bool = Fal
 
 
 def _confirm(nodes: list[str], name: str) -> list[str]:
-    """Ask, and return what to tell Ansible: HDFS's data goes only with DATA=destroy and the cluster's name."""
+    """Ask, and return what to tell Ansible: data go only with DATA=destroy and the cluster's name."""
     wish, given = os.environ.get("DATA", ""), os.environ.get("CONFIRM", "")
     if wish not in ("", "keep", "destroy"):
         raise UsageError(f"DATA is 'keep' (so it is without it) or 'destroy', not '{wish}'")
     destroy = wish == "destroy"
-    words = ["-e", f"hdfs_destroy={name}"] if destroy else []
+    words = ["-e", f"hdfs_destroy={name}", "-e", f"shared_folder_destroy={name}"] if destroy else []
     if given == name or (given == "yes" and not destroy):
         return words
-    data = "ITS HDFS WITH ALL FILES" if destroy else "its runs"
+    data = "ITS HDFS AND ITS SHARED FOLDER WITH ALL FILES" if destroy else "its runs"
     what = f"This removes Regatta, {data} from {', '.join(nodes)} (inventory {name})."
-    what += "" if destroy else " Files in HDFS stay on the hosts."
+    what += "" if destroy else " Files in HDFS and in the shared folder stay on the hosts."
     asked = name if destroy else "yes"
     if given:
         raise UsageError(f"{what} CONFIRM={given} does not confirm that: say CONFIRM={asked}")

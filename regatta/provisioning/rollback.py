@@ -24,15 +24,18 @@ def rollback(cluster: Cluster) -> int:
                 f"{cluster.name}: no environment but {now}, the current one, is on every node; "
                 "python_env_keep says how many stay. Nothing was changed"
             )
-        rotate.nothing_runs(remote, "rollback", units=services.RAY_UNITS)
+        rotate.nothing_runs(remote, "rollback", units=services.framework_units(cluster))
         target = earlier[0]
         versions = ", ".join(f"{name} {version}" for name, version in target["packages"].items())
         print(f"{cluster.name}: from environment {now} back to {target['hash']} ({versions})", flush=True)
         others = [node for node in cluster.nodes if node != cluster.head]
         for group in (others, [cluster.head]):
             remote.everywhere(group, "env.switch", args=lambda _: {"name": target["hash"]}, step="rollback")
-        again = {"action": "restart", "units": services.RAY_UNITS}
-        remote.everywhere(cluster.nodes, "services", args=lambda _: again, timeout=90, step="starting Ray anew")
-        joined = services.wait_until_joined(remote)
-    print(f"{cluster.name}: Ray is up on {joined} node(s). 'make provision' goes forward again to what the lock says")
+        again = {"action": "restart", "units": services.framework_units(cluster)}
+        remote.everywhere(cluster.nodes, "services", args=lambda _: again, timeout=90, step="starting services anew")
+        up = [
+            f"{one.service} is up on {services.wait_until_joined(remote, one)} node(s)"
+            for one in services.served(cluster)
+        ]
+    print(f"{cluster.name}: {', '.join(up)}. 'make provision' goes forward again to what the lock says")
     return 0

@@ -34,7 +34,12 @@ def wheel(path: str, sha256: str, made_from: str | None = None) -> Part:
     """A wheel, whose file name says what it is; `made_from`: SHA-256 of the source that it was made from."""
     name, version, _, _ = parse_wheel_filename(PurePosixPath(path).name)
     notes = {"regatta:source-sha256": made_from} if made_from else {}
-    return Part(name, str(version), f"pkg:pypi/{name}@{_word(str(version))}", path, {"SHA-256": sha256}, notes=notes)
+    return package(path, sha256, name, str(version), notes)
+
+
+def package(path: str, sha256: str, name: str, version: str, notes: Mapping[str, str] | None = None) -> Part:
+    """A package of Python, or what a file of the bundle has of it."""
+    return Part(name, version, f"pkg:pypi/{name}@{_word(version)}", path, {"SHA-256": sha256}, notes=notes or {})
 
 
 def debian(path: str, sha256: str, name: str, version: str, architecture: str, suite: str) -> Part:

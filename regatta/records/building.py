@@ -32,11 +32,13 @@ def build(
     warnings: Sequence[str] = (),
     used: Mapping[str, Mapping[str, Any]] | None = None,
     beside: Mapping[str, Mapping[str, Any]] | None = None,
+    packages: Mapping[str, str] | None = None,
 ) -> Record:
     """The record of a run that has ended, in whatever way; `driver_node` is where the Ray driver ran.
 
     `warnings` of the controller come before those of the workload; `used` is what nodes say that the run used there,
-    `beside` what else was there.
+    `beside` what else was there. `packages`: versions of those that it could
+    import.
     """
     nodes = {rank: node.name for node in cluster.nodes for rank in node.ranks}
     nodes |= {-1: driver_node} if driver_node else {}
@@ -66,6 +68,7 @@ def build(
         series=series,
         use=tuple(_use(node.name, (used or {})[node.name]) for node in cluster.nodes if (used or {}).get(node.name)),
         beside=tuple(_beside(name, said) for name, said in (beside or {}).items()),
+        packages=packages or {},
     )
 
 

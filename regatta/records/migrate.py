@@ -52,9 +52,15 @@ def _repetitions(document: dict[str, Any]) -> dict[str, Any]:
     return document | {"schema_version": 5}
 
 
+def _packages(document: dict[str, Any]) -> dict[str, Any]:
+    """5 to 6: the versions of all packages; nobody had asked."""
+    return document | {"packages": {}, "schema_version": 6}
+
+
 _STEPS: dict[int | None, Callable[[dict[str, Any]], dict[str, Any]]] = {
     1: _progress_of_ranks,
     2: _use,
     3: _beside,
     4: _repetitions,
+    5: _packages,
 }

@@ -12,8 +12,8 @@ from msgspec.structs import force_setattr
 
 from regatta.records.clocks import Number, Phases, Point
 
-Version = Literal[5]
-SCHEMA_VERSION: Version = 5
+Version = Literal[6]
+SCHEMA_VERSION: Version = 6
 
 Framework = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9-]{0,39}$(?!\n)")]
 """A framework's name: a-z, 0-9 and `-`. Records of any can be read, whether this Regatta can run it or not."""
@@ -181,7 +181,8 @@ class Record(Struct, frozen=True, forbid_unknown_fields=True):
     """One run as it is kept in `results/<run id>.json`.
 
     `answer` is as the workload printed it, `tolerance` maps dotted names in it to absolute tolerances; `beside` is
-    empty where nobody has looked.
+    empty where nobody has looked. `packages`: the version of each Python package that the run could import, those of
+    its layer before the nodes' own; empty where nobody has asked.
     """
 
     identity: RunIdentity
@@ -197,6 +198,7 @@ class Record(Struct, frozen=True, forbid_unknown_fields=True):
     series: Series | None = None
     use: tuple[NodeUse, ...] = ()
     beside: tuple[Beside, ...] = ()
+    packages: Mapping[str, str] = {}
     schema_version: Version = SCHEMA_VERSION
 
     @property

@@ -54,7 +54,7 @@ def identify(path: Path) -> DataFile:
     return DataFile(path, digest, info.st_size)
 
 
-def place(remote: Remote, file: DataFile, nodes: Iterable[Node]) -> list[str]:
+def bring(remote: Remote, file: DataFile, nodes: Iterable[Node]) -> list[str]:
     """Put a file on the nodes that lack it, and on relays to them; returns their names. NodesError names the cause."""
     nodes = routes.with_relays(remote.cluster, nodes)
     answers = remote.everywhere(

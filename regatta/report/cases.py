@@ -31,9 +31,9 @@ class Configuration:
         return f"{self.framework}/{self.workers}" if self.single else f"{self.framework} × {self.workers}"
 
     @property
-    def place(self) -> tuple[int, tuple[int, str]]:
+    def order(self) -> tuple[int, tuple[int, str]]:
         """Where it stands among others: by workers, then as frameworks do."""
-        return self.workers, registry.place(self.framework)
+        return self.workers, registry.order(self.framework)
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ def _case(groups: Mapping[Configuration, Sequence[Record]]) -> Case:
         _group(configuration, [run for run in runs if run.exit.state == "succeeded"], runs)
         for configuration, runs in groups.items()
     ]
-    made.sort(key=lambda group: group.configuration.place)
+    made.sort(key=lambda group: group.configuration.order)
     return Case(first.identity.workload, first.cluster.name, _of_case(first), tuple(made))
 
 

@@ -175,7 +175,7 @@ def _overview(summary: Summary, whole_name: bool) -> Iterator[Row]:
     size = published.size(case)
     named = f"{case.workload}, {case.title}" if whole_name else _short_name(case)
     totals = (time for time in summary.times if time.clock == "total" and case.comparable(time.configuration))
-    for time in sorted(totals, key=lambda t: t.configuration.place):
+    for time in sorted(totals, key=lambda t: t.configuration.order):
         ranks = time.configuration.workers
         what = {"what": f"{named}, {ranks} ranks", "framework": time.configuration.framework}
         yield {**what, "whose": "measured", "seconds": time.seconds.value, **_bounds(time.seconds)}

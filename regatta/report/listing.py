@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from regatta.errors import UsageError
 from regatta.records.record import Record
+from regatta.text import clean
 
 if TYPE_CHECKING:
     from regatta.run.catalogue import RunInfo
 
-HEADINGS = ("run", "state", "framework", "ranks", "nodes", "started (UTC)", "took", "workload", "record")
+HEADINGS = ("run", "state", "framework", "ranks", "nodes", "started (UTC)", "took", "workload", "left", "record")
 _AGE = re.compile(r"(\d+)([mhdw])\Z")
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _BAD = {"failed", "lost", "cancelled"}
@@ -21,7 +22,10 @@ _BAD = {"failed", "lost", "cancelled"}
 
 @dataclass(frozen=True)
 class Line:
-    """One run. `started` has a zone; `took` in seconds, None where nobody knows; `workload` too."""
+    """One run. `started` has a zone; `took` in seconds, None where nobody knows; `workload` too.
+
+    `left`: what it has left on the nodes, in words; `elsewhere`: the folder of its record, where that is not ours.
+    """
 
     run: str
     state: str
@@ -32,16 +36,19 @@ class Line:
     started: datetime
     took: float | None
     record: Record | None = None
+    elsewhere: str | None = None
+    left: str = "-"
 
     def cells(self) -> tuple[str, ...]:
         """The row under `HEADINGS`."""
         took = "-" if self.took is None else f"{self.took:.1f} s"
         took += " (beside others)" if self.record and self.record.others else ""
         began = self.started.strftime("%Y-%m-%d %H:%M:%S")
-        kept = "yes" if self.record else "-"
+        kept = "yes" if self.record else self.elsewhere or "-"
         nodes = ",".join(self.nodes)
         return (
-            self.run, self.state, self.framework, str(self.ranks), nodes, began, took, self.workload or "-", kept,
+            self.run, self.state, self.framework, str(self.ranks), nodes, began, took, self.workload or "-", self.left,
+            kept,
         )  # fmt: skip
 
 
@@ -119,10 +126,17 @@ def of_nodes(known: "Sequence[RunInfo]", records: Iterable[Record], cluster: str
             started=datetime.fromtimestamp(info.started, timezone.utc),
             took=(info.ended or time.time()) - info.started,
             record=kept.pop(info.run, None),
+            elsewhere=_place(info),
         )
         for info in known
     ]
     return [*of_records(kept.values()), *lines]
+
+
+def _place(info: "RunInfo") -> str | None:
+    """Where who followed the run keeps its record, as far as the nodes know."""
+    by = info.by or {}
+    return clean(f"{by.get('host') or '?'}:{by['results']}") if info.recorded and by.get("results") else None
 
 
 def _state(info: "RunInfo", record: Record | None) -> str:

@@ -59,7 +59,7 @@ def times(summaries: Sequence[Summary]) -> Iterator[Table]:
     """For each workload and clock: a row a case, a column a configuration; medians with intervals."""
     for workload, chosen in _by_workload(summaries).items():
         configurations = sorted(
-            {group.configuration for summary in chosen for group in summary.case.groups}, key=lambda c: c.place
+            {group.configuration for summary in chosen for group in summary.case.groups}, key=lambda c: c.order
         )
         for clock in CLOCKS:
             rows = [
@@ -83,7 +83,7 @@ def published(summaries: Sequence[Summary]) -> Iterator[Table]:
         return
     theirs = {configuration for figures in beside.values() for configuration in figures}
     ours = theirs | {Configuration(configuration.workers, SINGLE) for configuration in theirs}
-    shown = sorted(ours, key=lambda configuration: configuration.place)
+    shown = sorted(ours, key=lambda configuration: configuration.order)
     rows = []
     for summary in chosen:
         cells = [references.describe(summary.case, beside[id(summary)])]

@@ -6,7 +6,7 @@ from pathlib import Path
 from regatta.errors import RegattaError
 from regatta.frameworks.api import Handle
 from regatta.hosts.remote import Remote
-from regatta.run import fetching, outputs
+from regatta.run import fetching, keeping, outputs
 from regatta.run.request import Request
 from regatta.terminal.console import Console
 from regatta.text import shown
@@ -14,7 +14,9 @@ from regatta.text import shown
 
 def at_end(remote: Remote, handle: Handle, request: Request, results: Path, console: Console) -> None:
     """Fetch what fits the request's patterns beside the run's record; what does not come is said, and fails nothing."""
-    known = outputs.Run(handle.run, handle.nodes, tuple(node.name for node in handle.nodes))
+    project = keeping.project(request.root) if request.keep else None
+    parts_of_it = outputs.shared_parts({"shared": request.first_run or handle.run, "project": project})
+    known = outputs.Run(handle.run, handle.nodes, tuple(node.name for node in handle.nodes), parts_of_it)
     words = " ".join(f"'{shown(word)}'" for word in request.fetch)
     again = f"later: fab fetch {known.id} {words}"
     try:

@@ -1,6 +1,7 @@
 """Why a run has failed, in words: out of what its nodes and its framework say of its end."""
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from regatta.frameworks.api import Judge
@@ -54,11 +55,21 @@ def _how(judge: Judge, told: Accounts, node: str, failure: dict[str, Any], lines
     if failure.get("disk_full"):
         state = judge.handle.cluster.node(node).state
         how += f"; the disk of {node} is full: free some room there (df -h {state}; 'fab runs-gc' deletes old runs)"
+    how += advice(lines)
     short = [name for name in where if name not in met and accounts.get(name, {}).get("oom_kills", 0) > 0]
     if short:
         kernel = f"the kernel of {', '.join(short)} has killed a process meanwhile (journalctl -k there)"
         how += f"; out of memory: {kernel}"
     return how
+
+
+def advice(lines: Sequence[str]) -> str:
+    """What to do about last words that do not say so themselves, as a further part of a sentence; mostly ''."""
+    if any("libjvm" in line or "libhdfs" in line for line in lines):
+        return "; for HDFS say fsspec+hdfs:///path: the hdfs:// of pyarrow itself needs Java in the program"
+    if any("[Errno 5]" in line or "Input/output error" in line for line in lines):
+        return "; was it the shared folder: the head was away ('fab status'), or its disk is full ('fab runs-gc')"
+    return ""
 
 
 def _befell(judge: Judge, told: Accounts, nodes: list[str]) -> str:

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TextIO
 
 from regatta.errors import DataError, RegattaError, RemoteError
-from regatta.hosts.cluster import Node
 from regatta.hosts.remote import Remote
 from regatta.hosts.rsync import Fetch
 from regatta.run import outputs
@@ -58,20 +57,22 @@ def check(run: str, parts: Sequence[Part], most_gb: float) -> None:
         )
     if large := next((part for part in parts if part.count > len(part.files)), None):
         raise DataError(
-            f"{large.node.name} has {large.count} files that fit, more than {len(large.files)}, and nothing was "
+            f"{large.place} has {large.count} files that fit, more than {len(large.files)}, and nothing was "
             f"fetched: choose fewer by a pattern"
         )
 
 
 def fetch(remote: Remote, run: Run, parts: Sequence[Part], target: Path, stream: TextIO | None = None) -> Fetched:
-    """Bring all files of `parts` into `target`, by node where the run had several. Progress goes to `stream`.
+    """Bring all files of `parts` into `target`, by node where the run had several; `shared` has those of all nodes.
+
+    Progress goes to `stream`.
 
     DataError where there is no room. Ctrl-C keeps what has come, also of a file, and the next time goes on there.
     """
     parts = [part for part in parts if part.files]
-    folders = {part.node.name: target / part.node.name if run.several else target for part in parts}
+    folders = {part.place: target / part.place if run.several or part.shared else target for part in parts}
     total = sum(part.bytes for part in parts)
-    _room(target, sum(_lacking(folders[part.node.name], part.files) for part in parts))
+    _room(target, sum(_lacking(folders[part.place], part.files) for part in parts))
     for folder in folders.values():
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -83,8 +84,8 @@ def fetch(remote: Remote, run: Run, parts: Sequence[Part], target: Path, stream:
     with Meter(f"fetch {run.id}", total, stream) as meter, _Workers() as workers:
 
         def bring(part: Part) -> None:
-            work = _Transfer(remote, run.id, part, folders[part.node.name], workers)
-            work.bring(lambda count: so_far.__setitem__(part.node.name, count))
+            work = _Transfer(remote, run.id, part, folders[part.place], workers)
+            work.bring(lambda count: so_far.__setitem__(part.place, count))
             notes.extend(work.notes)
 
         going = {workers.pool.submit(bring, part): part for part in parts}
@@ -95,12 +96,12 @@ def fetch(remote: Remote, run: Run, parts: Sequence[Part], target: Path, stream:
                 try:
                     one.result()
                 except (RegattaError, OSError) as error:
-                    failed[going[one].node.name] = error
+                    failed[going[one].place] = error
             meter.set(min(total, sum(so_far.values())))
         seconds = meter.seconds
-    whole = [part for part in parts if part.node.name not in failed]
+    whole = [part for part in parts if part.place not in failed]
     files, size = sum(part.count for part in whole), sum(part.bytes for part in whole)
-    return Fetched(target, files, size, seconds, tuple(part.node.name for part in whole), tuple(notes), failed)
+    return Fetched(target, files, size, seconds, tuple(part.place for part in whole), tuple(notes), failed)
 
 
 class _Workers:
@@ -134,20 +135,22 @@ class _Transfer:
         node, files = self._part.node, self._part.files
         fetch = Fetch(self._remote, node, so_far)
         self._workers.fetches.append(fetch)
-        fetch.run(outputs.source(node, self._run), [file.path for file in files], self._folder)
+        fetch.run(self._part.source, [file.path for file in files], self._folder)
         bad = self._unlike(files)
         if bad and not self._workers.stopped.is_set():
-            fetch.run(outputs.source(node, self._run), [file.path for file in bad], self._folder, anew=True)
+            fetch.run(self._part.source, [file.path for file in bad], self._folder, anew=True)
             for file in self._unlike(bad):
-                raise DataError(f"{node.name}: {shown(file.path)} arrived twice with another content than it has there")
+                raise DataError(
+                    f"{self._part.place}: {shown(file.path)} arrived twice with another content than it has there"
+                )
         so_far(self._part.bytes)
 
     def _unlike(self, files: Sequence[File]) -> list[File]:
         """The files that are not here as they are there; those that are being written there are only noted."""
-        node, total = self._part.node, sum(file.size for file in files)
+        total = sum(file.size for file in files)
         if self._workers.stopped.is_set():
             return []
-        there = _Asked(self._remote, node, self._run, files, total)
+        there = _Asked(self._remote, self._part, self._run, files, total)
         here = []
         for file in files:
             here.append(None if self._workers.stopped.is_set() else _sum(self._folder, file.path))
@@ -155,7 +158,7 @@ class _Transfer:
         for file, mine, theirs in zip(files, here, there.answer(), strict=True):
             if self._workers.stopped.is_set():
                 return []
-            name = f"{node.name}: {shown(file.path)}"
+            name = f"{self._part.place}: {shown(file.path)}"
             if theirs is None:
                 self.notes.append(
                     f"{name} is gone there, or cannot be read{'' if mine is None else ': what came stays'}"
@@ -170,7 +173,7 @@ class _Transfer:
 class _Asked:
     """The hashes of files on a node, asked for while those here are made."""
 
-    def __init__(self, remote: Remote, node: Node, run: str, files: Sequence[File], total: int) -> None:
+    def __init__(self, remote: Remote, part: Part, run: str, files: Sequence[File], total: int) -> None:
         self._said: list[list[object] | None] | Exception = []
         self._count = len(files)
         seconds = outputs.LOOK_TIMEOUT + total / 15e6
@@ -178,14 +181,15 @@ class _Asked:
         def ask() -> None:
             try:
                 paths = [file.path for file in files]
-                answer = remote.call(node, "run.sums", timeout=seconds, run=run, paths=paths, size=total)
+                ask = {"run": run, "paths": paths, "size": total, "part": part.shared}
+                answer = remote.call(part.node, "run.sums", timeout=seconds, **ask)
                 self._said = list(answer["sums"])
             except (RegattaError, OSError, KeyError, TypeError) as error:
                 self._said = error
 
         self._thread = threading.Thread(target=ask)
         self._thread.start()
-        self._node = node
+        self._node = part.node
 
     def answer(self) -> list[list[object] | None]:
         """For each file [bytes, time, hash]. RemoteError."""

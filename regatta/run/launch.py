@@ -35,10 +35,11 @@ def start(
         specs[node.name]["record"] = keep(node)
     places = {rank.rank: rank.node.name for rank in plan.ranks}
     handle = Handle(plan.run, cluster, nodes, framework, places, service)
-    told = list(nodes)
+    told, hidden = list(nodes), {**framework.secrets(plan), **plan.hidden}
     try:
         started, failed = remote.gather(
-            nodes, lambda node: remote.call(node, "run.start", timeout=START_TIMEOUT, spec=specs[node.name])
+            nodes,
+            lambda node: remote.call(node, "run.start", timeout=START_TIMEOUT, spec=specs[node.name], hidden=hidden),
         )
         told = [node for node in nodes if node.name in started]
         if failed:

@@ -14,6 +14,7 @@ from regatta.text import shown
 
 LOOK_TIMEOUT = 130.0
 MOST_FILES = 200_000
+_PLACES = {"runs": "shared", "projects": "kept"}
 NOTHING = "none"
 """As a pattern: fetch nothing."""
 
@@ -33,28 +34,42 @@ class File:
 
 @dataclass(frozen=True)
 class Part:
-    """What a run has left on one node: `files` are the first of `count`, `left_out` names with the reason."""
+    """What a run has left on one node: `files` are the first of `count`, `left_out` names with the reason.
+
+    `source`: the folder that has them there; `shared`: the part of the shared folder, where it is one: `runs/NAME`.
+    """
 
     node: Node
     count: int
     bytes: int
     files: tuple[File, ...]
     left_out: tuple[tuple[str, str], ...]
+    source: str
+    shared: str | None = None
+
+    @property
+    def place(self) -> str:
+        """Where a person finds them: the node's name; `shared` or `kept`, which all nodes see."""
+        return _PLACES[self.shared.partition("/")[0]] if self.shared else self.node.name
 
 
 @dataclass(frozen=True)
 class Run:
-    """A run whose outputs are asked for: its nodes, and the names of all that it was planned on."""
+    """A run whose outputs are asked for: its nodes, and the names of all that it was planned on.
+
+    `shared`: its parts of the shared folder, of which the project's is the last; a run of an older Regatta has none.
+    """
 
     id: str
     nodes: tuple[Node, ...]
     planned: tuple[str, ...]
+    shared: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, info: RunInfo) -> "Run":
         """A run as the nodes know it."""
         names = (*(node.name for node in info.nodes), *map(str, info.places.values()))
-        return cls(info.run, info.nodes, tuple(dict.fromkeys(names)))
+        return cls(info.run, info.nodes, tuple(dict.fromkeys(names)), shared_parts(info.plan))
 
     @property
     def several(self) -> bool:
@@ -73,6 +88,12 @@ def source(node: Node, run: str) -> str:
     return f"{node.state}/runs/{run}/work"
 
 
+def shared_parts(plan: Mapping[str, Any]) -> tuple[str, ...]:
+    """The parts of the shared folder that a run has, of its plan as the nodes keep it: its own, and its project's."""
+    known = {"runs": plan.get("shared"), "projects": plan.get("project")}
+    return tuple(f"{kind}/{name}" for kind, name in known.items() if name)
+
+
 def patterns(words: Iterable[str]) -> list[str]:
     """Patterns as nodes take them. UsageError for one that leads out of the working directory."""
     made = []
@@ -89,25 +110,51 @@ def look(
 ) -> tuple[list[Part], dict[str, Exception]]:
     """What fits one of the patterns (none: all) on each node, and why nodes could not be asked, by name."""
     ask: dict[str, Any] = {"run": run.id, "patterns": [*wanted], "most": most}
-    said, failed = remote.gather(
-        run.nodes, lambda node: _part(node, remote.call(node, "run.left", timeout=LOOK_TIMEOUT, **ask))
-    )
+    head = remote.cluster.head
+
+    def parts(node: Node) -> list[Part]:
+        wanted = [*([None] if node in run.nodes else []), *(run.shared if node == head else ())]
+        answers = [(part, remote.call(node, "run.left", timeout=LOOK_TIMEOUT, part=part, **ask)) for part in wanted]
+        return [_part(node, run.id, answer, part) for part, answer in answers]
+
+    said, failed = remote.gather(tuple(dict.fromkeys((*run.nodes, *([head] if run.shared else [])))), parts)
     for name in run.missing:
         failed[name] = RemoteError(name, "does not answer, or has forgotten the run")
-    return [*said.values()], failed
+    found = [part for answers in said.values() for part in answers]
+    return sorted(found, key=lambda part: part.shared is not None), failed
 
 
-def _part(node: Node, said: Mapping[str, Any]) -> Part:
+def _part(node: Node, run: str, said: Mapping[str, Any], shared: str | None = None) -> Part:
     """What a node says; the names in it are the run's choice."""
     files = tuple(File(str(path), int(size), int(at), bool(came)) for path, size, at, came in said["files"])
     if bad := next((file.path for file in files if _leads_out(file.path)), None):
         raise RemoteError(node.name, f"names a file outside of the run's working directory: {shown(bad)}")
     left_out = tuple((str(path), str(why)) for path, why in said["left_out"])
-    return Part(node, int(said["count"]), int(said["bytes"]), files, left_out)
+    place = source(node, run) if shared is None else f"{node.state}/shared/{shared}"
+    return Part(node, int(said["count"]), int(said["bytes"]), files, left_out, place, shared)
 
 
 def _leads_out(path: str) -> bool:
     return not path or "\0" in path or any(name in ("", ".", "..") for name in path.split("/"))
+
+
+def sizes(remote: Remote, runs: Iterable[RunInfo]) -> dict[str, tuple[Part, ...]]:
+    """What each of several runs has left, by its id, with its first files; what cannot be told in time is left out."""
+    runs = [*runs]
+
+    def ask(node: Node) -> dict[str, Part]:
+        here = [info.run for info in runs if node in info.nodes]
+        said = remote.call(node, "run.sizes", timeout=LOOK_TIMEOUT, runs=here)["runs"] if here else {}
+        return {run: _part(node, run, part) for run, part in said.items()}
+
+    said, _ = remote.gather(remote.cluster.nodes, ask)
+    return {info.run: tuple(found[info.run] for found in said.values() if info.run in found) for info in runs}
+
+
+def brief(parts: Sequence[Part], most: int = 2) -> str:
+    """Size and first files, in a few words; '-' where there is nothing."""
+    size = size_text(sum(part.bytes for part in parts))
+    return f"{size}: {first(parts, most)}" if any(part.count for part in parts) else "-"
 
 
 def words(parts: Iterable[Part]) -> str:
@@ -127,5 +174,5 @@ def first(parts: Iterable[Part], most: int = 3) -> str:
 
 def reasons(parts: Iterable[Part], most: int = 10) -> list[str]:
     """A line for each file that cannot be fetched, and why."""
-    lines = [f"{part.node.name}: {shown(path)} {why}: left out" for part in parts for path, why in part.left_out]
+    lines = [f"{part.place}: {shown(path)} {why}: left out" for part in parts for path, why in part.left_out]
     return [*lines[:most], *([f"{len(lines) - most} more are left out"] if len(lines) > most else [])]

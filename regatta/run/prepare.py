@@ -8,13 +8,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from regatta.environment.ready import Layer, Layers
+from regatta.environment.variables import Variables
 from regatta.frameworks import plan, registry
 from regatta.frameworks.api import Framework, JobService
 from regatta.hosts.cluster import Cluster, Node
 from regatta.hosts.remote import Remote
 from regatta.records.clocks import Clocks
 from regatta.release import sync, tree
-from regatta.run import catalogue, naming, placement, recording
+from regatta.run import catalogue, keeping, naming, placement, recording
 from regatta.run.request import Request
 from regatta.terminal.console import Console
 
@@ -81,23 +82,29 @@ class Preparer:
         framework = registry.find(request.framework)
         service = self._open(framework) if framework.served(self._cluster) else None
         source = request.source or tree.read(request.root)
+        variables = request.variables.beside(request.root)
+        variables.check_synced(source.root, {path for path, _, _ in source.entries})
+        keeping.check(source, request.keep)
         self._tell(source.notes)
         wish = replace(request.environment, more=(*framework.requirements, *request.environment.more))
-        wanted = self._layers.asked(wish, request.root)
+        wanted = self._layers.asked(wish, request.root, framework.fixed)
         seen = self._pool.submit(lambda: service.result().look()) if service else None
         ask = self._asked(framework, wanted.question() if wanted else {})
         synced = sync.sync(self._remote, source, self._cluster.nodes, ask=ask)
         layer = self._layers.ready(wanted, synced.answers) if wanted else None
         synced_at = time.monotonic()
-        self._end_what_is_left(synced.answers)
+        going = self._end_what_is_left(synced.answers)
         facts = {name: answer["facts"] for name, answer in synced.answers.items()}
-        made = self._plan(request, framework, source, synced.answers, layer)
+        made = self._plan(request, framework, source, synced.answers, layer, variables)
         framework.check(made)
+        for line in keeping.clashes(made, going):
+            self._console.warn(line)
         nodes = framework.nodes(made, self._cluster)
         if service and seen:
             service.result().wait(nodes, seen.result(), synced.answers, self._console.note)
         self._console.note(_headline(framework, made, self._cluster))
-        about = recording.asked(self._cluster, request, made, started, source.commit, source.dirty)
+        packages = (layer.packages if layer else {}, synced.answers[self._cluster.head.name].get("packages", {}))
+        about = recording.asked(self._cluster, request, made, started, source.commit, source.dirty, *packages)
         open_service = service.result() if service else None
         return Ready(made, framework, open_service, nodes, facts, about, asked_at, synced_at)
 
@@ -117,6 +124,7 @@ class Preparer:
         if framework.served(self._cluster):
             for node in self._cluster.nodes:
                 found[node.name] = {**found.get(node.name, {}), **framework.asks(self._cluster)}
+        found[self._cluster.head.name]["packages"] = True
         return {node.name: {**found.get(node.name, {}), **all_of_them} for node in self._cluster.nodes}
 
     def _tell(self, lines: Sequence[str]) -> None:
@@ -126,18 +134,19 @@ class Preparer:
                 self._told.add(line)
                 self._console.note(line)
 
-    def _end_what_is_left(self, answers: Mapping[str, Mapping[str, Any]]) -> None:
-        """End what is left of runs that have ended elsewhere, and say which runs go on beside the one that starts."""
+    def _end_what_is_left(self, answers: Mapping[str, Mapping[str, Any]]) -> list[catalogue.RunInfo]:
+        """End what is left of runs that have ended elsewhere; gives, and says, those that go on beside this one."""
         if not any(answer.get("unfinished") for answer in answers.values()):
-            return
+            return []
         for node, run in catalogue.end_stale(self._remote):
             self._console.warn(f"{node}: ended what was left there of {run}, which has ended elsewhere")
-        for info in catalogue.listing(self._remote)[0]:
-            if info.state == "running":
-                self._console.warn(
-                    f"{info.run} goes on on {', '.join(node.name for node in info.nodes)}: times taken beside it are "
-                    f"marked, and left out of verdicts. For clean ones wait for its end, or 'fab cancel {info.run}'"
-                )
+        going = [info for info in catalogue.listing(self._remote)[0] if info.state == "running"]
+        for info in going:
+            self._console.warn(
+                f"{info.run} goes on on {', '.join(node.name for node in info.nodes)}: times taken beside it are "
+                f"marked, and left out of verdicts. For clean ones wait for its end, or 'fab cancel {info.run}'"
+            )
+        return going
 
     def _plan(
         self,
@@ -146,6 +155,7 @@ class Preparer:
         source: tree.Tree,
         answers: Mapping[str, Mapping[str, Any]],
         layer: Layer | None,
+        variables: Variables,
     ) -> plan.Plan:
         cores = {name: answer["facts"]["cores"] for name, answer in answers.items()}
         ranks = placement.placed(framework, request.workers, self._cluster, cores)
@@ -166,6 +176,10 @@ class Preparer:
             restarts=request.restarts,
             first_run=request.first_run,
             layer=layer.key if layer else None,
+            variables=variables.public,
+            hidden=variables.hidden,
+            keep=request.keep,
+            project=keeping.project(source.root) if request.keep else None,
         )
 
 

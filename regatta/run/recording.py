@@ -6,12 +6,14 @@ to it or asks for `runs` next, from what its nodes know.
 
 import contextlib
 import os
+import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from regatta import paths
 from regatta.errors import RecordError, RegattaError
 from regatta.frameworks import plan, registry
 from regatta.frameworks.api import Handle
@@ -49,16 +51,29 @@ def now() -> str:
 
 
 def asked(
-    cluster: Cluster, request: "Request", made: plan.Plan, started: str, commit: str | None, dirty: bool | None
+    cluster: Cluster,
+    request: "Request",
+    made: plan.Plan,
+    started: str,
+    commit: str | None,
+    dirty: bool | None,
+    layer: Mapping[str, str],
+    base: Mapping[str, str],
 ) -> dict[str, Any]:
-    """What the record says of the run before it starts, as JSON, and who follows it."""
+    """What the record says of the run before it starts, as JSON, and who follows it.
+
+    `layer` and `base`: versions of its packages by name, those of the layer before those of the nodes' environment. A
+    run with another layer, other variables, or other folders that are kept is another case.
+    """
     framework = registry.of_run(request.framework)
+    brought = {"packages": dict(layer), "variables": dict(made.variables)}
+    given = {name: value for name, value in {**brought, "keep": list(made.keep)}.items() if value}
     identity = record.RunIdentity(
         run_id=made.run,
         workload=made.program.label,
         framework=request.framework,
         started=started,
-        parameters=parameters(cluster, request, len(made.ranks)),
+        parameters={**parameters(cluster, request, len(made.ranks)), **given},
         seed=request.seed,
         release=made.release,
         commit=commit,
@@ -72,7 +87,7 @@ def asked(
         cache=request.cache,
     )
     kept = {"identity": identity, "speed": speed, "series": request.series, "warnings": request.notes, "by": _own()}
-    return dict(plain(kept))
+    return dict(plain({**kept, "packages": {**base, **layer}}))
 
 
 def parameters(cluster: Cluster, request: "Request", workers: int | None) -> dict[str, Any]:
@@ -113,6 +128,7 @@ def of_run(
         warnings=[*asked["warnings"], *notes],
         used=outcome.used,
         beside=beside,
+        packages=asked.get("packages") or {},
     )
 
 
@@ -263,8 +279,9 @@ def _node_facts(name: str, address: str, ranks: Mapping[int, str], facts: Mappin
 
 
 def _own() -> dict[str, Any]:
-    """This process, so that another one can tell whether it lives."""
-    return {"boot": _boot(), "pid": os.getpid(), "began": _began(os.getpid())}
+    """This process, so that another one can tell whether it lives, and where it keeps records."""
+    place = {"host": platform.node(), "results": str(paths.results_dir().resolve())}
+    return {"boot": _boot(), "pid": os.getpid(), "began": _began(os.getpid()), **place}
 
 
 def _alive(by: Mapping[str, Any]) -> bool | None:

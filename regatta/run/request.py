@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from regatta.environment.variables import Variables
 from regatta.environment.wish import Wish
 from regatta.frameworks import plan
 from regatta.records import record
@@ -20,7 +21,8 @@ class Request:
     `restarts`: how often torchrun starts lost ranks again; where it is `elastic`, also how often it goes on without
     hosts that are lost, as a further generation of `first_run`.
     `fetch`: patterns of the files that are brought here when it has ended, `fetch_gb` at most.
-    `environment`: which packages it has beyond the nodes'.
+    `environment`: which packages it has beyond the nodes'; `variables`: those that its processes get.
+    `keep`: folders of its working directory that it shares with the other runs of the project.
     """
 
     program: plan.Program
@@ -43,3 +45,5 @@ class Request:
     fetch: tuple[str, ...] = ()
     fetch_gb: float = 2.0
     environment: Wish = field(default_factory=Wish)
+    variables: Variables = field(default_factory=Variables)
+    keep: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""The cluster's services (HDFS, Ray's head and workers): start, stop, ask."""
+"""The cluster's services (HDFS, and those that take the runs of frameworks): start, stop, ask."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -16,8 +16,9 @@ from regatta.errors import (
     UnknownHostKeyError,
     UnreachableError,
 )
-from regatta.frameworks import raynodes, rayservice
-from regatta.hosts.cluster import Node
+from regatta.frameworks import registry
+from regatta.frameworks.api import Framework
+from regatta.hosts.cluster import Cluster, Node
 from regatta.hosts.remote import Remote
 
 HDFS_UNITS = (
@@ -25,8 +26,6 @@ HDFS_UNITS = (
     "regatta-hdfs-datanode.service",
     "regatta-hdfs-checkpoint.service",
 )
-RAY_UNITS = rayservice.UNITS
-UNITS = (*HDFS_UNITS, *RAY_UNITS)
 TROUBLES: dict[type[RemoteError], str] = {
     UnknownHostKeyError: "KEY NOT PINNED",
     HostKeyError: "KEY CHANGED",
@@ -43,31 +42,46 @@ READY_SECONDS = 60.0
 class NodeStatus:
     """One node as `fab status` shows it; `runs` as the catalogue takes them, `error` where it could not be asked.
 
-    `trouble`: that in one or two words, see `TROUBLES`.
+    `answer`: all that it has said. `trouble`: the error in one or two words, see `TROUBLES`.
     """
 
     node: Node
     facts: dict[str, Any]
     units: dict[str, str]
     runs: list[dict[str, Any]] = field(default_factory=list)
-    ray_node: str | None = None
+    answer: dict[str, Any] = field(default_factory=dict)
     error: str | None = None
     trouble: str = ""
+
+
+def served(cluster: Cluster) -> tuple[Framework, ...]:
+    """A framework for each service of the cluster that takes runs: the first, as they are shown, of those it takes."""
+    found: dict[str, Framework] = {}
+    for framework in map(registry.of_run, registry.ordered(registry.names())):
+        if framework.served(cluster):
+            found.setdefault(framework.service, framework)
+    return tuple(found.values())
+
+
+def framework_units(cluster: Cluster) -> tuple[str, ...]:
+    """The units of these services."""
+    return tuple(dict.fromkeys(unit for framework in served(cluster) for unit in framework.units))
 
 
 def act(remote: Remote, action: str) -> dict[str, dict[str, str]]:
     """`start` or `stop` the services; unit states by node.
 
-    Starting, all of HDFS and Ray's head come first and together; stopping, the head comes last. Raises NodesError, and
+    Starting, all of HDFS and the head come first and together; stopping, the head comes last. Raises NodesError, and
     LaunchError where no service is installed or one does not reach the wanted state.
     """
     head, everybody = remote.cluster.head, remote.cluster.nodes
     others = tuple(node for node in everybody if node.name != head.name)
+    every = (*HDFS_UNITS, *framework_units(remote.cluster))
     states: dict[str, dict[str, str]] = {}
     if action == "start":
-        _act(remote, everybody, action, lambda node: UNITS if node.name == head.name else HDFS_UNITS)
+        _act(remote, everybody, action, lambda node: every if node.name == head.name else HDFS_UNITS)
     for group in [(head,), others] if action == "start" else [others, (head,)]:
-        states |= _act(remote, group, action, lambda _: UNITS)
+        states |= _act(remote, group, action, lambda _: every)
     for name, units in states.items():
         if not units:
             raise LaunchError(f"{name}: no service is installed there: run 'make provision'")
@@ -96,14 +110,17 @@ def _act(
     return states
 
 
-def wait_until_joined(remote: Remote) -> int:
-    """Wait until Ray's head answers and every node of the cluster is in Ray; returns their number."""
-    end = time.monotonic() + READY_SECONDS
-    with rayservice.job_api(remote) as api:
+def wait_until_joined(remote: Remote, framework: Framework) -> int:
+    """Wait until a framework's service answers and every node of the cluster is its member; returns their number."""
+    end, nodes = time.monotonic() + READY_SECONDS, remote.cluster.nodes
+    asks = {"facts_wanted": False, **framework.asks(remote.cluster)}
+    with framework.open(remote) as service:
         while True:
             try:
-                raynodes.wait(remote, api, remote.cluster.nodes, listed=api.nodes())
-                return len(remote.cluster.nodes)
+                seen = service.look()
+                answers = remote.everywhere(nodes, "hello", args=lambda _: asks, step=f"asking for {framework.service}")
+                service.wait(nodes, seen, answers, lambda text: None)
+                return len(nodes)
             except RegattaError:
                 if time.monotonic() > end:
                     raise
@@ -130,11 +147,15 @@ def wait_for_hdfs(remote: Remote) -> int | None:
 
 def status(remote: Remote) -> list[NodeStatus]:
     """Every node's facts and unit states, asked at the same time; nodes that do not answer say why."""
+    every = (*HDFS_UNITS, *framework_units(remote.cluster))
+    asks = {
+        name: value for framework in served(remote.cluster) for name, value in framework.asks(remote.cluster).items()
+    }
 
     def ask(node: Node) -> NodeStatus:
-        answer = remote.call(node, "status", timeout=15, units=() if node.local else UNITS)
+        answer = remote.call(node, "status", timeout=15, units=() if node.local else every, **asks)
         units = {unit: value["state"] for unit, value in answer["units"].items()}
-        return NodeStatus(node, answer["facts"], units, answer["runs"], answer["ray_node"])
+        return NodeStatus(node, answer["facts"], units, answer["runs"], answer)
 
     done, failed = remote.gather(remote.cluster.nodes, ask)
     return [
@@ -152,12 +173,12 @@ def monitoring(remote: Remote) -> dict[str, Any]:
         return {}
 
 
-def in_ray(remote: Remote, asked: Sequence[NodeStatus]) -> list[str] | str:
-    """Addresses of the nodes that are in Ray, or the reason why its head cannot be asked."""
-    own = {item.node.name: item.ray_node for item in asked if not item.error}
+def members(remote: Remote, framework: Framework, asked: Sequence[NodeStatus]) -> list[str] | str:
+    """Addresses of the nodes that are members of a framework's service, or the reason why it cannot be asked."""
+    answers = {item.node.name: item.answer for item in asked if not item.error}
     try:
-        with rayservice.job_api(remote) as api:
-            return raynodes.present(api.nodes(), remote.cluster.nodes, own)
+        with framework.open(remote) as service:
+            return service.members(remote.cluster.nodes, answers)
     except (RegattaError, NodesError) as error:
         return str(error)
 

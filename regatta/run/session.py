@@ -117,7 +117,11 @@ class Session:
 
     def _start(self, ready: Ready) -> Handle:
         try:
-            return launch.start(self.remote, ready.plan, ready.service, keep=ready.kept_on)
+            handle = launch.start(self.remote, ready.plan, ready.service, keep=ready.kept_on)
+            for name, said in handle.answers.items():
+                if said.get("unshared"):
+                    self.console.warn(f"{name}: {said['unshared']}")
+            return handle
         except KeyboardInterrupt:
             self._warn_of_cancelling(ready.plan.run)
             raise

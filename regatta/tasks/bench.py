@@ -36,7 +36,7 @@ def bench(
     skip_lost: bool = False,
 ) -> None:
     """Run a plan of many runs, interleaved; goes on where it was interrupted."""
-    from regatta.bench import summary
+    from regatta.bench import findings
     from regatta.bench.lock import BenchLock
     from regatta.bench.runner import WAIT_SECONDS, Bench
     from regatta.bench.survey import survey
@@ -70,8 +70,8 @@ def bench(
             if running.spent.count:
                 kept = f"{running.recorded()} of {found.total} runs recorded in {results}"
                 view.say(f"\n{running.spent.text()}\nset {found.set}: {kept}\n")
-        shown = summary.findings(found.points, running.records)
-        for line in summary.lines(shown):
+        shown = findings.findings(found.points, running.records)
+        for line in findings.lines(shown):
             view.say(line)
         if bad := sum(len(one.failed) for one in shown):
             raise RegattaError(f"{bad} run(s) failed: see above, and 'fab logs RUN'; --retry repeats them")

@@ -50,7 +50,7 @@ def task(
                 print("interrupted", file=sys.stderr)
                 raise Exit(code=INTERRUPTED) from None
 
-        options.update(iterable=[further] if further else [])
+        options["iterable"] = [*options.get("iterable", ()), *([further] if further else [])]
         shared = {"inventory": INVENTORY_HELP} if "inventory" in inspect.signature(body).parameters else {}
         made: Any = invoke_task(guarded, help=shared | (help or {}), klass=Task, auto_shortflags=False, **options)
         made.is_regatta_task = True

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from regatta.tasks.common import gigabytes, seconds, task, whole
 
 if TYPE_CHECKING:
+    from regatta.environment.variables import Variables
     from regatta.environment.wish import Wish
     from regatta.frameworks.plan import Program
     from regatta.hosts.selection import Selection
@@ -44,6 +45,15 @@ LAUNCH = {
         "a package beside these, as in --with 'boto3>=1.34'; several: again, or with commas between", many=True
     ),
     "no_environment": Flag("bring no packages: the nodes' environment as it is", False),
+    "env": Flag(
+        "a variable of the run's processes: NAME=VALUE, or NAME for this shell's, hidden from records; again for more",
+        many=True,
+    ),
+    "env_file": Flag("a file of NAME=VALUE lines, mode 0600, whose values no record, log or list shows", many=True),
+    "keep": Flag(
+        "a folder that all runs of this project share and find as the last one left it: out/ (default: the project's)",
+        many=True,
+    ),
     "inventory": Flag(""),
     "fetch": Flag(
         "bring these files of the run here at its end: out/*.pt,logs; or none (default: the project's outputs)"
@@ -67,10 +77,13 @@ class Launch:
     fetch: str | None
     max_gb: float
     environment: "Wish"
+    variables: "Variables"
+    keep: tuple[str, ...]
 
     @classmethod
     def of(cls, typed: Mapping[str, Any]) -> "Launch":
         """Of what was typed, by flag. UsageError where a value makes no sense."""
+        from regatta.environment import variables
         from regatta.environment.wish import Wish
         from regatta.hosts.selection import Selection
 
@@ -85,6 +98,8 @@ class Launch:
             typed["fetch"],
             gigabytes("max-gb", typed["max_gb"]),
             Wish(requirements, more, typed["no_environment"]),
+            variables.typed(typed["env"] or (), typed["env_file"] or ()),
+            tuple(one for text in typed["keep"] or () for one in text.split(",")),
         )
 
     def request(self, program: "Program", framework: str, root: Path, **more: Any) -> "Request":
@@ -92,8 +107,18 @@ class Launch:
         from regatta.run.request import Request
 
         own = {"workers": self.workers, "name": self.name, "time_limit": self.time_limit}
-        fields = {**own, "environment": self.environment, **more}
-        return Request(program, framework, root, fetch=self.outputs(root), fetch_gb=self.max_gb, **fields)
+        fields = {**own, "environment": self.environment, "variables": self.variables, **more}
+        fields |= {"fetch": self.outputs(root), "fetch_gb": self.max_gb, "keep": self.kept(root)}
+        return Request(program, framework, root, **fields)
+
+    def kept(self, root: Path) -> tuple[str, ...]:
+        """The folders to keep: those of `--keep`, else those of the project around `root`. UsageError, CardError."""
+        from regatta.cards import project
+        from regatta.run import keeping
+
+        if self.keep:
+            return keeping.folders(self.keep)
+        return keeping.folders(project.read(root).keep, f"{root / project.FILE}: keep")
 
     def outputs(self, root: Path) -> tuple[str, ...]:
         """Patterns of the files to bring here at the end: those of `--fetch`, else those of the project around `root`.

@@ -1,6 +1,9 @@
-"""Tasks about what runs have left on the nodes: ls, fetch (imports: see `regatta.tasks.runs`)."""
+"""Tasks about what runs have left on the nodes: ls, fetch, board (imports: see `regatta.tasks.runs`)."""
 
+import contextlib
+import io
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +24,8 @@ if TYPE_CHECKING:
 RUN_HELP = "id of a run, a unique beginning of it, or 'last'"
 PATTERN_HELP = "files below the run's working directory: out/*.pt, logs (all in it), **/*.csv (default: all)"
 SHOWN = "100"
+BOARD_SECONDS = 10.0
+"""Between two looks at what runs have written since."""
 
 
 @task(
@@ -29,13 +34,13 @@ SHOWN = "100"
     help={"run": RUN_HELP, "pattern": PATTERN_HELP, "count": f"how many files of a node to show (default {SHOWN})"},
 )
 def ls(c: Context, run: str, pattern: list[str], inventory: str | None = None, count: str = SHOWN) -> None:
-    """List what a run has written or changed in its working directory, on each of its nodes."""
+    """List what a run has written or changed in its working directory, on each of its nodes, and in $REGATTA_SHARED."""
     number = whole("count", count) or int(SHOWN)
     _, known, parts, failed = _look(run, pattern, inventory, number)
     from regatta.run import outputs
 
     rows = [
-        (part.node.name, size_text(file.size), "changed" if file.changed else "new", shown(file.path))
+        (part.place, size_text(file.size), "changed" if file.changed else "new", shown(file.path))
         for part in parts
         for file in part.files
     ]
@@ -43,7 +48,7 @@ def ls(c: Context, run: str, pattern: list[str], inventory: str | None = None, c
         print_table([("node", "size", "", "file"), *rows])
     for part in parts:
         if part.count > len(part.files):
-            print(f"{part.node.name}: {part.count - len(part.files)} more; --count shows them")
+            print(f"{part.place}: {part.count - len(part.files)} more; --count shows them")
     print(f"{known.id}: {outputs.words(parts)}; fab fetch {known.id} brings them to {paths.results_dir() / known.id}")
     _say(outputs.reasons(parts))
     if failed:
@@ -88,6 +93,37 @@ def fetch(
         raise NodesError(f"fetch {known.id}", failed)
 
 
+@task(
+    positional=["run"],
+    further="more",
+    help={"run": RUN_HELP, "more": "further runs, to stand beside it", "port": "port of this machine (default 6006)"},
+)
+def board(
+    c: Context,
+    run: str,
+    more: list[str],
+    inventory: str | None = None,
+    port: str | None = None,
+    open: bool = False,
+) -> None:
+    """Open TensorBoard on the event files of runs, also of those that go on, until Ctrl-C."""
+    import webbrowser
+
+    from regatta.run import board, catalogue, outputs
+
+    at = whole("port", port)
+    remote = Remote(inventories.load(inventory))
+    runs = [outputs.Run.of(catalogue.find(remote, one)) for one in dict.fromkeys([run, *more])]
+    folders = board.bring(remote, runs)
+    with contextlib.suppress(KeyboardInterrupt), board.serving(folders, at, print) as url:
+        print(f"{url} shows {', '.join(folder.name for folder in folders)} (Ctrl-C ends it)", flush=True)
+        if open:
+            webbrowser.open(url)
+        while True:
+            time.sleep(BOARD_SECONDS)
+            board.bring(remote, runs, io.StringIO())
+
+
 def _look(
     run: str, pattern: list[str], inventory: str | None, most: int
 ) -> "tuple[Remote, Run, list[Part], dict[str, Exception]]":
@@ -108,7 +144,7 @@ def _nothing(remote: Remote, run: "Run", pattern: list[str]) -> str:
         wanted = " or ".join(shown(word) for word in pattern)
         left = f"{outputs.words(every)}: {outputs.first(every)} (fab ls {run.id})"
         return f"nothing that {run.id} has written fits {wanted}; there are {left}"
-    return f"{run.id} has written nothing in its working directory"
+    return f"{run.id} has written nothing in its working directory, and nothing in $REGATTA_SHARED"
 
 
 def _say(lines: "list[str] | tuple[str, ...]") -> None:

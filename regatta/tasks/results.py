@@ -58,13 +58,36 @@ def report(
 
 
 @task(positional=["run"], help={"run": RUN_HELP})
-def show(c: Context, run: str) -> None:
-    """Show one run: its phases, its ranks, the slowest of them."""
+def show(c: Context, run: str, inventory: str | None = None) -> None:
+    """Show one run: its phases, its ranks, the slowest of them, what it has left on its nodes."""
     from regatta.records.store import Store
     from regatta.report import show as showing
     from regatta.report import sources
 
-    print("\n".join(showing.lines(sources.find(Store(paths.results_dir()), run))))
+    found = sources.find(Store(paths.results_dir()), run)
+    print("\n".join(showing.lines(found)))
+    for line in _left(found, inventory):
+        print(line)
+
+
+def _left(record: "Record", inventory: str | None) -> list[str]:
+    """What the run has left, where the chosen inventory is its cluster, which answers and knows the run still."""
+    from regatta.run import catalogue, outputs
+
+    try:
+        cluster = inventories.load(inventory)
+        if cluster.name != record.cluster.name:
+            return []
+        remote = Remote(cluster)
+        known = outputs.Run.of(catalogue.find(remote, record.run_id))
+        parts, _ = outputs.look(remote, known, most=3)
+    except RegattaError:
+        return []
+    if not any(part.count for part in parts):
+        return []
+    folders = ", ".join(f"{part.node.name}:{part.source}" for part in parts if part.count)
+    lines = ["", f"  left        {outputs.words(parts)}: {outputs.first(parts)}", f"              in {folders}"]
+    return [*lines, f"              fab ls {known.id}; fab fetch {known.id} 'PATTERN' brings them here"]
 
 
 @task(positional=["a", "b"], help={"a": RUN_HELP, "b": "the other run"})

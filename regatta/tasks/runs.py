@@ -6,6 +6,7 @@ What a task needs is imported in it: a sync is over before rich and paramiko wou
 import contextlib
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,11 +22,15 @@ from regatta.tasks import words
 from regatta.tasks.common import task, whole
 from regatta.tasks.launching import LAUNCH, Flag, Launch, command
 from regatta.terminal.confirm import confirmed
+from regatta.terminal.meter import size_text
 from regatta.terminal.table import print_table
 
 if TYPE_CHECKING:
     from regatta.hosts.selection import Selection
+    from regatta.report.listing import Line
+    from regatta.run.catalogue import RunInfo
     from regatta.run.session import Session
+    from regatta.run.sharing import Part
 
 ELASTIC = {
     "restarts": Flag("with --elastic: so many times (default 1)"),
@@ -177,26 +182,46 @@ def runs(
         lines, where = listing.of_nodes(found, kept.records, remote.cluster.name), remote.cluster.name
     if framework is not None:
         choice.recorded(framework, (line.framework for line in lines))
-    chosen = listing.choose(lines, wanted, sort)
+    chosen = listing.choose(lines, wanted, sort)[-number:]
+    if not records:
+        chosen = _with_sizes(remote, found, chosen)
     if chosen:
-        print_table([listing.HEADINGS, *(line.cells() for line in chosen[-number:])])
+        print_table([listing.HEADINGS, *(line.cells() for line in chosen)])
+        if any(line.left != "-" for line in chosen):
+            print(f"left: in runs/RUN/work of each node's {remote.cluster.head.state}; fab ls RUN, fab fetch RUN")
     else:
         print(f"no runs {'like that ' if lines else ''}on {where}{'' if lines else ' yet'}")
     if unasked:
         raise RegattaError("; ".join(str(error) for error in unasked.values()))
 
 
+def _with_sizes(remote: Remote, known: "list[RunInfo]", lines: "list[Line]") -> "list[Line]":
+    """The lines with what the runs in them have left."""
+    from regatta.run import outputs
+
+    shown = {line.run for line in lines}
+    sizes = outputs.sizes(remote, [info for info in known if info.run in shown])
+    return [replace(line, left=outputs.brief(sizes.get(line.run, ()))) for line in lines]
+
+
 @task(
     name="runs-gc",
     help={
         "before": "runs started before: 2026-11-21, or 30m, 12h, 3d, 2w ago",
+        "project": "delete also what this project keeps in the shared folder: its name in the list",
         "yes": "do not ask (also CONFIRM=yes)",
     },
 )
-def runs_gc(c: Context, before: str | None = None, inventory: str | None = None, yes: bool = False) -> None:
+def runs_gc(
+    c: Context,
+    before: str | None = None,
+    inventory: str | None = None,
+    project: str | None = None,
+    yes: bool = False,
+) -> None:
     """Delete from the nodes what runs have left there: logs, files, input nobody uses (asks first; records stay)."""
     from regatta.report import listing
-    from regatta.run import catalogue
+    from regatta.run import catalogue, sharing
 
     start = listing.moment("before", before)
     if start is None:
@@ -206,8 +231,17 @@ def runs_gc(c: Context, before: str | None = None, inventory: str | None = None,
     chosen = [info for info in found if info.started < start.timestamp() and info.state != "running"]
     if chosen:
         print_table([listing.HEADINGS, *(line.cells() for line in listing.of_nodes(chosen, [], remote.cluster.name))])
+    parts = sharing.look(remote)
+    old = sharing.to_go(parts, found, chosen, 0.0 if unasked else start.timestamp())
+    ours = [part for part in parts.projects if part.name == project]
+    if project and not ours:
+        raise UsageError(f"no project '{project}' keeps anything: {_names(parts.projects) or 'none does'}")
+    _show_shared(old, parts.projects, ours)
     what = f"delete what these {len(chosen)} run(s) left on the nodes" if chosen else "delete from the nodes"
-    what += f"{', and' if chosen else ''} input files that no run has asked for since {start:%Y-%m-%d %H:%M} UTC"
+    if old or ours:
+        what += f"{',' if chosen else ''} {len(old) + len(ours)} part(s) of the shared folder"
+    what += f"{', and' if chosen or old or ours else ''} input files that no run has asked for since"
+    what += f" {start:%Y-%m-%d %H:%M} UTC"
     if not confirmed(what, yes):
         raise RunError("nothing was deleted")
     done, failed = catalogue.delete(remote, chosen, time.time() - start.timestamp())
@@ -216,8 +250,28 @@ def runs_gc(c: Context, before: str | None = None, inventory: str | None = None,
             f"{name}: {len(said['runs'])} run(s), {said['inputs']} input file(s), {said['bytes'] / 1e6:.1f} MB deleted"
             + (f"; still going on there: {', '.join(said['going'])}" if said["going"] else "")
         )
+    gone = sharing.remove(remote, old, ours, time.time() - start.timestamp())
+    count = f"{len(gone['runs'])} part(s) of runs, {len(gone['projects'])} of projects"
+    print(f"shared folder: {count}, {size_text(gone['bytes'])} deleted")
     if problems := {**unasked, **failed}:
         raise NodesError("runs-gc", problems)
+
+
+def _names(parts: "tuple[Part, ...]") -> str:
+    return ", ".join(part.name for part in parts)
+
+
+def _show_shared(runs: "list[Part]", projects: "tuple[Part, ...]", ours: "list[Part]") -> None:
+    """What is in the shared folder: parts of runs that go, and all that projects keep."""
+    rows = [(part, "run", "goes") for part in runs]
+    rows += [(part, "project", "goes" if part in ours else "stays") for part in projects]
+    if rows:
+        heading = ("shared folder", "of a", "size", "last change", "")
+        print_table([heading, *((part.name, kind, size_text(part.bytes), _day(part), end) for part, kind, end in rows)])
+
+
+def _day(part: "Part") -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.gmtime(part.changed))
 
 
 @task(positional=["run"], help={"run": "id of a run, a unique beginning of it, or 'last'"})
@@ -252,3 +306,18 @@ def cancel(c: Context, run: str, inventory: str | None = None) -> None:
     info = catalogue.find(remote, run)
     catalogue.cancel(remote, info)
     print(f"{info.run}: cancelled on {', '.join(node.name for node in info.nodes)}")
+
+
+@task()
+def environments(c: Context, inventory: str | None = None) -> None:
+    """List what runs have beyond the system: environments, and layers of projects with size, last use and whose."""
+    from regatta.environment import listing
+
+    remote = Remote(inventories.load(inventory))
+    found, unasked = listing.lines(remote)
+    if found:
+        print_table([listing.HEADINGS, *found])
+    else:
+        print(f"no environments and no layers on {remote.cluster.name} yet")
+    if unasked:
+        raise NodesError("environments", unasked)

@@ -7,6 +7,7 @@ import contextlib
 import functools
 import sys
 import time
+from collections.abc import Mapping
 from json import dumps
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
     from regatta.run.services import NodeStatus
     from regatta.terminal.top import Watch
 
-HEADINGS = ("node", "address", "services", "in Ray", "cores", "load", "free memory", "python", "torch", "ray")
+HEADINGS = ("node", "address", "services")
+FACTS = ("cores", "load", "free memory", "python", "torch", "ray")
 FIRST_SECONDS = 15.0
 KEEP_SECONDS = 2.0
 NAMENODE_PORT = 9870
@@ -41,8 +43,10 @@ def up(c: Context, inventory: str | None = None) -> None:
     services.act(remote, "start")
     if datanodes := services.wait_for_hdfs(remote):
         print(f"{remote.cluster.name}: HDFS is up on {datanodes} node(s) after {time.monotonic() - began:.1f} s")
-    joined = services.wait_until_joined(remote)
-    print(f"{remote.cluster.name}: Ray is up on {joined} node(s) after {time.monotonic() - began:.1f} s")
+    for framework in services.served(remote.cluster):
+        joined = services.wait_until_joined(remote, framework)
+        after = time.monotonic() - began
+        print(f"{remote.cluster.name}: {framework.service} is up on {joined} node(s) after {after:.1f} s")
 
 
 @task(help={"force": "cancel the runs in progress first"})
@@ -75,20 +79,20 @@ def status(c: Context, inventory: str | None = None, json: bool = False) -> None
 
     remote = Remote(inventories.load(inventory))
     nodes = services.status(remote)
-    alive = [] if remote.cluster.local else services.in_ray(remote, nodes)
+    members = {one: services.members(remote, one, nodes) for one in services.served(remote.cluster)}
     monitoring = {} if remote.cluster.local else services.monitoring(remote)
     problems = [f"{item.node.name}: {item.error}" for item in nodes if item.error]
-    if isinstance(alive, str):
-        problems.append(f"Ray: {alive}")
+    problems += [f"{one.service}: {found}" for one, found in members.items() if isinstance(found, str)]
     told = catalogue.together(remote, {item.node.name: item.runs for item in nodes if not item.error})
     going = [info.run for info in told if info.state == "running"]
     if json:
         shown = [
             {"node": item.node.name, "error": item.error, "units": item.units, "facts": item.facts} for item in nodes
         ]
-        print(dumps({"nodes": shown, "ray": alive, "runs": going, "monitoring": monitoring}, indent=1))
+        joined = {one.name: found for one, found in members.items()}
+        print(dumps({"nodes": shown, **joined, "runs": going, "monitoring": monitoring}, indent=1))
     else:
-        print_table(_status_rows(nodes, alive))
+        print_table(_status_rows(nodes, {one.service: found for one, found in members.items()}))
         if lacking := _without_limits(nodes):
             print(lacking)
         if monitoring.get("installed"):
@@ -117,23 +121,23 @@ def _monitoring_text(found: dict[str, Any]) -> str:
     return f"{answer}; not {'; '.join(down)}" if down else answer
 
 
-def _status_rows(nodes: "list[NodeStatus]", alive: list[str] | str) -> list[tuple[str, ...]]:
-    rows: list[tuple[str, ...]] = [HEADINGS]
+def _status_rows(nodes: "list[NodeStatus]", members: Mapping[str, list[str] | str]) -> list[tuple[str, ...]]:
+    """`members`: of each service that takes runs, the addresses that are in it, or why it cannot be asked."""
+    rows: list[tuple[str, ...]] = [(*HEADINGS, *(f"in {service}" for service in members), *FACTS)]
     for item in nodes:
         if item.error:
-            rows.append((item.node.name, item.node.cluster_address, item.trouble, *["-"] * 7))
+            rows.append(
+                (item.node.name, item.node.cluster_address, item.trouble, *["-"] * (len(rows[0]) - len(HEADINGS)))
+            )
             continue
         facts, versions = item.facts, item.facts["versions"]
         units = ", ".join(_by_state(item.units))
-        joined = "-"
-        if isinstance(alive, list) and not item.node.local:
-            joined = {0: "NO", 1: "yes"}.get(alive.count(item.node.cluster_address), "twice")
         rows.append(
             (
                 item.node.name,
                 item.node.cluster_address,
                 units or ("none needed" if item.node.local else "not provisioned"),
-                joined,
+                *(_joined(found, item.node.cluster_address) for found in members.values()),
                 str(facts["cores"]),
                 f"{facts['load']:.2f}",
                 f"{(facts['available_bytes'] or 0) / 2**30:.1f} of {(facts['ram_bytes'] or 0) / 2**30:.1f} GiB",
@@ -141,6 +145,10 @@ def _status_rows(nodes: "list[NodeStatus]", alive: list[str] | str) -> list[tupl
             )
         )
     return rows
+
+
+def _joined(members: list[str] | str, address: str) -> str:
+    return {0: "NO", 1: "yes"}.get(members.count(address), "twice") if isinstance(members, list) else "-"
 
 
 @task(
@@ -217,10 +225,9 @@ def dashboard(c: Context, inventory: str | None = None, port: str | None = None,
     """Reach the pages of Ray, HDFS's NameNode, Prometheus and Grafana through SSH, until Ctrl-C."""
     import webbrowser
 
-    from regatta.frameworks import rayservice
-    from regatta.frameworks.rayjob import DASHBOARD_PORT
+    from regatta.frameworks.api import Page
     from regatta.hosts import tunnels
-    from regatta.run import pages
+    from regatta.run import pages, services
 
     remote = Remote(inventories.load(inventory))
     if remote.cluster.local:
@@ -241,15 +248,16 @@ def dashboard(c: Context, inventory: str | None = None, port: str | None = None,
         def monitoring(name: str) -> str | None:
             return lead(remote.call(head, "monitoring.state")[name] or None)
 
+        def of_service(page: Page, local: int | None) -> pages.Page:
+            def check(url: str) -> None:
+                page.check(int(url.rstrip("/").rpartition(":")[2]))
+
+            return pages.Page(page.name, page.about, lambda: lead(page.port, local=local), check)
+
         wanted = whole("port", port)
-        secret = remote.cluster.folder / "secrets" / "ray_token"
+        own = [found for framework in services.served(remote.cluster) if (found := framework.page(remote))]
         known = [
-            pages.Page(
-                "Ray dashboard",
-                f"  (it asks for the token in {secret})",
-                lambda: lead(DASHBOARD_PORT, local=wanted),
-                lambda url: rayservice.check_api(int(url.rstrip("/").rpartition(":")[2]), remote),
-            ),
+            *(of_service(page, None if number else wanted) for number, page in enumerate(own)),
             pages.Page("HDFS NameNode", "", namenode, pages.answering),
             *(
                 pages.Page(name.capitalize(), "", functools.partial(monitoring, name), pages.answering)

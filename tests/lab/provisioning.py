@@ -70,7 +70,14 @@ def provision_again(lab: LabHandle) -> None:
 def verify(lab: LabHandle) -> str:
     """Prove the cluster."""
     output = play(lab, "verify")
-    for proof in ("reaches every node", "Versions equal", "all-reduce", "a task has run on", "answers 401"):
+    for proof in (
+        "reaches every node",
+        "every node reads",
+        "Versions equal",
+        "all-reduce",
+        "a task has run on",
+        "answers 401",
+    ):
         assert proof in output
     return output
 

@@ -25,6 +25,7 @@ from provisioning import (
 from lab.handle import LabHandle
 
 HDFS_DATA = "/var/lib/regatta-hdfs"
+SHARED_DATA = "/var/lib/regatta-shared"
 FAKE_PYTHON = "/usr/lib/python3/dist-packages/fake.pth"
 pytestmark = pytest.mark.timeout(2400)
 
@@ -149,7 +150,7 @@ def test_teardown_destroys_data_when_told(cluster: Cluster) -> None:
     assert left(hosts) == {}
     assert not (hosts.inventory / "secrets/ray_token").exists()
     for node in hosts.nodes:
-        assert hosts.ssh(node, f"ls -d {HDFS_DATA}", check=False).stdout == ""
+        assert hosts.ssh(node, f"ls -d {HDFS_DATA} {SHARED_DATA}", check=False).stdout == ""
 
 
 @pytest.mark.provisioning

@@ -15,9 +15,9 @@ import pytest
 
 from regatta import paths
 from regatta.bench import order
+from regatta.bench.findings import findings, lines
 from regatta.bench.lock import BenchLock
 from regatta.bench.runner import Bench
-from regatta.bench.summary import findings, lines
 from regatta.bench.survey import check_room, survey
 from regatta.bench.view import View
 from regatta.errors import BusyError, RecordError, RunError

@@ -16,15 +16,18 @@ from regatta.paths import PROJECT
 from regatta.report import theme
 
 OURS = ("single", "torch", "ray")
-DASK = """\
+OF_ITEMS = ("multiprocessing", "processes", "joblib-loky", "ray-actors", "ray-pool", "joblib-ray", "zeromq", "dask")
+PLAIN = {"zeromq", "dask"}
+EVERY = (*OURS, *OF_ITEMS)
+NATS = """\
 from regatta.frameworks.api import Framework
-class Dask(Framework):
-    name = "dask"
+class Nats(Framework):
+    name = "nats"
     def specs(self, plan, cluster):
         return {}
     def available(self, cluster):
         return "no worker has it" if cluster.name == "here" else None
-FRAMEWORK = Dask()
+FRAMEWORK = Nats()
 """
 
 
@@ -37,13 +40,13 @@ def forget() -> Iterator[None]:
 
 
 @pytest.fixture
-def dask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forget: None) -> Path:
+def nats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forget: None) -> Path:
     """A package outside that brings an adapter, as it would be installed."""
-    (tmp_path / "their_dask.py").write_text(DASK)
-    (tmp_path / "their_dask-1.dist-info").mkdir()
-    (tmp_path / "their_dask-1.dist-info/METADATA").write_text("Metadata-Version: 2.1\nName: their-dask\nVersion: 1\n")
-    entry = "[regatta.frameworks]\ndask = their_dask:FRAMEWORK\nbroken = their_dask:NOTHING\ntorch = their_dask:DASK\n"
-    (tmp_path / "their_dask-1.dist-info/entry_points.txt").write_text(entry)
+    (tmp_path / "their_nats.py").write_text(NATS)
+    (tmp_path / "their_nats-1.dist-info").mkdir()
+    (tmp_path / "their_nats-1.dist-info/METADATA").write_text("Metadata-Version: 2.1\nName: their-nats\nVersion: 1\n")
+    entry = "[regatta.frameworks]\nnats = their_nats:FRAMEWORK\nbroken = their_nats:NOTHING\ntorch = their_nats:NATS\n"
+    (tmp_path / "their_nats-1.dist-info/entry_points.txt").write_text(entry)
     monkeypatch.syspath_prepend(str(tmp_path))
     for known in (registry.find, registry.of_run, registry._brought):
         known.cache_clear()
@@ -59,7 +62,7 @@ def test_names_import_no_adapter() -> None:
     text = "import sys; from regatta.frameworks import registry; print(*registry.names())\n"
     text += "print(*[name for name in sys.modules if name.startswith('regatta.frameworks.adapters')])"
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True, cwd=PROJECT)
-    assert done.stdout.splitlines() == ["ray single torch", ""]
+    assert done.stdout.splitlines() == [" ".join(sorted(EVERY)), ""]
 
 
 def test_only_the_adapter_that_is_asked_for_is_imported() -> None:
@@ -71,18 +74,21 @@ def test_only_the_adapter_that_is_asked_for_is_imported() -> None:
 
 def test_every_adapter_has_its_name_and_a_place_of_its_own() -> None:
     found = [registry.find(name) for name in registry.names()]
-    assert [framework.name for framework in found] == sorted(OURS)
-    assert len({framework.place for framework in found}) == len({framework.colour for framework in found}) == 3
+    assert [framework.name for framework in found] == sorted(EVERY)
+    assert len({framework.order for framework in found}) == len({framework.colour for framework in found}) == len(EVERY)
     assert [framework.name for framework in found if framework.single] == ["single"]
-    assert [framework.name for framework in found if framework.driver] == ["ray"]
+    assert [framework.name for framework in found if framework.driver] == sorted(
+        {"ray", *OF_ITEMS} - {"zeromq", "dask"}
+    )
+    assert [*EVERY] == registry.ordered(EVERY)
 
 
 def test_the_order_is_single_torch_ray_then_others_by_name() -> None:
-    assert registry.ordered(["zeromq", "ray", "torch", "dask", "single", "ray"]) == [*OURS, "dask", "zeromq"]
+    assert registry.ordered(["yarn", "ray", "torch", "nats", "single", "ray"]) == [*OURS, "nats", "yarn"]
 
 
 def test_what_is_not_there_is_said() -> None:
-    with pytest.raises(UsageError, match="there is no framework spark: there are ray, single, torch"):
+    with pytest.raises(UsageError, match=f"there is no framework spark: there are {', '.join(sorted(EVERY))}"):
         registry.find("spark")
 
 
@@ -99,16 +105,16 @@ def test_a_run_of_an_unknown_framework_is_plain_ranks(cluster: Cluster) -> None:
         found.specs(None, cluster)  # type: ignore[arg-type]
 
 
-def test_a_package_brings_a_framework(dask: Path, cluster: Cluster) -> None:
-    assert registry.names() == ("broken", "dask", "ray", "single", "torch")
-    assert registry.find("dask").name == "dask"
+def test_a_package_brings_a_framework(nats: Path, cluster: Cluster) -> None:
+    assert registry.names() == tuple(sorted(("broken", "nats", *EVERY)))
+    assert registry.find("nats").name == "nats"
     assert registry.find("torch").launchers, "ours comes before that of a package"
     with pytest.raises(RegattaError, match=r"the framework broken cannot be loaded: .*NOTHING"):
         registry.find("broken")
     assert registry.of_run("broken").name == "broken", "its records can be read all the same"
-    with pytest.raises(UsageError, match="dask cannot be used on here: no worker has it"):
-        choice.chosen("dask", [*OURS, "dask"], cluster)
-    assert choice.chosen("all", [*OURS, "dask", "spark"], cluster) == OURS
+    with pytest.raises(UsageError, match="nats cannot be used on here: no worker has it"):
+        choice.chosen("nats", [*OURS, "nats"], cluster)
+    assert choice.chosen("all", [*OURS, "nats", "spark"], cluster) == OURS
 
 
 @pytest.mark.parametrize(
@@ -141,11 +147,16 @@ def test_what_cannot_be_chosen(text: str, allowed: tuple[str, ...], said: str, c
         choice.chosen(text, allowed, cluster)
 
 
+def test_all_are_those_that_bring_no_packages(cluster: Cluster) -> None:
+    assert choice.chosen("all", ["single", "zeromq", "ray"], cluster) == ("single", "ray")
+    assert choice.chosen("zeromq", ["single", "zeromq"], cluster) == ("zeromq",)
+
+
 def test_runs_are_chosen_by_a_framework_that_there_is_or_was() -> None:
     assert choice.recorded("ray", []) == "ray"
     assert choice.recorded("spark", ["torch", "spark"]) == "spark"
     with pytest.raises(
-        UsageError, match=r"no framework 'sparc', there are single, torch, ray and spark\. Did you mean"
+        UsageError, match=r"no framework 'sparc', there are single, torch, ray, .* and spark\. Did you mean"
     ):
         choice.recorded("sparc", ["spark"])
 
@@ -159,8 +170,8 @@ def test_a_launcher_that_none_of_them_has() -> None:
 
 def test_colours_of_unknown_frameworks_are_spare_ones_and_stay() -> None:
     alone = theme.of_frameworks(["spark"])["spark"]
-    found = theme.of_frameworks(["spark", *OURS, "dask", "zeromq"])
-    assert list(found) == [*OURS, "dask", "spark", "zeromq"]
+    found = theme.of_frameworks(["spark", *OURS, "nats", "yarn"])
+    assert list(found) == [*OURS, "nats", "spark", "yarn"]
     assert len(set(found.values())) == 6
     assert alone in theme.SPARE and found["torch"] == "#e0632a"
 

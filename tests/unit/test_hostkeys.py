@@ -87,7 +87,7 @@ def test_status_says_why_a_node_could_not_be_asked(remote: Remote, stderr: str, 
     error = explain(remote.cluster.head, 255, stderr)
     assert services.trouble(error) == word
     shown = services.NodeStatus(remote.cluster.head, {}, {}, error=error.reason, trouble=services.trouble(error))
-    assert _status_rows([shown], [])[1][2] == word
+    assert _status_rows([shown], {})[1][2] == word
 
 
 def test_hashed_names_are_found_and_removed(tmp_path: Path, keys: list[str]) -> None:

@@ -30,12 +30,12 @@ class Project:
         (folder / "package/own.py").write_text("as it was")
         (folder / "train.py").write_text(SCRIPT)
 
-    def type(self, *words: str) -> "subprocess.CompletedProcess[str]":
+    def type(self, *words: str, **variables: str) -> "subprocess.CompletedProcess[str]":
         """`regatta` with these words."""
         return subprocess.run(
             [str(Path(sys.executable).with_name("regatta")), *words, "--inventory", str(self.inventory)],
             cwd=self.folder,
-            env=os.environ | {"REGATTA_RESULTS": str(self.folder / "results")},
+            env=os.environ | {"REGATTA_RESULTS": str(self.folder / "results")} | variables,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -63,6 +63,11 @@ def test_a_run_changes_its_own_copy_and_all_of_it_comes_back(project: Project) -
     assert next(line for line in lines if line[-1] == "out/model.pt")[-2] == "new"
     assert next(line for line in lines if line[-1] == "package/own.py")[-2] == "changed"
     assert "outside.txt" in listed.stdout + listed.stderr and "fifo" in listed.stdout + listed.stderr
+    shown = project.type("show", "one").stdout
+    assert "left        5 files" in shown and "/runs/one/work" in shown and "fab fetch one" in shown
+    assert "out/" in project.type("runs").stdout.splitlines()[1]
+    other = project.type("runs", REGATTA_RESULTS=str(project.folder / "another"))
+    assert other.stdout.splitlines()[1].split()[-1].endswith(f":{project.folder / 'results'}")
     fetched = project.type("fetch", "one")
     assert fetched.returncode == 0, fetched.stderr
     there = project.folder / "results/one"

@@ -161,3 +161,34 @@ def test_ray_job_keeps_arguments_and_uploads_nothing() -> None:
     (driver,) = found["n1"]["ranks"]
     assert driver["argv"][1:] == ["train.py", "--epochs", "3 4", "$(x)"]
     assert found["n2"]["ranks"] == []
+
+
+@pytest.mark.parametrize(("name", "variable"), [("zeromq", "REGATTA_QUEUE"), ("dask", "REGATTA_SCHEDULER")])
+def test_what_ranks_share_has_keys_of_the_run_which_no_spec_has(name: str, variable: str) -> None:
+    chosen = made(3, {"n1": 2, "n2": 2}, framework=name)
+    framework = registry.find(name)
+    keys = framework.secrets(chosen)
+    assert len({*keys.values(), *framework.secrets(chosen).values()}) == 4
+    found = specs(chosen)
+    assert not [key for key in keys.values() if key in repr(found)]
+    ranks = [rank for name in ("n1", "n2") for rank in found[name]["ranks"]]
+    assert [rank["env"]["RANK"] for rank in ranks] == ["0", "1", "2"]
+    (place,) = {rank["env"][variable] for rank in ranks}
+    assert place.partition(":")[2] == f"//10.0.0.1:{chosen.master_port}"
+
+
+def test_processes_of_one_host_have_a_driver_on_the_head() -> None:
+    chosen = made(2, {"n1": 2}, framework="multiprocessing")
+    (rank,) = specs(chosen)["n1"]["ranks"]
+    assert rank["rank"] == -1
+
+
+def test_a_program_of_items_brings_what_its_tree_lacks() -> None:
+    own = plan.Program.of_items("squares", ["--chunk=2"], library=True)
+    files = specs(replace(made(2, {"n1": 2}, framework="multiprocessing"), program=own))["n1"]["files"]
+    assert "def spread" in files["boot/workloads/common/frameworks/multiprocessing.py"]
+    ray = specs(replace(made(2, {"n1": 1, "n2": 1}, framework="ray"), program=own))
+    assert all("boot/workloads/common/items/function.py" in ray[name]["files"] for name in ("n1", "n2"))
+    ours = plan.Program.of_items("squares", [], library=False)
+    other = specs(replace(made(2, {"n1": 2}, framework="multiprocessing"), program=ours))["n1"]["files"]
+    assert not [path for path in other if "workloads" in path]

@@ -177,6 +177,8 @@ def test_wishes_are_looked_at_first(tmp_path: Path) -> None:
         bundling.wish({"SUITE": "sid"})
     with pytest.raises(UsageError, match="there is no folder"):
         bundling.wish({"SUITE": "noble", "OUT": str(tmp_path / "no/bundle.tar")})
+    with pytest.raises(UsageError, match=r"PROJECT=.*none: there is no such folder"):
+        bundling.wish({"SUITE": "noble", "PROJECT": f"{tmp_path}:{tmp_path}/none"})
     wish = bundling.wish({"SUITE": "noble", "MACHINE": "aarch64", "OUT": str(tmp_path / "b.tar")})
     assert wish["bundle_host"] == {"python": "3.12.3", "glibc": "2.39", "machine": "aarch64"}
 
@@ -289,7 +291,7 @@ def test_a_bundle_has_a_list_of_its_parts_beside_it(
         path.write_text("")
     lines = bundling.make(
         tmp_path / "out.tar",
-        *("bookworm", "3.11.2", "x86_64"),
+        *("bookworm", "3.11.2", "x86_64", "2.36"),
         lock=locks["node"],
         torch_lock=locks["torch"],
         wheels=wheels,

@@ -180,7 +180,7 @@ def test_a_node_that_runs_need_leaves_only_when_it_is_forced(
         ("", "yes", []),
         ("keep", "yes", []),
         ("", "mine", []),
-        ("destroy", "mine", ["-e", "hdfs_destroy=mine"]),
+        ("destroy", "mine", ["-e", "hdfs_destroy=mine", "-e", "shared_folder_destroy=mine"]),
     ],
 )
 def test_what_confirms(monkeypatch: pytest.MonkeyPatch, data: str, confirm: str, words: list[str]) -> None:

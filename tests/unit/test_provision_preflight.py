@@ -23,6 +23,7 @@ LIMITS = {
     "disk_mb_again": {"/opt/regatta": 200, "/var/lib/regatta": 200},
     "memory_mb": 1500,
     "clock_skew_s": 5,
+    "fuse": True,
     "ports": {6379: "Ray (ray_gcs_port)"},
 }
 GROUPS = {"head": ["n1"], "workers": ["n1", "n2"]}
@@ -47,6 +48,7 @@ def host(address: str = "10.0.0.1", **changes: object) -> dict:
         "listeners": [],
         "container": "",
         "layout": 0,
+        "fuse": True,
         "own_firewall": {"name": "", "lets_in": []},
         **changes,
     }
@@ -90,6 +92,7 @@ def test_nothing_wrong() -> None:
             "port 6379, Ray .* redis.service",
         ),
         ({"listeners": [{"port": 6379, "process": "", "unit": ""}]}, "an unknown process"),
+        ({"fuse": False}, "no /dev/fuse.*shared_folder_path"),
         (
             {"unreachable": True, "msg": "ssh: connect to host x port 22: No route to host"},
             "does not answer .*No route",

@@ -84,7 +84,7 @@ def test_a_readme_says_what_it_is_its_parts_what_it_gives_and_an_example(role: s
     assert all((ROLES / role / f"tasks/{part}.yml").exists() for part in entered)
     given = {name for name in read(role, "vars/main.yml") if not name.startswith("_")}
     for path in (ROLES / role / "tasks").glob("*.yml"):
-        given |= set(re.findall(r"register: ([a-z]\w+)", path.read_text()))
+        given |= set(re.findall(r"(?:register: |set_fact:\n +)([a-z]\w+)", path.read_text()))
     told = text.partition("## What it gives to others")[2].partition("\n## ")[0]
     assert set(re.findall(r"^\| `(\w+)` \|", told, re.M)) == given
 

@@ -1,5 +1,6 @@
 """Modules that start services: what a stopped provisioning wrote and did not start with is made good by the next."""
 
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -73,16 +74,16 @@ UNITS = ["regatta-a.service", "regatta-b.service"]
 def test_files_written_and_never_started_with_restart_the_units_next_time(host: Host, utils: ModuleType) -> None:
     start = modules.load("node_start", "library/node_start.py")
     files = [host.write("a.yml", "1"), host.write("b.yml", "1")]
-    assert start.settle(UNITS, files, files, False)
+    assert start.settle(UNITS, files, files, False) == (True, [])
     assert host.restarted() == UNITS
-    assert not start.settle(UNITS, files, [], False)
+    assert start.settle(UNITS, files, [], False) == (False, [])
     assert host.restarted() == []
     host.write("b.yml", "2")  # and here provisioning was stopped
-    assert start.settle(UNITS, files, [], True)
+    assert start.settle(UNITS, files, [], True) == (True, UNITS)
     assert host.restarted() == []
-    assert start.settle(UNITS, files, [], False)
+    assert start.settle(UNITS, files, [], False) == (True, UNITS)
     assert host.restarted() == UNITS
-    assert not start.settle(UNITS, files, [], False)
+    assert start.settle(UNITS, files, [], False) == (False, [])
 
 
 def test_units_of_an_earlier_regatta_go_on_where_they_are_younger_than_their_files(
@@ -95,14 +96,14 @@ def test_units_of_an_earlier_regatta_go_on_where_they_are_younger_than_their_fil
         (host.folder / f"{name}.active").touch()
         (host.folder / f"{name}.enabled").touch()
         (host.folder / f"{name}.since").write_text(f"@{written + 5}")
-    assert not start.settle(UNITS, files, [], False)
+    assert start.settle(UNITS, files, [], False) == (False, [])
     assert host.restarted() == []
     host.write("a.yml", "2")
-    assert start.settle(UNITS, files, [], False)
+    assert start.settle(UNITS, files, [], False) == (True, UNITS)
     (host.folder / "started" / UNITS[0]).unlink()
     (host.folder / f"{UNITS[0]}.since").write_text(f"@{written - 5}")
     host.restarted()
-    assert start.settle(UNITS, files, [], False)
+    assert start.settle(UNITS, files, [], False) == (True, UNITS)
     assert host.restarted() == UNITS
 
 
@@ -143,26 +144,26 @@ def test_hdfs_restarts_for_its_configuration_and_reads_its_lists_again(
     assert host.restarted() == both and len(refreshed) == 1
 
 
-def test_ray_starts_anew_for_what_it_was_not_started_with_and_says_so_before(host: Host, utils: ModuleType) -> None:
-    start = modules.load("ray_start", "roles/ray/library/ray_start.py")
-    unit, files = "regatta-ray-head.service", [host.write("token", "1")]
-    assert start.settle(unit, files, False, False) == (True, [])
-    assert start.settle(unit, files, False, False) == (False, [])
+def test_units_that_run_and_start_anew_are_named_before_and_after(host: Host, utils: ModuleType) -> None:
+    start = modules.load("node_start", "library/node_start.py")
+    units, files = ["regatta-ray-head.service"], [host.write("token", "1")]
+    assert start.settle(units, files, [], False) == (True, [])
+    assert start.settle(units, files, [], False) == (False, [])
     host.restarted()
     host.write("token", "2")
-    assert start.settle(unit, files, False, True) == (True, [unit]) and host.restarted() == []
-    assert start.settle(unit, files, False, False) == (True, [unit]) and host.restarted() == [unit]
-    assert start.settle(unit, files, True, True) == (True, [unit])
-    assert start.settle(unit, files, False, False) == (False, [])
+    assert start.settle(units, files, [], True) == (True, units) and host.restarted() == []
+    assert start.settle(units, files, [], False) == (True, units) and host.restarted() == units
+    assert start.settle(units, files, ["unit of the head"], True) == (True, units)
+    assert start.settle(units, files, [], False) == (False, [])
 
 
-def test_kernel_settings_are_loaded_where_the_kernel_has_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sysctl = modules.load("base_sysctl", "roles/base/library/base_sysctl.py")
-    monkeypatch.setattr(sysctl, "KERNEL", str(tmp_path))
-    (tmp_path / "vm").mkdir()
-    (tmp_path / "vm/swappiness").write_text("60\n")
-    assert sysctl.differing({"vm.swappiness": "10", "no.such_setting": "1"}) == ["vm.swappiness"]
-    (tmp_path / "vm/swappiness").write_text("10\n")
-    assert sysctl.differing({"vm.swappiness": 10}) == []
+def test_kernel_settings_are_loaded_where_the_kernel_has_others() -> None:
+    other = modules.load("base_filters", "roles/base/filter_plugins/base.py").other_settings
+    shown = "vm.swappiness = 60\nnet.ipv4.tcp_rmem = 4096\t131072\t33554432\n"
+    assert other(shown, {"vm.swappiness": "10", "no.such_setting": "1"}) == ["vm.swappiness"]
+    assert other(shown, {"vm/swappiness": 60, "net.ipv4.tcp_rmem": "4096 131072 33554432"}) == []
+    command = ["sysctl", "--ignore", "vm.swappiness", "no.such"]
+    real = subprocess.run(command, capture_output=True, text=True, check=True)
+    has = Path("/proc/sys/vm/swappiness").read_text()
+    assert other(real.stdout, {"vm.swappiness": has, "no.such": "1"}) == []
+    assert other(real.stdout, {"vm.swappiness": f"{has}1"}) == ["vm.swappiness"]

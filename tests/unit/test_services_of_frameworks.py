@@ -20,8 +20,10 @@ from regatta.frameworks.rayservice import RayService
 from regatta.hosts.cluster import Cluster
 from regatta.hosts.remote import Remote
 from regatta.records.store import Store
+from regatta.run import services
 from regatta.run.request import Request
 from regatta.run.session import Session
+from regatta.tasks.services import _status_rows
 from regatta.terminal.console import Console
 
 
@@ -39,6 +41,10 @@ class Desk(JobService):
     def wait(self, nodes: Any, seen: Any, answers: Mapping[str, Mapping[str, Any]], say: Any) -> None:
         self.asked.append(f"wait for {[node.name for node in nodes]}, seen {seen}, {answers['here']['ray_node']}")
 
+    def members(self, nodes: Any, answers: Mapping[str, Mapping[str, Any]]) -> list[str]:
+        self.asked.append(f"members among {[node.name for node in nodes]}, {answers['here']['ray_node']}")
+        return [node.cluster_address for node in nodes]
+
     def submit(self, plan: Plan) -> None:
         if self.refuses:
             raise LaunchError("no room")
@@ -52,6 +58,8 @@ class Served(Framework):
     """Plain ranks, of which a service is told."""
 
     name = "served"
+    service = "Desk"
+    units = ("regatta-desk.service",)
 
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
@@ -94,6 +102,23 @@ def test_a_service_is_reached_once_and_asked_before_each_run(served: Served, rem
     assert served.desk.asked == [*before, "submit one", *before, "submit two", "closed"]
     assert served.opened == 1
     assert Store(paths.results_dir()).find("two").exit.state == "succeeded"
+
+
+def test_up_and_status_ask_the_service_that_an_adapter_names(
+    served: Served, remote: Remote, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "names", lambda: ("served",))
+    assert services.served(remote.cluster) == (served,)
+    assert services.framework_units(remote.cluster) == ("regatta-desk.service",)
+    asked = services.status(remote)
+    found = services.members(remote, served, asked)
+    assert found == ["127.0.0.1"]
+    rows = _status_rows(asked, {served.service: found, "Other": "it does not answer"})
+    assert dict(zip(*rows, strict=True))["in Desk"] == "yes" and dict(zip(*rows, strict=True))["in Other"] == "-"
+    assert services.wait_until_joined(remote, served) == 1
+    assert served.desk.asked == [
+        "members among ['here'], None", "closed", "look", "wait for ['here'], seen ['here'], None", "closed"
+    ]  # fmt: skip
 
 
 def test_a_run_that_fails_is_stopped_at_its_service(served: Served, remote: Remote, source: Path) -> None:

@@ -95,7 +95,7 @@ def test_an_unknown_word_is_named_with_the_nearest_and_the_way_on(line: str, sai
         ("logs a b", ["logs takes no further word 'b'", "'regatta logs --help'"]),
         ("up staus", ["'staus'", "did you mean status?"]),
         ("status -w 4", ["status has no flag -w"]),
-        ("show -i inventory/mine x", ["show has no flag -i"]),
+        ("results-gc -i inventory/mine", ["results-gc has no flag -i"]),
         ("status --json=yes", ["--json of status takes no value"]),
         ("run-ppr --workers", ["--workers of run-ppr needs a value"]),
         ("run-ppr --workers --top 3", ["--workers of run-ppr needs a value"]),

@@ -52,13 +52,15 @@ class Fault:
 
 @dataclass(frozen=True)
 class Card:
-    """`group`: how the parts talk to each other while `grouped` holds, None: they do not."""
+    """`items`: it is a function over items. Else it is made of parts: `group` is how they talk to each other while
+    `grouped` holds, None: they do not."""
 
     description: str
     options: tuple[Option, ...]
     faults: tuple[Fault, ...] = ()
     group: Group | None = None
     grouped: When = When({})
+    items: bool = False
 
     def fault(self, given: Mapping[str, Any]) -> str | None:
         """What is wrong with options that do not go together, as one sentence; None where they do."""

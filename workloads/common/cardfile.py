@@ -22,6 +22,11 @@ else:
     import tomli as tomllib
 
 NAME = "card.toml"
+PROJECT = "regatta.toml"
+FUNCTION = ("function", "items")
+"""What cards of functions include, without saying so."""
+ITEMS = "items"
+"""The group of workloads that are a function over items, not parts."""
 
 Table = dict[str, Any]
 Types = tuple[type, ...]
@@ -66,6 +71,25 @@ def of_package(package: str) -> Card:
     return read(Path(str(importlib.resources.files(package) / NAME)))
 
 
+def of_project(folder: Path, name: str) -> Table:
+    """The whole card of a workload of a user's project, which is a function over items. Raises :class:`CardError`."""
+    project = folder / PROJECT
+    own = [path for path in folder.glob(f"workloads/*/{NAME}") if path.parent.name.replace("_", "-") == name]
+    table = _table(own[0]) if own else _table(project).get("workloads", {}).get(name)
+    if table is None:
+        raise CardError(f"{project}: there is no workload {name}")
+    table["include"] = [*table.get("include", []), *FUNCTION]
+    whole = _included(table)
+    for option in whole["options"].values():
+        option.setdefault("kind", "text")
+    return whole
+
+
+def made(table: Table) -> Card:
+    """The card of what a file says. Raises :class:`CardError`."""
+    return _card(table)
+
+
 def read(path: Path) -> Card:
     """The card of this file and of what it includes. Raises :class:`CardError`."""
     try:
@@ -76,7 +100,10 @@ def read(path: Path) -> Card:
 
 def whole(path: Path) -> Table:
     """All that a card says, with what it includes. Raises :class:`CardError`."""
-    table = _table(path)
+    return _included(_table(path))
+
+
+def _included(table: Table) -> Table:
     for name in _strings(table.pop("include", []), "include"):
         try:
             included = _table(_FOLDER / f"{name}.toml")
@@ -118,14 +145,16 @@ def _card(table: Table) -> Card:
     _check_excludes(options, names)
     group = table.get("group")
     kind, when = (group.get("kind"), group.get("when", {})) if isinstance(group, dict) else (group, {})
-    if kind not in (None, *get_args(Group)):
-        raise CardError(f"group: no kind {kind!r}, there are {', '.join(get_args(Group))}")
+    kinds = (*get_args(Group), ITEMS)
+    if kind not in (None, *kinds):
+        raise CardError(f"group: no kind {kind!r}, there are {', '.join(kinds)}")
     return Card(
         description=_of_type(table.get("description", ""), (str,), "description"),
         options=options,
         faults=tuple(_fault(own, names) for own in _of_type(table.get("faults", []), (list,), "faults")),
-        group=kind,
+        group=None if kind == ITEMS else kind,
         grouped=_when(when, names, "group"),
+        items=kind == ITEMS,
     )
 
 

@@ -5,33 +5,56 @@ from __future__ import annotations
 import functools
 import importlib
 import os
+from collections.abc import Mapping
+from typing import Any
 
 from workloads.common import cardfile, commandline, events, framework
+from workloads.common.card import Card
+from workloads.common.items import command as items
 
 
 def main(package: str) -> None:
     """Run the workload in `package` with the arguments of the process; bad input ends it with status 2.
 
-    Its `card.toml` has the command line. Its module `part` has Options, whose fields are the card's options, Part,
-    combine and TOLERANCE; it is imported when the arguments are right, which is said sooner than torch is loaded. The
-    option `restarts`, where there is one, is the framework's.
+    Its `card.toml` has the command line, and says whether the workload is made of items or of parts.
     """
     try:
         own = cardfile.of_package(package)
         given = vars(commandline.parser(own, package).parse_args())
         name = given.pop("framework")
-        runs = framework.load(framework.of_environment() if name == framework.AUTO else name)
-        if wrong := own.fault(given):
-            raise events.BadInput(wrong)
-        group, restarts = own.group_of(given), given.pop("restarts", 0)
-        part = importlib.import_module(f"{package}.part")
-        make = functools.partial(part.Part, part.Options(**given))
-        with runs.answers(make, grouped=group, restarts=restarts) as parts:
-            if parts is not None:
-                answer, show = part.combine(parts)
-                events.result(answer, part.TOLERANCE, show)
-                if not os.environ.get("REGATTA_RUN_ID"):
-                    print("\n".join(show))
+        name = framework.of_environment() if name == framework.AUTO else name
+        runs: framework.Leaver
+        if own.items:
+            runs = spreader = framework.of_items(name)
+            _check(own, given)
+            items.run(package, spreader, given)
+        else:
+            runs = parts = framework.of_parts(name)
+            _check(own, given)
+            _run(package, own, parts, given)
     except events.BadInput as error:
         events.bad_input(error)
     runs.leave()
+
+
+def _check(card: Card, given: Mapping[str, Any]) -> None:
+    if wrong := card.fault(given):
+        raise events.BadInput(wrong)
+
+
+def _run(package: str, card: Card, runs: framework.Framework, given: dict[str, Any]) -> None:
+    """Run the parts of a workload.
+
+    Its module `part` has Options, whose fields are the card's options, Part, combine and TOLERANCE; it is imported when
+    the arguments are right, which is said sooner than torch is loaded. The option `restarts`, where there is one, is
+    the framework's.
+    """
+    group, restarts = card.group_of(given), given.pop("restarts", 0)
+    part = importlib.import_module(f"{package}.part")
+    make = functools.partial(part.Part, part.Options(**given))
+    with runs.answers(make, grouped=group, restarts=restarts) as parts:
+        if parts is not None:
+            answer, show = part.combine(parts)
+            events.result(answer, part.TOLERANCE, show)
+            if not os.environ.get("REGATTA_RUN_ID"):
+                print("\n".join(show))

@@ -22,6 +22,8 @@ BAD_INPUT_STATUS = 2
 _STAGED = re.compile(r"(?:/[^\s:'\",]*)?/data/[0-9a-f]{64}/")
 """Where a node has an input file, by its content (docs/architecture.md, "What is where on a node")."""
 MOST_WORDS = 4000
+DRIVER = -1
+"""The rank of a driver, which speaks for all others."""
 
 Event = dict[str, Any]
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import importlib
 import os
 import pkgutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, cast
 
 from workloads.common.events import BadInput
+from workloads.common.items.work import Doing, Done, Task
 from workloads.common.part import Group, MakePart
 
 AUTO = "auto"
@@ -19,8 +21,25 @@ VARIABLE = "REGATTA_FRAMEWORK"
 _FOLDER = Path(__file__).with_name("frameworks")
 
 
-class Framework(Protocol):
-    """What a module of `frameworks/` has. To load it must not need the framework: only its functions import that."""
+@dataclass(frozen=True)
+class How:
+    """What a person says of the workers: how multiprocessing is to `start` them (fork, spawn, forkserver)."""
+
+    start: str = "fork"
+
+
+class Leaver(Protocol):
+    """A module of `frameworks/`. To load it must not need the framework: only its functions import that.
+
+    It runs the parts of workloads (:class:`Framework`), or spreads items (:class:`Spreader`), or both.
+    """
+
+    def leave(self) -> None:
+        """All is done and said, and this process is about to end: may end it at once."""
+
+
+class Framework(Leaver, Protocol):
+    """What a module of `frameworks/` has that runs parts."""
 
     def answers(
         self, make: MakePart, *, grouped: Group | None, restarts: int
@@ -36,8 +55,19 @@ class Framework(Protocol):
         Raises :class:`events.BadInput` as the parts do. When a rank fails, this process ends with a status but 0 and 2.
         """
 
-    def leave(self) -> None:
-        """All is done and said, and this process is about to end: may end it at once."""
+
+class Spreader(Leaver, Protocol):
+    """What a module of `frameworks/` has that spreads items."""
+
+    def spread(self, do: Doing, tasks: Iterator[Task], how: How) -> AbstractContextManager[Iterable[Done] | None]:
+        """Have workers do the tasks, ``REGATTA_WORKERS`` at a time; gives what they say, as it comes in.
+
+        Where a launcher has started the workers: None on all ranks but 0, when all tasks are done.
+
+        The context is entered when the workers stand, and left when they are gone. Tasks are taken one by one, as
+        workers come free: there may be millions. Where workers are other processes, this one is the driver, rank -1.
+        Writes `rendezvous`, where workers are waited for. Raises :class:`failures.WorkerFailed` for a lost worker.
+        """
 
 
 def names() -> tuple[str, ...]:
@@ -46,11 +76,27 @@ def names() -> tuple[str, ...]:
     return tuple(sorted(name.replace("_", "-") for name in found if not name.startswith("_")))
 
 
-def load(name: str) -> Framework:
+def of_parts(name: str) -> Framework:
+    """The framework of this name, for a workload made of parts. Raises :class:`BadInput`."""
+    found = load(name)
+    if not hasattr(found, "answers"):
+        raise BadInput(f"the framework {name} spreads items, and this workload has none")
+    return cast(Framework, found)
+
+
+def of_items(name: str) -> Spreader:
+    """The framework of this name, for a workload of items. Raises :class:`BadInput`."""
+    found = load(name)
+    if not hasattr(found, "spread"):
+        raise BadInput(f"the framework {name} spreads no items, and this workload is made of them")
+    return cast(Spreader, found)
+
+
+def load(name: str) -> Leaver:
     """The framework of this name. Raises :class:`BadInput`, with the names that there are."""
     if name not in names():
         raise BadInput(f"no framework {name!r}: there are {', '.join(names())}")
-    return cast(Framework, importlib.import_module(f"workloads.common.frameworks.{name.replace('-', '_')}"))
+    return cast(Leaver, importlib.import_module(f"workloads.common.frameworks.{name.replace('-', '_')}"))
 
 
 def of_environment() -> str:

@@ -12,12 +12,13 @@ def summary(
     ray: Found,
     hdfs: Mapping[str, Found],
     monitoring: Found,
+    shared: Mapping[str, Found] | None = None,
 ) -> dict[str, list[str]]:
-    """`mesh`, `torchrun` and `hdfs` are the answers of each node, `ray` and `monitoring` are the head's."""
-    nodes = list(mesh)
+    """`mesh`, `torchrun`, `hdfs` and `shared` are the answers of each node, `ray` and `monitoring` are the head's."""
+    nodes, shared = list(mesh), shared or {}
     problems = [
         f"{node}: {text}"
-        for answers in (mesh, torchrun)
+        for answers in (mesh, torchrun, shared)
         for node, answer in answers.items()
         for text in answer.get("problems", ["was not checked"])
     ]
@@ -33,6 +34,7 @@ def summary(
         f"torchrun: all-reduce over {len(nodes)} node(s) is right",
         "Ray: a task has run on " + ", ".join(nodes),
         f"Ray: without the token the API answers {' and with a wrong one '.join(map(str, ray.get('refused', [])))}",
+        *(["Shared folder: what each node writes, every node reads"] if shared else []),
         *(text for answer in hdfs.values() for text in answer.get("lines", [])),
         *monitoring.get("lines", []),
     ]

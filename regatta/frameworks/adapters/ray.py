@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from regatta.frameworks import raynodes, rayservice, spec
-from regatta.frameworks.api import MIB, Framework, Handle, JobService, Judge
+from regatta.frameworks.api import MIB, Framework, Handle, JobService, Judge, Page
 from regatta.frameworks.plan import Plan, common_environment, layer_folder
 from regatta.frameworks.rayjudge import RayJudge
 from regatta.frameworks.spec import Spec
@@ -27,12 +27,14 @@ class Ray(Framework):
     """Ray: a driver on the head, actors where the driver places them."""
 
     name = "ray"
-    place = 2
+    order = 2
     colour = "#2f7fe0"
     driver = True
+    service = "Ray"
     units = rayservice.UNITS
     backend = "ray"
     token = True
+    fixed = ("ray",)
     rank_bytes = 500 * MIB
     driver_bytes = 400 * MIB
     start_seconds = 10.0
@@ -61,6 +63,10 @@ class Ray(Framework):
     def open(self, remote: Remote) -> contextlib.AbstractContextManager[JobService]:
         """See `Framework`."""
         return rayservice.opened(remote, submission)
+
+    def page(self, remote: Remote) -> Page:
+        """See `Framework`."""
+        return rayservice.dashboard(remote)
 
     def judge(self, handle: Handle, *, whole_log: bool = True) -> Judge:
         """See `Framework`."""

@@ -11,7 +11,7 @@ class Single(Framework):
     """One process."""
 
     name = "single"
-    place = 0
+    order = 0
     colour = "#8d96a3"
     single = True
     rank_bytes = 430 * MIB

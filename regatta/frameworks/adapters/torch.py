@@ -20,7 +20,7 @@ class Torch(Framework):
     """PyTorch distributed: a process a rank, which meet by gloo."""
 
     name = "torch"
-    place = 1
+    order = 1
     colour = "#e0632a"
     launchers = ("env", "static", "c10d")
     backend = "gloo"

@@ -11,6 +11,8 @@ from scans import OURS, all_scanned, answering, listening, scanned
 from waiting import Waiting
 
 MOST_EXPOSED = 4.0
+MOUNTS = "regatta-shared-folder.service"
+"""Mounts for the whole host, so that nothing can hide the host from it."""
 
 
 @pytest.mark.first
@@ -62,7 +64,10 @@ def test_units_are_confined(cluster: Cluster, running: str) -> None:
         said = cluster.lab.ssh(node, f"sudo systemd-analyze security --no-pager {' '.join(units)}").stdout
         found = dict(re.findall(r"^(\S+\.service)\s+([\d.]+)", said, re.M))
         assert set(found) == set(units), said
-        assert {unit: level for unit, level in found.items() if float(level) > MOST_EXPOSED} == {}
+        exposed = {unit for unit, level in found.items() if float(level) > MOST_EXPOSED}
+        assert exposed <= {MOUNTS}, said
+        mounting = cluster.lab.ssh(node, "ps -C sshfs -o user=", check=False).stdout.split()
+        assert {*mounting} <= {"regatta"}, "what speaks to the head has given root's rights up"
 
 
 def test_ssh_audit_finds_no_failure(cluster: Cluster) -> None:

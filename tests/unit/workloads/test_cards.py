@@ -13,6 +13,7 @@ import pytest
 from workloads.common import cardfile, commandline
 from workloads.common.card import Card
 from workloads.common.cardfile import CardError
+from workloads.common.items import command
 
 PROJECT = Path(__file__).resolve().parents[3]
 SHIPPED = sorted(path.parent.name for path in (PROJECT / "workloads").glob("*/card.toml"))
@@ -258,5 +259,9 @@ def test_what_a_card_includes_comes_behind_its_own(tmp_path: Path, monkeypatch: 
 def test_the_options_of_a_card_are_those_of_its_workload(name: str) -> None:
     card = cardfile.of_package(f"workloads.{name}")
     assert cardfile.whole(PROJECT / "workloads" / name / "card.toml")["module"] == f"workloads.{name}"
-    module = __import__(f"workloads.{name}.part", fromlist=["Options"])
-    assert {option.name for option in card.options} - {"restarts"} == {field.name for field in fields(module.Options)}
+    module = __import__(
+        f"workloads.{name}.{'work' if (PROJECT / 'workloads' / name / 'work.py').exists() else 'part'}",
+        fromlist=["Options"],
+    )
+    shared = {*command.SHARED} if card.items else {"restarts"}
+    assert {option.name for option in card.options} - shared == {field.name for field in fields(module.Options)}

@@ -94,10 +94,17 @@ def test_which_framework(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REGATTA_FRAMEWORK", "ray")
     assert framework.of_environment() == "ray"
     monkeypatch.setenv("REGATTA_FRAMEWORK", "mpi")
-    with pytest.raises(BadInput, match=r"^REGATTA_FRAMEWORK=mpi: no such framework, there are ray, single, torch$"):
+    with pytest.raises(BadInput, match=r"^REGATTA_FRAMEWORK=mpi: no such framework, there are .*ray, .*torch, zeromq$"):
         framework.of_environment()
-    with pytest.raises(BadInput, match=r"^no framework 'mpi': there are ray, single, torch$"):
+    with pytest.raises(BadInput, match=r"^no framework 'mpi': there are .*ray, .*single, torch, zeromq$"):
         framework.load("mpi")
+
+
+def test_a_framework_of_items_runs_no_parts_and_the_other_way_round(graph: str) -> None:
+    parts = ppr("--graph", graph, "--framework=multiprocessing")
+    assert parts.status == 2 and "multiprocessing spreads items" in parts.of("error")[0]["message"]
+    items = python("-m", "workloads.perfect", "--framework=torch")
+    assert items.status == 2 and "torch spreads no items" in items.of("error")[0]["message"]
 
 
 def test_the_command_line_counts_more_than_the_variable(graph: str) -> None:
@@ -110,8 +117,11 @@ def test_the_command_line_counts_more_than_the_variable(graph: str) -> None:
 @pytest.mark.parametrize("name", framework.names())
 def test_a_framework_has_what_the_interface_says(name: str) -> None:
     module = framework.load(name)
-    for function in ("answers", "leave"):
-        wanted = inspect.signature(getattr(framework.Framework, function)).parameters
+    kinds = [("answers", framework.Framework), ("spread", framework.Spreader)]
+    had = [(function, kind) for function, kind in kinds if hasattr(module, function)]
+    assert had, "it runs neither parts nor items"
+    for function, kind in [*had, ("leave", framework.Leaver)]:
+        wanted = inspect.signature(getattr(kind, function)).parameters
         found = inspect.signature(getattr(module, function)).parameters
         assert [(one.name, one.kind) for one in found.values()] == [
             (one.name, one.kind) for one in wanted.values() if one.name != "self"

@@ -14,9 +14,9 @@ from launching import PROJECT, ended, python, start
 
 from workloads.common import events
 from workloads.common.events import BadInput
+from workloads.common.failures import WorkerFailed
 from workloads.common.ranks import Ranks
 from workloads.common.ray import placement
-from workloads.common.ray.failures import WorkerFailed
 from workloads.common.shared import HostFolder
 
 WRITER = """

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from workloads.common import events
+from workloads.common.framework import How
+from workloads.common.items.work import Doing, Done, Task
 from workloads.common.part import Group, MakePart, steps
 from workloads.common.ranks import Ranks
 
@@ -20,6 +22,12 @@ def answers(make: MakePart, *, grouped: Group | None, restarts: int) -> Iterator
     with events.phase("collect"):
         answer = part.answer()
     yield [answer]
+
+
+@contextlib.contextmanager
+def spread(do: Doing, tasks: Iterator[Task], how: How) -> Iterator[Iterable[Done]]:
+    """Do one task after the other, here."""
+    yield map(do, tasks)
 
 
 def leave() -> None:

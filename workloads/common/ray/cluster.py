@@ -10,10 +10,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from workloads.common import events
-from workloads.common.ray import failures
+from workloads.common import events, failures
 
-DRIVER_RANK = -1
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 _OBJECT_STORE_BYTES = 128 << 20
@@ -32,7 +30,7 @@ def driver() -> Iterator[dict[str, Any]]:
     A rank that fails is told of at once, and ends the process. Ray reads its environment when it is imported: what is
     done with this may import it, this module must not.
     """
-    events.set_rank(DRIVER_RANK)
+    events.set_rank(events.DRIVER)
     with _arguments() as arguments:
         import ray
 

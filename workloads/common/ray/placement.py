@@ -7,9 +7,9 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 
+from workloads.common.failures import WorkerFailed
 from workloads.common.ranks import Ranks
 from workloads.common.ray import cluster
-from workloads.common.ray.failures import WorkerFailed
 
 
 def places(nodes: Sequence[cluster.Node], own_node: str) -> list[tuple[str, str]]:

@@ -13,10 +13,10 @@ from typing import Any
 
 from workloads.common import events
 from workloads.common.events import BadInput, Event
+from workloads.common.failures import WorkerFailed
 from workloads.common.part import MakePart, steps
 from workloads.common.ranks import Ranks, backend, group_timeout
 from workloads.common.ray import cluster
-from workloads.common.ray.failures import WorkerFailed
 from workloads.common.shared import HostFolder
 
 POLL_SECONDS = 0.2

@@ -1,4 +1,4 @@
-"""/etc/hosts with the cluster's names in a block of our own; every other line stays as it is."""
+"""/etc/hosts with the cluster's names in a block of our own; every other line stays as it is. The kernel's settings."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -30,9 +30,21 @@ def without_block(text: str) -> str:
     return "".join(f"{line}\n" for line in kept)
 
 
-class FilterModule:
-    """`text | base_hosts(names, own)` and `text | base_hosts_before`."""
+def other_settings(shown: str, wanted: Mapping[str, object]) -> list[str]:
+    """Names of settings that the kernel has not, by what `sysctl` shows; those that it does not know do not count."""
+    pairs = (line.partition("=") for line in shown.splitlines())
+    has = {name.strip(): value.split() for name, _, value in pairs}
+    asked = {name: str(value).split() for name, value in wanted.items()}
+    return [name for name, value in asked.items() if has.get(name.replace("/", "."), value) != value]
 
-    def filters(self) -> dict[str, Callable[..., str]]:
+
+class FilterModule:
+    """`text | base_hosts(names, own)`, `text | base_hosts_before` and `text | base_other_settings(wanted)`."""
+
+    def filters(self) -> dict[str, Callable[..., object]]:
         """What Ansible finds here."""
-        return {"base_hosts": with_block, "base_hosts_before": without_block}
+        return {
+            "base_hosts": with_block,
+            "base_hosts_before": without_block,
+            "base_other_settings": other_settings,
+        }

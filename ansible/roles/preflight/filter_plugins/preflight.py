@@ -139,6 +139,11 @@ def _host_problems(result: Result, limits: Mapping[str, Any]) -> list[str]:
     if result["memory"] < limits["memory_mb"] * _MB:
         have, need = result["memory"] // _MB, limits["memory_mb"]
         found.append(f"has {have} MB of memory, needs {need} (preflight_min_memory_mb)")
+    if limits["fuse"] and not result["fuse"]:
+        found.append(
+            "has no /dev/fuse, by which the shared folder is mounted: give the container that device, or name a mount "
+            "that all hosts have (shared_folder_path)"
+        )
     return found + _disks(result, limits) + _ports(result, limits)
 
 

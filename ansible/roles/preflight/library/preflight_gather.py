@@ -16,6 +16,7 @@ from ansible.module_utils.basic import AnsibleModule
 DOCUMENTATION = r"""
 module: preflight_gather
 short_description: Facts and obstacles of one host, for the report of the preflight role
+notes: ['Saves 12 of 13 round trips and 29.45 of 31.4 s beside stock tasks (docs/results.md, Tests).']
 options:
   address: {type: str, required: true, description: The private address that the host must have}
   paths: {type: list, elements: str, required: true, description: Folders whose free space matters}
@@ -258,6 +259,7 @@ def main():
         missing_packages=missing_packages(wanted["packages"]),
         apt=bool(shutil.which("apt-get")),
         time_service=time_service(),
+        fuse=os.path.exists("/dev/fuse") or run("modprobe", "--dry-run", "--quiet", "fuse")[0] == 0,
         has_user=has_user("regatta"),
         has_hdfs_user=has_user("hdfs"),
         units=sorted(os.path.basename(path) for path in glob.glob("/etc/systemd/system/regatta-*.service")),

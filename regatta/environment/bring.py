@@ -13,7 +13,7 @@ from regatta.hosts.remote import Remote
 COMMIT_SECONDS = 900.0
 
 
-def place(remote: Remote, wanted: Resolution, archive: Archive, lacking: Iterable[Node], label: str) -> list[str]:
+def bring(remote: Remote, wanted: Resolution, archive: Archive, lacking: Iterable[Node], label: str) -> list[str]:
     """Put a layer on the nodes that lack it; gives their names. NodesError names each node's cause.
 
     `label`: for whom it is, kept beside it.
@@ -31,8 +31,8 @@ def place(remote: Remote, wanted: Resolution, archive: Archive, lacking: Iterabl
     _done, failed = routes.spread(
         remote,
         lacking,
-        lambda node: _bring(remote, wanted.key, archive, node, None, about),
-        lambda node, relay: _bring(remote, wanted.key, archive, node, relay, about),
+        lambda node: _send(remote, wanted.key, archive, node, None, about),
+        lambda node, relay: _send(remote, wanted.key, archive, node, relay, about),
         tree=archive.path.stat().st_size > routes.LARGE_BYTES,
     )
     if failed:
@@ -40,7 +40,7 @@ def place(remote: Remote, wanted: Resolution, archive: Archive, lacking: Iterabl
     return [node.name for node in lacking]
 
 
-def _bring(remote: Remote, key: str, archive: Archive, node: Node, relay: Node | None, about: dict[str, Any]) -> None:
+def _send(remote: Remote, key: str, archive: Archive, node: Node, relay: Node | None, about: dict[str, Any]) -> None:
     begun = remote.call(node, "layer.begin", key=key, size=archive.path.stat().st_size + archive.bytes)
     if "error" in begun:
         raise RemoteError(node.name, begun["error"])

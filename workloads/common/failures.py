@@ -1,4 +1,4 @@
-"""A rank that fails under Ray, as the driver tells of it."""
+"""A rank that fails, as the driver tells of it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class WorkerFailed(Exception):
 
 @contextlib.contextmanager
 def said() -> Iterator[None]:
-    """Tell of a failed rank at once, since leaving Ray takes its time, and end the process with status 1."""
+    """Tell of a failed rank at once, since leaving the others takes its time, and end the process with status 1."""
     try:
         yield
     except WorkerFailed as failed:

@@ -1,0 +1,27 @@
+"""Frameworks whose workers are processes of one host: a driver on the head starts them, and they end with it."""
+
+from regatta.frameworks import spec
+from regatta.frameworks.api import MIB, Framework
+from regatta.frameworks.plan import Plan
+from regatta.frameworks.spec import Spec
+from regatta.hosts.cluster import Cluster, Node
+from regatta.records.events import DRIVER
+
+
+class OneHost(Framework):
+    """A driver, and as many processes beside it on the head as there are ranks."""
+
+    driver = True
+    rank_bytes = 60 * MIB
+    driver_bytes = 100 * MIB
+    start_seconds = 3.0
+
+    def hosts(self, cluster: Cluster) -> tuple[Node, ...]:
+        """The head alone."""
+        return (cluster.head,)
+
+    def specs(self, plan: Plan, cluster: Cluster) -> dict[str, Spec]:
+        """See `Framework`."""
+        head = cluster.head
+        driver = spec.process(DRIVER, [head.python, *plan.program.argv])
+        return {head.name: spec.python_ranks(plan, head, [driver])}

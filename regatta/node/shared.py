@@ -1,0 +1,134 @@
+"""The folder that all nodes see: each run's own part of it, and what a project keeps from run to run.
+
+All of it belongs to the account of runs, as which it is made, looked at and deleted. On the head it is on the disk; the
+others reach it over the network, and wait for the head some seconds where it is away.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import time
+from typing import Any, Dict, List
+
+from regatta.node import rights, trees
+from regatta.node.problem import Problem
+
+Place = Dict[str, Any]
+Spec = Dict[str, Any]
+
+RUNS, PROJECTS, RESULTS = "runs", "projects", "ray_results"
+LIST_SECONDS = 100.0
+DELETE_SECONDS = 400.0
+_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,126}[a-z0-9])?\Z")
+
+
+def folder(place: Place) -> str:
+    """The same path on every node."""
+    return os.path.join(place["state"], "shared")
+
+
+def part(place: Place, name: str) -> str:
+    """The part `runs/NAME` of a run, by its first generation, or `projects/KEY`. Problem for what can be no name."""
+    kind, _, own = name.partition("/")
+    return os.path.join(folder(place), _named(kind), _named(own))
+
+
+def _named(name: str) -> str:
+    if not _NAME.match(name):
+        raise Problem(f"'{name}' names no part of the shared folder")
+    return name
+
+
+def enter(place: Place, spec: Spec, work: str) -> str | None:
+    """Make the run's part, and let folders of the working directory `work` lead to what the project keeps.
+
+    As the account of runs. Gives why there is no shared folder now, for a run that may do without; Problem for one that
+    keeps something. Where the cluster has none, nothing is said.
+    """
+    if not spec.get("shared"):
+        return None
+    try:
+        if place.get("user") and not os.path.lexists(folder(place)):
+            if spec.get("keep"):
+                raise Problem("this cluster has no shared folder, in which the project's folders would be kept")
+            return None
+        os.makedirs(part(place, f"{RUNS}/{spec['shared']}"), 0o700, exist_ok=True)
+        os.makedirs(os.path.join(folder(place), RESULTS), 0o700, exist_ok=True)
+        for path in spec.get("keep", []):
+            _lead(os.path.join(work, path), os.path.join(part(place, f"{PROJECTS}/{spec['project']}"), path))
+    except OSError as error:
+        said = f"the shared folder {folder(place)} cannot be used now: {error.strerror}"
+        if place.get("user"):
+            said += "; is the head up? systemctl status regatta-shared-folder"
+        if spec.get("keep"):
+            raise Problem(said) from None
+        return said
+    return None
+
+
+def _lead(path: str, kept: str) -> None:
+    """Let a path of the working directory be a link to a folder that is kept."""
+    os.makedirs(kept, 0o700, exist_ok=True)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    if os.path.isdir(path) and not os.path.islink(path):
+        trees.remove(path)  # what came with the code there is nothing but placeholders, as the controller has proven
+    os.symlink(kept, path)
+
+
+def parts(place: Place) -> Dict[str, Any]:
+    """{"runs", "projects": {name: [bytes, time of the last change]}} of all that is there; for the head."""
+
+    def look() -> Dict[str, Any]:
+        runs, projects = (_sizes(os.path.join(folder(place), kind)) for kind in (RUNS, PROJECTS))
+        return {"runs": runs, "projects": projects}
+
+    return dict(rights.call(place.get("user"), look, LIST_SECONDS))
+
+
+def _sizes(top: str) -> Dict[str, List[float]]:
+    found = {}
+    with contextlib.suppress(FileNotFoundError), os.scandir(top) as entries:
+        for entry in entries:
+            if _NAME.match(entry.name) and entry.is_dir(follow_symlinks=False):
+                found[entry.name] = [trees.size(entry.path), _changed(entry.path)]
+    return found
+
+
+def _changed(top: str) -> float:
+    """When a folder, or one right in it, was last changed."""
+    inside = [entry.path for entry in os.scandir(top) if entry.is_dir(follow_symlinks=False)]
+    return max(os.lstat(path).st_mtime for path in (top, *inside))
+
+
+def remove(place: Place, runs: List[str], projects: List[str], unused: float) -> Dict[str, Any]:
+    """Delete the parts of runs and of projects, and Ray's results that nothing was added to in `unused` seconds.
+
+    {"runs", "projects": names of those that were there, "bytes": of all}; for the head, as the account of runs.
+    """
+    wanted = {kind: [_named(name) for name in names] for kind, names in ((RUNS, runs), (PROJECTS, projects))}
+
+    def clear() -> Dict[str, Any]:
+        freed, gone = 0, {}
+        for kind, names in wanted.items():
+            paths = {name: os.path.join(folder(place), kind, name) for name in names}
+            gone[kind] = [name for name, path in paths.items() if os.path.isdir(path) and not os.path.islink(path)]
+            freed += sum(_removed(paths[name]) for name in gone[kind])
+        for path in _within(os.path.join(folder(place), RESULTS)):
+            if time.time() - _changed(path) > unused:
+                freed += _removed(path)
+        return {**gone, "bytes": freed}
+
+    return dict(rights.call(place.get("user"), clear, DELETE_SECONDS))
+
+
+def _removed(path: str) -> int:
+    size = trees.size(path)
+    return size if trees.remove(path) else 0
+
+
+def _within(top: str) -> List[str]:
+    with contextlib.suppress(FileNotFoundError), os.scandir(top) as entries:
+        return [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+    return []

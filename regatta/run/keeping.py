@@ -1,0 +1,61 @@
+"""What a project keeps from run to run: folders of the working directory that lie in the shared folder."""
+
+import getpass
+import hashlib
+import os
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from regatta.errors import UsageError
+from regatta.frameworks.plan import Plan
+from regatta.release.tree import Tree
+from regatta.run.catalogue import RunInfo
+
+_NOTHING = hashlib.sha256().hexdigest()
+
+
+def folders(words: Iterable[str], where: str = "--keep") -> tuple[str, ...]:
+    """The folders as paths relative to the working directory. UsageError for one that lies elsewhere, or in another."""
+    made = {os.path.normpath(word) if word.strip() else "" for word in words}
+    for path in sorted(made):
+        if not path or path == "." or path.startswith(("/", "..")) or not path.isprintable():
+            raise UsageError(f"{where}: '{path}' is no folder below the run's working directory, as out/")
+        if outer := next((one for one in made if path.startswith(f"{one}/")), None):
+            raise UsageError(f"{where}: {path} lies in {outer}, which is kept already")
+    return tuple(sorted(made))
+
+
+def check(tree: Tree, kept: Sequence[str]) -> None:
+    """UsageError where files of the tree lie in a folder that is kept: the run would see those that are kept instead.
+
+    Empty ones are placeholders, such as .gitkeep.
+    """
+    for path, kind, content in tree.entries:
+        inside = next((one for one in kept if path == one or path.startswith(f"{one}/")), None)
+        if inside and (path == inside or kind == "l" or content != _NOTHING):
+            raise UsageError(
+                f"{inside} is kept for all runs of the project, and {path} would come there with the code: let "
+                f".regattaignore leave it out ('/{inside}'), or keep another folder"
+            )
+
+
+def project(root: Path) -> str:
+    """The key of the project whose tree is `root`, for this user: name of its folder, and a hash of its path."""
+    root = root.resolve()
+    name = re.sub(r"[^a-z0-9]+", "-", root.name.lower())[:40].strip("-") or "project"
+    return f"{name}-{hashlib.sha256(f'{getpass.getuser()}:{root}'.encode()).hexdigest()[:8]}"
+
+
+def clashes(made: Plan, going: Iterable[RunInfo]) -> list[str]:
+    """A line for each run that goes on and keeps a folder that `made` keeps, too."""
+    found = []
+    for info in going:
+        both = set(made.keep) & set(info.plan.get("keep") or ())
+        if both and info.plan.get("project") == made.project:
+            names = ", ".join(f"{path}/" for path in sorted(both))
+            found.append(
+                f"{info.run} goes on and keeps {names} of this project, too: both write there. Wait for its end, "
+                f"'fab cancel {info.run}', or keep another folder"
+            )
+    return found

@@ -1,0 +1,59 @@
+"""The parts of the shared folder, as the head tells of them, and which of them are to go."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from regatta.errors import RemoteError
+from regatta.hosts.remote import Remote
+from regatta.run.catalogue import RunInfo
+
+LOOK_TIMEOUT = 110.0
+DELETE_TIMEOUT = 420.0
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a run or a project has there: bytes on the head's disk, and when it last changed (Unix time)."""
+
+    name: str
+    bytes: int
+    changed: float
+
+
+@dataclass(frozen=True)
+class Parts:
+    """All parts, by kind."""
+
+    runs: tuple[Part, ...]
+    projects: tuple[Part, ...]
+
+
+def look(remote: Remote) -> Parts:
+    """What there is. RemoteError."""
+    said = remote.call(remote.cluster.head, "shared.parts", timeout=LOOK_TIMEOUT)
+    runs, projects = (
+        tuple(Part(str(name), int(size), float(changed)) for name, (size, changed) in sorted(said[kind].items()))
+        for kind in ("runs", "projects")
+    )
+    return Parts(runs, projects)
+
+
+def to_go(parts: Parts, found: Sequence[RunInfo], chosen: Collection[RunInfo], before: float) -> list[Part]:
+    """The parts of runs that no run needs but `chosen`, which are deleted, and old ones that no node knows a run of."""
+    needed = {_name(info) for info in found if info not in chosen}
+    theirs = {_name(info) for info in chosen}
+    return [part for part in parts.runs if part.name not in needed and (part.name in theirs or part.changed < before)]
+
+
+def _name(info: RunInfo) -> str:
+    return str(info.plan.get("shared") or info.run)
+
+
+def remove(remote: Remote, runs: Sequence[Part], projects: Sequence[Part], unused: float) -> Mapping[str, Any]:
+    """Delete these, and Ray's results that nothing was added to in `unused` seconds: {"runs", "projects", "bytes"}."""
+    names = {"runs": [part.name for part in runs], "projects": [part.name for part in projects]}
+    said = remote.call(remote.cluster.head, "shared.remove", timeout=DELETE_TIMEOUT, unused=unused, **names)
+    if not isinstance(said, dict):
+        raise RemoteError(remote.cluster.head.name, "its answer about the shared folder is damaged")
+    return said

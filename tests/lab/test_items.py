@@ -1,0 +1,51 @@
+"""Items on three real hosts: the same answer under every framework of items, and nothing left of what is cancelled."""
+
+import json
+import secrets
+import shutil
+from pathlib import Path
+
+import pytest
+from clusters import Cluster, finish, read_until, record, wait_for
+
+from regatta.paths import PROJECT
+
+pytestmark = pytest.mark.lab
+
+SESSION = secrets.token_hex(2)
+IN_RAY = ("ray", "ray-actors", "ray-pool", "joblib-ray")
+EVERY = ("single", "multiprocessing", "processes", "joblib-loky", *IN_RAY)
+
+
+def test_perfect_numbers_under_every_framework_with_equal_answers(cluster: Cluster, tmp_path: Path) -> None:
+    words = [f"--framework={','.join(EVERY)}", "--below=3000", "--chunk=20", "--workers=3"]
+    said = cluster.fab("run-perfect", *words, results=tmp_path).stdout
+    assert f"answers of {len(EVERY)} runs are equal" in said
+    for name in IN_RAY:
+        found = record(tmp_path, f"perfect-{name}-")
+        assert found["answer"] == {"below": 3000, "perfect": [6, 28, 496]}
+        used = {rank["node"] for rank in found["ranks"] if rank["rank"] >= 0 and rank["cpu_seconds"] is not None}
+        assert len(used) > 1, f"{name} has worked on {used}: what is ready first takes the next items"
+    assert {rank["node"] for rank in record(tmp_path, "perfect-multiprocessing-")["ranks"]} == {"node1"}
+
+
+@pytest.mark.parametrize("name", ["multiprocessing", pytest.param("ray", marks=pytest.mark.whole), "ray-pool"])
+def test_a_cancelled_run_leaves_nothing(cluster: Cluster, name: str) -> None:
+    run = f"cubes-{name}-{SESSION}"
+    process = cluster.fab_background("run-cube", "--edge=3000", f"--framework={name}", "--workers=3", f"--name={run}")
+    read_until(process, run)
+    wait_for(lambda: "items" in cluster.fab("logs", run, check=False).stdout, 240)
+    cluster.fab("cancel", run)
+    finish(process)
+    assert process.returncode == 143
+    wait_for(lambda: cluster.nothing_runs(run))
+
+
+def test_a_function_of_a_project_over_the_cluster(cluster: Cluster, tmp_path: Path) -> None:
+    folder = tmp_path / "map"
+    shutil.copytree(PROJECT / "examples/map", folder)
+    said = cluster.regatta(folder, "run", "primes", "--framework=single,ray,ray-actors", "--workers=3").stdout
+    assert "answers of 3 runs are equal" in said
+    files = [path for path in (tmp_path / "results").glob("**/results.jsonl") if "ray-actors" in str(path)]
+    (first, *_, last) = files[0].read_text().splitlines()
+    assert json.loads(first) == {"item": 10000, "result": 1229} and json.loads(last)["item"] == 59000

@@ -1,0 +1,236 @@
+"""The shared folder on real hosts: the same one everywhere, at once; runs that go on; the head away; nothing left."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from clusters import Cluster, wait_for
+from provisioning import left, provision, teardown, verify
+
+from lab.model import PROJECT
+from regatta.run import keeping
+
+POINT = "/var/lib/regatta/shared"
+DATA = "/var/lib/regatta-shared"
+UNIT = "regatta-shared-folder"
+RESUMES = """\
+import os, pathlib
+import torch
+import torch.distributed as dist
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+last = pathlib.Path("out/last.pt")
+epoch = torch.load(last, weights_only=True)["epoch"] + 1 if last.exists() else 0
+print("rank", rank, "begins at epoch", epoch, flush=True)
+dist.barrier()
+if rank == 0:
+    torch.save({"epoch": epoch}, "out/new.pt")
+    os.rename("out/new.pt", last)
+pathlib.Path(os.environ["REGATTA_SHARED"], f"rank{rank}").write_text(str(rank))
+dist.barrier()
+assert torch.load(last, weights_only=True)["epoch"] == epoch
+assert {path.name for path in pathlib.Path(os.environ["REGATTA_SHARED"]).iterdir()} >= {"rank0", "rank1", "rank2"}
+"""
+SHARDS = """\
+import os
+import torch
+import torch.distributed as dist
+import torch.distributed.checkpoint as dcp
+from torch.distributed.checkpoint.state_dict import get_model_state_dict
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+dist.init_process_group("gloo")
+torch.manual_seed(0)
+model = torch.nn.Linear(64, 50)
+expected = model.weight.detach().clone()
+fully_shard(model, mesh=init_device_mesh("cpu", (dist.get_world_size(),)))
+there = os.path.exists("out/state/.metadata")
+dist.barrier()
+if there:
+    with torch.no_grad():
+        model.weight.zero_()
+    dcp.load({"model": get_model_state_dict(model)}, checkpoint_id="out/state")
+    assert torch.equal(model.weight.full_tensor(), expected)
+    print("loaded by", dist.get_world_size(), flush=True)
+else:
+    dcp.save({"model": get_model_state_dict(model)}, checkpoint_id="out/state")
+    print("saved by", dist.get_world_size(), flush=True)
+dist.destroy_process_group()
+"""
+WRITES = """\
+import os, pathlib, time
+folder = pathlib.Path(os.environ["REGATTA_SHARED"])
+for number in range(10_000):
+    try:
+        with open(folder / "new", "wb") as file:
+            file.write(bytes([number % 256]) * 4_000_000)
+        os.rename(folder / "new", folder / "whole")
+        print("wrote", number, flush=True)
+    except OSError as error:
+        print("refused", error.strerror, flush=True)
+    if pathlib.Path("/tmp/enough").exists():
+        break
+    time.sleep(0.05)
+"""
+
+
+def of_run(cluster: Cluster, node: str, script: str, check: bool = True) -> str:
+    """A shell script on a node, as the account of runs."""
+    done = cluster.lab.ssh(node, f"sudo -u regatta sh -c '{script}'", check=check)
+    return done.stdout + done.stderr
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "train.py").write_text(RESUMES)
+    (folder / "shards.py").write_text(SHARDS)
+    return folder
+
+
+@pytest.mark.first
+def test_what_one_node_does_the_others_see_at_once(cluster: Cluster) -> None:
+    one, two, three = cluster.lab.nodes
+    assert "what each node writes, every node reads" in verify(cluster.lab)
+    for number in range(5):
+        for writer, reader in ((one, two), (two, one), (three, two)):
+            look = f"cat {POINT}/at-once 2>/dev/null; test -e {POINT}/gone-{number}-{writer} && echo there"
+            of_run(cluster, reader, look, check=False)
+            text = f"{writer}-{number}" * 1000
+            of_run(
+                cluster,
+                writer,
+                f"echo {text} > {POINT}/new && mv {POINT}/new {POINT}/at-once && touch {POINT}/gone-{number}-{writer}",
+            )
+            assert of_run(cluster, reader, look).split() == [text, "there"]
+    of_run(cluster, one, f"rm -r {POINT}/at-once {POINT}/gone-*")
+    assert of_run(cluster, two, f"ls {POINT}").split() == of_run(cluster, three, f"ls {POINT}").split()
+    owned = cluster.lab.ssh(one, f"sudo stat -c '%a %U' {DATA}").stdout
+    assert owned.split() == ["700", "regatta"]
+    for node in (two, three):
+        assert "Permission denied" in cluster.lab.ssh(node, f"sudo ls {POINT}", check=False).stderr
+        options = cluster.lab.ssh(node, f"findmnt --noheadings --output FSTYPE,OPTIONS {POINT}").stdout
+        assert options.startswith("fuse.sshfs") and "nosuid" in options and "allow_other" not in options
+    of_run(cluster, two, f"ln -s /etc/hostname {POINT}/link && test -e {POINT}/link && rm {POINT}/link")
+
+
+@pytest.mark.first
+def test_the_next_run_goes_on_on_whichever_nodes(cluster: Cluster, project: Path) -> None:
+    (project / "regatta.toml").write_text('keep = ["out/"]\n')
+    first = cluster.regatta(project, "torchrun", "--workers=3", "--name=goes-on-1", "train.py").stdout
+    assert first.count("begins at epoch 0") == 3
+    again = cluster.regatta(project, "torchrun", "--workers=3", "--name=goes-on-2", "train.py").stdout
+    assert again.count("begins at epoch 1") == 3
+    listed = cluster.regatta(project, "ls", "goes-on-2").stdout
+    for words in (["shared", "rank2"], ["kept", "out/last.pt"]):
+        assert words in [[line.split()[0], line.split()[-1]] for line in listed.splitlines() if line.strip()]
+    cluster.regatta(project, "fetch", "goes-on-2", "--to=here")
+    assert (project / "here/shared/rank1").read_text() == "1"
+    said = cluster.regatta(project, "runs-gc", "--before=2099-01-01").stdout
+    assert "goes-on-2" in said and "stays" in said
+    assert "last.pt" in of_run(cluster, cluster.lab.nodes[1], f"find {POINT}/projects")
+    assert "goes-on" not in of_run(cluster, cluster.lab.nodes[1], f"find {POINT}/runs")
+    cluster.regatta(project, "runs-gc", "--before=2099-01-01", f"--project={keeping.project(project)}")
+
+
+def test_shards_of_six_ranks_are_loaded_by_four(cluster: Cluster, project: Path) -> None:
+    """FSDP2 and torch.distributed.checkpoint, as they are."""
+    saved = cluster.regatta(project, "torchrun", "--workers=6", "--keep=out", "shards.py").stdout
+    assert saved.count("saved by 6") == 6
+    loaded = cluster.regatta(project, "torchrun", "--workers=4", "--keep=out", "shards.py").stdout
+    assert loaded.count("loaded by 4") == 4
+    cluster.regatta(project, "runs-gc", "--before=2099-01-01", f"--project={keeping.project(project)}")
+
+
+@pytest.mark.parametrize(
+    ("example", "words"),
+    [
+        ("train/examples/pytorch/torch_linear_example.py", ["--num-workers=3"]),
+        ("tune/examples/custom_func_checkpointing.py", ["--smoke-test"]),
+    ],
+)
+def test_rays_own_examples_keep_their_checkpoints(
+    cluster: Cluster, project: Path, example: str, words: list[str]
+) -> None:
+    (packages,) = (PROJECT / ".venv-node").glob("lib/python3*/site-packages/ray")
+    shutil.copy(packages / example, project / "example.py")
+    done = cluster.regatta(project, "rayrun", "--workers=3", "example.py", *words)
+    assert "succeeded" in done.stdout
+    kept = of_run(cluster, cluster.lab.nodes[2], f"find {POINT}/ray_results -name checkpoint_\\*")
+    assert kept.split(), done.stdout
+    of_run(cluster, cluster.lab.nodes[0], f"rm -r {POINT}/ray_results/*")
+
+
+@pytest.mark.whole
+def test_the_head_goes_in_the_middle_of_a_write(cluster: Cluster, project: Path) -> None:
+    """What a worker writes meanwhile fails, is said, and what was renamed into place is whole; then it works again."""
+    one, two, _ = cluster.lab.nodes
+    run = of_run(cluster, two, f"mkdir -p {POINT}/fault && echo {POINT}/fault").strip()
+    cluster.lab.ssh(two, f"sudo tee /tmp/writes.py >/dev/null <<'END'\n{WRITES}\nEND\nsudo rm -f /tmp/enough")
+    cluster.lab.ssh(
+        two,
+        f"sudo systemd-run --unit=writes --uid=regatta --setenv=REGATTA_SHARED={run} --property=PrivateMounts=yes "
+        "/usr/bin/python3 /tmp/writes.py",
+    )
+
+    def log() -> str:
+        return cluster.lab.ssh(two, "sudo journalctl --no-pager --output=cat --unit=writes").stdout
+
+    wait_for(lambda: "wrote 3" in log())
+    cluster.lab.off(one)
+    try:
+        wait_for(lambda: "refused" in log(), 60)
+        said = cluster.lab.ssh(two, f"sudo -u regatta timeout 60 ls {POINT}", check=False)
+        assert said.returncode not in (0, 124), "a call while the head is away ends, with an error"
+    finally:
+        cluster.lab.on(one)
+    try:
+        wait_for(lambda: "wrote" in log().rpartition("refused")[2], 90)
+    finally:
+        cluster.lab.ssh(two, "sudo touch /tmp/enough; sudo systemctl stop writes", check=False)
+        cluster.fab("up")
+    look = f"body = open('{run}/whole', 'rb').read(); print(len(body), len(set(body)))"
+    assert cluster.lab.ssh(one, f'sudo -u regatta python3 -c "{look}"').stdout.split() == ["4000000", "1"]
+    verify(cluster.lab)
+    of_run(cluster, one, f"rm -r {run}")
+
+
+@pytest.mark.whole
+def test_a_host_boots_while_the_head_is_away(cluster: Cluster) -> None:
+    """It boots, what a run would write fails and lands on no disk of its own, and the folder is there with the head."""
+    one, two, _ = cluster.lab.nodes
+    cluster.lab.off(one, two)
+    try:
+        cluster.lab.on(two)
+        said = cluster.lab.ssh(two, f"sudo -u regatta timeout 60 touch {POINT}/lost", check=False)
+        assert said.returncode not in (0, 124), said.stderr
+    finally:
+        cluster.lab.on(one)
+        cluster.fab("up")
+    wait_for(lambda: cluster.lab.ssh(two, f"sudo -u regatta touch {POINT}/found", check=False).returncode == 0, 60)
+    assert of_run(cluster, one, f"ls {POINT}").count("found") == 1
+    of_run(cluster, one, f"rm {POINT}/found")
+
+
+@pytest.mark.whole
+@pytest.mark.last
+@pytest.mark.provisioning
+def test_teardown_unmounts_and_keeps_the_files(cluster: Cluster) -> None:
+    one, two, _ = cluster.lab.nodes
+    of_run(cluster, two, f"mkdir -p {POINT}/kept/deep && echo state > {POINT}/kept/deep/file")
+    holds = f"sudo systemd-run --unit=holds --uid=regatta --working-directory={POINT}/kept sleep 600"
+    cluster.lab.ssh(two, holds)
+    said = teardown(cluster.lab)
+    assert "nothing is left" in said and left(cluster.lab) == {}
+    for node in cluster.lab.nodes:
+        assert POINT not in cluster.lab.ssh(node, "cat /proc/self/mountinfo").stdout
+    assert cluster.lab.ssh(one, f"sudo stat -c '%a %U' {DATA}; sudo cat {DATA}/kept/deep/file").stdout.split() == [
+        "700",
+        "root",
+        "state",
+    ]
+    assert cluster.lab.ssh(two, f"ls -d {DATA}", check=False).stdout == ""
+    provision(cluster.lab)
+    assert of_run(cluster, two, f"cat {POINT}/kept/deep/file").strip() == "state"
+    of_run(cluster, two, f"rm -r {POINT}/kept")

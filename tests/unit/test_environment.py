@@ -1,0 +1,376 @@
+"""Packages of a project beyond the nodes': found, resolved, refused, made into a layer, placed on this machine."""
+
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import threading
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import wheels
+
+from regatta import files
+from regatta.environment import base, build, bundled, ready, resolve, wish
+from regatta.environment.base import Base, Package
+from regatta.environment.wish import Wish
+from regatta.errors import EnvironmentFault, NodesError
+from regatta.hosts.remote import Remote
+from regatta.node import layers
+
+PYTHON = ".".join(map(str, sys.version_info[:3]))
+HERE = Base(
+    "b" * 16,
+    PYTHON,
+    "x86_64",
+    "2.36",
+    {
+        "torch": Package("torch", "2.13.0+cpu", ("filelock",)),
+        "ray": Package("ray", "2.60.0", ("clicky<9",)),
+        "clicky": Package("clicky", "8.5"),
+        "filelock": Package("filelock", "4.2"),
+    },
+)
+
+
+@pytest.fixture(autouse=True)
+def folder_of_wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """All packages come from a folder: no network."""
+    folder = tmp_path / "wheels"
+    main = "def main():\n    print('program of', __name__)\n"
+    wheels.make(folder, "apple", "1.0", {"apple/__init__.py": main}, ["pear>=2", "torch"])
+    wheels.make(folder, "pear", "2.5", {"pear.py": main})
+    wheels.make(folder, "pear", "1.0", {"pear.py": main})
+    wheels.make(folder, "clicky", "8.1", {"clicky.py": main})
+    wheels.make(folder, "clicky", "9.1", {"clicky.py": main})
+    wheels.make(folder, "torch", "2.9.0", {"torch.py": main})
+    wheels.make(folder, "ray", "2.9.0", {"ray.py": main})
+    monkeypatch.setenv("UV_FIND_LINKS", str(folder))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("UV_NO_CONFIG", "1")
+    monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "uv"))
+    return folder
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A project without a list of packages."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    return folder
+
+
+def resolved(
+    tree: Path, *lines: str, name: str = "requirements.txt", on: Base = HERE, fixed: tuple[str, ...] = ()
+) -> resolve.Resolution | None:
+    """What a list comes to."""
+    if lines:
+        (tree / name).write_text("\n".join(lines) + "\n")
+    wanted = wish.of(Wish(), tree, fixed)
+    assert wanted
+    return resolve.resolve(wanted, on, tree, lambda _: None)
+
+
+def test_the_first_list_that_says_something_is_taken(tree: Path) -> None:
+    assert wish.of(Wish(), tree) is None
+    (tree / "pyproject.toml").write_text('[project]\nname = "x"\ndynamic = ["dependencies"]\n')
+    assert wish.of(Wish(), tree) is None
+    for name, text in (
+        ("pyproject.toml", '[project]\nname = "x"\ndependencies = ["pear"]\n'),
+        ("requirements.txt", "pear\n"),
+        ("pylock.toml", 'lock-version = "1.0"\n'),
+        ("uv.lock", "version = 1\n"),
+    ):
+        (tree / name).write_text(text)
+        found = wish.of(Wish(), tree)
+        assert found and found.file == tree / name
+    assert wish.of(Wish(off=True), tree) is None
+    (tree / "own.txt").write_text("apple\n")
+    (tree / "regatta.toml").write_text('[environment]\nrequirements = "own.txt"\nwith = ["pear"]\n')
+    found = wish.of(Wish(more=("clicky",)), tree)
+    assert found and found.file == tree / "own.txt" and found.more == ("pear", "clicky")
+
+
+def test_a_layer_is_what_the_base_lacks_and_its_name_follows_what_is_in_it(tree: Path) -> None:
+    assert resolved(tree, "torch>=2", "ray", "torch==2.13.0") is None
+    found = resolved(tree, "apple", "ray")
+    assert found and found.versions == {"apple": "1.0", "pear": "2.5"}
+    assert all(len(file.sha256) == 64 for package in found.packages for file in package.files)
+    assert found.headline().startswith("environment: 2 packages beyond the base (apple 1.0, pear 2.5), ")
+    same = resolved(tree, "pear>2", "apple # the same in other words")
+    other = resolved(tree, "apple", on=replace(HERE, id="c" * 16))
+    assert same and other and same.key == found.key != other.key
+    assert resolve.Resolution.from_json(json.loads(json.dumps(found.as_json()))) == found
+
+
+def test_another_version_stands_before_the_bases_where_the_base_allows_it(tree: Path) -> None:
+    found = resolved(tree, "clicky<8.5")
+    assert found and [(one.version, one.instead) for one in found.packages] == [("8.1", "8.5")]
+    assert "1 in another version (clicky 8.1 for 8.5)" in found.headline()
+    with pytest.raises(EnvironmentFault, match=r"(?s)ray.*clicky<9"):
+        resolved(tree, "clicky>=9", fixed=("ray",))
+
+
+def test_what_contradicts_the_base_gets_its_own_unless_a_service_is_made_of_it(tree: Path) -> None:
+    found = resolved(tree, "torch==2.9.0", "pear", fixed=("ray",))
+    assert found and found.versions == {"torch": "2.9.0", "pear": "2.5"}
+    assert found.headline().startswith("environment: a torch 2.9.0 of its own, 1 package beyond the base (pear 2.5), ")
+    older = resolved(tree, "ray==2.9.0")
+    assert older and older.versions == {"ray": "2.9.0"} and "a ray 2.9.0 of its own" in older.headline()
+    with pytest.raises(EnvironmentFault, match=r"needs ray 2\.9\.0, and the cluster runs ray 2\.60\.0"):
+        resolved(tree, "ray==2.9.0", fixed=("ray",))
+    alone = resolved(tree, "clicky>=9")
+    assert alone and alone.versions == {"clicky": "9.1"}, "no run of this list has Ray"
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("plum", r"plum was not found"),
+        ("apple==1.0\npear==1.0", r"(?s)apple depend on pear>=2.*pear==1.0"),
+        ("-e .", r"requirements.txt: line 1: '-e \.': a folder of this machine"),
+        ("./sub", r"line 1: './sub': a folder of this machine"),
+        ("x @ git+https://host/x", r"line 1: .* no repository's source"),
+        ("-r missing.txt", r"missing.txt: cannot be read"),
+        ("pear==2.5 --hash=sha256:" + "0" * 64, r"pear 2.5: the index has other files than the lock"),
+        ("not a requirement!", r"resolving requirements.txt: .*"),
+    ],
+)
+def test_what_cannot_be_had_is_said(tree: Path, line: str, said: str) -> None:
+    with pytest.raises(EnvironmentFault, match=said):
+        resolved(tree, line)
+
+
+def test_pips_indexes_are_one_as_they_are_to_pip(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, version in (("first", "2.5"), ("second", "1.0")):
+        wheel = wheels.make(tmp_path / name, "plum", version, {"plum.py": ""})
+        page = tmp_path / name / "simple/plum/index.html"
+        page.parent.mkdir(parents=True)
+        page.write_text(f'<a href="{wheel.as_uri()}#sha256={files.sha256(wheel)}">{wheel.name}</a>')
+    indexes = [(tmp_path / name / "simple").as_uri() for name in ("first", "second")]
+    for name in ("PIP_NO_INDEX", "UV_INDEX", "UV_INDEX_STRATEGY", "UV_DEFAULT_INDEX"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PIP_INDEX_URL", indexes[0])
+    monkeypatch.setenv("PIP_EXTRA_INDEX_URL", indexes[1])
+    found = resolved(tree, "plum>=2")
+    assert found and found.versions == {"plum": "2.5"}
+
+
+def test_locks_are_read_as_they_are(tree: Path, folder_of_wheels: Path) -> None:
+    (tree / "pyproject.toml").write_text(
+        f'[project]\nname = "x"\nversion = "0"\nrequires-python = ">={PYTHON}"\ndependencies = ["pear<2"]\n'
+    )
+    program = [str(Path(sys.executable).parent / "uv"), "lock", "--quiet", "--offline", "--python", sys.executable]
+    subprocess.run(program, cwd=tree, check=True)
+    (tree / "pyproject.toml").write_text((tree / "pyproject.toml").read_text().replace("pear<2", "pear"))
+    found = resolved(tree)
+    assert found and found.versions == {"pear": "1.0"}, "the lock counts"
+    with pytest.raises(EnvironmentFault, match=r"uv.lock: is for Python .* and the nodes have 3\.9\.1"):
+        resolved(tree, on=replace(HERE, python="3.9.1"))
+    (tree / "uv.lock").unlink()
+    found = resolved(
+        tree, 'lock-version = "1.0"', "[[packages]]", 'name = "pear"', 'version = "1.0"', name="pylock.toml"
+    )
+    assert found and found.versions == {"pear": "1.0"}
+
+
+def test_an_archive_is_made_once_and_is_the_same_for_all_who_ask_at_once(tree: Path) -> None:
+    found = resolved(tree, "apple")
+    assert found
+    said: list[str] = []
+    made: list[build.Archive] = []
+    threads = [threading.Thread(target=lambda: made.append(build.make(found, said.append))) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(made) == 2 and made[0] == made[1]
+    assert sum("waiting for another command" in line for line in said) == 1
+    names = sorted(path.name for path in build.folder().iterdir() if path.name.endswith((".gz", ".json")))
+    assert names == [f"{found.key}.json", f"{found.key}.tar.gz"]
+    made[0].path.write_bytes(b"damaged")
+    assert build.make(found, said.append).sha256 == made[0].sha256, "the same files make the same archive"
+
+
+def test_nothing_is_left_of_a_download_that_was_stopped(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = resolved(tree, "apple")
+    assert found
+
+    def stopped(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(build, "_compile", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        build.make(found, print)
+    assert [path.name for path in build.folder().iterdir()] == [f".{found.key}.lock"]
+
+
+def placed(remote: Remote, tree: Path, *lines: str) -> ready.Layer | None:
+    (tree / "requirements.txt").write_text("\n".join(lines) + "\n")
+    made = ready.Layers(remote, print)
+    asked = made.asked(Wish(), tree)
+    assert asked
+    answers = remote.everywhere(remote.cluster.nodes, "hello", args=lambda _: asked.question())
+    return made.ready(asked, answers)
+
+
+def test_a_layer_is_on_every_node_whole_and_read_only(pair: Remote, tree: Path, capsys) -> None:
+    made = placed(pair, tree, "pear")
+    assert made and made.packages == {"pear": "2.5"}
+    for node in pair.cluster.nodes:
+        folder = Path(node.root) / "layers" / made.key
+        assert (folder / "pear.py").stat().st_mode & 0o777 == 0o444
+        assert [*(folder / "__pycache__").glob("pear.*.pyc")], "with byte code"
+        env = {"PYTHONPATH": str(folder), "PATH": f"{folder}/bin:{Path(sys.executable).parent}"}
+        done = subprocess.run(["pear-program"], env=env, capture_output=True, text=True, check=True)
+        assert done.stdout == "program of pear\n"
+        assert not [*(Path(node.root) / "layers").glob(".incoming-*")]
+    capsys.readouterr()
+    again = placed(pair, tree, "pear")
+    assert again == made
+    assert capsys.readouterr().out.count("\n") == 1, "asked alone: the line that says what is brought"
+    (told,) = pair.call(pair.cluster.head, "layer.look")["layers"]
+    assert (told["key"], told["for"], told["packages"]) == (made.key, ["project"], {"pear": "2.5"})
+
+
+def test_a_bundle_brings_layers_to_where_nothing_can_be_downloaded(
+    remote: Remote, tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nodes = base.ask(remote, remote.cluster.head)
+    base.stubs(nodes, tmp_path / "house")
+    told = base.of_wheels(tmp_path / "house", nodes.python, nodes.machine, nodes.glibc)
+    assert told.packages == nodes.packages
+    (tree / "requirements.txt").write_text("apple\n")
+    made, files = bundled.pack(tree, told, tmp_path, print)
+    assert made and made.versions["apple"] == "1.0"
+    for inside, path in files.items():
+        there = tmp_path / "cache/bundle/abc" / inside
+        there.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, there)
+    shutil.rmtree(build.folder())
+    monkeypatch.setenv("UV_FIND_LINKS", "")
+    layer = placed(remote, tree, "apple")
+    assert layer and layer.key == made.key
+    assert (Path(remote.cluster.head.root) / "layers" / layer.key / "pear.py").is_file()
+    with pytest.raises(EnvironmentFault, match="clicky"):
+        placed(remote, tree, "apple", "clicky==9.1")
+    (tree / "requirements.txt").write_text("apple\n")
+    wanted = wish.of(Wish(), tree)
+    assert wanted and bundled.find(wanted, nodes)
+    name, package = next(iter(nodes.packages.items()))
+    others = {**nodes.packages, name: replace(package, version="0.0")}
+    assert bundled.find(wanted, replace(nodes, packages=others)) is None, "made for other nodes"
+
+
+def source(folder: Path, name: str, backend: str) -> None:
+    """A package that is published as source alone; `backend` is the code of its own build."""
+    metadata = f"Metadata-Version: 2.2\nName: {name}\nVersion: 1.0\n"
+    settings = '[build-system]\nrequires = []\nbuild-backend = "made"\nbackend-path = ["."]\n'
+    project = f'[project]\nname = "{name}"\nversion = "1.0"\n'
+    archived(folder, name, {"PKG-INFO": metadata, "pyproject.toml": settings + project, "made.py": backend})
+
+
+def archived(folder: Path, name: str, whole: Mapping[str, str]) -> None:
+    """A source archive of these files."""
+    with tarfile.open(folder / f"{name}-1.0.tar.gz", "w:gz") as archive:
+        for inside, text in whole.items():
+            entry = tarfile.TarInfo(f"{name}-1.0/{inside}")
+            entry.size = len(text)
+            archive.addfile(entry, io.BytesIO(text.encode()))
+
+
+BACKEND = """\
+import os, pathlib, zipfile
+
+def build_wheel(folder, settings=None, metadata=None):
+    pathlib.Path(os.environ["HOME"], "it-may-write").touch()
+    name = "stone-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(os.path.join(folder, name), "w") as wheel:
+        wheel.writestr("stone.py", f"BUILT_WITH = {os.path.basename(os.environ['HOME'])!r}")
+        wheel.writestr("stone-1.0.dist-info/METADATA", "Metadata-Version: 2.1\\nName: stone\\nVersion: 1.0\\n")
+        tags = "Root-Is-Purelib: false\\nTag: py3-none-any\\n"
+        wheel.writestr("stone-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\\n" + tags)
+        wheel.writestr("stone-1.0.dist-info/RECORD", "")
+    return name
+"""
+
+
+def test_old_source_tells_its_needs_beside_a_base_that_has_setuptools(tree: Path, folder_of_wheels: Path) -> None:
+    setup = (
+        "from setuptools import setup\nsetup(name='old', version='1.0', py_modules=['old'], install_requires=['pear'])"
+    )
+    whole = {"setup.py": setup, "old.py": "", "PKG-INFO": "Metadata-Version: 1.0\nName: old\n"}
+    archived(folder_of_wheels, "old", whole)
+    on = replace(HERE, packages={**HERE.packages, "setuptools": Package("setuptools", "84.0")})
+    found = resolved(tree, "old", on=on)
+    assert found and found.versions == {"old": "1.0", "pear": "2.5"}
+    with tarfile.open(build.make(found, print).path) as archive:
+        assert "old.py" in archive.getnames()
+
+
+def test_source_for_a_compiler_is_built_once_on_a_node(
+    remote: Remote, tree: Path, folder_of_wheels: Path, capsys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source(folder_of_wheels, "stone", BACKEND)
+    found = resolved(tree, "stone")
+    assert found
+    with pytest.raises(EnvironmentFault, match=r"stone 1\.0 is published as source for a compiler"):
+        build.make(found, print)
+    layer = placed(remote, tree, "stone")
+    assert layer and layer.packages == {"stone": "1.0"}
+    there = Path(remote.cluster.head.root) / "layers" / layer.key
+    assert (there / "stone.py").read_text() == "BUILT_WITH = 'home'", "on the node, in a home of the build's own"
+    assert "building stone 1.0 from source on here" in capsys.readouterr().out
+    assert not [*there.parent.glob(".incoming-*")]
+    again = placed(remote, tree, "stone", "pear")
+    assert again and again.key != layer.key
+    assert "building" not in capsys.readouterr().out
+    (built,) = (build.paths.cache_dir() / "built").glob("*/*.whl")
+    assert built.name == "stone-1.0-py3-none-any.whl"
+
+
+def test_a_build_that_fails_says_why_and_where(remote: Remote, tree: Path, folder_of_wheels: Path) -> None:
+    source(folder_of_wheels, "stone", "import os\n\ndef build_wheel(folder, *_):\n    raise OSError('no gcc here')\n")
+    with pytest.raises(EnvironmentFault, match=r"stone 1\.0 .*here cannot build it:\n(.*\n)*.*OSError: no gcc here"):
+        placed(remote, tree, "stone")
+    assert not [*(Path(remote.cluster.head.root) / "layers").glob(".incoming-*")]
+
+
+def test_a_layer_that_arrives_damaged_is_not_there(remote: Remote, tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make = build.make
+    monkeypatch.setattr(build, "make", lambda *words: replace(make(*words), tree="0" * 16))
+    with pytest.raises(NodesError, match=r"here: layer [0-9a-f]{12} arrived with another content"):
+        placed(remote, tree, "pear")
+    assert [path.name for path in (Path(remote.cluster.head.root) / "layers").iterdir()] == []
+
+
+def test_a_full_disk_is_said_before_anything_is_sent(remote: Remote) -> None:
+    assert (
+        "MiB free, and the layer needs"
+        in remote.call(remote.cluster.head, "layer.begin", key="k", size=1 << 60)["error"]
+    )
+
+
+def test_layers_that_nobody_has_asked_for_go_and_those_of_runs_stay(remote: Remote, monkeypatch) -> None:
+    place = remote.place(remote.cluster.head)
+    top = Path(place["root"]) / "layers"
+    for number in range(layers.KEEP + 4):
+        (top / f"k{number}").mkdir(parents=True)
+        (top / f".k{number}.json").write_text("{}")
+        os.utime(top / f".k{number}.json", (number + 1, number + 1))
+    monkeypatch.setattr(layers, "_in_use", lambda _: {"k0"})
+    assert sorted(layers.prune(place, "k1")) == ["k2", "k3"]
+    assert (top / "k0").is_dir() and not (top / "k2").exists()
+
+
+def test_nodes_with_different_environments_are_named() -> None:
+    answers = {"a": {"layer": {"base": "1"}}, "b": {"layer": {"base": "1"}}, "c": {"layer": {"base": "2"}}}
+    with pytest.raises(EnvironmentFault, match="c has another Python environment than a"):
+        base.same(answers)

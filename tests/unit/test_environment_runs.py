@@ -1,0 +1,65 @@
+"""A workload of a project that needs a package which this machine's environment lacks, run under three frameworks."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import wheels
+
+from regatta.paths import PROJECT
+
+NODE = PROJECT / ".venv-node/bin/python"
+PROGRAM = """\
+import os, json
+import lacking
+where = {lacking.__file__}
+if os.environ["REGATTA_FRAMEWORK"] == "ray":
+    import ray
+    ray.init()
+    @ray.remote
+    def told():
+        import lacking
+        return lacking.__file__
+    where.add(ray.get(told.remote()))
+if os.environ.get("RANK", "0") == "0":
+    answer = {"value": lacking.VALUE, "places": len(where)}
+    event = {"event": "result", "rank": 0, "t": 0, "answer": answer, "tolerance": {}, "show": []}
+    print("@regatta " + json.dumps(event))
+"""
+CARD = """\
+[environment]
+requirements = "needs.txt"
+[workloads.needy]
+about = "Needs what is not there"
+command = "program.py"
+frameworks = ["single", "torch", "ray"]
+"""
+
+
+@pytest.mark.skipif(not NODE.exists(), reason="needs .venv-node: make setup-node")
+def test_packages_reach_every_process_under_each_framework(tmp_path: Path, here: Path) -> None:
+    wheels.make(tmp_path / "wheels", "lacking", "1.0", {"lacking.py": "VALUE = 42\n"})
+    hosts = (here / "hosts.yml").read_text().replace(sys.executable, str(NODE))
+    (here / "hosts.yml").write_text(hosts)
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "program.py").write_text(PROGRAM)
+    (project / "needs.txt").write_text("lacking\ntorch\nray\n")
+    (project / "regatta.toml").write_text(CARD)
+    env = os.environ | {"UV_FIND_LINKS": str(tmp_path / "wheels"), "PIP_NO_INDEX": "1", "REGATTA_INVENTORY": str(here)}
+    command = [Path(sys.executable).parent / "regatta", "run", "needy", "--framework", "all", "--workers", "2"]
+    done = subprocess.run(command, cwd=project, env=env, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("environment: 1 package beyond the base (lacking 1.0)") == 1
+    assert "answers of 3 runs are equal" in done.stdout
+    kept = [json.loads(path.read_text()) for path in (tmp_path / "results").glob("*.json")]
+    assert [one["identity"]["parameters"]["packages"] for one in kept] == [{"lacking": "1.0"}] * 3
+    without = subprocess.run(
+        [*command, "--no-environment"], cwd=project, env=env, capture_output=True, text=True, check=False, timeout=300
+    )
+    assert without.returncode and "No module named 'lacking'" in without.stdout + without.stderr

@@ -1,0 +1,138 @@
+"""A function of a user's project over items, by `regatta run`: results come back, and an interrupted run goes on."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from regatta.cards import reading, shelf
+from regatta.errors import CardError
+from regatta.paths import PROJECT
+from regatta.records.store import Store
+
+CARD = """
+outputs = ["results.jsonl"]
+
+[workloads.squares]
+about = "Squares"
+function = "squares:of"
+items = { range = [0, 40] }
+frameworks = ["single", "multiprocessing", "processes"]
+
+[workloads.squares.options.flag]
+default = ""
+"""
+MODULE = """
+import os
+
+def of(number, flag):
+    if number == 25 and flag and not os.path.exists(flag):
+        raise ValueError("no flag")
+    if flag:
+        with open(flag + ".seen", "a") as file:
+            file.write(f"{number}\\n")
+    return number ** 2
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project of one workload."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "regatta.toml").write_text(CARD)
+    (folder / "squares.py").write_text(MODULE)
+    return folder
+
+
+def regatta(project: Path, inventory: Path, *words: str) -> "subprocess.CompletedProcess[str]":
+    """`regatta run squares` in the project."""
+    code = "from regatta import cli; cli.main()"
+    own = {"PYTHONPATH": str(PROJECT), "REGATTA_RESULTS": str(project.parent / "results")}
+    return subprocess.run(
+        [sys.executable, "-c", code, "run", "squares", f"--inventory={inventory}", "--workers=2", *words],
+        cwd=project,
+        env=os.environ | own | {"XDG_CACHE_HOME": str(project.parent / "kept")},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=200,
+    )
+
+
+def test_results_come_back_and_answers_are_equal(project: Path, here: Path) -> None:
+    done = regatta(project, here, "--framework=all", "--name=squares")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "answers of 3 runs are equal" in done.stdout
+    (record,) = [Store(project.parent / "results").find("squares-multiprocessing-1")]
+    assert record.answer is not None and record.answer["items"] == 40
+    assert record.ranks[0].progress or record.ranks[-1].progress
+    (lines,) = [path for path in project.parent.glob("results/**/results.jsonl") if "multiprocessing" in str(path)]
+    assert [json.loads(line) for line in lines.read_text().splitlines()] == [
+        {"item": number, "result": number**2} for number in range(40)
+    ]
+
+
+def test_an_interrupted_run_is_gone_on_with(project: Path, here: Path, tmp_path: Path) -> None:
+    flag = tmp_path / "flag"
+    words = ("--framework=multiprocessing", f"--flag={flag}")
+    failed = regatta(project, here, *words, "--name=failed")
+    assert failed.returncode != 0
+    assert "item 26 of 40, 25, failed: ValueError: no flag" in failed.stdout + failed.stderr
+    flag.touch()
+    seen = tmp_path / "flag.seen"
+    first = seen.read_text().split()
+    done = regatta(project, here, *words, "--resume", "--name=resumed")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "results are those of an earlier run" in done.stdout + done.stderr
+    again = seen.read_text().split()[len(first) :]
+    assert "25" in again and "0" not in again and {*first, *again} == {str(number) for number in range(40)}
+    whole = Store(project.parent / "results").find("resumed").answer
+    assert regatta(project, here, "--framework=single", "--name=anew").returncode == 0
+    assert Store(project.parent / "results").find("anew").answer == whole
+
+
+@pytest.mark.parametrize("framework", ["multiprocessing", "processes"])
+def test_items_that_hang_end_with_the_time_of_the_run(project: Path, here: Path, framework: str) -> None:
+    (project / "squares.py").write_text("import time\n\ndef of(number, flag):\n    time.sleep(900)\n")
+    done = regatta(project, here, f"--framework={framework}", "--time-limit=3", f"--name=hangs-{framework}")
+    assert done.returncode != 0
+    assert "time limit" in done.stdout + done.stderr, done.stdout + done.stderr
+    mark = f"REGATTA_RUN_ID=hangs-{framework}".encode()
+    assert not [path for path in Path("/proc").glob("[0-9]*/environ") if mark in _environment(path)]
+
+
+def _environment(path: Path) -> list[bytes]:
+    try:
+        return path.read_bytes().split(b"\0")
+    except OSError:
+        return []
+
+
+@pytest.mark.parametrize(
+    ("items", "said"),
+    [
+        ({"grid": {"x": [1, 2], "y": []}}, "items.grid: the axis y has no value"),
+        ({"grid": {}}, "items.grid: it has no axis"),
+        ({"range": [5, 5]}, "items.range: 5, 5 has no number in it"),
+        ({"range": [0, 5, 0]}, "items.range: 0, 5, 0 has no number in it"),
+        ({"range": [0, 5], "lines": "words.txt"}, "items: say one of range, list, lines, grid, not range and lines"),
+        ({}, "items: say one of range, list, lines, grid, not none"),
+        (None, "function and items belong together"),
+    ],
+)
+def test_items_that_cannot_be(items: object, said: str) -> None:
+    card = {"about": "x", "frameworks": ["single"], "function": "a:b", "items": items}
+    with pytest.raises(CardError, match=said):
+        reading.card({name: value for name, value in card.items() if value is not None}, "regatta.toml")
+
+
+def test_a_package_that_hides_ours_is_refused(project: Path) -> None:
+    (project / "workloads").mkdir()
+    (project / "workloads/__init__.py").touch()
+    with pytest.raises(CardError, match="its package 'workloads' hides that of Regatta's"):
+        shelf.own(project)

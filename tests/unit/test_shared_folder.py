@@ -1,0 +1,210 @@
+"""The shared folder, as far as it needs no host: what runs and projects have in it, and what the role's modules do."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import modules
+import pytest
+from hostile import needs_root
+
+from regatta.errors import UsageError
+from regatta.frameworks.plan import Plan, Program, describe
+from regatta.node import outputs, shared
+from regatta.node.problem import Problem
+from regatta.release import tree
+from regatta.run import causes, keeping, sharing
+
+RESUMES = """\
+import os, pathlib, sys
+state = pathlib.Path("out/epoch")
+os.makedirs("out", exist_ok=True)
+epoch = int(state.read_text()) if state.exists() else 0
+print("begins at epoch", epoch, flush=True)
+state.write_text(str(epoch + 1))
+assert pathlib.Path(os.environ["REGATTA_PROJECT"], "out/epoch").read_text() == str(epoch + 1)
+pathlib.Path(os.environ["REGATTA_SHARED"], "note").write_text("of this run")
+"""
+
+
+class Project:
+    """A folder with a script that goes on where the last run ended, and what is typed there."""
+
+    def __init__(self, folder: Path, inventory: Path) -> None:
+        self.folder, self.inventory = folder, inventory
+        folder.mkdir()
+        (folder / "train.py").write_text(RESUMES)
+        (folder / "regatta.toml").write_text('keep = ["out/"]\n')
+
+    def type(self, *words: str, good: bool = True) -> str:
+        """`regatta` with these words; all that it printed."""
+        done = subprocess.run(
+            [str(Path(sys.executable).with_name("regatta")), *words, "--inventory", str(self.inventory)],
+            cwd=self.folder,
+            env=os.environ | {"REGATTA_RESULTS": str(self.folder / "results"), "CONFIRM": "yes"},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert (done.returncode == 0) is good, done.stdout
+        return done.stdout
+
+    def run(self, name: str, *words: str, good: bool = True) -> str:
+        """One run of it."""
+        return self.type("torchrun", "--workers=1", f"--name={name}", *words, "train.py", good=good)
+
+
+@pytest.fixture
+def project(tmp_path: Path, here: Path) -> Project:
+    return Project(tmp_path / "project", here)
+
+
+def test_the_next_run_goes_on_and_each_has_its_own_part(project: Project, tmp_path: Path) -> None:
+    (project.folder / "out").mkdir()
+    (project.folder / "out/.gitkeep").touch()
+    assert "begins at epoch 0" in project.run("one")
+    assert "begins at epoch 1" in project.run("two")
+    assert "begins at epoch 2" in project.run("three", "--keep=out,logs/")
+    listed = project.type("ls", "two")
+    rows = [line.split() for line in listed.splitlines()]
+    assert ["shared", "note"] in [[row[0], row[-1]] for row in rows if row]
+    assert ["kept", "out/epoch"] in [[row[0], row[-1]] for row in rows if row]
+    assert "leads out" not in listed
+    project.type("fetch", "two", "--to=here")
+    assert (project.folder / "here/shared/note").read_text() == "of this run"
+    part = tmp_path / "root/state/shared/runs/two"
+    assert oct(part.stat().st_mode & 0o777) == "0o700"
+    said = project.type("runs-gc", "--before=2099-01-01")
+    assert "3 part(s) of runs" in said and "stays" in said
+    assert not part.exists() and list((tmp_path / "root/state/shared/projects").iterdir())
+    key = keeping.project(project.folder)
+    assert "1 of projects" in project.type("runs-gc", "--before=2099-01-01", f"--project={key}")
+    assert not list((tmp_path / "root/state/shared/projects").iterdir())
+
+
+def test_code_in_a_kept_folder_is_refused(project: Project) -> None:
+    (project.folder / "out").mkdir()
+    (project.folder / "out/model.py").write_text("x = 1\n")
+    assert "out/model.py would come there with the code" in " ".join(project.run("one", good=False).split())
+
+
+@pytest.mark.parametrize("words", [["/tmp"], [".."], ["."], [""], ["out", "out/deep"], ["a/../../b"]])
+def test_folders_that_cannot_be_kept(words: list[str]) -> None:
+    with pytest.raises(UsageError, match="--keep"):
+        keeping.folders(words)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("OSError: Unable to load libjvm: /usr/lib/jvm/libjvm.so: cannot open shared object file", "fsspec+hdfs:///"),
+        ("OSError: [Errno 5] Input/output error", "the head was away"),
+        ("OSError: [Errno 2] No such file or directory: 'out'", ""),
+    ],
+)
+def test_advice_on_last_words(line: str, said: str) -> None:
+    found = causes.advice(["Traceback (most recent call last):", line])
+    assert said in found and bool(found) is bool(said)
+
+
+def test_folders_that_are_kept() -> None:
+    assert keeping.folders(["out/", "./logs", "out"]) == ("logs", "out")
+
+
+def test_a_link_in_a_kept_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "train.py").touch()
+    (tmp_path / "out/link").symlink_to("../train.py")
+    with pytest.raises(UsageError, match="out/link"):
+        keeping.check(tree.read(tmp_path), ("out",))
+
+
+@pytest.mark.parametrize("name", ["../x", "runs/..", "runs/", "runs/a/b", "runs/.verify", ""])
+def test_no_name_leads_out_of_the_folder(name: str) -> None:
+    with pytest.raises(Problem):
+        shared.part({"state": "/nowhere"}, name)
+
+
+@pytest.mark.parametrize("link", ["runs", "runs/one"])
+def test_a_link_in_the_place_of_a_part_leads_nowhere(tmp_path: Path, link: str) -> None:
+    place = {"state": str(tmp_path)}
+    (tmp_path / "secret/one").mkdir(parents=True)
+    (tmp_path / "secret/one/key").touch()
+    (tmp_path / "shared" / link).parent.mkdir(parents=True)
+    (tmp_path / "shared" / link).symlink_to(tmp_path / ("secret" if link == "runs" else "secret/one"))
+    with pytest.raises(Problem, match="something else"):
+        outputs.listing(place, "one", part="runs/one")
+    if link == "runs/one":
+        assert shared.parts(place) == {"runs": {}, "projects": {}}
+        assert shared.remove(place, ["one"], [], 0.0) == {"runs": [], "projects": [], "bytes": 0}
+    assert (tmp_path / "secret/one/key").exists()
+
+
+def test_parts_that_a_later_generation_needs_stay() -> None:
+    class Info:
+        def __init__(self, run: str, first: str | None = None) -> None:
+            self.run, self.plan = run, {"shared": first or run}
+
+    first, second, alone = Info("first"), Info("first-g2", "first"), Info("alone")
+    old = tuple(sharing.Part(name, 1, 5.0) for name in ("first", "alone", "nobodys"))
+    parts = sharing.Parts((*old, sharing.Part("new", 1, 50.0)), ())
+    gone = sharing.to_go(parts, [first, second, alone], [first, alone], before=10.0)  # type: ignore[list-item, arg-type]
+    assert [part.name for part in gone] == ["alone", "nobodys"]
+
+
+def test_what_is_mounted_below(tmp_path: Path) -> None:
+    table = tmp_path / "mountinfo"
+    points = ("/", "/var/lib/regatta", "/var/lib/regatta/sha\\040red", "/var/lib/regatta-hdfs")
+    table.write_text("".join(f"1 0 0:1 / {point} rw - ext4 x rw\n" for point in points))
+    found = modules.load("mounts", "module_utils/mounts.py").at_or_below("/var/lib/regatta/", table)
+    assert found == ["/var/lib/regatta", "/var/lib/regatta/sha red"]
+    assert modules.load("mounts", "module_utils/mounts.py").at_or_below("/", table) == [
+        "/",
+        "/var/lib/regatta",
+        "/var/lib/regatta/sha red",
+        "/var/lib/regatta-hdfs",
+    ]
+
+
+def test_two_runs_at_once_that_keep_the_same_folder_are_told() -> None:
+    def made(run: str, project: str | None, *keep: str, first: str | None = None) -> Plan:
+        program = Program(("train.py",), "train")
+        return Plan(run, "torch", program, "0", (), 1, "env", keep=keep, project=project, first_run=first)
+
+    class Info:
+        def __init__(self, plan: Plan) -> None:
+            self.run, self.plan = plan.run, describe(plan)
+
+    mine = made("mine", "digits-1", "logs", "out")
+    others = [made("other", "digits-1", "out"), made("apart", "digits-1", "data"), made("theirs", "digits-2", "out")]
+    (said,) = keeping.clashes(mine, [Info(one) for one in (*others, made("plain", None))])  # type: ignore[misc]
+    assert said.startswith("other goes on and keeps out/ of this project")
+    assert (mine.shared, made("mine-g2", None, first="mine").shared) == ("mine", "mine")
+
+
+@needs_root
+def test_removal_stops_at_what_is_mounted(tmp_path: Path) -> None:
+    """In a mount namespace of its own, as what is bound there has the same device number as all around it."""
+    for name in ("state/shared", "data"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "data/model").touch()
+    program = f"""
+import sys
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+import ansible.module_utils, modules
+ansible.module_utils.__path__.append(str(modules.ANSIBLE / "module_utils"))
+files = modules.load("files", "library/node_files.py")
+try:
+    files.remove_tree({str(tmp_path / "state")!r})
+except files.FilesError as error:
+    print(error)
+"""
+    bind = f"mount --bind {tmp_path}/data {tmp_path}/state/shared"
+    command = ["unshare", "--mount", "sh", "-c", f'{bind} && exec "$0" -c "$1"', sys.executable, program]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert f"{tmp_path}/state/shared is mounted in it" in done.stdout, done.stderr
+    assert (tmp_path / "data/model").exists()

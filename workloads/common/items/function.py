@@ -1,0 +1,88 @@
+"""``python -m workloads.common.items.function NAME [options]``: the function of a user's project over its items.
+
+The card of the workload NAME says which function and which items: `regatta.toml` of the current folder has it, or
+`workloads/NAME/card.toml`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from workloads.common import cardfile, commandline, events, framework
+from workloads.common.items import command, inputs, results
+from workloads.common.items.called import Called
+from workloads.common.items.kept import Kept
+from workloads.common.items.work import Work
+from workloads.common.storage import prepared
+
+MODULE = "workloads.common.items.function"
+SHOWN = 5
+
+
+def _source(name: str) -> bytes:
+    """The source of the function's module. Raises :class:`events.BadInput` where there is none."""
+    module = name.partition(":")[0]
+    try:
+        spec = importlib.util.find_spec(module)
+    except ImportError:
+        spec = None
+    if spec is None or spec.origin is None or not Path(spec.origin).is_file():
+        raise events.BadInput(f"function {name}: there is no module {module} in the project")
+    return Path(spec.origin).read_bytes()
+
+
+def main() -> None:
+    """Run with the arguments of the process; bad input ends it with status 2."""
+    name = sys.argv.pop(1)
+    sys.path.insert(0, "")
+    try:
+        table = cardfile.of_project(Path(), name)
+        card = cardfile.made(table)
+        given = vars(commandline.parser(card, f"{MODULE} {name}").parse_args())
+        chosen = given.pop("framework")
+        runs = framework.of_items(framework.of_environment() if chosen == framework.AUTO else chosen)
+        if wrong := card.fault(given):
+            raise events.BadInput(wrong)
+        _run(table, runs, given)
+    except events.BadInput as error:
+        events.bad_input(error)
+    runs.leave()
+
+
+def _run(table: Mapping[str, Any], runs: framework.Spreader, given: dict[str, Any]) -> None:
+    resume, function = given.pop("resume"), table["function"]
+    options = command.own(given)
+    items, source = inputs.items(table["items"]), _source(function)
+    kept = Kept(prepared.cache(), function, json.dumps(options, sort_keys=True), items, source)
+    known = kept.read() if resume else {}
+    if resume:
+        events.warning(f"{len(known):,} of {len(items):,} results are those of an earlier run that was interrupted")
+    left = [number for number in range(len(items)) if number not in known]
+    kept.begin(known)
+
+    def keep(first: int, made: Any) -> None:
+        numbers = left[first : first + len(made)]
+        known.update(zip(numbers, made, strict=True))
+        kept.add(numbers, made)
+
+    def combine(_: list[Any]) -> tuple[dict[str, Any], list[str], dict[str, float]]:
+        every = [known[number] for number in range(len(items))]
+        files = results.write(items, every)
+        kept.end()
+        said = [f"{len(items):,} items, results in {' and '.join(map(str, files))} of the run's working directory"]
+        shown = [f"{json.dumps(item)}: {result}" for item, result in zip(items[:SHOWN], every, strict=False)]
+        digest = hashlib.sha256("\n".join(every).encode()).hexdigest()
+        return {"items": len(items), "digest": digest}, [*said, *shown], {}
+
+    work = Work(Called(function, options, "grid" in table["items"]), [items[number] for number in left])
+    command.spread(runs, work, given, combine, keep)
+
+
+if __name__ == "__main__":
+    main()

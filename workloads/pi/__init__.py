@@ -1,0 +1,1 @@
+"""Monte Carlo pi: see docs/workloads.md."""

@@ -63,13 +63,14 @@ def serving(folders: Sequence[Path], port: int | None, say: Callable[[str], None
     with tempfile.TemporaryDirectory(prefix="regatta-board-") as temporary:
         for folder in folders:
             Path(temporary, folder.name).symlink_to(folder.resolve())
-        log = Path(temporary, ".log")
+        log, own = Path(temporary, ".log"), Path(temporary, ".own")
+        own.mkdir()  # else TensorBoard leaves a folder in /tmp
         words = [sys.executable, "-m", "tensorboard.main", "--logdir", temporary, "--host", "127.0.0.1"]
         with (
             log.open("wb") as out,
             subprocess.Popen(
                 [*words, "--port", str(at), "--reload_interval", "5"],
-                env={**os.environ, "PYTHONPATH": str(place)},
+                env={**os.environ, "PYTHONPATH": str(place), "TMPDIR": str(own)},
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=subprocess.STDOUT,

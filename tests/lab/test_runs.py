@@ -7,6 +7,7 @@ import secrets
 import signal
 import subprocess
 import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -388,23 +389,27 @@ def test_down_status_up(cluster: Cluster) -> None:
     assert [node["facts"]["cores"] > 0 for node in told["nodes"]] == [True] * 3
 
 
-def test_dashboard_answers_through_the_tunnel(cluster: Cluster, project: Path) -> None:
-    import urllib.request
+def page(shown: str, name: str) -> str:
+    """The address that `fab dashboard` has shown for a page."""
+    found = re.search(rf"^{name}: (http://127\.0\.0\.1:\d+/)", shown, re.M)
+    assert found, shown
+    return found[1]
 
+
+def test_dashboard_answers_through_the_tunnel(cluster: Cluster, project: Path) -> None:
     process = cluster.background(project, "dashboard")
     shown = read_until(process, "Ray dashboard:")
-    address = re.search(r"http://127\.0\.0\.1:\d+/", shown)
-    assert address
-    with urllib.request.urlopen(address[0], timeout=30) as page:
-        assert page.status == 200
-    namenode = re.search(r"http://127\.0\.0\.1:\d+/", read_until(process, "HDFS NameNode:"))
-    assert namenode
-    with urllib.request.urlopen(f"{namenode[0]}jmx?qry=Hadoop:service=NameNode,name=NameNodeInfo", timeout=30) as page:
-        assert b"LiveNodes" in page.read()
+    address = page(shown, "Ray dashboard")
+    with urllib.request.urlopen(address, timeout=30) as answer:
+        assert answer.status == 200
+    shown = read_until(process, "HDFS NameNode:")
+    asked = f"{page(shown, 'HDFS NameNode')}jmx?qry=Hadoop:service=NameNode,name=NameNodeInfo"
+    with urllib.request.urlopen(asked, timeout=30) as answer:
+        assert b"LiveNodes" in answer.read(), shown
     cluster.lab.ssh("node1", "sudo pkill -f '^sshd: ubuntu' || true", check=False)
     read_until(process, "connected to node1 again")
-    with urllib.request.urlopen(address[0], timeout=30) as page:
-        assert page.status == 200
+    with urllib.request.urlopen(address, timeout=30) as answer:
+        assert answer.status == 200
     os.killpg(process.pid, signal.SIGINT)
     finish(process, 20)
     assert process.returncode == 0

@@ -77,22 +77,35 @@ def spread() -> list[str]:
     return ["-n", str(share), "--dist", "loadfile"] if share > 1 else []
 
 
+def unit_controller(which: str) -> list[str]:
+    """The command that runs the controller's unit tests of these marks."""
+    return pytest(CONTROLLER, "tests/unit", "--ignore", "tests/unit/workloads", "-m", which, *spread())
+
+
 def chosen(tier: str, only: str | None) -> list[Part]:
-    """The parts of a tier."""
+    """The parts of a tier; `only` names one, of the tier or, where that has none, of the next."""
     first = [
         Part("lint", ["tools/lint.sh"]),
-        Part("unit controller", pytest(CONTROLLER, "tests/unit", "--ignore", "tests/unit/workloads", *spread())),
-        Part("unit workloads", pytest(NODE, "tests/unit/workloads"), lane=1),
-        Part("local", pytest(CONTROLLER, "tests/local", "-m", "not whole")),
+        Part("unit controller", unit_controller("not whole")),
+        Part("unit workloads", pytest(NODE, "tests/unit/workloads", "-m", "not whole"), lane=1),
         Part("lab", pytest(CONTROLLER, "tests/lab", "-m", "first and not whole"), lane=1),
     ]
-    rest = [Part("lab", pytest(CONTROLLER, "tests/lab", "-m", "not first and not whole"))]
+    rest = [
+        Part("local", pytest(CONTROLLER, "tests/local", "-m", "not whole")),
+        Part("lab", pytest(CONTROLLER, "tests/lab", "-m", "not first and not whole"), lane=1),
+    ]
     whole = [
+        Part("unit controller", unit_controller("whole")),
+        Part("unit workloads", pytest(NODE, "tests/unit/workloads", "-m", "whole")),
         Part("local", pytest(CONTROLLER, "tests/local", "-m", "whole")),
         Part("lab", pytest(CONTROLLER, "tests/lab", "-m", "whole or provisioning", "--ignore", "tests/lab/faults")),
     ]
     parts = {"first": first, "rest": rest, "whole": whole}[tier]
-    return [part for part in parts if only in (None, part.name.split()[0])]
+
+    def named(parts: Sequence[Part]) -> list[Part]:
+        return [part for part in parts if only in (None, part.name.split()[0])]
+
+    return named(parts) or named(rest)
 
 
 def lab_lacks() -> str:

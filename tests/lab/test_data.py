@@ -262,6 +262,7 @@ def test_a_datanode_loses_power_during_a_put(cluster: Cluster, home: str, big: P
     assert nothing_half(cluster)
 
 
+@pytest.mark.whole
 def test_a_datanode_loses_power_while_it_is_read(cluster: Cluster, home: str, big: Path) -> None:
     cluster.fab("data-put", str(big), f"{home}/read.bin", "--force")
     cluster.fab("sync")

@@ -64,6 +64,7 @@ def live(hosts: LabHandle) -> int:
 
 
 @pytest.mark.provisioning
+@pytest.mark.whole
 def test_ready_and_idempotent(hosts: LabHandle, sums: str) -> None:
     provision_again(hosts)
     said = play(hosts, "verify")
@@ -109,6 +110,7 @@ def test_hosts_boot_again(hosts: LabHandle, sums: str) -> None:
 
 
 @pytest.mark.provisioning
+@pytest.mark.whole
 def test_metadata_lost_and_restored(hosts: LabHandle, sums: str) -> None:
     refused = play(hosts, "hdfs-restore-metadata", good=False)
     assert "has metadata" in refused

@@ -41,6 +41,7 @@ frameworks = ["single", "torch", "ray"]
 """
 
 
+@pytest.mark.whole  # on hosts: tests/lab/test_environment.py
 @pytest.mark.skipif(not NODE.exists(), reason="needs .venv-node: make setup-node")
 def test_packages_reach_every_process_under_each_framework(tmp_path: Path, here: Path) -> None:
     wheels.make(tmp_path / "wheels", "lacking", "1.0", {"lacking.py": "VALUE = 42\n"})

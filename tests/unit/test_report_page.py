@@ -86,8 +86,12 @@ class Visit:
         return str(self.page.evaluate("getComputedStyle(document.body).backgroundColor"))
 
 
-ALL = pytest.mark.parametrize("visit", [(s, c) for s in SIZES for c in ("light", "dark")], ids="-".join, indirect=True)
-BOTH = pytest.mark.parametrize("visit", [("desktop", "light"), ("phone", "dark")], ids="-".join, indirect=True)
+USUAL = [("desktop", "light"), ("phone", "dark")]
+OTHERS = [(size, colours) for size in SIZES for colours in ("light", "dark") if (size, colours) not in USUAL]
+BOTH = pytest.mark.parametrize("visit", USUAL, ids="-".join, indirect=True)
+ALL = pytest.mark.parametrize(
+    "visit", [*USUAL, *(pytest.param(other, marks=pytest.mark.whole) for other in OTHERS)], ids="-".join, indirect=True
+)
 
 
 @pytest.fixture

@@ -53,6 +53,14 @@ def test_lanes_run_side_by_side_and_parts_of_one_in_turn(
     assert set(program.recall("first")) == {"one", "two", "beside"}
 
 
+def test_each_part_can_be_asked_for_alone(program: ModuleType) -> None:
+    for only in program.PARTS:
+        found = program.chosen("first", only)
+        assert found and {part.name.split()[0] for part in found} == {only}
+    marks = [part.command[-1] for tier in ("first", "rest") for part in program.chosen(tier, "lab")]
+    assert marks == ["first and not whole", "not first and not whole"]
+
+
 def test_lab_tests_that_cannot_run_are_named_and_fail_in_ci(
     program: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -57,6 +57,7 @@ def has(folder: Path, variables: Mapping[str, str]) -> bool:
     return all(f"{name}={value}".encode() in found for name, value in variables.items())
 
 
+@pytest.mark.whole  # on hosts: tests/lab/faults/test_fault_ranks.py
 def test_torchrun_starts_lost_ranks_again(undisturbed: str, tmp_path: Path) -> None:
     mark = {"REGATTA_RUN_ID": f"killed-{os.getpid()}", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
     words = (*TORCHRUN, "--max-restarts=1", *DIGITS, *kept(tmp_path))
@@ -67,6 +68,7 @@ def test_torchrun_starts_lost_ranks_again(undisturbed: str, tmp_path: Path) -> N
     assert len(run.of("progress", 0)) <= 31, "the training began anew"
 
 
+@pytest.mark.whole  # on hosts: tests/lab/faults/test_fault_ranks.py
 def test_ray_starts_lost_ranks_again(undisturbed: str, tmp_path: Path, ray_cluster: dict[str, str]) -> None:
     def is_rank(folder: Path) -> bool:
         mark = {"RAY_AUTH_TOKEN_PATH": ray_cluster["RAY_AUTH_TOKEN_PATH"]}

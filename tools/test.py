@@ -29,15 +29,16 @@ EVERY = 20.0
 PATIENCE = 180.0
 """Seconds for a part that was interrupted to remove what it has made."""
 PARTS = ("lint", "unit", "local", "lab")
+AT_ONCE = 2
+"""Parts that run side by side: they keep two cores busy."""
 
 
 @dataclass
 class Part:
-    """Something to run; parts of one lane come one after the other, lanes run side by side."""
+    """Something to run."""
 
     name: str
     command: Sequence[str]
-    lane: int = 0
     refused: str = ""
     log: IO[bytes] | None = None
     process: subprocess.Popen[bytes] | None = None
@@ -71,9 +72,8 @@ def pytest(python: str, *words: str) -> list[str]:
 
 
 def spread() -> list[str]:
-    """Words that share tests among processes: half of the cores, the other half is the other lane's. Two cores are
-    kept busy by the two lanes alone."""
-    share = (os.cpu_count() or 1) // 2
+    """Words that share tests among processes: this part's share of the cores. Two are kept busy without."""
+    share = (os.cpu_count() or 1) // AT_ONCE
     return ["-n", str(share), "--dist", "loadfile"] if share > 1 else []
 
 
@@ -83,16 +83,16 @@ def unit_controller(which: str) -> list[str]:
 
 
 def chosen(tier: str, only: str | None) -> list[Part]:
-    """The parts of a tier; `only` names one, of the tier or, where that has none, of the next."""
+    """The parts of a tier as they begin; `only` names one, of the tier or, where that has none, of `rest`."""
     first = [
         Part("lint", ["tools/lint.sh"]),
+        Part("lab", pytest(CONTROLLER, "tests/lab", "-m", "first and not whole")),
         Part("unit controller", unit_controller("not whole")),
-        Part("unit workloads", pytest(NODE, "tests/unit/workloads", "-m", "not whole"), lane=1),
-        Part("lab", pytest(CONTROLLER, "tests/lab", "-m", "first and not whole"), lane=1),
+        Part("unit workloads", pytest(NODE, "tests/unit/workloads", "-m", "not whole")),
     ]
     rest = [
         Part("local", pytest(CONTROLLER, "tests/local", "-m", "not whole")),
-        Part("lab", pytest(CONTROLLER, "tests/lab", "-m", "not first and not whole"), lane=1),
+        Part("lab", pytest(CONTROLLER, "tests/lab", "-m", "not first and not whole")),
     ]
     whole = [
         Part("unit controller", unit_controller("whole")),
@@ -187,16 +187,14 @@ def ended(part: Part) -> bool:
 
 
 def run(parts: Sequence[Part], known: dict[str, float]) -> None:
-    """Run all parts, a lane beside the other, and say from time to time what goes on."""
+    """Run all parts, `AT_ONCE` side by side, and say from time to time what goes on."""
     waiting = [part for part in parts if not part.refused]
     going: list[Part] = []
     spoken = time.monotonic()
     while waiting or going:
-        for part in list(waiting):
-            if part.lane not in [other.lane for other in going]:
-                waiting.remove(part)
-                going.append(part)
-                start(part, known)
+        while waiting and len(going) < AT_ONCE:
+            going.append(waiting.pop(0))
+            start(going[-1], known)
         time.sleep(0.1)
         for part in [part for part in going if ended(part)]:
             going.remove(part)

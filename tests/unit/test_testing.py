@@ -29,27 +29,27 @@ def program() -> ModuleType:
     return made
 
 
-def shell(program: ModuleType, folder: Path, name: str, script: str, lane: int = 0) -> object:
-    part = program.Part(name, ["sh", "-c", script], lane=lane)
+def shell(program: ModuleType, folder: Path, name: str, script: str) -> object:
+    part = program.Part(name, ["sh", "-c", script])
     part.folder = folder
     return part
 
 
-def test_lanes_run_side_by_side_and_parts_of_one_in_turn(
+def test_two_parts_run_side_by_side_and_the_next_when_one_has_ended(
     program: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    mine, theirs = tmp_path / "mine", tmp_path / "theirs"
-    meet = "touch {}; while [ ! -e {} ]; do sleep 0.05; done; echo met"
+    mine, theirs, ended = tmp_path / "mine", tmp_path / "theirs", tmp_path / "ended"
+    meet = "touch {}; while [ ! -e {} ]; do sleep 0.05; done; echo met; "
     parts = [
-        shell(program, tmp_path, "one", meet.format(mine, theirs)),
-        shell(program, tmp_path, "two", f"test -e {theirs}; echo gone on; exit 3"),
-        shell(program, tmp_path, "beside", meet.format(theirs, mine), lane=1),
+        shell(program, tmp_path, "one", meet.format(mine, theirs) + f"touch {ended}"),
+        shell(program, tmp_path, "beside", meet.format(theirs, mine) + f"touch {ended}"),
+        shell(program, tmp_path, "two", f"test -e {ended} && echo gone on; exit 3"),
     ]
     program.run(parts, {"one": 77.0})
     assert not program.report(parts, "first", {"one": 77.0}, time.monotonic())
     said = capsys.readouterr().out
     assert said.count("met\n") == 2 and "gone on\n" in said and "77" in said
-    assert [part.good for part in parts] == [True, False, True]  # type: ignore[attr-defined]
+    assert [part.good for part in parts] == [True, True, False]  # type: ignore[attr-defined]
     assert set(program.recall("first")) == {"one", "two", "beside"}
 
 

@@ -48,13 +48,19 @@ _NOT = (".md", ".pyc")
 
 
 def files() -> list[Path]:
-    """The files below `READS`, in order."""
+    """The files below `READS`, in order, without those that tools leave there (`.ruff_cache`, `__pycache__`)."""
     found = []
     for name in READS:
         path = PROJECT / name
         assert path.exists(), f"{path} is gone: tests/lab/life.py names what provisioning reads"
         found += [path] if path.is_file() else [one for one in path.rglob("*") if one.is_file()]
-    return sorted(one for one in found if one.suffix not in _NOT and "__pycache__" not in one.parts)
+    return sorted(one for one in found if one.suffix not in _NOT and not left_by_tools(one))
+
+
+def left_by_tools(path: Path) -> bool:
+    """Whether a file lies in a folder of a tool's own."""
+    folders = path.relative_to(PROJECT).parent.parts
+    return any(name == "__pycache__" or name.startswith(".") for name in folders)
 
 
 @functools.cache

@@ -126,6 +126,8 @@ def test_what_the_kept_lab_is_kept_by_changes_with_what_provisioning_reads(
     make = life.key.__wrapped__
     found = [make()]
     (tmp_path / "role/README.md").write_text("nothing that is read")
+    (tmp_path / "role/.ruff_cache").mkdir()
+    (tmp_path / "role/.ruff_cache/0123").write_text("of a tool")
     assert make() == found[0]
     for name, text in (("role/main.yml", "another"), ("one.lock", "newer"), ("role/more.yml", "")):
         (tmp_path / name).write_text(text)

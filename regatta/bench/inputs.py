@@ -13,6 +13,7 @@ from regatta.experiments.plans import Point
 from regatta.hdfs import client as hdfs
 from regatta.hosts.cluster import Cluster
 from regatta.hosts.remote import Remote
+from regatta.release import objects
 from regatta.run.session import Session
 
 
@@ -25,7 +26,7 @@ def check(remote: Remote, points: Iterable[Point]) -> None:
                 hdfs.ask(remote, "list", data)
             except DataError as error:
                 faults.append(f"data {data}: {error}")
-        elif not Path(data).expanduser().exists():
+        elif not objects.is_address(data) and not Path(data).expanduser().exists():
             faults.append(f"data {data}: there is no such file or folder here")
     if faults:
         raise PlanError("missing data:\n  " + "\n  ".join(faults))

@@ -12,6 +12,7 @@ from regatta.bench.lock import BenchLock
 from regatta.bench.order import Entry
 from regatta.bench.survey import Survey, check_room
 from regatta.bench.view import View
+from regatta.environment.variables import Variables
 from regatta.errors import BusyError, NodesError, RecordError, RegattaError, RunError, RunFailedError, UnreachableError
 from regatta.experiments import job
 from regatta.hosts.cluster import Node
@@ -59,13 +60,14 @@ class Spent:
 
 @dataclass
 class Bench:
-    """One `fab bench`. `records` are those of the whole set, also of earlier commands."""
+    """One `fab bench`. `records` are those of the whole set, also of earlier commands; `variables` of all its runs."""
 
     session: Session
     survey: Survey
     view: View
     lock: BenchLock
     wait_seconds: float = WAIT_SECONDS
+    variables: Variables = field(default_factory=Variables)
     records: list[Record] = field(init=False)
     spent: Spent = field(default_factory=Spent)
     _jobs: dict[str, job.Job] = field(default_factory=dict)
@@ -156,6 +158,7 @@ class Bench:
             source=self.survey.source,
             cache=cache,
             notes=notes,
+            variables=self.variables,
         )
         return job.request(base, entry.framework)
 

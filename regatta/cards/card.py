@@ -142,7 +142,8 @@ class Group(Struct, frozen=True, forbid_unknown_fields=True):
 
 class Items(Struct, frozen=True, forbid_unknown_fields=True):
     """What a function is applied to, one of these: numbers (`range`, as Python's), the values of a `list` in a JSON
-    file, the `lines` of a file, or all combinations of the axes of a `grid`. Files are those of the project.
+    file, the `lines` of a file, or all combinations of the axes of a `grid`. Files are those of the project, or of an
+    address (`s3://`).
     """
 
     range: Annotated[tuple[int, ...], Meta(min_length=1, max_length=3)] | None = None

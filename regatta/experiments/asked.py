@@ -8,6 +8,7 @@ from regatta.cards.card import Value, Workload, flag
 from regatta.errors import UsageError
 from regatta.experiments.plans import Point
 from regatta.hdfs import client as hdfs
+from regatta.release import objects
 
 OWN_CHECKPOINT = "checkpoint.pt"
 SHARED_CHECKPOINT = "hdfs:///checkpoints/{run}.pt"
@@ -67,10 +68,11 @@ class Asked:
                 f"--checkpoint {self.checkpoint}: of several runs the second would go on where the first has ended; "
                 f"write {RUN_PLACE} in it, which becomes each run's id"
             )
-        if self.elastic and self.checkpoint and not hdfs.is_address(self.checkpoint):
+        kept = self.checkpoint
+        if self.elastic and kept and not hdfs.is_address(kept) and not objects.is_address(kept):
             raise UsageError(
-                f"--elastic --checkpoint {self.checkpoint}: a checkpoint that is to outlive its host is in HDFS; "
-                f"write hdfs:///checkpoints/{RUN_PLACE}.pt, or leave it out"
+                f"--elastic --checkpoint {kept}: a checkpoint that is to outlive its host is in HDFS or an object "
+                f"store; write hdfs:///checkpoints/{RUN_PLACE}.pt or s3://bucket/{RUN_PLACE}.pt, or leave it out"
             )
 
 

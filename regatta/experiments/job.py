@@ -12,6 +12,7 @@ from regatta.experiments.asked import Asked
 from regatta.frameworks import plan, registry
 from regatta.hdfs import client as hdfs
 from regatta.records import record
+from regatta.release import objects
 from regatta.run import elastic, naming
 from regatta.run.request import Request
 from regatta.run.session import Session
@@ -19,12 +20,16 @@ from regatta.run.session import Session
 
 @dataclass(frozen=True)
 class Job:
-    """What all runs of a comparison have in common: the programs by framework, and what their records say of them."""
+    """What all runs of a comparison have in common: the programs by framework, and what their records say of them.
+
+    `packages`: what they need to read their input, beside the project's own.
+    """
 
     programs: Mapping[str, plan.Program]
     parameters: Mapping[str, object]
     root: Path
     requirements: Path | None = None
+    packages: tuple[str, ...] = ()
 
     @property
     def label(self) -> str:
@@ -35,7 +40,8 @@ class Job:
         """A run of it under a framework."""
         program = self.programs[framework]
         given = base.environment
-        environment = replace(given, requirements=given.requirements or self.requirements)
+        file, more = given.requirements or self.requirements, (*given.more, *self.packages)
+        environment = replace(given, requirements=file, more=more)
         return replace(
             base,
             program=program,
@@ -54,14 +60,18 @@ def prepare(session: Session, asked: Asked, ranks: int, *, compared: bool = True
     """
     workload = asked.workload
     place, described = staging.stage(session, workload, asked.input)
-    if not compared and any(hdfs.is_address(word.partition("=")[2]) for word in place):
+    values = [word.partition("=")[2] for word in place]
+    if not compared and any(hdfs.is_address(value) or objects.is_address(value) for value in values):
         asked = asked.keeping()
     words = asked.words(ranks)
+    items = workload.card.items
+    lists = [path for path in (items.list, items.lines) if path] if items else []
     programs = {
         framework: _program(workload, framework, [*place, *asked.words(ranks, alone=registry.of_run(framework).single)])
         for framework in workload.card.frameworks
     }
-    return Job(programs, {**described, "options": words}, workload.root, workload.requirements)
+    packages = objects.packages([*place, *words, *lists])
+    return Job(programs, {**described, "options": words}, workload.root, workload.requirements, packages)
 
 
 def _program(workload: Workload, framework: str, words: Sequence[str]) -> plan.Program:

@@ -133,7 +133,9 @@ def _experiment(
         reader.fault("name", f"'{name}': use up to 40 of a-z, 0-9 and '-'")
     data, weak, sizes = reader.text("data"), reader.flag("weak"), reader.wholes("sizes")
     if data is not None and sizes:
-        reader.fault("sizes", "say either sizes (of data to generate) or data (a file, folder or hdfs:// address)")
+        reader.fault(
+            "sizes", "say either sizes (of data to generate) or data (a file, folder or address: hdfs://, s3://)"
+        )
     if data is not None and card.input is None:
         reader.fault("data", f"{workload} reads no input")
     if data == "generated" and data in made:

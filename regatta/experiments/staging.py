@@ -7,12 +7,14 @@ from regatta.cards.card import Input, Workload, flag
 from regatta.errors import DataError, UsageError
 from regatta.experiments import checked, made
 from regatta.hdfs import client as hdfs
-from regatta.release import inputs
+from regatta.release import inputs, objects
 from regatta.run.session import Session
 
 
 def stage(session: Session, workload: Workload, asked: str | None) -> tuple[list[str], dict[str, object]]:
     """Put the input on every node, or find it in HDFS: the program's words for it, and what it is.
+
+    What lies in an object store is looked up by the nodes alone, which know the run's credentials.
 
     `asked`: as a person gave it; None: what the card says. DataError where it is not there.
     """
@@ -33,7 +35,7 @@ def _file(
         if info["length"] == 0:
             raise DataError(f"{asked} {empty}")
         return asked, {name: asked, f"{name}_bytes": info["length"], f"{name}_checksum": info["checksum"]}
-    if asked is not None and asked in given.made:
+    if asked is not None and (asked in given.made or objects.is_address(asked)):
         return asked, {name: asked}
     path = Path(asked).expanduser() if asked is not None else made.default(workload)
     if path is None:
@@ -55,7 +57,7 @@ def _files(
     session: Session, workload: Workload, given: Input, asked: str | None
 ) -> tuple[str | None, dict[str, object]]:
     name = given.option
-    if asked is None or asked in given.made or hdfs.is_address(asked):
+    if asked is None or asked in given.made or hdfs.is_address(asked) or objects.is_address(asked):
         usual = given.made[0] if given.made else None
         return asked, {name: asked or usual} if asked or usual else {}
     path = Path(asked).expanduser()

@@ -31,6 +31,7 @@ _PROGRAM = (
     "threads",
     "storage",
     "storage.errors",
+    "storage.calls",
     "storage.places",
     "storage.hdfs",
     "storage.webhdfs",

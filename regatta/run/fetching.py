@@ -62,6 +62,11 @@ def check(run: str, parts: Sequence[Part], most_gb: float) -> None:
         )
 
 
+def place(run: Run, part: Part, target: Path) -> Path:
+    """Where the files of a part come to in `target`: by node where the run had several; `shared` has those of all."""
+    return target / part.place if run.several or part.shared else target
+
+
 def fetch(remote: Remote, run: Run, parts: Sequence[Part], target: Path, stream: TextIO | None = None) -> Fetched:
     """Bring all files of `parts` into `target`, by node where the run had several; `shared` has those of all nodes.
 
@@ -70,7 +75,7 @@ def fetch(remote: Remote, run: Run, parts: Sequence[Part], target: Path, stream:
     DataError where there is no room. Ctrl-C keeps what has come, also of a file, and the next time goes on there.
     """
     parts = [part for part in parts if part.files]
-    folders = {part.place: target / part.place if run.several or part.shared else target for part in parts}
+    folders = {part.place: place(run, part, target) for part in parts}
     total = sum(part.bytes for part in parts)
     _room(target, sum(_lacking(folders[part.place], part.files) for part in parts))
     for folder in folders.values():

@@ -8,7 +8,7 @@ from regatta import paths
 from regatta.errors import RegattaError
 from regatta.hosts import inventories
 from regatta.tasks.common import seconds, task
-from regatta.tasks.launching import NODES_HELP
+from regatta.tasks.launching import LAUNCH, NODES_HELP
 from regatta.tasks.runs import advising, choose_hosts
 
 
@@ -20,8 +20,11 @@ from regatta.tasks.runs import advising, choose_hosts
         "fresh": "begin a new set, also where one is unfinished",
         "retry": "also repeat runs that failed or were lost",
         "wait": "seconds to wait for a node that is lost (default 1800)",
+        "env": LAUNCH["env"].help,
+        "env-file": LAUNCH["env_file"].help,
         **NODES_HELP,
     },
+    iterable=["env", "env_file"],
 )
 def bench(
     c: Context,
@@ -30,6 +33,8 @@ def bench(
     fresh: bool = False,
     retry: bool = False,
     wait: str | None = None,
+    env: list[str] | None = None,
+    env_file: list[str] | None = None,
     inventory: str | None = None,
     nodes: str | None = None,
     without: str | None = None,
@@ -41,10 +46,12 @@ def bench(
     from regatta.bench.runner import WAIT_SECONDS, Bench
     from regatta.bench.survey import survey
     from regatta.bench.view import View
+    from regatta.environment import variables
     from regatta.experiments import plan_file
     from regatta.hosts.selection import Selection
     from regatta.run.session import Session
 
+    given = variables.typed(env or (), env_file or ())
     chosen, found_hosts = plan_file.load(plan), inventories.load(inventory)
     limit = seconds("wait", wait) or WAIT_SECONDS
     results = paths.results_dir()
@@ -63,7 +70,7 @@ def bench(
             view.say(text)
         if dry_run:
             return
-        running = Bench(session, found, view, lock, wait_seconds=limit)
+        running = Bench(session, found, view, lock, wait_seconds=limit, variables=given)
         try:
             running.run()
         finally:

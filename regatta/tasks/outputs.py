@@ -14,6 +14,7 @@ from regatta.errors import DataError, NodesError
 from regatta.hosts import inventories
 from regatta.hosts.remote import Remote
 from regatta.tasks.common import gigabytes, task, whole
+from regatta.tasks.launching import LAUNCH
 from regatta.terminal.meter import size_text
 from regatta.terminal.table import print_table
 from regatta.text import shown
@@ -61,9 +62,12 @@ def ls(c: Context, run: str, pattern: list[str], inventory: str | None = None, c
     help={
         "run": RUN_HELP,
         "pattern": PATTERN_HELP,
-        "to": "folder to bring them to (default: RUN beside the records)",
+        "to": "folder to bring them to (default: RUN beside the records), or s3://bucket/key: there, too",
         "max-gb": "fetch so many gigabytes at most (default 2)",
+        "env": LAUNCH["env"].help.replace("the run's processes", "what puts them into a bucket"),
+        "env-file": LAUNCH["env_file"].help,
     },
+    iterable=["env", "env_file"],
 )
 def fetch(
     c: Context,
@@ -72,20 +76,31 @@ def fetch(
     to: str | None = None,
     inventory: str | None = None,
     max_gb: str | None = None,
+    env: list[str] | None = None,
+    env_file: list[str] | None = None,
 ) -> None:
     """Bring here what a run, also one that goes on, has written: proven by hash; what was interrupted goes on."""
+    from regatta.environment import variables
+    from regatta.release import objects
     from regatta.run import fetching, outputs
 
     most = gigabytes("max-gb", max_gb)
+    bucket = to if to and objects.is_address(to) else None
+    given = variables.typed(env or (), env_file or ())
     remote, known, parts, failed = _look(run, pattern, inventory, outputs.MOST_FILES)
     _say(outputs.reasons(parts))
     if any(part.count for part in parts):
         fetching.check(known.id, parts, most)
-        target = Path(to).expanduser() if to else paths.results_dir() / known.id
+        target = Path(to).expanduser() if to and not bucket else paths.results_dir() / known.id
         done = fetching.fetch(remote, known, parts, target)
         _say(done.notes)
         if done.nodes:
             print(done.line())
+        if bucket and done.nodes:
+            from regatta.run import uploading
+
+            whole = [part for part in parts if part.place in done.nodes]
+            print(uploading.put(known, whole, target, bucket, given, print).line())
         failed |= done.failed
     elif not failed:
         raise DataError(_nothing(remote, known, pattern))

@@ -23,7 +23,7 @@ COMPARE = {
 }
 GOING_ON = {
     "checkpoint": Flag(
-        "where rank 0 keeps its state after each epoch, to go on from; hdfs:// too; {run} is the run's id"
+        "where rank 0 keeps its state after each epoch, to go on from; hdfs:// and s3:// too; {run} is the run's id"
     ),
     "restarts": Flag("start lost ranks again so many times; they go on from the checkpoint (torch: --launcher c10d)"),
     "elastic": Flag(

@@ -37,21 +37,29 @@ class Project:
         (folder / "train.py").write_text(RESUMES)
         (folder / "regatta.toml").write_text('keep = ["out/"]\n')
 
-    def type(self, *words: str, good: bool = True) -> str:
-        """`regatta` with these words; all that it printed."""
-        done = subprocess.run(
-            [str(Path(sys.executable).with_name("regatta")), *words, "--inventory", str(self.inventory)],
+    def start(self, *words: str) -> "subprocess.Popen[str]":
+        """`regatta` with these words, going on in the background."""
+        return subprocess.Popen(
+            [str(Path(sys.executable).with_name("regatta")), *words],
             cwd=self.folder,
-            env=os.environ | {"REGATTA_RESULTS": str(self.folder / "results"), "CONFIRM": "yes"},
+            env=os.environ
+            | {
+                "REGATTA_RESULTS": str(self.folder / "results"),
+                "REGATTA_INVENTORY": str(self.inventory),
+                "CONFIRM": "yes",
+            },
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=120,
-            check=False,
         )
-        assert (done.returncode == 0) is good, done.stdout
-        return done.stdout
+
+    def type(self, *words: str, good: bool = True) -> str:
+        """`regatta` with these words; all that it printed."""
+        with self.start(*words) as process:
+            said, _ = process.communicate(timeout=120)
+        assert (process.returncode == 0) is good, said
+        return said
 
     def run(self, name: str, *words: str, good: bool = True) -> str:
         """One run of it."""
@@ -84,6 +92,22 @@ def test_the_next_run_goes_on_and_each_has_its_own_part(project: Project, tmp_pa
     key = keeping.project(project.folder)
     assert "1 of projects" in project.type("runs-gc", "--before=2099-01-01", f"--project={key}")
     assert not list((tmp_path / "root/state/shared/projects").iterdir())
+
+
+def test_two_runs_at_once_that_keep_the_same_folder(project: Project) -> None:
+    (project.folder / "train.py").write_text("import time\nprint('going', flush=True)\ntime.sleep(60)\n")
+    (project.folder / "other.py").touch()
+    first = project.start("torchrun", "--workers=1", "--name=first", "train.py")
+    try:
+        assert first.stdout
+        assert any("going" in line for line in iter(first.stdout.readline, ""))
+        said = " ".join(project.type("torchrun", "--workers=1", "--name=second", "other.py").split())
+        assert "first goes on and keeps out/ of this project" in said
+        none = project.type("torchrun", "--workers=1", "--name=third", "--keep=logs", "other.py")
+        assert "keeps" not in none
+    finally:
+        project.type("cancel", "first")
+        first.communicate(timeout=60)
 
 
 def test_code_in_a_kept_folder_is_refused(project: Project) -> None:

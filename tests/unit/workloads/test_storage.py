@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from workloads.common import storage
 from workloads.common.events import BadInput
-from workloads.common.storage import errors, hdfs, places, prepared, webhdfs
+from workloads.common.storage import calls, errors, hdfs, places, prepared, webhdfs
 from workloads.common.storage.errors import StorageError
 
 CORE = "<configuration><property><name>fs.defaultFS</name><value>hdfs://head:8020/</value></property></configuration>"
@@ -41,7 +41,7 @@ def test_addresses(conf: Path) -> None:
     assert places.web_address(places.locate("hdfs:///x")) == "http://head:9871"
     assert places.web_address(places.locate("hdfs://other/x")) == "http://other:9870"
     for url, part in {
-        "s3://bucket/x": "unknown kind",
+        "ftp://host/x": "unknown kind",
         "hdfs:/x": "hdfs:///path",
         "hdfs://host": "path is missing",
         "hdfs://host:no/x": "host:port",
@@ -145,7 +145,7 @@ def test_what_may_pass_is_tried_again_within_limits() -> None:
         if len(tries) < 3:
             raise TimeoutError("no answer")
 
-    hdfs.again(fails, "hdfs:///x", "reading", 10)
+    calls.again(fails, "hdfs:///x", "reading", 10)
     assert len(tries) == 3
 
     def missing() -> None:
@@ -153,11 +153,11 @@ def test_what_may_pass_is_tried_again_within_limits() -> None:
         raise FileNotFoundError("/x")
 
     with pytest.raises(StorageError, match="no such file"):
-        hdfs.again(missing, "hdfs:///x", "reading", 10)
+        calls.again(missing, "hdfs:///x", "reading", 10)
     assert len(tries) == 4
     began = time.monotonic()
     with pytest.raises(StorageError, match="no answer within"):
-        hdfs.again(lambda: hdfs.within(0.1, threading.Event().wait), "hdfs:///x", "reading", 1)
+        calls.again(lambda: calls.within(0.1, threading.Event().wait), "hdfs:///x", "reading", 1)
     assert time.monotonic() - began < 3
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from workloads.common import storage
 from workloads.common.events import BadInput
 
 KINDS = ("range", "list", "lines", "grid")
@@ -46,6 +47,9 @@ def _lines(path: str) -> list[str]:
 
 def _text(path: str) -> str:
     try:
+        if storage.is_remote(path):
+            with storage.open(path) as file:
+                return file.read().decode("utf-8")
         return Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"{path}: cannot be read: {error}") from None

@@ -1,8 +1,9 @@
-"""Reading data wherever it lies: plain paths, ``file:///path``, ``hdfs:///path`` (this cluster's HDFS) and
-``hdfs://host:port/path``. Every function raises StorageError, a BadInput of one sentence.
+"""Reading data wherever it lies: plain paths, ``file:///path``, ``hdfs:///path`` (this cluster's HDFS),
+``hdfs://host:port/path``, and object stores: ``s3://bucket/key``, ``gs://bucket/key``. Every function raises
+StorageError, a BadInput of one sentence.
 
-Bulk goes through hdfs-native (RPC, 4 to 7 times as fast as WebHDFS), administration through WebHDFS
-(docs/workloads.md, "Stored data").
+Object stores are read by fsspec. Of HDFS, bulk goes through hdfs-native (RPC, 4 to 7 times as fast as WebHDFS),
+administration through WebHDFS (docs/workloads.md, "Stored data").
 """
 
 from __future__ import annotations
@@ -13,15 +14,13 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import TYPE_CHECKING, BinaryIO, Protocol, cast
 
 from workloads.common.storage.errors import StorageError, is_folder, translate
 from workloads.common.storage.places import Place, is_remote, locate
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
-
-    from workloads.common.storage.hdfs import Hdfs, Reader
 
 __all__ = [
     "StorageError",
@@ -44,8 +43,58 @@ BLOCK_BYTES = 4 << 20
 LINE_BYTES = 64 << 10
 
 
+class Info(Protocol):
+    """What a store says of a path: `length` in bytes."""
+
+    @property
+    def path(self) -> str:
+        """In the store."""
+
+    @property
+    def length(self) -> int:
+        """In bytes."""
+
+    @property
+    def folder(self) -> bool:
+        """Whether it is none that can be read."""
+
+
+class Reader(Protocol):
+    """A file of a store; `length` in bytes."""
+
+    length: int
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Bytes [offset, offset + length), fewer where it ends before."""
+
+    def chunks(self, start: int = 0, end: int | None = None) -> Iterator[bytes]:
+        """The bytes [start, end) in order."""
+
+
+class Store(Protocol):
+    """What HDFS and object stores have in common."""
+
+    def url(self, path: str) -> str:
+        """The address of a path."""
+
+    def info(self, path: str) -> Info:
+        """What a path is."""
+
+    def find(self, path: str) -> Info | None:
+        """As `info`; None where nothing is there."""
+
+    def listing(self, path: str) -> Sequence[Info]:
+        """What is in a folder, by path."""
+
+    def open(self, path: str) -> Reader:
+        """A file for ranged reads."""
+
+    def replace(self, path: str, content: bytes) -> None:
+        """Write a file in one step."""
+
+
 def open(url: str | Path) -> BinaryIO:
-    """A file for reading, buffered and seekable. From HDFS it is read ahead by a thread."""
+    """A file for reading, buffered and seekable. From a store it is read ahead by threads."""
     place = locate(str(url))
     if not place.remote:
         try:
@@ -84,10 +133,10 @@ def listing(url: str | Path) -> list[str]:
     """Addresses of what is in a folder, sorted."""
     place = locate(str(url))
     if place.remote:
-        hdfs = _connect(place)
-        if not hdfs.info(place.path).folder:
+        store = _connect(place)
+        if not store.info(place.path).folder:
             raise StorageError(f"{place.url}: is a file, and a folder is meant")
-        return [hdfs.url(info.path) for info in hdfs.listing(place.path)]
+        return [store.url(info.path) for info in store.listing(place.path)]
     try:
         return sorted(str(path) for path in Path(place.path).iterdir())
     except OSError as error:
@@ -160,21 +209,24 @@ def whole_lines(blocks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def identity(url: str | Path) -> str:
-    """A name for the content of a file: another content never has it. For HDFS path, length, time and checksum."""
-    place = locate(str(url))
-    if place.remote:
-        from workloads.common.storage import webhdfs
+    """A name for the content of a file: another content never has it.
 
-        info = _connect(place).info(place.path)
+    For HDFS path, length, time and checksum; for an object store path, length and what the store tells versions by.
+    """
+    place = locate(str(url))
+    if place.store:
+        from workloads.common.storage import objects
+
+        found = objects.connect(place).open(place.path).info
+        parts: tuple[object, ...] = (place.filesystem, place.path, found.length, found.version)
+    elif place.remote:
+        from workloads.common.storage import hdfs, webhdfs
+
+        info = hdfs.connect(place).info(place.path)
         if info.folder:
             raise is_folder(place.url)
-        parts: tuple[object, ...] = (
-            place.filesystem,
-            place.path,
-            info.length,
-            info.modified,
-            webhdfs.checksum(place) if info.length else "",
-        )
+        checksum = webhdfs.checksum(place) if info.length else ""
+        parts = (place.filesystem, place.path, info.length, info.modified, checksum)
     else:
         size(url)
         here = Path(place.path).stat()
@@ -183,7 +235,7 @@ def identity(url: str | Path) -> str:
 
 
 class _Stream(io.RawIOBase):
-    """A file of HDFS as a raw stream; as long as it is read in order, it is read ahead."""
+    """A file of a store as a raw stream; as long as it is read in order, it is read ahead."""
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
@@ -225,7 +277,11 @@ class _Stream(io.RawIOBase):
         super().close()
 
 
-def _connect(place: Place) -> Hdfs:
+def _connect(place: Place) -> Store:
+    if place.store:
+        from workloads.common.storage import objects
+
+        return objects.connect(place)
     from workloads.common.storage import hdfs
 
     return hdfs.connect(place)

@@ -10,23 +10,17 @@ from __future__ import annotations
 
 import os
 import socket
-import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from workloads.common.storage.errors import StorageError, is_folder, translate
+from workloads.common.storage.calls import again, read_ahead, within
+from workloads.common.storage.errors import StorageError, is_folder
 from workloads.common.storage.places import Place, conf_dir
-from workloads.common.threads import in_order
 
 Made = TypeVar("Made")
 
-FIRST_PIECE_BYTES = 256 << 10
-PIECE_BYTES = 2 << 20
-AHEAD_PIECES = 8
-AHEAD_THREADS = 3
 READ_SECONDS = 12.0
 SLOWEST_BYTES_PER_SECOND = 1 << 20
 CALL_SECONDS = 30.0
@@ -175,65 +169,12 @@ class Reader:
         Whole pieces: a stream of packets takes the interpreter's lock 16 times for each megabyte, and waits for it
         whenever those who use the data have it.
         """
-        pieces = _pieces(start, self.length if end is None else min(end, self.length))
-        pool = ThreadPoolExecutor(AHEAD_THREADS)
-        try:
-            yield from in_order(pool, lambda piece: self.read(*piece), pieces, AHEAD_PIECES)
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+        return read_ahead(self.read, start, self.length if end is None else min(end, self.length))
 
     def _reopen(self) -> None:
         self._native = self._hdfs.read(self.path)
         if self._native.inner.file_length() != self.length:
             raise StorageError(f"{self._hdfs.url(self.path)}: has changed while it was read")
-
-
-def _pieces(start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Ranges (offset, length) that make up [start, end); small ones first, for those who only look at the beginning."""
-    size = FIRST_PIECE_BYTES
-    while start < end:
-        yield start, min(size, end - start)
-        start += size
-        size = min(2 * size, PIECE_BYTES)
-
-
-def within(seconds: float, call: Callable[[], Made]) -> Made:
-    """What `call` returns or raises; TimeoutError where it takes longer, and it is left to itself."""
-    result: list[Made] = []
-    failure: list[BaseException] = []
-
-    def work() -> None:
-        try:
-            result.append(call())
-        except BaseException as error:
-            failure.append(error)
-
-    thread = threading.Thread(target=work, daemon=True)
-    thread.start()
-    thread.join(seconds)
-    if failure:
-        raise failure[0]
-    if not result:
-        raise TimeoutError(f"no answer within {seconds:g} s")
-    return result[0]
-
-
-def again(call: Callable[[], Made], url: str, step: str, seconds: float, tries: int = 1000) -> Made:
-    """Call until it succeeds, as long as what fails may pass, for `seconds` at most. Raises StorageError."""
-    end = time.monotonic() + seconds
-    pause = 0.3
-    while True:
-        tries -= 1
-        try:
-            return call()
-        except Exception as error:
-            found = translate(error, url, step)
-            if not found.passing or not tries or time.monotonic() + pause > end:
-                if found is error:
-                    raise
-                raise found from error
-        time.sleep(pause)
-        pause = min(2 * pause, 4.0)
 
 
 def connect(place: Place) -> Hdfs:

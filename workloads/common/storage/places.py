@@ -1,4 +1,5 @@
-"""Where data lies: plain paths, ``file://`` and ``hdfs://`` addresses, and the Hadoop settings of this host."""
+"""Where data lies: plain paths, ``file://`` and ``hdfs://`` addresses, those of object stores (``s3://``, ``gs://``);
+and the Hadoop settings of this host."""
 
 from __future__ import annotations
 
@@ -14,11 +15,16 @@ from workloads.common.storage.errors import NOT_PROVISIONED, StorageError
 
 DEFAULT_CONF = "/etc/regatta/hadoop"
 DEFAULT_PORTS = {"rpc": 8020, "http": 9870}
+OBJECT_STORES = {"s3": "s3fs", "gs": "gcsfs"}
+"""The package of fsspec that each scheme needs."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """`url` as given; `path` on this machine, or in HDFS; `filesystem`: ``hdfs://host:port``, or None for a file."""
+    """`url` as given; `path` on this machine, in HDFS, or bucket and key.
+
+    `filesystem`: ``hdfs://host:port``, ``s3://`` or ``gs://``; None for a file.
+    """
 
     url: str
     path: str
@@ -26,8 +32,14 @@ class Place:
 
     @property
     def remote(self) -> bool:
-        """Whether it lies in HDFS."""
+        """Whether it lies in HDFS or an object store."""
         return self.filesystem is not None
+
+    @property
+    def store(self) -> str | None:
+        """The scheme of the object store that it lies in; None where it lies in none."""
+        scheme = (self.filesystem or "").partition("://")[0]
+        return scheme if scheme in OBJECT_STORES else None
 
     @property
     def address(self) -> tuple[str, int]:
@@ -37,12 +49,16 @@ class Place:
 
 
 def is_remote(url: str) -> bool:
-    """Whether an address leads to HDFS."""
-    return url.lower().startswith("hdfs:")
+    """Whether an address leads to HDFS or an object store, and so to the same data from every host."""
+    scheme, found, _ = url.lower().partition(":")
+    return bool(found) and (scheme == "hdfs" or scheme in OBJECT_STORES)
 
 
 def locate(url: str) -> Place:
-    """Take an address apart. Raises StorageError: an unknown scheme, a relative HDFS path, no HDFS on this host."""
+    """Take an address apart.
+
+    Raises StorageError: an unknown scheme, a relative HDFS path, no HDFS on this host, no bucket.
+    """
     scheme, found, rest = url.partition("://")
     if not found and not is_remote(url):
         return Place(url, url, None)
@@ -52,8 +68,11 @@ def locate(url: str) -> Place:
         if host not in ("", "localhost"):
             raise StorageError(f"{url}: a file:// address of another host; write file:///path")
         return Place(url, f"/{path}", None)
+    if scheme in OBJECT_STORES or url.partition(":")[0].lower() in OBJECT_STORES:
+        return _object(url, scheme, rest)
     if scheme != "hdfs":
-        raise StorageError(f"{url}: unknown kind of address; give a path, file:///path or hdfs:///path")
+        known = ", ".join(f"{name}://bucket/key" for name in OBJECT_STORES)
+        raise StorageError(f"{url}: unknown kind of address; give a path, file:///path, hdfs:///path or {known}")
     host, slash, path = rest.partition("/")
     if not slash:
         raise StorageError(f"{url}: an HDFS path is missing; write hdfs:///folder/file")
@@ -63,6 +82,14 @@ def locate(url: str) -> Place:
         raise StorageError(f"{url}: '{host}' is not a NameNode's host:port") from None
     clean = posixpath.normpath(f"/{path}").replace("//", "/")
     return Place(url, clean, f"hdfs://{host}" if host else default_filesystem(url))
+
+
+def _object(url: str, scheme: str, rest: str) -> Place:
+    """A key is taken as it is: two slashes in it are two."""
+    if not rest.partition("/")[0]:
+        name = url.partition(":")[0].lower()
+        raise StorageError(f"{url}: a bucket is missing; write {name}://bucket/key")
+    return Place(url, rest.rstrip("/"), f"{scheme}://")
 
 
 def conf_dir() -> Path:

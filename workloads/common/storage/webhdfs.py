@@ -7,8 +7,8 @@ import urllib.error
 import urllib.request
 from typing import Any
 
+from workloads.common.storage.calls import again
 from workloads.common.storage.errors import StorageError, user
-from workloads.common.storage.hdfs import again
 from workloads.common.storage.places import Place, web_address
 
 SECONDS = 20.0

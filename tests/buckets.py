@@ -1,0 +1,121 @@
+"""An object store that tests make: moto's server, which believes the keys of one account alone.
+
+As a program it prints the variables that lead to it as JSON, and ends with its standard input.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+PROJECT = Path(__file__).resolve().parents[1]
+NODE = PROJECT / ".venv-node/bin/python"
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "regatta/tests"
+ACTIONS_OF_SERVE = "4"
+"""Calls that moto answers before it asks who calls."""
+ALLOWED = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"}]}
+
+
+@dataclass(frozen=True)
+class Store:
+    """A store with the bucket `data`; `variables` lead there."""
+
+    variables: dict[str, str]
+
+    def file(self, folder: Path) -> Path:
+        """The variables as --env-file takes them."""
+        path = folder / "store.env"
+        path.touch(mode=0o600)
+        path.write_text("".join(f"{name}={value}\n" for name, value in self.variables.items()))
+        return path
+
+    def put(self, key: str, content: bytes) -> None:
+        """Make an object in the bucket."""
+        self._ask("fs.pipe_file(f'data/{key}', sys.stdin.buffer.read())", key, content)
+
+    def get(self, key: str) -> bytes:
+        """An object's content."""
+        return self._ask("sys.stdout.buffer.write(fs.cat_file(f'data/{key}'))", key)
+
+    def names(self) -> list[str]:
+        """The keys of all objects."""
+        found = self._ask("print(*sorted(fs.find('data')), sep='\\n')").decode().splitlines()
+        return [path.removeprefix("data/") for path in found]
+
+    def _ask(self, code: str, key: str = "", content: bytes = b"") -> bytes:
+        program = f"import sys, s3fs; fs = s3fs.S3FileSystem(); key = sys.argv[1]; {code}"
+        env = {**os.environ, **self.variables, "PYTHONPATH": str(packages())}
+        done = subprocess.run(
+            [NODE, "-c", program, key], input=content, env=env, capture_output=True, timeout=60, check=False
+        )
+        assert done.returncode == 0, done.stderr.decode()
+        return done.stdout
+
+
+def packages() -> Path:
+    """A folder with moto and s3fs for the nodes' Python, as requirements/store-test.lock has them; made once."""
+    lock = PROJECT / "requirements/store-test.lock"
+    version = subprocess.run([NODE, "--version"], capture_output=True, check=True).stdout
+    folder = CACHE / hashlib.sha256(version + lock.read_bytes()).hexdigest()[:12]
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / ".lock").open("w") as alone:
+        fcntl.flock(alone, fcntl.LOCK_EX)
+        if not folder.is_dir():
+            with tempfile.TemporaryDirectory(dir=CACHE) as made:
+                command = [NODE.with_name("uv"), "pip", "install", "--quiet", "--python", NODE, "--require-hashes"]
+                env = {"UV_SYSTEM_CERTS": "true", **os.environ}
+                subprocess.run([*command, "--target", f"{made}/all", "-r", lock], env=env, check=True)
+                Path(made, "all").rename(folder)
+    return folder
+
+
+@contextmanager
+def serve(address: str = "127.0.0.1") -> Iterator[Store]:
+    """A store on an address of this machine."""
+    command = [NODE, __file__, address]
+    env = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+    env |= {"INITIAL_NO_AUTH_ACTION_COUNT": ACTIONS_OF_SERVE, "PYTHONPATH": str(packages())}
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=env, text=True
+    ) as server:
+        assert server.stdin and server.stdout
+        try:
+            said = server.stdout.readline()
+            assert said, "moto's server has not started"
+            yield Store(json.loads(said))
+        finally:
+            server.stdin.close()
+            server.wait(30)
+
+
+def main() -> None:
+    """Serve until standard input ends."""
+    import boto3
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer(ip_address=sys.argv[1], port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    where = {"AWS_ENDPOINT_URL": f"http://{host}:{port}", "AWS_DEFAULT_REGION": "us-east-1"}
+    anybody = {"aws_access_key_id": "anybody", "aws_secret_access_key": "anything"}
+    common = {"endpoint_url": where["AWS_ENDPOINT_URL"], "region_name": where["AWS_DEFAULT_REGION"]}
+    users = boto3.client("iam", **common, **anybody)
+    boto3.client("s3", **common, **anybody).create_bucket(Bucket="data")
+    users.create_user(UserName="runs")
+    users.put_user_policy(UserName="runs", PolicyName="all", PolicyDocument=json.dumps(ALLOWED))
+    key = users.create_access_key(UserName="runs")["AccessKey"]
+    who = {"AWS_ACCESS_KEY_ID": key["AccessKeyId"], "AWS_SECRET_ACCESS_KEY": key["SecretAccessKey"]}
+    print(json.dumps({**where, **who}), flush=True)
+    sys.stdin.read()
+    server.stop()
+
+
+if __name__ == "__main__":
+    main()

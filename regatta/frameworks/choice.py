@@ -14,12 +14,13 @@ OF_BOTH = ("torch", "ray")
 def chosen(text: str, allowed: Sequence[str], cluster: Cluster) -> tuple[str, ...]:
     """The frameworks of `torch`, `torch,ray,single`, `both` (torch and ray) or `all`, in the order given.
 
-    `allowed`: those that the workload runs under; `all` are those of them that the cluster has, so that none which
-    brings packages of its own is among them. UsageError says what there is, and what is wrong with the others.
+    `allowed`: those that the workload runs under; `all` are those of them that the cluster has, without those that
+    bring packages of their own, unless all do. UsageError says what there is, and what is wrong with the others.
     """
     if text == ALL:
         there = [registry.find(name) for name in allowed if name in registry.names()]
-        return tuple(one.name for one in there if not one.requirements and one.available(cluster) is None)
+        usable = [one for one in there if one.available(cluster) is None]
+        return tuple(one.name for one in [one for one in usable if not one.requirements] or usable)
     wanted = OF_BOTH if text == BOTH else tuple(word.strip() for word in text.split(","))
     for number, name in enumerate(wanted):
         if name not in registry.names():

@@ -2,12 +2,13 @@
 
 Ray starts its workers (those of tasks, actors, Train) wherever its daemons are. What a worker starts itself, and one
 that was given a `working_dir` of its own by `runtime_env`, stay where they are. Ray tells the variables of a job to
-whoever asks: hidden ones come from the run's own folder.
+whoever asks: hidden ones come from the run's own folder. A program without a main guard ends, see `unguarded`.
 """
 
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import os
 import sys
@@ -32,3 +33,5 @@ def take_hidden(folder: str) -> None:
 
 take_hidden(os.path.dirname(os.path.abspath(__file__)))
 enter(sys.orig_argv, os.path.dirname(os.path.abspath(__file__)))
+with contextlib.suppress(ImportError):
+    importlib.import_module("regatta_unguarded").watch(sys.orig_argv)

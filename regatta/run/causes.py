@@ -9,6 +9,9 @@ from regatta.hosts.cluster import Cluster
 from regatta.records.events import DRIVER
 from regatta.run.outcome import Accounts, Failure
 
+UNGUARDED = "finished its bootstrapping phase"
+"""Words of Python's, see `regatta.node.unguarded`."""
+
 
 def failure(judge: Judge, told: Accounts) -> Failure | None:
     """What ended a run that did not succeed; None: nothing that is known.
@@ -67,6 +70,8 @@ def advice(lines: Sequence[str]) -> str:
     """What to do about last words that do not say so themselves, as a further part of a sentence; mostly ''."""
     if any("libjvm" in line or "libhdfs" in line for line in lines):
         return "; for HDFS say fsspec+hdfs:///path: the hdfs:// of pyarrow itself needs Java in the program"
+    if any(UNGUARDED in line for line in lines):
+        return '; its program starts processes by spawn: put what it does below `if __name__ == "__main__":`'
     if any("[Errno 5]" in line or "Input/output error" in line for line in lines):
         return "; was it the shared folder: the head was away ('fab status'), or its disk is full ('fab runs-gc')"
     return ""

@@ -1,6 +1,7 @@
 """Items on three real hosts: the same answer under every framework of items, and nothing left of what is cancelled."""
 
 import json
+import re
 import secrets
 import shutil
 from pathlib import Path
@@ -12,8 +13,30 @@ from regatta.paths import PROJECT
 
 pytestmark = pytest.mark.lab
 
+MPI = """
+import os, sys, time
+from mpi4py import MPI
+
+comm = MPI.COMM_WORLD
+print("rank", comm.rank, "of", comm.allreduce(1), "works", flush=True)
+if sys.argv[1:] == ["--how=killed"] and comm.rank == comm.size - 1:
+    os.kill(os.getpid(), 9)
+if sys.argv[1:] == ["--how=raises"] and comm.rank == comm.size - 1:
+    raise ValueError("the last rank")
+if sys.argv[1:] != ["--how=well"]:
+    comm.recv()
+"""
+MPI_CARD = """
+[workloads.solve]
+about = "A program of MPI"
+command = "solve.py"
+frameworks = ["mpi"]
+[workloads.solve.options.how]
+default = "well"
+"""
 SESSION = secrets.token_hex(2)
 IN_RAY = ("ray", "ray-actors", "ray-pool", "joblib-ray")
+WHOLE = ("ray", "mpi")
 EVERY = ("single", "multiprocessing", "processes", "joblib-loky", *IN_RAY)
 
 
@@ -29,7 +52,9 @@ def test_perfect_numbers_under_every_framework_with_equal_answers(cluster: Clust
     assert {rank["node"] for rank in record(tmp_path, "perfect-multiprocessing-")["ranks"]} == {"node1"}
 
 
-@pytest.mark.parametrize("name", ["multiprocessing", pytest.param("ray", marks=pytest.mark.whole), "ray-pool"])
+@pytest.mark.parametrize(
+    "name", ["multiprocessing", "ray-pool", *(pytest.param(one, marks=pytest.mark.whole) for one in WHOLE)]
+)
 def test_a_cancelled_run_leaves_nothing(cluster: Cluster, name: str) -> None:
     run = f"cubes-{name}-{SESSION}"
     process = cluster.fab_background("run-cube", "--edge=3000", f"--framework={name}", "--workers=3", f"--name={run}")
@@ -49,3 +74,34 @@ def test_a_function_of_a_project_over_the_cluster(cluster: Cluster, tmp_path: Pa
     files = [path for path in (tmp_path / "results").glob("**/results.jsonl") if "ray-actors" in str(path)]
     (first, *_, last) = files[0].read_text().splitlines()
     assert json.loads(first) == {"item": 10000, "result": 1229} and json.loads(last)["item"] == 59000
+
+
+@pytest.mark.whole
+def test_items_over_ranks_of_mpi(cluster: Cluster, tmp_path: Path) -> None:
+    words = ["--framework=single,mpi", "--below=3000", "--chunk=20", "--workers=4"]
+    assert "answers of 2 runs are equal" in cluster.fab("run-perfect", *words, results=tmp_path).stdout
+    found = record(tmp_path, "perfect-mpi-")
+    assert {rank["node"] for rank in found["ranks"] if rank["cpu_seconds"]} == {"node1", "node2", "node3"}
+    assert found["ranks"][0]["progress"]
+
+
+@pytest.mark.whole
+def test_a_program_of_mpi_over_three_hosts(cluster: Cluster, tmp_path: Path) -> None:
+    """What ranks print, and how they end, is as under any framework; nothing is left of OpenMPI."""
+    folder = tmp_path / "solve"
+    folder.mkdir()
+    (folder / "solve.py").write_text(MPI)
+    (folder / "regatta.toml").write_text(MPI_CARD)
+    run = f"solve-{SESSION}"
+    cluster.regatta(folder, "run", "solve", "--workers=5", f"--name={run}")
+    log = cluster.fab("logs", run).stdout
+    assert {int(rank) for rank in re.findall(r"rank (\d) of 5 works", log)} == {*range(5)}
+    killed = cluster.regatta(folder, "run", "solve", "--workers=3", "--how=killed", f"--name={run}-k", check=False)
+    assert "rank 2 on node3" in killed.stdout + killed.stderr and "SIGKILL" in killed.stdout + killed.stderr
+    raised = cluster.regatta(folder, "run", "solve", "--workers=3", "--how=raises", f"--name={run}-r", check=False)
+    assert "rank 2 on node3: exited with code 1" in raised.stdout + raised.stderr
+    late = cluster.regatta(folder, "run", "solve", "--how=hangs", "--time-limit=8", f"--name={run}-t", check=False)
+    assert "time limit of 8 s" in late.stdout + late.stderr
+    for name in (run, f"{run}-k", f"{run}-r", f"{run}-t"):
+        wait_for(lambda name=name: cluster.nothing_runs(name))
+    assert not cluster.lab.ssh("node2", "ls /dev/shm /tmp | grep -iE 'ompi|pmix|sm_segment' || true").stdout.strip()

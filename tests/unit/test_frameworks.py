@@ -16,8 +16,9 @@ from regatta.paths import PROJECT
 from regatta.report import theme
 
 OURS = ("single", "torch", "ray")
-OF_ITEMS = ("multiprocessing", "processes", "joblib-loky", "ray-actors", "ray-pool", "joblib-ray", "zeromq", "dask")
-PLAIN = {"zeromq", "dask"}
+IN_PROCESSES = ("multiprocessing", "processes", "joblib-loky", "ray-actors", "ray-pool", "joblib-ray")
+PLAIN = ("zeromq", "dask", "mpi")
+OF_ITEMS = (*IN_PROCESSES, *PLAIN)
 EVERY = (*OURS, *OF_ITEMS)
 NATS = """\
 from regatta.frameworks.api import Framework
@@ -77,9 +78,7 @@ def test_every_adapter_has_its_name_and_a_place_of_its_own() -> None:
     assert [framework.name for framework in found] == sorted(EVERY)
     assert len({framework.order for framework in found}) == len({framework.colour for framework in found}) == len(EVERY)
     assert [framework.name for framework in found if framework.single] == ["single"]
-    assert [framework.name for framework in found if framework.driver] == sorted(
-        {"ray", *OF_ITEMS} - {"zeromq", "dask"}
-    )
+    assert [framework.name for framework in found if framework.driver] == sorted({"ray", *IN_PROCESSES})
     assert [*EVERY] == registry.ordered(EVERY)
 
 
@@ -150,6 +149,7 @@ def test_what_cannot_be_chosen(text: str, allowed: tuple[str, ...], said: str, c
 def test_all_are_those_that_bring_no_packages(cluster: Cluster) -> None:
     assert choice.chosen("all", ["single", "zeromq", "ray"], cluster) == ("single", "ray")
     assert choice.chosen("zeromq", ["single", "zeromq"], cluster) == ("zeromq",)
+    assert choice.chosen("all", ["mpi", "dask"], cluster) == ("mpi", "dask"), "there are no others"
 
 
 def test_runs_are_chosen_by_a_framework_that_there_is_or_was() -> None:

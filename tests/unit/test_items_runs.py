@@ -20,7 +20,7 @@ outputs = ["results.jsonl"]
 about = "Squares"
 function = "squares:of"
 items = { range = [0, 40] }
-frameworks = ["single", "multiprocessing", "processes"]
+frameworks = ["single", "multiprocessing", "processes", "mpi"]
 
 [workloads.squares.options.flag]
 default = ""
@@ -65,9 +65,9 @@ def regatta(project: Path, inventory: Path, *words: str) -> "subprocess.Complete
 
 
 def test_results_come_back_and_answers_are_equal(project: Path, here: Path) -> None:
-    done = regatta(project, here, "--framework=all", "--name=squares")
+    done = regatta(project, here, "--framework=single,multiprocessing,processes,mpi", "--name=squares")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "answers of 3 runs are equal" in done.stdout
+    assert "answers of 4 runs are equal" in done.stdout
     (record,) = [Store(project.parent / "results").find("squares-multiprocessing-1")]
     assert record.answer is not None and record.answer["items"] == 40
     assert record.ranks[0].progress or record.ranks[-1].progress
@@ -96,7 +96,7 @@ def test_an_interrupted_run_is_gone_on_with(project: Path, here: Path, tmp_path:
     assert Store(project.parent / "results").find("anew").answer == whole
 
 
-@pytest.mark.parametrize("framework", ["multiprocessing", "processes"])
+@pytest.mark.parametrize("framework", ["multiprocessing", "processes", "mpi"])
 def test_items_that_hang_end_with_the_time_of_the_run(project: Path, here: Path, framework: str) -> None:
     (project / "squares.py").write_text("import time\n\ndef of(number, flag):\n    time.sleep(900)\n")
     done = regatta(project, here, f"--framework={framework}", "--time-limit=3", f"--name=hangs-{framework}")
@@ -104,6 +104,23 @@ def test_items_that_hang_end_with_the_time_of_the_run(project: Path, here: Path,
     assert "time limit" in done.stdout + done.stderr, done.stdout + done.stderr
     mark = f"REGATTA_RUN_ID=hangs-{framework}".encode()
     assert not [path for path in Path("/proc").glob("[0-9]*/environ") if mark in _environment(path)]
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("raise ValueError('no')", "failed: ValueError: no"),
+        ("os.kill(os.getpid(), 9)", "rank 1 on here: killed by SIGKILL"),
+    ],
+)
+def test_the_first_failure_under_mpi_ends_all_ranks(project: Path, here: Path, body: str, said: str) -> None:
+    """Each rank of MPI is a process of the run's own unit: what it prints, and how it ends, is its own."""
+    text = f"import os, time\n\ndef of(number, flag):\n    if number == 1:\n        {body}\n    time.sleep(900)\n"
+    (project / "squares.py").write_text(text)
+    done = regatta(project, here, "--framework=mpi", "--name=fails")
+    assert done.returncode != 0
+    assert said in done.stdout + done.stderr, done.stdout + done.stderr
+    assert not [path for path in Path("/proc").glob("[0-9]*/environ") if b"REGATTA_RUN_ID=fails" in _environment(path)]
 
 
 def _environment(path: Path) -> list[bytes]:

@@ -177,6 +177,23 @@ def test_what_ranks_share_has_keys_of_the_run_which_no_spec_has(name: str, varia
     assert place.partition(":")[2] == f"//10.0.0.1:{chosen.master_port}"
 
 
+def test_ranks_of_mpi_are_started_by_their_nodes_with_a_token_which_no_spec_has() -> None:
+    chosen = made(3, {"n1": 2, "n2": 1}, framework="mpi")
+    (token,) = registry.find("mpi").secrets(chosen).values()
+    found = specs(chosen)
+    assert token not in repr(found) and token not in registry.find("mpi").secrets(chosen).values()
+    first, _, last = [rank for name in ("n1", "n2") for rank in found[name]["ranks"]]
+    assert first["argv"][1:3] == ["/var/lib/regatta/runs/r1/mpilaunch.py", "rank"]
+    assert first["argv"][3:] == ["train.py", "--epochs", "3 4", "$(x)"]
+    assert {rank["env"]["REGATTA_MPI_HOSTS"] for rank in (first, last)} == {"10.0.0.1:2,10.0.0.2:1"}
+    assert last["env"]["REGATTA_MPI_PLACE"] == f"10.0.0.2:{chosen.master_port}"
+    assert (last["env"]["RANK"], last["env"]["LOCAL_RANK"], last["env"]["LOCAL_WORLD_SIZE"]) == ("2", "0", "1")
+    assert "def rank" in found["n2"]["files"]["mpilaunch.py"]
+    assert found["n1"]["interface_variables"] == ["OMPI_MCA_btl_tcp_if_include", "PRTE_MCA_prte_if_include"]
+    own = replace(chosen, variables={"OMPI_MCA_pml": "ucx"})
+    assert specs(own)["n1"]["env"]["OMPI_MCA_pml"] == "ucx", "a person's own word counts more"
+
+
 def test_processes_of_one_host_have_a_driver_on_the_head() -> None:
     chosen = made(2, {"n1": 2}, framework="multiprocessing")
     (rank,) = specs(chosen)["n1"]["ranks"]

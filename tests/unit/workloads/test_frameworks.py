@@ -93,11 +93,13 @@ def test_which_framework(monkeypatch: pytest.MonkeyPatch) -> None:
     assert framework.of_environment() == "torch"
     monkeypatch.setenv("REGATTA_FRAMEWORK", "ray")
     assert framework.of_environment() == "ray"
-    monkeypatch.setenv("REGATTA_FRAMEWORK", "mpi")
-    with pytest.raises(BadInput, match=r"^REGATTA_FRAMEWORK=mpi: no such framework, there are .*ray, .*torch, zeromq$"):
+    monkeypatch.setenv("REGATTA_FRAMEWORK", "hive")
+    with pytest.raises(
+        BadInput, match=r"^REGATTA_FRAMEWORK=hive: no such framework, there are .*ray, .*torch, zeromq$"
+    ):
         framework.of_environment()
-    with pytest.raises(BadInput, match=r"^no framework 'mpi': there are .*ray, .*single, torch, zeromq$"):
-        framework.load("mpi")
+    with pytest.raises(BadInput, match=r"^no framework 'hive': there are .*ray, .*single, torch, zeromq$"):
+        framework.load("hive")
 
 
 def test_a_framework_of_items_runs_no_parts_and_the_other_way_round(graph: str) -> None:
@@ -108,10 +110,10 @@ def test_a_framework_of_items_runs_no_parts_and_the_other_way_round(graph: str) 
 
 
 def test_the_command_line_counts_more_than_the_variable(graph: str) -> None:
-    assert ppr("--graph", graph, "--framework=single", REGATTA_FRAMEWORK="mpi").status == 0
-    refused = ppr("--graph", graph, REGATTA_FRAMEWORK="mpi")
+    assert ppr("--graph", graph, "--framework=single", REGATTA_FRAMEWORK="hive").status == 0
+    refused = ppr("--graph", graph, REGATTA_FRAMEWORK="hive")
     assert refused.status == 2 and "Traceback" not in refused.err
-    assert refused.of("error")[0]["message"].startswith("REGATTA_FRAMEWORK=mpi: ")
+    assert refused.of("error")[0]["message"].startswith("REGATTA_FRAMEWORK=hive: ")
 
 
 @pytest.mark.parametrize("name", framework.names())

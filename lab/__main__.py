@@ -15,6 +15,13 @@ def _count(text: str) -> int:
     return int(text)
 
 
+def _cores(text: str) -> int:
+    there = len(os.sched_getaffinity(0))
+    if not text.isdigit() or not 1 <= int(text) <= there:
+        raise argparse.ArgumentTypeError(f"{text!r} cores a node: this machine has {there}, so say 1 to {there}")
+    return int(text)
+
+
 def parser() -> argparse.ArgumentParser:
     """The command line."""
     main = argparse.ArgumentParser(prog="python3 -m lab", description="Throw-away hosts on this machine.")
@@ -35,6 +42,7 @@ def parser() -> argparse.ArgumentParser:
     up.add_argument("--mirror", metavar="URL", help="package archive (default: the one this machine uses)")
     up.add_argument("--subnet", metavar="NET", help="a private /24 (default: one of 10.98.x.0/24 by the name)")
     up.add_argument("--topology", choices=TOPOLOGIES, help="private: only node1 is reached from here (default: flat)")
+    up.add_argument("--cores", type=_cores, metavar="N", help="cores that each node has to itself (default: all share)")
     up.add_argument("--kept", metavar="KEY", help="start from the lab of this name that `keep` laid aside")
     keep = command("keep", "lay aside what the hosts are now (they boot again), for `up --kept`")
     keep.add_argument("--key", required=True, help="hexadecimal digits that say from what it was made")
@@ -62,6 +70,8 @@ def status(name: str | None) -> None:
         way = "yes" if lab.egress else "no"
         kind = ", private" if lab.private else ""
         say(f"{lab.name}: {lab.nodes} nodes of {lab.suite} on {lab.bridge} {lab.subnet}, egress {way}{kind}")
+        if lab.cores is not None:
+            say(f"  cores {lifecycle.cores_text(lab)}")
         for node in lab.all_nodes():
             say(f"  {node.name:8} {node.address:15} {'runs' if cgroups.supervisor(node) else 'off'}")
 
@@ -72,7 +82,7 @@ def act(chosen: argparse.Namespace) -> None:
         case "up":
             egress = None if chosen.egress is None else chosen.egress == "yes"
             wish = (chosen.name, chosen.nodes, egress, chosen.suite, chosen.mirror, chosen.subnet, chosen.topology)
-            lifecycle.up(lifecycle.Wish(*wish, kept=chosen.kept))
+            lifecycle.up(lifecycle.Wish(*wish, cores=chosen.cores, kept=chosen.kept))
         case "down":
             removed = lifecycle.down(chosen.name)
             say(f"lab {chosen.name}: removed" if removed else f"there is no lab {chosen.name}: nothing to remove")

@@ -14,8 +14,9 @@ from pathlib import Path
 from .model import Lab, Node
 from .system import LabError
 
-KINDS = {"name=systemd", "memory", "pids"}
+KINDS = {"name=systemd", "memory", "pids", "cpuset"}
 """Hierarchies of the first kind: where systemd keeps its processes, and limits."""
+_CORES, _MEMORIES = "cpuset.cpus", "cpuset.mems"
 
 
 def hierarchies() -> list[Path]:
@@ -34,7 +35,8 @@ def _folders(node: Node) -> list[Path]:
 
 def make(node: Node) -> list[Path]:
     """Make the node's cgroups; a process joins each by writing its number to its cgroup.procs."""
-    folders = _folders(node)
+    bound = node.lab.cores is not None
+    folders = [folder for folder in _folders(node) if bound or not _binds(folder.parents[1])]
     if not folders:
         raise LabError("this machine has no cgroups mounted: systemd cannot run in a node")
     for folder in folders:
@@ -43,7 +45,29 @@ def make(node: Node) -> list[Path]:
         except OSError as error:
             raise LabError(f"cannot make the cgroup {folder}: {error.strerror}") from error
         _delegate(folder.parent)
+    if bound and not sum(_bind(folder, node.cpus) for folder in folders):
+        raise LabError("a node cannot be bound to cores here, as no cgroup has cpuset: leave --cores out")
     return folders
+
+
+def _binds(point: Path) -> bool:
+    """Whether this hierarchy of the first kind is the one of cores: nobody joins it without having some."""
+    return (point / _CORES).exists() and not (point / "cgroup.controllers").exists()
+
+
+def _bind(folder: Path, cores: list[int]) -> bool:
+    """Let the cgroup's processes use these cores and no others; False where its hierarchy cannot do that."""
+    if not (folder / _CORES).exists():
+        return False
+    try:
+        if _binds(point := folder.parents[1]):
+            for one in (folder.parent, folder):
+                for name in (_CORES, _MEMORIES):
+                    (one / name).write_text((point / name).read_text())
+        (folder / _CORES).write_text(",".join(map(str, cores)))
+    except OSError as error:
+        raise LabError(f"cannot bind {folder.name} to cores {cores}: {error.strerror}") from error
+    return True
 
 
 def _delegate(folder: Path) -> None:

@@ -23,6 +23,7 @@ class Wish:
     mirror: str | None = None
     subnet: str | None = None
     topology: str | None = None
+    cores: int | None = None
     kept: str | None = None
     """Key of a kept lab of this name to start from: it then says all the rest."""
 
@@ -40,9 +41,11 @@ def plan(wish: Wish, old: Lab | None, base: Path) -> Lab:
             subnet=check_subnet(wish.subnet or default_subnet(wish.name)),
             inventory=place,
             topology=wish.topology or "flat",
+            cores=wish.cores,
         )
     asked = {
         "topology": wish.topology,
+        "cores": wish.cores,
         "egress": wish.egress,
         "suite": wish.suite,
         "subnet": wish.subnet and check_subnet(wish.subnet),
@@ -118,6 +121,8 @@ def _report(lab: Lab, seconds: float) -> None:
     way = "none"
     if lab.egress:
         way = "of node1 alone, through this machine's addresses" if lab.private else "through this machine's addresses"
+    if lab.cores is not None:
+        say(f"  cores        {cores_text(lab)}")
     path = Path(lab.inventory)
     shown = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
     say(f"lab {lab.name}: {lab.nodes} nodes up in {seconds:.1f} s")
@@ -127,6 +132,16 @@ def _report(lab: Lab, seconds: float) -> None:
     say(f"  way out      {way}")
     say(f"  inventory    {shown}")
     say(f"  next         make provision INVENTORY={shown}")
+
+
+def cores_text(lab: Lab) -> str:
+    """Which cores of the machine each node has, for a person, and whether some have the same."""
+    everyone = lab.all_nodes()
+    said = ", ".join(f"{node.name}: {', '.join(map(str, node.cpus))}" for node in everyone)
+    whose = [core for node in everyone for core in node.cpus]
+    if len(whose) == len(set(whose)):
+        return said
+    return f"{said}; SHARED, for there are {len(set(whose))}: times of several nodes say nothing about scaling"
 
 
 def down(name: str) -> bool:

@@ -4,6 +4,7 @@ import dataclasses
 import hashlib
 import ipaddress
 import json
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,6 +63,8 @@ class Lab:
     subnet: str
     inventory: str
     topology: str = "flat"
+    cores: int | None = None
+    """So many of the machine's cores each node has, and no others; None: all nodes share all of them."""
 
     @property
     def private(self) -> bool:
@@ -166,6 +169,15 @@ class Node:
         if not self.lab.private or self.hidden:
             return None
         return f"rx-{hashlib.sha256(self.machine.encode()).hexdigest()[:11]}"
+
+    @property
+    def cpus(self) -> list[int]:
+        """Numbers of the machine's cores that it has, all where it is bound to none; the next nodes begin again."""
+        here = sorted(os.sched_getaffinity(0))
+        if (cores := self.lab.cores) is None:
+            return here
+        first = (self.number - 1) * cores
+        return sorted(here[place % len(here)] for place in range(first, first + min(cores, len(here))))
 
     @property
     def folder(self) -> Path:

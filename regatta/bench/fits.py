@@ -1,12 +1,13 @@
 """Whether a cluster can carry a plan: cores and memory, looked at before anything is started."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from regatta.errors import PlanError
 from regatta.experiments.plans import Point
 from regatta.frameworks import api, plan, registry
+from regatta.hosts import machines
 from regatta.hosts.cluster import Cluster, Node
 from regatta.hosts.remote import Remote
 from regatta.run import placement
@@ -16,10 +17,11 @@ MOST_RANKS_A_CORE = 16
 
 @dataclass(frozen=True)
 class Host:
-    """What a node has: cores, and memory in bytes (None: unknown)."""
+    """What a node has: cores, and memory in bytes (None: unknown); `facts`: all that it has told of itself."""
 
     cores: int
     ram_bytes: int | None
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
 
 def hosts(remote: Remote) -> dict[str, Host]:
@@ -29,7 +31,7 @@ def hosts(remote: Remote) -> dict[str, Host]:
 
 
 def _host(facts: Mapping[str, Any]) -> Host:
-    return Host(int(facts["cores"]), facts["ram_bytes"])
+    return Host(int(facts["cores"]), facts["ram_bytes"], facts)
 
 
 def check(cluster: Cluster, found: Mapping[str, Host], points: Sequence[Point]) -> list[str]:
@@ -50,6 +52,18 @@ def check(cluster: Cluster, found: Mapping[str, Host], points: Sequence[Point]) 
     if faults:
         raise PlanError("the cluster cannot carry the plan:\n  " + "\n  ".join(dict.fromkeys(faults)))
     return list(warnings)
+
+
+def cores_shared(cluster: Cluster, found: Mapping[str, Host], point: Point) -> tuple[str, ...]:
+    """The frameworks of a point under which some rank has no core of its own: no verdict on scaling comes of it."""
+    cores = {name: host.cores for name, host in found.items()}
+    facts = {name: host.facts for name, host in found.items()}
+
+    def shared(framework: str) -> bool:
+        counts = _counts(placement.placed(registry.of_run(framework), point.workers, cluster, cores))
+        return any(machines.sharing(facts, counts).values()) or any(counts[name] > cores[name] for name in counts)
+
+    return tuple(framework for framework in point.frameworks if shared(framework))
 
 
 def need(point: Point, framework: str, ranks: int, *, head: bool) -> int:

@@ -3,8 +3,8 @@
 import secrets
 import shutil
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from regatta.bench import fits, inputs, order
@@ -13,6 +13,7 @@ from regatta.bench.order import Entry
 from regatta.errors import PlanError, RecordError
 from regatta.experiments import plans
 from regatta.experiments.plans import BenchPlan, Point
+from regatta.frameworks import registry
 from regatta.hosts.remote import Remote
 from regatta.records.record import Record
 from regatta.records.store import Store
@@ -37,6 +38,8 @@ class Survey:
     estimates: Estimates
     warnings: tuple[str, ...]
     notes: tuple[str, ...]
+    cores_shared: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """For each point the frameworks under which ranks have to share cores."""
 
     def lines(self) -> list[str]:
         """The plan for a person, with what it may take."""
@@ -47,18 +50,28 @@ class Survey:
             *([plan.about] if plan.about else []),
             "",
         ]
-        rows = [("point", "frameworks", "workers", "runs left", "about")]
+        rows = [("point", "frameworks", "workers", "cores", "runs left", "about")]
         for point in self.points:
             mine = [entry for entry in self.left if entry.point.name == point.name]
             rough = " (rough)" if point.name in guessed else ""
             about = span(self.estimates.total(mine)) + rough if mine else "-"
-            rows.append((point.name, ",".join(point.frameworks), str(point.workers), str(len(mine)), about))
+            cores = self._cores(point)
+            rows.append((point.name, ",".join(point.frameworks), str(point.workers), cores, str(len(mine)), about))
         shown += aligned(rows)
+        if any(self.cores_shared.values()):
+            shown += ["", "cores shared: ranks have to share cores there, so that no verdict on scaling comes of it"]
         seconds = self.estimates.total(self.left)
         shown += ["", f"{len(self.left)} runs to go, about {span(seconds)}; data are made before, outside the clocks"]
         if plan.budget is not None and seconds > plan.budget:
             shown.append(f"the budget is {span(plan.budget)}: what it does not reach is left for the next `fab bench`")
         return shown
+
+    def _cores(self, point: Point) -> str:
+        shared = self.cores_shared.get(point.name, ())
+        alone = {name for name in point.frameworks if registry.of_run(name).single}
+        if not shared:
+            return "own"
+        return "shared" if {*shared} >= {*point.frameworks} - alone else f"shared: {','.join(shared)}"
 
 
 def survey(remote: Remote, plan: BenchPlan, results: Path, *, fresh: bool = False, retry: bool = False) -> Survey:
@@ -69,6 +82,7 @@ def survey(remote: Remote, plan: BenchPlan, results: Path, *, fresh: bool = Fals
     """
     found = fits.hosts(remote)
     points = plans.expand(plan, sum(found[node.name].cores for node in remote.cluster.workers))
+    shared = {point.name: fits.cores_shared(remote.cluster, found, point) for point in points}
     warnings = fits.check(remote.cluster, found, points)
     inputs.check(remote, points)
     source = tree.read(_root(plan))
@@ -91,9 +105,11 @@ def survey(remote: Remote, plan: BenchPlan, results: Path, *, fresh: bool = Fals
             break
         if len(left) < len(entries):
             notes.append(f"{name} goes on: {len(entries) - len(left)} of {len(entries)} runs are recorded")
-        return _surveyed(plan, points, name, source, sets[name], left, entries, estimates, warnings, notes)
+        made = _surveyed(plan, points, name, source, sets[name], left, entries, estimates, warnings, notes)
+        return replace(made, cores_shared=shared)
     name = f"{begin}{time.strftime('%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(2)}"
-    return _surveyed(plan, points, name, source, [], entries, entries, estimates, warnings, notes)
+    made = _surveyed(plan, points, name, source, [], entries, entries, estimates, warnings, notes)
+    return replace(made, cores_shared=shared)
 
 
 def _root(plan: BenchPlan) -> Path:

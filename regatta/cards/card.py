@@ -157,6 +157,7 @@ class Card(Struct, frozen=True, forbid_unknown_fields=True):
     `module`: as `python -m` takes it; or `function`: `module:function` of the project, which is applied to `items`.
 
     `unit`: what a size counts. `size`: the option that says how much to do, where no input is generated.
+    `length`: the option that says how many milliseconds of a core each of so many items takes.
     `checkpoints`: the program keeps its state in `--checkpoint`, and goes on from there. `requirements`: a file beside
     the card, with packages beyond the nodes' environment.
     """
@@ -170,6 +171,7 @@ class Card(Struct, frozen=True, forbid_unknown_fields=True):
     description: str = ""
     unit: str = ""
     size: OptionName | None = None
+    length: OptionName | None = None
     include: tuple[str, ...] = ()
     checkpoints: bool = False
     options: dict[OptionName, Option] = {}

@@ -134,6 +134,7 @@ def _faults(found: Card) -> Iterator[str]:
     known: Mapping[str, object] = found.options
     named = {
         "size": [found.size] if found.size else [],
+        "length": [found.length] if found.length else [],
         "input.option": [found.input.option] if found.input else [],
         "input.keep": [found.input.keep] if found.input and found.input.keep else [],
         "estimate.times": found.estimate.times,

@@ -17,6 +17,7 @@ from regatta.text import clean
 
 _OVERLAP_WORTH_SAYING = 0.05
 _MOST_OTHERS = 3
+_UNSEEN = "how the work scales over them is not seen"
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ def compare(groups: Mapping[str, Sequence[Record]]) -> Comparison:
     equal = found.words[:1] if sum(map(len, groups.values())) > 1 else ()
     totals = {label: spread for label, spread in spreads["total"].items() if label not in marked}
     counts = {label: [run.run_id for run in group] for label, group in alone.items() if group}
-    clocks = (*_ratios(groups, totals), *_counts(counts), *_beside(groups, marked))
+    clocks = (*_ratios(groups, totals), *_counts(counts), *_beside(groups, marked), *_cores_shared(groups))
     beside = tuple(run.run_id for group in groups.values() for run in group if run.others)
     words = (*equal, *clocks, *found.words[len(equal) :])
     return replace(found, spreads=spreads, words=words, beside=beside, marked=marked)
@@ -163,7 +164,15 @@ def _spreads(groups: Mapping[str, Sequence[Record]], phase: str) -> dict[str, Sp
 def ratio(base: Sequence[Record], other: Sequence[Record], phase: str = "total") -> stats.Ratio | None:
     """How many times as long the phase took in `other`; None where no two repeats have clocks of it."""
     found = pairs(base, other, phase)
-    return stats.paired(*zip(*found, strict=True)) if found else None
+    if not found:
+        return None
+    return replace(stats.paired(*zip(*found, strict=True)), shared=unlike(base, other))
+
+
+def unlike(base: Sequence[Record], other: Sequence[Record]) -> bool:
+    """Whether ranks of one side had to share cores and those of the other had not: no ratio of them is a verdict."""
+    sides = {any(run.cores_shared for run in group) for group in (base, other)}
+    return len(sides) > 1
 
 
 def pairs(base: Sequence[Record], other: Sequence[Record], phase: str) -> list[tuple[float, float]]:
@@ -189,7 +198,7 @@ def _ratios(groups: Mapping[str, Sequence[Record]], totals: Mapping[str, Spread]
         a, b = totals[base], totals[other]
         found = ratio(groups[base], groups[other])
         if found is None or found.n < 2:
-            found = stats.Ratio(b.median / a.median, 1)
+            found = stats.Ratio(b.median / a.median, 1, shared=unlike(groups[base], groups[other]))
         against_one = base == SINGLE
         than = "one process" if against_one else base
         clocks = f"{'medians ' if found.n > 1 else ''}{seconds_text(b.median)} s, {seconds_text(a.median)} s"
@@ -212,6 +221,16 @@ def _beside(groups: Mapping[str, Sequence[Record]], marked: Sequence[str]) -> It
     yield f"{many} timed beside other runs ({clean(named)}) and left out of ratios and verdicts{left}."
 
 
+def _cores_shared(groups: Mapping[str, Sequence[Record]]) -> Iterator[str]:
+    """On which hosts ranks had to share cores."""
+    nodes = [node for group in groups.values() for run in group for node in run.cluster.nodes if node.cores_shared]
+    shared = sorted({node.name for node in nodes if node.shares})
+    if shared:
+        yield f"{clean(', '.join(shared))} have the same cores of one machine: {_UNSEEN}."
+    if full := sorted({node.name for node in nodes} - {*shared}):
+        yield f"{clean(', '.join(full))} had more ranks than cores: {_UNSEEN}."
+
+
 def _took(found: stats.Ratio, than: str) -> str:
     alike = f"{found.value:.2f}" == "1.00"
     return f"took as long as {than}" if alike else f"took {found.value:.2f} times as long as {than}"
@@ -219,6 +238,8 @@ def _took(found: stats.Ratio, than: str) -> str:
 
 def _verdict(found: stats.Ratio, *, against_one: bool = False) -> str:
     verdict = found.verdict
+    if found.shared:
+        return "; no verdict, for ranks share cores"
     if found.n == 1:
         beat = "beat" if found.value < 1 and f"{found.value:.2f}" != "1.00" else "did not beat"
         return f"; the cluster {beat} one process" if against_one else ""

@@ -57,10 +57,20 @@ def _packages(document: dict[str, Any]) -> dict[str, Any]:
     return document | {"packages": {}, "schema_version": 6}
 
 
+def _shares(document: dict[str, Any]) -> dict[str, Any]:
+    """6 to 7: which nodes share cores; nobody had asked."""
+    cluster = document.get("cluster")
+    if isinstance(cluster, dict) and isinstance(cluster.get("nodes"), list):
+        nodes = [{"shares": []} | node if isinstance(node, dict) else node for node in cluster["nodes"]]
+        document = document | {"cluster": cluster | {"nodes": nodes}}
+    return document | {"schema_version": 7}
+
+
 _STEPS: dict[int | None, Callable[[dict[str, Any]], dict[str, Any]]] = {
     1: _progress_of_ranks,
     2: _use,
     3: _beside,
     4: _repetitions,
     5: _packages,
+    6: _shares,
 }

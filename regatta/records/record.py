@@ -12,8 +12,8 @@ from msgspec.structs import force_setattr
 
 from regatta.records.clocks import Number, Phases, Point
 
-Version = Literal[6]
-SCHEMA_VERSION: Version = 6
+Version = Literal[7]
+SCHEMA_VERSION: Version = 7
 
 Framework = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9-]{0,39}$(?!\n)")]
 """A framework's name: a-z, 0-9 and `-`. Records of any can be read, whether this Regatta can run it or not."""
@@ -53,7 +53,10 @@ class Versions(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class NodeFacts(Struct, frozen=True, forbid_unknown_fields=True):
-    """A node that the run used and the ranks on it; None where the node could not be asked."""
+    """A node that the run used and the ranks on it; None where the node could not be asked.
+
+    `shares`: the other nodes with ranks of the run that have some of its cores, being containers of one machine.
+    """
 
     name: Text
     address: str
@@ -64,6 +67,12 @@ class NodeFacts(Struct, frozen=True, forbid_unknown_fields=True):
     kernel: str | None = None
     os: str | None = None
     versions: Versions = Versions()
+    shares: tuple[str, ...] = ()
+
+    @property
+    def cores_shared(self) -> bool:
+        """Whether its ranks have to share cores, with those of other nodes or with each other."""
+        return bool(self.ranks) and bool(self.shares or (self.cores and len(self.ranks) > self.cores))
 
 
 class ClusterFacts(Struct, frozen=True, forbid_unknown_fields=True):
@@ -205,6 +214,11 @@ class Record(Struct, frozen=True, forbid_unknown_fields=True):
     def others(self) -> tuple[str, ...]:
         """Ids of the runs beside which this one was timed, on whichever of its nodes: its clocks are no measure."""
         return tuple(sorted({run for place in self.beside for run in place.runs}))
+
+    @property
+    def cores_shared(self) -> bool:
+        """Whether some rank has no core of its own: how the work scales over cores is not seen in the clocks."""
+        return any(node.cores_shared for node in self.cluster.nodes)
 
     @property
     def run_id(self) -> str:

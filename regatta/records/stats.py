@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-Verdict = Literal["faster", "slower", "no difference shown", "too few runs"]
+Verdict = Literal["faster", "slower", "no difference shown", "too few runs", "cores shared"]
 Seconds = Sequence[float]
 
 LEAST_PAIRS = 5
@@ -39,11 +39,18 @@ class Interval:
 
 @dataclass(frozen=True)
 class Ratio(Interval):
-    """How many times as long something took as its base, without unit: a geometric mean over `n` repeats."""
+    """How many times as long something took as its base, without unit: a geometric mean over `n` repeats.
+
+    `shared`: ranks of one side had to share cores and those of the other had not, so that it says nothing of scaling.
+    """
+
+    shared: bool = False
 
     @property
     def verdict(self) -> Verdict:
         """Whether it was faster than its base, as far as the interval says so."""
+        if self.shared:
+            return "cores shared"
         if self.low is None or self.high is None:
             return "too few runs"
         if self.high < 1.0:
@@ -54,7 +61,7 @@ class Ratio(Interval):
     def inverse(self) -> "Ratio":
         """How many times as fast it was: 1 / value, with the interval's ends turned round."""
         low, high = (1 / self.high if self.high else None), (1 / self.low if self.low else None)
-        return Ratio(1 / self.value, self.n, low, high)
+        return Ratio(1 / self.value, self.n, low, high, self.shared)
 
 
 def paired(base: Seconds, other: Seconds) -> Ratio:

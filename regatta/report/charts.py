@@ -104,12 +104,19 @@ def speedups(summary: Summary) -> list[Row]:
             "speedup": ratio.speedup.value,
             **_bounds(ratio.speedup),
             "efficiency": ratio.speedup.value / ratio.above.workers,
+            "cores": "shared" if ratio.times.shared else "own",
             "runs": ratio.times.n,
         }
         for ratio in against
     ]
     ends = sorted({1, *(ratio.above.workers for ratio in summary.ratios)})
     return [*found, *({"at": workers, "workers": workers, "ideal": workers} for workers in ends)] if found else []
+
+
+def efficiencies(summary: Summary) -> list[Row]:
+    """Speed-up divided by ranks, where there are several numbers of ranks over which it changes."""
+    found = [row for row in speedups(summary) if "efficiency" in row]
+    return found if len({row["workers"] for row in found}) > 1 else []
 
 
 def repetitions(summary: Summary) -> list[Row]:
@@ -267,9 +274,17 @@ CHARTS = (
     Chart(
         "speedup",
         "Speed-up against one process",
-        "Above the lower dashed line the cluster beats one process; the rising one is as many times as ranks.",
+        "Above the lower dashed line the cluster beats one process; the rising one is as many times as ranks. "
+        "Pale: ranks share cores.",
         specs.SPEEDUPS,
         speedups,
+    ),
+    Chart(
+        "efficiency",
+        "Efficiency",
+        "The share of the ideal: speed-up divided by ranks. Pale: ranks share cores.",
+        specs.EFFICIENCY,
+        efficiencies,
     ),
     Chart(
         "repetitions",

@@ -10,7 +10,7 @@ from typing import Any
 
 from regatta.records import document
 from regatta.records.record import Record
-from regatta.report import charts, specs, tables, texts, theme, timeline, vega
+from regatta.report import across, charts, specs, tables, texts, theme, timeline, vega
 from regatta.report.regressions import Change
 from regatta.report.summary import Summary
 from regatta.report.tables import Table
@@ -42,6 +42,7 @@ class Report:
             *tables.scripts(self.summaries),
             *tables.published(self.summaries),
             *tables.ratios(self.summaries),
+            *across.tables(self.summaries),
             *tables.phases(self.summaries),
             *tables.use(self.summaries),
             *([tables.changes(self.changes, self.against)] if self.changes is not None else []),
@@ -63,12 +64,15 @@ def render(report: Report) -> str:
     )
     failed = [record for record in report.records if record.exit.state != "succeeded"]
     overview = charts.overview(report.summaries)
+    pictures = across.pictures(report.summaries)
     return environment.get_template("report.html.j2").render(
         report=report,
         failed=failed,
         sections=tables.sections,
         days=_days(report.records),
         overview=bool(overview),
+        across=[*enumerate(pictures)],
+        pays=list(across.tables(report.summaries)),
         times=list(tables.times(report.summaries)),
         scripts=list(tables.scripts(report.summaries)),
         published=list(tables.published(report.summaries)),
@@ -83,7 +87,7 @@ def render(report: Report) -> str:
         style=_text("report.css"),
         program=_text("report.js"),
         vega=vega.script(),
-        payload=base64.b64encode(gzip.compress(_payload(report, overview), 6, mtime=0)).decode("ascii"),
+        payload=base64.b64encode(gzip.compress(_payload(report, overview, pictures), 6, mtime=0)).decode("ascii"),
     )
 
 
@@ -103,10 +107,11 @@ def _case(summary: Summary, number: int) -> dict[str, Any]:
     }
 
 
-def _payload(report: Report, overview: list[charts.Row]) -> bytes:
+def _payload(report: Report, overview: list[charts.Row], pictures: Sequence[across.Picture]) -> bytes:
     """What the page's program draws, as JSON."""
     drawn = {chart.kind: chart.spec for chart in charts.CHARTS}
     drawn |= {"timeline": specs.TIMELINE, "changes": specs.CHANGES, "overview": specs.OVERVIEW}
+    drawn |= {picture.kind: picture.spec for picture in pictures}
     frameworks = {record.identity.framework for record in report.records}
     document = {
         "specs": {kind: specs.coloured(spec, frameworks) for kind, spec in drawn.items()},
@@ -115,6 +120,7 @@ def _payload(report: Report, overview: list[charts.Row]) -> bytes:
         "about_use": texts.ABOUT_USE,
         "changes": charts.regressions(report.changes or ()),
         "overview": overview,
+        "across": [picture.rows for picture in pictures],
         "runs": {record.run_id: _run(record) for record in report.records},
     }
     return json.dumps(document, separators=(",", ":"), allow_nan=False).encode()

@@ -11,6 +11,9 @@ from regatta.errors import CardError
 from regatta.records.record import Record
 from regatta.report.cases import Case, Configuration
 
+METHOD = "method"
+"""The option by which workloads name other ways to the same answer."""
+
 
 @dataclass(frozen=True)
 class Figure:
@@ -31,6 +34,28 @@ def size(case: Case) -> int | None:
     named = card.size if card and card.size else "size"
     told = str(case.parameters.get("size") or _options(case).get(named))
     return int(told) if told.isdecimal() else None
+
+
+def length(case: Case) -> float | None:
+    """Seconds that each item of the case takes of a core, where its card names the option that says so."""
+    card = _card(case.workload)
+    if card is None or card.length is None:
+        return None
+    told = _options(case).get(card.length, card.options[card.length].default)
+    try:
+        return float(str(told)) / 1000
+    except ValueError:
+        return None
+
+
+def method(case: Case) -> tuple[tuple[str, str, str], str | None]:
+    """What tells the case from others but for its method, and which that is; None where its card has no methods."""
+    card = _card(case.workload)
+    given = _options(case)
+    option = card.options.get(METHOD) if card else None
+    rest = {name: value for name, value in given.items() if name not in (METHOD, "chunk")}
+    key = (case.workload, case.cluster, f"{case.parameters.get('size')} {_said(rest)}")
+    return key, given.get(METHOD, str(option.default)) if option else None
 
 
 def unit(case: Case) -> str:

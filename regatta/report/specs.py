@@ -148,43 +148,47 @@ SHARES: Spec = _WIDE | {
     },
 }
 
+_PALE = {"field": "cores", "type": "nominal", "scale": {"domain": ["own", "shared"], "range": [1, 0.3]}, "legend": None}
+"""How a point looks whose ranks have cores of their own, and one whose ranks share them."""
+_RANKS = {
+    "field": "at",
+    "type": "quantitative",
+    "title": "ranks",
+    "axis": {"labelExpr": _WHOLE, "grid": False},
+    "scale": {"nice": False, "padding": 24},
+}
+_CLOCK = {
+    "field": "clock",
+    "type": "nominal",
+    "scale": {"domain": ["total", "compute"], "range": ["circle", "diamond"]},
+    "legend": {"title": None, "orient": "top"},
+}
+_AT_ONE = {"mark": {"type": "rule", "strokeDash": [2, 3], "color": "#888888"}}
+_ACROSS = {"x": {"value": 0}, "x2": {"value": "width"}}
+
 SPEEDUPS: Spec = _WIDE | {
     "description": "Speed-up against one process by number of ranks; the rising line is as large as the ranks",
     "height": 220,
-    "encoding": {
-        "x": {
-            "field": "at",
-            "type": "quantitative",
-            "title": "ranks",
-            "axis": {"labelExpr": _WHOLE, "grid": False},
-            "scale": {"nice": False, "padding": 24},
-        }
-    },
+    "encoding": {"x": _RANKS},
     "layer": [
         {
             "mark": {"type": "line", "strokeDash": [4, 4], "opacity": 0.5, "color": "#888888"},
             "transform": [{"filter": "isValid(datum.ideal)"}],
             "encoding": {"y": {"field": "ideal", "type": "quantitative"}},
         },
-        {
-            "mark": {"type": "rule", "strokeDash": [2, 3], "color": "#888888"},
-            "encoding": {"y": {"datum": 1}, "x": {"value": 0}, "x2": {"value": "width"}},
-        },
+        _AT_ONE | {"encoding": {"y": {"datum": 1}, **_ACROSS}},
         {
             "transform": [{"filter": "isValid(datum.speedup)"}],
-            "mark": {"type": "point", "size": 80, "filled": True, "opacity": 1},
+            "mark": {"type": "point", "size": 80, "filled": True},
             "encoding": {
                 "y": {"field": "speedup", "type": "quantitative", "title": "times as fast as one process"},
                 "color": _frameworks(PARALLEL),
-                "shape": {
-                    "field": "clock",
-                    "type": "nominal",
-                    "scale": {"domain": ["total", "compute"], "range": ["circle", "diamond"]},
-                    "legend": {"title": None, "orient": "top"},
-                },
+                "shape": _CLOCK,
+                "opacity": _PALE,
                 "tooltip": _tooltip(
                     ("framework", "nominal"),
                     ("workers", "quantitative"),
+                    ("cores", "nominal"),
                     ("clock", "nominal"),
                     ("speedup", "quantitative"),
                     ("low", "quantitative"),
@@ -209,6 +213,159 @@ SPEEDUPS: Spec = _WIDE | {
                 "y": {"field": "low", "type": "quantitative"},
                 "y2": {"field": "high"},
                 "color": _frameworks(PARALLEL),
+            },
+        },
+    ],
+}
+
+EFFICIENCY: Spec = _WIDE | {
+    "description": "Speed-up against one process divided by the number of ranks; 1 is the ideal",
+    "height": 180,
+    "encoding": {
+        "x": _RANKS,
+        "y": {"field": "efficiency", "type": "quantitative", "title": "share of the ideal", "axis": {"format": "%"}},
+        "color": _frameworks(PARALLEL),
+    },
+    "layer": [
+        {
+            "mark": {"type": "line", "opacity": 0.6},
+            "encoding": {"detail": {"field": "clock"}},
+        },
+        {
+            "mark": {"type": "point", "size": 80, "filled": True},
+            "encoding": {
+                "shape": _CLOCK,
+                "opacity": _PALE,
+                "tooltip": _tooltip(
+                    ("framework", "nominal"),
+                    ("workers", "quantitative"),
+                    ("cores", "nominal"),
+                    ("clock", "nominal"),
+                    ("efficiency", "quantitative"),
+                ),
+            },
+        },
+        _AT_ONE | {"encoding": {"y": {"datum": 1}, **_ACROSS, "color": {"value": "#888888"}}},
+    ],
+}
+
+_MILLISECONDS = {
+    "field": "milliseconds",
+    "type": "quantitative",
+    "title": "milliseconds of a task",
+    "scale": {"type": "log"},
+    "axis": {"format": "~g"},
+}
+
+OVERHEAD: Spec = _WIDE | {
+    "description": "What a task costs beyond its own time, by its length, on logarithmic scales",
+    "height": 220,
+    "encoding": {
+        "x": _MILLISECONDS,
+        "y": {
+            "field": "overhead",
+            "type": "quantitative",
+            "title": "milliseconds beyond it",
+            "scale": {"type": "log"},
+            "axis": {"format": "~g"},
+        },
+        "color": _frameworks(PARALLEL),
+        "detail": {"field": "configuration"},
+    },
+    "layer": [
+        {"mark": {"type": "line", "opacity": 0.6}},
+        {
+            "mark": {"type": "point", "size": 70, "filled": True},
+            "encoding": {
+                "opacity": _PALE,
+                "tooltip": _tooltip(
+                    ("configuration", "nominal"),
+                    ("cores", "nominal"),
+                    ("milliseconds", "quantitative"),
+                    ("overhead", "quantitative"),
+                ),
+            },
+        },
+    ],
+}
+
+CROSSING: Spec = _WIDE | {
+    "description": "How many times as fast as one process, by the length of a task, on logarithmic scales",
+    "height": 220,
+    "encoding": {
+        "x": _MILLISECONDS,
+        "y": {
+            "field": "times",
+            "type": "quantitative",
+            "title": "times as fast as one process",
+            "scale": {"type": "log"},
+            "axis": {"format": "~g"},
+        },
+        "color": _frameworks(PARALLEL),
+    },
+    "layer": [
+        {
+            "mark": {"type": "line", "opacity": 0.6},
+            "encoding": {"detail": [{"field": "configuration"}, {"field": "clock"}]},
+        },
+        {
+            "mark": {"type": "point", "size": 70, "filled": True},
+            "encoding": {
+                "shape": _CLOCK,
+                "opacity": _PALE,
+                "tooltip": _tooltip(
+                    ("configuration", "nominal"),
+                    ("cores", "nominal"),
+                    ("clock", "nominal"),
+                    ("milliseconds", "quantitative"),
+                    ("times", "quantitative"),
+                ),
+            },
+        },
+        _AT_ONE | {"encoding": {"y": {"datum": 1}, **_ACROSS, "color": {"value": "#888888"}}},
+    ],
+}
+
+THREADS: Spec = _WIDE | {
+    "description": "Seconds end to end over ranks, beside single threads that do the same work otherwise",
+    "height": 240,
+    "encoding": {
+        "y": {
+            "field": "seconds",
+            "type": "quantitative",
+            "title": "seconds end to end",
+            "scale": {"type": "log"},
+            "axis": {"format": "~g"},
+        }
+    },
+    "layer": [
+        {
+            "transform": [{"filter": "isValid(datum.method)"}],
+            "mark": {"type": "rule", "strokeDash": [6, 4], "color": "#888888"},
+        },
+        {
+            "transform": [{"filter": "isValid(datum.method)"}],
+            "mark": {"type": "text", "align": "right", "baseline": "bottom", "dy": -3},
+            "encoding": {"x": {"value": "width"}, "text": {"field": "method"}},
+        },
+        {
+            "transform": [{"filter": "isValid(datum.workers)"}],
+            "mark": {"type": "line", "opacity": 0.6},
+            "encoding": {"x": {**_RANKS, "field": "workers"}, "color": _frameworks(PARALLEL)},
+        },
+        {
+            "transform": [{"filter": "isValid(datum.workers)"}],
+            "mark": {"type": "point", "size": 70, "filled": True},
+            "encoding": {
+                "x": {**_RANKS, "field": "workers"},
+                "color": _frameworks(PARALLEL),
+                "opacity": _PALE,
+                "tooltip": _tooltip(
+                    ("framework", "nominal"),
+                    ("workers", "quantitative"),
+                    ("cores", "nominal"),
+                    ("seconds", "quantitative"),
+                ),
             },
         },
     ],

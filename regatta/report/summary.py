@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from regatta.records import compare, stats
 from regatta.records.stats import Interval
@@ -44,6 +44,11 @@ class Summary:
     times: tuple[Time, ...]
     ratios: tuple[Ratio, ...]
 
+    def cores_shared(self, configuration: Configuration) -> bool:
+        """Whether ranks of a configuration had to share cores in some run."""
+        group = self.case.group(configuration.framework, configuration.workers)
+        return group is not None and any(run.cores_shared for run in group.runs)
+
     def time(self, configuration: Configuration, clock: str) -> Interval | None:
         """The median of a configuration; None where it may not be shown."""
         wanted = (configuration, clock)
@@ -55,13 +60,13 @@ def summarise(cases: Sequence[Case]) -> tuple[Summary, ...]:
     samples = [(case, *place) for case in cases for place in _samples(case)]
     medians = stats.medians([seconds for _, _, _, seconds in samples])
     pairs = [(case, *place) for case in cases for place in _pairs(case)]
-    ratios = stats.ratios([(base, other) for _, _, _, _, base, other in pairs])
+    ratios = stats.ratios([(base, other) for *_, base, other in pairs])
     times: dict[int, list[Time]] = {}
     for (case, configuration, clock, _), found in zip(samples, medians, strict=True):
         times.setdefault(id(case), []).append(Time(configuration, clock, found))
     compared: dict[int, list[Ratio]] = {}
-    for (case, above, below, clock, _, _), found in zip(pairs, ratios, strict=True):
-        compared.setdefault(id(case), []).append(Ratio(above, below, clock, found))
+    for (case, above, below, clock, shared, _, _), found in zip(pairs, ratios, strict=True):
+        compared.setdefault(id(case), []).append(Ratio(above, below, clock, replace(found, shared=shared)))
     return tuple(Summary(case, tuple(times.get(id(case), ())), tuple(compared.get(id(case), ()))) for case in cases)
 
 
@@ -80,14 +85,15 @@ def _sides(groups: Sequence[Group]) -> Iterator[tuple[Group, Group]]:
     yield from itertools.combinations(others, 2)
 
 
-def _pairs(case: Case) -> Iterator[tuple[Configuration, Configuration, str, list[float], list[float]]]:
+def _pairs(case: Case) -> Iterator[tuple[Configuration, Configuration, str, bool, list[float], list[float]]]:
     for workers, comparison in case.comparisons.items():
         if not comparison.comparable:
             continue
         for one, other in _sides([group for group in case.groups if group.configuration.workers == workers]):
             if not (one.answered and other.answered):
                 continue
+            shared = compare.unlike(other.runs, one.runs)
             for clock in CLOCKS:
                 if found := compare.pairs((*other.runs, *other.beside), (*one.runs, *one.beside), clock):
                     base, seconds = map(list, zip(*found, strict=True))
-                    yield one.configuration, other.configuration, clock, base, seconds
+                    yield one.configuration, other.configuration, clock, shared, base, seconds

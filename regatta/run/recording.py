@@ -17,6 +17,7 @@ from regatta import paths
 from regatta.errors import RecordError, RegattaError
 from regatta.frameworks import plan, registry
 from regatta.frameworks.api import Handle
+from regatta.hosts import machines
 from regatta.hosts.cluster import Cluster, Node
 from regatta.hosts.remote import Remote
 from regatta.records import building, document, events, record, store
@@ -116,7 +117,11 @@ def of_run(
         code=outcome.code,
         failure=record.Failure(failure.cause, failure.node, failure.rank, failure.last_lines) if failure else None,
     )
-    nodes = tuple(_node_facts(name, cluster.node(name).cluster_address, ranks, said) for name, said in facts.items())
+    shares = machines.sharing(facts, ranks.values())
+    nodes = tuple(
+        _node_facts(name, cluster.node(name).cluster_address, ranks, said, shares.get(name, ()))
+        for name, said in facts.items()
+    )
     return building.build(
         record.RunIdentity(**identity),
         record.ClusterFacts(cluster.name, nodes),
@@ -264,7 +269,9 @@ def _nodes(info: RunInfo) -> list[str]:
     return list(dict.fromkeys([*(node.name for node in info.nodes), *map(str, info.plan.get("ranks", {}).values())]))
 
 
-def _node_facts(name: str, address: str, ranks: Mapping[int, str], facts: Mapping[str, Any]) -> record.NodeFacts:
+def _node_facts(
+    name: str, address: str, ranks: Mapping[int, str], facts: Mapping[str, Any], shares: Sequence[str]
+) -> record.NodeFacts:
     return record.NodeFacts(
         name=name,
         address=address,
@@ -275,6 +282,7 @@ def _node_facts(name: str, address: str, ranks: Mapping[int, str], facts: Mappin
         kernel=facts.get("kernel"),
         os=facts.get("os"),
         versions=record.Versions(**facts.get("versions") or {}),
+        shares=tuple(shares),
     )
 
 

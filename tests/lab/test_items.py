@@ -105,3 +105,27 @@ def test_a_program_of_mpi_over_three_hosts(cluster: Cluster, tmp_path: Path) -> 
     for name in (run, f"{run}-k", f"{run}-r", f"{run}-t"):
         wait_for(lambda name=name: cluster.nothing_runs(name))
     assert not cluster.lab.ssh("node2", "ls /dev/shm /tmp | grep -iE 'ompi|pmix|sm_segment' || true").stdout.strip()
+
+
+@pytest.mark.whole  # brings a renderer of 225 MB to three hosts
+def test_a_film_is_the_same_under_all_frameworks_and_comes_back(cluster: Cluster, tmp_path: Path) -> None:
+    words = [
+        "--framework=single,multiprocessing,ray,ray-actors",
+        "--frames=6",
+        "--width=64",
+        "--height=48",
+        "--samples=4",
+    ]
+    said = cluster.fab("run-render", *words, "--workers=3", "--fetch=*.gif,*.mp4", results=tmp_path).stdout
+    assert "answers of 4 runs are equal" in said
+    found = record(tmp_path, "render-ray-actors-")
+    assert found["answer"]["files"] == ["film.gif", "film.mp4"]
+    assert len({rank["node"] for rank in found["ranks"] if rank["rank"] >= 0 and rank["cpu_seconds"]}) > 1
+    films = [path.name for path in tmp_path.glob("**/film.*") if "ray-actors" in str(path)]
+    assert sorted(films) == ["film.gif", "film.mp4"]
+
+
+@pytest.mark.whole  # the same, and 14 units of time
+def test_the_film_of_words(cluster: Cluster, tmp_path: Path) -> None:
+    words = ["--framework=single,multiprocessing,ray", "--seconds=0.5", "--workers=4"]
+    assert "answers of 3 runs are equal" in cluster.fab("run-render-words", *words, results=tmp_path).stdout

@@ -57,10 +57,12 @@ def test_there_are_the_plans_that_the_documentation_names() -> None:
         "batch-scaling",
         "chain-tree",
         "paper",
+        "render",
         "scaling",
         "smoke",
         "spectrum",
         "spectrum-published",
+        "task-length",
     )
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from workloads.common import cardfile, commandline, events, framework
-from workloads.graph_of_tasks import graphs, rayobjects
+from workloads.common import events, graphs
+from workloads.graph_of_tasks import rayobjects
 
 PACKAGE = "workloads.graph_of_tasks"
 NUMBERS = tuple(range(1, 9))
@@ -54,34 +53,23 @@ def tree(graph: graphs.Graph, add: Addition, numbers: Sequence[Any]) -> Any:
 
 def main() -> None:
     """Run with the arguments of the process; bad input ends it with status 2."""
-    try:
-        given = vars(commandline.parser(cardfile.of_package(PACKAGE), PACKAGE).parse_args())
-        chosen = given.pop("framework")
-        name = framework.of_environment() if chosen == framework.AUTO else chosen
-        if name not in graphs.KINDS:
-            raise events.BadInput(f"the framework {name} runs no graphs, {', '.join(graphs.KINDS)} do")
-        _run(Options(**given), name)
-    except events.BadInput as error:
-        events.bad_input(error)
+    graphs.main(PACKAGE, _run)
 
 
-def _run(options: Options, name: str) -> None:
+def _run(given: Mapping[str, Any], name: str, graph: graphs.Graph) -> None:
+    options = Options(**given)
     show: list[str] = []
     add = Addition(options.seconds)
-    with graphs.KINDS[name]() as graph:
-        events.ready()
-        answer: dict[str, Any] = {}
-        with events.phase("compute"):
-            shapes: tuple[tuple[str, Callable[..., Any]], ...] = (("chain", chain), ("tree", tree))
-            for done, (shape, function) in enumerate(shapes, 1):
-                start = time.perf_counter()
-                with events.phase(shape):
-                    answer[shape] = function(graph, add, NUMBERS)
-                show.append(f"{shape}: {answer[shape]} after {time.perf_counter() - start:.2f} s")
-                events.progress("graphs", done, len(shapes))
-            if name == "ray":
-                show += rayobjects.measured(options.calls, options.largest_mb)
-        events.used()
-        events.result(answer, {}, show)
-        if not os.environ.get("REGATTA_RUN_ID"):
-            print("\n".join(show))
+    events.ready()
+    answer: dict[str, Any] = {}
+    with events.phase("compute"):
+        shapes: tuple[tuple[str, Callable[..., Any]], ...] = (("chain", chain), ("tree", tree))
+        for done, (shape, function) in enumerate(shapes, 1):
+            start = time.perf_counter()
+            with events.phase(shape):
+                answer[shape] = function(graph, add, NUMBERS)
+            show.append(f"{shape}: {answer[shape]} after {time.perf_counter() - start:.2f} s")
+            events.progress("graphs", done, len(shapes))
+        if name == "ray":
+            show += rayobjects.measured(options.calls, options.largest_mb)
+    graphs.told(answer, show)

@@ -16,6 +16,7 @@
   function rows(element) {
     const { chart, run } = element.dataset;
     if (chart === "changes" || chart === "overview") return data[chart];
+    if (element.dataset.across) return data.across[element.dataset.across];
     if (chart === "timeline") return data.runs[run].timeline;
     return data.cases[element.dataset.case][chart];
   }

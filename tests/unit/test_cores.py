@@ -1,0 +1,187 @@
+"""Cores that hosts share: found out by what nodes tell, kept in records, said in plans and reports, and no verdict."""
+
+import dataclasses
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import kept
+import pytest
+from msgspec import structs
+
+from lab.cgroups import hierarchies
+from lab.lifecycle import cores_text
+from lab.model import Lab
+from regatta.hosts import machines
+from regatta.node import facts
+from regatta.paths import PROJECT
+from regatta.records import compare, document
+from regatta.records.record import Record
+from regatta.report import across, charts, tables
+from regatta.report.cases import cases
+from regatta.report.summary import summarise
+
+LAB = Lab("lab", 3, True, "bookworm", "/image", "10.98.7.0/24", str(PROJECT / "inventory/lab"))
+
+
+def host(began: float, cpus: Sequence[int], **more: Any) -> dict[str, Any]:
+    return {"kernel_began": began, "hardware": "a", "ram_bytes": 8, "kernel": "6.1", "cpus": [*cpus], **more}
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "shared"),
+    [
+        (host(5.0, [0, 1]), host(5.0004, [0, 1]), True),
+        (host(5.0, [0]), host(5.0, [1]), False),
+        (host(5.0, [0, 1]), host(5.0, [1, 2]), True),
+        (host(5.0, [0]), host(5.1, [0]), False),
+        (host(5.0, [0]), host(5.0, [0], hardware="b"), False),
+        (host(5.0, [0]), {"cores": 1}, False),
+        ({"cores": 1}, {"cores": 1}, False),
+    ],
+)
+def test_hosts_share_cores_of_one_kernel(one: dict[str, Any], other: dict[str, Any], shared: bool) -> None:
+    found = machines.sharing({"a": one, "b": other, "c": host(99.0, [0])})
+    assert found == {"a": ("b",) if shared else (), "b": ("a",) if shared else (), "c": ()}
+    assert machines.sharing({"a": one, "b": other}, ["a"]) == {"a": ()}
+
+
+def test_two_looks_at_this_kernel_agree() -> None:
+    place = {"python": "/usr/bin/python3"}
+    one, other = facts.facts(place), facts.facts(place)
+    assert machines.one_machine(one, other)
+    assert one["cpus"] == sorted(os.sched_getaffinity(0)) and len(one["cpus"]) == one["cores"]
+
+
+def on(record: Record, nodes: Mapping[str, tuple[Sequence[int], Sequence[str]]], name: str, times: float) -> Record:
+    """The run with its ranks on these nodes, which share cores with others."""
+    first = record.cluster.nodes[0]
+    made = tuple(
+        structs.replace(first, name=node, ranks=tuple(ranks), shares=tuple(shares))
+        for node, (ranks, shares) in nodes.items()
+    )
+    again = kept.again(record, name, times=times)
+    return structs.replace(again, cluster=structs.replace(record.cluster, nodes=made))
+
+
+TORCH, RAY, SINGLE = (kept.one("stars", name) for name in ("torch", "ray", "single"))
+APART = {"node1": ([0], ()), "node2": ([1], ())}
+TOGETHER = {"node1": ([0], ["node2"]), "node2": ([1], ["node1"])}
+ALONE = {"node1": ([0], ())}
+
+
+def five(record: Record, nodes: Any, name: str, times: float = 1.0) -> list[Record]:
+    series = record.series
+    assert series
+    return [
+        structs.replace(
+            on(record, nodes, f"{name}{index}", times + index / 100), series=structs.replace(series, index=index)
+        )
+        for index in range(1, 6)
+    ]
+
+
+def test_no_verdict_where_one_side_shares_cores() -> None:
+    single, apart, together = five(SINGLE, ALONE, "s", 2), five(TORCH, APART, "a"), five(TORCH, TOGETHER, "t")
+    honest, shared = compare.ratio(single, apart), compare.ratio(single, together)
+    assert honest and shared
+    assert honest.verdict in ("faster", "slower") and shared.verdict == "cores shared"
+    assert shared.inverse.verdict == "cores shared" and shared.value == honest.value
+    words = compare.compare({"single": single, "torch": together}).words
+    assert any("no verdict, for ranks share cores" in line for line in words)
+    assert not any("beat one process" in line for line in words)
+    assert "node1, node2 have the same cores of one machine: how the work scales over them is not seen." in words
+
+
+def test_frameworks_on_the_same_shared_cores_are_compared() -> None:
+    torch, ray = five(TORCH, TOGETHER, "t"), five(RAY, TOGETHER, "r", 3)
+    found = compare.ratio(torch, ray)
+    assert found and found.verdict == "slower"
+
+
+def test_more_ranks_than_cores_share_them() -> None:
+    crowd = on(TORCH, {"node1": ([0, 1, 2], ())}, "crowd", 1)
+    cores = crowd.cluster.nodes[0].cores
+    assert cores == 2 and crowd.cores_shared
+    assert not on(TORCH, {"node1": ([0, 1], ())}, "fits", 1).cores_shared
+
+
+def test_a_record_keeps_who_shares_and_older_ones_say_nothing() -> None:
+    record = on(TORCH, TOGETHER, "t", 1)
+    text = document.to_dict(record)
+    assert [node["shares"] for node in text["cluster"]["nodes"]] == [["node2"], ["node1"]]
+    for node in text["cluster"]["nodes"]:
+        del node["shares"]
+    old = document.parse(json.dumps({**text, "schema_version": 6}), "old")
+    assert [node.shares for node in old.cluster.nodes] == [(), ()]
+
+
+def test_the_report_says_it_in_tables_and_charts() -> None:
+    runs = [*five(SINGLE, ALONE, "s", 2), *five(TORCH, TOGETHER, "t")]
+    (summary,) = summarise(cases(runs))
+    (table,) = tables.ratios([summary])
+    assert {row[-1] for row in table.rows} == {"cores shared"}
+    assert {row["cores"] for row in charts.speedups(summary) if "speedup" in row} == {"shared"}
+
+
+def test_nodes_of_a_lab_have_cores_of_their_own_while_there_are_some() -> None:
+    here = sorted(os.sched_getaffinity(0))
+    assert LAB.node(2).cpus == here
+    pinned = dataclasses.replace(LAB, nodes=len(here) + 1, cores=1)
+    assert [node.cpus for node in pinned.all_nodes()] == [*([core] for core in here), here[:1]]
+    assert "SHARED" in cores_text(pinned)
+    assert "SHARED" not in cores_text(dataclasses.replace(pinned, nodes=len(here)))
+    assert hierarchies()
+
+
+def task(milliseconds: float, framework: str, compute: float, total: float, index: int) -> Record:
+    nodes = ALONE if framework == "single" else APART
+    base = on(SINGLE if framework == "single" else TORCH, nodes, f"{framework}-{milliseconds}-{index}", 1)
+    options = [f"--milliseconds={milliseconds:g}", "--tasks=100"]
+    parameters = {"options": options, "workers": len(nodes), "size": 100}
+    identity = structs.replace(base.identity, workload="task-length", framework=framework, parameters=parameters)
+    phases = structs.replace(base.phases, compute=compute, total=total)
+    assert base.series
+    series = structs.replace(base.series, label=f"tasks-{milliseconds:g}", index=index)
+    return structs.replace(base, identity=identity, phases=phases, series=series)
+
+
+def test_from_which_length_on_a_framework_pays() -> None:
+    runs = []
+    for milliseconds in (1.0, 10.0, 100.0, 1000.0):
+        alone = milliseconds / 10
+        for index in range(1, 3):
+            runs.append(task(milliseconds, "single", alone, alone + 0.5, index))
+            runs.append(task(milliseconds, "torch", alone / 2 + 0.5, alone / 2 + 3, index))
+    found = across.tasks(summarise(cases(runs)))
+    assert [round(one.length * 1000) for one in found] == [1000, 100, 10, 1] or len(found) == 4
+    assert {round(one.overhead, 6) for one in found} == {0.01}
+    crossing, end_to_end = across.crossing(found, "compute"), across.crossing(found, "total")
+    assert crossing and 0.01 <= crossing < 0.02, "half of 1 s is saved, and half a second lost"
+    assert end_to_end and 0.04 < end_to_end < 0.06
+    (table,) = across.tables(summarise(cases(runs)))
+    assert table.rows[0][0] == "torch × 2"
+    assert {picture.kind for picture in across.pictures(summarise(cases(runs)))} == {"overhead", "crossing"}
+
+
+def test_one_thread_that_does_it_better_stands_beside() -> None:
+    runs = []
+    for method, seconds in (("loop", 10.0), ("sieve", 0.5)):
+        for framework, workers in (("single", 1), ("multiprocessing", 1), ("multiprocessing", 2)):
+            base = on(SINGLE, ALONE, f"{method}-{framework}-{workers}", 1)
+            options = [f"--method={method}"]
+            identity = structs.replace(
+                base.identity,
+                workload="perfect",
+                framework=framework,
+                parameters={"options": options, "workers": workers, "size": 20_000},
+            )
+            took = seconds if framework == "single" else seconds / workers + 1
+            phases = structs.replace(base.phases, total=took, compute=took)
+            assert base.series
+            series = structs.replace(base.series, label=f"{method}-{workers}")
+            runs.append(structs.replace(base, identity=identity, phases=phases, series=series))
+    loop = next(picture for picture in across.pictures(summarise(cases(runs))) if "sieve" in picture.about)
+    assert "One thread by sieve takes 0.50 s and beats every configuration" in loop.about
+    assert {row["method"] for row in loop.rows if "method" in row} == {"sieve", "the loop, one process"}

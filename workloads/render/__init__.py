@@ -1,0 +1,1 @@
+"""Frames of a film, each rendered by itself: see docs/workloads.md."""

@@ -31,6 +31,8 @@ TOLERANCE = {"accuracy": 0.01, "right": 1e9, "losses": 0.01, "weights": 0.1}
 
 _SEED_STRIDE = 1_000_003
 _BATCHES_AT_ONCE = 32
+TEST_ROWS = 4096
+"""So many rows are tested at once, where a workload says nothing else."""
 
 
 @dataclass(frozen=True)
@@ -110,13 +112,16 @@ def fit(
         raise BadInput(f"{ranks.world} ranks for {rows} rows to train on: each needs at least one")
     losses = _resume(model, optimizer, schedule, ranks)
     own = shared_out(schedule, ranks)
-    trained = DistributedDataParallel(model) if ranks.world > 1 else model
+    trained = DistributedDataParallel(model, forward_sync_buffers=False) if ranks.world > 1 else model
     model.train()
     if ranks.world > 1 and len(losses) < schedule.epochs:
         # After its first step DDP orders gradients anew for their exchange, and their order decides how sums of more
         # than two ranks are rounded. So one step that teaches nothing comes first, here as where a training goes on.
         inputs, targets = batch_of(rows_of_rank(rows, 0, schedule.seed, ranks)[: own.batch])
+        before = [buffer.clone() for buffer in model.buffers()]
         loss_of(trained(inputs), targets).backward()
+        for buffer, value in zip(model.buffers(), before, strict=True):
+            buffer.copy_(value)
     times = growth(schedule, ranks)
     for epoch in range(len(losses), schedule.epochs):
         with events.phase("epoch"):
@@ -136,6 +141,7 @@ def fit(
                         (loss if len(step) == 1 else loss / len(step)).backward()
                     total.add_(loss.detach(), alpha=len(targets))
                 optimizer.step()
+            _share_buffers(model, ranks)
             losses.append(_sum(total, ranks) / (len(order) * ranks.world))
         events.progress("epochs", epoch + 1, schedule.epochs, loss=losses[-1])
         if schedule.checkpoint_every and (epoch + 1) % schedule.checkpoint_every == 0:
@@ -167,6 +173,7 @@ def train_and_test(
     test: tuple[Batch, int],
     schedule: Schedule,
     ranks: Ranks,
+    test_rows: int = TEST_ROWS,
 ) -> dict[str, Any]:
     """:func:`fit`, then :func:`count_right`, on (batches, rows) each: {"answer", "checksum" of the weights}.
 
@@ -183,31 +190,42 @@ def train_and_test(
         return batch_of if place.type == "cpu" else there
 
     losses = fit(model, optimizer, loss_of, on(train[0]), train[1], schedule, ranks)
-    right = count_right(model, right_of, on(test[0]), test[1], ranks)
+    right = count_right(model, right_of, on(test[0]), test[1], ranks, test_rows)
     answer = {"tests": test[1], "right": right, "accuracy": right / test[1], "losses": losses, "weights": norm(model)}
     return {"answer": answer, "checksum": checksum(model)}
 
 
 @torch.no_grad()
 def count_right(
-    model: nn.Module, right_of: Callable[[Tensor, Tensor], Tensor], batch_of: Batch, rows: int, ranks: Ranks
+    model: nn.Module,
+    right_of: Callable[[Tensor, Tensor], Tensor],
+    batch_of: Batch,
+    rows: int,
+    ranks: Ranks,
+    at_once: int = TEST_ROWS,
 ) -> int:
     """How many of the rows the model gets right, over all ranks; each row is counted once, on one of them.
 
-    `right_of` takes scores and targets of k rows and gives k truths, of any shape.
+    `right_of` takes scores and targets of k rows, `at_once` at most, and gives k truths, of any shape.
     """
     model.eval()
     mine = torch.arange(ranks.rank, rows, ranks.world)
     right = torch.zeros((), dtype=torch.float64, device=next(model.parameters()).device)
-    for chosen in mine.split(4096):
+    for chosen in mine.split(at_once):
         inputs, targets = batch_of(chosen)
         right += right_of(model(inputs), targets).sum()
     return round(_sum(right, ranks))
 
 
 def norm(model: nn.Module) -> float:
-    """Euclidean norm of all weights together, and of what else the model keeps as state, in float64."""
-    return float(torch.cat([tensor.detach().double().ravel() for tensor in model.state_dict().values()]).norm())
+    """Euclidean norm of all weights together, and of what else the model keeps as state but counts, in float64."""
+    kept = [tensor for tensor in model.state_dict().values() if tensor.is_floating_point()]
+    return float(torch.cat([tensor.detach().double().ravel() for tensor in kept]).norm())
+
+
+def size(model: nn.Module) -> int:
+    """How many weights are trained."""
+    return sum(weight.numel() for weight in model.parameters())
 
 
 def checksum(model: nn.Module) -> str:
@@ -227,6 +245,18 @@ def combine(parts: Sequence[dict[str, Any]], what: str) -> tuple[dict[str, Any],
     epochs = [f"  epoch {epoch}: loss {loss:.4f}" for epoch, loss in enumerate(answer["losses"], 1)]
     right = f"{answer['right']:,} of {answer['tests']:,} test {what} are right: {100 * answer['accuracy']:.2f} %"
     return answer, [*epochs, right, f"weights {checksum}"]
+
+
+@torch.no_grad()
+def _share_buffers(model: nn.Module, ranks: Ranks) -> None:
+    """Give all ranks the mean of what each has seen of its own rows: a network's running statistics."""
+    own = [buffer for buffer in model.buffers() if buffer.is_floating_point()]
+    if ranks.world == 1 or not own:
+        return
+    every = torch.cat([buffer.ravel() for buffer in own])
+    dist.all_reduce(every)
+    for buffer, shared in zip(own, (every / ranks.world).split([buffer.numel() for buffer in own]), strict=True):
+        buffer.copy_(shared.view_as(buffer))
 
 
 def _sum(value: Tensor, ranks: Ranks) -> float:

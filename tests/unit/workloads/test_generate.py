@@ -23,9 +23,9 @@ def made(kind: str, *words: str, cores: str = "0-") -> bytes:
     return subprocess.run(command, cwd=PROJECT, capture_output=True, check=True).stdout
 
 
-@pytest.mark.parametrize("kind", ["ppr", "stars", "digits"])
+@pytest.mark.parametrize("kind", ["ppr", "stars", "digits", "cifar"])
 def test_the_same_for_a_seed(kind: str) -> None:
-    size = {"ppr": "300000", "stars": "50000", "digits": "9000"}[kind]
+    size = {"ppr": "300000", "stars": "50000", "digits": "9000", "cifar": "3000"}[kind]
     one = made(kind, "--size", size, "--seed", "3", cores="0")
     assert one == made(kind, "--size", size, "--seed", "3")
     assert one == gzip.decompress(made(kind, "--size", size, "--seed", "3", "--gzip"))

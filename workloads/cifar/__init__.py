@@ -1,0 +1,1 @@
+"""Image classification on CIFAR-10 by networks of the literature."""

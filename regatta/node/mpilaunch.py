@@ -250,7 +250,8 @@ def keep(child: int, daemon: Daemon) -> int:
     waiting = {os.pidfd_open(child): "rank", os.pidfd_open(daemon.process.pid): "daemon"}
     if daemon.caller:
         waiting[daemon.caller.fileno()] = "caller"
-    status, give_up = None, None
+    status: int | None = None
+    give_up: float | None = None
     while True:
         left = None if give_up is None else max(0.0, give_up - time.monotonic())
         ready, _, _ = select.select([*waiting], [], [], left)

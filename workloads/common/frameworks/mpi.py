@@ -62,7 +62,7 @@ def spread(do: Doing, tasks: Iterator[Task], how: How) -> Iterator[Iterable[Done
             _end(failed)
 
 
-def _results(workers: Sequence[Executor], tasks: Iterator[Task]) -> Iterator[Done]:
+def _results(workers: list[Executor], tasks: Iterator[Task]) -> Iterator[Done]:
     """What workers say, as it comes in: each has a few tasks at a time."""
     said: queue.SimpleQueue[tuple[Executor, Future[Done]]] = queue.SimpleQueue()
     under_way = 0

@@ -1,25 +1,40 @@
-"""python -m benchmarks.shared_folder INVENTORY: the shared folder beside a local disk, HDFS, and rsync to the head.
+"""python -m benchmarks.shared_folder INVENTORY [costs]: the shared folder beside other places, or what it costs.
 
-On the last worker: a checkpoint of 500 MB in one file, and 5,000 files of 1 kB, written (until the disk has them, where
-the way there can say so) and read, in turns, three times; medians. What has just been written may be read from memory.
+Beside a local disk, HDFS, and rsync to the head, on the last worker: a checkpoint of 500 MB in one file, and 5,000
+files of 1 kB, written (the large one until the disk has it, where the way there can say so) and read, in turns, three
+times; medians. What has just been written may be read from memory. The 5,000 files in HDFS take minutes: they are
+measured in the last round alone, and not by `hdfs dfs`.
+
+`costs`: the cluster is provisioned without it and with it, in turns, twice: from the one to the other, then again, when
+nothing changes; then a run of nothing on each node is started four times. It ends as the inventory has it.
 """
 
 import json
+import os
 import statistics
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
+from benchmarks import shell
 from benchmarks.shell import BenchError
+from regatta import paths
 from regatta.hosts import inventories
 from regatta.hosts.remote import Remote
+from regatta.records.store import Store
 
 ROUNDS = 3
+TURNS, RUNS = 2, 4
 SCRIPT = """
 import json, os, shutil, subprocess, sys, time
-state, head = sys.argv[1:]
+from hdfs_native import Client
+state, head, last = sys.argv[1:]
 local, shared, far = f"{state}/home/.bench", f"{state}/shared/.bench", f"{state}/home/.bench-rsync"
+back = f"{state}/home/.bench-back"
 HDFS, SSH = "/opt/regatta/hadoop/bin/hdfs", ["ssh", head]
 block = os.urandom(1 << 20)
+hdfs = Client(config_dir="/etc/regatta/hadoop")
 
 def large(folder):
     with open(f"{folder}/large", "wb") as file:
@@ -33,14 +48,32 @@ def small(folder):
         with open(f"{folder}/{number}", "wb") as file:
             file.write(block[:1000])
 
+def native_large(folder):
+    with hdfs.create(f"{folder}/large") as file:
+        for _ in range(500):
+            file.write(block)
+
+def native_small(folder):
+    for number in range(5000):
+        with hdfs.create(f"{folder}/{number}") as file:
+            file.write(block[:1000])
+
 def read(folder):
     for name in os.listdir(folder):
         with open(f"{folder}/{name}", "rb") as file:
             while file.read(1 << 20):
                 pass
 
+def native_read(folder):
+    for info in hdfs.list_status(folder, False):
+        with hdfs.read(info.path) as file:
+            while file.read(1 << 20):
+                pass
+
 def run(*command):
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    if done.returncode:
+        sys.exit(f"{command}: {done.stderr}")
 
 def seconds(work, *words):
     began = time.perf_counter()
@@ -52,47 +85,93 @@ def anew(folder):
     os.makedirs(folder)
 
 def clear():
-    for folder in (local, shared):
+    for folder in (local, shared, back):
         shutil.rmtree(folder, ignore_errors=True)
     run(*SSH, "rm", "-rf", far)
-    run(HDFS, "dfs", "-rm", "-r", "-f", "-skipTrash", "/tmp/.bench")
+    for folder in ("/tmp/.bench", "/tmp/.bench-native"):
+        hdfs.delete(folder, True)
 
 found = {}
-for what, write in (("500 MB", large), ("5,000 files", small)):
+for what, write, native in (("500 MB", large, native_large), ("5,000 files", small, native_small)):
     clear()
     for name, folder in (("local disk", local), ("shared folder", shared)):
         anew(folder)
         found[f"{what}, {name}"] = [seconds(write, folder), seconds(read, folder)]
-    back = f"{state}/home/.bench-back"
     anew(back)
-    put = seconds(run, HDFS, "dfs", "-put", local, "/tmp/.bench")
-    found[f"{what}, HDFS (hdfs dfs)"] = [put, seconds(run, HDFS, "dfs", "-get", "/tmp/.bench", f"{back}/hdfs")]
     put = seconds(run, "rsync", "-r", f"{local}/", f"{head}:{far}/")
     found[f"{what}, rsync to the head"] = [put, seconds(run, "rsync", "-r", f"{head}:{far}/", f"{back}/rsync/")]
-    shutil.rmtree(back)
+    if write is small and last == "no":
+        continue
+    put = seconds(native, "/tmp/.bench-native")
+    found[f"{what}, HDFS (hdfs-native)"] = [put, seconds(native_read, "/tmp/.bench-native")]
+    if write is small:
+        continue
+    put = seconds(run, HDFS, "dfs", "-put", local, "/tmp/.bench")
+    found[f"{what}, HDFS (hdfs dfs)"] = [put, seconds(run, HDFS, "dfs", "-get", "/tmp/.bench", f"{back}/hdfs")]
 clear()
 print(json.dumps(found))
 """
 
 
-def main() -> None:
-    """Prints the figures."""
-    cluster = inventories.load(sys.argv[1])
+def places(inventory: str) -> None:
+    """Print what it takes to write and to read in each place."""
+    cluster = inventories.load(inventory)
     node = next((one for one in reversed(cluster.workers) if one != cluster.head), None)
     if node is None:
         raise BenchError("this needs a worker beside the head")
     remote = Remote(cluster)
     taken: dict[str, list[list[float]]] = {}
-    for _ in range(ROUNDS):
-        words = [*remote.ssh(node), remote.destination(node), "sudo", "-u", "regatta", node.python, "-", node.state]
-        done = subprocess.run([*words, cluster.head.name], input=SCRIPT, capture_output=True, text=True, check=False)
+    for number in range(ROUNDS):
+        words = [*remote.ssh(node), remote.destination(node), "sudo", "-H", "-u", "regatta", node.python, "-"]
+        last = "yes" if number + 1 == ROUNDS else "no"
+        done = subprocess.run(
+            [*words, node.state, cluster.head.name, last], input=SCRIPT, capture_output=True, text=True, check=False
+        )
         if done.returncode:
             raise BenchError(f"{node.name}: {done.stderr.strip()}")
-        for name, pair in json.loads(done.stdout).items():
+        for name, pair in json.loads(done.stdout.splitlines()[-1]).items():
             taken.setdefault(name, []).append(pair)
+        print(f"{number + 1} of {ROUNDS}: {done.stdout.splitlines()[-1]}", file=sys.stderr, flush=True)
     for name, pairs in taken.items():
         written, read = (statistics.median(pair[number] for pair in pairs) for number in (0, 1))
         print(f"{name:32} written in {written:6.2f} s, read in {read:6.2f} s")
+
+
+def costs(inventory: str) -> None:
+    """Print what provisioning and a run's start take without and with it."""
+    switched: dict[bool, list[float]] = {False: [], True: []}
+    again: dict[bool, list[float]] = {False: [], True: []}
+    launched: dict[bool, list[float]] = {False: [], True: []}
+    ranks = str(len(inventories.load(inventory).workers))
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "nothing.py").touch()
+        for _ in range(TURNS):
+            for there in (False, True):
+                for taken in (switched, again):
+                    taken[there].append(_provision(inventory, there).seconds)
+                results = Path(tempfile.mkdtemp(dir=folder, prefix=".results-"))
+                env = {"REGATTA_RESULTS": str(results), "REGATTA_INVENTORY": str(Path(inventory).resolve())}
+                for _ in range(RUNS):
+                    words = [Path(sys.executable).with_name("regatta"), "torchrun", f"--workers={ranks}", "nothing.py"]
+                    shell.run(words, env=env, cwd=Path(folder))
+                launched[there] += [one.phases.launch or 0.0 for one in Store(results).list().records]
+    rows = {"provision, from the other to this": switched, "provision, again": again, "a run's launch": launched}
+    for name, taken in rows.items():
+        without, with_it = (statistics.median(taken[there]) for there in (False, True))
+        every = "; ".join(" ".join(f"{one:.2f}" for one in taken[there]) for there in (False, True))
+        print(f"{name:36} without {without:6.2f} s, with {with_it:6.2f} s ({every})")
+
+
+def _provision(inventory: str, there: bool) -> shell.Done:
+    program = [sys.executable, "-m", "regatta.provisioning.commands", "provision", "--inventory", inventory]
+    env = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    return shell.run([*program, "-e", f"shared_folder_enabled={str(there).lower()}"], env=env, cwd=paths.PROJECT)
+
+
+def main() -> None:
+    """Prints the figures."""
+    shell.interruptible()
+    (costs if sys.argv[2:] == ["costs"] else places)(sys.argv[1])
 
 
 if __name__ == "__main__":

@@ -148,7 +148,7 @@ SHARES: Spec = _WIDE | {
     },
 }
 
-_PALE = {"field": "cores", "type": "nominal", "scale": {"domain": ["own", "shared"], "range": [1, 0.3]}, "legend": None}
+_PALE = {"condition": {"test": "datum.cores === 'shared'", "value": 0.3}, "value": 1}
 """How a point looks whose ranks have cores of their own, and one whose ranks share them."""
 _RANKS = {
     "field": "at",

@@ -54,6 +54,7 @@ def everything_below(folder: Path) -> Iterator[tuple[Path, bytes]]:
             yield path, path.read_bytes()
 
 
+@pytest.mark.whole  # the stores themselves: tests/unit/workloads/test_objects.py
 @pytest.mark.skipif(not buckets.NODE.exists(), reason="needs .venv-node: make setup-node")
 def test_runs_read_from_a_bucket_and_their_files_go_there(tmp_path: Path, here: Path, store: buckets.Store) -> None:
     (here / "hosts.yml").write_text((here / "hosts.yml").read_text().replace(sys.executable, str(buckets.NODE)))

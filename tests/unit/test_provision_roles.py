@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from regatta.frameworks.plan import PORTS
+from regatta.frameworks import plan
+from regatta.frameworks.adapters import mpi
 
 PROJECT = Path(__file__).resolve().parents[2]
 ANSIBLE = PROJECT / "ansible"
@@ -104,7 +105,8 @@ def test_every_pinned_port_is_checked_and_passed_on() -> None:
 
 
 def test_ports_where_ranks_meet_are_kept_from_other_accounts() -> None:
-    assert "'{}-{}'".format(*PORTS) in (ROLES / "firewall/vars/main.yml").read_text()
+    assert plan.PORTS[1] + 1 == mpi.PORTS[0]
+    assert f"'{plan.PORTS[0]}-{mpi.PORTS[1]}'" in (ROLES / "firewall/vars/main.yml").read_text()
 
 
 def test_ports_differ() -> None:

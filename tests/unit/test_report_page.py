@@ -11,7 +11,7 @@ import kept
 import pytest
 from msgspec import structs
 
-from regatta.records.record import Record, Series
+from regatta.records.record import SCHEMA_VERSION, Record, Series
 from regatta.report import files, make
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -155,7 +155,7 @@ def test_every_run_is_a_click_away_with_its_record(visit: Visit) -> None:
         with visit.page.expect_download() as download:
             dialog.locator("details.record a").click()
         kept_record = json.loads(Path(download.value.path()).read_text())
-        assert kept_record["schema_version"] == 6
+        assert kept_record["schema_version"] == SCHEMA_VERSION
         if run == "failed-run":
             assert "localhost, rank 1: killed by SIGKILL" in dialog.inner_text()
             assert "<script>alert(1)</script>" in dialog.inner_text()

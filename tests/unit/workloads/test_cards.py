@@ -131,7 +131,7 @@ def test_values(card: Card, monkeypatch: pytest.MonkeyPatch) -> None:
         ("--wide=yes", "argument --wide: ignored explicit argument 'yes'"),
         ("--file", "argument --file: expected one argument"),
         ("--fil=f", "the following arguments are required: --file"),
-        ("--file=f --framework=mpi", "argument --framework: invalid choice: 'mpi'"),
+        ("--file=f --framework=boat", "argument --framework: invalid choice: 'boat'"),
     ],
 )
 def test_wrong_words(card: Card, capfd: pytest.CaptureFixture[str], words: str, message: str) -> None:

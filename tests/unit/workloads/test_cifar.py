@@ -134,6 +134,7 @@ def test_one_process_that_normalises_as_the_ranks_do_learns_the_same(two: Ended)
     )
 
 
+@pytest.mark.whole  # as digits do: test_digits.py
 def test_a_run_that_goes_on_ends_with_the_same_weights(two: Ended, tmp_path: Path) -> None:
     checkpoint = (f"--checkpoint={tmp_path / 'saved.pt'}", "--checkpoint-every=1")
     first = ranks([*SMALL, "--epochs=1", *checkpoint], 2, TMPDIR=str(tmp_path))

@@ -101,6 +101,7 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Ended:
     return runs[0]
 
 
+@pytest.mark.whole  # on hosts: tests/lab/test_runs.py; here: test_cifar.py
 def test_ray_train_gives_the_same_weights_to_the_bit(two: Ended, tmp_path: Path, ray_cluster: dict[str, str]) -> None:
     run = python(
         *DIGITS,

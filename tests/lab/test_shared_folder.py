@@ -1,10 +1,10 @@
-"""The shared folder on real hosts: the same one everywhere, at once; runs that go on; the head away; nothing left."""
+"""The shared folder on real hosts: the same one everywhere, at once; runs that go on; nothing left."""
 
 import shutil
 from pathlib import Path
 
 import pytest
-from clusters import Cluster, wait_for
+from clusters import Cluster
 from provisioning import left, provision, teardown, verify
 
 from lab.model import PROJECT
@@ -56,21 +56,6 @@ else:
     dcp.save({"model": get_model_state_dict(model)}, checkpoint_id="out/state")
     print("saved by", dist.get_world_size(), flush=True)
 dist.destroy_process_group()
-"""
-WRITES = """\
-import os, pathlib, time
-folder = pathlib.Path(os.environ["REGATTA_SHARED"])
-for number in range(10_000):
-    try:
-        with open(folder / "new", "wb") as file:
-            file.write(bytes([number % 256]) * 4_000_000)
-        os.rename(folder / "new", folder / "whole")
-        print("wrote", number, flush=True)
-    except OSError as error:
-        print("refused", error.strerror, flush=True)
-    if pathlib.Path("/tmp/enough").exists():
-        break
-    time.sleep(0.05)
 """
 
 
@@ -162,57 +147,6 @@ def test_rays_own_examples_keep_their_checkpoints(
     kept = of_run(cluster, cluster.lab.nodes[2], f"find {POINT}/ray_results -name checkpoint_\\*")
     assert kept.split(), done.stdout
     of_run(cluster, cluster.lab.nodes[0], f"rm -r {POINT}/ray_results/*")
-
-
-@pytest.mark.whole
-def test_the_head_goes_in_the_middle_of_a_write(cluster: Cluster, project: Path) -> None:
-    """What a worker writes meanwhile fails, is said, and what was renamed into place is whole; then it works again."""
-    one, two, _ = cluster.lab.nodes
-    run = of_run(cluster, two, f"mkdir -p {POINT}/fault && echo {POINT}/fault").strip()
-    cluster.lab.ssh(two, f"sudo tee /tmp/writes.py >/dev/null <<'END'\n{WRITES}\nEND\nsudo rm -f /tmp/enough")
-    cluster.lab.ssh(
-        two,
-        f"sudo systemd-run --unit=writes --uid=regatta --setenv=REGATTA_SHARED={run} --property=PrivateMounts=yes "
-        "/usr/bin/python3 /tmp/writes.py",
-    )
-
-    def log() -> str:
-        return cluster.lab.ssh(two, "sudo journalctl --no-pager --output=cat --unit=writes").stdout
-
-    wait_for(lambda: "wrote 3" in log())
-    cluster.lab.off(one)
-    try:
-        wait_for(lambda: "refused" in log(), 60)
-        said = cluster.lab.ssh(two, f"sudo -u regatta timeout 60 ls {POINT}", check=False)
-        assert said.returncode not in (0, 124), "a call while the head is away ends, with an error"
-    finally:
-        cluster.lab.on(one)
-    try:
-        wait_for(lambda: "wrote" in log().rpartition("refused")[2], 90)
-    finally:
-        cluster.lab.ssh(two, "sudo touch /tmp/enough; sudo systemctl stop writes", check=False)
-        cluster.fab("up")
-    look = f"body = open('{run}/whole', 'rb').read(); print(len(body), len(set(body)))"
-    assert cluster.lab.ssh(one, f'sudo -u regatta python3 -c "{look}"').stdout.split() == ["4000000", "1"]
-    verify(cluster.lab)
-    of_run(cluster, one, f"rm -r {run}")
-
-
-@pytest.mark.whole
-def test_a_host_boots_while_the_head_is_away(cluster: Cluster) -> None:
-    """It boots, what a run would write fails and lands on no disk of its own, and the folder is there with the head."""
-    one, two, _ = cluster.lab.nodes
-    cluster.lab.off(one, two)
-    try:
-        cluster.lab.on(two)
-        said = cluster.lab.ssh(two, f"sudo -u regatta timeout 60 touch {POINT}/lost", check=False)
-        assert said.returncode not in (0, 124), said.stderr
-    finally:
-        cluster.lab.on(one)
-        cluster.fab("up")
-    wait_for(lambda: cluster.lab.ssh(two, f"sudo -u regatta touch {POINT}/found", check=False).returncode == 0, 60)
-    assert of_run(cluster, one, f"ls {POINT}").count("found") == 1
-    of_run(cluster, one, f"rm {POINT}/found")
 
 
 @pytest.mark.whole

@@ -19,6 +19,7 @@ FAMILIES = {
     "hdfs": "HDFS's daemons, in a run that reads",
     "host": "A host",
     "network": "A host's network",
+    "shared": "The shared folder",
     "resources": "Disks, clocks, sshd",
     "controller": "The controller",
     "provision": "Provisioning",

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from regatta.records.record import SINGLE
 from regatta.report import published, specs, texts
 from regatta.report.cases import Configuration
 from regatta.report.specs import Spec
@@ -191,9 +190,7 @@ def _by_method(summaries: Sequence[Summary]) -> Iterator[tuple[Summary, list[tup
 
 
 def _one_process(summary: Summary) -> float | None:
-    found = [
-        time.seconds.value for time in summary.times if time.configuration.framework == SINGLE and time.clock == "total"
-    ]
+    found = [time.seconds.value for time in summary.times if time.configuration.single and time.clock == "total"]
     return min(found, default=None)
 
 

@@ -7,13 +7,12 @@ beside that.
 
 import argparse
 import json
-import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from benchmarks import shell
 from regatta.hosts import inventories
 from regatta.records.record import Record
 from regatta.records.store import Store
@@ -33,17 +32,8 @@ def project(folder: Path, items: int, frameworks: Sequence[str]) -> None:
 
 def run(folder: Path, inventory: Path, results: Path, words: Sequence[str]) -> list[Record]:
     """The records of runs with these flags."""
-    done = subprocess.run(
-        [Path(sys.executable).parent / "regatta", "run", "empty", f"--inventory={inventory}", *words],
-        cwd=folder,
-        env=os.environ | {"REGATTA_RESULTS": str(results)},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        sys.exit(f"{done.stdout}{done.stderr}")
+    command = [Path(sys.executable).parent / "regatta", "run", "empty", f"--inventory={inventory}", *words]
+    shell.run(command, cwd=folder, env={"REGATTA_RESULTS": str(results)})
     return Store(results).list().records
 
 

@@ -5,12 +5,11 @@ what is compared is sync, launch, rendezvous and collect together, by framework,
 """
 
 import argparse
-import os
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+from benchmarks import shell
 from regatta import paths
 from regatta.records import stats
 from regatta.records.record import Record
@@ -25,33 +24,17 @@ def overhead(record: Record) -> float:
     return sum(getattr(record.phases, phase) or 0.0 for phase in PHASES)
 
 
-def run(checkout: Path, inventory: str, workers: int, results: Path) -> None:
+def run(checkout: Path, inventory: Path, workers: int, results: Path) -> None:
     """Once under each framework, into a folder of records."""
-    done = subprocess.run(
-        [
-            checkout / ".venv/bin/fab",
-            "run-ppr",
-            "--framework=both",
-            "--no-single",
-            f"--workers={workers}",
-            f"--inventory={inventory}",
-        ],
-        cwd=checkout,
-        env=os.environ | {"REGATTA_RESULTS": str(results)},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        sys.exit(f"{checkout}: {done.stdout}{done.stderr}")
+    words = ("run-ppr", "--framework=both", "--no-single", f"--workers={workers}", f"--inventory={inventory}")
+    shell.run([checkout / ".venv/bin/fab", *words], cwd=checkout, env={"REGATTA_RESULTS": str(results)})
 
 
 def main() -> None:
     """Run with the arguments of the process."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.overhead", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("before", type=Path, help="checkout of an earlier commit, set up (make setup)")
-    parser.add_argument("--inventory", default="inventory/local")
+    parser.add_argument("--inventory", type=Path, default=paths.PROJECT / "inventory/local")
     parser.add_argument("--pairs", type=int, default=10)
     parser.add_argument("--workers", type=int, default=2)
     given = parser.parse_args()
@@ -61,7 +44,7 @@ def main() -> None:
         for number in range(-1, given.pairs):
             for name in list(sides) if number % 2 else list(reversed(sides)):
                 into = kept[name] if number >= 0 else Path(folder) / "first"
-                run(sides[name], given.inventory, given.workers, into)
+                run(sides[name], given.inventory.resolve(), given.workers, into)
             print(f"{number + 1} of {given.pairs} pairs", file=sys.stderr, flush=True)
         found = {name: Store(place).list().records for name, place in kept.items()}
     for framework in FRAMEWORKS:

@@ -3,29 +3,26 @@
 
 from __future__ import annotations
 
-import gzip
-import zlib
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from workloads.common import storage
 from workloads.common.events import BadInput
+from workloads.common.storage import packed
 
 SIDE, CHANNELS, CLASSES = 32, 3, 10
 RECORD = 1 + CHANNELS * SIDE * SIDE
 PUBLISHED = 10_000
 """Pictures in each file as published."""
-_GZIP_MAGIC = b"\x1f\x8b"
 
 
 def read(path: str | Path) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Pictures (n, 3, 32, 32) and classes (n,) of a file, .gz or not.
+    """Pictures (n, 3, 32, 32) and classes (n,) of a file, packed by gzip or zstd or not.
 
     Raises :class:`BadInput` where it is missing, truncated, empty, or has a class above 9.
     """
-    body = _content(path)
+    body = packed.content(path)
     count, rest = divmod(len(body), RECORD)
     if rest or not count:
         whole = f"{PUBLISHED:,} of them in {PUBLISHED * RECORD:,} bytes"
@@ -39,17 +36,6 @@ def read(path: str | Path) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     return records[:, 1:].reshape(count, CHANNELS, SIDE, SIDE), classes
 
 
-def packed(pictures: NDArray[np.uint8], classes: NDArray[np.uint8]) -> bytes:
+def written(pictures: NDArray[np.uint8], classes: NDArray[np.uint8]) -> bytes:
     """The bytes of a file with these pictures (n, 3, 32, 32) and classes (n,)."""
     return np.concatenate([classes[:, None], pictures.reshape(len(classes), -1)], 1).tobytes()
-
-
-def _content(path: str | Path) -> bytes:
-    try:
-        with storage.open(path) as stream:
-            body = stream.read()
-        return gzip.decompress(body) if body.startswith(_GZIP_MAGIC) else body
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise BadInput(f"{path}: damaged or truncated gzip file ({error})") from error
-    except OSError as error:
-        raise BadInput(f"{path}: {error.strerror or error}") from error

@@ -52,7 +52,7 @@ def drawn(numbers: np.random.Generator, count: int) -> tuple[NDArray[np.uint8], 
 
 def block(numbers: np.random.Generator, first: int, count: int) -> bytes:
     """The bytes of so many pictures; `first`, the number of the first one, changes nothing."""
-    return binary.packed(*drawn(numbers, count))
+    return binary.written(*drawn(numbers, count))
 
 
 def note(seed: int, numbers: np.random.Generator, first: int, count: int) -> bytes:

@@ -5,26 +5,25 @@ from __future__ import annotations
 import gzip
 import math
 import struct
-import zlib
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from workloads.common import storage
 from workloads.common.events import BadInput
+from workloads.common.storage import packed
 
 UNSIGNED_BYTE = 0x08
 LABEL_DIMENSIONS, IMAGE_DIMENSIONS = 1, 3
-_GZIP_MAGIC = b"\x1f\x8b"
 
 
 def read(path: str | Path, dimensions: int) -> NDArray[np.uint8]:
-    """Values of an IDX file of unsigned bytes with so many dimensions, in the shape that it says; .gz or not.
+    """Values of an IDX file of unsigned bytes with so many dimensions, in the shape that it says.
 
-    Raises :class:`BadInput` where the file is missing, damaged, of another kind, or not as long as its sizes say.
+    It may be packed by gzip or zstd. Raises :class:`BadInput` where it is missing, damaged, of another kind, or not as
+    long as its sizes say.
     """
-    body = _content(path)
+    body = packed.content(path)
     if len(body) < 4 or body[:2] != b"\0\0":
         raise BadInput(f"{path}: not an IDX file: it begins with {body[:4].hex(' ') or 'nothing'}, not 00 00")
     if body[2] != UNSIGNED_BYTE or body[3] != dimensions:
@@ -51,14 +50,3 @@ def write(path: Path, values: NDArray[np.uint8]) -> None:
     header = struct.pack(f">BBBB{values.ndim}I", 0, 0, UNSIGNED_BYTE, values.ndim, *values.shape)
     body = header + values.astype(np.uint8, copy=False).tobytes()
     path.write_bytes(gzip.compress(body, compresslevel=1, mtime=0) if path.suffix == ".gz" else body)
-
-
-def _content(path: str | Path) -> bytes:
-    try:
-        with storage.open(path) as stream:
-            body = stream.read()
-        return gzip.decompress(body) if body.startswith(_GZIP_MAGIC) else body
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise BadInput(f"{path}: damaged or truncated gzip file ({error})") from error
-    except OSError as error:
-        raise BadInput(f"{path}: {error.strerror or error}") from error

@@ -25,9 +25,9 @@ SMALL = (*CIFAR, "--size=64", "--epochs=2")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Files as CIFAR's, one of them compressed."""
     made, drawn = tmp_path_factory.mktemp("cifar"), pictures.generated(20, 1)
-    (made / "data_batch_1.bin").write_bytes(binary.packed(drawn.pixels[:12], drawn.labels[:12]))
-    (made / "data_batch_2.bin.gz").write_bytes(gzip.compress(binary.packed(drawn.pixels[12:], drawn.labels[12:])))
-    (made / "test_batch.bin").write_bytes(binary.packed(drawn.test_pixels, drawn.test_labels))
+    (made / "data_batch_1.bin").write_bytes(binary.written(drawn.pixels[:12], drawn.labels[:12]))
+    (made / "data_batch_2.bin.gz").write_bytes(gzip.compress(binary.written(drawn.pixels[12:], drawn.labels[12:])))
+    (made / "test_batch.bin").write_bytes(binary.written(drawn.test_pixels, drawn.test_labels))
     (made / "batches.meta.txt").write_text("airplane\n")
     return made
 

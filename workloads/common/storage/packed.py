@@ -33,18 +33,21 @@ def opened(path: Path | str) -> Iterator[tuple[BinaryIO, bytes]]:
     Raises BadInput where it cannot be read, is damaged, or is of a kind of which `FOREIGN` says what to do.
     """
     with damaged_said(path), storage.open(path) as file:
-        stream = file
         first = file.read(LONGEST)
-        file.seek(0)
         for magic, words in FOREIGN.items():
             if first.startswith(magic):
                 raise BadInput(f"{path}: {words}")
-        kind = next((magic for magic in (GZIP, ZSTD, PARQUET) if first.startswith(magic)), b"")
-        if kind == GZIP:
-            stream = cast(BinaryIO, gzip.GzipFile(fileobj=file))
-        elif kind == ZSTD:
-            stream = cast(BinaryIO, _Zstd(path, file))
-        yield stream, kind
+        yield _unpacked(path, file)
+
+
+def content(path: Path | str) -> bytes:
+    """All that a file of whatever kind holds; what gzip or Zstandard has packed, unpacked.
+
+    Raises BadInput where it cannot be read, or is damaged.
+    """
+    with damaged_said(path), storage.open(path) as file:
+        stream, _ = _unpacked(path, file)
+        return b"".join(iter(lambda: stream.read(storage.BUFFER_BYTES), b""))
 
 
 @contextlib.contextmanager
@@ -56,6 +59,16 @@ def damaged_said(path: Path | str) -> Iterator[None]:
         raise BadInput(f"{path}: damaged or truncated gzip file ({error})") from error
     except OSError as error:
         raise BadInput(f"{path}: {error.strerror or error}") from error
+
+
+def _unpacked(path: Path | str, file: BinaryIO) -> tuple[BinaryIO, bytes]:
+    file.seek(0)
+    first = file.read(LONGEST)
+    file.seek(0)
+    kind = next((magic for magic in (GZIP, ZSTD, PARQUET) if first.startswith(magic)), b"")
+    if kind == GZIP:
+        return cast(BinaryIO, gzip.GzipFile(fileobj=file)), kind
+    return cast(BinaryIO, _Zstd(path, file)) if kind == ZSTD else file, kind
 
 
 class _Zstd:

@@ -8,6 +8,7 @@ import argparse
 import sys
 import tempfile
 from pathlib import Path
+from statistics import median
 
 from benchmarks import shell
 from regatta import paths
@@ -24,10 +25,14 @@ def overhead(record: Record) -> float:
     return sum(getattr(record.phases, phase) or 0.0 for phase in PHASES)
 
 
-def run(checkout: Path, inventory: Path, workers: int, results: Path) -> None:
-    """Once under each framework, into a folder of records."""
-    words = ("run-ppr", "--framework=both", "--no-single", f"--workers={workers}", f"--inventory={inventory}")
-    shell.run([checkout / ".venv/bin/fab", *words], cwd=checkout, env={"REGATTA_RESULTS": str(results)})
+def run(checkout: Path, inventory: Path, framework: str, workers: int, results: Path) -> None:
+    """Once, into a folder of records."""
+    own = (f"--framework={framework}", f"--workers={workers}", f"--inventory={inventory}")
+    shell.run(
+        [checkout / ".venv/bin/fab", "run-ppr", "--no-single", *own],
+        cwd=checkout,
+        env={"REGATTA_RESULTS": str(results)},
+    )
 
 
 def main() -> None:
@@ -37,27 +42,31 @@ def main() -> None:
     parser.add_argument("--inventory", type=Path, default=paths.PROJECT / "inventory/local")
     parser.add_argument("--pairs", type=int, default=10)
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--framework", default=",".join(FRAMEWORKS))
     given = parser.parse_args()
+    frameworks = given.framework.split(",")
     sides = {"before": given.before.resolve(), "now": paths.PROJECT}
     with tempfile.TemporaryDirectory() as folder:
         kept = {name: Path(folder) / name for name in sides}
         for number in range(-1, given.pairs):
             for name in list(sides) if number % 2 else list(reversed(sides)):
                 into = kept[name] if number >= 0 else Path(folder) / "first"
-                run(sides[name], given.inventory.resolve(), given.workers, into)
+                for framework in frameworks:
+                    run(sides[name], given.inventory.resolve(), framework, given.workers, into)
             print(f"{number + 1} of {given.pairs} pairs", file=sys.stderr, flush=True)
         found = {name: Store(place).list().records for name, place in kept.items()}
-    for framework in FRAMEWORKS:
-        seconds = {
-            name: [overhead(one) for one in records if one.identity.framework == framework]
-            for name, records in found.items()
-        }
+    for framework in frameworks:
+        own = {name: [one for one in records if one.identity.framework == framework] for name, records in found.items()}
+        seconds = {name: [overhead(one) for one in records] for name, records in own.items()}
         ratio = stats.paired(seconds["before"], seconds["now"])
         medians = {name: stats.medians([values])[0].value for name, values in seconds.items()}
         print(
             f"{framework}: before {medians['before']:.2f} s, now {medians['now']:.2f} s; "
             f"now takes {ratio} times as long ({ratio.verdict})"
         )
+        for phase in PHASES:
+            each = {name: median(getattr(one.phases, phase) or 0.0 for one in records) for name, records in own.items()}
+            print(f"    {phase}: before {each['before']:.2f} s, now {each['now']:.2f} s")
 
 
 if __name__ == "__main__":

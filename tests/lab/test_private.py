@@ -218,10 +218,19 @@ def test_teardown_leaves_nothing(private: Cluster) -> None:
 
 
 @pytest.fixture(scope="module")
-def bundle(hosts: LabHandle, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A bundle for the hosts, made while the controller has a network."""
+def needing(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A user's project that needs a package which the nodes lack."""
+    folder = tmp_path_factory.mktemp("project")
+    (folder / "requirements.txt").write_text("toolz\n")
+    (folder / "needs.py").write_text("import os, toolz\nprint('rank', os.environ['RANK'], 'has', toolz.__file__)\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def bundle(hosts: LabHandle, needing: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A bundle for the hosts and the project, made while the controller has a network."""
     path = tmp_path_factory.mktemp("bundle") / "regatta-bundle.tar"
-    said = play(hosts, "bundle", OUT=str(path))
+    said = play(hosts, "bundle", OUT=str(path), PROJECT=str(needing))
     assert str(path) in said and "SHA-256" in said
     yield path
     path.unlink()
@@ -266,8 +275,8 @@ def test_nothing_is_set_up_from_a_tampered_bundle(bundle: Path, tmp_path: Path) 
     assert not (checkout / ".venv").exists()
 
 
-def test_an_offline_controller_is_set_up_and_provisions_bare_hosts(
-    hosts: LabHandle, bundle: Path, tmp_path: Path
+def test_an_offline_controller_is_set_up_provisions_bare_hosts_and_runs_a_project(
+    hosts: LabHandle, bundle: Path, needing: Path, tmp_path: Path
 ) -> None:
     hosts.rebuild(*hosts.nodes)
     with offline(hosts, copied(tmp_path / "checkout"), tmp_path / "cache") as controller:
@@ -277,8 +286,14 @@ def test_an_offline_controller_is_set_up_and_provisions_bare_hosts(
         for words in (["setup", f"BUNDLE={bundle}"], ["provision", f"BUNDLE={bundle}"], ["verify"]):
             done = controller.run("make", f"INVENTORY={hosts.inventory}", *words)
             assert done.returncode == 0, done.stdout[-6000:]
+        assert "all-reduce over 3 node(s) is right" in done.stdout
         assert not (tmp_path / "checkout/.venv/bin/ruff").exists()
-    assert "all-reduce over 3 node(s) is right" in done.stdout
+        regatta = str(tmp_path / "checkout/.venv/bin/regatta")
+        run = (regatta, "torchrun", f"--inventory={hosts.inventory}", "--workers=3", str(needing / "needs.py"))
+        done = controller.run(*run, REGATTA_RESULTS=str(tmp_path / "results"))
+        assert done.returncode == 0, done.stdout[-6000:]
+        for rank in range(3):
+            assert f"rank {rank} has /opt/regatta/layers/" in done.stdout
 
 
 def turn(path: Path, place: int) -> None:

@@ -65,6 +65,8 @@ class Layers:
         if found.key not in self._said:
             self._said.add(found.key)
             self._say(found.headline())
+            if hint := found.hint():
+                self._say(hint)
         if not (asked.known and asked.known["layer"] and asked.known["layer"]["key"] == found.key):
             nodes = [self._remote.cluster.node(name) for name in answers]
             question = {"layer": {"key": found.key, "label": asked.label}}

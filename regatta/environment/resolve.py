@@ -25,6 +25,8 @@ FORMAT = 2
 """Raised when a layer of the same packages is made in another way."""
 _HASH = re.compile(r"--hash[= ]\s*sha256:([0-9a-f]{64})")
 _EXPORT = ("export", "--quiet", "--frozen", "--no-dev", "--no-emit-project", "--no-emit-workspace", "--no-annotate")
+_CUDA = ("nvidia-", "cuda-")
+_CPU_BUILDS = "https://download.pytorch.org/whl/cpu"
 _UNSATISFIABLE = "No solution found"
 
 
@@ -85,6 +87,16 @@ class Resolution:
             words.insert(0, f"a {' and '.join(own)} of its own")
         size = f"{self.size / 1e6:.1f} MB" if self.size >= 1e5 else f"{max(1, self.size // 1000)} kB"
         return f"environment: {', '.join([*words, *([size] if self.size else []), f'layer {self.key}'])}"
+
+    def hint(self) -> str:
+        """How its torch can be had smaller; empty where it is as the nodes' is."""
+        torch = next((one for one in self.packages if one.name == "torch" and "+cpu" in (one.instead or "")), None)
+        if torch is None or not any(one.name.startswith(_CUDA) for one in self.packages):
+            return ""
+        return (
+            "environment: this torch brings CUDA's libraries, which the nodes' own does without; for PyTorch's build "
+            f"for CPUs write '--extra-index-url {_CPU_BUILDS}' and 'torch=={torch.version}+cpu' into requirements.txt"
+        )
 
     def as_json(self) -> dict[str, Any]:
         """For `from_json`."""

@@ -113,7 +113,7 @@ def settings(links: Sequence[Path] = ()) -> tuple[dict[str, str], list[str]]:
         made["UV_DEFAULT_INDEX"] = index
     if "UV_INDEX" not in made and (more := made.get("PIP_EXTRA_INDEX_URL") or pip.get("extra-index-url")):
         made["UV_INDEX"] = " ".join(more.split())
-        made.setdefault("UV_INDEX_STRATEGY", "unsafe-best-match")  # to pip, all its indexes are one
+    made.setdefault("UV_INDEX_STRATEGY", "unsafe-best-match")  # to pip, all indexes are one, a list's own as well
     alone = (made.get("PIP_NO_INDEX") or pip.get("no-index") or "").lower() in _YES
     if "UV_FIND_LINKS" in made:
         folders = made["UV_FIND_LINKS"].split(",")

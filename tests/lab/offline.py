@@ -43,14 +43,14 @@ class Offline:
     def __init__(self, space: str, lab: LabHandle, checkout: Path, cache: Path) -> None:
         self.space, self.lab, self.checkout, self.cache = space, lab, checkout, cache
 
-    def run(self, *words: str, **env: str) -> "subprocess.CompletedProcess[str]":
-        """A command of the checkout; its exit code and all its output."""
+    def run(self, *words: str, cwd: Path | None = None, **env: str) -> "subprocess.CompletedProcess[str]":
+        """A command in the checkout, or in `cwd`; its exit code and all its output."""
         hidden = ("PIP_", "UV_", "REGATTA_CACHE")
         kept = {key: value for key, value in os.environ.items() if not key.startswith(hidden)}
         own = {"XDG_CACHE_HOME": str(self.cache), "PIP_CONFIG_FILE": "/dev/null"}
         return subprocess.run(
             ["ip", "netns", "exec", self.space, *words],
-            cwd=self.checkout,
+            cwd=cwd or self.checkout,
             env=kept | own | env,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

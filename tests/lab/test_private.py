@@ -289,8 +289,8 @@ def test_an_offline_controller_is_set_up_provisions_bare_hosts_and_runs_a_projec
         assert "all-reduce over 3 node(s) is right" in done.stdout
         assert not (tmp_path / "checkout/.venv/bin/ruff").exists()
         regatta = str(tmp_path / "checkout/.venv/bin/regatta")
-        run = (regatta, "torchrun", f"--inventory={hosts.inventory}", "--workers=3", str(needing / "needs.py"))
-        done = controller.run(*run, REGATTA_RESULTS=str(tmp_path / "results"))
+        run = (regatta, "torchrun", f"--inventory={hosts.inventory}", "--workers=3", "needs.py")
+        done = controller.run(*run, cwd=needing, REGATTA_RESULTS=str(tmp_path / "results"))
         assert done.returncode == 0, done.stdout[-6000:]
         for rank in range(3):
             assert f"rank {rank} has /opt/regatta/layers/" in done.stdout

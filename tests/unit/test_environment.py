@@ -51,6 +51,8 @@ def folder_of_wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     wheels.make(folder, "clicky", "8.1", {"clicky.py": main})
     wheels.make(folder, "clicky", "9.1", {"clicky.py": main})
     wheels.make(folder, "torch", "2.9.0", {"torch.py": main})
+    wheels.make(folder, "torch", "2.8.0", {"torch.py": main}, ["nvidia-fruit"])
+    wheels.make(folder, "nvidia_fruit", "12.8", {"fruit.py": main})
     wheels.make(folder, "ray", "2.9.0", {"ray.py": main})
     monkeypatch.setenv("UV_FIND_LINKS", str(folder))
     monkeypatch.setenv("PIP_NO_INDEX", "1")
@@ -122,6 +124,9 @@ def test_what_contradicts_the_base_gets_its_own_unless_a_service_is_made_of_it(t
     found = resolved(tree, "torch==2.9.0", "pear", fixed=("ray",))
     assert found and found.versions == {"torch": "2.9.0", "pear": "2.5"}
     assert found.headline().startswith("environment: a torch 2.9.0 of its own, 1 package beyond the base (pear 2.5), ")
+    assert not found.hint()
+    large = resolved(tree, "torch==2.8.0")
+    assert large and "'torch==2.8.0+cpu'" in large.hint() and "--extra-index-url" in large.hint()
     older = resolved(tree, "ray==2.9.0")
     assert older and older.versions == {"ray": "2.9.0"} and "a ray 2.9.0 of its own" in older.headline()
     with pytest.raises(EnvironmentFault, match=r"needs ray 2\.9\.0, and the cluster runs ray 2\.60\.0"):

@@ -29,10 +29,14 @@ if TYPE_CHECKING:
     from regatta.environment.compiler import Compiler
 
 KEEP = 8
+LARGE = 200_000_000
+"""Bytes to download from which on the rest of the work is worth a word."""
 IN_BUNDLE = "layers"
 """The folder of a bundle that has layers."""
 _TRAMPOLINE = re.compile(rb"\A#!/bin/sh\n'''exec' [^\n]*\n' '''\n")
 _COMPILE_SECONDS = 900
+_MAKING = ".making-"
+"""How the folder of a layer that is being made begins; its key and a word of its own follow."""
 
 
 @dataclass(frozen=True)
@@ -63,17 +67,18 @@ def make(wanted: Resolution, say: Callable[[str], None], compiler: "Compiler | N
     """
     base = folder()
     base.mkdir(parents=True, exist_ok=True)
-    with _locked(
-        base / f".{wanted.key}.lock", lambda: say(f"environment: waiting for another command that makes {wanted.key}")
-    ):
+    waiting = f"environment: waiting for another command that makes {wanted.key}"
+    with _locked(_lock_of(base, wanted.key), lambda: say(waiting)):
         if found := _there(wanted.key):
             os.utime(found.path)
             return found
-        _clear_abandoned(base)
-        with tempfile.TemporaryDirectory(prefix=".making-", dir=base) as temporary:
+        _clear_abandoned(base, wanted.key)
+        with tempfile.TemporaryDirectory(prefix=f"{_MAKING}{wanted.key}-", dir=base) as temporary:
             work = Path(temporary)
             tree = work / "layer"
             _install(wanted, work, tree, say, compiler)
+            if wanted.size > LARGE:
+                say("environment: compiling and packing it, which takes minutes")
             compiled = _compile(tree, wanted.minor)
             _settle(tree)
             archive = _packed(tree, work / "layer.tar.gz", compiled)
@@ -250,12 +255,18 @@ def _sha256(path: Path) -> str:
     return digest.hexdigest()
 
 
-def _clear_abandoned(base: Path) -> None:
-    """What a command that was killed left: nobody holds its layer's lock, or it is a day old."""
-    import time
+def _lock_of(base: Path, key: str) -> Path:
+    return base / f".{key}.lock"
 
-    for path in base.glob(".making-*"):
-        if time.time() - path.stat().st_mtime > 86400:
+
+def _clear_abandoned(base: Path, own: str) -> None:
+    """What killed commands have left: of the layer `own`, whose lock we hold, and of those that nobody makes."""
+    for path in base.glob(f"{_MAKING}*"):
+        key = path.name.removeprefix(_MAKING).partition("-")[0]
+        with contextlib.suppress(BlockingIOError), contextlib.ExitStack() as stack:
+            if key != own:
+                lock = stack.enter_context(_lock_of(base, key).open("w"))
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(path, ignore_errors=True)
 
 

@@ -1,5 +1,6 @@
 """Packages of a project beyond the nodes': found, resolved, refused, made into a layer, placed on this machine."""
 
+import fcntl
 import io
 import json
 import os
@@ -166,6 +167,23 @@ def test_pips_indexes_are_one_as_they_are_to_pip(tree: Path, tmp_path: Path, mon
     monkeypatch.setenv("PIP_EXTRA_INDEX_URL", indexes[1])
     found = resolved(tree, "plum>=2")
     assert found and found.versions == {"plum": "2.5"}
+    monkeypatch.setenv("PIP_INDEX_URL", indexes[1])
+    monkeypatch.delenv("PIP_EXTRA_INDEX_URL")
+    listed = resolved(tree, f"--extra-index-url {indexes[0]}", "plum>=1")
+    assert listed and listed.versions == {"plum": "2.5"}, "those that a list names as well"
+
+
+def test_what_a_killed_build_left_is_cleared_and_what_one_works_on_is_not(tree: Path) -> None:
+    found = resolved(tree, "pear")
+    assert found
+    build.folder().mkdir(parents=True)
+    own, dead, alive = (build.folder() / f".making-{key}-x" for key in (found.key, "d" * 12, "a" * 12))
+    for path in (own, dead, alive):
+        (path / "layer").mkdir(parents=True)
+    with (build.folder() / f".{'a' * 12}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        build.make(found, print)
+    assert [path.exists() for path in (own, dead, alive)] == [False, False, True]
 
 
 def test_locks_are_read_as_they_are(tree: Path, folder_of_wheels: Path) -> None:

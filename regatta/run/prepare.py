@@ -20,7 +20,6 @@ from regatta.run import catalogue, keeping, naming, placement, recording
 from regatta.run.request import Request
 from regatta.terminal.console import Console
 
-
 LOCK = paths.PROJECT / "requirements/layers.lock"
 """Versions and hashes of what frameworks bring as layers."""
 

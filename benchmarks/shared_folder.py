@@ -1,8 +1,8 @@
-"""python -m benchmarks.shared_folder INVENTORY [costs]: the shared folder beside other places, or what it costs.
+"""python -m benchmarks.shared_folder INVENTORY [ROUNDS|costs]: the shared folder beside other places, or what it costs.
 
 Beside a local disk, HDFS, and rsync to the head, on the last worker: a checkpoint of 500 MB in one file, and 5,000
 files of 1 kB, written (the large one until the disk has it, where the way there can say so) and read, in turns, three
-times; medians. What has just been written may be read from memory. The 5,000 files in HDFS take minutes: they are
+times or as often as is said; medians. What has just been written may be read from memory. The 5,000 files in HDFS take minutes: they are
 measured in the last round alone, and not by `hdfs dfs`.
 
 `costs`: the cluster is provisioned without it and with it, in turns, twice: from the one to the other, then again, when
@@ -113,7 +113,7 @@ print(json.dumps(found))
 """
 
 
-def places(inventory: str) -> None:
+def places(inventory: str, rounds: int) -> None:
     """Print what it takes to write and to read in each place."""
     cluster = inventories.load(inventory)
     node = next((one for one in reversed(cluster.workers) if one != cluster.head), None)
@@ -121,9 +121,9 @@ def places(inventory: str) -> None:
         raise BenchError("this needs a worker beside the head")
     remote = Remote(cluster)
     taken: dict[str, list[list[float]]] = {}
-    for number in range(ROUNDS):
+    for number in range(rounds):
         words = [*remote.ssh(node), remote.destination(node), "sudo", "-H", "-u", "regatta", node.python, "-"]
-        last = "yes" if number + 1 == ROUNDS else "no"
+        last = "yes" if number + 1 == rounds else "no"
         done = subprocess.run(
             [*words, node.state, cluster.head.name, last], input=SCRIPT, capture_output=True, text=True, check=False
         )
@@ -131,7 +131,7 @@ def places(inventory: str) -> None:
             raise BenchError(f"{node.name}: {done.stderr.strip()}")
         for name, pair in json.loads(done.stdout.splitlines()[-1]).items():
             taken.setdefault(name, []).append(pair)
-        print(f"{number + 1} of {ROUNDS}: {done.stdout.splitlines()[-1]}", file=sys.stderr, flush=True)
+        print(f"{number + 1} of {rounds}: {done.stdout.splitlines()[-1]}", file=sys.stderr, flush=True)
     for name, pairs in taken.items():
         written, read = (statistics.median(pair[number] for pair in pairs) for number in (0, 1))
         print(f"{name:32} written in {written:6.2f} s, read in {read:6.2f} s")
@@ -171,7 +171,11 @@ def _provision(inventory: str, there: bool) -> shell.Done:
 def main() -> None:
     """Prints the figures."""
     shell.interruptible()
-    (costs if sys.argv[2:] == ["costs"] else places)(sys.argv[1])
+    inventory, *words = sys.argv[1:]
+    if words == ["costs"]:
+        costs(inventory)
+    else:
+        places(inventory, int(words[0]) if words else ROUNDS)
 
 
 if __name__ == "__main__":

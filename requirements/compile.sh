@@ -50,3 +50,11 @@ for name in controller dev node node-test store-test; do
     entries "$new/$name.lock" no | write "$name.lock" "make locks" "$name.in"
 done
 entries "$new/node.lock" yes | write torch-pypi.lock "make locks" node.in
+
+# What frameworks bring as layers, in versions that go with the nodes' own, which the lock does not repeat.
+[[ ${UPGRADE:-no} == yes || ! -e layers.lock ]] || cat layers.lock > "$new/layers.lock"
+compile --constraints "$new/node.lock" --output-file "$new/layers.lock" layers.in
+awk '
+    /^[^ #]/ { name = $1; sub(/==.*/, "", name) }
+    NR == FNR { if (/^[^ #]/) nodes[name] = 1; next }
+    /^[^#]/ && !(name in nodes)' "$new/node.lock" "$new/layers.lock" | write layers.lock "make locks" layers.in

@@ -24,6 +24,7 @@ from regatta.errors import EnvironmentFault
 FORMAT = 2
 """Raised when a layer of the same packages is made in another way."""
 _HASH = re.compile(r"--hash[= ]\s*sha256:([0-9a-f]{64})")
+_PIN = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s;\\]+)")
 _EXPORT = ("export", "--quiet", "--frozen", "--no-dev", "--no-emit-project", "--no-emit-workspace", "--no-annotate")
 _CUDA = ("nvidia-", "cuda-")
 _CPU_BUILDS = "https://download.pytorch.org/whl/cpu"
@@ -123,9 +124,11 @@ def resolve(wanted: Wanted, base: Base, root: Path, say: Callable[[str], None]) 
         if not chosen:
             return None
         entries = _files(wanted, chosen, base, work, root, say)
+    locked = _locked(wanted)
+    allowed = {pin: hashes | locked.get(pin, {}) for pin in sorted(chosen.items())}
     packages = tuple(
-        Pinned(name, version, _allowed(name, version, entries, hashes), _instead(base, name))
-        for name, version in sorted(chosen.items())
+        Pinned(name, version, _allowed(name, version, entries, known), _instead(base, name))
+        for (name, version), known in allowed.items()
     )
     identity = [FORMAT, base.id, [(p.name, p.version, sorted(file.sha256 for file in p.files)) for p in packages]]
     return Resolution(digest(identity)[:12], base.id, base.minor, base.platform, packages)
@@ -214,6 +217,19 @@ def _hashes(text: str) -> dict[str, set[str]]:
     return found
 
 
+def _locked(wanted: Wanted) -> dict[tuple[str, str], dict[str, set[str]]]:
+    """The SHA-256 that the lock beside the list names, by package and version."""
+    found: dict[tuple[str, str], dict[str, set[str]]] = {}
+    for line in _logical(_text(wanted.lock)):
+        if pin := _PIN.match(line):
+            found.setdefault((canonical(pin[1]), pin[2]), {}).update(_hashes(line))
+    return found
+
+
+def _text(file: Path | None) -> str:
+    return file.read_text(encoding="utf-8") if file else ""
+
+
 def _versions(
     wanted: Wanted, base: Base, work: Path, lists: list[str], root: Path, say: Callable[[str], None]
 ) -> dict[str, str]:
@@ -252,7 +268,9 @@ def _resolved(
     roots.write_text("".join(f"{one.name}\n" for name, one in base.packages.items() if name not in bases.PINNED))
     pins = work / "pins.txt"
     pins.write_text("".join(f"{base.packages[name].name}=={base.packages[name].version}\n" for name in fixed))
-    out.write_text("".join(f"{pin}\n" for pin in base.pins))  # what is there is kept where it can be
+    locked = [line for line in _without_hashes(_text(wanted.lock)).splitlines() if _PIN.match(line)]
+    beyond = [line for line in locked if canonical(line.partition("==")[0]) not in base.packages]
+    out.write_text("".join(f"{pin}\n" for pin in [*base.pins, *beyond]))  # what is there is kept where it can be
     words = ["pip", "compile", "--quiet", "--no-annotate", "--no-header", "--output-file", str(out), *_target(base)]
     what = f"resolving {wanted.label}"
     uv.run([*words, *lists, str(roots), str(pins)], links=[work / "base"], cwd=root, what=what, say=say)

@@ -31,12 +31,13 @@ _REMOTE_SOURCE = re.compile(r"(\S+\s*@\s*)?(git|hg|svn|bzr)\+")
 class Wish:
     """What a person says of a run's packages: `requirements` is a file, `more` are requirements beside it.
 
-    Where no file is named, the project's own is looked for; `off` asks for nothing at all.
+    Where no file is named, the project's own is looked for; `off` asks for nothing at all. `lock`: see `Wanted`.
     """
 
     requirements: Path | None = None
     more: tuple[str, ...] = ()
     off: bool = False
+    lock: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,8 @@ class Wanted:
     """A list of requirements: the `file` it is from (None: only `more`), and `digest`, a name for what it says.
 
     `index`: lines in it that say where packages are looked for. `fixed`: packages that stay as the nodes have them,
-    whatever the list says, for a service of the cluster is made of them.
+    whatever the list says, for a service of the cluster is made of them. `lock`: a file of versions that are taken
+    where the list allows them, each with the SHA-256 of its files.
     """
 
     file: Path | None
@@ -52,6 +54,7 @@ class Wanted:
     digest: str
     index: tuple[str, ...] = ()
     fixed: tuple[str, ...] = ()
+    lock: Path | None = None
 
     @property
     def label(self) -> str:
@@ -75,7 +78,9 @@ def of(wish: Wish, root: Path, fixed: tuple[str, ...] = ()) -> Wanted | None:
     index: list[str] = []
     if file is not None:
         _read(file, content, index)
-    return Wanted(file, more, digest([FORMAT, [text for _, text in content], more]), tuple(index), fixed)
+    locked = [wish.lock.read_text(encoding="utf-8")] if wish.lock else []
+    name = digest([FORMAT, [text for _, text in content], more, *locked])
+    return Wanted(file, more, name, tuple(index), fixed, wish.lock)
 
 
 def digest(value: Any) -> str:

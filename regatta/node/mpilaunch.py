@@ -273,7 +273,8 @@ def keep(child: int, daemon: Daemon) -> int:
                 tell_words()
                 give_up = time.monotonic() + GRACE_SECONDS
         if status is not None and daemon.process.poll() is not None:
-            return 0 if not daemon.process.returncode else 1 << 8
+            # `mpirun` answers for all of the run. It may be gone before `prted` has ended by itself, which is ended then.
+            return 1 << 8 if daemon.process.returncode and not daemon.caller else 0
 
 
 def end(status: int) -> NoReturn:

@@ -7,6 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
+from regatta import paths
 from regatta.environment.ready import Layer, Layers
 from regatta.environment.variables import Variables
 from regatta.frameworks import plan, registry
@@ -18,6 +19,9 @@ from regatta.release import sync, tree
 from regatta.run import catalogue, keeping, naming, placement, recording
 from regatta.run.request import Request
 from regatta.terminal.console import Console
+
+LOCK = paths.PROJECT / "requirements/layers.lock"
+"""Versions and hashes of what frameworks bring as layers."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +91,8 @@ class Preparer:
         keeping.check(source, request.keep)
         self._tell(source.notes)
         wish = replace(request.environment, more=(*framework.requirements, *request.environment.more))
+        if framework.requirements:
+            wish = replace(wish, lock=LOCK)
         wanted = self._layers.asked(wish, request.root, framework.fixed)
         seen = self._pool.submit(lambda: service.result().look()) if service else None
         ask = self._asked(framework, wanted.question() if wanted else {})

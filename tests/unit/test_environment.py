@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import wheels
@@ -23,8 +24,11 @@ from regatta.environment import base, build, bundled, ready, resolve, wish
 from regatta.environment.base import Base, Package
 from regatta.environment.wish import Wish
 from regatta.errors import EnvironmentFault, NodesError
+from regatta.frameworks import registry
 from regatta.hosts.remote import Remote
 from regatta.node import layers
+from regatta.paths import PROJECT
+from regatta.provisioning import lockfile
 
 PYTHON = ".".join(map(str, sys.version_info[:3]))
 HERE = Base(
@@ -202,6 +206,39 @@ def test_locks_are_read_as_they_are(tree: Path, folder_of_wheels: Path) -> None:
         tree, 'lock-version = "1.0"', "[[packages]]", 'name = "pear"', 'version = "1.0"', name="pylock.toml"
     )
     assert found and found.versions == {"pear": "1.0"}
+
+
+def test_a_lock_beside_the_list_says_versions_and_files_where_the_list_allows_them(tree: Path, tmp_path: Path) -> None:
+    lock = tmp_path / "layers.lock"
+
+    def found(text: str, *more: str) -> dict[str, str]:
+        lock.write_text(text)
+        wanted = wish.of(Wish(more=more, lock=lock), tree)
+        assert wanted
+        made = resolve.resolve(wanted, HERE, tree, lambda _: None)
+        assert made
+        return made.versions
+
+    (old,) = (tmp_path / "wheels").glob("pear-1.0-*")
+    text = f"clicky==8.1\npear==1.0 ; python_version >= '3.10' \\\n    --hash=sha256:{files.sha256(old)}\n"
+    assert found(text, "pear") == {"pear": "1.0"}, "the base has clicky"
+    assert found(text, "pear>2") == {"pear": "2.5"}
+    damaged = text.replace(files.sha256(old), "0" * 64)
+    assert found(damaged, "pear>2") == {"pear": "2.5"}
+    with pytest.raises(EnvironmentFault, match=r"pear 1\.0: the index has other files than the lock"):
+        found(damaged, "pear")
+    first, second = (wish.of(Wish(more=("pear",), lock=one), tree) for one in (lock, None))
+    assert first and second and first.digest != second.digest
+
+
+def test_the_lock_of_layers_has_what_frameworks_bring() -> None:
+    folder = PROJECT / "requirements"
+    asked = {Requirement(line) for line in (folder / "layers.in").read_text().splitlines() if line[0] != "#"}
+    brought = [line for name in registry.names() for line in registry.find(name).requirements]
+    assert asked == {*map(Requirement, brought)}
+    pins = {entry.name: entry for entry in lockfile.entries((folder / "layers.lock").read_text())}
+    assert all(pins[one.name].hashes and one.specifier.contains(pins[one.name].version) for one in asked)
+    assert not {*pins} & {entry.name for entry in lockfile.entries((folder / "node.lock").read_text())}
 
 
 def test_an_archive_is_made_once_and_is_the_same_for_all_who_ask_at_once(tree: Path) -> None:

@@ -1,9 +1,11 @@
 """How ranks of MPI are started in the units of their nodes: who may ask for OpenMPI's daemon there, and gets what."""
 
+import contextlib
 import os
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -98,3 +100,28 @@ def test_mpirun_that_fails_fails_its_rank(node: dict[str, str]) -> None:
     finally:
         os.killpg(rank.pid, 9)
     assert "OpenMPI's process here has ended" in rank.communicate()[0]
+
+
+def test_a_rank_that_has_ended_well_does_so_whatever_ends_its_daemon(node: dict[str, str], tmp_path: Path) -> None:
+    """Where `mpirun` is gone before `prted` has ended by itself, the parent of both ends that one."""
+    (tmp_path / "packages/mpi4py").mkdir(parents=True)
+    (tmp_path / "packages/mpi4py/__init__.py").touch()
+    (tmp_path / "packages/mpi4py/run.py").write_text("def run_command_line(program): print('works')\n")
+    daemon = f"trap 'exit 1' TERM; {sys.executable} {PROGRAM} stand-in; touch {tmp_path}/ended; sleep 600 & wait"
+    (tmp_path / "bin/prted").write_text(f"#!/bin/sh\n{daemon}\n")
+    more = {"PYTHONPATH": str(tmp_path / "packages"), "OMPI_COMM_WORLD_RANK": "1"}
+    rank = begun(node, "rank", "program.py", **more)
+    agent = begun(node, "agent", "127.0.0.1", *ASKED)
+    try:
+        while not (tmp_path / "ended").exists():
+            for one in (rank, agent):
+                assert one.poll() is None, one.communicate()[0]
+            time.sleep(0.05)
+        agent.kill()
+        said = rank.communicate(timeout=60)[0]
+    finally:
+        for one in (rank, agent):
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(one.pid, 9)
+            one.communicate()
+    assert (rank.returncode, said) == (0, "works\n")

@@ -84,9 +84,15 @@ def combine(options: Options, results: Sequence[bytes]) -> tuple[dict[str, Any],
 
 @functools.cache
 def _scene(threads: int) -> tuple[Any, Any]:
-    """Mitsuba, and the scene: loaded once in each process."""
-    import drjit
-    import mitsuba
+    """Mitsuba, and the scene: loaded once in each process. Raises :class:`BadInput` where the host lacks a library."""
+    try:
+        import drjit
+        import mitsuba
+    except (ImportError, NameError) as error:  # drjit itself fails where it wants to say what failed
+        why = error.__context__ or error
+        raise BadInput(
+            f"Mitsuba cannot be loaded here: {why}; 'make provision' brings the libraries of hosts"
+        ) from None
 
     mitsuba.set_variant("scalar_rgb")
     if threads:

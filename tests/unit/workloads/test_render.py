@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -65,6 +66,19 @@ def test_odd_sizes_are_refused_before_a_frame_is_rendered() -> None:
     with pytest.raises(BadInput, match="320 x 241: width and height must be even"):
         render.work(render.Options(10, 320, 241, 16, 0, 1))
     assert len(render.work(render.Options(10, 320, 240, 16, 0, 1)).items) == 10
+
+
+def test_a_host_without_a_library_of_mitsubas_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As drjit does it where libatomic is missing: what has failed is hidden by what it then does."""
+    hidden = (
+        "try:\n    raise ImportError('libatomic.so.1: cannot open')\nexcept ImportError:\n    _drjit_ext.__file__\n"
+    )
+    (tmp_path / "drjit.py").write_text(hidden)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(
+        BadInput, match=r"Mitsuba cannot be loaded here: libatomic\.so\.1: cannot open; 'make provision'"
+    ):
+        render.frame(render.Options(1, 2, 2, 1, 0, 1), 0)
 
 
 def test_tasks_of_a_length_take_so_much_of_a_processor() -> None:

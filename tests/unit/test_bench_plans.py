@@ -64,6 +64,7 @@ def test_there_are_the_plans_that_the_documentation_names() -> None:
         "spectrum",
         "spectrum-published",
         "task-length",
+        "tune",
     )
 
 

@@ -11,7 +11,6 @@ from typing import Any
 from workloads.common import cardfile, commandline, events, framework
 from workloads.common.card import Card
 from workloads.common.items import command as items
-from workloads.common.search import asked
 from workloads.common.search import command as search
 
 
@@ -34,7 +33,7 @@ def main(package: str) -> None:
             runs = framework.load(name)
             _check(own, given)
             table = cardfile.whole(cardfile.path(package))["search"]
-            search.run(asked.of(table, f"{package}.trial:train", given), runs, name)
+            search.run(table, f"{package}.trial:train", given, runs, name)
         else:
             runs = parts = framework.of_parts(name)
             _check(own, given)

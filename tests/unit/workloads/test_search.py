@@ -38,13 +38,29 @@ def bad(x, how):
     if how == "eats":
         bytearray(1 << 40)
     if how == "dies":
-        os.abort()
+        os.kill(os.getpid(), 9)
     if how == "wrong":
         yield {"points": 1}
     yield {"score": 2 * x}
 
 def silent(x):
-    return iter(()) if x else (_ for _ in ())
+    return (_ for _ in ())
+
+def fragile(x):
+    with open("seen", "a") as file:
+        file.write(f"{x} ")
+    if x == 3 and not os.path.exists("flag"):
+        os.kill(os.getppid(), 9)
+        os._exit(1)
+    yield {"score": x}
+
+def walks(speed, folder):
+    state = folder / "state"
+    step, way = map(float, state.read_text().split()) if state.exists() else (0, 0)
+    while True:
+        step, way = int(step) + 1, way + speed
+        state.write_text(f"{step} {way}")
+        yield {"score": way, "step": step}
 """
 
 
@@ -123,7 +139,7 @@ def test_a_trial_reports_as_often_as_it_may_and_keeps_its_folder(project: Path, 
         ("raises", "ValueError: no good"),
         ("hangs", "took longer than 0.5 s"),
         ("eats", "MemoryError (a trial may take 200 MB: --trial-mb)"),
-        ("dies", "was killed by SIGABRT"),
+        ("dies", "was killed by SIGKILL"),
         ("wrong", "ValueError: searched:bad has reported {'points': 1}, and a table with the number 'score' is meant"),
     ],
 )
@@ -164,12 +180,14 @@ def test_a_search_leaves_a_table_and_its_best_trial(alone: tuple[Ended, Path]) -
     assert run.answer["best"] == {"trial": best["trial"], **best["point"]} and run.answer["failed"] == []
 
 
+@pytest.mark.whole
 def test_a_pool_does_the_same_trials(alone: tuple[Ended, Path], tmp_path: Path) -> None:
     run = python(*TUNE, f"--out={tmp_path}", "--framework=multiprocessing", REGATTA_WORKERS="2")
     assert run.status == 0, run.err
     assert run.answer == alone[0].answer and told(tmp_path) == told(alone[1])
 
 
+@pytest.mark.whole
 def test_ray_tune_does_the_same_trials(alone: tuple[Ended, Path], tmp_path: Path, ray_cluster: dict[str, str]) -> None:
     run = python(*TUNE, f"--out={tmp_path}", "--framework=ray-tune", **ray_cluster, REGATTA_WORKERS="2")
     assert run.status == 0, run.err
@@ -178,29 +196,89 @@ def test_ray_tune_does_the_same_trials(alone: tuple[Ended, Path], tmp_path: Path
 
 
 CARD = """
-[workloads.bad]
+[workloads.mine]
 about = "x"
-function = "searched:bad"
+function = "searched:{function}"
 frameworks = ["single", "ray-tune"]
-search = { metric = "score", space = { x = [1, 2], how = ["fine", "raises", "hangs"] } }
+search = {{ metric = "score", space = {space} }}
 """
 
 
-def in_project(project: Path, *words: str, **environment: str) -> Ended:
-    """Run a program in the project, as `regatta run` does."""
-    env = {**os.environ, **environment, "REGATTA_WORKERS": "2", "PYTHONPATH": f"{project}:{PROJECT}"}
-    done = subprocess.run([sys.executable, *words], cwd=project, env=env, capture_output=True, text=True, check=False)
+def searched(project: Path, function: str, space: str, *words: str, **environment: str) -> Ended:
+    """A search of a function of the project, as `regatta run` starts it."""
+    (project / "regatta.toml").write_text(CARD.format(function=function, space=space))
+    kept = {"XDG_CACHE_HOME": str(project / "cache"), "REGATTA_WORKERS": "2", "PYTHONPATH": f"{project}:{PROJECT}"}
+    done = subprocess.run(
+        [sys.executable, "-m", "workloads.common.search.function", "mine", *words],
+        cwd=project,
+        env={**os.environ, **kept, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     return Ended(done.returncode, done.stdout, done.stderr)
 
 
-def test_trials_that_fail_leave_the_others_alone_under_ray_tune(project: Path, ray_cluster: dict[str, str]) -> None:
-    (project / "regatta.toml").write_text(CARD)
-    words = ("-m", "workloads.common.search.function", "bad", "--search=grid", "--trial-seconds=3")
-    run = in_project(project, *words, "--framework=ray-tune", **ray_cluster)
+HOW = '{ x = [1, 2], how = ["fine", "raises"] }'
+
+
+def test_trials_that_raise_leave_the_others_alone_with_and_without_tune(
+    project: Path, ray_cluster: dict[str, str]
+) -> None:
+    """The same trials, and the same words for those that fail."""
+    words, found = ("--search=grid", "--epochs=3"), []
+    for name in ("single", "multiprocessing", "ray-tune"):
+        run = searched(project, "bad", HOW, *words, f"--framework={name}", **ray_cluster)
+        assert run.status == 0, run.err
+        assert [row["error"] for row in rows(project)] == [None, "ValueError: no good", None, "ValueError: no good"]
+        assert "trial 2 of 4 failed: ValueError: no good (x=1, how=raises)" in run.out
+        found.append((told(project), run.answer))
+    assert found[0] == found[1] == found[2] and found[0][1]["value"] == 4 and found[0][1]["failed"] == [1, 3]
+
+
+@pytest.mark.whole
+def test_trials_that_hang_or_die_leave_the_others_alone_under_tune(project: Path, ray_cluster: dict[str, str]) -> None:
+    space = '{ x = [1], how = ["hangs", "dies", "fine"] }'
+    words = ("--search=grid", "--trial-seconds=3", "--framework=ray-tune")
+    run = searched(project, "bad", space, *words, **ray_cluster)
     assert run.status == 0, run.err
-    assert run.answer["failed"] == [1, 2, 4, 5]
-    errors = [row["error"] for row in rows(project)]
-    assert errors == [None, *["ValueError: no good", "took longer than 3 s"], None, *errors[1:3]]
+    late, dead, well = [row["error"] for row in rows(project)]
+    assert late == "took longer than 3 s" and well is None and dead and "died" in dead
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("kind", ["asha", "pbt"])
+def test_what_only_tune_can(project: Path, ray_cluster: dict[str, str], kind: str) -> None:
+    """ASHA stops those that lag behind; in a population all go to the end, and one goes on from a better one's folder.
+
+    The function gives more for more steps, which are counted in the folder: who takes over another's has its steps.
+    """
+    words = ("--framework=ray-tune", f"--search={kind}", "--trials=4", "--epochs=8")
+    run = searched(project, "walks", "{ speed = { range = [0.1, 9.0] } }", *words, **ray_cluster)
+    assert run.status == 0, run.err
+    steps = [len(row["reports"]) for row in rows(project)]
+    if kind == "asha":
+        assert max(steps) == 8 and sum(steps) < 4 * 8
+    else:
+        assert all(row["reports"][-1]["step"] == 8 for row in rows(project))
+        assert all(0.1 <= row["point"]["speed"] <= 9 for row in rows(project))
+    assert json.loads((project / "best.json").read_text())["reports"][-1]["score"] == run.answer["value"]
+    assert (project / "best" / "state").read_text().split()[0] == "8"
+
+
+def test_an_interrupted_search_is_gone_on_with(project: Path) -> None:
+    """The third trial kills the driver as long as there is no flag; what has ended before is not done again."""
+    space, words = "{ x = [1, 2, 3, 4] }", ("--search=grid", "--epochs=2", "--framework=single")
+    assert searched(project, "fragile", space, *words).status == -9
+    assert (project / "seen").read_text().split() == ["1", "2", "3"]
+    (project / "flag").touch()
+    run = searched(project, "fragile", space, *words, "--resume")
+    assert run.status == 0, run.err
+    assert "2 of 4 trials are those of an earlier search" in run.out
+    assert (project / "seen").read_text().split() == ["1", "2", "3", "3", "4"]
+    anew = searched(project, "fragile", space, *words)
+    assert anew.answer == run.answer and run.answer["value"] == 4
+    assert (project / "seen").read_text().split()[5:] == ["1", "2", "3", "4"]
 
 
 @pytest.mark.parametrize(
@@ -208,6 +286,8 @@ def test_trials_that_fail_leave_the_others_alone_under_ray_tune(project: Path, r
     [
         (["--search=optuna"], "--search optuna needs --framework ray-tune; under single there are random, grid, asha"),
         (["--search=gird"], "invalid choice"),
+        (["--framework=ray-tune", "--search=asha", "--resume"], "--resume goes with --search random and grid"),
+        (["--framework=ray-tune", "--search=optuna"], "needs the package optuna, which is not there"),
         (["--framework=torch"], "torch runs no searches: single, multiprocessing, processes and ray-tune do"),
     ],
 )
@@ -217,13 +297,9 @@ def test_what_cannot_be_searched(words: list[str], said: str) -> None:
     assert said in run.of("error")[0]["message"]
 
 
-def test_optuna_that_is_not_there(ray_cluster: dict[str, str]) -> None:
-    run = python(*TUNE, "--framework=ray-tune", "--search=optuna", **ray_cluster)
-    assert run.status == 2
-    assert "needs the package optuna, which is not there" in run.of("error")[0]["message"]
-
-
 def test_the_options_of_searches_are_no_arguments_of_the_function(project: Path) -> None:
     given = {"search": "grid", "trials": 1, "epochs": 2, "grid_steps": 3, "seed": 1, "trial_seconds": 0, "trial_mb": 0}
-    made = asked.of({"metric": "score", "space": {"x": [1, 2]}}, "searched:once", {**given, "resume": False, "out": "."})
+    made = asked.of(
+        {"metric": "score", "space": {"x": [1, 2]}}, "searched:once", {**given, "resume": False, "out": "."}
+    )
     assert made.trial.options == {} and made.trials == 2 and made.largest

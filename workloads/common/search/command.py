@@ -6,7 +6,7 @@ import functools
 import os
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -16,8 +16,8 @@ from workloads.common.events import BadInput
 from workloads.common.framework import How, Leaver, Searcher, Spreader
 from workloads.common.items import gathering
 from workloads.common.items.work import Doing, tasks
-from workloads.common.search import apart, results
-from workloads.common.search.asked import WITHOUT_TUNE, Search
+from workloads.common.search import apart, asked, results
+from workloads.common.search.asked import FIXED, WITHOUT_TUNE, Search
 from workloads.common.search.memory import Memory
 from workloads.common.search.trial import Outcome, Trial
 
@@ -39,8 +39,10 @@ class Once:
         return apart.run(self.trial, number, point, self.kept / f"{number:05d}")
 
 
-def run(search: Search, runs: Leaver, framework: str) -> None:
-    """Do the trials under a framework, and give the answer. Raises :class:`BadInput`."""
+def run(table: Mapping[str, Any], function: str, given: Mapping[str, Any], runs: Leaver, framework: str) -> None:
+    """Do the trials of a card's table `search` under a framework, and give the answer. Raises :class:`BadInput`."""
+    _check(given["search"], runs, framework, resume=given["resume"])
+    search = asked.of(table, function, given)
     with failures.said(), tempfile.TemporaryDirectory(prefix="regatta-search-") as folder:
         os.environ.setdefault(SCRATCH, folder)
         if hasattr(runs, "search"):
@@ -48,11 +50,6 @@ def run(search: Search, runs: Leaver, framework: str) -> None:
             with cast(Searcher, runs).search(search, memory.left, memory.keep) as made:
                 _answer(search, memory, made, gathering.workers())
             return
-        if framework not in HERE:
-            raise BadInput(f"{framework} runs no searches: {', '.join(HERE)} and ray-tune do")
-        if search.kind not in WITHOUT_TUNE:
-            known = ", ".join(WITHOUT_TUNE)
-            raise BadInput(f"--search {search.kind} needs --framework ray-tune; under {framework} there are {known}")
         if search.kind == "asha":
             events.warning(f"asha stops no trial under {framework}: the same trials, each to its end")
         workers = 1 if framework == "single" else gathering.workers()
@@ -62,6 +59,19 @@ def run(search: Search, runs: Leaver, framework: str) -> None:
             assert done is not None
             gather = functools.partial(gathering.gather, done, len(memory.left), _keeper(memory), "trials")
             _answer(search, memory, gather, workers)
+
+
+def _check(kind: str, runs: Leaver, framework: str, *, resume: bool) -> None:
+    """Raise :class:`BadInput` for what cannot be, before the function is imported, which may take long."""
+    if resume and kind not in FIXED:
+        raise BadInput(f"--resume goes with --search {' and '.join(FIXED)}: trials of {kind} depend on each other")
+    if hasattr(runs, "search"):
+        return
+    if framework not in HERE:
+        raise BadInput(f"{framework} runs no searches: {', '.join(HERE)} and ray-tune do")
+    if kind not in WITHOUT_TUNE:
+        known = ", ".join(WITHOUT_TUNE)
+        raise BadInput(f"--search {kind} needs --framework ray-tune; under {framework} there are {known}")
 
 
 def _keeper(memory: Memory) -> gathering.Keep:

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from workloads.common import cardfile, commandline, events, framework
-from workloads.common.search import asked, command
+from workloads.common.search import command
 
 MODULE = "workloads.common.search.function"
 
@@ -28,7 +28,7 @@ def main() -> None:
         runs = framework.load(chosen)
         if wrong := card.fault(given):
             raise events.BadInput(wrong)
-        command.run(asked.of(table["search"], table["function"], given), runs, chosen)
+        command.run(table["search"], table["function"], given, runs, chosen)
     except events.BadInput as error:
         events.bad_input(error)
     runs.leave()

@@ -8,7 +8,6 @@ from dataclasses import asdict
 from pathlib import Path
 
 from workloads.common import events
-from workloads.common.events import BadInput
 from workloads.common.items.called import source_of
 from workloads.common.items.kept import Kept
 from workloads.common.search.asked import FIXED, Search
@@ -21,7 +20,7 @@ class Memory:
     """`known`: outcomes of an interrupted search for the same, by number; `left`: numbers and points of the others."""
 
     def __init__(self, search: Search) -> None:
-        """Begin to keep. Raises :class:`BadInput` for a search that cannot be gone on with."""
+        """Begin to keep, where trials do not depend on each other. Raises :class:`BadInput` for a lost module."""
         points = search.points()
         self.known: dict[int, Outcome] = {}
         self._kept: Kept | None = None
@@ -32,10 +31,6 @@ class Memory:
                 said = f"{len(self.known)} of {len(points)} trials are those of an earlier search that was interrupted"
                 events.warning(said)
             self._kept.begin({number: _line(one) for number, one in self.known.items()})
-        elif search.resume:
-            raise BadInput(
-                f"--resume goes with --search {' and '.join(FIXED)}: trials of {search.kind} depend on each other"
-            )
         self.left: list[tuple[int, Point]] = [one for one in enumerate(points) if one[0] not in self.known]
 
     def keep(self, outcome: Outcome) -> None:

@@ -28,6 +28,8 @@ from workloads.common.search.trial import Outcome, Trial, explained, limit_memor
 BROUGHT = ("optuna", "hyperopt")
 """Searches that are packages of their own."""
 POINT, REPORT, SECONDS, KEPT = "point", "report", "seconds", "kept"
+HOST = "hostname"
+"""What Tune itself adds to a report."""
 TUNE = {"RAY_CHDIR_TO_TRIAL_DIR": "0", "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1", "RAY_AIR_NEW_OUTPUT": "0"}
 """What Tune reads when it is imported: trials stay in the run's folder, and their reports go to us alone."""
 LOST = "its process was lost"
@@ -226,7 +228,7 @@ def _heard(limits: Trial, numbers: Sequence[int], keep: Keep) -> Any:
         ) -> None:
             made = self._of(trials, trial)
             made.reports.append(json.loads(result[REPORT]))
-            made.seconds, made.folder = result[SECONDS], result.get(KEPT)
+            made.seconds, made.folder, made.host = result[SECONDS], result.get(KEPT), result[HOST]
 
         def on_trial_complete(self, iteration: int, trials: Sequence[Any], trial: Any, **info: Any) -> None:
             self._end(trial, self._of(trials, trial))

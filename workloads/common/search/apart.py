@@ -6,6 +6,7 @@ import json
 import os
 import select
 import signal
+import socket
 import sys
 import time
 from pathlib import Path
@@ -35,7 +36,7 @@ def run(trial: Trial, number: int, point: dict[str, Any], folder: Path) -> Outco
     _, status = os.waitpid(child, 0)
     lines = [json.loads(line) for line in said.split(b"\n")[:-1]]
     made = Outcome(number, point, [line["report"] for line in lines if "report" in line])
-    made.seconds = time.monotonic() - began
+    made.seconds, made.host = time.monotonic() - began, socket.gethostname()
     made.error = next((line["error"] for line in lines if "error" in line), None)
     if late:
         made.error = f"took longer than {trial.seconds:g} s"

@@ -76,7 +76,7 @@ class Trial:
 class Outcome:
     """A trial that has ended: its `number`, its point, what it reported, and the `error` that ended it, if one did.
 
-    `seconds`: how long the function ran. `folder`: what it has kept, where it has kept anything.
+    `seconds`: how long the function ran, and on which `host`. `folder`: what it has kept, where it has kept anything.
     """
 
     number: int
@@ -85,6 +85,7 @@ class Outcome:
     error: str | None = None
     seconds: float = 0.0
     folder: str | None = None
+    host: str = ""
 
 
 @functools.cache

@@ -47,18 +47,22 @@ def write(search: Search, outcomes: Sequence[Outcome]) -> tuple[dict[str, Any], 
         f"best: trial {best.number + 1}, {search.trial.metric} {value:.6g} with {_shown(best.point)}",
         f"{TABLE}, {BEST}{f' and {KEPT}/' if best.folder else ''} are in the run's working directory",
     ]
-    if search.kind not in FIXED:
-        return {"search": search.kind, "trials": len(outcomes), "value": value}, show, {"value": ANY}
-    told = [[one.number, one.point, one.reports, one.error is None] for one in outcomes]
-    answer = {
+    whole: dict[str, Any] = {
         "search": search.kind,
         "trials": len(outcomes),
+        "metric": search.trial.metric,
+        "value": value,
+        "values": [one.reports[-1][search.trial.metric] if _ended(one) else None for one in outcomes],
+    }
+    if search.kind not in FIXED:
+        return whole, show, {"value": ANY, "values": ANY}
+    told = [[one.number, one.point, one.reports, one.error is None] for one in outcomes]
+    whole |= {
         "failed": [one.number for one in failed],
         "best": {"trial": best.number, **best.point},
-        "value": value,
         "digest": hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest(),
     }
-    return answer, show, {}
+    return whole, show, {}
 
 
 def share(outcomes: Sequence[Outcome], workers: int, seconds: float) -> str:
@@ -74,7 +78,11 @@ def _best(search: Search, outcomes: Sequence[Outcome]) -> Outcome | None:
         last = float(one.reports[-1][search.trial.metric])
         return -math.inf if math.isnan(last) else last if search.largest else -last
 
-    return max((one for one in outcomes if one.error is None and one.reports), key=value, default=None)
+    return max(filter(_ended, outcomes), key=value, default=None)
+
+
+def _ended(one: Outcome) -> bool:
+    return one.error is None and bool(one.reports)
 
 
 def _row(one: Outcome) -> dict[str, Any]:

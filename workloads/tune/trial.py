@@ -26,9 +26,10 @@ def train(
 ) -> Iterator[dict[str, Any]]:
     """Train for as long as it is asked; yields accuracy (0 to 1) and mean loss after each epoch.
 
-    `folder` keeps the state of the last epoch, from which it goes on.
+    `folder` keeps the state of the last epoch, from which it goes on. It takes one thread, however many there are: sums
+    of more threads differ in their last bits.
     """
-    training.use_threads_of_environment()
+    torch.set_num_threads(1)
     drawn = _images(data, size, seed)
     rows, tests = len(drawn.labels), len(drawn.test_labels)
     batch_of, test_of = batches(drawn.pixels, drawn.labels), batches(drawn.test_pixels, drawn.test_labels)

@@ -3,7 +3,7 @@
 Keys of a card's file are the fields of these types; `schema()` is made from them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -22,8 +22,8 @@ class Option(Struct, frozen=True, forbid_unknown_fields=True):
 
     `kind` "ranks" is a flag for a person, for which the program gets the number of ranks. `each_rank`: a number that
     each rank takes, so that the single process takes as many times as much; `total` is what a plan calls the sum.
-    `hidden`: known to the program alone. `excludes`: options that do not go with it. Bounds: `least` <= value,
-    `above` < value < `below`.
+    `hidden`: known to the program alone. `packages`: what a choice needs beyond the nodes' environment. `excludes`:
+    options that do not go with it. Bounds: `least` <= value, `above` < value < `below`.
     """
 
     kind: Kind = "text"
@@ -40,6 +40,7 @@ class Option(Struct, frozen=True, forbid_unknown_fields=True):
     total: str | None = None
     excludes: tuple[str, ...] = ()
     of_run: bool = False
+    packages: dict[str, tuple[str, ...]] = {}
 
 
 class Fault(Struct, frozen=True, forbid_unknown_fields=True):
@@ -152,9 +153,27 @@ class Items(Struct, frozen=True, forbid_unknown_fields=True):
     grid: dict[str, tuple[Value, ...]] | None = None
 
 
+class Span(Struct, frozen=True, forbid_unknown_fields=True):
+    """Numbers between two, both among them; whole ones where both are. `log`: alike in each order of magnitude."""
+
+    range: tuple[int | float, int | float] | None = None
+    log: tuple[int | float, int | float] | None = None
+
+
+class Search(Struct, frozen=True, forbid_unknown_fields=True):
+    """What trials of a function are to find: the largest or smallest `metric` of their reports; `space` has for each
+    argument a list of values, or a span.
+    """
+
+    metric: str
+    space: dict[str, tuple[Value, ...] | Span]
+    mode: Literal["max", "min"] = "max"
+
+
 class Card(Struct, frozen=True, forbid_unknown_fields=True):
     """A workload. `command`: script and arguments below the project, one for all frameworks or one for each; or
-    `module`: as `python -m` takes it; or `function`: `module:function` of the project, which is applied to `items`.
+    `module`: as `python -m` takes it; or `function`: `module:function` of the project, which is applied to `items`,
+    or has trials (`search`).
 
     `unit`: what a size counts. `size`: the option that says how much to do, where no input is generated.
     `length`: the option that says how many milliseconds of a core each of so many items takes.
@@ -168,6 +187,7 @@ class Card(Struct, frozen=True, forbid_unknown_fields=True):
     command: str | dict[str, str] | None = None
     function: Annotated[str, Meta(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")] | None = None
     items: Items | None = None
+    search: Search | None = None
     description: str = ""
     unit: str = ""
     size: OptionName | None = None
@@ -176,7 +196,7 @@ class Card(Struct, frozen=True, forbid_unknown_fields=True):
     checkpoints: bool = False
     options: dict[OptionName, Option] = {}
     faults: tuple[Fault, ...] = ()
-    group: Literal["actors", "train", "items"] | Group | None = None
+    group: Literal["actors", "train", "items", "search"] | Group | None = None
     input: Input | None = None
     generate: Generator | None = None
     estimate: Estimate = Estimate()
@@ -192,6 +212,11 @@ class Card(Struct, frozen=True, forbid_unknown_fields=True):
             factors = guess.factors.get(name)
             seconds *= float(value or 1) if factors is None else factors.get(str(value), 1.0)
         return seconds
+
+    def brings(self, values: Mapping[str, Value]) -> tuple[str, ...]:
+        """Packages that these values of options need."""
+        given = ((option, values.get(name, option.default)) for name, option in self.options.items())
+        return tuple(one for option, value in given for one in option.packages.get(str(value), ()))
 
     @property
     def offered(self) -> Mapping[str, Option]:
@@ -231,6 +256,6 @@ def flag(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def missing(names: Sequence[str], known: Mapping[str, object]) -> list[str]:
+def missing(names: Sequence[str], known: Collection[str]) -> list[str]:
     """Those of some names that are not known."""
     return [name for name in names if name not in known]

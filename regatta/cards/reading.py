@@ -11,7 +11,7 @@ from msgspec import ValidationError, convert
 
 from regatta import paths
 from regatta.cards import values
-from regatta.cards.card import Card, Estimate, Generator, Input, Kind, Made, Option, flag, missing
+from regatta.cards.card import Card, Estimate, Generator, Input, Kind, Made, Option, Search, Span, flag, missing
 from regatta.errors import CardError
 
 if sys.version_info >= (3, 11):
@@ -28,11 +28,12 @@ RESERVED = {
 CHECKPOINTS = ("checkpoint", "checkpoint_every", "restarts", "elastic")
 """Options of a program that goes on from checkpoints; of the command, too."""
 INCLUDED = paths.PROJECT / "workloads" / "common"
-OF_FUNCTIONS = ("function", "items")
+OF_FUNCTIONS, OF_SEARCHES = ("function", "items"), ("search",)
 """What cards of functions include, without saying so."""
 _Made = TypeVar("_Made")
 _UNKNOWN = re.compile(r"unknown field `(.*?)`")
-_KEYS = {name for table in (Card, Option, Input, Made, Generator, Estimate) for name in table.__struct_fields__}
+_TABLES = (Card, Option, Input, Made, Generator, Estimate, Search, Span)
+_KEYS = {name for table in _TABLES for name in table.__struct_fields__}
 _WORDS = {
     "Object": "the table",
     "`str`": "text",
@@ -58,7 +59,8 @@ def document(path: Path) -> dict[str, Any]:
 def card(table: Mapping[str, Any], where: str) -> Card:
     """The card in a table. CardError lists what is wrong with it."""
     whole = dict(table)
-    for name in (*table.get("include", ()), *(OF_FUNCTIONS if "function" in table else ())):
+    own = OF_SEARCHES if "search" in table else OF_FUNCTIONS
+    for name in dict.fromkeys((*table.get("include", ()), *(own if "function" in table else ()))):
         path = INCLUDED / f"{name}.toml"
         if not re.fullmatch("[a-z-]+", str(name)) or not path.is_file():
             known = ", ".join(sorted(file.stem for file in INCLUDED.glob("*.toml")))
@@ -125,6 +127,7 @@ def _faults(found: Card) -> Iterator[str]:
             "or function (module:function of the project, with its items)"
         )
     yield from _of_items(found)
+    yield from _of_search(found)
     if not found.frameworks:
         yield "frameworks: name at least one"
     if isinstance(found.command, dict) and (lost := missing(found.frameworks, found.command)):
@@ -153,8 +156,9 @@ def _faults(found: Card) -> Iterator[str]:
 
 
 def _of_items(found: Card) -> Iterator[str]:
-    if (found.items is None) != (found.function is None):
-        yield "function and items belong together: say both, or neither"
+    spread = found.items is not None or found.search is not None
+    if spread != (found.function is not None) and not (found.search and found.module):
+        yield "function and items (or search) belong together: say both, or neither"
     if found.items is None:
         return
     kinds = [name for name in found.items.__struct_fields__ if getattr(found.items, name) is not None]
@@ -171,6 +175,30 @@ def _of_items(found: Card) -> Iterator[str]:
             yield f"items.grid: the axis {name} is an option, too: the function would get it twice"
 
 
+def _of_search(found: Card) -> Iterator[str]:
+    if found.search is None:
+        return
+    if found.items is not None:
+        yield "items and search do not go together: a function has the one or the other"
+    if not found.search.space:
+        yield "search.space: it has no axis; name an argument of the function, and its values"
+    for name, axis in found.search.space.items():
+        where = f"search.space.{name}"
+        if name in found.options:
+            yield f"{where}: it is an option, too: the function would get it twice"
+        if isinstance(axis, tuple):
+            if not axis:
+                yield f"{where}: it has no value, so that there would be no trial; give a list of values"
+            continue
+        ends = axis.range or axis.log
+        if ends is None or (axis.range and axis.log):
+            yield f"{where}: say range = [a, b] or log = [a, b]"
+        elif not ends[0] < ends[1]:
+            yield f"{where}: {ends[0]} is not less than {ends[1]}: say the smaller number first"
+        elif axis.log and ends[0] <= 0:
+            yield f"{where}.log: {ends[0]} has no logarithm; begin above 0"
+
+
 def _of_option(found: Card, name: str, option: Option) -> Iterator[str]:
     taken = RESERVED | ({*CHECKPOINTS} if found.checkpoints and not option.hidden else set())
     if name in taken and not option.hidden:
@@ -179,5 +207,7 @@ def _of_option(found: Card, name: str, option: Option) -> Iterator[str]:
         yield f"default: {wrong}"
     if option.each_rank and (option.kind != "whole number" or option.default is None):
         yield 'each_rank: needs kind = "whole number" and a default'
+    if lost := missing([*option.packages], option.choices):
+        yield f"packages: {', '.join(lost)} is none of its choices"
     if lost := missing(option.excludes, found.options):
         yield f"excludes: there is no option {', '.join(lost)}"

@@ -70,14 +70,14 @@ def prepare(session: Session, asked: Asked, ranks: int, *, compared: bool = True
         framework: _program(workload, framework, [*place, *asked.words(ranks, alone=registry.of_run(framework).single)])
         for framework in workload.card.frameworks
     }
-    packages = objects.packages([*place, *words, *lists])
+    packages = (*objects.packages([*place, *words, *lists]), *workload.card.brings(asked.values))
     return Job(programs, {**described, "options": words}, workload.root, workload.requirements, packages)
 
 
 def _program(workload: Workload, framework: str, words: Sequence[str]) -> plan.Program:
     card = workload.card
     if card.function is not None:
-        return plan.Program.of_items(workload.name, words, library=workload.own)
+        return plan.Program.of_items(workload.name, words, library=workload.own, search=card.search is not None)
     if card.module is not None:
         return plan.Program.module(card.module, words, workload.name)
     command = card.command if isinstance(card.command, str) else (card.command or {})[framework]

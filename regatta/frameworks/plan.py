@@ -13,6 +13,8 @@ PORTS = (29400, 29499)
 PG_TIMEOUT_SECONDS = 60
 FUNCTION = "workloads.common.items.function"
 """The program that applies the function of a user's project to items."""
+SEARCH = "workloads.common.search.function"
+"""The program that does trials of it."""
 
 
 @dataclass(frozen=True)
@@ -38,9 +40,9 @@ class Program:
         return cls(("-m", name, *args), label)
 
     @classmethod
-    def of_items(cls, name: str, args: Sequence[str], *, library: bool) -> "Program":
-        """The function of a workload's card, over its items; the card is in the synced tree."""
-        return cls(("-m", FUNCTION, name, *args), name, library)
+    def of_items(cls, name: str, args: Sequence[str], *, library: bool, search: bool = False) -> "Program":
+        """The function of a workload's card, over its items or in trials; the card is in the synced tree."""
+        return cls(("-m", SEARCH if search else FUNCTION, name, *args), name, library)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from regatta.frameworks import registry
 from regatta.records.clocks import ITERATIONS
 from regatta.records.record import Record
 from regatta.records.stats import Interval
-from regatta.report import published, specs
+from regatta.report import published, searches, specs
 from regatta.report.cases import Case, Group
 from regatta.report.regressions import Change
 from regatta.report.specs import PHASES, Spec
@@ -301,5 +301,12 @@ CHARTS = (
         iterations,
     ),
     Chart("progress", "Loss or residual over time", "The latest run of each configuration.", specs.PROGRESS, progress),
+    Chart(
+        "search",
+        "Trials of the search",
+        "What each trial came to, and the best until then, of the latest run of each configuration.",
+        specs.SEARCH,
+        searches.rows,
+    ),
 )
 """What is drawn of each case."""

@@ -494,3 +494,32 @@ ITERATIONS: Spec = _WIDE | {
         ),
     },
 }
+
+SEARCH: Spec = _WIDE | {
+    "description": "What each trial of a search came to, and the best until then",
+    "height": 200,
+    "encoding": {
+        "x": {"field": "trial", "type": "quantitative", "title": "trial", "axis": {"labelExpr": _WHOLE}},
+        "color": _frameworks(),
+        "detail": [{"field": "configuration"}],
+    },
+    "layer": [
+        {
+            "mark": {"type": "point", "filled": True, "size": 50},
+            "encoding": {
+                "y": {"field": "value", "type": "quantitative", "title": "value", "scale": {"zero": False}},
+                "tooltip": _tooltip(
+                    ("configuration", "nominal"),
+                    ("metric", "nominal"),
+                    ("trial", "quantitative"),
+                    ("value", "quantitative"),
+                    ("best", "quantitative"),
+                ),
+            },
+        },
+        {
+            "mark": {"type": "line", "interpolate": "step-after", "opacity": 0.6},
+            "encoding": {"y": {"field": "best", "type": "quantitative", "title": "value", "scale": {"zero": False}}},
+        },
+    ],
+}

@@ -128,3 +128,22 @@ def test_a_film_is_the_same_under_all_frameworks_and_comes_back(cluster: Cluster
 def test_the_film_of_words(cluster: Cluster, tmp_path: Path) -> None:
     words = ["--framework=single,multiprocessing,ray", "--seconds=0.5", "--workers=4"]
     assert "answers of 3 runs are equal" in cluster.fab("run-render-words", *words, results=tmp_path).stdout
+
+
+@pytest.mark.whole  # each trial's process of Ray takes seconds to start; and it brings optuna
+def test_a_search_over_three_hosts(cluster: Cluster, tmp_path: Path) -> None:
+    """Equal metrics wherever a trial has run; the table and what the best trial has kept come back."""
+    words = ["--workers=3", "--epochs=2", "--size=300", "--fetch=trials.jsonl,best*"]
+    frameworks = "--framework=single,multiprocessing,ray-tune"
+    said = cluster.fab("run-tune", frameworks, "--trials=6", *words, results=tmp_path).stdout
+    assert "answers of 3 runs are equal" in said
+    tables = {path.parent.name: path.read_text().splitlines() for path in tmp_path.glob("*/trials.jsonl")}
+    rows = {name: [json.loads(line) for line in lines] for name, lines in tables.items()}
+    (tuned,) = [found for name, found in rows.items() if "ray-tune" in name]
+    assert len(rows) == 3 and len(tuned) == 6 and len({row["host"] for row in tuned}) > 1
+    assert len(list(tmp_path.glob("*/best/state.pt"))) == 3
+    for kind in ("pbt", "optuna"):
+        more = ["--framework=ray-tune", f"--search={kind}", "--trials=3", f"--name={kind}-{SESSION}"]
+        cluster.fab("run-tune", *words, *more, results=tmp_path)
+        assert record(tmp_path, f"{kind}-{SESSION}")["answer"]["trials"] == 3
+        assert (tmp_path / f"{kind}-{SESSION}" / "best" / "state.pt").is_file()

@@ -19,7 +19,7 @@ OURS = ("single", "torch", "ray")
 IN_PROCESSES = ("multiprocessing", "processes", "joblib-loky", "ray-actors", "ray-pool", "joblib-ray")
 PLAIN = ("zeromq", "dask", "mpi")
 OF_ITEMS = (*IN_PROCESSES, *PLAIN)
-EVERY = (*OURS, *OF_ITEMS)
+EVERY = (*OURS, *OF_ITEMS, "ray-tune")
 NATS = """\
 from regatta.frameworks.api import Framework
 class Nats(Framework):
@@ -78,7 +78,7 @@ def test_every_adapter_has_its_name_and_a_place_of_its_own() -> None:
     assert [framework.name for framework in found] == sorted(EVERY)
     assert len({framework.order for framework in found}) == len({framework.colour for framework in found}) == len(EVERY)
     assert [framework.name for framework in found if framework.single] == ["single"]
-    assert [framework.name for framework in found if framework.driver] == sorted({"ray", *IN_PROCESSES})
+    assert [framework.name for framework in found if framework.driver] == sorted({"ray", "ray-tune", *IN_PROCESSES})
     assert [*EVERY] == registry.ordered(EVERY)
 
 

@@ -17,7 +17,7 @@ from regatta.errors import RecordError, UsageError
 from regatta.records.clocks import PHASES
 from regatta.records.record import Framework, Record, Series
 from regatta.records.store import Store
-from regatta.report import charts, files, make, regressions, specs, tables, texts, timeline
+from regatta.report import charts, files, images, make, regressions, searches, specs, tables, texts, timeline
 from regatta.report.cases import Configuration, cases
 from regatta.report.summary import summarise
 
@@ -125,6 +125,20 @@ def test_seconds_of_an_iteration_are_those_of_the_slowest_rank() -> None:
     ]
     (without,) = summarise(cases([torch]))
     assert charts.iterations(without) == []
+
+
+@pytest.mark.parametrize(("value", "best"), [(0.9, [0.5, 0.9, 0.9]), (0.5, [0.5, 0.5, 0.5])])
+def test_a_search_is_drawn_with_the_best_until_then(value: float, best: list[float], tmp_path: Path) -> None:
+    """Whether the largest or the smallest is the best follows from the answer; a trial that failed has no point."""
+    answer = {"metric": "accuracy", "value": value, "values": [0.5, None, 0.9, 0.7]}
+    (summary,) = summarise(cases([structs.replace(kept.one("digits", "single"), answer=answer)]))
+    rows = searches.rows(summary)
+    assert [(row["trial"], row["value"]) for row in rows] == [(1, 0.5), (3, 0.9), (4, 0.7)]
+    assert [row["best"] for row in rows] == best
+    (file,) = images.write(tmp_path, "search", specs.SEARCH, rows, ["svg"])
+    assert "trial" in file.read_text()
+    (without,) = summarise(cases([kept.one("digits", "single")]))
+    assert searches.rows(without) == []
 
 
 def of_paper(framework: Framework, *, size: int, series: Series | None = None) -> Record:

@@ -52,8 +52,8 @@ class Fault:
 
 @dataclass(frozen=True)
 class Card:
-    """`items`: it is a function over items. Else it is made of parts: `group` is how they talk to each other while
-    `grouped` holds, None: they do not."""
+    """`items`: it is a function over items; `search`: trials of a function. Else it is made of parts: `group` is how
+    they talk to each other while `grouped` holds, None: they do not."""
 
     description: str
     options: tuple[Option, ...]
@@ -61,6 +61,7 @@ class Card:
     group: Group | None = None
     grouped: When = When({})
     items: bool = False
+    search: bool = False
 
     def fault(self, given: Mapping[str, Any]) -> str | None:
         """What is wrong with options that do not go together, as one sentence; None where they do."""

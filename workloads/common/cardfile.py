@@ -25,8 +25,8 @@ NAME = "card.toml"
 PROJECT = "regatta.toml"
 FUNCTION = ("function", "items")
 """What cards of functions include, without saying so."""
-ITEMS = "items"
-"""The group of workloads that are a function over items, not parts."""
+ITEMS, SEARCH = "items", "search"
+"""The groups of workloads that are a function over items, and a search, not parts."""
 
 Table = dict[str, Any]
 Types = tuple[type, ...]
@@ -68,17 +68,22 @@ class CardError(BadInput):
 
 def of_package(package: str) -> Card:
     """The card of a workload, by the name of its package. Raises :class:`CardError`."""
-    return read(Path(str(importlib.resources.files(package) / NAME)))
+    return read(path(package))
+
+
+def path(package: str) -> Path:
+    """Where the card of a workload is, by the name of its package."""
+    return Path(str(importlib.resources.files(package) / NAME))
 
 
 def of_project(folder: Path, name: str) -> Table:
-    """The whole card of a workload of a user's project, which is a function over items. Raises :class:`CardError`."""
+    """The whole card of a workload of a user's project, which names a function. Raises :class:`CardError`."""
     project = folder / PROJECT
     own = [path for path in folder.glob(f"workloads/*/{NAME}") if path.parent.name.replace("_", "-") == name]
     table = _table(own[0]) if own else _table(project).get("workloads", {}).get(name)
     if table is None:
         raise CardError(f"{project}: there is no workload {name}")
-    table["include"] = [*table.get("include", []), *FUNCTION]
+    table["include"] = [*table.get("include", []), *([SEARCH] if SEARCH in table else FUNCTION)]
     whole = _included(table)
     for option in whole["options"].values():
         option.setdefault("kind", "text")
@@ -90,12 +95,12 @@ def made(table: Table) -> Card:
     return _card(table)
 
 
-def read(path: Path) -> Card:
+def read(file: Path) -> Card:
     """The card of this file and of what it includes. Raises :class:`CardError`."""
     try:
-        return _card(whole(path))
+        return _card(whole(file))
     except CardError as error:
-        raise CardError(f"{path}: {error}") from None
+        raise CardError(f"{file}: {error}") from None
 
 
 def whole(path: Path) -> Table:
@@ -145,16 +150,17 @@ def _card(table: Table) -> Card:
     _check_excludes(options, names)
     group = table.get("group")
     kind, when = (group.get("kind"), group.get("when", {})) if isinstance(group, dict) else (group, {})
-    kinds = (*get_args(Group), ITEMS)
+    kinds = (*get_args(Group), ITEMS, SEARCH)
     if kind not in (None, *kinds):
         raise CardError(f"group: no kind {kind!r}, there are {', '.join(kinds)}")
     return Card(
         description=_of_type(table.get("description", ""), (str,), "description"),
         options=options,
         faults=tuple(_fault(own, names) for own in _of_type(table.get("faults", []), (list,), "faults")),
-        group=None if kind == ITEMS else kind,
+        group=None if kind in (ITEMS, SEARCH) else kind,
         grouped=_when(when, names, "group"),
         items=kind == ITEMS,
+        search=kind == SEARCH,
     )
 
 

@@ -11,12 +11,13 @@ from typing import Any
 from workloads.common import cardfile, commandline, events, framework
 from workloads.common.card import Card
 from workloads.common.items import command as items
+from workloads.common.search import command as search
 
 
 def main(package: str) -> None:
     """Run the workload in `package` with the arguments of the process; bad input ends it with status 2.
 
-    Its `card.toml` has the command line, and says whether the workload is made of items or of parts.
+    Its `card.toml` has the command line, and says whether the workload is made of items, of trials or of parts.
     """
     try:
         own = cardfile.of_package(package)
@@ -28,6 +29,11 @@ def main(package: str) -> None:
             runs = spreader = framework.of_items(name)
             _check(own, given)
             items.run(package, spreader, given)
+        elif own.search:
+            runs = framework.load(name)
+            _check(own, given)
+            table = cardfile.whole(cardfile.path(package))["search"]
+            search.run(table, f"{package}.trial:train", given, runs, name)
         else:
             runs = parts = framework.of_parts(name)
             _check(own, given)

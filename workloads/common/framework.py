@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import pkgutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +14,9 @@ from typing import Any, Protocol, cast
 from workloads.common.events import BadInput
 from workloads.common.items.work import Doing, Done, Task
 from workloads.common.part import Group, MakePart
+from workloads.common.search.asked import Search
+from workloads.common.search.space import Point
+from workloads.common.search.trial import Outcome
 
 AUTO = "auto"
 VARIABLE = "REGATTA_FRAMEWORK"
@@ -67,6 +70,20 @@ class Spreader(Leaver, Protocol):
         The context is entered when the workers stand, and left when they are gone. Tasks are taken one by one, as
         workers come free: there may be millions. Where workers are other processes, this one is the driver, rank -1.
         Writes `rendezvous`, where workers are waited for. Raises :class:`failures.WorkerFailed` for a lost worker.
+        """
+
+
+class Searcher(Leaver, Protocol):
+    """What a module of `frameworks/` has that chooses the trials of a search itself."""
+
+    def search(
+        self, asked: Search, left: Sequence[tuple[int, Point]], keep: Callable[[Outcome], None]
+    ) -> AbstractContextManager[Callable[[], Sequence[Outcome]]]:
+        """Join the framework, as phase `rendezvous`; gives what does the trials, as its driver (rank -1).
+
+        `left`: numbers and points of the trials to do, where they are known beforehand. `keep` is told of each that has
+        ended. A trial that fails has its error in its outcome, and the others go on. Raises :class:`BadInput` where it
+        cannot search so.
         """
 
 

@@ -41,6 +41,13 @@ class Images:
         return cls(**{name: np.load(folder / f"{name}.npy", mmap_mode="c") for name in names})
 
 
+def of(data: str, size: int, seed: int) -> Images:
+    """``handwritten``, ``generated`` with this size and seed, or the files of a folder. Raises :class:`BadInput`."""
+    if data == "handwritten":
+        return handwritten()
+    return generated(size, seed) if data == "generated" else from_files(data)
+
+
 def from_files(data: str) -> Images:
     """The four IDX files of MNIST or EMNIST in a folder, of this host or HDFS, or their names apart by commas.
 

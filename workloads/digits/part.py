@@ -44,11 +44,7 @@ class Part:
         options = self._options
 
         def build() -> images.Images:
-            if options.data == "handwritten":
-                return images.handwritten()
-            if options.data == "generated":
-                return images.generated(options.size, options.seed)
-            return images.from_files(options.data)
+            return images.of(options.data, options.size, options.seed)
 
         if folder is None:
             self._images = build()
@@ -68,8 +64,8 @@ class Part:
             optimizer,
             torch.nn.functional.cross_entropy,
             lambda scores, labels: scores.argmax(1) == labels,
-            (_batches(drawn.pixels, drawn.labels), len(drawn.labels)),
-            (_batches(drawn.test_pixels, drawn.test_labels), len(drawn.test_labels)),
+            (batches(drawn.pixels, drawn.labels), len(drawn.labels)),
+            (batches(drawn.test_pixels, drawn.test_labels), len(drawn.test_labels)),
             options,
             ranks,
         )
@@ -80,7 +76,7 @@ class Part:
         return self._made
 
 
-def _batches(pixels: NDArray[np.uint8], labels: NDArray[np.uint8]) -> training.Batch:
+def batches(pixels: NDArray[np.uint8], labels: NDArray[np.uint8]) -> training.Batch:
     """Rows -> float images around 0 and int64 labels."""
     every, classes = (torch.from_numpy(np.require(array, requirements="W")) for array in (pixels, labels))
 

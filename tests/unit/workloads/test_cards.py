@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import json
 from collections.abc import Callable
 from dataclasses import fields
@@ -14,6 +16,8 @@ from workloads.common import cardfile, commandline
 from workloads.common.card import Card
 from workloads.common.cardfile import CardError
 from workloads.common.items import command
+from workloads.common.search import asked
+from workloads.common.search.trial import FOLDER
 
 PROJECT = Path(__file__).resolve().parents[3]
 SHIPPED = sorted(path.parent.name for path in (PROJECT / "workloads").glob("*/card.toml"))
@@ -259,9 +263,15 @@ def test_what_a_card_includes_comes_behind_its_own(tmp_path: Path, monkeypatch: 
 def test_the_options_of_a_card_are_those_of_its_workload(name: str) -> None:
     card = cardfile.of_package(f"workloads.{name}")
     assert cardfile.whole(PROJECT / "workloads" / name / "card.toml")["module"] == f"workloads.{name}"
-    module = __import__(
-        f"workloads.{name}.{'work' if (PROJECT / 'workloads' / name / 'work.py').exists() else 'part'}",
-        fromlist=["Options"],
+    own = {option.name for option in card.options}
+    if card.search:
+        table = cardfile.whole(PROJECT / "workloads" / name / "card.toml")["search"]
+        trial = importlib.import_module(f"workloads.{name}.trial")
+        takes = {*inspect.signature(trial.train).parameters} - {*table["space"], asked.SEED, FOLDER}
+        assert own - {*asked.SHARED} == takes
+        return
+    module = importlib.import_module(
+        f"workloads.{name}.{'work' if (PROJECT / 'workloads' / name / 'work.py').exists() else 'part'}"
     )
     shared = {*command.SHARED} if card.items else {"restarts"}
-    assert {option.name for option in card.options} - shared == {field.name for field in fields(module.Options)}
+    assert own - shared == {field.name for field in fields(module.Options)}

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import functools
 import importlib
+import importlib.util
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+
+from workloads.common.events import BadInput
 
 
 @dataclass(frozen=True)
@@ -29,3 +33,15 @@ class Called:
 def _found(name: str) -> Any:
     module, _, function = name.partition(":")
     return getattr(importlib.import_module(module), function)
+
+
+def source_of(name: str) -> bytes:
+    """The source of the module of ``module:function``. Raises :class:`BadInput` where there is none."""
+    module = name.partition(":")[0]
+    try:
+        spec = importlib.util.find_spec(module)
+    except ImportError:
+        spec = None
+    if spec is None or spec.origin is None or not Path(spec.origin).is_file():
+        raise BadInput(f"function {name}: there is no module {module} in the project")
+    return Path(spec.origin).read_bytes()

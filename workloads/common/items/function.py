@@ -7,7 +7,6 @@ The card of the workload NAME says which function and which items: `regatta.toml
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import json
 import sys
 from collections.abc import Mapping
@@ -16,25 +15,13 @@ from typing import Any
 
 from workloads.common import cardfile, commandline, events, framework
 from workloads.common.items import command, inputs, results
-from workloads.common.items.called import Called
+from workloads.common.items.called import Called, source_of
 from workloads.common.items.kept import Kept
 from workloads.common.items.work import Work
 from workloads.common.storage import prepared
 
 MODULE = "workloads.common.items.function"
 SHOWN = 5
-
-
-def _source(name: str) -> bytes:
-    """The source of the function's module. Raises :class:`events.BadInput` where there is none."""
-    module = name.partition(":")[0]
-    try:
-        spec = importlib.util.find_spec(module)
-    except ImportError:
-        spec = None
-    if spec is None or spec.origin is None or not Path(spec.origin).is_file():
-        raise events.BadInput(f"function {name}: there is no module {module} in the project")
-    return Path(spec.origin).read_bytes()
 
 
 def main() -> None:
@@ -58,7 +45,7 @@ def main() -> None:
 def _run(table: Mapping[str, Any], runs: framework.Spreader, given: dict[str, Any]) -> None:
     resume, function = given.pop("resume"), table["function"]
     options = command.own(given)
-    items, source = inputs.items(table["items"]), _source(function)
+    items, source = inputs.items(table["items"]), source_of(function)
     kept = Kept(prepared.cache(), function, json.dumps(options, sort_keys=True), items, source)
     known = kept.read() if resume else {}
     if resume:

@@ -20,8 +20,11 @@ Keep = Callable[[int, Sequence[Any]], None]
 """Takes the number of an item, and the results from there on, as they come in."""
 
 
-def gather(done: Iterable[Done], total: int, keep: Keep | None = None) -> list[Any]:
-    """The results of all items, in their order. Raises :class:`WorkerFailed` for the first item that fails."""
+def gather(done: Iterable[Done], total: int, keep: Keep | None = None, what: str = "items") -> list[Any]:
+    """The results of all items, in their order; `what` they are is told with their progress.
+
+    Raises :class:`WorkerFailed` for the first item that fails.
+    """
     results: list[Any] = [None] * total
     seen, told, use = 0, time.monotonic(), Use()
     for one in done:
@@ -34,7 +37,7 @@ def gather(done: Iterable[Done], total: int, keep: Keep | None = None) -> list[A
             keep(one.first, own)
         seen += one.count
         if time.monotonic() - told > PROGRESS_SECONDS or seen == total:
-            events.progress("items", seen, total)
+            events.progress(what, seen, total)
             told = time.monotonic()
     if seen != total:
         raise WorkerFailed(f"{seen:,} of {total:,} items came back: a worker has been lost")

@@ -1,0 +1,119 @@
+"""A search of a user's own function, by `regatta run`: its table and its best trial come back."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from regatta.cards import reading, shelf
+from regatta.errors import CardError
+from regatta.paths import PROJECT
+from regatta.records.store import Store
+
+CARD = """
+outputs = ["trials.jsonl", "best*"]
+
+[workloads.mine]
+about = "The best step"
+function = "mine:train"
+frameworks = ["single", "multiprocessing", "ray-tune"]
+
+[workloads.mine.search]
+metric = "loss"
+mode = "min"
+
+[workloads.mine.search.space]
+rate = { log = [1e-4, 1.0] }
+width = { range = [16, 256] }
+kind = ["relu", "tanh", "none"]
+"""
+MODULE = """
+def train(rate, width, kind, folder):
+    if kind == "none":
+        raise ValueError("no kind")
+    for epoch in range(1000):
+        (folder / "epoch").write_text(str(epoch))
+        yield {"loss": (rate + width) / (epoch + 1)}
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project of one search."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "regatta.toml").write_text(CARD)
+    (folder / "mine.py").write_text(MODULE)
+    return folder
+
+
+def regatta(project: Path, inventory: Path, *words: str) -> "subprocess.CompletedProcess[str]":
+    """`regatta run mine` in the project."""
+    code = "from regatta import cli; cli.main()"
+    own = {"PYTHONPATH": str(PROJECT), "REGATTA_RESULTS": str(project.parent / "results")}
+    return subprocess.run(
+        [sys.executable, "-c", code, "run", "mine", f"--inventory={inventory}", "--workers=2", *words],
+        cwd=project,
+        env=os.environ | own | {"XDG_CACHE_HOME": str(project.parent / "kept")},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=200,
+    )
+
+
+def test_the_table_and_the_best_trial_come_back(project: Path, here: Path) -> None:
+    words = ("--search=grid", "--epochs=3", "--grid-steps=2", "--name=mine")
+    done = regatta(project, here, "--framework=single,multiprocessing", *words)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "answers of 2 runs are equal" in done.stdout
+    assert "trial 3 of 12 failed: ValueError: no kind" in done.stdout + done.stderr
+    answer = Store(project.parent / "results").find("mine-multiprocessing-1").answer
+    assert answer is not None and answer["failed"] == [2, 5, 8, 11]
+    (table,) = [path for path in project.parent.glob("results/**/trials.jsonl") if "multiprocessing" in str(path)]
+    rows = [json.loads(line) for line in table.read_text().splitlines()]
+    best = json.loads((table.parent / "best.json").read_text())
+    assert len(rows) == 12 and rows[best["trial"]] == best
+    assert best["point"] == {"rate": 1e-4, "width": 16, "kind": "relu"}
+    assert best["reports"][-1]["loss"] == answer["value"] == 16.0001 / 3
+    assert (table.parent / "best" / "epoch").read_text() == "2"
+
+
+@pytest.mark.whole
+def test_a_space_that_does_not_fit_the_function_ends_the_run_before_its_first_trial(project: Path, here: Path) -> None:
+    (project / "regatta.toml").write_text(CARD.replace("width =", "wdith ="))
+    done = regatta(project, here, "--framework=single", "--name=typo")
+    assert done.returncode != 0
+    assert "search.space.wdith: mine:train takes no wdith; it takes rate, width, kind" in done.stdout + done.stderr
+    assert "failed" not in done.stdout, done.stdout
+
+
+@pytest.mark.parametrize(
+    ("search", "said"),
+    [
+        ({"space": {}}, "search.space: it has no axis"),
+        ({"space": {"x": []}}, "search.space.x: it has no value"),
+        ({"space": {"x": {"lgo": [1, 2]}}}, "lgo"),
+        ({"space": {"x": {}}}, r"search.space.x: say range = \[a, b\] or log = \[a, b\]"),
+        ({"space": {"x": {"range": [2, 1]}}}, "search.space.x: 2 is not less than 1"),
+        ({"space": {"x": {"log": [0, 1]}}}, "search.space.x.log: 0 has no logarithm"),
+        ({"space": {"trials": [1, 2]}}, "search.space.trials: it is an option, too"),
+        ({"space": {"x": [1]}, "mode": "most"}, "mode"),
+        ({"spcae": {"x": [1]}}, "spcae"),
+    ],
+)
+def test_searches_that_cannot_be(search: dict[str, Any], said: str) -> None:
+    card = {"about": "x", "frameworks": ["single"], "function": "a:b", "search": {"metric": "m", **search}}
+    with pytest.raises(CardError, match=said):
+        reading.card(card, "regatta.toml")
+
+
+def test_a_search_brings_the_packages_of_what_was_chosen() -> None:
+    card = shelf.ours()["tune"].card
+    assert card.brings({}) == card.brings({"search": "pbt"}) == ()
+    assert card.brings({"search": "optuna"}) == ("optuna>=4",)

@@ -1,0 +1,249 @@
+"""Trials in the actors of Ray Tune, which chooses them and stops those that lag behind."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib.util
+import json
+import logging
+import math
+import os
+import random
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from workloads.common import events
+from workloads.common.events import BadInput
+from workloads.common.ray import cluster
+from workloads.common.search.asked import Search
+from workloads.common.search.space import Axis, Point, Span
+from workloads.common.search.trial import Outcome, Trial, explained, limit_memory
+
+BROUGHT = ("optuna", "hyperopt")
+"""Searches that are packages of their own."""
+POINT, REPORT, SECONDS, KEPT = "point", "report", "seconds", "kept"
+HOST = "hostname"
+"""What Tune itself adds to a report."""
+TUNE = {"RAY_CHDIR_TO_TRIAL_DIR": "0", "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1", "RAY_AIR_NEW_OUTPUT": "0"}
+"""What Tune reads when it is imported: trials stay in the run's folder, and their reports go to us alone."""
+LOST = "its process was lost"
+
+
+Left = Sequence[tuple[int, Point]]
+Keep = Callable[[Outcome], None]
+
+
+@contextlib.contextmanager
+def search(asked: Search, left: Left, keep: Keep) -> Iterator[Callable[[], Sequence[Outcome]]]:
+    """Join Ray, and give what runs the search. Raises :class:`BadInput` where its package is not there."""
+    if asked.kind in BROUGHT and importlib.util.find_spec(asked.kind) is None:
+        raise BadInput(
+            f"--search {asked.kind} needs the package {asked.kind}, which is not there: `fab` and `regatta run` bring "
+            f"it, unless --no-environment is said; by hand: pip install {asked.kind}"
+        )
+    for name, value in TUNE.items():
+        os.environ.setdefault(name, value)
+    with cluster.driver() as arguments:
+        import ray
+
+        with events.phase("rendezvous"):
+            ray.init(logging_level=logging.WARNING, **arguments)
+            workers = cluster.workers(ray.nodes())
+            cores = cluster.resource(ray.nodes(), "CPU")
+        share = min(1.0, int(10_000 * cores / workers) / 10_000)
+        yield functools.partial(_run, asked, left, keep, workers, share)
+
+
+def _run(asked: Search, left: Left, keep: Keep, workers: int, share: float) -> list[Outcome]:
+    from ray import tune
+
+    known = asked.kind not in BROUGHT
+    if known and not left:
+        return []
+    logging.getLogger("ray.tune").setLevel(logging.ERROR)  # it misses files of the reports that come to us
+    random.seed(asked.seed)  # of a population's changes
+    swaps = asked.kind == "pbt"
+    heard = _heard(asked.trial, [number for number, _ in left] if known else range(asked.count), keep)
+    trial = functools.partial(_population if swaps else _alone, trial=asked.trial, kept=str(asked.kept))
+    space = tune.grid_search([point for _, point in left]) if known else _domains(asked.axes)
+    tuner = tune.Tuner(
+        tune.with_resources(trial, {"cpu": share}),
+        param_space={POINT: space},
+        tune_config=tune.TuneConfig(
+            metric=asked.trial.metric,
+            mode="max" if asked.largest else "min",
+            num_samples=1 if known else asked.count,
+            max_concurrent_trials=workers,
+            scheduler=_scheduler(asked),
+            search_alg=None if known else _algorithm(asked),
+            reuse_actors=True,
+        ),
+        run_config=tune.RunConfig(
+            name=asked.kind,
+            storage_path=str(asked.kept),
+            stop={"training_iteration": asked.trial.epochs},
+            callbacks=[heard],
+            verbose=0,
+        ),
+    )
+    tuner.fit()
+    made: list[Outcome] = heard.outcomes()
+    return made
+
+
+def _alone(config: dict[str, Any], trial: Trial, kept: str) -> None:
+    """What an actor of Tune runs: a trial from its beginning, with a folder of its own."""
+    from ray import tune
+
+    folder = Path(kept, tune.get_context().get_trial_id())
+    folder.mkdir(parents=True)
+    with _limited(trial) as seconds:
+        for report in trial.reports(config[POINT], folder):
+            has = str(folder) if any(folder.iterdir()) else None
+            tune.report({trial.metric: report[trial.metric], REPORT: json.dumps(report), SECONDS: seconds(), KEPT: has})
+
+
+def _population(config: dict[str, Any], trial: Trial, kept: str) -> None:
+    """The same where trials go on from each other's checkpoints, which Tune keeps."""
+    from ray import tune
+
+    logging.getLogger("ray.train").setLevel(logging.WARNING)  # it tells of each checkpoint
+    with tempfile.TemporaryDirectory(prefix="regatta-trial-") as name, _limited(trial) as seconds:
+        folder = Path(name)
+        if given := tune.get_checkpoint():
+            with given.as_directory() as found:
+                shutil.copytree(found, folder, dirs_exist_ok=True)
+        for report in trial.reports(config[POINT], folder):
+            made = tune.Checkpoint.from_directory(folder) if any(folder.iterdir()) else None
+            told = {REPORT: json.dumps(report), SECONDS: seconds()}
+            tune.report({trial.metric: report[trial.metric], **told}, checkpoint=made)
+
+
+@contextlib.contextmanager
+def _limited(trial: Trial) -> Iterator[Callable[[], float]]:
+    """Limit time and memory; gives what tells the seconds since then."""
+    if trial.seconds:  # the kernel ends a process that hangs, whatever it hangs in
+        signal.setitimer(signal.ITIMER_REAL, trial.seconds)
+    limit_memory(trial.megabytes)
+    began = time.monotonic()
+    try:
+        yield lambda: time.monotonic() - began
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def _domains(axes: Mapping[str, Axis]) -> dict[str, Any]:
+    from ray import tune
+
+    def domain(axis: Axis) -> Any:
+        if not isinstance(axis, Span):
+            return tune.choice(list(axis))
+        if axis.whole:
+            return (tune.lograndint if axis.log else tune.randint)(int(axis.low), int(axis.high) + 1)
+        return (tune.loguniform if axis.log else tune.uniform)(axis.low, axis.high)
+
+    return {name: domain(axis) for name, axis in axes.items()}
+
+
+def _scheduler(asked: Search) -> Any:
+    from ray.tune.schedulers import ASHAScheduler, PopulationBasedTraining
+
+    if asked.kind == "asha":
+        return ASHAScheduler(max_t=max(asked.trial.epochs, 2), grace_period=1, reduction_factor=2)
+    if asked.kind == "pbt":
+        spans = {name: axis for name, axis in asked.axes.items() if isinstance(axis, Span)}
+        lists = {name: list(axis) for name, axis in asked.axes.items() if not isinstance(axis, Span)}
+
+        def within(config: dict[str, Any]) -> dict[str, Any]:
+            point = config[POINT]
+            return {**config, POINT: {**point, **{name: axis.within(point[name]) for name, axis in spans.items()}}}
+
+        return PopulationBasedTraining(
+            perturbation_interval=_interval(asked),
+            hyperparam_mutations={POINT: {**_domains(spans), **lists}},
+            custom_explore_fn=within,
+        )
+    return None
+
+
+def _interval(asked: Search) -> int:
+    """After so many reports a trial of a population may go on from another's checkpoint, which is there until then."""
+    return max(1, asked.trial.epochs // 4)
+
+
+def _algorithm(asked: Search) -> Any:
+    if asked.kind == "optuna":
+        from ray.tune.search.optuna import OptunaSearch
+
+        return OptunaSearch(seed=asked.seed)
+    from ray.tune.search.hyperopt import HyperOptSearch
+
+    return HyperOptSearch(random_state_seed=asked.seed)
+
+
+def _heard(limits: Trial, numbers: Sequence[int], keep: Keep) -> Any:
+    """What hears of the trials beside Tune's driver: a class of Tune's, which must not be imported before Ray."""
+    from ray import tune
+
+    class Heard(tune.Callback):  # type: ignore[misc]
+        def __init__(self, limits: Trial, numbers: Sequence[int], keep: Keep) -> None:
+            self._limits, self._numbers, self._keep = limits, numbers, keep
+            self._made: dict[str, Outcome] = {}
+            self._begun: dict[str, float] = {}
+            self._failed: list[Any] = []
+            self._ended = 0
+
+        def __getstate__(self) -> dict[str, Any]:
+            """Nothing: Tune keeps the callbacks of a search, and what keeps outcomes here has a file open."""
+            return {}
+
+        def outcomes(self) -> list[Outcome]:
+            for trial in self._failed:  # what they raised is there when Tune has ended
+                made, error = self._made[trial.trial_id], trial.get_pickled_error()
+                died = error is None or "Actor" in type(error).__name__
+                if not died or made.error == LOST:
+                    lines = str(error or trial.get_error() or LOST).strip().splitlines()
+                    made.error = explained(lines[0 if died else -1], self._limits.megabytes)
+            return sorted(self._made.values(), key=lambda one: one.number)
+
+        def _of(self, trials: Sequence[Any], trial: Any) -> Outcome:
+            made = self._made.get(trial.trial_id)
+            if made is None:  # Tune lists trials in the order of their points
+                made = self._made[trial.trial_id] = Outcome(self._numbers[trials.index(trial)], {})
+            made.point = dict(trial.config[POINT])
+            return made
+
+        def on_trial_start(self, iteration: int, trials: Sequence[Any], trial: Any, **info: Any) -> None:
+            self._of(trials, trial)
+            self._begun[trial.trial_id] = time.monotonic()
+
+        def on_trial_result(
+            self, iteration: int, trials: Sequence[Any], trial: Any, result: Mapping[str, Any], **info: Any
+        ) -> None:
+            made = self._of(trials, trial)
+            made.reports.append(json.loads(result[REPORT]))
+            made.seconds, made.folder, made.host = result[SECONDS], result.get(KEPT), result[HOST]
+
+        def on_trial_complete(self, iteration: int, trials: Sequence[Any], trial: Any, **info: Any) -> None:
+            self._end(trial, self._of(trials, trial))
+
+        def on_trial_error(self, iteration: int, trials: Sequence[Any], trial: Any, **info: Any) -> None:
+            made, limit = self._of(trials, trial), self._limits.seconds
+            took = time.monotonic() - self._begun.get(trial.trial_id, math.inf)
+            made.error = f"took longer than {limit:g} s" if limit and took >= limit else LOST
+            self._failed.append(trial)
+            self._end(trial, made)
+
+        def _end(self, trial: Any, made: Outcome) -> None:
+            made.folder = trial.checkpoint.path if trial.checkpoint else made.folder
+            self._keep(made)
+            self._ended += 1
+            events.progress("trials", self._ended, max(len(self._numbers), self._ended))
+
+    return Heard(limits, numbers, keep)

@@ -1,0 +1,1 @@
+"""A search for the best training of the digits' network."""

@@ -15,6 +15,8 @@ from regatta.hosts.remote import Remote
 
 PINNED = ("torch", "ray")
 """What a layer leaves as the base has it wherever the requirements allow: it is large, or a service is made of it."""
+INSTALLER = "uv"
+"""What installs the others on a node, and is not installed itself."""
 _METADATA = re.compile(r"[^/]+\.dist-info/METADATA")
 _GLIBC = (17, 28, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40)
 """The C libraries, 2.x, that uv has platforms for."""
@@ -81,7 +83,7 @@ def ask(remote: Remote, node: Node) -> Base:
 def of_wheels(folder: Path, python: str, machine: str, glibc: str) -> Base:
     """The base that nodes have once these wheels are installed there. EnvironmentFault names a wheel that is none."""
     packages = {}
-    for path in sorted(folder.glob("*.whl")):
+    for path in sorted(path for path in folder.glob("*.whl") if not path.name.startswith(f"{INSTALLER}-")):
         try:
             with zipfile.ZipFile(path) as wheel:
                 inside = next(name for name in wheel.namelist() if _METADATA.fullmatch(name))

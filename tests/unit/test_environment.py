@@ -304,7 +304,8 @@ def test_a_bundle_brings_layers_to_where_nothing_can_be_downloaded(
     remote: Remote, tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nodes = base.ask(remote, remote.cluster.head)
-    base.stubs(nodes, tmp_path / "house")
+    installer = Package("uv", "0.1")
+    base.stubs(replace(nodes, packages={**nodes.packages, "uv": installer}), tmp_path / "house")
     told = base.of_wheels(tmp_path / "house", nodes.python, nodes.machine, nodes.glibc)
     assert told.packages == nodes.packages
     (tree / "requirements.txt").write_text("apple\n")

@@ -11,7 +11,7 @@ from pathlib import Path
 import kernel
 import pytest
 from clusters import Cluster, read_until, wait_for
-from faulty import new_name, nothing_left, whole
+from faulty import new_name, next_run, nothing_left, whole
 from telling import Teller
 
 from lab import cgroups
@@ -269,5 +269,6 @@ def test_ten_generations_while_hosts_are_lost(struck: Cluster, project: Path, te
     ((last, total),) = re.findall(r"ended at epoch (\d+) with (\d+)", said)
     assert int(total) == sum(range(int(last))), "an epoch was lost, or done twice"
     whole(struck)
-    tell.end("each goes on from the last epoch that the one before it has kept")
+    next_run(struck, project, "torch")
     nothing_left(struck, project)
+    tell.end("each goes on from the last epoch that the one before it has kept")

@@ -130,7 +130,8 @@ def carriers(lab: LabHandle, node: str) -> set[int]:
     found = set()
     for pid in cgroups.processes(kernel.host(lab, node)):
         with suppress(OSError):
-            if b"sftp-server" in Path(f"/proc/{pid}/cmdline").read_bytes():
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+            if words[0] == b"ssh" and any(word.endswith(b"/sftp-server") for word in words):
                 found.add(pid)
     return found
 

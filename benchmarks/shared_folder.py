@@ -1,12 +1,12 @@
-"""python -m benchmarks.shared_folder INVENTORY [ROUNDS|costs]: the shared folder beside other places, or what it costs.
+"""python -m benchmarks.shared_folder INVENTORY [ROUNDS|costs [TURNS]]: the folder beside others, or what it costs.
 
 Beside a local disk, HDFS, and rsync to the head, on the last worker: a checkpoint of 500 MB in one file, and 5,000
-files of 1 kB, written (the large one until the disk has it, where the way there can say so) and read, in turns, three
-times or as often as is said; medians. What has just been written may be read from memory. The 5,000 files in HDFS take minutes: they are
+files of 1 kB, written (the large one until the disk has it, where the way there can say so) and read, in turns, so many
+rounds (3); medians. What has just been written may be read from memory. The 5,000 files in HDFS take minutes: they are
 measured in the last round alone, and not by `hdfs dfs`.
 
-`costs`: the cluster is provisioned without it and with it, in turns, twice: from the one to the other, then again, when
-nothing changes; then a run of nothing on each node is started four times. It ends as the inventory has it.
+`costs`: the cluster is provisioned without it and with it, in so many turns (2): from the one to the other, then again,
+when nothing changes; then a run of nothing on each node is started four times. It ends as the inventory has it.
 """
 
 import json
@@ -137,7 +137,7 @@ def places(inventory: str, rounds: int) -> None:
         print(f"{name:32} written in {written:6.2f} s, read in {read:6.2f} s")
 
 
-def costs(inventory: str) -> None:
+def costs(inventory: str, turns: int) -> None:
     """Print what provisioning and a run's start take without and with it."""
     switched: dict[bool, list[float]] = {False: [], True: []}
     again: dict[bool, list[float]] = {False: [], True: []}
@@ -145,7 +145,7 @@ def costs(inventory: str) -> None:
     ranks = str(len(inventories.load(inventory).workers))
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "nothing.py").touch()
-        for _ in range(TURNS):
+        for _ in range(turns):
             for there in (False, True):
                 for taken in (switched, again):
                     taken[there].append(_provision(inventory, there).seconds)
@@ -172,8 +172,8 @@ def main() -> None:
     """Prints the figures."""
     shell.interruptible()
     inventory, *words = sys.argv[1:]
-    if words == ["costs"]:
-        costs(inventory)
+    if words[:1] == ["costs"]:
+        costs(inventory, int(words[1]) if words[1:] else TURNS)
     else:
         places(inventory, int(words[0]) if words else ROUNDS)
 

@@ -180,6 +180,8 @@ class Framework(abc.ABC):
     """Packages that its runs have as the nodes have them, whatever their lists say: its services are made of them."""
     requirements: tuple[str, ...] = ()
     """Packages that its runs need beyond the nodes' environment, as in a list of requirements: `dask>=2024`."""
+    echoes: frozenset[int] = frozenset()
+    """Codes with which a rank exits where another one is gone: who has exited otherwise is to blame."""
     service: str = ""
     """What takes its runs on a cluster, where it is `served`: as people call it."""
     units: tuple[str, ...] = ()

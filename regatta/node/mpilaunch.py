@@ -273,7 +273,7 @@ def keep(child: int, daemon: Daemon) -> int:
                 tell_words()
                 give_up = time.monotonic() + GRACE_SECONDS
         if status is not None and daemon.process.poll() is not None:
-            # `mpirun` answers for all of the run. It may be gone before `prted` has ended by itself, which is ended then.
+            # `mpirun` answers for all of the run. Where it is gone before `prted` has ended by itself, that is ended.
             return 1 << 8 if daemon.process.returncode and not daemon.caller else 0
 
 

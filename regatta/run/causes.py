@@ -1,7 +1,7 @@
 """Why a run has failed, in words: out of what its nodes and its framework say of its end."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from regatta.frameworks.api import Judge
@@ -28,7 +28,7 @@ def failure(judge: Judge, told: Accounts) -> Failure | None:
         how = _befell(judge, told, [name]) or ": was the host rebooted, or its supervisor killed? See 'fab status'"
         return Failure(name, None, f"the run vanished there{how}", 1, host=name)
     if found:
-        name, worst = min(found, key=lambda item: _weight(item[1]))
+        name, worst = min(found, key=lambda item: _weight(item[1], judge.handle.framework.echoes))
         lines = _named(judge.handle.cluster, worst["last_lines"])
         host = name if worst["rank"] is None else None
         rank = worst["rank"]
@@ -113,7 +113,8 @@ def reached(node: str, limits: dict[str, int]) -> list[str]:
     return said
 
 
-def _weight(failure: dict[str, Any]) -> tuple[int, float]:
+def _weight(failure: dict[str, Any], echoes: Collection[int]) -> tuple[int, float]:
     """Orders failures, the likeliest first cause first: a signal, what befell a supervisor, a rank that exited (its
-    peers' complaint), then by time."""
-    return (0 if failure["signal"] else 1 if failure.get("cause") else 2, failure["at"])
+    peers' complaint), one that exited as it does where a peer is gone, then by time."""
+    exited = 3 if failure["code"] in echoes else 2
+    return (0 if failure["signal"] else 1 if failure.get("cause") else exited, failure["at"])

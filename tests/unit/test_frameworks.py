@@ -10,10 +10,13 @@ import pytest
 
 from regatta.errors import RegattaError, UsageError
 from regatta.frameworks import choice, registry
+from regatta.frameworks.api import Handle, Judge
 from regatta.hosts.cluster import Cluster
 from regatta.hosts.remote import Remote
 from regatta.paths import PROJECT
 from regatta.report import theme
+from regatta.run import causes
+from regatta.run.outcome import Accounts
 
 OURS = ("single", "torch", "ray")
 IN_PROCESSES = ("multiprocessing", "processes", "joblib-loky", "ray-actors", "ray-pool", "joblib-ray")
@@ -187,3 +190,19 @@ def test_no_room_but_frameworks_asks_for_one_by_its_name() -> None:
         if by_name.search(line) and '"both"' not in line
     ]
     assert not found
+
+
+def test_a_rank_that_exits_because_another_is_gone_is_not_to_blame(pair: Remote) -> None:
+    """Under MPI that is an exit code; whoever has it may have been seen first."""
+    failures = [(14, 1.0), (1, 2.0), (14, 3.0)]
+    exits = {
+        f"node{rank}": {
+            "state": "failed",
+            "failure": {"rank": rank, "code": code, "signal": None, "at": at, "last_lines": []},
+        }
+        for rank, (code, at) in enumerate(failures)
+    }
+    for name, node in (("mpi", "node1"), ("torch", "node0")):
+        judge = Judge(Handle("r", pair.cluster, pair.cluster.nodes, registry.find(name), {}))
+        found = causes.failure(judge, Accounts(exits=dict(exits)))
+        assert found and found.node == node

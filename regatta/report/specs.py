@@ -499,7 +499,13 @@ SEARCH: Spec = _WIDE | {
     "description": "What each trial of a search came to, and the best until then",
     "height": 200,
     "encoding": {
-        "x": {"field": "trial", "type": "quantitative", "title": "trial", "axis": {"labelExpr": _WHOLE}},
+        "x": {
+            "field": "trial",
+            "type": "quantitative",
+            "title": "trial",
+            "axis": {"labelExpr": _WHOLE},
+            "scale": {"zero": False},
+        },
         "color": _frameworks(),
         "detail": [{"field": "configuration"}],
     },

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from regatta.errors import CardError
 from regatta.paths import PROJECT
 from regatta.records.store import Store
 
+NODE = PROJECT / ".venv-node/bin/python"
 CARD = """
 outputs = ["trials.jsonl", "best*"]
 
@@ -51,12 +53,12 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
-def regatta(project: Path, inventory: Path, *words: str) -> "subprocess.CompletedProcess[str]":
-    """`regatta run mine` in the project."""
+def regatta(project: Path, inventory: Path, *words: str, name: str = "mine") -> "subprocess.CompletedProcess[str]":
+    """`regatta run NAME` in the project."""
     code = "from regatta import cli; cli.main()"
     own = {"PYTHONPATH": str(PROJECT), "REGATTA_RESULTS": str(project.parent / "results")}
     return subprocess.run(
-        [sys.executable, "-c", code, "run", "mine", f"--inventory={inventory}", "--workers=2", *words],
+        [sys.executable, "-c", code, "run", name, f"--inventory={inventory}", "--workers=2", *words],
         cwd=project,
         env=os.environ | own | {"XDG_CACHE_HOME": str(project.parent / "kept")},
         stdin=subprocess.DEVNULL,
@@ -82,6 +84,19 @@ def test_the_table_and_the_best_trial_come_back(project: Path, here: Path) -> No
     assert best["point"] == {"rate": 1e-4, "width": 16, "kind": "relu"}
     assert best["reports"][-1]["loss"] == answer["value"] == 16.0001 / 3
     assert (table.parent / "best" / "epoch").read_text() == "2"
+
+
+@pytest.mark.whole
+@pytest.mark.skipif(not NODE.exists(), reason="needs .venv-node: make setup-node")
+def test_the_example_has_equal_answers_with_and_without_tune(tmp_path: Path, here: Path) -> None:
+    folder = shutil.copytree(PROJECT / "examples" / "search", tmp_path / "search")
+    hosts = here / "hosts.yml"
+    hosts.write_text(hosts.read_text().replace(f"regatta_python: {sys.executable}", f"regatta_python: {NODE}"))
+    words = ("--framework=single,multiprocessing,ray-tune", "--trials=3", "--epochs=2", "--name=circle")
+    done = regatta(folder, here, *words, name="circle")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "answers of 3 runs are equal" in done.stdout
+    assert len([*tmp_path.glob("results/circle-*/best/weights.json")]) == 3
 
 
 @pytest.mark.whole

@@ -21,6 +21,8 @@ SPACE = {"rate": {"log": [0.001, 1.0]}, "width": {"range": [2, 9]}, "kind": ["a"
 MODULE = """
 import os, time
 
+HERE = os.path.dirname(os.path.abspath(__file__))
+
 def steps(x, y=0, folder=None):
     for step in range(1, 100):
         (folder / "step").write_text(str(step))
@@ -47,9 +49,9 @@ def silent(x):
     return (_ for _ in ())
 
 def fragile(x):
-    with open("seen", "a") as file:
+    with open(f"{HERE}/seen", "a") as file:
         file.write(f"{x} ")
-    if x == 3 and not os.path.exists("flag"):
+    if x == 3 and not os.path.exists(f"{HERE}/flag"):
         os.kill(os.getppid(), 9)
         os._exit(1)
     yield {"score": x}
@@ -211,7 +213,7 @@ def searched(project: Path, function: str, space: str, *words: str, **environmen
     done = subprocess.run(
         [sys.executable, "-m", "workloads.common.search.function", "mine", *words],
         cwd=project,
-        env={**os.environ, **kept, **environment},
+        env=os.environ | kept | environment,
         capture_output=True,
         text=True,
         check=False,
@@ -237,13 +239,16 @@ def test_trials_that_raise_leave_the_others_alone_with_and_without_tune(
 
 
 @pytest.mark.whole
-def test_trials_that_hang_or_die_leave_the_others_alone_under_tune(project: Path, ray_cluster: dict[str, str]) -> None:
-    space = '{ x = [1], how = ["hangs", "dies", "fine"] }'
+def test_trials_that_hang_die_or_eat_memory_leave_the_others_alone_under_tune(
+    project: Path, ray_cluster: dict[str, str]
+) -> None:
+    space = '{ x = [1], how = ["hangs", "dies", "eats", "fine"] }'
     words = ("--search=grid", "--trial-seconds=3", "--framework=ray-tune")
     run = searched(project, "bad", space, *words, **ray_cluster)
     assert run.status == 0, run.err
-    late, dead, well = [row["error"] for row in rows(project)]
+    late, dead, full, well = [row["error"] for row in rows(project)]
     assert late == "took longer than 3 s" and well is None and dead and "died" in dead
+    assert full == "MemoryError (a trial may take 4096 MB: --trial-mb)"
 
 
 @pytest.mark.whole
@@ -266,13 +271,16 @@ def test_what_only_tune_can(project: Path, ray_cluster: dict[str, str], kind: st
     assert (project / "best" / "state").read_text().split()[0] == "8"
 
 
-def test_an_interrupted_search_is_gone_on_with(project: Path) -> None:
+@pytest.mark.parametrize("name", ["single", pytest.param("ray-tune", marks=pytest.mark.whole)])
+def test_an_interrupted_search_is_gone_on_with(project: Path, name: str, request: pytest.FixtureRequest) -> None:
     """The third trial kills the driver as long as there is no flag; what has ended before is not done again."""
     space, words = "{ x = [1, 2, 3, 4] }", ("--search=grid", "--epochs=2", "--framework=single")
     assert searched(project, "fragile", space, *words).status == -9
     assert (project / "seen").read_text().split() == ["1", "2", "3"]
     (project / "flag").touch()
-    run = searched(project, "fragile", space, *words, "--resume")
+    ray = request.getfixturevalue("ray_cluster") if name == "ray-tune" else {}
+    here = {"REGATTA_WORKERS": "1"} if ray else {}
+    run = searched(project, "fragile", space, *words[:-1], f"--framework={name}", "--resume", **ray, **here)
     assert run.status == 0, run.err
     assert "2 of 4 trials are those of an earlier search" in run.out
     assert (project / "seen").read_text().split() == ["1", "2", "3", "3", "4"]

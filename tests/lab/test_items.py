@@ -65,6 +65,15 @@ def test_a_cancelled_run_leaves_nothing(cluster: Cluster, name: str) -> None:
     wait_for(lambda: cluster.nothing_runs(run))
 
 
+@pytest.mark.whole
+def test_the_pool_of_ray_stays_on_the_nodes_of_the_run(cluster: Cluster, tmp_path: Path) -> None:
+    for nodes in ("node1", "node1,node3"):
+        words = ["--framework=ray-pool", f"--nodes={nodes}", "--below=1000", "--chunk=20", "--workers=2"]
+        cluster.fab("run-perfect", *words, results=tmp_path)
+        ranks = record(tmp_path, "perfect-ray-pool-")["ranks"]
+        assert {rank["node"] for rank in ranks if rank["cpu_seconds"] is not None} <= {*nodes.split(",")}
+
+
 def test_a_function_of_a_project_over_the_cluster(cluster: Cluster, tmp_path: Path) -> None:
     folder = tmp_path / "map"
     shutil.copytree(PROJECT / "examples/map", folder)

@@ -1,6 +1,7 @@
 """The shared folder: the head away, a worker cut off, a full disk, twenty nodes at once, ten generations of one run."""
 
 import re
+import secrets
 import shlex
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -87,16 +88,17 @@ class Writer:
 
     def __init__(self, lab: LabHandle, node: str, folder: str, size: int = 4_000_000, most: int = 10_000) -> None:
         self.lab, self.node, self.folder = lab, node, folder
+        self.unit = f"writes-{secrets.token_hex(4)}"  # what an earlier one has said is not its own
         lab.ssh(node, f"sudo tee /tmp/writes.py >/dev/null <<'END'\n{WRITES}\nEND\nsudo rm -f /tmp/enough")
         lab.ssh(
             node,
-            "sudo systemd-run --quiet --unit=writes --uid=regatta --property=PrivateMounts=yes "
+            f"sudo systemd-run --quiet --unit={self.unit} --uid=regatta --property=PrivateMounts=yes "
             f"/usr/bin/python3 /tmp/writes.py {folder} {size} {most}",
         )
 
     def said(self) -> str:
         """All that it has printed."""
-        return self.lab.ssh(self.node, "sudo journalctl --no-pager --output=cat --unit=writes").stdout
+        return self.lab.ssh(self.node, f"sudo journalctl --no-pager --output=cat --unit={self.unit}").stdout
 
     def written(self) -> int:
         """How many files it has written."""
@@ -104,7 +106,7 @@ class Writer:
 
     def end(self) -> None:
         """End it."""
-        self.lab.ssh(self.node, "sudo touch /tmp/enough; sudo systemctl stop writes", check=False)
+        self.lab.ssh(self.node, f"sudo touch /tmp/enough; sudo systemctl stop {self.unit}", check=False)
 
 
 @contextmanager

@@ -27,7 +27,7 @@ def spread(do: Doing, tasks: Iterator[Task], how: How) -> Iterator[Iterable[Done
 
             register_ray()
             itempool.check(len(places))
-            stack.enter_context(joblib.parallel_config("ray", ray_remote_args=itempool.ARGUMENTS))
+            stack.enter_context(joblib.parallel_config("ray", ray_remote_args=itempool.arguments(places)))
             parallel = stack.enter_context(joblib.Parallel(len(places), batch_size=1))
         yield itempool.explained(_waves(parallel, itempool.OnNode(do), tasks, WAVE * len(places)))
 

@@ -17,7 +17,7 @@ def spread(do: Doing, tasks: Iterator[Task], how: How) -> Iterator[Iterable[Done
     with contextlib.ExitStack() as stack:
         with events.phase("rendezvous"):
             places = stack.enter_context(itemtasks.joined())
-            pool = stack.enter_context(itempool.opened(len(places)))
+            pool = stack.enter_context(itempool.opened(places))
         yield itempool.explained(pool.imap_unordered(itempool.OnNode(do), tasks, chunksize=1))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,8 +11,16 @@ from workloads.common.events import BadInput
 from workloads.common.items.work import Doing, Done, Task
 from workloads.common.ray import cluster, itemtasks
 
-ARGUMENTS = {"num_cpus": 0, "scheduling_strategy": "SPREAD"}
-"""Of the pool's actors: Ray places them, on one node after the other."""
+
+def arguments(places: Sequence[itemtasks.Place]) -> dict[str, Any]:
+    """Of the pool's actors: Ray places them, on one node after the other, or on those that the run has of all."""
+    import ray
+    from ray.util.scheduling_strategies import In, NodeLabelSchedulingStrategy
+
+    own = {node for _, node in places}
+    if own >= {node["NodeID"] for node in ray.nodes() if node["Alive"]}:
+        return {"num_cpus": 0, "scheduling_strategy": "SPREAD"}
+    return {"num_cpus": 0, "scheduling_strategy": NodeLabelSchedulingStrategy({"ray.io/node-id": In(*sorted(own))})}
 
 
 @dataclass(frozen=True)
@@ -38,13 +46,13 @@ def check(processes: int) -> None:
 
 
 @contextlib.contextmanager
-def opened(processes: int) -> Iterator[Any]:
-    """A pool of so many actors, which end with it. Raises :class:`BadInput`, :class:`WorkerFailed`."""
+def opened(places: Sequence[itemtasks.Place]) -> Iterator[Any]:
+    """A pool of an actor for each place, which end with it. Raises :class:`BadInput`, :class:`WorkerFailed`."""
     from ray.util.multiprocessing import Pool
 
-    check(processes)
+    check(len(places))
     with itemtasks.explained():
-        pool = Pool(processes, ray_remote_args=ARGUMENTS)
+        pool = Pool(len(places), ray_remote_args=arguments(places))
     try:
         yield pool
     finally:

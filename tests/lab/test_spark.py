@@ -1,4 +1,4 @@
-"""A cluster with Spark: proven, a script of a person's own, a workload, a worker that is killed, and nothing left of it."""
+"""A cluster with Spark: proven, a script of a person's own, a workload, a killed worker, and nothing left of it."""
 
 import json
 import os
@@ -57,10 +57,12 @@ def project(tmp_path: Path) -> Path:
 
 def test_proven_and_closed(spark: Cluster) -> None:
     found = play(spark.lab, "verify")
-    assert "Spark: a task has run on node1, node2" in found and "Spark: a driver with a wrong secret is refused" in found
+    for line in ("a task has run on node1, node2", "a driver with a wrong secret is refused"):
+        assert f"Spark: {line}" in found
     for node in spark.lab.nodes:
         listed = spark.lab.ssh(node, "sudo ss -Hltn").stdout
-        assert re.search(r"127\.0\.0\.1\]?:7080 ", listed) and not re.search(r"(\*|0\.0\.0\.0|\[::\]):(70|7[1-3])\d\d ", listed)
+        assert re.search(r"127\.0\.0\.1\]?:7080 ", listed)
+        assert not re.search(r"(\*|0\.0\.0\.0|\[::\]):(70|7[1-3])\d\d ", listed)
         modes = spark.lab.ssh(node, "sudo stat -c '%U %a' /etc/regatta/spark/daemons.conf /etc/regatta/spark").stdout
         assert modes.split() == ["regatta", "600", "regatta", "700"]
         words = spark.lab.ssh(node, "ps -eo args").stdout
@@ -93,7 +95,8 @@ def test_a_run_is_cancelled(spark: Cluster, project: Path) -> None:
 def test_a_workload_gives_the_answer_of_one_process(spark: Cluster, tmp_path: Path) -> None:
     answers = []
     for framework in ("single", "spark"):
-        spark.fab("run-pi", "--samples", "1000000", "--framework", framework, "--name", f"pi-{framework}", results=tmp_path)
+        words = ("--samples", "1000000", "--framework", framework, "--name", f"pi-{framework}")
+        spark.fab("run-pi", *words, results=tmp_path)
         answers.append(json.loads((tmp_path / f"pi-{framework}.json").read_text())["answer"]["inside"])
     assert answers[0] == answers[1]
 

@@ -15,7 +15,7 @@ def summary(
     shared: Mapping[str, Found] | None = None,
     spark: Found | None = None,
 ) -> dict[str, list[str]]:
-    """`mesh`, `torchrun`, `hdfs` and `shared` are the answers of each node, `ray`, `monitoring` and `spark` are the head's."""
+    """`mesh`, `torchrun`, `hdfs` and `shared` are each node's answers, the others are the head's."""
     nodes, shared = list(mesh), shared or {}
     problems = [
         f"{node}: {text}"
@@ -54,7 +54,7 @@ def _unequal(versions: Mapping[str, Mapping[str, str]]) -> list[str]:
 
 
 def units_anew(hostvars: Mapping[str, Mapping[str, Any]], hosts: Sequence[str]) -> dict[str, list[str]]:
-    """{host: units of Ray, HDFS and Spark that run, and start anew or are removed}, from what the roles have registered."""
+    """{host: units of Ray, HDFS and Spark that run, and start anew or go}, from what the roles have registered."""
     found = {}
     for host in hosts:
         said = hostvars[host]

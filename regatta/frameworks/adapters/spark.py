@@ -20,7 +20,7 @@ class Spark(Framework):
     """The cluster's Spark: as many cores of its executors as there are ranks."""
 
     name = "spark"
-    order = 11
+    order = 12
     colour = "#c2553d"
     driver = True
     backend = "spark"
@@ -31,7 +31,7 @@ class Spark(Framework):
 
     def available(self, cluster: Cluster) -> str | None:
         """See `Framework`."""
-        return "needs a cluster that was provisioned with spark_enabled" if cluster.local else None
+        return None if (cluster.folder / "secrets/spark_secret").is_file() else "it has no Spark (spark_enabled)"
 
     def headline(self, plan: Plan) -> str:
         """See `Framework`."""
@@ -56,7 +56,9 @@ def environment(plan: Plan, head: Node, common: Mapping[str, str]) -> dict[str, 
     """What a driver finds Spark by, and what it asks of the cluster; the secret is in a file that is the account's."""
     home = f"{head.root}/spark/pyspark"
     asked = {"spark.app.name": plan.run, "spark.cores.max": str(len(plan.ranks))}
-    asked |= {f"spark.executorEnv.{name}": common[name] for name in ("PYTHONPATH", "OMP_NUM_THREADS", "REGATTA_RELEASE")}
+    asked |= {
+        f"spark.executorEnv.{name}": common[name] for name in ("PYTHONPATH", "OMP_NUM_THREADS", "REGATTA_RELEASE")
+    }
     words = [word for name, value in asked.items() for word in ("--conf", f"{name}={value}")]
     return {
         "SPARK_HOME": home,

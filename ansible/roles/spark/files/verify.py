@@ -25,7 +25,10 @@ spark.stop()
 
 def driver(count, *conf):
     """A driver that asks each of so many workers for one core."""
-    words = [f"--conf {one}" for one in (f"spark.cores.max={count}", "spark.executor.cores=1", "spark.executor.memory=512m", *conf)]
+    words = [
+        f"--conf {one}"
+        for one in (f"spark.cores.max={count}", "spark.executor.cores=1", "spark.executor.memory=512m", *conf)
+    ]
     env = {**os.environ, "PYTHONPATH": ":".join(PLACES), "PYSPARK_SUBMIT_ARGS": " ".join([*words, "pyspark-shell"])}
     command = [sys.executable, "-c", SCRIPT, str(count)]
     return subprocess.Popen(command, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)

@@ -37,10 +37,7 @@ def spark(make_lab: Callable[..., LabHandle]) -> Cluster:
     lab = read_lab(name) if name else make_lab(nodes=2)
     variables = lab.inventory / "group_vars/all.yml"
     variables.parent.mkdir(exist_ok=True)
-    variables.write_text(
-        "spark_enabled: true\nhdfs_enabled: false\nprometheus_enabled: false\ngrafana_enabled: false\n"
-        "node_exporter_enabled: false\n"
-    )
+    variables.write_text("spark_enabled: true\nhdfs_enabled: false\nmonitoring_enabled: false\n")
     play(lab, "provision")
     return Cluster(lab)
 

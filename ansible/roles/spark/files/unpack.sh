@@ -1,3 +1,4 @@
+#!/bin/sh
 # Arguments: root, archive, its SHA-256, name of the folder. What is there under that name is always whole.
 set -eu
 echo "$3  $2" | sha256sum --check --status || { rm -f "$2"; echo "$2 is not the controller's: provision again" >&2; exit 1; }

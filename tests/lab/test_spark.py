@@ -19,8 +19,9 @@ import time
 from pyspark.sql import SparkSession
 spark = SparkSession.builder.getOrCreate()
 print("begun", flush=True)
+seconds = float(sys.argv[2])
 def square(number):
-    time.sleep(float(sys.argv[2]))
+    time.sleep(seconds)
     return number * number
 import beside
 print("sum", spark.sparkContext.parallelize(range(40), 40).map(beside.same).map(square).sum(), flush=True)

@@ -49,6 +49,11 @@ for name in controller dev node node-test store-test; do
     compile --output-file "$new/$name.lock" "$name.in"
     entries "$new/$name.lock" no | write "$name.lock" "make locks" "$name.in"
 done
+# Spark 4.3 is for Python 3.11 and newer, and needs of its requirements py4j alone, which its own archive brings.
+if [[ ${UPGRADE:-no} == yes || ! -e spark.lock ]]; then
+    compile --python-version 3.11 --no-deps --output-file "$new/spark.lock" spark.in
+    write spark.lock "make locks" spark.in < "$new/spark.lock"
+fi
 entries "$new/node.lock" yes | write torch-pypi.lock "make locks" node.in
 
 # What frameworks bring as layers, in versions that go with the nodes' own, which the lock does not repeat.

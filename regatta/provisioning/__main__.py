@@ -3,10 +3,11 @@
 import argparse
 import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 from regatta.errors import RegattaError
-from regatta.provisioning import archive, bundling, hadoop, locks, login, preflight, relay, secrets, wheels
+from regatta.provisioning import archive, bundling, hadoop, locks, login, preflight, relay, secrets, spark, wheels
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -60,6 +61,9 @@ def _step(options: argparse.Namespace) -> object:
         return {"changed": True}
     if options.step == "hadoop":
         return {"path": str(hadoop.fetch(options.tarball, options.sha512))}
+    if options.step == "spark":
+        made = secrets.ensure_spark(options.inventory_dir)
+        return {"changed": made, **asdict(spark.make())}
     target = locks.Target(options.python, options.machine, options.glibc, options.torch_build)
     chosen = locks.read(options.lock, target, Path(options.torch_lock) if options.torch_lock else None)
     plan = archive.make_plan(chosen, target)
@@ -110,6 +114,8 @@ def _parser() -> argparse.ArgumentParser:
     step = steps.add_parser("hadoop", help="download Hadoop, or look at the tarball that is given")
     step.add_argument("--sha512", required=True)
     step.add_argument("tarball")
+    step = steps.add_parser("spark", help="make Spark's secret and its archive where they are missing")
+    step.add_argument("inventory_dir", type=Path)
     step = steps.add_parser("secrets", help="make the cluster's key and Ray's token where they are missing")
     step.add_argument("inventory_dir", type=Path)
     step.add_argument("--look", action="store_true", help="only say whether something is missing")

@@ -10,6 +10,7 @@ from regatta.errors import RegattaError
 
 RAY_TOKEN = "ray_token"
 CLUSTER_KEY = "cluster_key"
+SPARK_SECRET = "spark_secret"
 
 
 def folder(inventory_dir: Path) -> Path:
@@ -26,11 +27,18 @@ def ensure(inventory_dir: Path) -> bool:
     return _key(where / CLUSTER_KEY, inventory_dir.name) or made
 
 
+def ensure_spark(inventory_dir: Path) -> bool:
+    """Make the secret of Spark where it is missing; returns whether it was. A cluster without a Spark has none."""
+    return _token(folder(inventory_dir) / SPARK_SECRET)
+
+
 def rotate(inventory_dir: Path) -> bool:
     """Make all of them anew, each replaced in one step; returns True."""
     where = folder(inventory_dir)
     where.mkdir(mode=0o700, exist_ok=True)
     _write(where / RAY_TOKEN, _new_token())
+    if (where / SPARK_SECRET).exists():
+        _write(where / SPARK_SECRET, _new_token())
     _new_key(where / CLUSTER_KEY, inventory_dir.name)
     return True
 
@@ -43,7 +51,7 @@ def missing(inventory_dir: Path) -> bool:
 def remove(inventory_dir: Path) -> bool:
     """Delete them; returns whether there was anything. A person's own files in that folder stay."""
     where, found = folder(inventory_dir), False
-    for name in (RAY_TOKEN, CLUSTER_KEY, f"{CLUSTER_KEY}.pub"):
+    for name in (RAY_TOKEN, SPARK_SECRET, CLUSTER_KEY, f"{CLUSTER_KEY}.pub"):
         if (where / name).exists():
             (where / name).unlink()
             found = True

@@ -1,4 +1,4 @@
-"""Tasks about any run: sync, torchrun, rayrun, runs, runs-gc, logs, attach, cancel.
+"""Tasks about any run: sync, torchrun, rayrun, sparkrun, runs, runs-gc, logs, attach, cancel.
 
 What a task needs is imported in it: a sync is over before rich and paramiko would be loaded.
 """
@@ -121,6 +121,15 @@ rayrun = command(
 )
 
 
+sparkrun = command(
+    "sparkrun",
+    "Run a script under the cluster's Spark: fab sparkrun --workers 4 job.py -- --epochs 3.",
+    LAUNCH,
+    lambda typed: _run_script("spark", typed),
+    script=True,
+)
+
+
 def _run_script(framework: str, typed: dict[str, Any], **more: Any) -> None:
     from regatta.frameworks import plan
     from regatta.run import elastic as going_on
@@ -132,7 +141,7 @@ def _run_script(framework: str, typed: dict[str, Any], **more: Any) -> None:
     source = tree.read(root)
     check_synced(source, relative)
     program = plan.Program.script(relative, words.of_script())
-    request = launch.request(program, framework, root, source=source, elastic=typed["elastic"], **more)
+    request = launch.request(program, framework, root, source=source, elastic=typed.get("elastic", False), **more)
     with session(launch.inventory, launch.hosts) as made:
         kept = going_on.run(made, request)
         made.console.note(

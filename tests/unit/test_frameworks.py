@@ -1,9 +1,11 @@
 """Frameworks: which there are, how a person names them, and that nothing but an adapter knows one."""
 
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ import pytest
 from regatta.errors import RegattaError, UsageError
 from regatta.frameworks import choice, registry
 from regatta.frameworks.api import Handle, Judge
+from regatta.frameworks.plan import Plan, Program, Rank
 from regatta.hosts.cluster import Cluster
 from regatta.hosts.remote import Remote
 from regatta.paths import PROJECT
@@ -22,7 +25,7 @@ OURS = ("single", "torch", "ray")
 IN_PROCESSES = ("multiprocessing", "processes", "joblib-loky", "ray-actors", "ray-pool", "joblib-ray")
 PLAIN = ("zeromq", "dask", "mpi")
 OF_ITEMS = (*IN_PROCESSES, *PLAIN)
-EVERY = (*OURS, *OF_ITEMS, "ray-tune")
+EVERY = (*OURS, *OF_ITEMS, "ray-tune", "spark")
 NATS = """\
 from regatta.frameworks.api import Framework
 class Nats(Framework):
@@ -81,7 +84,8 @@ def test_every_adapter_has_its_name_and_a_place_of_its_own() -> None:
     assert [framework.name for framework in found] == sorted(EVERY)
     assert len({framework.order for framework in found}) == len({framework.colour for framework in found}) == len(EVERY)
     assert [framework.name for framework in found if framework.single] == ["single"]
-    assert [framework.name for framework in found if framework.driver] == sorted({"ray", "ray-tune", *IN_PROCESSES})
+    drivers = {"ray", "ray-tune", "spark", *IN_PROCESSES}
+    assert [framework.name for framework in found if framework.driver] == sorted(drivers)
     assert [*EVERY] == registry.ordered(EVERY)
 
 
@@ -90,20 +94,20 @@ def test_the_order_is_single_torch_ray_then_others_by_name() -> None:
 
 
 def test_what_is_not_there_is_said() -> None:
-    with pytest.raises(UsageError, match=f"there is no framework spark: there are {', '.join(sorted(EVERY))}"):
-        registry.find("spark")
+    with pytest.raises(UsageError, match=f"there is no framework storm: there are {', '.join(sorted(EVERY))}"):
+        registry.find("storm")
 
 
 def test_a_run_of_an_unknown_framework_is_plain_ranks(cluster: Cluster) -> None:
-    found = registry.of_run("spark")
+    found = registry.of_run("storm")
     assert (found.name, found.driver, found.single, found.served(cluster), found.units) == (
-        "spark",
+        "storm",
         False,
         False,
         False,
         (),
     )
-    with pytest.raises(UsageError, match="has no framework spark"):
+    with pytest.raises(UsageError, match="has no framework storm"):
         found.specs(None, cluster)  # type: ignore[arg-type]
 
 
@@ -116,7 +120,7 @@ def test_a_package_brings_a_framework(nats: Path, cluster: Cluster) -> None:
     assert registry.of_run("broken").name == "broken", "its records can be read all the same"
     with pytest.raises(UsageError, match="nats cannot be used on here: no worker has it"):
         choice.chosen("nats", [*OURS, "nats"], cluster)
-    assert choice.chosen("all", [*OURS, "nats", "spark"], cluster) == OURS
+    assert choice.chosen("all", [*OURS, "nats", "storm"], cluster) == OURS
 
 
 @pytest.mark.parametrize(
@@ -149,6 +153,29 @@ def test_what_cannot_be_chosen(text: str, allowed: tuple[str, ...], said: str, c
         choice.chosen(text, allowed, cluster)
 
 
+def test_spark_is_there_where_it_was_provisioned(cluster: Cluster, tmp_path: Path) -> None:
+    allowed, here = ["single", "spark"], replace(cluster, folder=tmp_path)
+    assert choice.chosen("all", allowed, here) == ("single",)
+    with pytest.raises(UsageError, match=r"spark cannot be used on .*: it has no Spark \(spark_enabled\)"):
+        choice.chosen("spark", allowed, here)
+    (tmp_path / "secrets").mkdir()
+    (tmp_path / "secrets/spark_secret").touch()
+    assert choice.chosen("all", allowed, here) == ("single", "spark")
+
+
+def test_spark_is_asked_for_as_many_cores_as_there_are_ranks(cluster: Cluster) -> None:
+    head = cluster.head
+    ranks = tuple(Rank(number, number, head) for number in range(3))
+    plan = Plan("r", "spark", Program.script("job.py", ["1"]), "rel", ranks, 1, "env")
+    made = registry.find("spark").specs(plan, cluster)
+    assert list(made) == [head.name]
+    spec = made[head.name]
+    assert [(one["rank"], one["argv"][1:]) for one in spec["ranks"]] == [(-1, ["job.py", "1"])]
+    assert "spark.cores.max=3" in shlex.split(spec["env"]["PYSPARK_SUBMIT_ARGS"])
+    release, spark, *_ = spec["env"]["PYTHONPATH"].split(":")
+    assert release.endswith("/releases/rel") and spark == f"{head.root}/spark"
+
+
 def test_all_are_those_that_bring_no_packages(cluster: Cluster) -> None:
     assert choice.chosen("all", ["single", "zeromq", "ray"], cluster) == ("single", "ray")
     assert choice.chosen("zeromq", ["single", "zeromq"], cluster) == ("zeromq",)
@@ -157,11 +184,11 @@ def test_all_are_those_that_bring_no_packages(cluster: Cluster) -> None:
 
 def test_runs_are_chosen_by_a_framework_that_there_is_or_was() -> None:
     assert choice.recorded("ray", []) == "ray"
-    assert choice.recorded("spark", ["torch", "spark"]) == "spark"
+    assert choice.recorded("storm", ["torch", "storm"]) == "storm"
     with pytest.raises(
-        UsageError, match=r"no framework 'sparc', there are single, torch, ray, .* and spark\. Did you mean"
+        UsageError, match=r"no framework 'storn', there are single, torch, ray, .* and storm\. Did you mean"
     ):
-        choice.recorded("sparc", ["spark"])
+        choice.recorded("storn", ["storm"])
 
 
 def test_a_launcher_that_none_of_them_has() -> None:
@@ -172,9 +199,9 @@ def test_a_launcher_that_none_of_them_has() -> None:
 
 
 def test_colours_of_unknown_frameworks_are_spare_ones_and_stay() -> None:
-    alone = theme.of_frameworks(["spark"])["spark"]
-    found = theme.of_frameworks(["spark", *OURS, "nats", "yarn"])
-    assert list(found) == [*OURS, "nats", "spark", "yarn"]
+    alone = theme.of_frameworks(["storm"])["storm"]
+    found = theme.of_frameworks(["storm", *OURS, "nats", "yarn"])
+    assert list(found) == [*OURS, "nats", "storm", "yarn"]
     assert len(set(found.values())) == 6
     assert alone in theme.SPARE and found["torch"] == "#e0632a"
 

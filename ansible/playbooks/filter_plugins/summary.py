@@ -13,8 +13,9 @@ def summary(
     hdfs: Mapping[str, Found],
     monitoring: Found,
     shared: Mapping[str, Found] | None = None,
+    spark: Found | None = None,
 ) -> dict[str, list[str]]:
-    """`mesh`, `torchrun`, `hdfs` and `shared` are the answers of each node, `ray` and `monitoring` are the head's."""
+    """`mesh`, `torchrun`, `hdfs` and `shared` are each node's answers, the others are the head's."""
     nodes, shared = list(mesh), shared or {}
     problems = [
         f"{node}: {text}"
@@ -25,6 +26,7 @@ def summary(
     problems += [f"head: {text}" for text in ray.get("problems", ["Ray was not checked"])]
     problems += [f"{node}: {text}" for node, answer in hdfs.items() for text in answer.get("problems", [])]
     problems += [f"head: {text}" for text in monitoring.get("problems", [])]
+    problems += [f"head: {text}" for text in (spark or {}).get("problems", [])]
     versions = {node: answer.get("versions", {}) for node, answer in torchrun.items()}
     problems += _unequal(versions)
     first: Mapping[str, str] = next(iter(versions.values()), {})
@@ -36,6 +38,7 @@ def summary(
         f"Ray: without the token the API answers {' and with a wrong one '.join(map(str, ray.get('refused', [])))}",
         *(["Shared folder: what each node writes, every node reads"] if shared else []),
         *(text for answer in hdfs.values() for text in answer.get("lines", [])),
+        *(spark or {}).get("lines", []),
         *monitoring.get("lines", []),
     ]
     return {"lines": [] if problems else lines, "problems": problems}
@@ -51,12 +54,12 @@ def _unequal(versions: Mapping[str, Mapping[str, str]]) -> list[str]:
 
 
 def units_anew(hostvars: Mapping[str, Mapping[str, Any]], hosts: Sequence[str]) -> dict[str, list[str]]:
-    """{host: units of Ray and HDFS that run, and start anew or are removed}, from what the roles have registered."""
+    """{host: units of Ray, HDFS and Spark that run, and start anew or go}, from what the roles have registered."""
     found = {}
     for host in hosts:
         said = hostvars[host]
-        units = [unit for role in ("ray", "hdfs") for unit in said.get(f"{role}_removed", {}).get("units", [])]
-        units += [unit for role in ("ray", "hdfs") for unit in said.get(f"{role}_started", {}).get("anew", [])]
+        units = [unit for role in ("ray", "hdfs", "spark") for unit in said.get(f"{role}_removed", {}).get("units", [])]
+        units += [unit for role in ("ray", "hdfs", "spark") for unit in said.get(f"{role}_started", {}).get("anew", [])]
         if units:
             found[host] = units
     return found

@@ -1,0 +1,63 @@
+"""On the head, as the user regatta: a task on every worker at the same time, and a driver with a wrong secret refused.
+
+Argument: names and addresses of the workers, as JSON. Prints `@verify {"problems", "lines"}`.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+
+HOME = os.environ["SPARK_HOME"]
+PLACES = [os.path.dirname(HOME), f"{HOME}/python/lib/py4j.zip"]
+SCRIPT = """
+from pyspark import BarrierTaskContext, SparkContext
+import sys
+spark = SparkContext()
+def where(_):
+    yield BarrierTaskContext.get().getTaskInfos()[BarrierTaskContext.get().partitionId()].address.partition(":")[0]
+count = int(sys.argv[1])
+print("@ran " + " ".join(spark.parallelize(range(count), count).barrier().mapPartitions(where).collect()), flush=True)
+spark.stop()
+"""
+
+
+def driver(count, *conf):
+    """A driver that asks each of so many workers for one core."""
+    words = [
+        f"--conf {one}"
+        for one in (f"spark.cores.max={count}", "spark.executor.cores=1", "spark.executor.memory=512m", *conf)
+    ]
+    env = {**os.environ, "PYTHONPATH": ":".join(PLACES), "PYSPARK_SUBMIT_ARGS": " ".join([*words, "pyspark-shell"])}
+    command = [sys.executable, "-c", SCRIPT, str(count)]
+    return subprocess.Popen(command, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+
+def refused(found):
+    """Whether a driver with a wrong secret is refused; it would go on for a minute, and is ended here."""
+    with driver(1, "spark.authenticate.secret=" + "0" * 64) as process:
+        timer = threading.Timer(60, process.kill)
+        timer.start()
+        for line in process.stdout:
+            if "@ran" in line or "Authentication failed" in line or "AuthenticationException" in line:
+                found.append("@ran" not in line)
+                break
+        process.kill()
+        timer.cancel()
+
+
+nodes, problems, answers = json.loads(sys.argv[1]), [], []
+other = threading.Thread(target=refused, args=(answers,))
+other.start()
+said = driver(len(nodes)).communicate()[0]
+other.join()
+ran = {word for line in said.splitlines() if line.startswith("@ran ") for word in line.split()[1:]}
+lacking = [name for name, address in nodes.items() if address not in ran]
+if lacking:
+    last = (said.strip().splitlines() or ["no message"])[-1]
+    problems.append(f"no task of Spark ran on {', '.join(lacking)}: {last}")
+if answers != [True]:
+    problems.append("Spark did not refuse a driver with a wrong secret")
+lines = [f"Spark: a task has run on {', '.join(nodes)}", "Spark: a driver with a wrong secret is refused"]
+print("@verify " + json.dumps({"problems": problems, "lines": [] if problems else lines}))

@@ -1,0 +1,80 @@
+"""Spark on the controller: the pinned source package of pyspark, made once into an archive for all nodes."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from regatta import paths
+from regatta.errors import RegattaError
+from regatta.files import locked, sha256
+
+LOCK = paths.PROJECT / "requirements/spark.lock"
+_QUIET = ("--quiet", "--no-input", "--disable-pip-version-check")
+
+
+class SparkError(RegattaError):
+    """Spark cannot be had, or is not what the lock says."""
+
+
+@dataclass(frozen=True)
+class Release:
+    """The archive: its path here, its SHA-256, and the key of the lock that it was made from."""
+
+    path: str
+    sha256: str
+    key: str
+
+
+def make(lock: Path = LOCK) -> Release:
+    """The archive of the lock; it is made where the cache lacks it. Raises SparkError."""
+    key = sha256(lock)[:12]
+    folder = paths.cache_dir() / "spark" / key
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    told = folder / "release.json"
+    with locked(folder.with_name(f"{key}.lock")):
+        if not told.is_file():
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+            archive = folder / "spark.tar"
+            with tempfile.TemporaryDirectory(dir=folder) as work:
+                _pack(_wheel(lock, Path(work)), archive)
+            release = Release(str(archive), sha256(archive), key)
+            told.write_text(json.dumps(release.__dict__))
+        return Release(**json.loads(told.read_text()))
+
+
+def _wheel(lock: Path, folder: Path) -> Path:
+    """By this machine's own setuptools, as the wheelhouse does it; pip refuses what the lock has no SHA-256 of."""
+    command = [sys.executable, "-m", "pip", "wheel", *_QUIET, "--no-deps", "--no-build-isolation", "--require-hashes"]
+    done = subprocess.run(
+        [*command, "--wheel-dir", str(folder), "--requirement", str(lock)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"PIP_REQUIRE_VIRTUALENV": "0"},
+    )
+    found = list(folder.glob("pyspark-*.whl"))
+    if done.returncode or len(found) != 1:
+        said = re.sub(r"//[^/\s@']+@", "//", done.stderr.strip())
+        raise SparkError(f"pip cannot make the wheel of pyspark (or set spark_enabled: false):\n{said[-2000:]}")
+    return found[0]
+
+
+def _pack(wheel: Path, archive: Path) -> None:
+    """The package of the wheel as a tar that root may unpack: plain modes, programs executable."""
+    with zipfile.ZipFile(wheel) as source, tarfile.open(archive, "w") as target:
+        for entry in source.infolist():
+            if entry.is_dir() or not entry.filename.startswith("pyspark/") or "/examples/" in entry.filename:
+                continue
+            info = tarfile.TarInfo(entry.filename)
+            info.size, info.mode = entry.file_size, 0o755 if entry.filename.startswith("pyspark/bin/") else 0o644
+            with source.open(entry) as file:
+                target.addfile(info, file)

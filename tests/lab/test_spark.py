@@ -1,0 +1,106 @@
+"""A cluster with Spark: proven, a script of a person's own, a workload, a killed worker, and nothing left of it."""
+
+import json
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from clusters import Cluster, finish, read_until
+from provisioning import play, teardown
+
+from lab.handle import LabHandle, read_lab
+
+pytestmark = [pytest.mark.whole, pytest.mark.timeout(1800)]
+JOB = """\
+import sys
+import time
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.getOrCreate()
+print("begun", flush=True)
+seconds = float(sys.argv[2])
+def square(number):
+    time.sleep(seconds)
+    return number * number
+import beside
+print("sum", spark.sparkContext.parallelize(range(40), 40).map(beside.same).map(square).sum(), flush=True)
+print("second", flush=True)
+print("sum", spark.sparkContext.parallelize(range(40), 40).map(square).sum(), flush=True)
+sys.exit(int(sys.argv[1]))
+"""
+
+
+@pytest.fixture(scope="module")
+def spark(make_lab: Callable[..., LabHandle]) -> Cluster:
+    """Two hosts, provisioned with Spark. `$REGATTA_TEST_SPARK_LAB` names such a lab to use instead."""
+    name = os.environ.get("REGATTA_TEST_SPARK_LAB")
+    lab = read_lab(name) if name else make_lab(nodes=2)
+    variables = lab.inventory / "group_vars/all.yml"
+    variables.parent.mkdir(exist_ok=True)
+    variables.write_text("spark_enabled: true\nhdfs_enabled: false\nmonitoring_enabled: false\n")
+    play(lab, "provision")
+    return Cluster(lab)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A folder of a person's own, with a job and a module beside it."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "job.py").write_text(JOB)
+    (folder / "beside.py").write_text("def same(number):\n    return number\n")
+    return folder
+
+
+def test_proven_and_closed(spark: Cluster) -> None:
+    found = play(spark.lab, "verify")
+    for line in ("a task has run on node1, node2", "a driver with a wrong secret is refused"):
+        assert f"Spark: {line}" in found
+    for node in spark.lab.nodes:
+        listed = spark.lab.ssh(node, "sudo ss -Hltn").stdout
+        assert re.search(r"127\.0\.0\.1\]?:7080 ", listed)
+        assert not re.search(r"(\*|0\.0\.0\.0|\[::\]):(70|7[1-3])\d\d ", listed)
+        modes = spark.lab.ssh(node, "sudo stat -c '%U %a' /etc/regatta/spark/daemons.conf /etc/regatta/spark").stdout
+        assert modes.split() == ["regatta", "600", "regatta", "700"]
+        words = spark.lab.ssh(node, "ps -eo args").stdout
+        secret = (spark.lab.inventory / "secrets/spark_secret").read_text().strip()
+        assert secret not in words
+
+
+def test_a_script_of_a_persons_own(spark: Cluster, project: Path) -> None:
+    done = spark.regatta(project, "sparkrun", "job.py", "--", "0", "0")
+    assert done.stdout.count("sum 20540") == 2
+    assert spark.regatta(project, "sparkrun", "job.py", "--", "3", "0", check=False).returncode != 0
+
+
+def test_a_killed_worker_is_made_good(spark: Cluster, project: Path) -> None:
+    going = spark.background(project, "sparkrun", "job.py", "--name", "killed-worker", "--", "0", "1")
+    read_until(going, "second")
+    spark.lab.ssh("node2", "sudo systemctl kill --signal=KILL regatta-spark-worker")
+    assert "sum 20540" in finish(going, 300) and going.returncode == 0
+    assert spark.nothing_runs("killed-worker")
+
+
+def test_a_run_is_cancelled(spark: Cluster, project: Path) -> None:
+    going = spark.background(project, "sparkrun", "job.py", "--name", "cancelled", "--", "0", "5")
+    read_until(going, "begun")
+    spark.fab("cancel", "cancelled")
+    finish(going, 120)
+    assert going.returncode != 0 and spark.nothing_runs("cancelled")
+
+
+def test_a_workload_gives_the_answer_of_one_process(spark: Cluster, tmp_path: Path) -> None:
+    answers = []
+    for framework in ("single", "spark"):
+        words = ("--samples", "1000000", "--framework", framework, "--name", f"pi-{framework}")
+        spark.fab("run-pi", *words, results=tmp_path)
+        answers.append(json.loads((tmp_path / f"pi-{framework}.json").read_text())["answer"]["inside"])
+    assert answers[0] == answers[1]
+
+
+def test_nothing_is_left(spark: Cluster) -> None:
+    assert "regatta-spark-worker.service" in spark.fab("status", "--json").stdout
+    teardown(spark.lab)
+    assert not (spark.lab.inventory / "secrets/spark_secret").exists()
+    assert not spark.lab.ssh("node2", "systemctl list-unit-files --no-legend 'regatta-*'", check=False).stdout.strip()

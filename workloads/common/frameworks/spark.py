@@ -1,0 +1,61 @@
+"""Items under Spark: this process is the driver, rank -1, and executors of the cluster's Spark do the tasks."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import socket
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from workloads.common import events
+from workloads.common.events import BadInput
+from workloads.common.failures import WorkerFailed
+from workloads.common.framework import How
+from workloads.common.items.gathering import workers
+from workloads.common.items.work import Doing, Done, Task
+
+WAVE = 32
+"""Tasks of each worker that one job of Spark has: a job's tasks are all made before it begins."""
+
+
+@dataclass(frozen=True)
+class OnHost:
+    """Does a task in an executor, and says on which host."""
+
+    do: Doing
+
+    def __call__(self, task: Task) -> Done:
+        """See :class:`Doing`."""
+        return replace(self.do(task), address=socket.gethostbyname(socket.gethostname()))
+
+
+@contextlib.contextmanager
+def spread(do: Doing, tasks: Iterator[Task], how: How) -> Iterator[Iterable[Done]]:
+    """Have executors do the tasks, each of which Spark tries again where its executor is lost."""
+    events.set_rank(events.DRIVER)
+    try:
+        from pyspark import SparkContext
+    except ImportError:
+        raise BadInput("this cluster has no Spark: set spark_enabled: true and provision") from None
+    with events.phase("rendezvous"):
+        context = SparkContext()
+    try:
+        yield _results(context, OnHost(do), tasks, WAVE * workers())
+    finally:
+        context.stop()
+
+
+def _results(context: Any, do: OnHost, tasks: Iterator[Task], most: int) -> Iterator[Done]:
+    from py4j.protocol import Py4JJavaError
+
+    while wave := list(itertools.islice(tasks, most)):
+        try:
+            yield from context.parallelize(wave, len(wave)).map(do).collect()
+        except Py4JJavaError as error:
+            raise WorkerFailed(f"Spark gave the job up: {error.java_exception.getMessage()}") from None
+
+
+def leave() -> None:
+    """End as Python does."""

@@ -66,11 +66,12 @@ def test_a_cancelled_run_leaves_nothing(cluster: Cluster, name: str) -> None:
 
 
 @pytest.mark.whole
-def test_the_pool_of_ray_stays_on_the_nodes_of_the_run(cluster: Cluster, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["ray-pool", "joblib-ray"])
+def test_a_pool_of_ray_stays_on_the_nodes_of_the_run(cluster: Cluster, tmp_path: Path, name: str) -> None:
     for nodes in ("node1", "node1,node3"):
-        words = ["--framework=ray-pool", f"--nodes={nodes}", "--below=1000", "--chunk=20", "--workers=2"]
+        words = [f"--framework={name}", f"--nodes={nodes}", "--below=1000", "--chunk=20", "--workers=2"]
         cluster.fab("run-perfect", *words, results=tmp_path)
-        ranks = record(tmp_path, "perfect-ray-pool-")["ranks"]
+        ranks = record(tmp_path, f"perfect-{name}-")["ranks"]
         assert {rank["node"] for rank in ranks if rank["cpu_seconds"] is not None} <= {*nodes.split(",")}
 
 

@@ -13,14 +13,13 @@ from workloads.common.ray import cluster, itemtasks
 
 
 def arguments(places: Sequence[itemtasks.Place]) -> dict[str, Any]:
-    """Of the pool's actors: Ray places them, on one node after the other, or on those that the run has of all."""
-    import ray
-    from ray.util.scheduling_strategies import In, NodeLabelSchedulingStrategy
+    """Of the pool's actors: Ray places them on one node after the other, of those that the run has.
 
-    own = {node for _, node in places}
-    if own >= {node["NodeID"] for node in ray.nodes() if node["Alive"]}:
-        return {"num_cpus": 0, "scheduling_strategy": "SPREAD"}
-    return {"num_cpus": 0, "scheduling_strategy": NodeLabelSchedulingStrategy({"ray.io/node-id": In(*sorted(own))})}
+    By a selector of labels: for actors that ask for no cores, Ray 2.60 takes no notice of NodeLabelSchedulingStrategy.
+    """
+    own = sorted({node for _, node in places})
+    selector = {"ray.io/node-id": f"in({','.join(own)})"}
+    return {"num_cpus": 0, "scheduling_strategy": "SPREAD", "label_selector": selector}
 
 
 @dataclass(frozen=True)

@@ -141,7 +141,7 @@ def _environment(path: Path) -> list[bytes]:
         ({"range": [0, 5, 0]}, "items.range: 0, 5, 0 has no number in it"),
         ({"range": [0, 5], "lines": "words.txt"}, "items: say one of range, list, lines, grid, not range and lines"),
         ({}, "items: say one of range, list, lines, grid, not none"),
-        (None, "function and items belong together"),
+        (None, r"function and items \(or search\) belong together"),
     ],
 )
 def test_items_that_cannot_be(items: object, said: str) -> None:

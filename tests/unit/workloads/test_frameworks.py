@@ -98,7 +98,7 @@ def test_which_framework(monkeypatch: pytest.MonkeyPatch) -> None:
         BadInput, match=r"^REGATTA_FRAMEWORK=hive: no such framework, there are .*ray, .*torch, zeromq$"
     ):
         framework.of_environment()
-    with pytest.raises(BadInput, match=r"^no framework 'hive': there are .*ray, .*single, torch, zeromq$"):
+    with pytest.raises(BadInput, match=r"^no framework 'hive': there are .*ray, .*single, .*torch, zeromq$"):
         framework.load("hive")
 
 
@@ -119,9 +119,9 @@ def test_the_command_line_counts_more_than_the_variable(graph: str) -> None:
 @pytest.mark.parametrize("name", framework.names())
 def test_a_framework_has_what_the_interface_says(name: str) -> None:
     module = framework.load(name)
-    kinds = [("answers", framework.Framework), ("spread", framework.Spreader)]
+    kinds = [("answers", framework.Framework), ("spread", framework.Spreader), ("search", framework.Searcher)]
     had = [(function, kind) for function, kind in kinds if hasattr(module, function)]
-    assert had, "it runs neither parts nor items"
+    assert had, "it runs neither parts nor items nor searches"
     for function, kind in [*had, ("leave", framework.Leaver)]:
         wanted = inspect.signature(getattr(kind, function)).parameters
         found = inspect.signature(getattr(module, function)).parameters

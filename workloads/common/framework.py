@@ -34,7 +34,8 @@ class How:
 class Leaver(Protocol):
     """A module of `frameworks/`. To load it must not need the framework: only its functions import that.
 
-    It runs the parts of workloads (:class:`Framework`), spreads items (:class:`Spreader`) or searches (:class:`Searcher`).
+    It runs the parts of workloads (:class:`Framework`), spreads items (:class:`Spreader`), or does the trials of
+    searches (:class:`Searcher`).
     """
 
     def leave(self) -> None:

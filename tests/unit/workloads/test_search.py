@@ -296,7 +296,7 @@ def test_an_interrupted_search_is_gone_on_with(project: Path, name: str, request
         (["--search=gird"], "invalid choice"),
         (["--framework=ray-tune", "--search=asha", "--resume"], "--resume goes with --search random and grid"),
         (["--framework=ray-tune", "--search=optuna"], "needs the package optuna, which is not there"),
-        (["--framework=torch"], "torch runs no searches: single, multiprocessing, processes and ray-tune do"),
+        (["--framework=torch"], "torch runs no searches: multiprocessing, processes, single and ray-tune do"),
     ],
 )
 def test_what_cannot_be_searched(words: list[str], said: str) -> None:

@@ -16,6 +16,8 @@ from workloads.common.items.gathering import workers
 from workloads.common.items.processes import lost
 from workloads.common.items.work import Doing, Done, Task
 
+FORKS = True
+"""Its workers are processes of this host that may fork: a trial of a search is a process of its own."""
 POLL_SECONDS = 0.5
 
 

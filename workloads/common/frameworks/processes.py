@@ -19,6 +19,9 @@ from workloads.common.items.work import Doing, Done, Task
 END_SECONDS = 5.0
 """So long a process that has answered may take to end."""
 
+FORKS = True
+"""Its workers are processes of this host that may fork: a trial of a search is a process of its own."""
+
 
 @contextlib.contextmanager
 def spread(do: Doing, tasks: Iterator[Task], how: How) -> Iterator[Iterable[Done]]:

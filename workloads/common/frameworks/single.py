@@ -12,6 +12,11 @@ from workloads.common.items.work import Doing, Done, Task
 from workloads.common.part import Group, MakePart, steps
 from workloads.common.ranks import Ranks
 
+FORKS = True
+"""Its workers are processes of this host that may fork: a trial of a search is a process of its own."""
+WORKERS = 1
+"""Whatever the cores."""
+
 
 @contextlib.contextmanager
 def answers(make: MakePart, *, grouped: Group | None, restarts: int) -> Iterator[Sequence[Any]]:

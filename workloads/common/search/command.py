@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from workloads.common import events, failures
+from workloads.common import framework as frameworks
 from workloads.common.events import BadInput
 from workloads.common.framework import How, Leaver, Searcher, Spreader
 from workloads.common.items import gathering
@@ -21,8 +22,6 @@ from workloads.common.search.asked import FIXED, WITHOUT_TUNE, Search
 from workloads.common.search.memory import Memory
 from workloads.common.search.trial import Outcome, Trial
 
-HERE = ("single", "multiprocessing", "processes")
-"""Frameworks of items whose workers are processes of this host that may fork."""
 SCRATCH = "REGATTA_SCRATCH"
 
 
@@ -52,7 +51,7 @@ def run(table: Mapping[str, Any], function: str, given: Mapping[str, Any], runs:
             return
         if search.kind == "asha":
             events.warning(f"asha stops no trial under {framework}: the same trials, each to its end")
-        workers = 1 if framework == "single" else gathering.workers()
+        workers = getattr(runs, "WORKERS", None) or gathering.workers()
         memory = Memory(search)
         spread = cast(Spreader, runs).spread
         with spread(Doing(Once(search.trial, search.kept)), tasks(memory.left, 1), How()) as done:
@@ -67,8 +66,9 @@ def _check(kind: str, runs: Leaver, framework: str, *, resume: bool) -> None:
         raise BadInput(f"--resume goes with --search {' and '.join(FIXED)}: trials of {kind} depend on each other")
     if hasattr(runs, "search"):
         return
-    if framework not in HERE:
-        raise BadInput(f"{framework} runs no searches: {', '.join(HERE)} and ray-tune do")
+    if not getattr(runs, "FORKS", False):
+        able = [name for name in frameworks.names() if getattr(frameworks.load(name), "FORKS", False)]
+        raise BadInput(f"{framework} runs no searches: {', '.join(able)} and ray-tune do")
     if kind not in WITHOUT_TUNE:
         known = ", ".join(WITHOUT_TUNE)
         raise BadInput(f"--search {kind} needs --framework ray-tune; under {framework} there are {known}")

@@ -1,17 +1,15 @@
 """A function of a user's project over items, by `regatta run`: results come back, and an interrupted run goes on."""
 
 import json
-import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+import running
 
 from regatta.cards import reading, shelf
 from regatta.errors import CardError
-from regatta.paths import PROJECT
 from regatta.records.store import Store
 
 CARD = """
@@ -51,18 +49,7 @@ def project(tmp_path: Path) -> Path:
 
 def regatta(project: Path, inventory: Path, *words: str) -> "subprocess.CompletedProcess[str]":
     """`regatta run squares` in the project."""
-    code = "from regatta import cli; cli.main()"
-    own = {"PYTHONPATH": str(PROJECT), "REGATTA_RESULTS": str(project.parent / "results")}
-    return subprocess.run(
-        [sys.executable, "-c", code, "run", "squares", f"--inventory={inventory}", "--workers=2", *words],
-        cwd=project,
-        env=os.environ | own | {"XDG_CACHE_HOME": str(project.parent / "kept")},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=200,
-    )
+    return running.run(project, inventory, "squares", *words)
 
 
 def test_results_come_back_and_answers_are_equal(project: Path, here: Path) -> None:

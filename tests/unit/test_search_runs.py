@@ -1,7 +1,6 @@
 """A search of a user's own function, by `regatta run`: its table and its best trial come back."""
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -9,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import running
 
 from regatta.cards import reading, shelf
 from regatta.errors import CardError
@@ -55,18 +55,7 @@ def project(tmp_path: Path) -> Path:
 
 def regatta(project: Path, inventory: Path, *words: str, name: str = "mine") -> "subprocess.CompletedProcess[str]":
     """`regatta run NAME` in the project."""
-    code = "from regatta import cli; cli.main()"
-    own = {"PYTHONPATH": str(PROJECT), "REGATTA_RESULTS": str(project.parent / "results")}
-    return subprocess.run(
-        [sys.executable, "-c", code, "run", name, f"--inventory={inventory}", "--workers=2", *words],
-        cwd=project,
-        env=os.environ | own | {"XDG_CACHE_HOME": str(project.parent / "kept")},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=200,
-    )
+    return running.run(project, inventory, name, *words)
 
 
 def test_the_table_and_the_best_trial_come_back(project: Path, here: Path) -> None:

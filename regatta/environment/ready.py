@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from regatta import paths
 from regatta.environment import wish as wishes
 from regatta.environment.wish import Wanted, Wish
+from regatta.errors import EnvironmentFault
 from regatta.hosts.cluster import Cluster
 from regatta.hosts.remote import Remote
 
@@ -24,6 +25,10 @@ class Layer:
 
     key: str
     packages: Mapping[str, str]
+
+
+class _Gone(Exception):
+    """A layer that was resolved before cannot be made now: a folder of wheels has moved, an index has another name."""
 
 
 class Layers:
@@ -50,18 +55,32 @@ class Layers:
         if asked.known and asked.known["base"] == base and asked.known["layer"] is None:
             return None
         found = asked.resolution(base)
-        if found is None:
-            from regatta.environment import bundled, resolve
+        if found is not None:
+            with contextlib.suppress(_Gone):
+                return self._placed(found, asked, answers, remembered=True)
+            self._say("environment: what was found for it before cannot be had any more")
+        found = self._resolved(asked, base)
+        return self._placed(found, asked, answers) if found else None
 
-            self._say(f"environment: resolving {asked.wanted.label}")
-            told = bases.ask(self._remote, self._remote.cluster.head)
-            found = bundled.find(asked.wanted, told)
-            if found is None:
-                found = resolve.resolve(asked.wanted, told, asked.root, self._say)
-            _remember(asked.wanted, self._remote.cluster, base, found)
-            if found is None:
-                self._say(f"environment: the nodes have all of {asked.wanted.label}")
-                return None
+    def _resolved(self, asked: "Asked", base: str) -> "Resolution | None":
+        """What the list comes to now; remembered."""
+        from regatta.environment import base as bases
+        from regatta.environment import bundled, resolve
+
+        self._say(f"environment: resolving {asked.wanted.label}")
+        told = bases.ask(self._remote, self._remote.cluster.head)
+        found = bundled.find(asked.wanted, told)
+        if found is None:
+            found = resolve.resolve(asked.wanted, told, asked.root, self._say)
+        _remember(asked.wanted, self._remote.cluster, base, found)
+        if found is None:
+            self._say(f"environment: the nodes have all of {asked.wanted.label}")
+        return found
+
+    def _placed(
+        self, found: "Resolution", asked: "Asked", answers: Mapping[str, Mapping[str, Any]], *, remembered: bool = False
+    ) -> Layer:
+        """The layer on every node. `remembered`: _Gone where it cannot be made any more."""
         if found.key not in self._said:
             self._said.add(found.key)
             self._say(found.headline())
@@ -73,14 +92,19 @@ class Layers:
             answers = self._remote.everywhere(nodes, "hello", args=lambda _: question)
         lacking = [name for name, answer in answers.items() if not answer["layer"]["there"]]
         if lacking:
-            self._bring(found, lacking, asked)
+            self._bring(found, lacking, asked, remembered)
         return Layer(found.key, found.versions)
 
-    def _bring(self, found: "Resolution", lacking: list[str], asked: "Asked") -> None:
+    def _bring(self, found: "Resolution", lacking: list[str], asked: "Asked", remembered: bool) -> None:
         from regatta.environment import bring, build, compiler
 
         nodes = [self._remote.cluster.node(name) for name in lacking]
-        archive = build.make(found, self._say, compiler.Compiler(self._remote, nodes[0], self._say))
+        try:
+            archive = build.make(found, self._say, compiler.Compiler(self._remote, nodes[0], self._say))
+        except EnvironmentFault as error:
+            if remembered:
+                raise _Gone from error
+            raise
         self._say(
             f"environment: putting layer {found.key} ({archive.bytes / 1e6:.1f} MB unpacked) on {len(nodes)} node(s)"
         )

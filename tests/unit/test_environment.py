@@ -300,6 +300,19 @@ def test_a_layer_is_on_every_node_whole_and_read_only(pair: Remote, tree: Path, 
     assert (told["key"], told["for"], told["packages"]) == (made.key, ["project"], {"pear": "2.5"})
 
 
+def test_a_list_is_resolved_anew_where_its_wheels_have_moved(
+    remote: Remote, tree: Path, folder_of_wheels: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither node nor cache has the layer any more, and what was found before names files that are gone."""
+    first = placed(remote, tree, "pear")
+    shutil.rmtree(build.folder())
+    on_node = Path(remote.cluster.head.root) / "layers"
+    on_node.rename(on_node.with_name("gone"))
+    moved = folder_of_wheels.rename(folder_of_wheels.with_name("moved"))
+    monkeypatch.setenv("UV_FIND_LINKS", str(moved))
+    assert placed(remote, tree, "pear") == first
+
+
 def test_a_bundle_brings_layers_to_where_nothing_can_be_downloaded(
     remote: Remote, tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,6 +1,7 @@
-"""An object store that tests make: moto's server, which believes the keys of one account alone.
+"""Object stores that tests make: `s3`, moto's server, which believes the keys of one account alone; and `gs`, an
+emulator that believes everybody.
 
-As a program it prints the variables that lead to it as JSON, and ends with its standard input.
+As a program it prints the variables that lead to the store as JSON, and ends with its standard input.
 """
 
 import fcntl
@@ -25,8 +26,9 @@ ALLOWED = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": 
 
 @dataclass(frozen=True)
 class Store:
-    """A store with the bucket `data`; `variables` lead there."""
+    """A store with the bucket `data`; `variables` lead there. `kind` begins its addresses."""
 
+    kind: str
     variables: dict[str, str]
 
     def file(self, folder: Path) -> Path:
@@ -50,7 +52,7 @@ class Store:
         return [path.removeprefix("data/") for path in found]
 
     def _ask(self, code: str, key: str = "", content: bytes = b"") -> bytes:
-        program = f"import sys, s3fs; fs = s3fs.S3FileSystem(); key = sys.argv[1]; {code}"
+        program = f"import sys, fsspec; fs = fsspec.filesystem('{self.kind}'); key = sys.argv[1]; {code}"
         env = {**os.environ, **self.variables, "PYTHONPATH": str(packages())}
         done = subprocess.run(
             [NODE, "-c", program, key], input=content, env=env, capture_output=True, timeout=60, check=False
@@ -60,7 +62,7 @@ class Store:
 
 
 def packages() -> Path:
-    """A folder with moto and s3fs for the nodes' Python, as requirements/store-test.lock has them; made once."""
+    """A folder with stores and clients for the nodes' Python, as requirements/store-test.lock has them; made once."""
     lock = PROJECT / "requirements/store-test.lock"
     version = subprocess.run([NODE, "--version"], capture_output=True, check=True).stdout
     folder = CACHE / hashlib.sha256(version + lock.read_bytes()).hexdigest()[:12]
@@ -77,9 +79,9 @@ def packages() -> Path:
 
 
 @contextmanager
-def serve(address: str = "127.0.0.1") -> Iterator[Store]:
+def serve(address: str = "127.0.0.1", kind: str = "s3") -> Iterator[Store]:
     """A store on an address of this machine."""
-    command = [NODE, __file__, address]
+    command = [NODE, __file__, kind, address]
     env = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
     env |= {"INITIAL_NO_AUTH_ACTION_COUNT": ACTIONS_OF_SERVE, "PYTHONPATH": str(packages())}
     with subprocess.Popen(
@@ -88,8 +90,8 @@ def serve(address: str = "127.0.0.1") -> Iterator[Store]:
         assert server.stdin and server.stdout
         try:
             said = server.stdout.readline()
-            assert said, "moto's server has not started"
-            yield Store(json.loads(said))
+            assert said, "the store has not started"
+            yield Store(kind, json.loads(said))
         finally:
             server.stdin.close()
             server.wait(30)
@@ -97,10 +99,15 @@ def serve(address: str = "127.0.0.1") -> Iterator[Store]:
 
 def main() -> None:
     """Serve until standard input ends."""
+    kind, address = sys.argv[1:]
+    {"s3": _amazon, "gs": _google}[kind](address)
+
+
+def _amazon(address: str) -> None:
     import boto3
     from moto.server import ThreadedMotoServer
 
-    server = ThreadedMotoServer(ip_address=sys.argv[1], port=0, verbose=False)
+    server = ThreadedMotoServer(ip_address=address, port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
     where = {"AWS_ENDPOINT_URL": f"http://{host}:{port}", "AWS_DEFAULT_REGION": "us-east-1"}
@@ -113,6 +120,18 @@ def main() -> None:
     key = users.create_access_key(UserName="runs")["AccessKey"]
     who = {"AWS_ACCESS_KEY_ID": key["AccessKeyId"], "AWS_SECRET_ACCESS_KEY": key["SecretAccessKey"]}
     print(json.dumps({**where, **who}), flush=True)
+    sys.stdin.read()
+    server.stop()
+
+
+def _google(address: str) -> None:
+    from gcp_storage_emulator.server import create_server
+
+    server = create_server(address, 0, in_memory=True, default_bucket="data")
+    server.start()
+    host, port = server._api._httpd.server_address[:2]
+    where = {"STORAGE_EMULATOR_HOST": f"http://{host}:{port}"}
+    print(json.dumps(where | {"GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false"}), flush=True)  # it asks by gRPC, with TLS
     sys.stdin.read()
     server.stop()
 

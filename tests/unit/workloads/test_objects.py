@@ -1,4 +1,4 @@
-"""Object stores, against moto's server: data, their identity, and what is said where something is wrong."""
+"""Object stores, against servers of our own: data, their identity, and what is said where something is wrong."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from fsspec.registry import _registry
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 import buckets
@@ -29,6 +30,22 @@ def served() -> Iterator[buckets.Store]:
         store.put("graphs/lines.txt", LINES)
         yield store
     sys.path.remove(str(buckets.packages()))
+
+
+@pytest.fixture(scope="module")
+def google(served: buckets.Store) -> Iterator[buckets.Store]:
+    with buckets.serve(kind="gs") as store:
+        store.put("graphs/lines.txt", LINES)
+        yield store
+
+
+@pytest.fixture(params=["s3", "gs"])
+def either(request: pytest.FixtureRequest, store: buckets.Store, monkeypatch: pytest.MonkeyPatch) -> str:
+    """How the addresses of a store begin, one kind after the other."""
+    if request.param == "gs":
+        for name, value in request.getfixturevalue("google").variables.items():
+            monkeypatch.setenv(name, value)
+    return str(request.param)
 
 
 @pytest.fixture
@@ -52,8 +69,9 @@ def test_addresses() -> None:
     assert addresses.packages(["--graph=s3://b/x", "gs://b", "--checkpoint=/x", "s3"]) == ("gcsfs", "s3fs")
 
 
-def test_data_are_read_as_files_are(store: buckets.Store) -> None:
-    url = "s3://data/graphs/lines.txt"
+def test_data_are_read_as_files_are(either: str) -> None:
+    bucket = f"{either}://data"
+    url = f"{bucket}/graphs/lines.txt"
     with storage.open(url) as file:
         assert file.read() == LINES
         file.seek(-7, 2)
@@ -62,8 +80,8 @@ def test_data_are_read_as_files_are(store: buckets.Store) -> None:
     assert storage.read_ranges(url, [(3, 9), (len(LINES) - 2, 50)]) == [LINES[3:12], LINES[-2:]]
     parts = [b"".join(storage.share(url, part, 3)) for part in range(3)]
     assert b"".join(parts) == LINES and all(part.endswith(b"\n") for part in parts)
-    assert storage.listing("s3://data/graphs/") == [url] and storage.listing("s3://data") == ["s3://data/graphs"]
-    assert storage.exists(url) and storage.exists("s3://data/graphs") and not storage.exists("s3://data/gone")
+    assert storage.listing(f"{bucket}/graphs/") == [url] and storage.listing(bucket) == [f"{bucket}/graphs"]
+    assert storage.exists(url) and storage.exists(f"{bucket}/graphs") and not storage.exists(f"{bucket}/gone")
     assert sum(map(len, edgelist.read(url).blocks)) == 400_000
 
 
@@ -89,8 +107,8 @@ def test_a_prepared_form_is_that_of_the_objects_content(
     assert store.get("state.txt") == b"two"
 
 
-def test_an_object_that_changes_while_it_is_read(store: buckets.Store) -> None:
-    url = "s3://data/changing"
+def test_an_object_that_changes_while_it_is_read(either: str) -> None:
+    url = f"{either}://data/changing"
     storage.replace(url, LINES)
     with storage.open(url) as file, pytest.raises(BadInput, match="has changed while it was read"):
         file.read(10)
@@ -98,20 +116,20 @@ def test_an_object_that_changes_while_it_is_read(store: buckets.Store) -> None:
         file.read()
 
 
-def test_what_is_not_there(store: buckets.Store) -> None:
+def test_what_is_not_there(either: str) -> None:
     for call in (storage.open, storage.size, storage.identity, storage.listing):
-        with pytest.raises(BadInput, match=r"^s3://data/gone: the bucket has no such object"):
-            call("s3://data/gone")
+        with pytest.raises(BadInput, match=rf"^{either}://data/gone: the bucket has no such object"):
+            call(f"{either}://data/gone")
         with pytest.raises(BadInput, match="there is no bucket 'nowhere'"):
-            call("s3://nowhere/x")
+            call(f"{either}://nowhere/x")
     with pytest.raises(BadInput, match="there is no bucket 'nowhere'"):
-        storage.exists("s3://nowhere/x")
+        storage.exists(f"{either}://nowhere/x")
     with pytest.raises(BadInput, match="no bucket 'nowhere'"):
-        storage.replace("s3://nowhere/x", b"")
+        storage.replace(f"{either}://nowhere/x", b"")
     with pytest.raises(BadInput, match="is a folder"):
-        storage.open("s3://data/graphs")
+        storage.open(f"{either}://data/graphs")
     with pytest.raises(BadInput, match="a folder is meant"):
-        storage.listing("s3://data/graphs/lines.txt")
+        storage.listing(f"{either}://data/graphs/lines.txt")
 
 
 @pytest.mark.parametrize(
@@ -146,6 +164,9 @@ def test_a_store_that_does_not_answer(store: buckets.Store, monkeypatch: pytest.
             assert time.monotonic() - began < 30
 
 
-def test_a_package_that_is_not_there() -> None:
+def test_a_package_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "gcsfs", None)
+    monkeypatch.delitem(_registry, "gs", raising=False)  # fsspec keeps classes
+    monkeypatch.setattr(objects, "_CONNECTED", {})
     with pytest.raises(BadInput, match=r"gcsfs is missing .*--with gcsfs"):
         storage.open("gs://data/x")

@@ -79,9 +79,9 @@ def _program(workload: Workload, framework: str, words: Sequence[str]) -> plan.P
     if card.function is not None:
         return plan.Program.of_items(workload.name, words, library=workload.own, search=card.search is not None)
     if card.module is not None:
-        return plan.Program.module(card.module, words, workload.name)
+        return replace(plan.Program.module(card.module, words, workload.name), roams=workload.own)
     command = card.command if isinstance(card.command, str) else (card.command or {})[framework]
-    return plan.Program((*shlex.split(command), *words), workload.name)
+    return plan.Program((*shlex.split(command), *words), workload.name, roams=True)
 
 
 def run(

@@ -119,12 +119,18 @@ def test_what_is_wrong_is_one_sentence_and_an_exit_code(cluster: Cluster, store:
 
 
 @pytest.mark.whole
+@pytest.mark.parametrize(
+    ("where", "package"),
+    [("fsspec+s3://data/ray", ["--with=s3fs"]), ("s3://data/plain", [])],
+    ids=["fsspec", "pyarrow"],
+)
 def test_ray_train_keeps_checkpoints_in_a_bucket(
-    cluster: Cluster, store: buckets.Store, project: Path, tmp_path: Path
+    cluster: Cluster, store: buckets.Store, project: Path, tmp_path: Path, where: str, package: list[str]
 ) -> None:
-    words = ["rayrun", "--workers=2", f"--env-file={store.file(tmp_path)}", "--with=s3fs", "train.py"]
-    said = cluster.regatta(project, *words, "fsspec+s3://data/ray").stdout
-    kept = [key for key in store.names() if key.startswith("ray/tried/checkpoint_") and key.endswith("/step")]
+    words = ["rayrun", "--workers=2", f"--env-file={store.file(tmp_path)}", *package, "train.py"]
+    said = cluster.regatta(project, *words, where).stdout
+    folder = where.partition("data/")[2]
+    kept = [key for key in store.names() if key.startswith(f"{folder}/tried/checkpoint_") and key.endswith("/step")]
     assert len(kept) == 2, said
 
 

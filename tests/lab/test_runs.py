@@ -268,7 +268,7 @@ def test_the_same_name_twice_and_after_the_run_was_deleted(cluster: Cluster, pro
 
 @pytest.mark.first
 def test_ray_script_finds_its_release_on_every_node(cluster: Cluster, project: Path) -> None:
-    done = cluster.regatta(project, "rayrun", "rayhosts.py", "--", *TYPED)
+    done = cluster.regatta(project, "rayrun", "--workers", "2", "rayhosts.py", "--", *TYPED)
     hosts = [f"at {address}" for address in cluster.lab.addresses.values()]
     assert f"hosts {sorted(hosts)} {TYPED}" in done.stdout
     assert "niceness {0}" in done.stdout, "under Ray ranks would give way to everything else, under torchrun not"

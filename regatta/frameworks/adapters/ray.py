@@ -44,8 +44,9 @@ class Ray(Framework):
         return "Ray"
 
     def nodes(self, plan: Plan, cluster: Cluster) -> tuple[Node, ...]:
-        """Those with ranks, and the head, where the driver runs."""
-        return tuple({node.name: node for node in (cluster.head, *plan.nodes)}.values())
+        """Those with ranks, and the head, where the driver runs; Ray puts a script's tasks on all workers."""
+        more = cluster.workers if plan.program.roams else ()
+        return tuple({node.name: node for node in (cluster.head, *plan.nodes, *more)}.values())
 
     def specs(self, plan: Plan, cluster: Cluster) -> dict[str, Spec]:
         """See `Framework`."""

@@ -14,6 +14,7 @@ from regatta.hdfs import client as hdfs
 from regatta.records import record
 from regatta.release import objects
 from regatta.run import elastic, naming
+from regatta.run.prepare import LOCK
 from regatta.run.request import Request
 from regatta.run.session import Session
 
@@ -22,7 +23,8 @@ from regatta.run.session import Session
 class Job:
     """What all runs of a comparison have in common: the programs by framework, and what their records say of them.
 
-    `packages`: what they need to read their input, beside the project's own.
+    `packages`: what they need to read their input, beside the project's own. `locked`: Regatta's own lock says in which
+    versions, and with which files.
     """
 
     programs: Mapping[str, plan.Program]
@@ -30,6 +32,7 @@ class Job:
     root: Path
     requirements: Path | None = None
     packages: tuple[str, ...] = ()
+    locked: bool = False
 
     @property
     def label(self) -> str:
@@ -41,7 +44,7 @@ class Job:
         program = self.programs[framework]
         given = base.environment
         file, more = given.requirements or self.requirements, (*given.more, *self.packages)
-        environment = replace(given, requirements=file, more=more)
+        environment = replace(given, requirements=file, more=more, lock=LOCK if self.locked else given.lock)
         return replace(
             base,
             program=program,
@@ -71,7 +74,8 @@ def prepare(session: Session, asked: Asked, ranks: int, *, compared: bool = True
         for framework in workload.card.frameworks
     }
     packages = (*objects.packages([*place, *words, *lists]), *workload.card.brings(asked.values))
-    return Job(programs, {**described, "options": words}, workload.root, workload.requirements, packages)
+    locked = bool(packages or (workload.requirements and not workload.own))
+    return Job(programs, {**described, "options": words}, workload.root, workload.requirements, packages, locked)
 
 
 def _program(workload: Workload, framework: str, words: Sequence[str]) -> plan.Program:

@@ -21,7 +21,7 @@ from regatta.run.request import Request
 from regatta.terminal.console import Console
 
 LOCK = paths.PROJECT / "requirements/layers.lock"
-"""Versions and hashes of what frameworks bring as layers."""
+"""Versions and hashes of what Regatta itself brings as layers: what its frameworks and workloads need."""
 
 
 @dataclass(frozen=True)

@@ -173,7 +173,7 @@ class Search(Struct, frozen=True, forbid_unknown_fields=True):
 class Card(Struct, frozen=True, forbid_unknown_fields=True):
     """A workload. `command`: script and arguments below the project, one for all frameworks or one for each; or
     `module`: as `python -m` takes it; or `function`: `module:function` of the project, which is applied to `items`,
-    or has trials (`search`).
+    or has trials (`search`), as a `command` may have.
 
     `unit`: what a size counts. `size`: the option that says how much to do, where no input is generated.
     `length`: the option that says how many milliseconds of a core each of so many items takes.
@@ -217,6 +217,11 @@ class Card(Struct, frozen=True, forbid_unknown_fields=True):
         """Packages that these values of options need."""
         given = ((option, values.get(name, option.default)) for name, option in self.options.items())
         return tuple(one for option, value in given for one in option.packages.get(str(value), ()))
+
+    @property
+    def called(self) -> bool:
+        """Whether Regatta's own program calls what the card names: a function for each item, or trials of a search."""
+        return self.function is not None or (self.search is not None and self.module is None)
 
     @property
     def offered(self) -> Mapping[str, Option]:

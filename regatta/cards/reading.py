@@ -59,8 +59,8 @@ def document(path: Path) -> dict[str, Any]:
 def card(table: Mapping[str, Any], where: str) -> Card:
     """The card in a table. CardError lists what is wrong with it."""
     whole = dict(table)
-    own = OF_SEARCHES if "search" in table else OF_FUNCTIONS
-    for name in dict.fromkeys((*table.get("include", ()), *(own if "function" in table else ()))):
+    own = OF_SEARCHES if "search" in table else OF_FUNCTIONS if "function" in table else ()
+    for name in dict.fromkeys((*table.get("include", ()), *(own if "module" not in table else ()))):
         path = INCLUDED / f"{name}.toml"
         if not re.fullmatch("[a-z-]+", str(name)) or not path.is_file():
             known = ", ".join(sorted(file.stem for file in INCLUDED.glob("*.toml")))
@@ -157,7 +157,7 @@ def _faults(found: Card) -> Iterator[str]:
 
 def _of_items(found: Card) -> Iterator[str]:
     spread = found.items is not None or found.search is not None
-    if spread != (found.function is not None) and not (found.search and found.module):
+    if spread != (found.function is not None) and not (found.search and found.function is None):
         yield "function and items (or search) belong together: say both, or neither"
     if found.items is None:
         return
@@ -180,6 +180,8 @@ def _of_search(found: Card) -> Iterator[str]:
         return
     if found.items is not None:
         yield "items and search do not go together: a function has the one or the other"
+    if isinstance(found.command, dict):
+        yield "command: a search has the same script under each framework"
     if not found.search.space:
         yield "search.space: it has no axis; name an argument of the function, and its values"
     for name, axis in found.search.space.items():

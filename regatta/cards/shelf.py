@@ -75,8 +75,8 @@ def _made(name: str, table: Mapping[str, Any], root: Path, where: str, *, own: b
     if own and name in ours():
         raise CardError(f"{where}: '{name}' is a workload of Regatta's own: give it another name")
     made = Workload(name, reading.card(table, where), root, where, own)
-    if made.card.function and own and (root / "workloads" / "__init__.py").is_file():
-        hidden = "its package 'workloads' hides that of Regatta's, which applies a function to items"
+    if made.card.called and own and (root / "workloads" / "__init__.py").is_file():
+        hidden = "its package 'workloads' hides that of Regatta's, which calls what the card names"
         raise CardError(f"{where}: {hidden}: give the folder {root / 'workloads'} another name, or no __init__.py")
     if made.requirements and not made.requirements.is_file():
         raise CardError(f"{where}: requirements: there is no file {made.requirements}")

@@ -80,7 +80,7 @@ def prepare(session: Session, asked: Asked, ranks: int, *, compared: bool = True
 
 def _program(workload: Workload, framework: str, words: Sequence[str]) -> plan.Program:
     card = workload.card
-    if card.function is not None:
+    if card.called:
         return plan.Program.of_items(workload.name, words, library=workload.own, search=card.search is not None)
     if card.module is not None:
         return replace(plan.Program.module(card.module, words, workload.name), roams=workload.own)

@@ -75,6 +75,48 @@ def test_the_table_and_the_best_trial_come_back(project: Path, here: Path) -> No
     assert (table.parent / "best" / "epoch").read_text() == "2"
 
 
+SCRIPT = """
+import argparse, json, os, pathlib
+parser = argparse.ArgumentParser()
+parser.add_argument("--rate", type=float)
+parser.add_argument("--width", type=int)
+parser.add_argument("--kind")
+parser.add_argument("--points", type=int)
+given = parser.parse_args()
+if given.kind == "none":
+    raise SystemExit("no kind")
+print("said", given.points, os.environ["REGATTA_SEED"])
+for epoch in range(int(os.environ["REGATTA_EPOCHS"])):
+    pathlib.Path(os.environ["REGATTA_TRIAL"], "epoch").write_text(str(epoch))
+    print(json.dumps({"loss": (given.rate + given.width) / (epoch + 1)}))
+pathlib.Path(os.environ["REGATTA_TRIAL"], "epoch").write_text("end")
+"""
+
+
+def test_a_trial_may_be_a_script(project: Path, here: Path) -> None:
+    """It answers as the function that does the same, and ends where nobody listens any more."""
+    option = '[workloads.mine.options.points]\nkind = "whole number"\ndefault = 7\nhelp = "points"\n'
+    (project / "regatta.toml").write_text(CARD.replace('function = "mine:train"', 'command = "train.py"') + option)
+    (project / "train.py").write_text(SCRIPT)
+    words = ("--search=grid", "--epochs=3", "--grid-steps=2", "--seed=5", "--name=mine")
+    done = regatta(project, here, "--framework=single,multiprocessing", *words)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "said 7 5" in done.stdout and "exited with code 1: no kind" in done.stdout + done.stderr
+    records = Store(project.parent / "results").list().records
+    assert len(records) == 2
+    for record in records:
+        answer = record.answer
+        assert answer and answer["failed"] == [2, 5, 8, 11] and answer["value"] == 16.0001 / 3
+    (best, *_) = project.parent.glob("results/**/best/epoch")
+    assert best.read_text() == "end", "it was let end"
+
+
+def test_a_script_that_is_not_there(project: Path, here: Path) -> None:
+    (project / "regatta.toml").write_text(CARD.replace('function = "mine:train"', 'command = "gone.py --x"'))
+    done = regatta(project, here, "--framework=single", "--trials=2")
+    assert done.returncode and "gone.py" in done.stdout and "Traceback" not in done.stdout
+
+
 @pytest.mark.whole
 @pytest.mark.skipif(not NODE.exists(), reason="needs .venv-node: make setup-node")
 def test_the_example_has_equal_answers_with_and_without_tune(tmp_path: Path, here: Path) -> None:

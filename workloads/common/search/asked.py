@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import os
 from collections.abc import Mapping
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from workloads.common.search import space
+from workloads.common.search import script, space
 from workloads.common.search.space import Axis, Point
 from workloads.common.search.trial import Trial, found
 
@@ -54,9 +55,14 @@ class Search:
         return (Path(os.environ.get("REGATTA_SHARED") or self.out) / "trials").absolute()
 
 
-def of(table: Mapping[str, Any], function: str, given: Mapping[str, Any]) -> Search:
-    """The search of a card's table `search`, with what a command line gives. Raises :class:`BadInput`."""
+def of(table: Mapping[str, Any], function: str | None, given: Mapping[str, Any], command: str = "") -> Search:
+    """The search of a card's table `search`, with what a command line gives. Raises :class:`BadInput`.
+
+    `command`: a script with its arguments, where a trial is no function.
+    """
     own = {name: value for name, value in given.items() if name not in SHARED}
+    if function is None:
+        function, own = script.FUNCTION, {**own, **_of_script(command, table["metric"], given["epochs"])}
     if SEED in inspect.signature(found(function)).parameters:
         own[SEED] = given[SEED]
     trial = Trial(function, own, table["metric"], given["epochs"], given["trial_seconds"], given["trial_mb"])
@@ -70,3 +76,8 @@ def of(table: Mapping[str, Any], function: str, given: Mapping[str, Any]) -> Sea
     )
     trial.check(made.axes)
     return made
+
+
+def _of_script(command: str, metric: str, epochs: int) -> dict[str, Any]:
+    digest = hashlib.sha256(script.check(command).read_bytes()).hexdigest()
+    return {script.COMMAND: command, script.METRIC: metric, script.EPOCHS: epochs, script.SUM: digest}

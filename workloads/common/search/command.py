@@ -38,10 +38,20 @@ class Once:
         return apart.run(self.trial, number, point, self.kept / f"{number:05d}")
 
 
-def run(table: Mapping[str, Any], function: str, given: Mapping[str, Any], runs: Leaver, framework: str) -> None:
-    """Do the trials of a card's table `search` under a framework, and give the answer. Raises :class:`BadInput`."""
+def run(
+    table: Mapping[str, Any],
+    function: str | None,
+    given: Mapping[str, Any],
+    runs: Leaver,
+    framework: str,
+    command: str = "",
+) -> None:
+    """Do the trials of a card's table `search` under a framework, and give the answer. Raises :class:`BadInput`.
+
+    A trial is a call of `function`, or where there is none a start of the script that `command` names.
+    """
     _check(given["search"], runs, framework, resume=given["resume"])
-    search = asked.of(table, function, given)
+    search = asked.of(table, function, given, command)
     with failures.said(), tempfile.TemporaryDirectory(prefix="regatta-search-") as folder:
         os.environ.setdefault(SCRATCH, folder)
         if hasattr(runs, "search"):

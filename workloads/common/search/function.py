@@ -1,7 +1,7 @@
-"""``python -m workloads.common.search.function NAME [options]``: a search of the function of a user's project.
+"""``python -m workloads.common.search.function NAME [options]``: a search that a user's project has.
 
-The card of the workload NAME says which function, and its table `search` which values: `regatta.toml` of the current
-folder has it, or `workloads/NAME/card.toml`.
+The card of the workload NAME says which function or script, and its table `search` which values: `regatta.toml` of the
+current folder has it, or `workloads/NAME/card.toml`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def main() -> None:
         runs = framework.load(chosen)
         if wrong := card.fault(given):
             raise events.BadInput(wrong)
-        command.run(table["search"], table["function"], given, runs, chosen)
+        command.run(table["search"], table.get("function"), given, runs, chosen, table.get("command", ""))
     except events.BadInput as error:
         events.bad_input(error)
     runs.leave()

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from regatta.errors import LaunchError
+from regatta.errors import LaunchError, UsageError
 from regatta.frameworks import registry, sparkservice
 from regatta.frameworks.api import Handle
 from regatta.frameworks.plan import Plan, Program, Rank
@@ -19,6 +19,9 @@ from regatta.hosts.cluster import Cluster
 from regatta.hosts.remote import Remote
 from regatta.node import spark
 from regatta.records.events import DRIVER
+from regatta.run.request import Request
+from regatta.run.session import Session
+from regatta.terminal.console import Console
 
 ALIVE = {"host": "127.0.0.1", "cores": 2, "memory": 2048, "state": "ALIVE"}
 DEAD = {"host": "127.0.0.2", "cores": 2, "memory": 9999, "state": "DEAD"}
@@ -181,6 +184,13 @@ def test_a_cluster_without_spark_says_so(cluster_of_hosts: Cluster) -> None:
     (cluster_of_hosts.folder / "secrets").mkdir()
     (cluster_of_hosts.folder / "secrets/spark_secret").touch()
     assert spark_framework.available(cluster_of_hosts) is None
+
+
+def test_a_run_under_spark_is_refused_at_once_where_there_is_none(remote: Remote, source: Path, tmp_path: Path) -> None:
+    request = Request(Program.script("train.py", []), "spark", source, workers=1, name="one")
+    refused = pytest.raises(UsageError, match=r"spark cannot be used on .*spark_enabled.*provision")
+    with Console() as console, Session(remote.cluster, console, tmp_path) as session, refused:
+        session.run(request)
 
 
 @pytest.fixture

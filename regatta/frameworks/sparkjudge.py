@@ -1,6 +1,5 @@
 """How a Spark run goes, as its driver tells it: what ended an executor and where, and that none will ever come."""
 
-import collections
 import contextlib
 import re
 from collections.abc import Mapping, Sequence
@@ -13,10 +12,12 @@ from regatta.frameworks.sparkservice import SparkService
 from regatta.records.events import DRIVER
 from regatta.text import clean
 
-SPOKEN_LINES = 400
+WORDS = 100
+"""So many lines are kept of what a driver prints of a task that failed."""
 WAITS = "has not accepted any resources"
 """Words of a driver that waits for executors, every 15 s."""
-_TASK = re.compile(r"Lost task \S+ in stage \S+ \(TID \d+\) \(([\d.]+) executor (\w+)\): (.*)")
+_TASK = re.compile(r"Lost task \S+ in stage (\S+) \(TID \d+\) \(([\d.]+) executor (\w+)\): (?!TaskKilled)(.*)")
+_GIVEN_UP = re.compile(r"in stage (\S+) failed \d+ times[;,] (?:aborting job|most recent failure)")
 _RAISED = re.compile(r"((?:\w+\.)*\w*(?:Error|Exception|Interrupt|Exit)\b.*)")
 _REASON = re.compile(r"Reason: (.*)")
 _CODES = {
@@ -30,7 +31,9 @@ class SparkJudge(Judge):
 
     def __init__(self, handle: Handle, *, whole_log: bool = True) -> None:
         super().__init__(handle, whole_log=whole_log)
-        self._spoken: collections.deque[str] = collections.deque(maxlen=SPOKEN_LINES)
+        self._failed: dict[str, list[str]] = {}
+        self._heard: list[str] = []
+        self._given_up: str | None = None
         self._waits = False
         self._never: str | None = None
 
@@ -47,10 +50,16 @@ class SparkJudge(Judge):
         self._never = answer
 
     def hear(self, rank: int | None, text: str) -> None:
-        """Keep what a driver prints: Spark names there the executor that failed."""
-        if rank == DRIVER:
-            self._spoken.append(text)
-            self._waits = self._waits or WAITS in text
+        """Keep what a driver prints of the last task that failed in each stage, and which stage Spark gave up."""
+        if rank != DRIVER:
+            return
+        self._waits = self._waits or WAITS in text
+        if found := _TASK.search(text):
+            self._heard = self._failed[found[1]] = [text]
+        elif len(self._heard) < WORDS:
+            self._heard.append(text)
+        if given_up := _GIVEN_UP.search(text):
+            self._given_up = given_up[1]
 
     def over(self, ended: Mapping[str, float]) -> bool:
         """See `Judge`."""
@@ -70,15 +79,11 @@ class SparkJudge(Judge):
 
     def blame(self, rank: int | None, last_lines: Sequence[str]) -> Blame | None:
         """The executor because of which the driver failed; None where it failed by itself."""
-        if rank != DRIVER:
+        lines = [clean(line) for line in self._failed.get(self._given_up or "", ())]
+        if rank != DRIVER or not lines or not (found := _TASK.search(lines[0])):
             return None
-        lines = [clean(line) for line in (self._spoken if self.whole_log else last_lines)]
-        for number in reversed(range(len(lines))):
-            if found := _TASK.search(lines[number]):
-                node = next((one.name for one in self.handle.nodes if one.cluster_address == found[1]), None)
-                cause = in_words(found[3], lines[number + 1 :])
-                return Blame(node, None, f"executor {found[2]}: {cause}") if node else None
-        return None
+        node = next((one.name for one in self.handle.nodes if one.cluster_address == found[2]), None)
+        return Blame(node, None, f"executor {found[3]}: {in_words(found[4], lines[1:])}") if node else None
 
 
 def in_words(first: str, following: Sequence[str]) -> str:
@@ -86,10 +91,10 @@ def in_words(first: str, following: Sequence[str]) -> str:
     if found := _REASON.search(first):
         code = re.search(r"exited with code (\d+)", found[1])
         return _CODES.get(code[1], found[1]) if code else found[1]
+    raised = None
     if "PythonException" in first:
         for line in following:
-            if raised := _RAISED.match(line):
-                return raised[1]
-            if line.startswith("\tat "):
+            if line.lstrip().startswith("at ") or " WARN " in line or " ERROR " in line:
                 break
-    return first
+            raised = _RAISED.match(line) or raised
+    return raised[1] if raised else first

@@ -41,8 +41,7 @@ def fail(number):
 if sys.argv[1] == "raise":
     spark.sparkContext.parallelize(range(4), 4).map(fail).count()
 elif sys.argv[1] == "heap":
-    many = spark.range(0, 40_000_000, 1, 1).selectExpr("collect_list(repeat('x', 100)) as texts")
-    print(many.selectExpr("size(texts)").collect())
+    print(spark.range(1).selectExpr("length(repeat('x', cast(1000000000 + id as int)))").collect())
 else:
     print("counted", spark.sparkContext.parallelize(range(4), 4).count())
 """

@@ -27,16 +27,20 @@ ALIVE = {"host": "127.0.0.1", "cores": 2, "memory": 2048, "state": "ALIVE"}
 DEAD = {"host": "127.0.0.2", "cores": 2, "memory": 9999, "state": "DEAD"}
 APPLICATION = {"name": "mine", "state": "WAITING", "cores": 0, "memoryperexecutor": 4096}
 RAISED = """\
-26/11/24 12:00:00 WARN TaskSetManager: Lost task 1.0 in stage 0.0 (TID 1) (127.0.0.1 executor 0): first
-py4j.protocol.Py4JJavaError: An error occurred while calling z:org.apache.spark.api.python.PythonRDD.collectAndServe.
-: org.apache.spark.SparkException: Job aborted due to stage failure: Task 3 in stage 0.0 failed 4 times, \
-most recent failure: Lost task 3.3 in stage 0.0 (TID 9) (127.0.0.2 executor 1): \
-org.apache.spark.api.python.PythonException: Traceback (most recent call last):
-  File "job.py", line 3, in square
+26/11/24 14:11:39 WARN TaskSetManager: Lost task 0.0 in stage 0.0 (TID 0) (127.0.0.2 executor 1): \
+org.apache.spark.api.python.PythonException: [PYTHON_EXCEPTION] An exception was thrown from the Python worker: \
+Traceback (most recent call last):
+  File "/work/fails.py", line 6, in fail
     raise ValueError("no such number")
 ValueError: no such number
+ SQLSTATE: 38000
+\tat org.apache.spark.api.python.BasePythonRunner$ReaderIterator.handlePythonException(PythonRunner.scala:1097)
 
-\tat org.apache.spark.api.python.BasePythonRunner$ReaderIterator.handlePythonException(PythonRunner.scala:572)
+26/11/24 14:11:43 ERROR TaskSetManager: Task 3 in stage 0.0 failed 4 times; aborting job
+26/11/24 14:11:43 WARN TaskSetManager: Lost task 1.3 in stage 0.0 (TID 12) (127.0.0.1 executor 0): TaskKilled (Stage \
+cancelled: [PYTHON_EXCEPTION] An exception was thrown from the Python worker: Traceback (most recent call last):
+ValueError: another one
+pyspark.errors.exceptions.captured.PythonException: An exception was thrown from the Python worker:
 """
 LOST = """\
 : org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 0.0 failed 4 times, \
@@ -163,7 +167,8 @@ def test_the_executor_that_failed_is_named(judge: SparkJudge, printed: str, caus
 
 
 def test_a_driver_that_fails_by_itself_is_to_blame(judge: SparkJudge) -> None:
-    judge.hear(DRIVER, "ValueError: mine")
+    for line in (*RAISED.split("ERROR")[0].splitlines(), "ValueError: mine"):  # a task failed once, and was done again
+        judge.hear(DRIVER, line)
     assert judge.blame(DRIVER, ["ValueError: mine"]) is None
 
 

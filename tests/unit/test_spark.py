@@ -15,7 +15,7 @@ from regatta.frameworks import registry, sparkservice
 from regatta.frameworks.api import Handle
 from regatta.frameworks.plan import Plan, Program, Rank
 from regatta.frameworks.sparkjudge import SparkJudge
-from regatta.hosts.cluster import Cluster
+from regatta.hosts.cluster import Cluster, Node
 from regatta.hosts.remote import Remote
 from regatta.node import spark
 from regatta.records.events import DRIVER
@@ -80,6 +80,16 @@ def test_what_a_master_says(master: dict[str, Any], monkeypatch: pytest.MonkeyPa
     assert "does not answer" in spark.state({})["problem"]
     monkeypatch.setattr(spark, "CONF", str(tmp_path / "none"))
     assert not spark.state({})["installed"]
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Remote:
+    """Two nodes, which nobody asks anything."""
+    nodes = tuple(
+        Node(name, name, address, True, None, None, None, (), "/opt/r", "/var/r", "/opt/r/env/bin/python")
+        for name, address in (("here", "127.0.0.1"), ("there", "127.0.0.2"))
+    )
+    return Remote(Cluster("pair", tmp_path, nodes, nodes, nodes[0]))
 
 
 class Asked(sparkservice.SparkService):

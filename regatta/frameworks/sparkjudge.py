@@ -20,8 +20,9 @@ _TASK = re.compile(r"Lost task \S+ in stage (\S+) \(TID \d+\) \(([\d.]+) executo
 _GIVEN_UP = re.compile(r"in stage (\S+) failed \d+ times[;,] (?:aborting job|most recent failure)")
 _RAISED = re.compile(r"((?:\w+\.)*\w*(?:Error|Exception|Interrupt|Exit)\b.*)")
 _REASON = re.compile(r"Reason: (.*)")
+_HEAP = "out of memory: the heap of its Java is full (spark.executor.memory)"
 _CODES = {
-    "52": "out of memory: the heap of its Java is full (spark.executor.memory)",
+    "52": _HEAP,
     "137": "killed by SIGKILL, as the kernel does where a host's memory is used up",
 }
 
@@ -91,6 +92,8 @@ def in_words(first: str, following: Sequence[str]) -> str:
     if found := _REASON.search(first):
         code = re.search(r"exited with code (\d+)", found[1])
         return _CODES.get(code[1], found[1]) if code else found[1]
+    if first.startswith("java.lang.OutOfMemoryError"):
+        return _HEAP
     raised = None
     if "PythonException" in first:
         for line in following:

@@ -3,6 +3,8 @@
 import json
 import os
 import re
+import signal
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
@@ -174,8 +176,34 @@ def test_a_workload_gives_the_answer_of_one_process(spark: Cluster, tmp_path: Pa
     assert answers[0] == answers[1]
 
 
+def test_past_jobs_are_shown(spark: Cluster, project: Path) -> None:
+    going = spark.background(project, "spark-history")
+    shown = read_until(going, "Spark's history: http://")
+    url = shown.rpartition("Spark's history: ")[2].split()[0]
+    with urllib.request.urlopen(f"{url}api/v1/applications", timeout=60) as answer:
+        jobs = json.load(answer)
+    assert len(jobs) > 1 and all(job["id"].startswith("app-") for job in jobs)
+    os.killpg(going.pid, signal.SIGINT)
+    finish(going, 60)
+    assert "inactive" in spark.lab.ssh("node1", "systemctl is-active regatta-spark-history", check=False).stdout
+
+
+def test_a_node_leaves(spark: Cluster, project: Path) -> None:
+    inventory = spark.lab.inventory / "hosts.yml"
+    whole = inventory.read_text()
+    play(spark.lab, "remove-node", "--node", "node2")
+    assert not spark.lab.ssh("node2", "ls -d /opt/regatta /etc/regatta /var/lib/regatta", check=False).stdout
+    without = re.sub(r"    node2:\n(?:      \S.*\n)+", "", whole).replace("        node2:\n", "")
+    inventory.write_text(without)
+    try:
+        play(spark.lab, "provision")
+        done = spark.regatta(project, "sparkrun", "job.py", "--", "0", "0")
+        assert done.stdout.count("sum 20540") == 2 and "node2" not in done.stdout
+    finally:
+        inventory.write_text(whole)
+
+
 def test_nothing_is_left(spark: Cluster) -> None:
-    assert "regatta-spark-worker.service" in spark.fab("status", "--json").stdout
     teardown(spark.lab)
     assert not (spark.lab.inventory / "secrets/spark_secret").exists()
     assert not spark.lab.ssh("node2", "systemctl list-unit-files --no-legend 'regatta-*'", check=False).stdout.strip()

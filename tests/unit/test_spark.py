@@ -42,6 +42,12 @@ cancelled: [PYTHON_EXCEPTION] An exception was thrown from the Python worker: Tr
 ValueError: another one
 pyspark.errors.exceptions.captured.PythonException: An exception was thrown from the Python worker:
 """
+HEAP = """\
+26/11/24 14:29:56 WARN TaskSetManager: Lost task 3.4 in stage 0.0 (TID 7) (127.0.0.2 executor 3): \
+java.lang.OutOfMemoryError: Java heap space
+26/11/24 14:29:56 ERROR TaskSetManager: Task 3 in stage 0.0 failed 4 times; aborting job
+26/11/24 14:29:57 ERROR TaskSchedulerImpl: Lost executor 3 on 127.0.0.2: Command exited with code 52
+"""
 LOST = """\
 : org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 0.0 failed 4 times, \
 most recent failure: Lost task 0.3 in stage 0.0 (TID 3) (127.0.0.2 executor 7): ExecutorLostFailure (executor 7 \
@@ -166,7 +172,11 @@ def test_a_driver_that_waits_in_vain_is_ended(judge: SparkJudge) -> None:
 
 @pytest.mark.parametrize(
     ("printed", "cause"),
-    [(RAISED, "executor 1: ValueError: no such number"), (LOST, "executor 7: out of memory")],
+    [
+        (RAISED, "executor 1: ValueError: no such number"),
+        (LOST, "executor 7: out of memory"),
+        (HEAP, "executor 3: out of memory"),
+    ],
 )
 def test_the_executor_that_failed_is_named(judge: SparkJudge, printed: str, cause: str) -> None:
     for line in printed.splitlines():

@@ -187,7 +187,8 @@ def test_the_executor_that_failed_is_named(judge: SparkJudge, printed: str, caus
 
 
 def test_a_driver_that_fails_by_itself_is_to_blame(judge: SparkJudge) -> None:
-    for line in (*RAISED.split("ERROR")[0].splitlines(), "ValueError: mine"):  # a task failed once, and was done again
+    once = RAISED.split("ERROR", maxsplit=1)[0]  # a task failed, and was done again
+    for line in (*once.splitlines(), "ValueError: mine"):
         judge.hear(DRIVER, line)
     assert judge.blame(DRIVER, ["ValueError: mine"]) is None
 

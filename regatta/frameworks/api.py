@@ -11,7 +11,7 @@ of the controller changes. `specs` alone must be written; all else has a default
   is how the run ends; other processes end by themselves when it has.
 - **A service of the cluster** that takes runs (Ray's jobs, Spark's master): `served`, `asks` and `open` with a
   `JobService`, and a `Judge` that asks the service how the run goes; `service`, `units` and `page` for `fab up`,
-  `down`, `status` and `dashboard`. `adapters/ray.py` does so.
+  `down`, `status` and `dashboard`; `secret` for provisioning. `adapters/ray.py` and `spark.py` do so.
 
 The node's side of a framework is `workloads/common/frameworks/NAME.py`; neither imports the other.
 """
@@ -143,6 +143,10 @@ class Judge:
         """Whether the run is over; `ended` maps nodes that have told their end to the time of time.monotonic()."""
         return all(node.name in ended for node in self.handle.nodes)
 
+    def outlives(self, node: str) -> bool:
+        """Whether the run goes on without a node that is lost, or that has lost the run."""
+        return False
+
     def failed(self) -> bool:
         """Whether the service says that a run which is over has not succeeded."""
         return False
@@ -186,6 +190,8 @@ class Framework(abc.ABC):
     """What takes its runs on a cluster, where it is `served`: as people call it."""
     units: tuple[str, ...] = ()
     """Systemd units of that service, which `fab up` and `down` start and stop; a new start ends its runs."""
+    secret: str = ""
+    """The file of `inventory/<name>/secrets/` by which the parts of that service know each other."""
 
     backend: str | None = None
     """What ranks talk by, for the record."""

@@ -65,6 +65,8 @@ OPERATIONS = {
     "sample": "sample.follow",
     "secret": "secret.read",
     "monitoring.state": "monitoring.state",
+    "spark.history": "spark.history",
+    "spark.state": "spark.state",
     "caches.cool": "caches.cool",
     "support": "support.collect",
     "bench.lock": "benchlock.take",

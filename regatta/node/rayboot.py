@@ -1,8 +1,9 @@
-"""Becomes `sitecustomize` of a Ray run's processes: its workers start in the run's working directory, as ranks do.
+"""Becomes `sitecustomize` of a Ray or Spark run's processes: its workers start in the run's working directory.
 
-Ray starts its workers (those of tasks, actors, Train) wherever its daemons are. What a worker starts itself, and one
-that was given a `working_dir` of its own by `runtime_env`, stay where they are. Ray tells the variables of a job to
-whoever asks: hidden ones come from the run's own folder. A program without a main guard ends, see `unguarded`.
+Ray starts its workers (those of tasks, actors, Train) wherever its daemons are, and so does Spark. What a worker
+starts itself, and one that was given a `working_dir` of its own by `runtime_env`, stay where they are. Both tell the
+variables of a job to whoever asks: hidden ones come from the run's own folder. A program without a main guard ends, see
+`unguarded`.
 """
 
 from __future__ import annotations
@@ -13,15 +14,15 @@ import json
 import os
 import sys
 
-WORKER = "default_worker.py"
+WORKERS = ("default_worker.py", "pyspark.daemon", "pyspark.worker")
 HIDDEN = "hidden.json"
 PACKAGES = "/runtime_resources/working_dir_files/"
 
 
 def enter(argv: list[str], folder: str) -> None:
-    """Go to `work` beside the folder that this file is in, where `argv` is that of a worker of Ray."""
+    """Go to `work` beside the folder that this file is in, where `argv` is that of a worker of Ray or Spark."""
     with contextlib.suppress(OSError):
-        if any(os.path.basename(word) == WORKER for word in argv) and PACKAGES not in os.getcwd() + "/":
+        if any(os.path.basename(word) in WORKERS for word in argv) and PACKAGES not in os.getcwd() + "/":
             os.chdir(os.path.join(os.path.dirname(folder), "work"))
 
 

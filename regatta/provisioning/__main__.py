@@ -62,7 +62,12 @@ def _step(options: argparse.Namespace) -> object:
     if options.step == "hadoop":
         return {"path": str(hadoop.fetch(options.tarball, options.sha512))}
     if options.step == "spark":
-        made = secrets.ensure_spark(options.inventory_dir)
+        if options.look:
+            return {
+                "changed": not (secrets.folder(options.inventory_dir) / options.secret).is_file(),
+                "key": spark.key_of(),
+            }
+        made = secrets.ensure_token(options.inventory_dir, options.secret)
         return {"changed": made, **asdict(spark.make())}
     target = locks.Target(options.python, options.machine, options.glibc, options.torch_build)
     chosen = locks.read(options.lock, target, Path(options.torch_lock) if options.torch_lock else None)
@@ -116,6 +121,8 @@ def _parser() -> argparse.ArgumentParser:
     step.add_argument("tarball")
     step = steps.add_parser("spark", help="make Spark's secret and its archive where they are missing")
     step.add_argument("inventory_dir", type=Path)
+    step.add_argument("secret", help="name of the file")
+    step.add_argument("--look", action="store_true", help="only say which archive, and whether the secret is missing")
     step = steps.add_parser("secrets", help="make the cluster's key and Ray's token where they are missing")
     step.add_argument("inventory_dir", type=Path)
     step.add_argument("--look", action="store_true", help="only say whether something is missing")

@@ -47,7 +47,7 @@ def check(inventory: Path, cluster: Cluster, extra: Sequence[str], bundle: Path 
 
 
 def ended_by(runs: Sequence[RunInfo], anew: Anew) -> list[RunInfo]:
-    """Runs that do not outlive these units: Ray's where Ray starts anew, any that may read HDFS where that does."""
+    """Runs that do not outlive these units: those of a service that starts anew, and of HDFS all that may read it."""
     units = [unit for held in anew.values() for unit in held]
     hdfs = any(unit.startswith("regatta-hdfs-") for unit in units)
     return [info for info in runs if hdfs or set(info.adapter.units) & set(units)]
@@ -90,7 +90,7 @@ def named(runs: Sequence[RunInfo]) -> str:
 
 def _sentence(anew: Anew) -> str:
     parts = []
-    for service, prefix in (("Ray", "regatta-ray-"), ("HDFS", "regatta-hdfs-")):
+    for service, prefix in (("Ray", "regatta-ray-"), ("HDFS", "regatta-hdfs-"), ("Spark", "regatta-spark-")):
         if hosts := [host for host, units in anew.items() if any(unit.startswith(prefix) for unit in units)]:
             parts.append(f"{service} on {', '.join(hosts)}")
     return f"{' and '.join(parts)} would start anew or go"

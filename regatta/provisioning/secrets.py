@@ -10,7 +10,6 @@ from regatta.errors import RegattaError
 
 RAY_TOKEN = "ray_token"
 CLUSTER_KEY = "cluster_key"
-SPARK_SECRET = "spark_secret"
 
 
 def folder(inventory_dir: Path) -> Path:
@@ -27,18 +26,18 @@ def ensure(inventory_dir: Path) -> bool:
     return _key(where / CLUSTER_KEY, inventory_dir.name) or made
 
 
-def ensure_spark(inventory_dir: Path) -> bool:
-    """Make the secret of Spark where it is missing; returns whether it was. A cluster without a Spark has none."""
-    return _token(folder(inventory_dir) / SPARK_SECRET)
+def ensure_token(inventory_dir: Path, name: str) -> bool:
+    """Make the token of a service that not every cluster has where it is missing; returns whether it was."""
+    return _token(folder(inventory_dir) / name)
 
 
 def rotate(inventory_dir: Path) -> bool:
     """Make all of them anew, each replaced in one step; returns True."""
     where = folder(inventory_dir)
     where.mkdir(mode=0o700, exist_ok=True)
-    _write(where / RAY_TOKEN, _new_token())
-    if (where / SPARK_SECRET).exists():
-        _write(where / SPARK_SECRET, _new_token())
+    for name in _tokens():
+        if name == RAY_TOKEN or (where / name).exists():
+            _write(where / name, _new_token())
     _new_key(where / CLUSTER_KEY, inventory_dir.name)
     return True
 
@@ -51,13 +50,20 @@ def missing(inventory_dir: Path) -> bool:
 def remove(inventory_dir: Path) -> bool:
     """Delete them; returns whether there was anything. A person's own files in that folder stay."""
     where, found = folder(inventory_dir), False
-    for name in (RAY_TOKEN, SPARK_SECRET, CLUSTER_KEY, f"{CLUSTER_KEY}.pub"):
+    for name in (*_tokens(), CLUSTER_KEY, f"{CLUSTER_KEY}.pub"):
         if (where / name).exists():
             (where / name).unlink()
             found = True
     if where.is_dir() and not any(where.iterdir()):
         where.rmdir()
     return found
+
+
+def _tokens() -> tuple[str, ...]:
+    """Files of tokens that a cluster may have."""
+    from regatta.run import services
+
+    return services.framework_secrets()
 
 
 def _token(path: Path) -> bool:

@@ -33,9 +33,14 @@ class Release:
     key: str
 
 
+def key_of(lock: Path = LOCK) -> str:
+    """What an archive is kept by."""
+    return sha256(lock)[:12]
+
+
 def make(lock: Path = LOCK) -> Release:
     """The archive of the lock; it is made where the cache lacks it. Raises SparkError."""
-    key = sha256(lock)[:12]
+    key = key_of(lock)
     folder = paths.cache_dir() / "spark" / key
     folder.parent.mkdir(parents=True, exist_ok=True)
     told = folder / "release.json"

@@ -83,7 +83,8 @@ class Follower:
             self._take(kind, name, value)
             if kind == "lost":
                 self._raise_if_alone(value)
-            if kind == "lost" or (kind == "exit" and value["state"] != "succeeded"):
+            gone = kind == "lost" or (kind == "exit" and value["state"] != "succeeded")
+            if gone and not self.judge.outlives(name):
                 return self._end_all()
         return self._end_all() if self.judge.failed() else self._success()
 

@@ -10,6 +10,7 @@ from typing import Any
 from regatta import paths
 from regatta.environment.ready import Layer, Layers
 from regatta.environment.variables import Variables
+from regatta.errors import UsageError
 from regatta.frameworks import plan, registry
 from regatta.frameworks.api import Framework, JobService
 from regatta.hosts.cluster import Cluster, Node
@@ -84,6 +85,8 @@ class Preparer:
         """Sync, place the ranks, wait for the service that takes the run. Raises RegattaError."""
         started, asked_at = recording.now(), time.monotonic()
         framework = registry.find(request.framework)
+        if why := framework.available(self._cluster):
+            raise UsageError(f"{framework.name} cannot be used on {self._cluster.name}: {why}")
         service = self._open(framework) if framework.served(self._cluster) else None
         source = request.source or tree.read(request.root)
         variables = request.variables.beside(request.root)

@@ -26,7 +26,6 @@ HDFS_UNITS = (
     "regatta-hdfs-datanode.service",
     "regatta-hdfs-checkpoint.service",
 )
-SPARK_UNITS = ("regatta-spark-master.service", "regatta-spark-worker.service")
 TROUBLES: dict[type[RemoteError], str] = {
     UnknownHostKeyError: "KEY NOT PINNED",
     HostKeyError: "KEY CHANGED",
@@ -69,6 +68,12 @@ def framework_units(cluster: Cluster) -> tuple[str, ...]:
     return tuple(dict.fromkeys(unit for framework in served(cluster) for unit in framework.units))
 
 
+def framework_secrets() -> tuple[str, ...]:
+    """Files of secrets that services of frameworks have, on clusters that have the services."""
+    found = (registry.of_run(name).secret for name in registry.ordered(registry.names()))
+    return tuple(dict.fromkeys(filter(None, found)))
+
+
 def act(remote: Remote, action: str) -> dict[str, dict[str, str]]:
     """`start` or `stop` the services; unit states by node.
 
@@ -77,7 +82,7 @@ def act(remote: Remote, action: str) -> dict[str, dict[str, str]]:
     """
     head, everybody = remote.cluster.head, remote.cluster.nodes
     others = tuple(node for node in everybody if node.name != head.name)
-    every = (*HDFS_UNITS, *SPARK_UNITS, *framework_units(remote.cluster))
+    every = (*HDFS_UNITS, *framework_units(remote.cluster))
     states: dict[str, dict[str, str]] = {}
     if action == "start":
         _act(remote, everybody, action, lambda node: every if node.name == head.name else HDFS_UNITS)
@@ -148,7 +153,7 @@ def wait_for_hdfs(remote: Remote) -> int | None:
 
 def status(remote: Remote) -> list[NodeStatus]:
     """Every node's facts and unit states, asked at the same time; nodes that do not answer say why."""
-    every = (*HDFS_UNITS, *SPARK_UNITS, *framework_units(remote.cluster))
+    every = (*HDFS_UNITS, *framework_units(remote.cluster))
     asks = {
         name: value for framework in served(remote.cluster) for name, value in framework.asks(remote.cluster).items()
     }

@@ -1,4 +1,4 @@
-"""Tasks about the cluster and its services: up, down, status, top, dashboard.
+"""Tasks about the cluster and its services: up, down, status, top, dashboard, spark-history.
 
 What a task needs is imported in it, see `regatta.tasks.runs`.
 """
@@ -28,6 +28,7 @@ FACTS = ("cores", "load", "free memory", "python", "torch", "ray")
 FIRST_SECONDS = 15.0
 KEEP_SECONDS = 2.0
 NAMENODE_PORT = 9870
+HISTORY = "regatta-spark-history.service"
 
 
 @task()
@@ -273,3 +274,28 @@ def dashboard(c: Context, inventory: str | None = None, port: str | None = None,
             if page.answers and page.url:
                 webbrowser.open(page.url)
         opened.keep(KEEP_SECONDS, say, lambda: pages.turn(known, say))
+
+
+@task(name="spark-history", help={"port": "local port (default a free one)"})
+def spark_history(c: Context, inventory: str | None = None, port: str | None = None) -> None:
+    """Show what past jobs of Spark did, as pages of its history server on the head, until Ctrl-C."""
+    from regatta.hosts import tunnels
+    from regatta.run import pages
+
+    remote = Remote(inventories.load(inventory))
+    head, local = remote.cluster.head, whole("port", port) or 0
+    if remote.cluster.local:
+        raise RegattaError("inventory/local has no Spark")
+    told = remote.call(head, "spark.history", timeout=30)
+    try:
+        with contextlib.suppress(KeyboardInterrupt), tunnels.Tunnels(remote.cluster, head) as opened:
+            url = f"http://127.0.0.1:{opened.open(told['port'], local_port=local)}/"
+            page = pages.Page("Spark's history", "", lambda: url, pages.answering)
+
+            def say(text: str) -> None:
+                print(text, flush=True)
+
+            opened.keep(KEEP_SECONDS, say, lambda: pages.turn([page], say))
+    finally:
+        if told["started"]:
+            remote.call(head, "services", timeout=30, action="stop", units=[HISTORY])

@@ -3,6 +3,8 @@
 import json
 import os
 import re
+import signal
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
@@ -31,6 +33,28 @@ sys.exit(int(sys.argv[1]))
 """
 
 
+FAILS = """\
+import os
+import sys
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.config("spark.executor.memory", sys.argv[2]).getOrCreate()
+def fail(number):
+    raise ValueError("no such number")
+if sys.argv[1] == "raise":
+    spark.sparkContext.parallelize(range(4), 4).map(fail).count()
+elif sys.argv[1] == "heap":
+    print(spark.range(1).selectExpr("length(repeat('x', cast(1000000000 + id as int)))").collect())
+else:
+    print("counted", spark.sparkContext.parallelize(range(4), 4).count())
+"""
+HDFS = """\
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.getOrCreate()
+spark.range(1000).write.mode("overwrite").parquet("hdfs:///spark-test/numbers")
+print("rows", spark.read.parquet("hdfs:///spark-test/numbers").selectExpr("sum(id)").collect()[0][0], flush=True)
+"""
+
+
 @pytest.fixture(scope="module")
 def spark(make_lab: Callable[..., LabHandle]) -> Cluster:
     """Two hosts, provisioned with Spark. `$REGATTA_TEST_SPARK_LAB` names such a lab to use instead."""
@@ -38,7 +62,7 @@ def spark(make_lab: Callable[..., LabHandle]) -> Cluster:
     lab = read_lab(name) if name else make_lab(nodes=2)
     variables = lab.inventory / "group_vars/all.yml"
     variables.parent.mkdir(exist_ok=True)
-    variables.write_text("spark_enabled: true\nhdfs_enabled: false\nmonitoring_enabled: false\n")
+    variables.write_text("spark_enabled: true\nmonitoring_enabled: false\n")
     play(lab, "provision")
     return Cluster(lab)
 
@@ -49,6 +73,8 @@ def project(tmp_path: Path) -> Path:
     folder = tmp_path / "project"
     folder.mkdir()
     (folder / "job.py").write_text(JOB)
+    (folder / "fails.py").write_text(FAILS)
+    (folder / "hdfs.py").write_text(HDFS)
     (folder / "beside.py").write_text("def same(number):\n    return number\n")
     return folder
 
@@ -61,8 +87,8 @@ def test_proven_and_closed(spark: Cluster) -> None:
         listed = spark.lab.ssh(node, "sudo ss -Hltn").stdout
         assert re.search(r"127\.0\.0\.1\]?:7080 ", listed)
         assert not re.search(r"(\*|0\.0\.0\.0|\[::\]):(70|7[1-3])\d\d ", listed)
-        modes = spark.lab.ssh(node, "sudo stat -c '%U %a' /etc/regatta/spark/daemons.conf /etc/regatta/spark").stdout
-        assert modes.split() == ["regatta", "600", "regatta", "700"]
+        modes = spark.lab.ssh(node, "sudo stat -c '%U:%G %a' /etc/regatta/spark/daemons.conf /etc/regatta/spark").stdout
+        assert modes.split() == ["root:regatta", "640", "root:regatta", "750"]
         words = spark.lab.ssh(node, "ps -eo args").stdout
         secret = (spark.lab.inventory / "secrets/spark_secret").read_text().strip()
         assert secret not in words
@@ -71,7 +97,7 @@ def test_proven_and_closed(spark: Cluster) -> None:
 def test_a_script_of_a_persons_own(spark: Cluster, project: Path) -> None:
     done = spark.regatta(project, "sparkrun", "job.py", "--", "0", "0")
     assert done.stdout.count("sum 20540") == 2
-    assert spark.regatta(project, "sparkrun", "job.py", "--", "3", "0", check=False).returncode != 0
+    assert spark.regatta(project, "sparkrun", "job.py", "--", "3", "0", check=False).returncode == 3
 
 
 def test_a_killed_worker_is_made_good(spark: Cluster, project: Path) -> None:
@@ -90,6 +116,57 @@ def test_a_run_is_cancelled(spark: Cluster, project: Path) -> None:
     assert going.returncode != 0 and spark.nothing_runs("cancelled")
 
 
+def test_the_first_failure_is_named(spark: Cluster, project: Path) -> None:
+    said = spark.regatta(project, "sparkrun", "fails.py", "--", "raise", "512m", check=False)
+    assert said.returncode == 1
+    assert re.search(r"failed: node\d: executor \d+: .*ValueError: no such number", said.stdout)
+
+
+def test_an_executor_out_of_memory_is_named(spark: Cluster, project: Path) -> None:
+    said = spark.regatta(project, "sparkrun", "fails.py", "--name", "full", "--", "heap", "512m", check=False)
+    assert said.returncode == 1
+    assert re.search(r"failed: node\d: executor \d+: .*(memory|heap)", said.stdout)
+    assert spark.nothing_runs("full")
+
+
+def test_more_memory_than_any_worker_has_is_refused(spark: Cluster, project: Path) -> None:
+    said = spark.regatta(project, "sparkrun", "fails.py", "--name", "much", "--", "count", "9000g", check=False)
+    assert said.returncode == 1
+    assert re.search(r"failed: node1: .*executors of \d+ MiB, and the largest worker gives \d+ MiB", said.stdout)
+    assert spark.nothing_runs("much")
+
+
+def test_a_time_limit_ends_executors(spark: Cluster, project: Path) -> None:
+    words = ("--name", "limited", "--time-limit", "60", "--", "0", "600")
+    said = spark.regatta(project, "sparkrun", "job.py", *words, check=False)
+    assert said.returncode != 0 and "begun" in said.stdout
+    assert spark.nothing_runs("limited")
+
+
+def test_hdfs_is_read_and_written(spark: Cluster, project: Path) -> None:
+    done = spark.regatta(project, "sparkrun", "hdfs.py", "--name", "in-hdfs")
+    assert "rows 499500" in done.stdout
+    assert "part-" in spark.fab("data-ls", "/spark-test/numbers").stdout
+    assert "app-" in spark.fab("data-ls", "/spark_events").stdout
+
+
+def test_services_stop_and_start(spark: Cluster, project: Path) -> None:
+    spark.fab("down")
+    assert re.search(r"spark-master.* inactive", spark.fab("status", check=False).stdout)
+    assert re.search(r"Spark is up on 2 node", spark.fab("up").stdout)
+    assert "sum 20540" in spark.regatta(project, "sparkrun", "job.py", "--", "0", "0").stdout
+
+
+def test_new_secrets(spark: Cluster, project: Path) -> None:
+    before = (spark.lab.inventory / "secrets/spark_secret").read_text()
+    play(spark.lab, "rotate-secrets", CONFIRM="yes")
+    after = (spark.lab.inventory / "secrets/spark_secret").read_text()
+    assert before != after
+    for node in spark.lab.nodes:
+        assert after.strip() in spark.lab.ssh(node, "sudo cat /etc/regatta/spark/daemons.conf").stdout
+    assert "a task has run on node1, node2" in play(spark.lab, "verify")
+
+
 def test_a_workload_gives_the_answer_of_one_process(spark: Cluster, tmp_path: Path) -> None:
     answers = []
     for framework in ("single", "spark"):
@@ -99,8 +176,34 @@ def test_a_workload_gives_the_answer_of_one_process(spark: Cluster, tmp_path: Pa
     assert answers[0] == answers[1]
 
 
+def test_past_jobs_are_shown(spark: Cluster, project: Path) -> None:
+    going = spark.background(project, "spark-history")
+    shown = read_until(going, "Spark's history: http://")
+    url = shown.rpartition("Spark's history: ")[2].split()[0]
+    with urllib.request.urlopen(f"{url}api/v1/applications", timeout=60) as answer:
+        jobs = json.load(answer)
+    assert len(jobs) > 1 and all(job["id"].startswith("app-") for job in jobs)
+    os.killpg(going.pid, signal.SIGINT)
+    finish(going, 60)
+    assert "inactive" in spark.lab.ssh("node1", "systemctl is-active regatta-spark-history", check=False).stdout
+
+
+def test_a_node_leaves(spark: Cluster, project: Path) -> None:
+    inventory = spark.lab.inventory / "hosts.yml"
+    whole = inventory.read_text()
+    play(spark.lab, "remove-node", "--node", "node2")
+    assert not spark.lab.ssh("node2", "ls -d /opt/regatta /etc/regatta /var/lib/regatta", check=False).stdout
+    without = re.sub(r"    node2:\n(?:      \S.*\n)+", "", whole).replace("        node2:\n", "")
+    inventory.write_text(without)
+    try:
+        play(spark.lab, "provision")
+        done = spark.regatta(project, "sparkrun", "job.py", "--", "0", "0")
+        assert done.stdout.count("sum 20540") == 2 and "node2" not in done.stdout
+    finally:
+        inventory.write_text(whole)
+
+
 def test_nothing_is_left(spark: Cluster) -> None:
-    assert "regatta-spark-worker.service" in spark.fab("status", "--json").stdout
     teardown(spark.lab)
     assert not (spark.lab.inventory / "secrets/spark_secret").exists()
     assert not spark.lab.ssh("node2", "systemctl list-unit-files --no-legend 'regatta-*'", check=False).stdout.strip()

@@ -1,13 +1,13 @@
 """Following a run on several nodes of which one is hung, and one rank that never stops printing."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
 from regatta.frameworks import plan
-from regatta.frameworks.api import Handle
+from regatta.frameworks.api import Handle, Judge
 from regatta.hosts.channel import Channel
 from regatta.hosts.cluster import Node
 from regatta.hosts.remote import Remote
@@ -80,6 +80,25 @@ def test_a_node_that_hangs_is_lost_however_much_another_says(
     assert outcome.state == "lost"
     assert outcome.failure is not None and outcome.failure.host == "there"
     assert outcome.exits["here"]["state"] == "stopped"  # it was still talking
+
+
+class OfTheHead(Judge):
+    """Of a run that the head alone decides."""
+
+    def over(self, ended: Mapping[str, float]) -> bool:
+        return "here" in ended
+
+    def outlives(self, node: str) -> bool:
+        return node != "here"
+
+
+def test_a_run_may_outlive_a_node(pair: Remote, start, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, seconds in (("FIRST_SECONDS", 1.0), ("SILENT_SECONDS", 1.0), ("LOST_SECONDS", 1.0)):
+        monkeypatch.setattr(follow, name, seconds)
+    follower = Follower(Hung(pair.cluster), start(pair, CHATTY.replace("40", "6")), lambda *_: None)
+    follower.judge = OfTheHead(follower.handle)
+    outcome = follower.follow()
+    assert outcome.state == "succeeded" and list(follower.told.lost) == ["there"]
 
 
 def test_a_rank_that_prints_without_end_does_not_hide_that_another_failed(remote: Remote, start) -> None:

@@ -154,9 +154,10 @@ def test_what_cannot_be_chosen(text: str, allowed: tuple[str, ...], said: str, c
 
 
 def test_spark_is_there_where_it_was_provisioned(cluster: Cluster, tmp_path: Path) -> None:
-    allowed, here = ["single", "spark"], replace(cluster, folder=tmp_path)
+    nodes = tuple(replace(node, local=False) for node in cluster.nodes)
+    allowed, here = ["single", "spark"], replace(cluster, folder=tmp_path, nodes=nodes)
     assert choice.chosen("all", allowed, here) == ("single",)
-    with pytest.raises(UsageError, match=r"spark cannot be used on .*: it has no Spark \(spark_enabled\)"):
+    with pytest.raises(UsageError, match=r"spark cannot be used on .*spark_enabled"):
         choice.chosen("spark", allowed, here)
     (tmp_path / "secrets").mkdir()
     (tmp_path / "secrets/spark_secret").touch()
@@ -172,8 +173,8 @@ def test_spark_is_asked_for_as_many_cores_as_there_are_ranks(cluster: Cluster) -
     spec = made[head.name]
     assert [(one["rank"], one["argv"][1:]) for one in spec["ranks"]] == [(-1, ["job.py", "1"])]
     assert "spark.cores.max=3" in shlex.split(spec["env"]["PYSPARK_SUBMIT_ARGS"])
-    release, spark, *_ = spec["env"]["PYTHONPATH"].split(":")
-    assert release.endswith("/releases/rel") and spark == f"{head.root}/spark"
+    release, boot, spark, *_ = spec["env"]["PYTHONPATH"].split(":")
+    assert release.endswith("/releases/rel") and boot.endswith("/boot") and spark == f"{head.root}/spark"
 
 
 def test_all_are_those_that_bring_no_packages(cluster: Cluster) -> None:

@@ -119,6 +119,26 @@ def test_a_host_with_java_8_alone_gets_another_one(
     assert gather.missing_packages(["openjdk-17-jre-headless"]) == ["openjdk-17-jre-headless"]
 
 
+def test_a_java_that_is_too_old_for_one_does_for_the_other(
+    gather: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gather, "run", lambda *_: (0, ""))
+    java(tmp_path / "jvm/temurin-11", VERSIONS["11"])
+    newer = "openjdk-21-jre-headless|openjdk-17-jre-headless"
+    assert gather.missing_packages([SPEC, newer]) == [newer]
+
+
+def test_a_java_that_a_variable_names(gather: ModuleType, tmp_path: Path) -> None:
+    homes = {name: str(java(tmp_path / f"jvm/{name}", VERSIONS[name])) for name in ("11", "17")}
+
+    def wrong(home: str) -> str:
+        found = gather.wrong_javas({"spark_java_home": {"home": home, "oldest": 17, "newest": 21}})
+        return str(found.get("spark_java_home", ""))
+
+    assert wrong(homes["17"]) == ""
+    assert "Java 11" in wrong(homes["11"]) and "no Java" in wrong(str(tmp_path / "gone"))
+
+
 def test_one_of_several_packages_does(gather: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gather, "run", lambda *_: (1, "openjdk-17-jre-headless installed\n"))
     assert gather.missing_packages([SPEC]) == []

@@ -121,6 +121,20 @@ def test_rotated_secrets_are_all_new_and_private(inventory: Path) -> None:
     assert not secrets.ensure(inventory)
 
 
+def test_the_token_of_a_service_is_made_rotated_and_removed(inventory: Path) -> None:
+    secrets.ensure(inventory)
+    assert secrets.ensure_token(inventory, "spark_secret") and not secrets.ensure_token(inventory, "spark_secret")
+    token = inventory / "secrets/spark_secret"
+    before = token.read_text()
+    secrets.rotate(inventory)
+    assert token.read_text() != before and token.stat().st_mode & 0o077 == 0
+    token.unlink()
+    secrets.rotate(inventory)
+    assert not token.exists(), "a cluster without that service has none"
+    secrets.ensure_token(inventory, "spark_secret")
+    assert secrets.remove(inventory) and not token.exists()
+
+
 def test_a_rotation_that_stopped_between_the_halves_of_the_key(inventory: Path) -> None:
     secrets.ensure(inventory)
     old = (inventory / "secrets/cluster_key.pub").read_text()

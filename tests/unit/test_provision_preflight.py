@@ -73,6 +73,11 @@ def test_nothing_wrong() -> None:
     assert problems(host(), host("10.0.0.2")) == []
 
 
+def test_a_java_that_a_variable_names_and_is_none() -> None:
+    said = problems(host(wrong_javas={"spark_java_home": "Java 11 in /x, and Java 17 to 21 is needed"}))
+    assert len(said) == 1 and said[0].startswith("n1") and "Java 11" in said[0] and "spark_java_home" in said[0]
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [

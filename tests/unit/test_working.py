@@ -55,11 +55,12 @@ def test_what_is_too_large_is_a_link_to_the_release(release: Path, tmp_path: Pat
     ("argv", "where", "goes"),
     [
         (["python", "/env/ray/_private/workers/default_worker.py", "--node-ip"], "elsewhere", True),
+        (["python", "-m", "pyspark.daemon", "pyspark.worker"], "elsewhere", True),
         (["python", "train.py"], "elsewhere", False),
         (["python", "/env/default_worker.py"], "runtime_resources/working_dir_files/_ray_pkg_1", False),
     ],
 )
-def test_workers_of_ray_go_there(
+def test_workers_of_ray_and_spark_go_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, argv: list[str], where: str, goes: bool
 ) -> None:
     (tmp_path / where).mkdir(parents=True)

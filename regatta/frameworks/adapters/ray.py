@@ -32,6 +32,7 @@ class Ray(Framework):
     driver = True
     service = "Ray"
     units = rayservice.UNITS
+    secret = "ray_token"
     backend = "ray"
     token = True
     fixed = ("ray",)

@@ -1,16 +1,20 @@
 """How a run is started under Spark: a driver on the head, whose executors the cluster's own workers start.
 
-Nodes but the head have no process of the run: executors are children of Spark's workers, and end with the driver.
+Nodes but the head have the run's folder, and no process of the run: executors are children of Spark's workers, and end
+with the driver.
 """
 
+import contextlib
 import shlex
 from collections.abc import Mapping
 
-from regatta.frameworks import spec
-from regatta.frameworks.api import MIB, Framework
+from regatta.frameworks import sparkservice, spec
+from regatta.frameworks.api import MIB, Framework, Handle, JobService, Judge, Page
 from regatta.frameworks.plan import Plan
+from regatta.frameworks.sparkjudge import SparkJudge
 from regatta.frameworks.spec import Spec
 from regatta.hosts.cluster import Cluster, Node
+from regatta.hosts.remote import Remote
 from regatta.records.events import DRIVER
 
 CONF = "/etc/regatta/spark"
@@ -23,6 +27,9 @@ class Spark(Framework):
     order = 13
     colour = "#c2553d"
     driver = True
+    service = "Spark"
+    units = sparkservice.UNITS
+    secret = sparkservice.SECRET
     backend = "spark"
     token = True
     rank_bytes = 300 * MIB
@@ -31,38 +38,65 @@ class Spark(Framework):
 
     def available(self, cluster: Cluster) -> str | None:
         """See `Framework`."""
-        return None if (cluster.folder / "secrets/spark_secret").is_file() else "it has no Spark (spark_enabled)"
+        return None if self.served(cluster) else sparkservice.NONE
 
     def headline(self, plan: Plan) -> str:
         """See `Framework`."""
         return "Spark"
 
     def nodes(self, plan: Plan, cluster: Cluster) -> tuple[Node, ...]:
-        """The head, where the driver runs; the release is on every node."""
-        return (cluster.head,)
+        """The head, where the driver runs, and all workers: the master gives their cores out."""
+        return tuple({node.name: node for node in (cluster.head, *cluster.workers)}.values())
 
     def specs(self, plan: Plan, cluster: Cluster) -> dict[str, Spec]:
         """See `Framework`."""
-        head = cluster.head
-        made = spec.common(plan, head)
-        variables = environment(plan, head, made["env"])
+        return {node.name: _spec(plan, node, cluster.head) for node in self.nodes(plan, cluster)}
+
+    def served(self, cluster: Cluster) -> bool:
+        """See `Framework`; provisioning makes a secret for it."""
+        return not cluster.local and (cluster.folder / "secrets" / self.secret).is_file()
+
+    def open(self, remote: Remote) -> contextlib.AbstractContextManager[JobService]:
+        """See `Framework`."""
+        return sparkservice.opened(remote)
+
+    def page(self, remote: Remote) -> Page | None:
+        """See `Framework`."""
+        return sparkservice.page(remote)
+
+    def judge(self, handle: Handle, *, whole_log: bool = True) -> Judge:
+        """See `Framework`."""
+        return SparkJudge(handle, whole_log=whole_log)
+
+
+def _spec(plan: Plan, node: Node, head: Node) -> Spec:
+    """`run.start` on a node: the driver on the head, the folder elsewhere; Python begins as Ray's does, everywhere."""
+    made = spec.common(plan, node)
+    is_head = node.name == head.name
+    if not is_head:
+        made["mode"], made["files"] = "member", {}
+    spec.start_python_by(made, plan, node, "rayboot")
+    if is_head:
         made["ranks"] = [spec.process(DRIVER, [head.python, *plan.program.argv])]
-        made["env"] |= variables
-        spec.start_python_by(made, plan, head, "boot")
-        return {head.name: made}
+        made["env"] |= environment(plan, head, made["env"])
+    return made
 
 
 def environment(plan: Plan, head: Node, common: Mapping[str, str]) -> dict[str, str]:
-    """What a driver finds Spark by, and what it asks of the cluster; the secret is in a file that is the account's."""
-    home = f"{head.root}/spark/pyspark"
+    """What a driver finds Spark by, and what it asks of the cluster; the secret is in a file that is the account's.
+
+    Executors get the variables of the run, but for hidden ones: those their Python takes from the run's folder.
+    """
+    home, scratch = f"{head.root}/spark/pyspark", f"{head.state}/runs/{plan.run}/scratch"
     asked = {"spark.app.name": plan.run, "spark.cores.max": str(len(plan.ranks))}
-    asked |= {
-        f"spark.executorEnv.{name}": common[name] for name in ("PYTHONPATH", "OMP_NUM_THREADS", "REGATTA_RELEASE")
-    }
+    asked |= {f"spark.executorEnv.{name}": value for name, value in common.items()}
+    asked["spark.executorEnv.REGATTA_SCRATCH"] = scratch
     words = [word for name, value in asked.items() for word in ("--conf", f"{name}={value}")]
     return {
         "SPARK_HOME": home,
         "SPARK_CONF_DIR": CONF,
+        "SPARK_LOCAL_IP": head.cluster_address,
+        "SPARK_LOCAL_DIRS": scratch,
         "PYSPARK_PYTHON": head.python,
         "PYSPARK_SUBMIT_ARGS": shlex.join([*words, "pyspark-shell"]),
         "PYTHONPATH": f"{common['PYTHONPATH']}:{head.root}/spark:{home}/python/lib/py4j.zip",

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
+import json
+import os
 import socket
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -28,7 +31,17 @@ class OnHost:
 
     def __call__(self, task: Task) -> Done:
         """See :class:`Doing`."""
-        return replace(self.do(task), address=socket.gethostbyname(socket.gethostname()))
+        return replace(self.do(task), address=own_address())
+
+
+@functools.cache
+def own_address() -> str | None:
+    """Which address of the run's ranks is this host's; None where it has none of them."""
+    for address in {*json.loads(os.environ.get("REGATTA_RANK_MAP") or "[]")}:
+        with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            probe.bind((address, 0))
+            return str(address)
+    return None
 
 
 @contextlib.contextmanager

@@ -132,7 +132,8 @@ def main():
             try:
                 names = chosen(names, options)
             except LookupError as error:
-                module.fail_json(msg=f"{error}; of Java: install one that Hadoop runs on, and set hdfs_java_home")
+                way = "of Java: install one of these versions yourself, and name it (hdfs_java_home, spark_java_home)"
+                module.fail_json(msg=f"{error}; {way}")
             before = look()
             with unstarted(module.params["unstarted"]):
                 code, said = apt_get([*options, *install, *names], proxy)

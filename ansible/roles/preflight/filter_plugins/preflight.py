@@ -144,6 +144,8 @@ def _host_problems(result: Result, limits: Mapping[str, Any]) -> list[str]:
             "has no /dev/fuse, by which the shared folder is mounted: give the container that device, or name a mount "
             "that all hosts have (shared_folder_path)"
         )
+    for variable, there in result.get("wrong_javas", {}).items():
+        found.append(f"{there}: install one there, or leave {variable} empty for a package of the distribution's")
     return found + _disks(result, limits) + _ports(result, limits)
 
 

@@ -22,11 +22,12 @@ options:
   paths: {type: list, elements: str, required: true, description: Folders whose free space matters}
   sent: {type: float, required: true, description: When the controller asked (Unix time)}
   packages: {type: list, elements: str, default: [], description: Debian packages to look for}
+  javas: {type: dict, default: {}, description: 'Of variables that name a Java: {home, oldest, newest}'}
   root: {type: str, default: /opt/regatta, description: Where the environment is}
   state: {type: str, default: /var/lib/regatta, description: Where runs work}
 """
 
-ANY_JAVA = r"openjdk-\d+-jre-headless"
+ANY_JAVA = r"openjdk-(\d+)-jre-headless"
 ADMIN_PATH = "/usr/sbin:/sbin:/usr/bin:/bin"
 
 
@@ -133,14 +134,25 @@ def missing_packages(names):
     single = [one for name in names for one in name.split("|")]
     listed = run("dpkg-query", "-W", "-f", "${Package} ${db:Status-Status}\n", *single)[1]
     there = {line.split()[0] for line in listed.splitlines() if line.endswith(" installed")}
-    if any(java.fits(number) for _, number in java.installed()):
-        there |= {one for one in choices(names) if re.fullmatch(ANY_JAVA, one)}
-    return [name for name in names if not there & set(name.split("|"))]
+    javas = [number for _, number in java.installed()]
+    return [name for name in names if not there & set(name.split("|")) and not other_java(name, javas)]
 
 
-def choices(names):
-    """Packages of which another one would do."""
-    return [one for name in names if "|" in name for one in name.split("|")]
+def other_java(name, javas):
+    """Whether a Java is there that is none of the packages `one|other` and lies between the oldest and the newest."""
+    wanted = [int(found.group(1)) for one in name.split("|") if (found := re.fullmatch(ANY_JAVA, one))]
+    return "|" in name and bool(wanted) and any(min(wanted) <= number <= max(wanted) for number in javas)
+
+
+def wrong_javas(wanted):
+    """{variable: what is there} of the Javas that variables name, where they are none of the right version."""
+    found = {}
+    for variable, one in wanted.items():
+        number = java.version(one["home"])
+        if number is None or not int(one["oldest"]) <= number <= int(one["newest"]):
+            there = f"Java {number}" if number else "no Java"
+            found[variable] = f"{there} in {one['home']}, and Java {one['oldest']} to {one['newest']} is needed"
+    return found
 
 
 def container():
@@ -216,6 +228,7 @@ def main():
             "paths": {"type": "list", "elements": "str", "required": True},
             "sent": {"type": "float", "required": True},
             "packages": {"type": "list", "elements": "str", "default": []},
+            "javas": {"type": "dict", "default": {}},
             "root": {"type": "str", "default": "/opt/regatta"},
             "state": {"type": "str", "default": "/var/lib/regatta"},
         },
@@ -257,6 +270,7 @@ def main():
         hostname=platform.node(),
         hosts_file=read("/etc/hosts"),
         missing_packages=missing_packages(wanted["packages"]),
+        wrong_javas=wrong_javas(wanted["javas"]),
         apt=bool(shutil.which("apt-get")),
         time_service=time_service(),
         fuse=os.path.exists("/dev/fuse") or run("modprobe", "--dry-run", "--quiet", "fuse")[0] == 0,

@@ -11,6 +11,7 @@ import threading
 
 HOME = os.environ["SPARK_HOME"]
 PLACES = [os.path.dirname(HOME), f"{HOME}/python/lib/py4j.zip"]
+ASKED = ("spark.executor.cores=1", "spark.executor.memory=512m", "spark.eventLog.enabled=false")
 SCRIPT = """
 from pyspark import BarrierTaskContext, SparkContext
 import sys
@@ -25,10 +26,7 @@ spark.stop()
 
 def driver(count, *conf):
     """A driver that asks each of so many workers for one core."""
-    words = [
-        f"--conf {one}"
-        for one in (f"spark.cores.max={count}", "spark.executor.cores=1", "spark.executor.memory=512m", *conf)
-    ]
+    words = [f"--conf {one}" for one in (*ASKED, f"spark.cores.max={count}", *conf)]
     env = {**os.environ, "PYTHONPATH": ":".join(PLACES), "PYSPARK_SUBMIT_ARGS": " ".join([*words, "pyspark-shell"])}
     command = [sys.executable, "-c", SCRIPT, str(count)]
     return subprocess.Popen(command, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)

@@ -1,0 +1,103 @@
+"""How a Spark run goes, as its driver tells it: what ended an executor and where, and that none will ever come."""
+
+import contextlib
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from regatta.errors import RegattaError
+from regatta.frameworks import sparkservice
+from regatta.frameworks.api import Blame, Handle, Judge
+from regatta.frameworks.sparkservice import SparkService
+from regatta.records.events import DRIVER
+from regatta.text import clean
+
+WORDS = 100
+"""So many lines are kept of what a driver prints of a task that failed."""
+WAITS = "has not accepted any resources"
+"""Words of a driver that waits for executors, every 15 s."""
+_TASK = re.compile(r"Lost task \S+ in stage (\S+) \(TID \d+\) \(([\d.]+) executor (\w+)\): (?!TaskKilled)(.*)")
+_GIVEN_UP = re.compile(r"in stage (\S+) failed \d+ times[;,] (?:aborting job|most recent failure)")
+_RAISED = re.compile(r"((?:\w+\.)*\w*(?:Error|Exception|Interrupt|Exit)\b.*)")
+_REASON = re.compile(r"Reason: (.*)")
+_HEAP = "out of memory: the heap of its Java is full (spark.executor.memory)"
+_CODES = {
+    "52": _HEAP,
+    "137": "killed by SIGKILL, as the kernel does where a host's memory is used up",
+}
+
+
+class SparkJudge(Judge):
+    """The driver says when a run is over; Spark's words who is to blame, and its master whether it waits for ever."""
+
+    def __init__(self, handle: Handle, *, whole_log: bool = True) -> None:
+        super().__init__(handle, whole_log=whole_log)
+        self._failed: dict[str, list[str]] = {}
+        self._heard: list[str] = []
+        self._given_up: str | None = None
+        self._waits = False
+        self._never: str | None = None
+
+    def poll(self) -> Any:
+        """See `Judge`; whether executors will come is asked whenever the driver says that it waits."""
+        if self._waits and isinstance(self.handle.service, SparkService):
+            self._waits = False
+            with contextlib.suppress(RegattaError):
+                return sparkservice.never(self.handle.service.look(), self.handle.run)
+        return None
+
+    def take(self, answer: Any) -> None:
+        """See `Judge`."""
+        self._never = answer
+
+    def hear(self, rank: int | None, text: str) -> None:
+        """Keep what a driver prints of the last task that failed in each stage, and which stage Spark gave up."""
+        if rank != DRIVER:
+            return
+        self._waits = self._waits or WAITS in text
+        if found := _TASK.search(text):
+            self._heard = self._failed[found[1]] = [text]
+        elif len(self._heard) < WORDS:
+            self._heard.append(text)
+        if given_up := _GIVEN_UP.search(text):
+            self._given_up = given_up[1]
+
+    def over(self, ended: Mapping[str, float]) -> bool:
+        """See `Judge`."""
+        return self._never is not None or self.handle.cluster.head.name in ended
+
+    def outlives(self, node: str) -> bool:
+        """See `Judge`: what an executor had done is done again elsewhere."""
+        return node != self.handle.cluster.head.name
+
+    def failed(self) -> bool:
+        """See `Judge`."""
+        return self._never is not None
+
+    def words(self) -> str | None:
+        """See `Judge`."""
+        return self._never
+
+    def blame(self, rank: int | None, last_lines: Sequence[str]) -> Blame | None:
+        """The executor because of which the driver failed; None where it failed by itself."""
+        lines = [clean(line) for line in self._failed.get(self._given_up or "", ())]
+        if rank != DRIVER or not lines or not (found := _TASK.search(lines[0])):
+            return None
+        node = next((one.name for one in self.handle.nodes if one.cluster_address == found[2]), None)
+        return Blame(node, None, f"executor {found[3]}: {in_words(found[4], lines[1:])}") if node else None
+
+
+def in_words(first: str, following: Sequence[str]) -> str:
+    """How a task ended: the exception that it raised, or what befell its executor."""
+    if found := _REASON.search(first):
+        code = re.search(r"exited with code (\d+)", found[1])
+        return _CODES.get(code[1], found[1]) if code else found[1]
+    if first.startswith("java.lang.OutOfMemoryError"):
+        return _HEAP
+    raised = None
+    if "PythonException" in first:
+        for line in following:
+            if line.lstrip().startswith("at ") or " WARN " in line or " ERROR " in line:
+                break
+            raised = _RAISED.match(line) or raised
+    return raised[1] if raised else first

@@ -1,0 +1,226 @@
+"""Spark's side of the controller: what its master says, who is a member, what a driver prints of a failure."""
+
+import http.server
+import json
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from regatta.errors import LaunchError, UsageError
+from regatta.frameworks import registry, sparkservice
+from regatta.frameworks.api import Handle
+from regatta.frameworks.plan import Plan, Program, Rank
+from regatta.frameworks.sparkjudge import SparkJudge
+from regatta.hosts.cluster import Cluster, Node
+from regatta.hosts.remote import Remote
+from regatta.node import spark
+from regatta.records.events import DRIVER
+from regatta.run.request import Request
+from regatta.run.session import Session
+from regatta.terminal.console import Console
+
+ALIVE = {"host": "127.0.0.1", "cores": 2, "memory": 2048, "state": "ALIVE"}
+DEAD = {"host": "127.0.0.2", "cores": 2, "memory": 9999, "state": "DEAD"}
+APPLICATION = {"name": "mine", "state": "WAITING", "cores": 0, "memoryperexecutor": 4096}
+RAISED = """\
+26/11/24 14:11:39 WARN TaskSetManager: Lost task 0.0 in stage 0.0 (TID 0) (127.0.0.2 executor 1): \
+org.apache.spark.api.python.PythonException: [PYTHON_EXCEPTION] An exception was thrown from the Python worker: \
+Traceback (most recent call last):
+  File "/work/fails.py", line 6, in fail
+    raise ValueError("no such number")
+ValueError: no such number
+ SQLSTATE: 38000
+\tat org.apache.spark.api.python.BasePythonRunner$ReaderIterator.handlePythonException(PythonRunner.scala:1097)
+
+26/11/24 14:11:43 ERROR TaskSetManager: Task 3 in stage 0.0 failed 4 times; aborting job
+26/11/24 14:11:43 WARN TaskSetManager: Lost task 1.3 in stage 0.0 (TID 12) (127.0.0.1 executor 0): TaskKilled (Stage \
+cancelled: [PYTHON_EXCEPTION] An exception was thrown from the Python worker: Traceback (most recent call last):
+ValueError: another one
+pyspark.errors.exceptions.captured.PythonException: An exception was thrown from the Python worker:
+"""
+HEAP = """\
+26/11/24 14:29:56 WARN TaskSetManager: Lost task 3.4 in stage 0.0 (TID 7) (127.0.0.2 executor 3): \
+java.lang.OutOfMemoryError: Java heap space
+26/11/24 14:29:56 ERROR TaskSetManager: Task 3 in stage 0.0 failed 4 times; aborting job
+26/11/24 14:29:57 ERROR TaskSchedulerImpl: Lost executor 3 on 127.0.0.2: Command exited with code 52
+"""
+LOST = """\
+: org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 0.0 failed 4 times, \
+most recent failure: Lost task 0.3 in stage 0.0 (TID 3) (127.0.0.2 executor 7): ExecutorLostFailure (executor 7 \
+exited caused by one of the running tasks) Reason: Command exited with code 52
+"""
+
+
+@pytest.fixture
+def master(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
+    """What a master says; a test may change it."""
+    told: dict[str, Any] = {"workers": [ALIVE, DEAD], "activeapps": [APPLICATION]}
+
+    class Answer(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(json.dumps(told).encode())
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        (tmp_path / "spark.json").write_text(json.dumps({"page": server.server_address[1]}))
+        monkeypatch.setattr(spark, "CONF", str(tmp_path / "spark.json"))
+        yield told
+        server.shutdown()
+
+
+def test_what_a_master_says(master: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    said = spark.state({})
+    assert said["workers"] == [{"address": "127.0.0.1", "cores": 2, "memory": 2048}]
+    assert said["applications"] == [{"name": "mine", "waiting": True, "cores": 0, "memory": 4096}]
+    assert said["installed"] and not said["problem"]
+    master.pop("workers")
+    assert "does not answer" in spark.state({})["problem"]
+    monkeypatch.setattr(spark, "CONF", str(tmp_path / "none"))
+    assert not spark.state({})["installed"]
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Remote:
+    """Two nodes, which nobody asks anything."""
+    nodes = tuple(
+        Node(name, name, address, True, None, None, None, (), "/opt/r", "/var/r", "/opt/r/env/bin/python")
+        for name, address in (("here", "127.0.0.1"), ("there", "127.0.0.2"))
+    )
+    return Remote(Cluster("pair", tmp_path, nodes, nodes, nodes[0]))
+
+
+class Asked(sparkservice.SparkService):
+    """One whose head says what a test wants."""
+
+    def __init__(self, remote: Remote, said: dict[str, Any]) -> None:
+        super().__init__(remote)
+        self._said = said
+
+    def look(self) -> dict[str, Any]:
+        return self._said
+
+
+def state(*workers: str, applications: list[dict[str, Any]] | None = None, problem: str = "") -> dict[str, Any]:
+    found = [{"address": address, "cores": 2, "memory": 2048} for address in workers]
+    return {
+        "installed": True, "page": 1, "workers": found, "applications": applications or [], "problem": problem
+    }  # fmt: skip
+
+
+def test_members_are_the_workers_and_a_head_without_one(pair: Remote) -> None:
+    here, there = pair.cluster.nodes
+    assert Asked(pair, state("127.0.0.1")).members(pair.cluster.nodes, {}) == ["127.0.0.1"]
+    without = Remote(replace(pair.cluster, workers=(there,)))
+    found = Asked(without, state("127.0.0.2")).members(without.cluster.nodes, {})
+    assert found == [here.cluster_address, "127.0.0.2"]
+    with pytest.raises(LaunchError, match="is down"):
+        Asked(pair, state(problem="it is down")).members(pair.cluster.nodes, {})
+
+
+def test_who_has_not_joined_is_named(pair: Remote, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sparkservice, "JOIN_SECONDS", 0.1)
+    heard: list[str] = []
+    service = Asked(pair, state("127.0.0.1"))
+    with pytest.raises(LaunchError, match=r"there: not in Spark"):
+        service.wait(pair.cluster.nodes, service.look(), {}, heard.append)
+    assert len(heard) == 1 and "there" in heard[0]
+    service.wait(pair.cluster.nodes, state("127.0.0.1", "127.0.0.2"), {}, heard.append)
+    assert len(heard) == 1
+
+
+@pytest.mark.parametrize(
+    ("applications", "word"),
+    [
+        ([("mine", True, 0, 4096)], "4096 MiB"),
+        ([("their-own-name", True, 0, 4096)], "4096 MiB"),
+        ([("mine", True, 0, 512)], "executor.cores"),
+        ([("mine", True, 0, 512), ("other", False, 4, 512)], None),
+        ([("mine", True, 0, 4096), ("other", False, 4, 512)], "4096 MiB"),
+        ([("their-own-name", True, 0, 4096), ("other", True, 0, 512), ("third", False, 2, 512)], None),
+        ([("mine", False, 2, 512)], None),
+    ],
+)
+def test_a_job_that_no_worker_can_serve(applications: list[tuple[str, bool, int, int]], word: str | None) -> None:
+    told = [dict(zip(("name", "waiting", "cores", "memory"), one, strict=True)) for one in applications]
+    why = sparkservice.never(state("127.0.0.1", applications=told), "mine")
+    assert (why is None) if word is None else (why is not None and word in why)
+
+
+@pytest.fixture
+def judge(pair: Remote) -> SparkJudge:
+    service = Asked(pair, state("127.0.0.1", applications=[{"name": "r", "waiting": True, "cores": 0, "memory": 4096}]))
+    cluster = pair.cluster
+    return SparkJudge(Handle("r", cluster, cluster.nodes, registry.find("spark"), {0: "here"}, service))
+
+
+def test_a_driver_that_waits_in_vain_is_ended(judge: SparkJudge) -> None:
+    judge.hear(DRIVER, "begun")
+    assert judge.poll() is None and not judge.over({}) and not judge.failed()
+    judge.hear(DRIVER, "WARN TaskSchedulerImpl: Initial job has not accepted any resources; check your cluster UI")
+    judge.take(judge.poll())
+    assert judge.over({}) and judge.failed() and "4096 MiB" in str(judge.words())
+
+
+@pytest.mark.parametrize(
+    ("printed", "cause"),
+    [
+        (RAISED, "executor 1: ValueError: no such number"),
+        (LOST, "executor 7: out of memory"),
+        (HEAP, "executor 3: out of memory"),
+    ],
+)
+def test_the_executor_that_failed_is_named(judge: SparkJudge, printed: str, cause: str) -> None:
+    for line in printed.splitlines():
+        judge.hear(DRIVER, line)
+    found = judge.blame(DRIVER, [])
+    assert found and found.node == "there" and found.rank is None and found.cause.startswith(cause)
+    assert judge.over({"here": 1.0}) and not judge.over({"there": 1.0})
+
+
+def test_a_driver_that_fails_by_itself_is_to_blame(judge: SparkJudge) -> None:
+    once = RAISED.split("ERROR", maxsplit=1)[0]  # a task failed, and was done again
+    for line in (*once.splitlines(), "ValueError: mine"):
+        judge.hear(DRIVER, line)
+    assert judge.blame(DRIVER, ["ValueError: mine"]) is None
+
+
+def test_executors_get_the_variables_of_the_run_and_no_hidden_ones(pair: Remote) -> None:
+    here, there = pair.cluster.nodes
+    ranks, hidden = (Rank(0, 0, here), Rank(1, 0, there)), {"PASSWORD": "x"}
+    plan = Plan("r", "spark", Program.script("job.py", []), "rel", ranks, 1, "env", hidden=hidden)
+    made = registry.find("spark").specs(replace(plan, variables={"MINE": "a b"}), pair.cluster)
+    assert (made["here"]["mode"], made["there"]["mode"], made["there"]["ranks"]) == ("session", "member", [])
+    words = made["here"]["env"]["PYSPARK_SUBMIT_ARGS"]
+    assert "'spark.executorEnv.MINE=a b'" in words and "spark.executorEnv.REGATTA_RUN_ID=r" in words
+    assert "PASSWORD" not in words
+
+
+def test_a_cluster_without_spark_says_so(cluster_of_hosts: Cluster) -> None:
+    spark_framework = registry.find("spark")
+    assert "spark_enabled" in str(spark_framework.available(cluster_of_hosts))
+    (cluster_of_hosts.folder / "secrets").mkdir()
+    (cluster_of_hosts.folder / "secrets/spark_secret").touch()
+    assert spark_framework.available(cluster_of_hosts) is None
+
+
+def test_a_run_under_spark_is_refused_at_once_where_there_is_none(remote: Remote, source: Path, tmp_path: Path) -> None:
+    request = Request(Program.script("train.py", []), "spark", source, workers=1, name="one")
+    refused = pytest.raises(UsageError, match=r"spark cannot be used on .*spark_enabled.*provision")
+    with Console() as console, Session(remote.cluster, console, tmp_path) as session, refused:
+        session.run(request)
+
+
+@pytest.fixture
+def cluster_of_hosts(pair: Remote, tmp_path: Path) -> Cluster:
+    """One whose nodes are not this machine."""
+    nodes = tuple(replace(node, local=False) for node in pair.cluster.nodes)
+    return replace(pair.cluster, nodes=nodes, workers=nodes, head=nodes[0], folder=tmp_path)

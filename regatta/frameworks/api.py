@@ -187,6 +187,9 @@ class Framework(abc.ABC):
     units: tuple[str, ...] = ()
     """Systemd units of that service, which `fab up` and `down` start and stop; a new start ends its runs."""
 
+    port_each_rank: bool = False
+    """Whether each rank is to have a free port of its own (`Plan.ports`)."""
+
     backend: str | None = None
     """What ranks talk by, for the record."""
     token: bool = False

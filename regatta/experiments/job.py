@@ -14,6 +14,7 @@ from regatta.hdfs import client as hdfs
 from regatta.records import record
 from regatta.release import objects
 from regatta.run import elastic, naming
+from regatta.run.prepare import LOCK
 from regatta.run.request import Request
 from regatta.run.session import Session
 
@@ -22,7 +23,7 @@ from regatta.run.session import Session
 class Job:
     """What all runs of a comparison have in common: the programs by framework, and what their records say of them.
 
-    `packages`: what they need to read their input, beside the project's own.
+    `packages`: what they need to read their input, and for options, beside the project's own. `lock`: see `Wish`.
     """
 
     programs: Mapping[str, plan.Program]
@@ -30,6 +31,7 @@ class Job:
     root: Path
     requirements: Path | None = None
     packages: tuple[str, ...] = ()
+    lock: Path | None = None
 
     @property
     def label(self) -> str:
@@ -41,7 +43,7 @@ class Job:
         program = self.programs[framework]
         given = base.environment
         file, more = given.requirements or self.requirements, (*given.more, *self.packages)
-        environment = replace(given, requirements=file, more=more)
+        environment = replace(given, requirements=file, more=more, lock=self.lock or given.lock)
         return replace(
             base,
             program=program,
@@ -70,8 +72,10 @@ def prepare(session: Session, asked: Asked, ranks: int, *, compared: bool = True
         framework: _program(workload, framework, [*place, *asked.words(ranks, alone=registry.of_run(framework).single)])
         for framework in workload.card.frameworks
     }
-    packages = (*objects.packages([*place, *words, *lists]), *workload.card.brings(asked.values))
-    return Job(programs, {**described, "options": words}, workload.root, workload.requirements, packages)
+    brought = workload.card.brings(asked.values)
+    packages = (*objects.packages([*place, *words, *lists]), *brought)
+    lock = LOCK if brought and not workload.own else None
+    return Job(programs, {**described, "options": words}, workload.root, workload.requirements, packages, lock)
 
 
 def _program(workload: Workload, framework: str, words: Sequence[str]) -> plan.Program:

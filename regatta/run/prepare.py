@@ -22,7 +22,7 @@ from regatta.run.request import Request
 from regatta.terminal.console import Console
 
 LOCK = paths.PROJECT / "requirements/layers.lock"
-"""Versions and hashes of what frameworks bring as layers."""
+"""Versions and hashes of what frameworks, and options of Regatta's workloads, bring as layers."""
 MOST_PORTS = 64
 """Ports of a node that a run has for its ranks, of those that are kept from other accounts."""
 
@@ -93,7 +93,8 @@ class Preparer:
         variables.check_synced(source.root, {path for path, _, _ in source.entries})
         keeping.check(source, request.keep)
         self._tell(source.notes)
-        wish = replace(request.environment, more=(*framework.requirements, *request.environment.more))
+        more = dict.fromkeys((*framework.requirements, *request.environment.more))
+        wish = replace(request.environment, more=tuple(more))
         if framework.requirements:
             wish = replace(wish, lock=LOCK)
         wanted = self._layers.asked(wish, request.root, framework.fixed)

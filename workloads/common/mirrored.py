@@ -31,6 +31,7 @@ def imported() -> Any:
         import tensorflow
     except ImportError as error:
         raise BadInput(f"TensorFlow cannot be imported ({error}): the run needs the package tensorflow-cpu") from error
+    tensorflow.get_logger().setLevel("WARNING")
     threads = int(os.environ.get("OMP_NUM_THREADS") or 0)
     with contextlib.suppress(RuntimeError):  # it has begun to compute
         tensorflow.config.threading.set_intra_op_parallelism_threads(threads)

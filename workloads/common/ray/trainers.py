@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import random
 import socket
@@ -62,10 +63,8 @@ TENSORFLOW = Kind(_tensorflow, mirrored.met)
 
 
 def free_ports() -> tuple[str, list[int]]:
-    """The address of this node of Ray, and ports there that nothing listens at: those of ``REGATTA_PORTS``, or any."""
-    import ray
-
-    address = ray.util.get_node_ip_address()
+    """The address of this host for the other ranks, and ports there that are free: of ``REGATTA_PORTS``, or any."""
+    address = _own_address()
     first, _, last = os.environ.get(PORTS, "").partition("-")
     asked = random.sample(range(int(first), int(last) + 1), int(last) + 1 - int(first)) if last else [0] * 64
     found: list[int] = []
@@ -76,6 +75,17 @@ def free_ports() -> tuple[str, list[int]]:
                 listening.bind((address, port))
                 found.append(listening.getsockname()[1])
     return address, found
+
+
+def _own_address() -> str:
+    """Of this host in ``REGATTA_RANK_MAP``; where that has none, as Ray knows it: never a loopback address."""
+    import ray
+
+    for address in json.loads(os.environ.get("REGATTA_RANK_MAP") or "[]"):
+        with contextlib.suppress(OSError), socket.socket() as sock:
+            sock.bind((address, 0))
+            return str(address)
+    return str(ray.util.get_node_ip_address())
 
 
 def shared_out(found: list[tuple[str, list[int]]]) -> list[str]:

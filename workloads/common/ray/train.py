@@ -16,7 +16,7 @@ from workloads.common.events import BadInput, Event
 from workloads.common.failures import WorkerFailed
 from workloads.common.part import MakePart, steps
 from workloads.common.ranks import Ranks
-from workloads.common.ray import cluster
+from workloads.common.ray import cluster, placement
 from workloads.common.ray.trainers import TORCH, Kind
 from workloads.common.shared import HostFolder
 
@@ -104,11 +104,11 @@ def answers(make: MakePart, restarts: int, kind: Kind = TORCH) -> Iterator[Seque
         with events.phase("rendezvous"):
             ray.init(logging_level=logging.WARNING, **arguments)
             nodes = ray.nodes()
-            workers = cluster.workers(nodes)
+            places = placement.places(nodes, ray.get_runtime_context().get_node_id())
             mailbox = _mailbox()
             folder = stack.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True))
-            gpus = cluster.resource(nodes, "GPU") >= workers
-            fit = _Fit(kind, make, mailbox, workers, folder, restarts, gpus=gpus)
+            gpus = cluster.resource(nodes, "GPU") >= len(places)
+            fit = _Fit(kind, make, mailbox, [node for _, node in places], folder, restarts, gpus=gpus)
             fit.wait_until_ready()
         events.ready()
         fit.wait()
@@ -122,11 +122,11 @@ class _Fit:
     """The trainer's `fit` in a thread, while the driver repeats what the workers say."""
 
     def __init__(
-        self, kind: Kind, make: MakePart, mailbox: Any, workers: int, folder: str, restarts: int, *, gpus: bool
+        self, kind: Kind, make: MakePart, mailbox: Any, nodes: Sequence[str], folder: str, restarts: int, *, gpus: bool
     ) -> None:
         from ray.train import FailureConfig, RunConfig, ScalingConfig
 
-        self._mailbox, self._workers = mailbox, workers
+        self._mailbox, self._workers = mailbox, len(nodes)
         self._ready: set[int] = set()
         self._error: BaseException | None = None
         trainer = kind.make(
@@ -134,10 +134,11 @@ class _Fit:
             gpus=gpus,
             train_loop_config={"make": make, "mailbox": mailbox, "met": kind.met, "token": secrets.token_hex(8)},
             scaling_config=ScalingConfig(
-                num_workers=workers,
+                num_workers=len(nodes),
                 use_gpu=gpus,
                 resources_per_worker={"CPU": _SHARE_OF_A_CORE, **({"GPU": 1} if gpus else {})},
                 placement_strategy="SPREAD",
+                label_selector={"ray.io/node-id": f"in({','.join(sorted(set(nodes)))})"},
             ),
             run_config=RunConfig(
                 name=os.environ.get("REGATTA_RUN_ID") or "workload",

@@ -13,7 +13,6 @@ from launching import PROJECT, Ended, ended, free_port, python, ranks, start, we
 
 from workloads.common.events import BadInput
 from workloads.common.ranks import Ranks
-from workloads.common.ray import train
 from workloads.digits import idx
 from workloads.tf_digits import networks, part, rows, with_torch
 
@@ -106,21 +105,6 @@ def test_what_cannot_be_trained_on(tmp_path: Path) -> None:
 def test_a_run_without_tensorflow_says_so() -> None:
     refused = python(*SMALL, "--framework=tensorflow")
     assert refused.status == 2 and "tensorflow-cpu" in refused.of("error")[0]["message"]
-
-
-def test_the_rank_that_others_have_lost_is_to_blame() -> None:
-    words = (
-        "Collective ops is aborted by: recvmsg:Connection reset by peer\n"
-        "Additional GRPC error information from remote target /job:worker/replica:0/task:1 while calling ...\n"
-        "\t [[{{node CollectiveReduceV2}}]] [Op:__inference__learn_474]"
-    )
-
-    class Failed(Exception):
-        def __init__(self, said: str) -> None:
-            self.worker_failures = {0: RuntimeError(said)}
-
-    assert train._explained(Failed(words)).rank == 1
-    assert train._explained(Failed("another")).rank == 0
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import re
 import secrets
 import tempfile
 import threading
@@ -22,8 +21,6 @@ from workloads.common.ray.trainers import TORCH, Kind
 from workloads.common.shared import HostFolder
 
 POLL_SECONDS = 0.2
-_ECHO = re.compile(r"GRPC error information from remote target /job:worker/replica:\d+/task:(\d+)")
-"""What TensorFlow says on a rank that has lost another one: that one is to blame."""
 _SHARE_OF_A_CORE = 0.001
 """What a worker asks Ray for: threads are set by the environment, and more ranks than cores are the user's choice."""
 
@@ -195,9 +192,6 @@ class _Fit:
 def _explained(error: BaseException) -> WorkerFailed:
     """Which rank failed and why, out of what Ray Train raises."""
     failures = getattr(error, "worker_failures", None) or {}
-    for failure in failures.values():
-        if lost := _ECHO.search(str(failure)):
-            return WorkerFailed("its process is gone: TensorFlow's connection to it has ended", rank=int(lost[1]))
     for rank, failure in sorted(failures.items()):
         last = str(failure).strip().splitlines()[-1:] or [type(failure).__name__]
         return WorkerFailed(f"rank {rank} failed: {last[0]}", str(failure), rank)

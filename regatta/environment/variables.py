@@ -14,7 +14,7 @@ _LINE = re.compile(r"(?:export\s+)?([^=\s]+)\s*=\s*(.*)\Z", re.S)
 _OURS = re.compile(
     r"(REGATTA|TORCHELASTIC|RAY_AUTH|RAY_JOB)_.*"
     r"|PATH|PYTHONPATH|PYTHONUNBUFFERED|HOME|RANK|LOCAL_RANK|GROUP_RANK|WORLD_SIZE|LOCAL_WORLD_SIZE"
-    r"|MASTER_ADDR|MASTER_PORT|RAY_ADDRESS"
+    r"|MASTER_ADDR|MASTER_PORT|RAY_ADDRESS|TF_CONFIG"
 )
 MOST_BYTES = 100_000
 """Of all variables together: more does not fit beside a program's arguments."""

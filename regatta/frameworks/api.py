@@ -193,6 +193,9 @@ class Framework(abc.ABC):
     secret: str = ""
     """The file of `inventory/<name>/secrets/` by which the parts of that service know each other."""
 
+    port_each_rank: bool = False
+    """Whether each rank is to have a free port of its own (`Plan.ports`)."""
+
     backend: str | None = None
     """What ranks talk by, for the record."""
     token: bool = False

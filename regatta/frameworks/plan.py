@@ -60,6 +60,9 @@ class Rank:
 class Plan:
     """Everything that decides how a run is started. `threads` is a rank's, equal for all ranks.
 
+    `master_port`: a free port of the first rank's node. `ports`: one for each rank of a node, by the node's name, where
+    the framework wants that.
+
     `layer`: the packages that the run has beyond the nodes' environment, by key. `variables`: those that a person gives
     its processes; `hidden`: those whose values nobody else sees. `keep`: folders of its working directory that all runs
     of its `project`, by key, share.
@@ -74,6 +77,7 @@ class Plan:
     launcher: str
     pg_timeout: int = PG_TIMEOUT_SECONDS
     master_port: int | None = None
+    ports: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     time_limit: float | None = None
     restarts: int = 0
     first_run: str | None = None
@@ -137,6 +141,7 @@ def common_environment(plan: Plan, node: Node) -> dict[str, str]:
         "REGATTA_WORKERS": str(len(plan.ranks)),
         "REGATTA_RANK_MAP": json.dumps(plan.addresses),
         "REGATTA_PG_TIMEOUT": str(plan.pg_timeout),
+        "REGATTA_PORTS": f"{PORTS[0]}-{PORTS[1]}",
     }
 
 
@@ -151,6 +156,7 @@ def describe(plan: Plan) -> dict[str, object]:
         "launcher": plan.launcher,
         "restarts": plan.restarts,
         "master_port": plan.master_port,
+        "ports": sorted({port for own in plan.ports.values() for port in own}),
         "release": plan.release,
         "layer": plan.layer,
         "shared": plan.shared,

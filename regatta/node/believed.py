@@ -89,7 +89,7 @@ def _has_number(value: Any) -> bool:
 
 
 def _plan(plan: Values) -> Values:
-    program, ranks, keep = plan.get("program"), plan.get("ranks"), plan.get("keep")
+    program, ranks, keep, ports = (plan.get(name) for name in ("program", "ranks", "keep", "ports"))
     placed = ranks.items() if isinstance(ranks, dict) else ()
     return {
         **{key: one for key, one in plan.items() if one is None or number(one) is not None},
@@ -99,6 +99,7 @@ def _plan(plan: Values) -> Values:
         "keep": [text(path) for path in keep] if isinstance(keep, list) else [],
         "ranks": {rank: text(node) for rank, node in placed if is_rank(rank)},
         "master_port": whole(plan.get("master_port")),
+        "ports": [port for port in map(whole, ports) if port] if isinstance(ports, list) else [],
     }
 
 

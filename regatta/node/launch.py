@@ -18,10 +18,11 @@ def hello(
     ray: bool = False,
     layer: dict[str, str] | None = None,
     packages: bool = False,
+    free: int = 1,
 ) -> dict[str, Any]:
     """What a launch asks of a node in one round trip: facts, release, layer, data files, a free port, Ray's id.
 
-    `packages`: also the versions of all that is in its environment.
+    `packages`: also the versions of all that is in its environment. `free`: how many free ports are wanted.
     """
     answer: dict[str, Any] = {}
     if facts_wanted:
@@ -40,7 +41,8 @@ def hello(
         answer["data"] = {item["sha256"]: files.have(place, **item) for item in data}
     if ports:
         unfinished = rundirs.unfinished(place)
-        answer["port"] = network.free_port(place, *ports, unfinished["ports"])
+        answer["ports"] = network.free_ports(place, *ports, unfinished["ports"], free)
+        answer["port"] = answer["ports"][0]
         answer["unfinished"] = unfinished["runs"]
     if ray:
         answer["ray_node"] = raylet.node_id(place)

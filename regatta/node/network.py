@@ -27,8 +27,9 @@ def interface(address: str) -> str | None:
     return None
 
 
-def free_port(place: Place, low: int, high: int, taken: Collection[int]) -> int:
-    """A TCP port of `cluster_address` in [low, high] that nothing listens on and no run in progress has `taken`."""
+def free_ports(place: Place, low: int, high: int, taken: Collection[int], count: int) -> list[int]:
+    """TCP ports of `cluster_address` in [low, high] that nothing listens on and no run in progress has `taken`."""
+    found: list[int] = []
     first = low + (time.time_ns() // 1000) % (high - low + 1)
     for step in range(high - low + 1):
         port = low + (first - low + step) % (high - low + 1)
@@ -37,5 +38,7 @@ def free_port(place: Place, low: int, high: int, taken: Collection[int]) -> int:
         with socket.socket() as sock, contextlib.suppress(OSError):
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             sock.bind((place["cluster_address"], port))
-            return port
-    raise Problem(f"no free port between {low} and {high}")
+            found.append(port)
+        if len(found) == count:
+            return found
+    raise Problem(f"no {count} free port(s) between {low} and {high}")

@@ -36,3 +36,5 @@ take_hidden(os.path.dirname(os.path.abspath(__file__)))
 enter(sys.orig_argv, os.path.dirname(os.path.abspath(__file__)))
 with contextlib.suppress(ImportError):
     importlib.import_module("regatta_unguarded").watch(sys.orig_argv)
+with contextlib.suppress(ImportError):
+    importlib.import_module("regatta_bindto").watch()

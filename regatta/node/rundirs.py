@@ -147,6 +147,11 @@ def unfinished(place: Place) -> Dict[str, List[Any]]:
     return _unfinished(place) if names(place) else {"runs": [], "ports": [], "going": [], "releases": []}
 
 
+def _ports(plan: Dict[str, Any]) -> List[int]:
+    first = plan.get("master_port")
+    return [*plan.get("ports", []), *([first] if first else [])]
+
+
 @rights.of_run()
 def _unfinished(place: Place) -> Dict[str, List[Any]]:
     runs = [run for run in names(place) if not _is_there(place, run, "exit.json")]
@@ -155,6 +160,6 @@ def _unfinished(place: Place) -> Dict[str, List[Any]]:
     return {
         "runs": runs,
         "going": going,
-        "ports": sorted({one["plan"]["master_port"] for one in specs.values() if one["plan"].get("master_port")}),
+        "ports": sorted({port for one in specs.values() for port in _ports(one["plan"])}),
         "releases": sorted({specs[run]["release"] for run in going if specs[run]["release"]}),
     }

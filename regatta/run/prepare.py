@@ -23,6 +23,8 @@ from regatta.terminal.console import Console
 
 LOCK = paths.PROJECT / "requirements/layers.lock"
 """Versions and hashes of what Regatta itself brings as layers: what its frameworks and workloads need."""
+MOST_PORTS = 64
+"""Ports of a node that a run has for its ranks, of those that are kept from other accounts."""
 
 
 @dataclass(frozen=True)
@@ -93,12 +95,13 @@ class Preparer:
         variables.check_synced(source.root, {path for path, _, _ in source.entries})
         keeping.check(source, request.keep)
         self._tell(source.notes)
-        wish = replace(request.environment, more=(*framework.requirements, *request.environment.more))
+        more = dict.fromkeys((*framework.requirements, *request.environment.more))
+        wish = replace(request.environment, more=tuple(more))
         if framework.requirements:
             wish = replace(wish, lock=LOCK)
         wanted = self._layers.asked(wish, request.root, framework.fixed)
         seen = self._pool.submit(lambda: service.result().look()) if service else None
-        ask = self._asked(framework, wanted.question() if wanted else {})
+        ask = self._asked(framework, wanted.question() if wanted else {}, request.workers)
         synced = sync.sync(self._remote, source, self._cluster.nodes, ask=ask)
         layer = self._layers.ready(wanted, synced.answers) if wanted else None
         synced_at = time.monotonic()
@@ -125,11 +128,14 @@ class Preparer:
             self._services[framework.name] = known
         return known
 
-    def _asked(self, framework: Framework, all_of_them: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-        """What each node is asked with the release: a free port where ranks may be, and what the service needs."""
+    def _asked(
+        self, framework: Framework, all_of_them: Mapping[str, Any], workers: int | None
+    ) -> dict[str, dict[str, Any]]:
+        """What each node is asked with the release: free ports where ranks may be, and what the service needs."""
         found: dict[str, dict[str, Any]] = {}
+        free = min(workers or MOST_PORTS, MOST_PORTS)
         for node in (self._cluster.head, *self._cluster.workers):
-            found[node.name] = {"ports": list(plan.PORTS)}
+            found[node.name] = {"ports": list(plan.PORTS), "free": free if framework.port_each_rank else 1}
         if framework.served(self._cluster):
             for node in self._cluster.nodes:
                 found[node.name] = {**found.get(node.name, {}), **framework.asks(self._cluster)}
@@ -181,6 +187,7 @@ class Preparer:
             launcher=request.launcher or framework.launcher(request.restarts),
             pg_timeout=request.pg_timeout,
             master_port=answers[ranks[0].node.name].get("port"),
+            ports=_ports(ranks, answers) if framework.port_each_rank else {},
             time_limit=request.time_limit,
             restarts=request.restarts,
             first_run=request.first_run,
@@ -190,6 +197,20 @@ class Preparer:
             keep=request.keep,
             project=keeping.project(source.root) if request.keep else None,
         )
+
+
+def _ports(ranks: Sequence[plan.Rank], answers: Mapping[str, Mapping[str, Any]]) -> dict[str, tuple[int, ...]]:
+    """A free port for each rank, by node. Raises UsageError where a node has more ranks than ports."""
+    found: dict[str, tuple[int, ...]] = {}
+    for node in {rank.node.name: rank.node for rank in ranks}.values():
+        wanted = sum(rank.node.name == node.name for rank in ranks)
+        free = answers[node.name]["ports"]
+        if wanted > len(free):
+            raise UsageError(
+                f"{node.name} would have {wanted} ranks, and has ports for {len(free)}; use fewer --workers"
+            )
+        found[node.name] = tuple(free[:wanted])
+    return found
 
 
 def _headline(framework: Framework, made: plan.Plan, cluster: Cluster) -> str:

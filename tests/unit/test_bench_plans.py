@@ -64,6 +64,7 @@ def test_there_are_the_plans_that_the_documentation_names() -> None:
         "spectrum",
         "spectrum-published",
         "task-length",
+        "tf",
         "tune",
     )
 
@@ -124,7 +125,7 @@ def test_workers(workers: str, cores: int, numbers: list[int]) -> None:
         (SMALL.replace("epochs = 1", "epochs = true"), "E[2].parameters.epochs: must be a whole number, not True"),
         (SMALL.replace("epochs = 1", "epochs = 0"), "E[2].parameters.epochs: must be at least 1, not 0"),
         (SMALL.replace("epochs = 1", "batch = 1"), "E[2].parameters.batch: is a rank's, global_batch that of all"),
-        (SMALL.replace("\"ray\"", "\"storm\""), "and spark, not storm"),
+        (SMALL.replace("\"ray\"", "\"storm\""), "and ray-tensorflow, not storm"),
         (SMALL.replace("sizes = [500]", "data = \"generated\""), "E[2].data: would be generated inside the clock"),
         (SMALL + "data = \"x.csv\"", "E[2].sizes: say either sizes"),
         (SMALL + "memory_mb = -1", "E[2].memory_mb: must be a number above 0, not -1"),

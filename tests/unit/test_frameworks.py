@@ -24,8 +24,9 @@ from regatta.run.outcome import Accounts
 OURS = ("single", "torch", "ray")
 IN_PROCESSES = ("multiprocessing", "processes", "joblib-loky", "ray-actors", "ray-pool", "joblib-ray")
 PLAIN = ("zeromq", "dask", "mpi")
+OF_TENSORFLOW = ("tensorflow", "ray-tensorflow")
 OF_ITEMS = (*IN_PROCESSES, *PLAIN)
-EVERY = (*OURS, *OF_ITEMS, "ray-tune", "spark")
+EVERY = (*OURS, *OF_ITEMS, "ray-tune", "spark", *OF_TENSORFLOW)
 NATS = """\
 from regatta.frameworks.api import Framework
 class Nats(Framework):
@@ -84,7 +85,7 @@ def test_every_adapter_has_its_name_and_a_place_of_its_own() -> None:
     assert [framework.name for framework in found] == sorted(EVERY)
     assert len({framework.order for framework in found}) == len({framework.colour for framework in found}) == len(EVERY)
     assert [framework.name for framework in found if framework.single] == ["single"]
-    drivers = {"ray", "ray-tune", "spark", *IN_PROCESSES}
+    drivers = {"ray", "ray-tune", "ray-tensorflow", "spark", *IN_PROCESSES}
     assert [framework.name for framework in found if framework.driver] == sorted(drivers)
     assert [*EVERY] == registry.ordered(EVERY)
 

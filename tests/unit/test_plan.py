@@ -1,3 +1,4 @@
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -192,6 +193,21 @@ def test_ranks_of_mpi_are_started_by_their_nodes_with_a_token_which_no_spec_has(
     assert found["n1"]["interface_variables"] == ["OMPI_MCA_btl_tcp_if_include", "PRTE_MCA_prte_if_include"]
     own = replace(chosen, variables={"OMPI_MCA_pml": "ucx"})
     assert specs(own)["n1"]["env"]["OMPI_MCA_pml"] == "ucx", "a person's own word counts more"
+
+
+def test_ranks_of_tensorflow_know_where_the_servers_of_all_are() -> None:
+    chosen = made(3, {"n1": 2, "n2": 1}, framework="tensorflow", ports={"n1": (29401, 29407), "n2": (29401,)})
+    found = specs(chosen)
+    ranks = [rank for name in ("n1", "n2") for rank in found[name]["ranks"]]
+    configs = [json.loads(rank["env"]["TF_CONFIG"]) for rank in ranks]
+    assert [config["task"] for config in configs] == [{"type": "worker", "index": index} for index in range(3)]
+    (workers,) = {tuple(config["cluster"]["worker"]) for config in configs}
+    assert workers == ("10.0.0.1:29401", "10.0.0.1:29407", "10.0.0.2:29401")
+    assert [rank["env"]["LOCAL_RANK"] for rank in ranks] == ["0", "1", "0"]
+    assert plan.describe(chosen)["ports"] == [29401, 29407]
+    for name in ("tensorflow", "ray-tensorflow"):
+        started = specs(replace(chosen, framework=name))
+        assert all("def watch" in spec["files"]["boot/regatta_bindto.py"] for spec in started.values())
 
 
 def test_processes_of_one_host_have_a_driver_on_the_head() -> None:

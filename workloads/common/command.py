@@ -24,6 +24,7 @@ def main(package: str) -> None:
         given = vars(commandline.parser(own, package).parse_args())
         name = given.pop("framework")
         name = framework.of_environment() if name == framework.AUTO else name
+        os.environ[framework.VARIABLE] = name  # what a person has named counts for the ranks, too
         runs: framework.Leaver
         if own.items:
             runs = spreader = framework.of_items(name)

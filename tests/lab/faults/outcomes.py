@@ -24,7 +24,7 @@ FAMILIES = {
     "controller": "The controller",
     "provision": "Provisioning",
 }
-FRAMEWORKS = ("torch", "ray", "-")
+FRAMEWORKS = ("torch", "ray", "tensorflow", "ray-tensorflow", "-")
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Parts in the workers of Ray Train, in the process group that its TorchTrainer makes."""
+"""Parts in the workers of Ray Train, which talk as its trainer for torch, or for TensorFlow, has them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from workloads.common import events
 from workloads.common.events import BadInput, Event
 from workloads.common.failures import WorkerFailed
 from workloads.common.part import MakePart, steps
-from workloads.common.ranks import Ranks, backend, group_timeout
-from workloads.common.ray import cluster
+from workloads.common.ranks import Ranks
+from workloads.common.ray import cluster, placement
+from workloads.common.ray.trainers import TORCH, Kind
 from workloads.common.shared import HostFolder
 
 POLL_SECONDS = 0.2
@@ -75,10 +76,11 @@ def _loop(config: dict[str, Any]) -> None:
     carrier.start()
     try:
         part = config["make"](ranks)
-        events.ready()
-        folder = HostFolder.of_run(ranks.local_world, config["token"]) if ranks.local_world > 1 else None
-        steps(part, folder)
-        ray.get(mailbox.answer.remote(ranks.rank, part.answer()))
+        with config["met"]():
+            events.ready()
+            folder = HostFolder.of_run(ranks.local_world, config["token"]) if ranks.local_world > 1 else None
+            steps(part, folder)
+            ray.get(mailbox.answer.remote(ranks.rank, part.answer()))
     except BadInput as error:
         ray.get(mailbox.refuse.remote(str(error)))
         raise
@@ -89,7 +91,7 @@ def _loop(config: dict[str, Any]) -> None:
 
 
 @contextlib.contextmanager
-def answers(make: MakePart, restarts: int) -> Iterator[Sequence[Any]]:
+def answers(make: MakePart, restarts: int, kind: Kind = TORCH) -> Iterator[Sequence[Any]]:
     """Run the parts under Ray Train and give their answers by rank; all start again when a rank is lost, so many times.
 
     Raises :class:`BadInput` as the parts do. When a rank fails, says which, and ends the process with status 1.
@@ -102,10 +104,11 @@ def answers(make: MakePart, restarts: int) -> Iterator[Sequence[Any]]:
         with events.phase("rendezvous"):
             ray.init(logging_level=logging.WARNING, **arguments)
             nodes = ray.nodes()
-            workers = cluster.workers(nodes)
+            places = placement.places(nodes, ray.get_runtime_context().get_node_id())
             mailbox = _mailbox()
             folder = stack.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True))
-            fit = _Fit(make, mailbox, workers, folder, restarts, gpus=cluster.resource(nodes, "GPU") >= workers)
+            gpus = cluster.resource(nodes, "GPU") >= len(places)
+            fit = _Fit(kind, make, mailbox, [node for _, node in places], folder, restarts, gpus=gpus)
             fit.wait_until_ready()
         events.ready()
         fit.wait()
@@ -116,25 +119,26 @@ def answers(make: MakePart, restarts: int) -> Iterator[Sequence[Any]]:
 
 
 class _Fit:
-    """TorchTrainer.fit in a thread, while the driver repeats what the workers say."""
+    """The trainer's `fit` in a thread, while the driver repeats what the workers say."""
 
-    def __init__(self, make: MakePart, mailbox: Any, workers: int, folder: str, restarts: int, *, gpus: bool) -> None:
+    def __init__(
+        self, kind: Kind, make: MakePart, mailbox: Any, nodes: Sequence[str], folder: str, restarts: int, *, gpus: bool
+    ) -> None:
         from ray.train import FailureConfig, RunConfig, ScalingConfig
-        from ray.train.torch import TorchConfig, TorchTrainer
 
-        seconds = group_timeout().total_seconds()
-        self._mailbox, self._workers = mailbox, workers
+        self._mailbox, self._workers = mailbox, len(nodes)
         self._ready: set[int] = set()
         self._error: BaseException | None = None
-        trainer = TorchTrainer(
+        trainer = kind.make(
             _loop,
-            train_loop_config={"make": make, "mailbox": mailbox, "token": secrets.token_hex(8)},
-            torch_config=TorchConfig(backend=backend(gpus=gpus), timeout_s=max(1, round(seconds))),
+            gpus=gpus,
+            train_loop_config={"make": make, "mailbox": mailbox, "met": kind.met, "token": secrets.token_hex(8)},
             scaling_config=ScalingConfig(
-                num_workers=workers,
+                num_workers=len(nodes),
                 use_gpu=gpus,
                 resources_per_worker={"CPU": _SHARE_OF_A_CORE, **({"GPU": 1} if gpus else {})},
                 placement_strategy="SPREAD",
+                label_selector={"ray.io/node-id": f"in({','.join(sorted(set(nodes)))})"},
             ),
             run_config=RunConfig(
                 name=os.environ.get("REGATTA_RUN_ID") or "workload",

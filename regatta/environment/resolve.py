@@ -87,6 +87,8 @@ class Resolution:
         if own := [f"{one.name} {one.version}" for one in self.packages if one.instead and one.name in bases.PINNED]:
             words.insert(0, f"a {' and '.join(own)} of its own")
         size = f"{self.size / 1e6:.1f} MB" if self.size >= 1e5 else f"{max(1, self.size // 1000)} kB"
+        if not all(any(file.size for file in one.files) for one in self.packages):
+            size += " at least"
         return f"environment: {', '.join([*words, *([size] if self.size else []), f'layer {self.key}'])}"
 
     def hint(self) -> str:

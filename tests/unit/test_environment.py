@@ -119,6 +119,16 @@ def test_a_layer_is_what_the_base_lacks_and_its_name_follows_what_is_in_it(tree:
     assert resolve.Resolution.from_json(json.loads(json.dumps(found.as_json()))) == found
 
 
+def test_a_size_that_the_index_does_not_tell_is_no_part_of_what_is_said() -> None:
+    def said(*sizes: int) -> str:
+        packages = [resolve.Pinned(f"p{n}", "1", (resolve.File("x", "0", size),)) for n, size in enumerate(sizes)]
+        return resolve.Resolution("key", "base", "3.11", "x86_64", tuple(packages)).headline()
+
+    assert "1.5 MB," in said(1_000_000, 500_000)
+    assert "1.0 MB at least," in said(1_000_000, 0)
+    assert "MB" not in said(0) and "kB" not in said(0)
+
+
 def test_another_version_stands_before_the_bases_where_the_base_allows_it(tree: Path) -> None:
     found = resolved(tree, "clicky<8.5")
     assert found and [(one.version, one.instead) for one in found.packages] == [("8.1", "8.5")]

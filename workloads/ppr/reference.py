@@ -7,6 +7,7 @@ whole batch until all of it has converged, so that an answer would depend on its
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -46,21 +47,33 @@ def solve(
     **_: Any,
 ) -> Iterator[tuple[int, power.Solution]]:
     """As :func:`power.solve`. `residual` is how far a step of ours moves its answer; iterations it does not tell."""
-    torch.set_default_dtype(torch.float64)
-    matrix = adjacency(graph)
+    with _in_float64():
+        matrix = adjacency(graph)
     with threads.pool(ranks) as pool:
         walk = power.Walk(graph, 1, alpha, pool)
         for position, home in enumerate(graph.numbers[sources].tolist()):
-            by_number = personalized_page_rank(
-                adj=matrix,
-                indices=torch.tensor([home]),
-                alpha=alpha,
-                epsilon=tolerance,
-                max_iter=max_iterations,
-                device="cpu",
-            )
+            with _in_float64():
+                by_number = personalized_page_rank(
+                    adj=matrix,
+                    indices=torch.tensor([home]),
+                    alpha=alpha,
+                    epsilon=tolerance,
+                    max_iter=max_iterations,
+                    device="cpu",
+                )
             scores = by_number.numpy().reshape(-1)[graph.numbers]
             walk.place(0, home, scores)
             residual = walk.step()[0]
             yield position, power.Solution(scores, None, residual)
             watch(position + 1, residual)
+
+
+@contextlib.contextmanager
+def _in_float64() -> Iterator[None]:
+    """What torch makes of plain numbers within it is float64; the library has no argument for that."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)

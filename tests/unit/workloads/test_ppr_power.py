@@ -10,6 +10,7 @@ from types import ModuleType
 import networkx as nx
 import numpy as np
 import pytest
+import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -106,6 +107,7 @@ def test_undirected_equals_torch_ppr(tmp_path: Path, name: str) -> None:
     sources = np.arange(built.nodes)
     found = scores(built, sources.tolist())
     for position, solution in reference.solve(built, sources, ALPHA, 1e-11, MANY):
+        assert torch.get_default_dtype() == torch.float32, "what others make of plain numbers stays as it is"
         assert np.abs(solution.scores - found[position]).sum() < 1e-8
         assert solution.residual < 1e-8
 

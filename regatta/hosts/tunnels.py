@@ -199,8 +199,12 @@ class Tunnels:
 
         `each` is called whenever the connection was found to be there.
         """
+        known = self._connection
         while True:
             while self.alive():
+                if self._connection is not known:  # by us, or by who has used a port meanwhile
+                    known = self._connection
+                    say(f"connected to {self._node.name} again")
                 each()
                 time.sleep(seconds)
             say(f"the connection to {self._node.name} is lost; connecting again")
@@ -210,7 +214,6 @@ class Tunnels:
                     self.renew()
                     break
                 time.sleep(seconds)
-            say(f"connected to {self._node.name} again")
 
 
 @contextlib.contextmanager

@@ -3,7 +3,8 @@
 import contextlib
 import socket
 import threading
-from typing import cast
+from types import SimpleNamespace
+from typing import Any, cast
 
 import paramiko
 import pytest
@@ -40,3 +41,28 @@ def test_a_broken_connection_is_closed_and_prints_nothing(capfd: pytest.CaptureF
             assert here.recv(1) == b""
         server.shutdown()
     assert capfd.readouterr().err == ""
+
+
+class Renewed(tunnels.Tunnels):
+    """Tunnels over a connection that somebody who uses a port has made anew."""
+
+    def __init__(self) -> None:
+        self._connection: Any = object()
+        self._node: Any = SimpleNamespace(name="node1")
+        self.rounds = 0
+
+    def alive(self) -> bool:
+        return True
+
+    def each(self) -> None:
+        self.rounds += 1
+        self._connection = object() if self.rounds == 1 else self._connection
+        if self.rounds == 3:
+            raise KeyboardInterrupt
+
+
+def test_a_connection_that_was_made_anew_by_who_uses_a_port_is_told_once() -> None:
+    said: list[str] = []
+    with pytest.raises(KeyboardInterrupt):
+        (made := Renewed()).keep(0, said.append, made.each)
+    assert said == ["connected to node1 again"]

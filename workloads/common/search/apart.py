@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import Any, NoReturn
 
-from workloads.common.search.trial import Outcome, Trial, limit_memory, words
+from workloads.common.search.trial import Outcome, Trial, ended, limit_memory, words
 
 _READ_BYTES = 1 << 16
 
@@ -41,8 +41,7 @@ def run(trial: Trial, number: int, point: dict[str, Any], folder: Path) -> Outco
     if late:
         made.error = f"took longer than {trial.seconds:g} s"
     elif status and made.error is None:
-        code = os.waitstatus_to_exitcode(status)
-        made.error = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
+        made.error = ended(os.waitstatus_to_exitcode(status))
     made.folder = str(folder) if any(folder.iterdir()) else None
     return made
 

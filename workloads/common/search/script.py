@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import signal
 import subprocess
 import sys
 import threading
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from workloads.common.events import BadInput
+from workloads.common.search.trial import ended
 
 FUNCTION = f"{__name__}:trial"
 """What a search calls."""
@@ -78,8 +78,7 @@ def trial(
             code = process.wait()
             hearing.join()
     if code:
-        ended = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
-        raise RuntimeError(f"{shlex.split(script)[0]} {ended}{': ' if last else ''}{' | '.join(last)}")
+        raise RuntimeError(f"{shlex.split(script)[0]} {ended(code)}{': ' if last else ''}{' | '.join(last)}")
 
 
 @contextmanager

@@ -7,6 +7,7 @@ import importlib
 import inspect
 import json
 import resource
+import signal
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -101,6 +102,11 @@ def found(name: str) -> Callable[..., Any]:
     except AttributeError:
         raise BadInput(f"function {name}: the module {module} has no {function}") from None
     return made
+
+
+def ended(code: int) -> str:
+    """How a process has ended, by its exit code; negative: by a signal."""
+    return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
 
 
 def limit_memory(megabytes: int) -> None:

@@ -80,12 +80,9 @@ class Layers:
     def _placed(
         self, found: "Resolution", asked: "Asked", answers: Mapping[str, Mapping[str, Any]], *, remembered: bool = False
     ) -> Layer:
-        """The layer on every node. `remembered`: _Gone where it cannot be made any more."""
-        if found.key not in self._said:
-            self._said.add(found.key)
-            self._say(found.headline())
-            if hint := found.hint():
-                self._say(hint)
+        """The layer on every node. `remembered`: _Gone, and not a word of it, where it cannot be made any more."""
+        if not remembered:
+            self._announce(found)
         if not (asked.known and asked.known["layer"] and asked.known["layer"]["key"] == found.key):
             nodes = [self._remote.cluster.node(name) for name in answers]
             question = {"layer": {"key": found.key, "label": asked.label}}
@@ -93,7 +90,16 @@ class Layers:
         lacking = [name for name, answer in answers.items() if not answer["layer"]["there"]]
         if lacking:
             self._bring(found, lacking, asked, remembered)
+        self._announce(found)
         return Layer(found.key, found.versions)
+
+    def _announce(self, found: "Resolution") -> None:
+        """Once: what is brought."""
+        if found.key not in self._said:
+            self._said.add(found.key)
+            self._say(found.headline())
+            if hint := found.hint():
+                self._say(hint)
 
     def _bring(self, found: "Resolution", lacking: list[str], asked: "Asked", remembered: bool) -> None:
         from regatta.environment import bring, build, compiler
@@ -105,6 +111,7 @@ class Layers:
             if remembered:
                 raise _Gone from error
             raise
+        self._announce(found)
         self._say(
             f"environment: putting layer {found.key} ({archive.bytes / 1e6:.1f} MB unpacked) on {len(nodes)} node(s)"
         )

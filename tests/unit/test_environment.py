@@ -318,16 +318,23 @@ def test_a_layer_is_on_every_node_whole_and_read_only(pair: Remote, tree: Path, 
 
 
 def test_a_list_is_resolved_anew_where_its_wheels_have_moved(
-    remote: Remote, tree: Path, folder_of_wheels: Path, monkeypatch: pytest.MonkeyPatch
+    remote: Remote, tree: Path, folder_of_wheels: Path, monkeypatch: pytest.MonkeyPatch, capsys
 ) -> None:
     """Neither node nor cache has the layer any more, and what was found before names files that are gone."""
     first = placed(remote, tree, "pear")
+    assert first
     shutil.rmtree(build.folder())
     on_node = Path(remote.cluster.head.root) / "layers"
     on_node.rename(on_node.with_name("gone"))
     moved = folder_of_wheels.rename(folder_of_wheels.with_name("moved"))
     monkeypatch.setenv("UV_FIND_LINKS", str(moved))
-    assert placed(remote, tree, "pear") == first
+    wheels.make(moved, "pear", "2.6", {"pear.py": "def main(): pass"})
+    capsys.readouterr()
+    made = placed(remote, tree, "pear")
+    assert made and made.packages == {"pear": "2.6"}
+    said = capsys.readouterr().out
+    assert first.key not in said, "what is not brought is not told"
+    assert said.count(f"layer {made.key}") == 2, "what it is, and that it is put there"
 
 
 def test_a_bundle_brings_layers_to_where_nothing_can_be_downloaded(

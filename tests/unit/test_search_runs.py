@@ -117,12 +117,34 @@ def test_a_script_that_is_not_there(project: Path, here: Path) -> None:
     assert done.returncode and "gone.py" in done.stdout and "Traceback" not in done.stdout
 
 
+def of_nodes(inventory: Path) -> None:
+    """Have this machine work with the nodes' environment, where Ray is."""
+    hosts = inventory / "hosts.yml"
+    hosts.write_text(hosts.read_text().replace(f"regatta_python: {sys.executable}", f"regatta_python: {NODE}"))
+
+
+@pytest.mark.whole
+@pytest.mark.skipif(not NODE.exists(), reason="needs .venv-node: make setup-node")
+@pytest.mark.parametrize("kind", ["optuna", "hyperopt"])
+def test_searches_whose_packages_come_as_a_layer(project: Path, here: Path, kind: str) -> None:
+    of_nodes(here)
+    words = ("--framework=ray-tune", f"--search={kind}", "--trials=6", "--epochs=2", "--name=mine")
+    done = regatta(project, here, *words)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (table,) = project.parent.glob("results/**/trials.jsonl")
+    rows = [json.loads(line) for line in table.read_text().splitlines()]
+    ended = [row for row in rows if row["error"] is None]
+    assert len(rows) == 6 and all(len(row["reports"]) == 2 for row in ended)
+    assert all(1e-4 <= row["point"]["rate"] <= 1 and row["point"]["width"] in range(16, 257) for row in rows)
+    best = json.loads((table.parent / "best.json").read_text())
+    assert best["reports"][-1]["loss"] == min(row["reports"][-1]["loss"] for row in ended)
+
+
 @pytest.mark.whole
 @pytest.mark.skipif(not NODE.exists(), reason="needs .venv-node: make setup-node")
 def test_the_example_has_equal_answers_with_and_without_tune(tmp_path: Path, here: Path) -> None:
     folder = shutil.copytree(PROJECT / "examples" / "search", tmp_path / "search")
-    hosts = here / "hosts.yml"
-    hosts.write_text(hosts.read_text().replace(f"regatta_python: {sys.executable}", f"regatta_python: {NODE}"))
+    of_nodes(here)
     words = ("--framework=single,multiprocessing,ray-tune", "--trials=3", "--epochs=2", "--name=circle")
     done = regatta(folder, here, *words, name="circle")
     assert done.returncode == 0, done.stdout + done.stderr

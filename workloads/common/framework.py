@@ -15,7 +15,7 @@ from workloads.common.events import BadInput
 from workloads.common.items.work import Doing, Done, Task
 from workloads.common.part import Group, MakePart
 from workloads.common.search.asked import Search
-from workloads.common.search.space import Point
+from workloads.common.search.memory import Memory
 from workloads.common.search.trial import Outcome
 
 AUTO = "auto"
@@ -77,14 +77,11 @@ class Spreader(Leaver, Protocol):
 class Searcher(Leaver, Protocol):
     """What a module of `frameworks/` has that chooses the trials of a search itself."""
 
-    def search(
-        self, asked: Search, left: Sequence[tuple[int, Point]], keep: Callable[[Outcome], None]
-    ) -> AbstractContextManager[Callable[[], Sequence[Outcome]]]:
+    def search(self, asked: Search, memory: Memory) -> AbstractContextManager[Callable[[], Sequence[Outcome]]]:
         """Join the framework, as phase `rendezvous`; gives what does the trials, as its driver (rank -1).
 
-        `left`: numbers and points of the trials to do, where they are known beforehand. `keep` is told of each that has
-        ended. A trial that fails has its error in its outcome, and the others go on. Raises :class:`BadInput` where it
-        cannot search so.
+        `memory` says which trials are left to do, and is told of each that has ended. A trial that fails has its error
+        in its outcome, and the others go on. Raises :class:`BadInput` where it cannot search so.
         """
 
 

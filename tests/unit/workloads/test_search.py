@@ -19,9 +19,12 @@ from workloads.common.search.trial import Trial
 TUNE = ("-m", "workloads.tune", "--size=300", "--trials=3", "--epochs=2")
 SPACE = {"rate": {"log": [0.001, 1.0]}, "width": {"range": [2, 9]}, "kind": ["a", "b"]}
 MODULE = """
-import os, time
+import os, sys, time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+if not sys.argv[0].endswith("default_worker.py"):  # it is no actor's process
+    with open(f"{HERE}/driver", "w") as file:
+        file.write(str(os.getpid()))
 
 def steps(x, y=0, folder=None):
     for step in range(1, 100):
@@ -55,6 +58,23 @@ def fragile(x):
         os.kill(os.getppid(), 9)
         os._exit(1)
     yield {"score": x}
+
+def seen(what, fatal):
+    with open(f"{HERE}/seen", "a") as file:
+        file.write(f"{what} ")
+    if not os.path.exists(f"{HERE}/flag") and fatal(open(f"{HERE}/seen").read().split()):
+        os.kill(int(open(f"{HERE}/driver").read()), 9)
+        time.sleep(60)
+
+def third(x):
+    seen(x, lambda words: len(words) == 3)
+    for step in (1, 2):
+        yield {"score": x * step}
+
+def fifth(speed, folder):
+    for report in walks(speed, folder):
+        seen(int(report["step"]), lambda words: words[-1] == "5")
+        yield report
 
 def walks(speed, folder):
     state = folder / "state"
@@ -289,12 +309,47 @@ def test_an_interrupted_search_is_gone_on_with(project: Path, name: str, request
     assert (project / "seen").read_text().split()[5:] == ["1", "2", "3", "4"]
 
 
+def test_tune_goes_on_with_trials_that_depend_on_each_other(project: Path, ray_cluster: dict[str, str]) -> None:
+    """The third trial that starts kills the driver: it is done again, and the two before it are not."""
+    words = ("--framework=ray-tune", "--search=asha", "--trials=4", "--epochs=2")
+    own = {**ray_cluster, "REGATTA_WORKERS": "1", "TUNE_GLOBAL_CHECKPOINT_S": "0"}
+    space = "{ x = { range = [1.0, 9.0] } }"
+    first = searched(project, "third", space, *words, "--resume", **own)
+    assert first.status == -9 and "begins anew" in first.out
+    before = (project / "seen").read_text().split()
+    (project / "flag").touch()
+    run = searched(project, "third", space, *words, "--resume", **own)
+    assert run.status == 0, run.err
+    assert "2 of 4 trials are those of an earlier search" in run.out
+    after = (project / "seen").read_text().split()[3:]
+    assert len(before) == 3 and len({*before, *after}) == 4 and after[0] == before[2] and len(after) == 2
+    assert [row["trial"] for row in rows(project)] == [0, 1, 2, 3] and not any(row["error"] for row in rows(project))
+    last = [row["reports"][-1]["score"] for row in rows(project)]
+    assert run.answer["value"] == max(last) and rows(project)[2]["point"]["x"] == float(before[2])
+
+
+@pytest.mark.whole
+def test_a_population_goes_on_from_its_checkpoints(project: Path, ray_cluster: dict[str, str]) -> None:
+    words = ("--framework=ray-tune", "--search=pbt", "--trials=4", "--epochs=8")
+    own = {**ray_cluster, "TUNE_GLOBAL_CHECKPOINT_S": "0"}
+    space = "{ speed = { range = [0.1, 9.0] } }"
+    assert searched(project, "fifth", space, *words, **own).status == -9
+    before = (project / "seen").read_text().split()
+    (project / "flag").touch()
+    run = searched(project, "fifth", space, *words, "--resume", **own)
+    assert run.status == 0, run.err
+    assert len((project / "seen").read_text().split()) - len(before) <= 4 * 8 - 3, (
+        "steps that were kept are not done again"
+    )
+    assert all(row["reports"][-1]["step"] == 8 for row in rows(project))
+    assert {len(row["reports"]) for row in rows(project)} == {8}
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         (["--search=optuna"], "--search optuna needs --framework ray-tune; under single there are random, grid, asha"),
         (["--search=gird"], "invalid choice"),
-        (["--framework=ray-tune", "--search=asha", "--resume"], "--resume goes with --search random and grid"),
         (["--framework=ray-tune", "--search=optuna"], "needs the package optuna, which is not there"),
         (["--framework=torch"], "torch runs no searches: multiprocessing, processes, single and ray-tune do"),
     ],

@@ -7,15 +7,13 @@ from contextlib import AbstractContextManager
 
 from workloads.common.ray import tuning
 from workloads.common.search.asked import Search
-from workloads.common.search.space import Point
+from workloads.common.search.memory import Memory
 from workloads.common.search.trial import Outcome
 
 
-def search(
-    asked: Search, left: Sequence[tuple[int, Point]], keep: Callable[[Outcome], None]
-) -> AbstractContextManager[Callable[[], Sequence[Outcome]]]:
+def search(asked: Search, memory: Memory) -> AbstractContextManager[Callable[[], Sequence[Outcome]]]:
     """Have Tune run the trials in the cluster at ``RAY_ADDRESS``, or in a private one."""
-    return tuning.search(asked, left, keep)
+    return tuning.search(asked, memory)
 
 
 def leave() -> None:

@@ -15,6 +15,7 @@ import signal
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,9 @@ from workloads.common import events
 from workloads.common.events import BadInput
 from workloads.common.ray import cluster
 from workloads.common.search.asked import Search
-from workloads.common.search.space import Axis, Point, Span
-from workloads.common.search.trial import Outcome, Trial, explained, limit_memory
+from workloads.common.search.memory import Memory
+from workloads.common.search.space import Axis, Span
+from workloads.common.search.trial import Outcome, Report, Trial, explained, limit_memory
 
 BROUGHT = ("optuna", "hyperopt")
 """Searches that are packages of their own."""
@@ -35,12 +37,8 @@ TUNE = {"RAY_CHDIR_TO_TRIAL_DIR": "0", "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1"
 LOST = "its process was lost"
 
 
-Left = Sequence[tuple[int, Point]]
-Keep = Callable[[Outcome], None]
-
-
 @contextlib.contextmanager
-def search(asked: Search, left: Left, keep: Keep) -> Iterator[Callable[[], Sequence[Outcome]]]:
+def search(asked: Search, memory: Memory) -> Iterator[Callable[[], Sequence[Outcome]]]:
     """Join Ray, and give what runs the search. Raises :class:`BadInput` where its package is not there."""
     if asked.kind in BROUGHT and importlib.util.find_spec(asked.kind) is None:
         raise BadInput(
@@ -57,42 +55,40 @@ def search(asked: Search, left: Left, keep: Keep) -> Iterator[Callable[[], Seque
             workers = cluster.workers(ray.nodes())
             cores = cluster.resource(ray.nodes(), "CPU")
         share = min(1.0, int(10_000 * cores / workers) / 10_000)
-        yield functools.partial(_run, asked, left, keep, workers, share)
+        yield functools.partial(_run, asked, memory, workers, share)
 
 
-def _run(asked: Search, left: Left, keep: Keep, workers: int, share: float) -> list[Outcome]:
+def _run(asked: Search, memory: Memory, workers: int, share: float) -> list[Outcome]:
     from ray import tune
 
     known = asked.kind not in BROUGHT
-    if known and not left:
+    if known and not memory.left:
         return []
     logging.getLogger("ray.tune").setLevel(logging.ERROR)  # it misses files of the reports that come to us
     random.seed(asked.seed)  # of a population's changes
     swaps = asked.kind == "pbt"
-    heard = _heard(asked.trial, [number for number, _ in left] if known else range(asked.count), keep)
+    heard = _heard(asked.trial, [number for number, _ in memory.left] if known else range(asked.count), memory)
     trial = functools.partial(_population if swaps else _alone, trial=asked.trial, kept=str(asked.kept))
-    space = tune.grid_search([point for _, point in left]) if known else _domains(asked.axes)
-    tuner = tune.Tuner(
+    space = tune.grid_search([point for _, point in memory.left]) if known else _domains(asked.axes)
+    again = tune.ResumeConfig(errored=tune.ResumeConfig.ResumeType.RESTART) if memory.begun else None
+    tune.run(
         tune.with_resources(trial, {"cpu": share}),
-        param_space={POINT: space},
-        tune_config=tune.TuneConfig(
-            metric=asked.trial.metric,
-            mode="max" if asked.largest else "min",
-            num_samples=1 if known else asked.count,
-            max_concurrent_trials=workers,
-            scheduler=_scheduler(asked),
-            search_alg=None if known else _algorithm(asked),
-            reuse_actors=True,
-        ),
-        run_config=tune.RunConfig(
-            name=asked.kind,
-            storage_path=str(asked.kept),
-            stop={"training_iteration": asked.trial.epochs},
-            callbacks=[heard],
-            verbose=0,
-        ),
+        name=memory.account.name,
+        storage_path=str(memory.account.parent),
+        config={POINT: space},
+        metric=asked.trial.metric,
+        mode="max" if asked.largest else "min",
+        num_samples=1 if known else asked.count,
+        max_concurrent_trials=workers,
+        scheduler=_scheduler(asked, heard),
+        search_alg=None if known else _algorithm(asked),
+        reuse_actors=True,
+        stop={"training_iteration": asked.trial.epochs},
+        callbacks=[heard],
+        verbose=0,
+        raise_on_failed_trial=False,
+        resume_config=again,
     )
-    tuner.fit()
     made: list[Outcome] = heard.outcomes()
     return made
 
@@ -102,6 +98,7 @@ def _alone(config: dict[str, Any], trial: Trial, kept: str) -> None:
     from ray import tune
 
     folder = Path(kept, tune.get_context().get_trial_id())
+    shutil.rmtree(folder, ignore_errors=True)  # of an interrupted search
     folder.mkdir(parents=True)
     with _limited(trial) as seconds:
         for report in trial.reports(config[POINT], folder):
@@ -151,11 +148,19 @@ def _domains(axes: Mapping[str, Axis]) -> dict[str, Any]:
     return {name: domain(axis) for name, axis in axes.items()}
 
 
-def _scheduler(asked: Search) -> Any:
+def _scheduler(asked: Search, heard: Any) -> Any:
     from ray.tune.schedulers import ASHAScheduler, PopulationBasedTraining
 
+    class Halving(ASHAScheduler):  # type: ignore[misc]
+        def on_trial_add(self, tune_controller: Any, trial: Any) -> None:
+            """Tell it anew what trials that an interrupted search has ended reported: Tune does not keep that."""
+            super().on_trial_add(tune_controller, trial)
+            for step, report in enumerate(heard.ended(trial), 1):
+                told = {"training_iteration": step, asked.trial.metric: report[asked.trial.metric]}
+                self.on_trial_result(tune_controller, trial, told)
+
     if asked.kind == "asha":
-        return ASHAScheduler(max_t=max(asked.trial.epochs, 2), grace_period=1, reduction_factor=2)
+        return Halving(max_t=max(asked.trial.epochs, 2), grace_period=1, reduction_factor=2)
     if asked.kind == "pbt":
         spans = {name: axis for name, axis in asked.axes.items() if isinstance(axis, Span)}
         lists = {name: list(axis) for name, axis in asked.axes.items() if not isinstance(axis, Span)}
@@ -187,21 +192,36 @@ def _algorithm(asked: Search) -> Any:
     return HyperOptSearch(random_state_seed=asked.seed)
 
 
-def _heard(limits: Trial, numbers: Sequence[int], keep: Keep) -> Any:
+def _heard(limits: Trial, numbers: Sequence[int], memory: Memory) -> Any:
     """What hears of the trials beside Tune's driver: a class of Tune's, which must not be imported before Ray."""
     from ray import tune
 
     class Heard(tune.Callback):  # type: ignore[misc]
-        def __init__(self, limits: Trial, numbers: Sequence[int], keep: Keep) -> None:
-            self._limits, self._numbers, self._keep = limits, numbers, keep
+        def __init__(self, limits: Trial, numbers: Sequence[int], memory: Memory) -> None:
+            self._limits, self._numbers, self._memory = limits, numbers, memory
             self._made: dict[str, Outcome] = {}
             self._begun: dict[str, float] = {}
             self._failed: list[Any] = []
-            self._ended = 0
+            self._over: set[str] = set()
+            self._interrupted: set[str] = set()
 
-        def __getstate__(self) -> dict[str, Any]:
-            """Nothing: Tune keeps the callbacks of a search, and what keeps outcomes here has a file open."""
-            return {}
+        def get_state(self) -> dict[str, Any]:
+            """What Tune keeps with its own account of the trials."""
+            return {"made": {name: asdict(one) for name, one in self._made.items()}, "over": sorted(self._over)}
+
+        def set_state(self, state: dict[str, Any]) -> None:
+            """Go on with what an interrupted search has kept; trials that failed are done again."""
+            self._made = {name: Outcome(**one) for name, one in state["made"].items()}
+            self._over = {name for name in state["over"] if self._made[name].error is None}
+            self._interrupted = {*self._made} - self._over
+            said = (
+                f"{len(self._over)} of {len(self._numbers)} trials are those of an earlier search that was interrupted"
+            )
+            events.warning(said)
+
+        def ended(self, trial: Any) -> list[Report]:
+            """The reports of a trial that an interrupted search has ended."""
+            return self._made[trial.trial_id].reports if trial.trial_id in self._over else []
 
         def outcomes(self) -> list[Outcome]:
             for trial in self._failed:  # what they raised is there when Tune has ended
@@ -214,14 +234,21 @@ def _heard(limits: Trial, numbers: Sequence[int], keep: Keep) -> Any:
 
         def _of(self, trials: Sequence[Any], trial: Any) -> Outcome:
             made = self._made.get(trial.trial_id)
-            if made is None:  # Tune lists trials in the order of their points
-                made = self._made[trial.trial_id] = Outcome(self._numbers[trials.index(trial)], {})
+            if made is None:
+                taken = {one.number for one in self._made.values()}
+                free = next(number for number in self._numbers if number not in taken)
+                # Tune lists trials in the order of their points, but for those of an interrupted search
+                number = free if self._memory.begun else self._numbers[trials.index(trial)]
+                made = self._made[trial.trial_id] = Outcome(number, {})
             made.point = dict(trial.config[POINT])
             return made
 
         def on_trial_start(self, iteration: int, trials: Sequence[Any], trial: Any, **info: Any) -> None:
-            self._of(trials, trial)
+            made = self._of(trials, trial)
             self._begun[trial.trial_id] = time.monotonic()
+            if trial.trial_id in self._interrupted:
+                self._interrupted.remove(trial.trial_id)
+                made.error, made.reports = None, made.reports[: _steps(trial)]
 
         def on_trial_result(
             self, iteration: int, trials: Sequence[Any], trial: Any, result: Mapping[str, Any], **info: Any
@@ -242,8 +269,14 @@ def _heard(limits: Trial, numbers: Sequence[int], keep: Keep) -> Any:
 
         def _end(self, trial: Any, made: Outcome) -> None:
             made.folder = trial.checkpoint.path if trial.checkpoint else made.folder
-            self._keep(made)
-            self._ended += 1
-            events.progress("trials", self._ended, max(len(self._numbers), self._ended))
+            self._memory.keep(made)
+            self._over.add(trial.trial_id)
+            events.progress("trials", len(self._over), max(len(self._numbers), len(self._over)))
 
-    return Heard(limits, numbers, keep)
+    return Heard(limits, numbers, memory)
+
+
+def _steps(trial: Any) -> int:
+    """After how many reports a trial's latest checkpoint was made; 0: it has none, and begins anew."""
+    latest = trial.latest_checkpoint_result
+    return latest.metrics["training_iteration"] if latest and latest.checkpoint else 0

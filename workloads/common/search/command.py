@@ -50,19 +50,19 @@ def run(
 
     A trial is a call of `function`, or where there is none a start of the script that `command` names.
     """
-    _check(given["search"], runs, framework, resume=given["resume"])
+    _check(given["search"], runs, framework)
     search = asked.of(table, function, given, command)
     with failures.said(), tempfile.TemporaryDirectory(prefix="regatta-search-") as folder:
         os.environ.setdefault(SCRATCH, folder)
         if hasattr(runs, "search"):
-            memory = Memory(search)
-            with cast(Searcher, runs).search(search, memory.left, memory.keep) as made:
+            memory = Memory(search, fixed=search.kind in FIXED)
+            with cast(Searcher, runs).search(search, memory) as made:
                 _answer(search, memory, made, gathering.workers())
             return
         if search.kind == "asha":
             events.warning(f"asha stops no trial under {framework}: the same trials, each to its end")
         workers = getattr(runs, "WORKERS", None) or gathering.workers()
-        memory = Memory(search)
+        memory = Memory(search, fixed=True)
         spread = cast(Spreader, runs).spread
         with spread(Doing(Once(search.trial, search.kept)), tasks(memory.left, 1), How()) as done:
             assert done is not None
@@ -70,10 +70,8 @@ def run(
             _answer(search, memory, gather, workers)
 
 
-def _check(kind: str, runs: Leaver, framework: str, *, resume: bool) -> None:
+def _check(kind: str, runs: Leaver, framework: str) -> None:
     """Raise :class:`BadInput` for what cannot be, before the function is imported, which may take long."""
-    if resume and kind not in FIXED:
-        raise BadInput(f"--resume goes with --search {' and '.join(FIXED)}: trials of {kind} depend on each other")
     if hasattr(runs, "search"):
         return
     if not getattr(runs, "FORKS", False):

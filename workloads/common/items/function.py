@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-from workloads.common import cardfile, commandline, events, framework
+from workloads.common import events, framework, owncard
 from workloads.common.items import command, inputs, results
 from workloads.common.items.called import Called, source_of
 from workloads.common.items.kept import Kept
@@ -24,25 +22,8 @@ MODULE = "workloads.common.items.function"
 SHOWN = 5
 
 
-def main() -> None:
-    """Run with the arguments of the process; bad input ends it with status 2."""
-    name = sys.argv.pop(1)
-    sys.path.insert(0, "")
-    try:
-        table = cardfile.of_project(Path(), name)
-        card = cardfile.made(table)
-        given = vars(commandline.parser(card, f"{MODULE} {name}").parse_args())
-        chosen = given.pop("framework")
-        runs = framework.of_items(framework.of_environment() if chosen == framework.AUTO else chosen)
-        if wrong := card.fault(given):
-            raise events.BadInput(wrong)
-        _run(table, runs, given)
-    except events.BadInput as error:
-        events.bad_input(error)
-    runs.leave()
-
-
-def _run(table: Mapping[str, Any], runs: framework.Spreader, given: dict[str, Any]) -> None:
+def _run(table: Mapping[str, Any], chosen: str, given: dict[str, Any]) -> framework.Leaver:
+    runs = framework.of_items(chosen)
     resume, function = given.pop("resume"), table["function"]
     options = command.own(given)
     items, source = inputs.items(table["items"]), source_of(function)
@@ -69,7 +50,8 @@ def _run(table: Mapping[str, Any], runs: framework.Spreader, given: dict[str, An
 
     work = Work(Called(function, options, "grid" in table["items"]), [items[number] for number in left])
     command.spread(runs, work, given, combine, keep)
+    return runs
 
 
 if __name__ == "__main__":
-    main()
+    owncard.main(MODULE, _run)

@@ -6,13 +6,15 @@ from dataclasses import dataclass
 
 from regatta.bench import order
 from regatta.experiments.plans import Point
-from regatta.frameworks import choice, registry
+from regatta.frameworks import registry
 from regatta.records import compare, stats
 from regatta.records.record import SINGLE, Record
 from regatta.terminal.comparison import to_text
 from regatta.terminal.table import aligned
 from regatta.text import clean
 
+_MOST_BESIDE = 3
+"""So many frameworks have their columns beside each other."""
 CLOCKS = {"total": "end to end, as a person waits", "compute": "the inner loop alone"}
 
 
@@ -41,17 +43,22 @@ def findings(points: Sequence[Point], records: Sequence[Record]) -> list[Finding
 
 
 def lines(found: Sequence[Finding]) -> list[str]:
-    """The tables as text, end to end and the inner loop alone, then what forbids to compare, and what failed."""
+    """The tables as text, end to end and the inner loop alone, then what forbids to compare, and what failed.
+
+    A row has a point with all its frameworks; where they are many, one of them, beside the single process alone.
+    """
     published = any(finding.point.published for finding in found)
-    run = {framework for finding in found for framework in finding.point.frameworks}
-    sides = registry.ordered({SINGLE, *choice.OF_BOTH, *run})
+    sides = registry.ordered({SINGLE, *(framework for finding in found for framework in finding.point.frameworks)})
     others = [side for side in sides if side != SINGLE]
     shown: list[str] = []
     for phase, what in CLOCKS.items():
         references = others if published and phase == "total" else []
-        columns = ["point", *(f"{side} s" for side in sides), *(f"{a} : {b}" for a, b in _pairs(sides))]
-        columns += [f"published: {side}" if side == references[0] else side for side in references]
-        rows = [columns, *(_row(finding, phase, sides, references) for finding in found)]
+        if len(others) > _MOST_BESIDE:
+            rows = [_columns(references), *(row for finding in found for row in _rows(finding, phase, references))]
+        else:
+            columns = ["point", *(f"{side} s" for side in sides), *(f"{a} : {b}" for a, b in _pairs(sides))]
+            columns += [f"published: {side}" if side == references[0] else side for side in references]
+            rows = [columns, *(_row(finding, phase, sides, references) for finding in found)]
         shown += [
             f"{what} (medians; ratios with their {stats.CONFIDENCE:.0%} intervals)".replace("%", " %"),
             *aligned(rows),
@@ -91,16 +98,44 @@ def _row(finding: Finding, phase: str, sides: Sequence[str], references: Sequenc
     comparison, pairs = finding.comparison, _pairs(sides)
     reference = [f"{s:.0f}" if (s := finding.point.published.get(f)) else "-" for f in references]
     if comparison is None or not comparison.comparable:
-        word = "no run succeeded" if comparison is None else "answers differ"
         cells = ["-"] * (len(sides) + len(pairs))
-        cells[len(sides) if pairs else 0] = word
+        cells[len(sides) if pairs else 0] = _why(comparison)
         return [finding.point.name, *cells, *reference]
+    clocks = [_clock(comparison, side, phase) for side in sides]
+    return [finding.point.name, *clocks, *(_ratio(finding, *pair, phase) for pair in pairs), *reference]
+
+
+def _columns(references: Sequence[str]) -> list[str]:
+    return ["point", "framework", "seconds", f"times those of {SINGLE}", *(["published"] if references else [])]
+
+
+def _rows(finding: Finding, phase: str, references: Sequence[str]) -> list[list[str]]:
+    """A row for each framework of the point."""
+    comparison = finding.comparison
+    made: list[list[str]] = []
+    for side in registry.ordered(finding.point.frameworks):
+        if comparison is None or not comparison.comparable:
+            cells = ["-", _why(comparison)]
+        else:
+            cells = [_clock(comparison, side, phase), "" if side == SINGLE else _ratio(finding, side, SINGLE, phase)]
+        theirs = finding.point.published.get(side)
+        cells += [f"{theirs:.0f}" if theirs else "-"] if references else []
+        made.append(["" if made else finding.point.name, side, *cells])
+    return made
+
+
+def _why(comparison: compare.Comparison | None) -> str:
+    """Why there is nothing to compare."""
+    return "no run succeeded" if comparison is None else "answers differ"
+
+
+def _clock(comparison: compare.Comparison, side: str, phase: str) -> str:
     spreads = comparison.spreads[phase]
-    mark = {f: " *" if f in comparison.marked else "" for f in spreads}
-    clocks = [compare.seconds_text(spreads[f].median) + mark[f] if f in spreads else "-" for f in sides]
-    ratios = []
-    for other, base in pairs:
-        groups = finding.groups
-        ratio = compare.ratio(groups[base], groups[other], phase) if groups.get(base) and groups.get(other) else None
-        ratios.append(f"{ratio} {ratio.verdict}" if ratio else "-")
-    return [finding.point.name, *clocks, *ratios, *reference]
+    mark = " *" if side in comparison.marked else ""
+    return compare.seconds_text(spreads[side].median) + mark if side in spreads else "-"
+
+
+def _ratio(finding: Finding, other: str, base: str, phase: str) -> str:
+    groups = finding.groups
+    ratio = compare.ratio(groups[base], groups[other], phase) if groups.get(base) and groups.get(other) else None
+    return f"{ratio} {ratio.verdict}" if ratio else "-"

@@ -15,7 +15,7 @@ from regatta.tasks.runs import advising, choose_hosts
 @task(
     positional=["plan"],
     help={
-        "plan": "smoke, paper, scaling, batch-scaling, or the path of a TOML file",
+        "plan": "a plan that comes with Regatta (a wrong name is answered with all), or the path of a TOML file",
         "dry-run": "show the plan with an estimate, start nothing",
         "fresh": "begin a new set, also where one is unfinished",
         "retry": "also repeat runs that failed or were lost",

@@ -1,0 +1,37 @@
+"""What a bench shows at its end, as tables that a terminal has room for."""
+
+from regatta.bench.findings import findings, lines
+from regatta.experiments.plan_file import load
+from regatta.experiments.plans import expand
+from regatta.records.record import ClusterFacts, ExitInfo, NodeFacts, Phases, Record, RunIdentity, Series, Speed
+
+
+def made(point: str, framework: str, index: int, total: float) -> Record:
+    """A run of a point."""
+    return Record(
+        RunIdentity(f"{framework}-{index}", "perfect", framework, "2026-01-31T10:00:00Z", {}, release="abc"),
+        ClusterFacts("lab", (NodeFacts("node1", "10.0.0.1", (0,)),)),
+        Speed(threads=1),
+        Phases(0.25, 0.5, 0.125, 0.5, total - 2.0, 0.625, total, 0.0),
+        (),
+        ExitInfo("succeeded", 0),
+        answer={"sum": 1.0},
+        tolerance={},
+        series=Series(point, index, 5, "spectrum", "set", point),
+    )
+
+
+def test_many_frameworks_have_a_row_each_beside_the_single_process() -> None:
+    points = [point for point in expand(load("spectrum"), 2) if point.name == "spectrum-perfect-20000-w2"]
+    (point,) = points
+    ran = [name for name in point.frameworks if name != "ray"]
+    seconds = {name: 10.0 / (1 + place) for place, name in enumerate(ran)}
+    records = [made(point.name, name, index, seconds[name] + 3) for name in ran for index in range(1, 6)]
+    shown = lines(findings(points, records))
+    assert max(map(len, shown)) < 100, "a terminal has room for it"
+    table = shown[1 : 2 + len(point.frameworks)]
+    rows = {row.replace(point.name, " ").split()[0]: row for row in table[1:]}
+    assert sorted(rows) == sorted(point.frameworks)
+    assert rows["ray"].split()[-2:] == ["-", "-"], "what did not run"
+    for name in ran[1:]:
+        assert f"{(seconds[name] + 3) / 13:.2f}" in rows[name] and "faster" in rows[name]

@@ -147,8 +147,9 @@ def cases(records: Sequence[Record]) -> tuple[Case, ...]:
 def describe(parameters: Mapping[str, Any]) -> str:
     """Parameters as a person would say them, without checksums."""
     words: list[str] = []
+    told = {str(word).partition("=")[2] for word in parameters.get("options") or ()}
     for name, value in parameters.items():
-        if name in _UNSHOWN:
+        if name in _UNSHOWN or (name == "size" and (value is None or str(value) in told)):
             continue
         if name in ("options", "argv") and isinstance(value, list):
             words += [str(word).removeprefix("--") for word in value]

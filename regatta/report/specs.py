@@ -21,9 +21,9 @@ def _colour(field: str, colours: Mapping[str, str], **legend: Any) -> dict[str, 
     return {"field": field, "type": "nominal", "scale": scale, "legend": shown}
 
 
-def _frameworks(which: str = ALL) -> dict[str, Any]:
+def _frameworks(which: str = ALL, **legend: Any) -> dict[str, Any]:
     """A colour each; which frameworks there are is not known yet, see `coloured`."""
-    return _colour("framework", {}) | {"scale": {"domain": which}}
+    return _colour("framework", {}, **legend) | {"scale": {"domain": which}}
 
 
 def coloured(spec: Spec, frameworks: Collection[str]) -> Spec:
@@ -102,9 +102,9 @@ OVERVIEW: Spec = _WIDE | {
             "type": "nominal",
             "title": None,
             "sort": None,
-            "axis": {"labelLimit": 280, "grid": True},
+            "axis": {"labelLimit": 360, "grid": True},
         },
-        "color": _frameworks(),
+        "color": _frameworks(columns=3),
     },
     "layer": [
         {

@@ -18,7 +18,7 @@ from regatta.records.clocks import PHASES
 from regatta.records.record import Framework, Record, Series
 from regatta.records.store import Store
 from regatta.report import charts, files, images, make, regressions, searches, specs, tables, texts, timeline
-from regatta.report.cases import Configuration, cases
+from regatta.report.cases import Configuration, cases, describe
 from regatta.report.summary import summarise
 
 
@@ -41,6 +41,14 @@ def test_runs_are_in_the_case_of_their_parameters() -> None:
     assert [len(group.runs) for group in found[1].groups] == [3, 3, 3]
     other = structs.replace(kept.records()[0].cluster, name="elsewhere")
     assert len(cases([*kept.records(), structs.replace(kept.again(kept.records()[0], "x"), cluster=other)])) == 3
+
+
+def test_a_size_that_an_option_says_is_said_once() -> None:
+    assert (
+        describe({"workers": 2, "options": ["--below=20000", "--chunk=200"], "size": 20000}) == "below=20000, chunk=200"
+    )
+    assert describe({"data": "generated", "size": 500, "options": ["--epochs=50"]}) == "generated, size=500, epochs=50"
+    assert describe({"size": None, "options": ["--calls=1000"]}) == "calls=1000"
 
 
 def test_one_process_stands_beside_the_ranks_it_was_run_with() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import time
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,8 +16,10 @@ from workloads.common.failures import WorkerFailed
 from workloads.common.items.work import Doing, Done, Task
 from workloads.common.ray import cluster, placement
 
-AHEAD = 2
-"""Tasks that a rank has at most: the one that it does, and one that waits there."""
+AHEAD, MOST_AHEAD = 2, 8
+"""Tasks that a rank has: the one that it does, and one that waits there; and at most, where they are short."""
+AHEAD_SECONDS = 0.05
+"""So long the tasks that a rank has may last: what waits at one rank no other does."""
 Place = tuple[str, str]
 """A rank's node: its address and Ray's id."""
 
@@ -131,19 +134,22 @@ def _results(ranks: Ranks, tasks: Iterator[Task]) -> Iterator[Done]:
     import ray
 
     pending: dict[Any, int] = {}
-    free = [rank for _ in range(AHEAD) for rank in range(len(ranks.places))]
-    free.reverse()
+    had = [0] * len(ranks.places)
+    began, count, ahead = time.monotonic(), 0, AHEAD
     while True:
-        while free and (task := next(tasks, None)) is not None:
-            rank = free.pop()
+        while had[rank := had.index(min(had))] < ahead and (task := next(tasks, None)) is not None:
             pending[ranks.submit(rank, task)] = rank
+            had[rank] += 1
         if not pending:
             return
         (ref,), _ = ray.wait(list(pending), num_returns=1)
         rank = pending.pop(ref)
-        free.append(rank)
+        had[rank] -= 1
         with explained(rank, ranks.places[rank][0]):
             done = ray.get(ref)
+        count += 1
+        each = (time.monotonic() - began) * len(had) / count
+        ahead = max(AHEAD, min(MOST_AHEAD, int(AHEAD_SECONDS / each)))
         yield done
 
 

@@ -66,8 +66,6 @@ def _part(make: MakePart, line: Line, token: str) -> list[Any] | None:
 
 def _become(ranks: Ranks, line: Line) -> None:
     """Be this rank from here on: torchrun has numbered processes as Spark has, one to a host."""
-    os.environ.update(
-        RANK=str(ranks.rank), LOCAL_RANK=str(ranks.local_rank), LOCAL_WORLD_SIZE=str(ranks.local_world)
-    )
+    os.environ.update(RANK=str(ranks.rank), LOCAL_RANK=str(ranks.local_rank), LOCAL_WORLD_SIZE=str(ranks.local_world))
     events.set_rank(ranks.rank)
     line.rank = ranks.rank

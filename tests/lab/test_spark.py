@@ -189,7 +189,7 @@ def test_a_training_ends_with_the_weights_of_torch(spark: Cluster, tmp_path: Pat
     assert own["answer"] == torch["answer"]
     weights = [[line for line in one["show"] if line.startswith("weights ")] for one in (torch, own)]
     assert weights[0] == weights[1] and len(weights[0]) == 1
-    assert spark.nothing_runs("digits-spark")
+    wait_for(lambda: spark.nothing_runs("digits-spark"))
     assert "--restarts" in training(spark, tmp_path, "spark", "--restarts", "1", check=False)
 
 
@@ -204,7 +204,7 @@ def test_a_killed_rank_of_a_training_is_named(spark: Cluster, tmp_path: Path) ->
     said = finish(going, 120)
     assert going.returncode == 1
     assert re.search(r"rank 1 on node2: executor \d+: ", said), said
-    assert spark.nothing_runs("killed-rank")
+    wait_for(lambda: spark.nothing_runs("killed-rank"))
 
 
 def test_a_training_that_is_cancelled_leaves_no_rank(spark: Cluster, tmp_path: Path) -> None:

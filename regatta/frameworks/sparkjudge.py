@@ -9,6 +9,7 @@ from regatta.errors import RegattaError
 from regatta.frameworks import sparkservice
 from regatta.frameworks.api import Blame, Handle, Judge
 from regatta.frameworks.sparkservice import SparkService
+from regatta.records import events
 from regatta.records.events import DRIVER
 from regatta.text import clean
 
@@ -37,6 +38,7 @@ class SparkJudge(Judge):
         self._given_up: str | None = None
         self._waits = False
         self._never: str | None = None
+        self._told: events.RankFailed | None = None
 
     def poll(self) -> Any:
         """See `Judge`; whether executors will come is asked whenever the driver says that it waits."""
@@ -51,9 +53,12 @@ class SparkJudge(Judge):
         self._never = answer
 
     def hear(self, rank: int | None, text: str) -> None:
-        """Keep what a driver prints of the last task that failed in each stage, and which stage Spark gave up."""
+        """Keep what a driver prints of the last task that failed in each stage, and which stage Spark gave up; of
+        ranks, which of them failed."""
         if rank != DRIVER:
             return
+        if '"failed"' in text and isinstance(event := events.parse_line(text), events.RankFailed):
+            self._told = self._told or event
         self._waits = self._waits or WAITS in text
         if found := _TASK.search(text):
             self._heard = self._failed[found[1]] = [text]
@@ -79,12 +84,19 @@ class SparkJudge(Judge):
         return self._never
 
     def blame(self, rank: int | None, last_lines: Sequence[str]) -> Blame | None:
-        """The executor because of which the driver failed; None where it failed by itself."""
+        """The rank, or the executor, because of which the driver failed; None where it failed by itself."""
+        if rank == DRIVER and self._told:
+            cause = clean((self._told.words.strip().splitlines() or ["failed"])[-1])
+            node = self._node_at(self._told.address) or self.handle.ranks.get(self._told.of)
+            return Blame(node, self._told.of, cause) if node else None
         lines = [clean(line) for line in self._failed.get(self._given_up or "", ())]
         if rank != DRIVER or not lines or not (found := _TASK.search(lines[0])):
             return None
-        node = next((one.name for one in self.handle.nodes if one.cluster_address == found[2]), None)
+        node = self._node_at(found[2])
         return Blame(node, None, f"executor {found[3]}: {in_words(found[4], lines[1:])}") if node else None
+
+    def _node_at(self, address: str | None) -> str | None:
+        return next((node.name for node in self.handle.nodes if node.cluster_address == address), None)
 
 
 def in_words(first: str, following: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from clusters import Cluster, finish, read_until
+from clusters import Cluster, finish, read_until, wait_for
 from provisioning import play, teardown
 
 from lab.handle import LabHandle, read_lab
@@ -174,6 +174,41 @@ def test_a_workload_gives_the_answer_of_one_process(spark: Cluster, tmp_path: Pa
         spark.fab("run-pi", *words, results=tmp_path)
         answers.append(json.loads((tmp_path / f"pi-{framework}.json").read_text())["answer"]["inside"])
     assert answers[0] == answers[1]
+
+
+def test_a_training_ends_with_the_weights_of_torch(spark: Cluster, tmp_path: Path) -> None:
+    for framework in ("torch", "spark"):
+        words = ("--size", "2000", "--epochs", "2", "--workers", "2", "--framework", framework)
+        spark.fab("run-digits", *words, "--name", f"digits-{framework}", results=tmp_path)
+    torch, own = (json.loads((tmp_path / f"digits-{name}.json").read_text()) for name in ("torch", "spark"))
+    assert own["answer"] == torch["answer"]
+    weights = [[line for line in one["show"] if line.startswith("weights ")] for one in (torch, own)]
+    assert weights[0] == weights[1] and len(weights[0]) == 1
+    wait_for(lambda: spark.nothing_runs("digits-spark"))
+
+
+def test_a_killed_rank_of_a_training_is_named(spark: Cluster, tmp_path: Path) -> None:
+    words = ("--size", "4000", "--epochs", "500", "--workers", "2", "--framework", "spark", "--name", "killed-rank")
+    going = spark.fab_background("run-digits", *words, results=tmp_path)
+    read_until(going, "epochs")
+    listed = spark.lab.ssh("node2", "ps -eo pid=,args=").stdout.splitlines()
+    ranks = [line.split()[0] for line in listed if line.endswith("/train.py") and "torch" not in line]
+    assert ranks
+    spark.lab.ssh("node2", f"sudo kill -9 {' '.join(ranks)}")
+    said = finish(going, 120)
+    assert going.returncode == 1
+    assert re.search(r"rank 1 on node2: executor \d+: ", said), said
+    wait_for(lambda: spark.nothing_runs("killed-rank"))
+
+
+def test_a_training_that_is_cancelled_leaves_no_rank(spark: Cluster, tmp_path: Path) -> None:
+    words = ("--size", "4000", "--epochs", "500", "--workers", "2", "--framework", "spark", "--name", "ended-training")
+    going = spark.fab_background("run-digits", *words, results=tmp_path)
+    read_until(going, "epochs")
+    spark.fab("cancel", "ended-training")
+    finish(going, 120)
+    assert going.returncode != 0
+    wait_for(lambda: spark.nothing_runs("ended-training"))
 
 
 def test_past_jobs_are_shown(spark: Cluster, project: Path) -> None:

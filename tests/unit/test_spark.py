@@ -193,6 +193,23 @@ def test_a_driver_that_fails_by_itself_is_to_blame(judge: SparkJudge) -> None:
     assert judge.blame(DRIVER, ["ValueError: mine"]) is None
 
 
+def test_the_rank_that_failed_is_named(judge: SparkJudge) -> None:
+    told = {"event": "failed", "rank": DRIVER, "t": 1.0, "of": 1, "address": "127.0.0.2", "words": "a\nexecutor 3: oh"}
+    judge.hear(DRIVER, f"@regatta {json.dumps(told)}")
+    judge.hear(DRIVER, f"@regatta {json.dumps({**told, 'of': 0, 'address': '127.0.0.1'})}")
+    for line in RAISED.splitlines():
+        judge.hear(DRIVER, line)
+    found = judge.blame(DRIVER, [])
+    assert found and (found.node, found.rank, found.cause) == ("there", 1, "executor 3: oh")
+
+
+def test_lost_ranks_are_not_started_again(pair: Remote) -> None:
+    plan = Plan("r", "spark", Program.script("job.py", []), "rel", (Rank(0, 0, pair.cluster.head),), 1, "env")
+    registry.find("spark").check(plan)
+    with pytest.raises(UsageError, match="--restarts"):
+        registry.find("spark").check(replace(plan, restarts=1))
+
+
 def test_executors_get_the_variables_of_the_run_and_no_hidden_ones(pair: Remote) -> None:
     here, there = pair.cluster.nodes
     ranks, hidden = (Rank(0, 0, here), Rank(1, 0, there)), {"PASSWORD": "x"}

@@ -69,6 +69,11 @@ def keep() -> Callable[[], list[Event]]:
     return take
 
 
+def carry(sink: Callable[[Event], None]) -> None:
+    """Give this process's events to `sink` instead of writing them."""
+    _State.sink = staticmethod(sink)
+
+
 def replay(events: Iterable[Event]) -> None:
     """Write events of another rank as that rank made them."""
     for event in events:

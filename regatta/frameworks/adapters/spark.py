@@ -8,6 +8,7 @@ import contextlib
 import shlex
 from collections.abc import Mapping
 
+from regatta.errors import UsageError
 from regatta.frameworks import sparkservice, spec
 from regatta.frameworks.api import MIB, Framework, Handle, JobService, Judge, Page
 from regatta.frameworks.plan import Plan
@@ -43,6 +44,15 @@ class Spark(Framework):
     def headline(self, plan: Plan) -> str:
         """See `Framework`."""
         return "Spark"
+
+    def check(self, plan: Plan) -> None:
+        """See `Framework`."""
+        super().check(plan)
+        if plan.restarts:
+            raise UsageError(
+                "--restarts and --elastic: under spark nothing starts lost ranks again; take torch or ray, or leave "
+                "them out"
+            )
 
     def nodes(self, plan: Plan, cluster: Cluster) -> tuple[Node, ...]:
         """The head, where the driver runs, and all workers: the master gives their cores out."""
@@ -91,6 +101,8 @@ def environment(plan: Plan, head: Node, common: Mapping[str, str]) -> dict[str, 
     asked = {"spark.app.name": plan.run, "spark.cores.max": str(len(plan.ranks))}
     asked |= {f"spark.executorEnv.{name}": value for name, value in common.items()}
     asked["spark.executorEnv.REGATTA_SCRATCH"] = scratch
+    # TorchDistributor and torchrun leave folders there where they are killed.
+    asked.setdefault("spark.executorEnv.TMPDIR", scratch)
     words = [word for name, value in asked.items() for word in ("--conf", f"{name}={value}")]
     return {
         "SPARK_HOME": home,

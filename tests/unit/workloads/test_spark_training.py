@@ -1,0 +1,202 @@
+"""Trainings under Spark's TorchDistributor: where ranks are, what they say to their driver, and the same weights."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Iterator
+from multiprocessing import AuthenticationError
+from multiprocessing.connection import Client
+from pathlib import Path
+
+import pytest
+from launching import PREFIX, PROJECT, Ended, python, ranks, weights
+
+from workloads.common.ranks import Ranks
+from workloads.common.spark import places, training, wire
+from workloads.common.spark.wire import Word
+
+PARTS = str(Path(__file__).with_name("parts.py"))
+DIGITS = ("-m", "workloads.digits", "--size=600", "--epochs=2", "--seed=5")
+STARS = ("-m", "workloads.stars", "--size=3000", "--epochs=2")
+CIFAR = ("-m", "workloads.cifar", "--stem=large", "--seed=5", "--batch=8", "--size=64", "--epochs=1")
+RANK = """\
+import sys
+from workloads.common import events
+from workloads.common.spark.wire import Line, Place
+line = Line(Place("127.0.0.1", int(sys.argv[1]), bytes.fromhex(sys.argv[2])))
+line.rank = 1
+events.carry(lambda event: line.say("event", event))
+events.ready()
+sys.stdin.read()
+"""
+PROVISIONED = "from regatta.provisioning import spark; print(spark.make().path)"
+
+
+def test_ranks_are_where_they_are_wanted() -> None:
+    a, b = "10.0.0.1", "10.0.0.2"
+    found = places.numbered([b, a, b, a], [a, a, b, b])
+    assert found == [Ranks(2, 4, 0, 2), Ranks(0, 4, 0, 2), Ranks(3, 4, 1, 2), Ranks(1, 4, 1, 2)]
+    assert [one.rank for one in places.numbered([b, b, a], [a, a, b])] == [2, 1, 0]
+    assert places.numbered([a, a], []) == [Ranks(0, 2, 0, 2), Ranks(1, 2, 1, 2)]
+
+
+def test_the_interface_of_an_address() -> None:
+    assert places.interface("127.0.0.1") == "lo"
+    assert places.interface("192.0.2.1") is None
+
+
+def test_nothing_that_a_rank_prints_is_an_event() -> None:
+    out = io.StringIO()
+    training.Plain(out).write(f'one\n{PREFIX}{{"event":"result"}}\n')
+    assert PREFIX.strip() not in out.getvalue() and out.getvalue().startswith("one\n")
+
+
+@pytest.fixture
+def ears(monkeypatch: pytest.MonkeyPatch) -> Iterator[wire.Ears]:
+    monkeypatch.setenv("REGATTA_PORTS", "29400-29499")
+    with wire.listening("127.0.0.1") as made:
+        yield made
+
+
+def rank(ears: wire.Ears) -> subprocess.Popen[str]:
+    """A rank in a process of its own, which has said that it is ready."""
+    words = (str(ears.place.port), ears.place.key.hex())
+    made = subprocess.Popen([sys.executable, "-c", RANK, *words], stdin=subprocess.PIPE, text=True, cwd=PROJECT)
+    assert [ears.words.get(timeout=60).kind for _ in range(2)] == ["came", "event"]
+    return made
+
+
+def test_a_rank_that_is_killed_is_missed(ears: wire.Ears) -> None:
+    assert 29400 <= ears.place.port <= 29499
+    with rank(ears) as process:
+        process.kill()
+        died = ears.words.get(timeout=60)
+    assert (died.kind, died.rank, died.address) == ("died", 1, "127.0.0.1")
+
+
+def test_a_rank_without_its_driver_ends(ears: wire.Ears) -> None:
+    with rank(ears) as process:
+        ears.close()
+        assert process.wait(timeout=60) == 1
+
+
+def test_who_does_not_know_the_key_is_not_heard(ears: wire.Ears) -> None:
+    with pytest.raises((AuthenticationError, EOFError, OSError)):
+        Client((ears.place.address, ears.place.port), "AF_INET", authkey=b"wrong").send(Word("refused", "no"))
+    with rank(ears) as process:
+        process.kill()
+    assert ears.words.get(timeout=60).kind == "died"
+
+
+def test_restarts_are_refused() -> None:
+    run = python(*DIGITS, "--framework=spark", "--restarts=1")
+    assert run.status == 2 and "--restarts" in run.of("error")[0]["message"]
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Environment of a driver of Spark, with a master and two executors of its own: Spark as nodes have it."""
+    javas = [path for path in sorted(Path("/usr/lib/jvm").glob("*")) if "-17" in path.name or "-21" in path.name]
+    if not javas:
+        pytest.skip("no Java 17 or 21")
+    told = subprocess.run(
+        [PROJECT / ".venv/bin/python", "-c", PROVISIONED], capture_output=True, text=True, check=True, cwd=PROJECT
+    )
+    root = tmp_path_factory.mktemp("spark")
+    with tarfile.open(told.stdout.strip()) as archive:
+        archive.extractall(root, filter="data")
+    home = root / "pyspark"
+    (py4j,) = home.glob("python/lib/py4j-*-src.zip")
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.cores.max": "2",
+        "spark.executorEnv.OMP_NUM_THREADS": "1",
+        "spark.executor.memory": "512m",
+        "spark.driver.memory": "512m",
+    }
+    words = " ".join(f"--conf {name}={value}" for name, value in settings.items())
+    return {
+        "JAVA_HOME": str(javas[0]),
+        "SPARK_HOME": str(home),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYSPARK_PYTHON": sys.executable,
+        "PYTHONPATH": f"{PROJECT}:{Path(PARTS).parent}:{root}:{py4j}",
+        "PYSPARK_SUBMIT_ARGS": f"--master local-cluster[2,1,512] {words} pyspark-shell",
+        "REGATTA_WORKERS": "2",
+        "REGATTA_RANK_MAP": '["127.0.0.1", "127.0.0.1"]',
+    }
+
+
+def under(spark: dict[str, str], folder: Path, *words: str) -> Ended:
+    """A run under Spark, of which nothing is left."""
+    scratch = folder / "scratch"
+    scratch.mkdir()
+    own = {"REGATTA_SCRATCH": str(scratch), "TMPDIR": str(scratch), "SPARK_LOCAL_DIRS": str(scratch)}
+    run = python(*words, **spark, **own, SPARK_WORKER_DIR=str(folder / "work"))
+    mark, end = f"REGATTA_SCRATCH={scratch}".encode(), time.monotonic() + 60
+    while left := [one for one in Path("/proc").glob("[0-9]*") if mark in environ(one)]:
+        assert time.monotonic() < end, [(one / "cmdline").read_bytes() for one in left]
+        time.sleep(0.5)
+    return run
+
+
+def environ(process: Path) -> list[bytes]:
+    try:
+        return (process / "environ").read_bytes().split(b"\0")
+    except OSError:
+        return []
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("words", [DIGITS, STARS, CIFAR], ids=["digits", "stars", "cifar"])
+def test_the_same_weights_to_the_bit(words: tuple[str, ...], spark: dict[str, str], tmp_path: Path) -> None:
+    first, other = ranks(words, 2, TMPDIR=str(tmp_path))
+    assert (first.status, other.status) == (0, 0), first.err + other.err
+    run = under(spark, tmp_path, *words, "--framework=spark")
+    assert run.status == 0, run.out + run.err
+    assert weights(run) == weights(first) and run.answer == first.answer
+    assert {event["rank"] for event in run.of("ready")} == {-1, 0, 1}
+    for rank in (0, 1):
+        phases = [event["name"] for event in run.of("phase", rank) if event["name"] != "epoch"]
+        assert phases == ["rendezvous", "load", "compute"]
+        assert run.of("progress", rank) and run.of("memory", rank) and run.of("cpu", rank)
+
+
+@pytest.mark.whole
+def test_a_training_goes_on_from_its_checkpoint(spark: dict[str, str], tmp_path: Path) -> None:
+    words = ("-m", "workloads.digits", "--size=600", "--seed=5", f"--checkpoint={tmp_path}/kept.pt")
+    before = ranks((*words, "--epochs=1", "--checkpoint-every=1"), 2, TMPDIR=str(tmp_path))
+    assert before[0].status == 0, before[0].err
+    whole = ranks(DIGITS, 2, TMPDIR=str(tmp_path))[0]
+    run = under(spark, tmp_path, *words, "--epochs=2", "--framework=spark")
+    assert run.status == 0, run.out + run.err
+    assert weights(run) == weights(whole) and len(run.of("progress", 0)) == 1
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize(("kind", "said"), [("raise", "ZeroDivisionError: oh"), ("die", "died")])
+def test_the_rank_that_fails_is_named(kind: str, said: str, spark: dict[str, str], tmp_path: Path) -> None:
+    run = under(spark, tmp_path, PARTS, kind, "spark")
+    assert run.status == 1, run.out + run.err
+    (failed,) = run.of("failed")
+    assert (failed["of"], failed["address"]) == (1, "127.0.0.1")
+    last = failed["words"].splitlines()[-1]
+    assert said in last and last.startswith("executor ")
+
+
+@pytest.mark.whole
+def test_what_is_no_input_is_said_once(spark: dict[str, str], tmp_path: Path) -> None:
+    run = under(spark, tmp_path, PARTS, "refuse", "spark")
+    assert run.status == 2 and [event["message"] for event in run.of("error")] == ["this is no input"], run.err
+
+
+@pytest.mark.whole
+def test_more_ranks_than_cores_are_refused(spark: dict[str, str], tmp_path: Path) -> None:
+    run = under({**spark, "REGATTA_WORKERS": "3", "REGATTA_PG_TIMEOUT": "15"}, tmp_path, *DIGITS, "--framework=spark")
+    assert run.status == 1 and "2 of 3 cores" in run.of("warning")[-1]["message"], run.out + run.err

@@ -1,4 +1,4 @@
-"""Items under Spark: this process is the driver, rank -1, and executors of the cluster's Spark do the tasks."""
+"""Spark: this process is the driver, rank -1, and executors of the cluster's Spark do tasks, or the work of a part."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import itertools
 import json
 import os
 import socket
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,6 +19,7 @@ from workloads.common.failures import WorkerFailed
 from workloads.common.framework import How
 from workloads.common.items.gathering import workers
 from workloads.common.items.work import Doing, Done, Task
+from workloads.common.part import Group, MakePart
 
 WAVE = 32
 """Tasks of each worker that one job of Spark has: a job's tasks are all made before it begins."""
@@ -42,6 +44,13 @@ def own_address() -> str | None:
             probe.bind((address, 0))
             return str(address)
     return None
+
+
+def answers(make: MakePart, *, grouped: Group | None, restarts: int) -> AbstractContextManager[Sequence[Any]]:
+    """Run the only part, here: what it does in Spark's way, executors do. Spark makes good for those that are lost."""
+    from workloads.common.spark import driven
+
+    return driven.answers(make)
 
 
 @contextlib.contextmanager

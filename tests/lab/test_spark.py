@@ -194,6 +194,7 @@ def test_pagerank_gives_the_answer_of_torch(spark: Cluster, circle: Path, tmp_pa
         assert record(tmp_path, name)["answer"] == record(tmp_path, "ppr-torch")["answer"]
     found = record(tmp_path, "ppr-local")
     assert all(one["peak_bytes"] and one["cpu_seconds"] for one in found["ranks"])
+    assert not any("is lost" in warning for warning in found["warnings"])
 
 
 def test_pagerank_goes_on_without_an_executor_and_names_it(spark: Cluster, circle: Path, tmp_path: Path) -> None:

@@ -146,9 +146,8 @@ class Engine:
     def __init__(self, context: Any, partitions: int, sources: int, *, co_partitioned: bool) -> None:
         self._context, self._partitions, self._co_partitioned = context, partitions, co_partitioned
         self._width = power.width_for(sources)
-        self._executors = Executors(context)
         context.parallelize(range(partitions), partitions).foreach(functools.partial(_prepare, self._width))
-        self._executors.look()
+        self._executors = Executors(context)
 
     def load(self, path: str, undirected: bool) -> Graph:
         """Have executors read a graph, and keep it; gives it without its rows. Raises :class:`events.BadInput`."""

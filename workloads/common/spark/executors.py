@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -38,7 +39,7 @@ class Executors:
     def look(self) -> None:
         """Warn of executors that were there the last time and are gone; Spark does again what they had."""
         there = self._there()
-        for host, _ in sorted(self._known - there):
+        for host in sorted((self._known - there).elements()):
             events.warning(f"an executor on {host} is lost: Spark does again what it had")
         self._known = there
 
@@ -53,5 +54,6 @@ class Executors:
             use.add(Done(0, 0, b"", None, one.worker, one.cpu, one.peak, one.address))
         use.tell()
 
-    def _there(self) -> set[tuple[str, int]]:
-        return {(str(one.host()), int(one.port())) for one in self._tracker.getExecutorInfos()}
+    def _there(self) -> Counter[str]:
+        """How many each host has; an executor's port is another one before all of it has registered."""
+        return Counter(str(one.host()) for one in self._tracker.getExecutorInfos())

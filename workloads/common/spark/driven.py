@@ -14,8 +14,12 @@ from workloads.common.items.gathering import workers
 from workloads.common.part import MakePart, SparkPart, steps
 from workloads.common.ranks import Ranks
 
-ALL = {"spark.scheduler.minRegisteredResourcesRatio": "1.0"}
-"""The first job waits for all executors, half a minute at most, so that the run is ready when they are."""
+SETTINGS = {"spark.scheduler.minRegisteredResourcesRatio": "1.0", "spark.locality.wait": "500ms"}
+"""The first job waits for all executors, half a minute at most, so that the run is ready when they are.
+
+After one is lost the others have what it had, and a free one soon reads it from there: by default each step would wait
+3 s for the one that has it.
+"""
 
 
 @contextlib.contextmanager
@@ -28,7 +32,7 @@ def answers(make: MakePart) -> Iterator[Sequence[Any]]:
     part.check_spark()
     with contextlib.ExitStack() as stack:
         with events.phase("rendezvous"):
-            context = stack.enter_context(joined(ALL))
+            context = stack.enter_context(joined(SETTINGS))
             stack.enter_context(failures.said())
             stack.enter_context(gives_up())
             part.over_spark(context, workers())

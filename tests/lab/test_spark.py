@@ -198,7 +198,7 @@ def test_pagerank_gives_the_answer_of_torch(spark: Cluster, circle: Path, tmp_pa
 
 
 def test_pagerank_goes_on_without_an_executor_and_names_it(spark: Cluster, circle: Path, tmp_path: Path) -> None:
-    words = ("--graph", str(circle), "--count", "1", "--alpha", "0.1", "--workers", "2")
+    words = ("--graph", str(circle), "--count", "1", "--alpha", "0.2", "--workers", "2")
     spark.fab("run-ppr", *words, "--framework", "single", "--name", "walk-single", results=tmp_path)
     going = spark.fab_background("run-ppr", *words, "--framework", "spark", "--name", "walk-spark", results=tmp_path)
     log = "sudo cat /var/lib/regatta/runs/walk-spark/log"

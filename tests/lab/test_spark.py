@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from clusters import Cluster, finish, read_until, wait_for
+from clusters import Cluster, finish, read_until, record, wait_for
 from provisioning import play, teardown
 
 from lab.handle import LabHandle, read_lab
@@ -209,6 +209,41 @@ def test_a_training_that_is_cancelled_leaves_no_rank(spark: Cluster, tmp_path: P
     finish(going, 120)
     assert going.returncode != 0
     wait_for(lambda: spark.nothing_runs("ended-training"))
+
+
+@pytest.fixture(scope="module")
+def circle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A graph over which a walk goes on for long: 400 nodes in a circle, and one beside it that leads nowhere."""
+    path = tmp_path_factory.mktemp("graphs") / "circle.txt"
+    path.write_text("7 400\n" + "".join(f"{node} {(node + 1) % 400}\n" for node in range(400)))
+    return path
+
+
+def test_pagerank_gives_the_answer_of_torch(spark: Cluster, circle: Path, tmp_path: Path) -> None:
+    words = ("--graph", str(circle), "--count", "2", "--alpha", "0.3", "--workers", "2")
+    spark.fab("run-ppr", *words, "--framework", "torch", "--name", "ppr-torch", results=tmp_path)
+    spark.fab("data-put", str(circle), "/spark-test/circle.txt")
+    stored = ("--graph", "hdfs:///spark-test/circle.txt", *words[2:])
+    for name, given in (("ppr-local", words), ("ppr-plain", (*stored, "--spark-partitioning", "plain"))):
+        spark.fab("run-ppr", *given, "--framework", "spark", "--name", name, results=tmp_path)
+        assert record(tmp_path, name)["answer"] == record(tmp_path, "ppr-torch")["answer"]
+    found = record(tmp_path, "ppr-local")
+    assert all(one["peak_bytes"] and one["cpu_seconds"] for one in found["ranks"])
+    assert not any("is lost" in warning for warning in found["warnings"])
+
+
+def test_pagerank_goes_on_without_an_executor_and_names_it(spark: Cluster, circle: Path, tmp_path: Path) -> None:
+    words = ("--graph", str(circle), "--count", "1", "--alpha", "0.2", "--workers", "2")
+    spark.fab("run-ppr", *words, "--framework", "single", "--name", "walk-single", results=tmp_path)
+    going = spark.fab_background("run-ppr", *words, "--framework", "spark", "--name", "walk-spark", results=tmp_path)
+    log = "sudo cat /var/lib/regatta/runs/walk-spark/log"
+    wait_for(lambda: '"progress"' in spark.lab.ssh("node1", log, check=False).stdout, 300)
+    spark.lab.ssh("node2", "sudo sh -c 'kill -9 $(pgrep -f [C]oarseGrainedExecutorBackend)'")
+    said = finish(going, 600)
+    assert going.returncode == 0, said
+    found = record(tmp_path, "walk-spark")
+    assert found["answer"] == record(tmp_path, "walk-single")["answer"]
+    assert any(f"an executor on {spark.lab.addresses['node2']}" in warning for warning in found["warnings"])
 
 
 def test_past_jobs_are_shown(spark: Cluster, project: Path) -> None:

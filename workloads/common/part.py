@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from workloads.common import events
 from workloads.common.ranks import Ranks
@@ -24,6 +24,17 @@ class Part(Protocol):
 
     def answer(self) -> Any:
         """What this rank has worked out; it can be pickled."""
+
+
+@runtime_checkable
+class SparkPart(Part, Protocol):
+    """A part that can have all of its work done by executors of Spark, whose driver has it alone."""
+
+    def check_spark(self) -> None:
+        """Raise :class:`events.BadInput` where the options ask for what Spark does not do."""
+
+    def over_spark(self, context: Any, partitions: int) -> None:
+        """Have executors get ready; from then on they do the work, in so many partitions. `context`: SparkContext."""
 
 
 MakePart = Callable[[Ranks], Part]

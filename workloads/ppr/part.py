@@ -23,6 +23,7 @@ from workloads.ppr import graph as graphs
 from workloads.ppr.graph import Graph
 
 if TYPE_CHECKING:
+    from workloads.ppr import sparkwalk
     from workloads.ppr.power import RowBlocks
 
 PROGRESS_SECONDS = 0.5
@@ -55,6 +56,7 @@ class Options:
     engine: str
     partition: str = "sources"
     cache: bool = False
+    spark_partitioning: str = "co-partitioned"
 
 
 class Part:
@@ -66,19 +68,43 @@ class Part:
 
     def __init__(self, options: Options, ranks: Ranks) -> None:
         self._options, self._ranks = options, ranks
-        self._engine = importlib.import_module(f"workloads.ppr.{ENGINES[options.engine]}")
+        self._engine: Any = importlib.import_module(f"workloads.ppr.{ENGINES[options.engine]}")
         self._over_rows = options.partition == "graph" and ranks.world > 1
         count = len(options.sources) or options.count
         self._engine.prepare(count if self._over_rows else -(-count // ranks.world))
         if self._over_rows:
             importlib.import_module("workloads.ppr.rowblocks")
         self._blocks: RowBlocks | None = None
+        self._spark: sparkwalk.Engine | None = None
         self._answers: list[tuple[int, dict[str, Any]]] = []
+
+    def check_spark(self) -> None:
+        """See :class:`SparkPart`."""
+        if self._options.engine != "csr":
+            raise BadInput(
+                f"--framework spark needs --engine csr: {self._options.engine} works on the whole graph "
+                "(or name other frameworks: --framework single,torch,ray)"
+            )
+
+    def over_spark(self, context: Any, partitions: int) -> None:
+        """See :class:`SparkPart`: the graph is in as many blocks of rows, whatever `partition` says."""
+        from workloads.ppr import sparkwalk
+
+        options = self._options
+        self._spark = sparkwalk.Engine(
+            context,
+            partitions,
+            len(options.sources) or options.count,
+            co_partitioned=options.spark_partitioning == "co-partitioned",
+        )
+        self._engine = self._spark
 
     def load(self, folder: HostFolder | None) -> None:
         """Read the graph, or map it from `folder`, and find the sources in it. Raises :class:`BadInput`."""
         options = self._options
-        if graphs.is_prepared(options.graph):
+        if self._spark:
+            self._graph = self._spark.load(options.graph, options.undirected)
+        elif graphs.is_prepared(options.graph):
             self._graph = graphs.open_prepared(options.graph, options.undirected)
             if self._over_rows:
                 from workloads.ppr import rowblocks

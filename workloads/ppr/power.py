@@ -66,6 +66,24 @@ class RowBlocks(Protocol):
         """Put every rank's rows `moved` into `z` (n, width) on every rank, and the chunks' `sums` as well."""
 
 
+class Walks(Protocol):
+    """Walks that take their steps together, `width` at once, each in a column: those of a :class:`Walk`, or others."""
+
+    width: int
+
+    def begin(self, column: int, home: int) -> None:
+        """Let a walk begin at the node numbered `home`."""
+
+    def end(self, column: int) -> None:
+        """Leave a column empty."""
+
+    def step(self) -> list[float]:
+        """Let all walks take a step; returns the L1 distance that each has moved."""
+
+    def scores(self, column: int) -> NDArray[np.float64]:
+        """The scores of a walk, by place: (n,), their sum is 1 but for rounding."""
+
+
 def width_for(sources: int) -> int:
     """How many sources go through the graph at once, one of kernels.WIDTHS, where there are so many in all."""
     widths: tuple[int, ...] = kernels.WIDTHS
@@ -96,28 +114,35 @@ def solve(
     """
     with threads.pool(ranks) as pool:
         walk = Walk(graph, width_for(len(sources)), alpha, pool, blocks)
-        waiting = deque(enumerate(graph.numbers[sources].tolist()))
-        positions = [_EMPTY] * walk.width
-        iterations = [0] * walk.width
-        done = 0
-        while True:
-            for column in range(walk.width):
-                if positions[column] == _EMPTY and waiting:
-                    positions[column], home = waiting.popleft()
-                    iterations[column] = 0
-                    walk.begin(column, home)
-            active = [column for column in range(walk.width) if positions[column] != _EMPTY]
-            if not active:
-                return
-            residuals = walk.step()
-            watch(done, max(residuals[column] for column in active))
-            for column in active:
-                iterations[column] += 1
-                if residuals[column] <= tolerance or iterations[column] == max_iterations:
-                    done += 1
-                    yield positions[column], Solution(walk.scores(column), iterations[column], residuals[column])
-                    positions[column] = _EMPTY
-                    walk.end(column)
+        yield from walked(walk, graph.numbers[sources].tolist(), tolerance, max_iterations, watch)
+
+
+def walked(
+    walk: Walks, homes: Sequence[int], tolerance: float, max_iterations: int, watch: Watch
+) -> Iterator[tuple[int, Solution]]:
+    """As :func:`solve`, by some walks that have not begun; `homes`: the numbers of the sources."""
+    waiting = deque(enumerate(homes))
+    positions = [_EMPTY] * walk.width
+    iterations = [0] * walk.width
+    done = 0
+    while True:
+        for column in range(walk.width):
+            if positions[column] == _EMPTY and waiting:
+                positions[column], home = waiting.popleft()
+                iterations[column] = 0
+                walk.begin(column, home)
+        active = [column for column in range(walk.width) if positions[column] != _EMPTY]
+        if not active:
+            return
+        residuals = walk.step()
+        watch(done, max(residuals[column] for column in active))
+        for column in active:
+            iterations[column] += 1
+            if residuals[column] <= tolerance or iterations[column] == max_iterations:
+                done += 1
+                yield positions[column], Solution(walk.scores(column), iterations[column], residuals[column])
+                positions[column] = _EMPTY
+                walk.end(column)
 
 
 class Walk:

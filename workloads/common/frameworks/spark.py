@@ -1,4 +1,4 @@
-"""Spark: this process is the driver, rank -1. Items are tasks, parts are ranks that TorchDistributor starts."""
+"""Spark: this process is the driver, rank -1; executors do items and parts that know Spark's way, and have other ranks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from workloads.common.failures import WorkerFailed
 from workloads.common.framework import How
 from workloads.common.items.gathering import workers
 from workloads.common.items.work import Doing, Done, Task
-from workloads.common.part import Group, MakePart
+from workloads.common.part import Group, MakePart, SparkPart
+from workloads.common.ranks import Ranks
 
 WAVE = 32
 """Tasks of each worker that one job of Spark has: a job's tasks are all made before it begins."""
@@ -47,7 +48,15 @@ def own_address() -> str | None:
 
 
 def answers(make: MakePart, *, grouped: Group | None, restarts: int) -> AbstractContextManager[Sequence[Any]]:
-    """Run the parts in torch's process group, whether they talk or not. A rank that is lost is not started again."""
+    """Run a part that knows Spark's way here, where executors do its work; others as ranks, in torch's process group.
+
+    Of the former Spark does again what a lost executor had; a rank that is lost is not started again.
+    """
+    events.set_rank(events.DRIVER)
+    if grouped != "train" and isinstance(part := make(Ranks()), SparkPart):
+        from workloads.common.spark import driven
+
+        return driven.answers(part)
     from workloads.common.spark import training
 
     return training.answers(make, restarts)

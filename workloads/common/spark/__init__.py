@@ -1,1 +1,1 @@
-"""Parts under Spark: ranks that Spark's own TorchDistributor starts, and what they say to their driver."""
+"""Parts under Spark: ranks that its TorchDistributor starts, or the jobs of a part that the driver has alone."""

@@ -1,0 +1,340 @@
+"""A graph in Spark: an RDD of blocks of rows, which executors read, number and keep; the driver has its nodes alone.
+
+Each partition reads its part of the edges. What all must agree on, the numbering of nodes, goes through the driver;
+edges go to the block of their target's row by a shuffle. A block holds the rows of some of the graph's chunks
+(rows.py), so that all sums are those of one process, to the bit.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workloads.common import threads
+from workloads.common.events import BadInput
+from workloads.ppr import dialect, edgelist, ids, rows, words
+from workloads.ppr import graph as graphs
+from workloads.ppr.edgelist import EdgeList
+from workloads.ppr.graph import Graph
+
+Bounds = Sequence[tuple[int, int]]
+"""The rows [first, last) of each block, by block."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """Rows [first, last) of a graph, in the numbers of nodes that they need: its own rows and what leads to them.
+
+    `nodes`: uint32 (k,), these nodes' numbers in the graph, ascending; `degrees` uint32 (k,). `own`: the place among
+    them of the first row. `indptr` int64 and `columns` uint32: the rows, as places among `nodes`. `cuts`: where each
+    of its chunks begins and the last one ends, as places. `wanted`: which rows of another block it needs, from 0;
+    `read`: which of its own rows another block needs.
+    """
+
+    number: int
+    own: int
+    nodes: NDArray[np.uint32]
+    degrees: NDArray[np.uint32]
+    indptr: NDArray[np.int64]
+    columns: NDArray[np.uint32]
+    cuts: NDArray[np.int64]
+    wanted: dict[int, NDArray[np.uint32]] = field(default_factory=dict)
+    read: dict[int, NDArray[np.uint32]] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> int:
+        """How many rows it has."""
+        return len(self.indptr) - 1
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """`nodes`: the graph without its rows; `rdd`: pairs of a block's number and the block, in memory by then.
+
+    `bounds`: the rows of each block.
+    """
+
+    nodes: Graph
+    rdd: Any
+    bounds: Bounds
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A part of the file as it was read, or what is wrong with it."""
+
+    number: int
+    read: EdgeList
+    fault: str | None
+
+
+@dataclass(frozen=True)
+class _Said:
+    """What the driver is told of a part."""
+
+    fault: str | None
+    names: dict[int, bytes]
+    words: words.Words | None
+    header: str
+    edges: int
+    largest: int
+
+
+def build(context: Any, path: str, undirected: bool, partitions: int, *, co_partitioned: bool) -> Blocks:
+    """Have executors read an edge list into so many blocks. Raises :class:`BadInput` as :func:`edgelist.read` does.
+
+    `co_partitioned`: Spark knows where each block is, so that what is joined with them comes to them; else whatever
+    is joined with them moves them, too.
+    """
+    if graphs.is_prepared(path):
+        nodes, blocks = _mapped(context, path, undirected, partitions)
+    else:
+        nodes, blocks = _read(context, path, undirected, partitions)
+    blocks = kept(blocks)
+    wishes = blocks.flatMap(_wishes).partitionBy(partitions)
+    joined = blocks.union(wishes).partitionBy(partitions).mapPartitions(_joined, preservesPartitioning=True)
+    rdd = kept(joined if co_partitioned else joined.map(_as_it_is))
+    rdd.count()
+    blocks.unpersist()
+    return Blocks(nodes, rdd, bounds_of(nodes.cuts, partitions))
+
+
+def kept(rdd: Any) -> Any:
+    """The same, kept in the executors' memory, or on their disks where that is too small."""
+    from pyspark import StorageLevel
+
+    return rdd.persist(StorageLevel.MEMORY_AND_DISK)
+
+
+def _mapped(context: Any, path: str, undirected: bool, partitions: int) -> tuple[Graph, Any]:
+    """The blocks of a folder that every host has."""
+    graph = graphs.open_prepared(path, undirected)
+    make = functools.partial(_mapped_block, path, undirected, partitions)
+    blocks = context.parallelize([(number, None) for number in range(partitions)], partitions)
+    return graph, blocks.partitionBy(partitions).mapPartitions(make, preservesPartitioning=True)
+
+
+def _mapped_block(path: str, undirected: bool, partitions: int, numbers: Iterator[tuple[int, None]]) -> Iterator[Any]:
+    graph = graphs.open_prepared(path, undirected)
+    for number, _ in numbers:
+        first, last = _shares(len(graph.cuts) - 1, partitions)[number : number + 2]
+        own = graph.rows(first, last)
+        yield number, block_of(number, graph.cuts, partitions, own.indptr, own.columns, graph.degrees)
+
+
+def _read(context: Any, path: str, undirected: bool, partitions: int) -> tuple[Graph, Any]:
+    """The blocks of a file, of which each partition reads a part."""
+    parts = kept(context.parallelize(range(partitions), partitions).map(functools.partial(_part, path, partitions)))
+    read, edges, largest, renumbered = _agreed(parts.map(_said).collect(), path)
+    alike = parts.map(functools.partial(_numbered_words, context.broadcast(renumbered))) if renumbered else parts
+    places = _places(alike, largest, edges)
+    placed = kept(alike.map(functools.partial(_placed, context.broadcast(places))))
+    nodes = len(places.ids)
+    out, into = placed.map(functools.partial(_degrees, nodes)).reduce(_added)
+    parts.unpersist()
+    numbers, degrees = graphs.number(out + into if undirected else out)
+    sizes = np.empty(nodes, np.int64)
+    sizes[numbers] = out + into if undirected else into
+    cuts = rows.chunk_cuts(rows.pointers(sizes))
+    deliver = functools.partial(_delivered, bounds_of(cuts, partitions), undirected, context.broadcast(numbers))
+    make = functools.partial(_made, partitions, cuts, context.broadcast(degrees))
+    blocks = placed.flatMap(deliver).partitionBy(partitions).mapPartitions(make, preservesPartitioning=True)
+    return _without_rows(places.ids, numbers, degrees, cuts, edges, undirected, read), blocks
+
+
+def _agreed(said: Sequence[_Said], path: str) -> tuple[EdgeList, int, int, list[NDArray[np.uint32]] | None]:
+    """What is known of the file but its edges, how many these are, the largest id, and each part's words anew."""
+    if faults := [one.fault for one in said if one.fault]:
+        raise BadInput(faults[0])
+    first, edges, largest = said[0], sum(one.edges for one in said), max(one.largest for one in said)
+    if not edges:
+        raise dialect.no_edges(path, first.header)
+    if first.words is None:
+        return EdgeList([], first.names, None, first.header), edges, largest, None
+    known, numbers = words.merged([one.words for one in said if one.words is not None])
+    return EdgeList([], first.names, known, first.header), edges, len(known) - 1, numbers
+
+
+def _part(path: str, partitions: int, number: int) -> _Part:
+    try:
+        return _Part(number, edgelist.read_part(path, number, partitions), None)
+    except BadInput as error:
+        return _Part(number, EdgeList([]), str(error))
+
+
+def _said(part: _Part) -> _Said:
+    read = part.read
+    edges, largest = sum(map(len, read.blocks)) // 2, ids.largest(read.blocks, read.names)
+    return _Said(part.fault, read.names, read.words, read.header, edges, largest)
+
+
+def _numbered_words(numbers: Any, part: _Part) -> _Part:
+    """The same with words numbered as all parts have them."""
+    mine = numbers.value[part.number]
+    return replace(part, read=replace(part.read, blocks=[mine[block] for block in part.read.blocks], words=None))
+
+
+def _places(parts: Any, largest: int, edges: int) -> ids.Places:
+    if ids.affords_bits(largest, edges):
+        return ids.Bits.of(parts.map(functools.partial(_marked, largest)).reduce(np.bitwise_or))
+    return ids.Sorted(np.unique(np.concatenate(parts.map(_unique).collect())))
+
+
+def _marked(largest: int, part: _Part) -> NDArray[np.uint64]:
+    return ids.mark(part.read.blocks, list(part.read.names), largest)
+
+
+def _unique(part: _Part) -> NDArray[Any]:
+    with threads.pool() as pool:
+        return ids.unique(part.read.blocks, list(part.read.names), pool)
+
+
+def _placed(places: Any, part: _Part) -> list[NDArray[np.uint32]]:
+    """The edges of a part by the places of their ends, (2 m,) each."""
+    known: ids.Places = places.value
+    with threads.pool() as pool:
+        return list(pool.map(known.places, part.read.blocks))
+
+
+def _degrees(nodes: int, pairs: list[NDArray[np.uint32]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """How many of the edges lead out of each node, and into it."""
+    with threads.pool() as pool:
+        return rows.degrees(pairs, nodes, (0,), pool), rows.degrees(pairs, nodes, (1,), pool)
+
+
+def _added(one: tuple[Any, Any], other: tuple[Any, Any]) -> tuple[Any, Any]:
+    return one[0] + other[0], one[1] + other[1]
+
+
+def _delivered(
+    bounds: Bounds, undirected: bool, numbers: Any, pairs: list[NDArray[np.uint32]]
+) -> Iterator[tuple[int, NDArray[np.uint32]]]:
+    """For each block the edges of its rows, by the numbers of their ends."""
+    edges = np.concatenate([np.zeros(0, np.uint32), *pairs])
+    graphs.kernels.renumber(edges, numbers.value)
+    ways = [edges.reshape(-1, 2)]
+    if undirected:
+        ways.append(ways[0][:, ::-1])
+    for block, (low, high) in enumerate(bounds):
+        taken = [way[(way[:, 1] >= low) & (way[:, 1] < high)].ravel() for way in ways]
+        yield block, np.concatenate(taken)
+
+
+def _made(
+    partitions: int, cuts: NDArray[np.int64], degrees: Any, edges: Iterator[tuple[int, NDArray[np.uint32]]]
+) -> Iterator[tuple[int, Block]]:
+    """The block of a partition, of all edges that came to it."""
+    nodes = len(degrees.value)
+    bounds = bounds_of(cuts, partitions)
+    for number, group in itertools.groupby(sorted(edges, key=_key), key=_key):
+        own = np.concatenate([pairs for _, pairs in group])
+        with threads.pool() as pool:
+            indptr, columns = rows.transposed(*rows.by_source([own], nodes, False, pool), nodes, pool)
+        low, high = bounds[number]
+        yield number, block_of(number, cuts, partitions, indptr[low : high + 1], columns, degrees.value)
+
+
+def _key(pair: tuple[int, Any]) -> int:
+    return pair[0]
+
+
+def block_of(
+    number: int,
+    cuts: NDArray[np.int64],
+    partitions: int,
+    indptr: NDArray[np.int64],
+    columns: NDArray[np.uint32],
+    degrees: NDArray[np.uint32],
+) -> Block:
+    """A block of its rows, (rows + 1,) and (m,), whose columns are numbers of the graph's nodes.
+
+    `cuts` are the graph's, `degrees` (n,) those of all nodes.
+    """
+    shares, bounds = _shares(len(cuts) - 1, partitions), bounds_of(cuts, partitions)
+    low, high = bounds[number]
+    needed = np.zeros(len(degrees), bool)
+    needed[columns] = True
+    needed[low:high] = True
+    nodes = np.flatnonzero(needed).astype(np.uint32)
+    place = np.cumsum(needed, dtype=np.uint32)
+    place -= needed
+    own = int(np.searchsorted(nodes, low))
+    wanted = {}
+    for other, (first, last) in enumerate(bounds):
+        theirs = nodes[np.searchsorted(nodes, first) : np.searchsorted(nodes, last)]
+        if other != number and len(theirs):
+            wanted[other] = theirs - np.uint32(first)
+    own_cuts = cuts[shares[number] : shares[number + 1] + 1] - low + own
+    return Block(number, own, nodes, degrees[nodes], indptr - indptr[0], place[columns], own_cuts, wanted)
+
+
+def _wishes(pair: tuple[int, Block]) -> Iterator[tuple[int, tuple[int, NDArray[np.uint32]]]]:
+    """To each block which of its rows this one needs."""
+    number, block = pair
+    for other, theirs in block.wanted.items():
+        yield other, (number, theirs)
+
+
+def _joined(records: Iterator[tuple[int, Any]]) -> Iterator[tuple[int, Block]]:
+    """The blocks of a partition, with what others need of them."""
+    blocks: dict[int, Block] = {}
+    read: dict[int, dict[int, NDArray[np.uint32]]] = {}
+    for number, one in records:
+        if isinstance(one, Block):
+            blocks[number] = one
+        else:
+            read.setdefault(number, {})[one[0]] = one[1]
+    for number, block in blocks.items():
+        yield number, replace(block, wanted={}, read=read.get(number, {}))
+
+
+def _as_it_is(pair: tuple[int, Block]) -> tuple[int, Block]:
+    """The same: what Spark has mapped it takes to be anywhere."""
+    return pair
+
+
+def _shares(chunks: int, partitions: int) -> list[int]:
+    """Where the chunks of each block begin, and those of the last one end."""
+    return [chunks * block // partitions for block in range(partitions + 1)]
+
+
+def bounds_of(cuts: NDArray[np.int64], partitions: int) -> Bounds:
+    """The rows of each block, of a graph with these `cuts`."""
+    return list(itertools.pairwise(int(cuts[chunk]) for chunk in _shares(len(cuts) - 1, partitions)))
+
+
+def _without_rows(
+    places: NDArray[Any],
+    numbers: NDArray[np.uint32],
+    degrees: NDArray[np.uint32],
+    cuts: NDArray[np.int64],
+    edges: int,
+    undirected: bool,
+    read: EdgeList,
+) -> Graph:
+    name_text, name_ends, by_words, header = graphs.names_of(places, read)
+    indptr, columns = graphs.no_rows()
+    forward_indptr, forward_columns = graphs.no_rows()
+    return Graph(
+        ids=places,
+        numbers=numbers,
+        degrees=degrees,
+        indptr=indptr,
+        columns=columns,
+        forward_indptr=forward_indptr,
+        forward_columns=forward_columns,
+        cuts=cuts,
+        first_row=np.array(0),
+        edge_count=np.array(edges),
+        undirected=np.array(undirected),
+        name_text=name_text,
+        name_ends=name_ends,
+        by_words=by_words,
+        header=header,
+    )

@@ -1,4 +1,4 @@
-"""Spark: this process is the driver, rank -1; executors do items and parts that know Spark's way, and have other ranks."""
+"""Spark: this process is the driver, rank -1; executors do items, and parts that know Spark's way; others are ranks."""
 
 from __future__ import annotations
 

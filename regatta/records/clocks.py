@@ -23,7 +23,7 @@ _MAX_POINTS = 200
 Number = Annotated[int, Meta(ge=0)] | Annotated[float, Meta(ge=0)]
 """Seconds, and whatever else is 0 or more; an integer stays one."""
 Point = tuple[Number, Number, int | float | None]
-"""Progress of a rank: seconds since its `ready` by its own clock, units done, and loss or residual if it has one."""
+"""Progress of a rank: seconds since its `ready` by its own clock, units done, and loss, or the like, if it has one."""
 
 
 class Phases(Struct, frozen=True, forbid_unknown_fields=True):
@@ -135,8 +135,9 @@ class Clocks:
                 case Ready(rank=rank, t=t):
                     self._ready.setdefault(rank, arrived)
                     self._ready_there.setdefault(rank, t)
-                case Progress(rank=rank, what=what, done=done, residual=residual, loss=loss, iterations=iterations):
-                    value = loss if loss is not None else residual
+                case Progress(rank=rank, what=what, done=done, iterations=iterations):
+                    told = (event.loss, event.residual, event.accuracy)
+                    value = next((value for value in told if value is not None), None)
                     known = value if value is not None and math.isfinite(value) else None
                     seconds = max(0.0, event.t - self._ready_there.setdefault(rank, event.t))
                     points = self._progress.setdefault(rank, {})

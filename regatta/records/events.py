@@ -46,7 +46,7 @@ class Phase(Event, frozen=True):
 
 
 class Progress(Event, frozen=True):
-    """`done` of `total` units of `what`; a total of 0 means unknown. Residual and loss may be NaN.
+    """`done` of `total` units of `what`; a total of 0 means unknown. Residual, loss and accuracy may be NaN.
 
     `iterations`: how many there have been so far, where that is not what is counted.
     """
@@ -58,6 +58,7 @@ class Progress(Event, frozen=True):
     residual: float | None = None
     loss: float | None = None
     iterations: Amount | None = None
+    accuracy: float | None = None
 
 
 class RankFailed(Event, frozen=True, kw_only=True):

@@ -107,7 +107,8 @@ class RankRecord(Struct, frozen=True, forbid_unknown_fields=True):
     """One rank (-1: a Ray driver): seconds a phase, each repetition of repeated ones, what its process used, progress.
 
     `cpu_seconds` and `peak_bytes` are those until its computing had ended, with the start of Python and imports.
-    `progress` maps what was counted to points: seconds since the rank's `ready`, units done, loss or residual.
+    `progress` maps what was counted to points: seconds since the rank's `ready`, units done, and a value:
+    loss, residual or accuracy.
     """
 
     rank: Rank

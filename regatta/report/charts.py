@@ -23,6 +23,8 @@ SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 _MAX_LINES = 12
 _MAX_CHANGES = 40
 _MAX_CASES = 40
+ACCURACY = "accuracy"
+"""What trainings count when they test a model on its way."""
 _DODGE = 0.04
 """How far points of the same number of ranks are drawn from each other, so that none hides another."""
 
@@ -126,8 +128,12 @@ def repetitions(summary: Summary) -> list[Row]:
 
 def progress(summary: Summary) -> list[Row]:
     """Loss or residual over the seconds since a rank was ready: rank 0, or the first that told, of the latest run."""
-    found = [list(_progress(group)) for group in summary.case.groups[:_MAX_LINES] if group.runs]
-    return [row for line in found if len(line) > 1 for row in line]
+    return [row for row in _told(summary) if row["what"] != ACCURACY]
+
+
+def accuracies(summary: Summary) -> list[Row]:
+    """The same of the accuracy, where a training was tested on its way."""
+    return [row for row in _told(summary) if row["what"] == ACCURACY]
 
 
 def iterations(summary: Summary) -> list[Row]:
@@ -245,6 +251,11 @@ def _iterations(group: Group) -> Iterator[Row]:
             before, done = seconds, count
 
 
+def _told(summary: Summary) -> list[Row]:
+    found = [list(_progress(group)) for group in summary.case.groups[:_MAX_LINES] if group.runs]
+    return [row for line in found if len(line) > 1 for row in line]
+
+
 def _progress(group: Group) -> Iterator[Row]:
     run = group.runs[-1]
     told = next((rank for rank in run.ranks if rank.progress), None)
@@ -301,6 +312,13 @@ CHARTS = (
         iterations,
     ),
     Chart("progress", "Loss or residual over time", "The latest run of each configuration.", specs.PROGRESS, progress),
+    Chart(
+        "accuracy",
+        "Accuracy over time",
+        "On what a training was tested on, of the latest run of each configuration.",
+        specs.ACCURACY,
+        accuracies,
+    ),
     Chart(
         "search",
         "Trials of the search",

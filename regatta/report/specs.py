@@ -419,6 +419,12 @@ PROGRESS: Spec = _WIDE | {
     },
 }
 
+ACCURACY: Spec = PROGRESS | {
+    "description": "Accuracy over the seconds since the rank was ready",
+    "encoding": PROGRESS["encoding"]
+    | {"y": {"field": "value", "type": "quantitative", "title": "accuracy", "scale": {"zero": False}}},
+}
+
 TIMELINE: Spec = _WIDE | {
     "description": "What each rank did from the request to the end of the run",
     "height": {"step": 24},

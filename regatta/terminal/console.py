@@ -32,7 +32,7 @@ def label(node: str, rank: int | None) -> str:
 def progress_text(event: Progress) -> str:
     """`compute 4/10 (40 %) loss 0.25`."""
     total = f"/{_number(event.total)} ({_percent(event)} %)" if event.total else ""
-    values = (("residual", event.residual), ("loss", event.loss))
+    values = (("residual", event.residual), ("loss", event.loss), ("accuracy", event.accuracy))
     extra = "".join(f" {name} {value:.3g}" for name, value in values if value is not None)
     return f"{clean(event.what)[:40]} {_number(event.done)}{total}{extra}"
 

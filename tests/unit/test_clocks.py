@@ -237,9 +237,11 @@ def test_progress_is_told_in_seconds_since_the_rank_was_ready() -> None:
     clocks.feed(Progress(0, T + 6, "epochs", 1, 2, loss=0.5), 99.0)
     clocks.feed(Progress(0, T + 7.5, "epochs", 2, 2, loss=math.nan), 99.0)
     clocks.feed(Progress(0, T + 8, "sources", 1, 2, residual=0.1), 99.0)
+    clocks.feed(Progress(0, T + 9, "accuracy", 1, 2, accuracy=0.0), 99.0)
     assert clocks.ranks[0].progress == {
         "epochs": ((1.0, 1, 0.5), (2.5, 2, None)),
         "sources": ((3.0, 1, 0.1),),
+        "accuracy": ((4.0, 1, 0.0),),
     }
 
 

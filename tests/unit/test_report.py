@@ -119,6 +119,17 @@ def test_only_answers_that_were_given_can_differ() -> None:
     assert quiet.groups[0].seconds("total") == [torch.phases.total]
 
 
+def test_accuracy_has_a_picture_of_its_own() -> None:
+    torch = kept.one("stars", "torch")
+    progress = {"epochs": [[1.0, 1, 0.5], [3.0, 2, 0.4]], "accuracy": [[1.5, 1, 0.7], [3.5, 2, 0.8]]}
+    first = structs.replace(torch.ranks[0], progress=progress)
+    (summary,) = summarise(cases([structs.replace(torch, ranks=(first, *torch.ranks[1:]))]))
+    assert [row["value"] for row in charts.accuracies(summary)] == [0.7, 0.8]
+    assert [row["value"] for row in charts.progress(summary)] == [0.5, 0.4]
+    (without,) = summarise(cases([torch]))
+    assert charts.accuracies(without) == []
+
+
 def test_seconds_of_an_iteration_are_those_of_the_slowest_rank() -> None:
     torch = kept.one("stars", "torch")
     quick, slow = torch.ranks

@@ -99,7 +99,7 @@ def phase(name: str) -> Iterator[None]:
 
 
 def progress(what: str, done: int, total: int, **extra: float) -> None:
-    """Say how far this rank is; `extra` may hold ``residual``, ``loss``, ``iterations`` (so far)."""
+    """Say how far this rank is; `extra` may hold ``residual``, ``loss``, ``accuracy``, ``iterations`` (so far)."""
     emit("progress", what=what, done=done, total=total, **extra)
 
 

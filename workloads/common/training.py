@@ -46,6 +46,8 @@ class Schedule:
 
     `elastic`: the number of ranks that `batch` is meant for, whose checkpoints any number of ranks takes over; 0: any,
     and only as many ranks do.
+
+    `test_every`: after so many epochs the model is tested, and not at the end alone; 0: it is not.
     """
 
     epochs: int
@@ -57,6 +59,7 @@ class Schedule:
     checkpoint_every: int
     accumulate: int
     elastic: int = field(default=0, kw_only=True)
+    test_every: int = field(default=0, kw_only=True)
 
 
 def use_threads_of_environment() -> None:
@@ -101,12 +104,14 @@ def fit(
     rows: int,
     schedule: Schedule,
     ranks: Ranks,
+    after: Callable[[int], object] | None = None,
 ) -> list[float]:
     """Train; gives the mean loss of each epoch over all ranks. Raises :class:`BadInput` for more ranks than rows.
 
     `loss_of` takes scores and targets of a batch and gives their mean loss, (). `rows`: how many there are to train on,
-    numbered from 0. Goes on after the epochs that the checkpoint has; raises :class:`BadInput` where that is of another
-    run or no checkpoint. Its process group, where there are ranks, must stand. Model and batches are on one device.
+    numbered from 0. `after` is called with the number of each epoch that has ended, from 1. Goes on after the epochs
+    that the checkpoint has; raises :class:`BadInput` where that is of another run or no checkpoint. Its process group,
+    where there are ranks, must stand. Model and batches are on one device.
     """
     if rows < ranks.world:
         raise BadInput(f"{ranks.world} ranks for {rows} rows to train on: each needs at least one")
@@ -144,6 +149,8 @@ def fit(
             _share_buffers(model, ranks)
             losses.append(_sum(total, ranks) / (len(order) * ranks.world))
         events.progress("epochs", epoch + 1, schedule.epochs, loss=losses[-1])
+        if after is not None:
+            after(epoch + 1)
         if schedule.checkpoint_every and (epoch + 1) % schedule.checkpoint_every == 0:
             _save(model, optimizer, losses, schedule, ranks)
     return losses
@@ -189,8 +196,19 @@ def train_and_test(
 
         return batch_of if place.type == "cpu" else there
 
-    losses = fit(model, optimizer, loss_of, on(train[0]), train[1], schedule, ranks)
-    right = count_right(model, right_of, on(test[0]), test[1], ranks, test_rows)
+    def tested() -> int:
+        return count_right(model, right_of, on(test[0]), test[1], ranks, test_rows)
+
+    def after(epoch: int) -> None:
+        """Tell how good the model is by now."""
+        if schedule.test_every and epoch % schedule.test_every == 0:
+            with events.phase("test"):
+                right = tested()
+            model.train()
+            events.progress("accuracy", epoch, schedule.epochs, accuracy=right / test[1])
+
+    losses = fit(model, optimizer, loss_of, on(train[0]), train[1], schedule, ranks, after)
+    right = tested()
     answer = {"tests": test[1], "right": right, "accuracy": right / test[1], "losses": losses, "weights": norm(model)}
     return {"answer": answer, "checksum": checksum(model)}
 

@@ -123,6 +123,14 @@ def test_one_process_with_the_same_global_batch_learns_the_same(two: Ended) -> N
     assert alone.answer["tests"] == two.answer["tests"]
 
 
+def test_a_model_that_is_tested_on_its_way_learns_the_same(two: Ended, tmp_path: Path) -> None:
+    run, _ = ranks([*DIGITS, *SMALL, "--test-every=1"], 2, TMPDIR=str(tmp_path))
+    assert weights(run) == weights(two)
+    told = [event for event in run.of("progress", 0) if event["what"] == "accuracy"]
+    assert [event["done"] for event in told] == [*range(1, len(run.answer["losses"]) + 1)]
+    assert told[-1]["accuracy"] == run.answer["accuracy"]
+
+
 def test_a_run_that_goes_on_ends_with_the_same_weights(two: Ended, tmp_path: Path) -> None:
     checkpoint = (f"--checkpoint={tmp_path / 'saved.pt'}", "--checkpoint-every=1")
     first = ranks([*DIGITS, "--size=600", "--epochs=1", "--seed=5", *checkpoint], 2, TMPDIR=str(tmp_path))

@@ -23,6 +23,7 @@ _ENTRY_KEYS = {
     "data",
     "workers",
     "frameworks",
+    "no_single",
     "parameters",
     "memory_mb",
     "time_limit",
@@ -189,12 +190,16 @@ def _frameworks(reader: Reader) -> tuple[str, ...] | None:
 
 
 def _of_workload(reader: Reader, own: Sequence[str], frameworks: tuple[str, ...] | None) -> tuple[str, ...]:
-    """What is compared: the single process first, where the workload has one."""
+    """What is compared: the single process first, where the workload has one and the plan does not leave it out."""
     named = _frameworks(reader) if "frameworks" in reader.table else frameworks
     if named is not None and (lost := [name for name in named if name not in own]):
         reader.fault("frameworks", f"its card has {', '.join(own)}, and not {', '.join(lost)}")
     chosen = named if named is not None else [name for name in USUAL if name in own] or own
-    return tuple(dict.fromkeys([*(name for name in own if registry.of_run(name).single), *chosen]))
+    alone = [name for name in own if registry.of_run(name).single and not reader.flag("no_single")]
+    made = tuple(dict.fromkeys([*alone, *(name for name in chosen if not registry.of_run(name).single)]))
+    if not made:
+        reader.fault("no_single", "leaves nothing to run: name frameworks")
+    return made
 
 
 def _parameters(reader: Reader, of: Workload) -> dict[str, Value]:

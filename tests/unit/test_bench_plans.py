@@ -47,7 +47,8 @@ def test_shipped_plans_fit_clusters(name: str, cores: int) -> None:
     plan = load(name)
     points = expand(plan, cores)
     assert plan.about
-    assert all(point.frameworks[0] == "single" and len(point.frameworks) > 1 for point in points)
+    beside = [point for point in points if point.name != "tune-pbt-4-w2"]  # which Tune alone can do
+    assert all(point.frameworks[0] == "single" and len(point.frameworks) > 1 for point in beside)
     of_every_point = sum(len(point.frameworks) for point in points)
     assert len(order.ordered(plan, points)) == of_every_point * (plan.repeats + plan.warm_ups)
 
@@ -86,6 +87,14 @@ def test_points() -> None:
     ]
     assert points[-1].frameworks == ("single", "ray")
     assert points[-1].parameters == {"epochs": 1, "batch": 50}
+
+
+def test_the_single_process_is_left_out_where_it_cannot_do_the_same() -> None:
+    frameworks = {point.name: point.frameworks for point in expand(load("tune"), 2)}
+    assert frameworks["tune-grid-12-w2"] == ("single", "multiprocessing", "ray-tune")
+    assert frameworks["tune-pbt-4-w2"] == ("ray-tune",)
+    with pytest.raises(PlanError, match="no_single: leaves nothing to run"):
+        plan_of('[[experiments]]\nworkload = "tune"\nworkers = [2]\nframeworks = []\nno_single = true')
 
 
 @pytest.mark.parametrize(

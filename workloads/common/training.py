@@ -197,7 +197,8 @@ def train_and_test(
         return batch_of if place.type == "cpu" else there
 
     def tested() -> int:
-        return count_right(model, right_of, on(test[0]), test[1], ranks, test_rows)
+        right: int = count_right(model, right_of, on(test[0]), test[1], ranks, test_rows)
+        return right
 
     def after(epoch: int) -> None:
         """Tell how good the model is by now."""

@@ -13,6 +13,7 @@ from launching import PATIENCE, PROJECT, Ended, ended, ranks, start, weights
 
 from workloads.common import training
 from workloads.common.ranks import Ranks
+from workloads.common.ray import train
 
 DIGITS = ("-m", "workloads.digits", "--size=4000", "--epochs=30", "--seed=3")
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=3")
@@ -113,3 +114,12 @@ def test_a_step_has_as_many_rows_with_fewer_ranks() -> None:
         assert training.shared_out(meant, Ranks(0, world)).batch == batch
         assert training.growth(meant, Ranks(0, world)) == 6
     assert training.shared_out(replace(meant, elastic=0), Ranks(0, 4)).batch == 64
+
+
+def test_the_rank_that_was_lost_is_named_before_those_that_noticed() -> None:
+    from ray.train.v2._internal.exceptions import WorkerHealthCheckFailedError
+    from ray.train.v2.api.exceptions import WorkerGroupError
+
+    lost = WorkerHealthCheckFailedError("A worker health check failed.", failure=RuntimeError("the actor died"))
+    found = train.explained(WorkerGroupError("two ranks", {0: RuntimeError("connection reset by peer"), 1: lost}))
+    assert found.rank == 1 and "the actor died" in str(found)

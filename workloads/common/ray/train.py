@@ -186,16 +186,21 @@ class _Fit:
     def _end(self) -> None:
         self._replay()
         if self._error is not None:
-            raise _explained(self._error)
+            raise explained(self._error)
 
 
-def _explained(error: BaseException) -> WorkerFailed:
-    """Which rank failed and why, out of what Ray Train raises."""
+def explained(error: BaseException) -> WorkerFailed:
+    """Which rank failed and why, out of what Ray Train raises: one that was lost, before those that noticed it."""
     failures = getattr(error, "worker_failures", None) or {}
-    for rank, failure in sorted(failures.items()):
+    for rank, failure in sorted(failures.items(), key=lambda one: (not _lost(one[1]), one[0])):
         last = str(failure).strip().splitlines()[-1:] or [type(failure).__name__]
         return WorkerFailed(f"rank {rank} failed: {last[0]}", str(failure), rank)
     return WorkerFailed(f"Ray Train failed: {str(error).strip().splitlines()[-1]}", str(error))
+
+
+def _lost(failure: BaseException) -> bool:
+    """Whether a worker's process or host is gone: Ray Train gives one that raised another error."""
+    return type(failure).__name__ in ("WorkerHealthCheckFailedError", "WorkerHealthCheckTimeoutError")
 
 
 def _mailbox() -> Any:

@@ -19,7 +19,7 @@ from workloads.common.search.trial import Trial
 TUNE = ("-m", "workloads.tune", "--size=300", "--trials=3", "--epochs=2")
 SPACE = {"rate": {"log": [0.001, 1.0]}, "width": {"range": [2, 9]}, "kind": ["a", "b"]}
 MODULE = """
-import os, sys, time
+import glob, os, sys, time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 if not sys.argv[0].endswith("default_worker.py"):  # it is no actor's process
@@ -59,6 +59,17 @@ def fragile(x):
         os._exit(1)
     yield {"score": x}
 
+def wait_until(true):
+    end = time.monotonic() + 60
+    while not true() and time.monotonic() < end:
+        time.sleep(0.1)
+    time.sleep(0.5)  # one file of the account is written after the other
+    return True
+
+def kept():  # how many trials have ended in Tune's own account
+    states = glob.glob(f"{HERE}/trials/asha-*/experiment_state-*.json")
+    return max((open(state).read().count("TERMINATED") for state in states), default=0)
+
 def seen(what, fatal):
     with open(f"{HERE}/seen", "a") as file:
         file.write(f"{what} ")
@@ -67,7 +78,7 @@ def seen(what, fatal):
         time.sleep(60)
 
 def third(x):
-    seen(x, lambda words: len(words) == 3)
+    seen(x, lambda words: len(words) == 3 and wait_until(lambda: kept() >= 2))
     for step in (1, 2):
         yield {"score": x * step}
 
@@ -326,6 +337,22 @@ def test_tune_goes_on_with_trials_that_depend_on_each_other(project: Path, ray_c
     assert [row["trial"] for row in rows(project)] == [0, 1, 2, 3] and not any(row["error"] for row in rows(project))
     last = [row["reports"][-1]["score"] for row in rows(project)]
     assert run.answer["value"] == max(last) and rows(project)[2]["point"]["x"] == float(before[2])
+
+
+@pytest.mark.whole
+def test_trials_that_tune_alone_knows_of_are_in_the_table(project: Path, ray_cluster: dict[str, str]) -> None:
+    """A search was killed after Tune had kept its own account, and before it kept ours."""
+    words = ("--framework=ray-tune", "--search=asha", "--trials=4", "--epochs=2")
+    own = {**ray_cluster, "REGATTA_WORKERS": "1", "TUNE_GLOBAL_CHECKPOINT_S": "0"}
+    space = "{ x = { range = [1.0, 9.0] } }"
+    assert searched(project, "third", space, *words, **own).status == -9
+    (project / "flag").touch()
+    for path in project.glob("trials/asha-*/callback-states-*"):
+        path.unlink()
+    run = searched(project, "third", space, *words, "--resume", **own)
+    assert run.status == 0, run.err
+    assert [row["trial"] for row in rows(project)] == [0, 1, 2, 3] and all(row["reports"] for row in rows(project))
+    assert len((project / "seen").read_text().split()) == 5
 
 
 @pytest.mark.whole

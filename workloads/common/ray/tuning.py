@@ -71,7 +71,7 @@ def _run(asked: Search, memory: Memory, workers: int, share: float) -> list[Outc
     trial = functools.partial(_population if swaps else _alone, trial=asked.trial, kept=str(asked.kept))
     space = tune.grid_search([point for _, point in memory.left]) if known else _domains(asked.axes)
     again = tune.ResumeConfig(errored=tune.ResumeConfig.ResumeType.RESTART) if memory.begun else None
-    tune.run(
+    found = tune.run(
         tune.with_resources(trial, {"cpu": share}),
         name=memory.account.name,
         storage_path=str(memory.account.parent),
@@ -89,7 +89,7 @@ def _run(asked: Search, memory: Memory, workers: int, share: float) -> list[Outc
         raise_on_failed_trial=False,
         resume_config=again,
     )
-    made: list[Outcome] = heard.outcomes()
+    made: list[Outcome] = heard.outcomes(found.trials)
     return made
 
 
@@ -223,7 +223,17 @@ def _heard(limits: Trial, numbers: Sequence[int], memory: Memory) -> Any:
             """The reports of a trial that an interrupted search has ended."""
             return self._made[trial.trial_id].reports if trial.trial_id in self._over else []
 
-        def outcomes(self) -> list[Outcome]:
+        def outcomes(self, trials: Sequence[Any]) -> list[Outcome]:
+            """Of all trials of Tune's.
+
+            An interrupted search may have had no time left to tell here of a trial that has ended: of that there is the
+            last report alone, from Tune's own account.
+            """
+            for trial in trials:
+                if trial.status == trial.TERMINATED and trial.trial_id not in self._over and trial.last_result:
+                    made = self._of(trials, trial)
+                    made.reports = made.reports[: trial.last_result["training_iteration"] - 1]
+                    self._take(made, trial.last_result)
             for trial in self._failed:  # what they raised is there when Tune has ended
                 made, error = self._made[trial.trial_id], trial.get_pickled_error()
                 died = error is None or "Actor" in type(error).__name__
@@ -253,7 +263,9 @@ def _heard(limits: Trial, numbers: Sequence[int], memory: Memory) -> Any:
         def on_trial_result(
             self, iteration: int, trials: Sequence[Any], trial: Any, result: Mapping[str, Any], **info: Any
         ) -> None:
-            made = self._of(trials, trial)
+            self._take(self._of(trials, trial), result)
+
+        def _take(self, made: Outcome, result: Mapping[str, Any]) -> None:
             made.reports.append(json.loads(result[REPORT]))
             made.seconds, made.folder, made.host = result[SECONDS], result.get(KEPT), result[HOST]
 

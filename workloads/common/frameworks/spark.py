@@ -14,8 +14,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from workloads.common import events
-from workloads.common.events import BadInput
-from workloads.common.failures import WorkerFailed
 from workloads.common.framework import How
 from workloads.common.items.gathering import workers
 from workloads.common.items.work import Doing, Done, Task
@@ -65,27 +63,22 @@ def answers(make: MakePart, *, grouped: Group | None, restarts: int) -> Abstract
 @contextlib.contextmanager
 def spread(do: Doing, tasks: Iterator[Task], how: How) -> Iterator[Iterable[Done]]:
     """Have executors do the tasks, each of which Spark tries again where its executor is lost."""
+    from workloads.common.spark import driven
+
     events.set_rank(events.DRIVER)
-    try:
-        from pyspark import SparkContext
-    except ImportError:
-        raise BadInput("this cluster has no Spark: set spark_enabled: true and provision") from None
-    with events.phase("rendezvous"):
-        context = SparkContext()
-    try:
+    with contextlib.ExitStack() as stack:
+        with events.phase("rendezvous"):
+            context = stack.enter_context(driven.joined())
         yield _results(context, OnHost(do), tasks, WAVE * workers())
-    finally:
-        context.stop()
 
 
 def _results(context: Any, do: OnHost, tasks: Iterator[Task], most: int) -> Iterator[Done]:
-    from py4j.protocol import Py4JJavaError
+    from workloads.common.spark import driven
 
     while wave := list(itertools.islice(tasks, most)):
-        try:
-            yield from context.parallelize(wave, len(wave)).map(do).collect()
-        except Py4JJavaError as error:
-            raise WorkerFailed(f"Spark gave the job up: {error.java_exception.getMessage()}") from None
+        with driven.gives_up():
+            done = context.parallelize(wave, len(wave)).map(do).collect()
+        yield from done
 
 
 def leave() -> None:

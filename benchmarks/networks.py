@@ -1,16 +1,18 @@
-"""``python -m benchmarks.networks``: our networks beside those of transformers, with the same weights and pictures.
+"""``python -m benchmarks.networks [FILE]``: our networks beside those of transformers, with the same weights and pictures.
 
-Needs the nodes' packages and transformers, which takes longer to import than all of its tests would: so this is run by
-hand, and writes what transformers answers to `tests/unit/workloads/networks.json`, where the tests compare with it.
+Needs the nodes' packages and those of requirements/networks-test.lock, which take longer to import than all other tests
+of networks do. So it writes what transformers answers to a file, `tests/unit/workloads/networks.json` where none is named,
+with which those tests compare; a test of `make test-whole` runs this anew.
 
-    uv pip install --python .venv-node/bin/python --target /tmp/transformers transformers
-    PYTHONPATH=/tmp/transformers:. .venv-node/bin/python -m benchmarks.networks
+    uv pip install --python .venv-node/bin/python --no-deps --target /tmp/there -r requirements/networks-test.lock
+    PYTHONPATH=/tmp/there:. .venv-node/bin/python -m benchmarks.networks
 """
 
 from __future__ import annotations
 
 import json
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +98,7 @@ def main() -> None:
         kept[name] = {"parameters": count, "scores": [[round(float(score), 6) for score in row] for row in meant]}
         largest, apart = float(meant.abs().max()), float((said - meant).abs().max())
         print(f"{name}: {count:,} weights, scores up to {largest:.4f}, apart {apart:.2e}")
-    PLACE.write_text(json.dumps(kept, indent=1) + "\n")
+    Path(sys.argv[1] if sys.argv[1:] else PLACE).write_text(json.dumps(kept, indent=1) + "\n")
 
 
 if __name__ == "__main__":

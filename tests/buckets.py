@@ -4,21 +4,18 @@ emulator that believes everybody.
 As a program it prints the variables that lead to the store as JSON, and ends with its standard input.
 """
 
-import fcntl
-import hashlib
 import json
 import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-PROJECT = Path(__file__).resolve().parents[1]
-NODE = PROJECT / ".venv-node/bin/python"
-CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "regatta/tests"
+from locked import NODE, packages
+
+LOCK = "store-test"
 ACTIONS_OF_SERVE = "4"
 """Calls that moto answers before it asks who calls."""
 ALLOWED = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"}]}
@@ -53,7 +50,7 @@ class Store:
 
     def _ask(self, code: str, key: str = "", content: bytes = b"") -> bytes:
         program = f"import sys, fsspec; fs = fsspec.filesystem('{self.kind}'); key = sys.argv[1]; {code}"
-        env = {**os.environ, **self.variables, "PYTHONPATH": str(packages())}
+        env = {**os.environ, **self.variables, "PYTHONPATH": str(packages(LOCK))}
         done = subprocess.run(
             [NODE, "-c", program, key], input=content, env=env, capture_output=True, timeout=60, check=False
         )
@@ -61,29 +58,12 @@ class Store:
         return done.stdout
 
 
-def packages() -> Path:
-    """A folder with stores and clients for the nodes' Python, as requirements/store-test.lock has them; made once."""
-    lock = PROJECT / "requirements/store-test.lock"
-    version = subprocess.run([NODE, "--version"], capture_output=True, check=True).stdout
-    folder = CACHE / hashlib.sha256(version + lock.read_bytes()).hexdigest()[:12]
-    CACHE.mkdir(parents=True, exist_ok=True)
-    with (CACHE / ".lock").open("w") as alone:
-        fcntl.flock(alone, fcntl.LOCK_EX)
-        if not folder.is_dir():
-            with tempfile.TemporaryDirectory(dir=CACHE) as made:
-                command = [NODE.with_name("uv"), "pip", "install", "--quiet", "--python", NODE, "--require-hashes"]
-                env = {"UV_SYSTEM_CERTS": "true", **os.environ}
-                subprocess.run([*command, "--target", f"{made}/all", "-r", lock], env=env, check=True)
-                Path(made, "all").rename(folder)
-    return folder
-
-
 @contextmanager
 def serve(address: str = "127.0.0.1", kind: str = "s3") -> Iterator[Store]:
     """A store on an address of this machine."""
     command = [NODE, __file__, kind, address]
     env = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
-    env |= {"INITIAL_NO_AUTH_ACTION_COUNT": ACTIONS_OF_SERVE, "PYTHONPATH": str(packages())}
+    env |= {"INITIAL_NO_AUTH_ACTION_COUNT": ACTIONS_OF_SERVE, "PYTHONPATH": str(packages(LOCK))}
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=env, text=True
     ) as server:

@@ -91,6 +91,13 @@ def test_handwritten_digits_are_learned() -> None:
     assert run.answer["losses"][-1] < run.answer["losses"][0] / 5
 
 
+def test_real_digits_of_mnist_are_learned(mnist: Path) -> None:
+    run = python(*DIGITS, f"--data={mnist}", "--model=cnn", "--epochs=2", "--batch=32")
+    assert run.status == 0, run.err
+    assert (run.answer["images"], run.answer["tests"]) == (4000, 1000)
+    assert run.answer["accuracy"] >= 0.9
+
+
 @pytest.fixture(scope="module")
 def two(tmp_path_factory: pytest.TempPathFactory) -> Ended:
     """The training on two torch ranks."""

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
 import torch
+from launching import PROJECT, python
 from torch import nn
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+import locked
 
 from benchmarks.networks import CLASSES, fill, pictures
 from workloads.common.networks import named
@@ -44,6 +49,19 @@ def test_the_same_scores_as_those_of_transformers(name: str) -> None:
         scores = network(pictures())
     assert size(network) == WRITTEN[name]["parameters"]
     torch.testing.assert_close(scores, torch.tensor(WRITTEN[name]["scores"]), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.whole  # transformers is brought, 190 MB, and takes longer to import than all other tests here
+def test_what_is_kept_of_transformers_is_what_it_answers(tmp_path: Path) -> None:
+    kept = tmp_path / "networks.json"
+    paths = f"{PROJECT}:{locked.packages('networks-test')}"
+    done = python("-m", "benchmarks.networks", str(kept), PYTHONPATH=paths, HF_HUB_OFFLINE="1")
+    assert done.status == 0, done.err
+    anew = json.loads(kept.read_text())
+    assert anew.keys() == WRITTEN.keys()
+    for name, found in WRITTEN.items():
+        assert anew[name]["parameters"] == found["parameters"]
+        torch.testing.assert_close(*(torch.tensor(one["scores"]) for one in (anew[name], found)), rtol=1e-4, atol=1e-4)
 
 
 def test_groups_are_normalised_as_ranks_would_and_their_statistics_are_the_mean() -> None:

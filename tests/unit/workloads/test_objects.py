@@ -13,6 +13,7 @@ from fsspec.registry import _registry
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 import buckets
+import locked
 
 from regatta.release import objects as addresses
 from workloads.common import storage
@@ -25,11 +26,11 @@ LINES = b"".join(b"%d %d\n" % (number, number + 1) for number in range(200_000))
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[buckets.Store]:
-    sys.path.insert(0, str(buckets.packages()))
+    sys.path.insert(0, str(locked.packages(buckets.LOCK)))
     with buckets.serve() as store:
         store.put("graphs/lines.txt", LINES)
         yield store
-    sys.path.remove(str(buckets.packages()))
+    sys.path.remove(str(locked.packages(buckets.LOCK)))
 
 
 @pytest.fixture(scope="module")

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from launching import PROJECT, Ended, ended, free_port, python, ranks, start, weights
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+import locked
 
 from workloads.common.events import BadInput
 from workloads.common.ranks import Ranks
@@ -21,13 +23,9 @@ SMALL = (*MODULE, "--data=handwritten", "--epochs=2", "--seed=3")
 
 
 @pytest.fixture(scope="module")
-def layer(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def layer() -> dict[str, str]:
     """Variables with which TensorFlow is found, as the lock of layers has it."""
-    folder = tmp_path_factory.mktemp("layer")
-    lock = PROJECT / "requirements/layers.lock"
-    words = ["pip", "install", "--quiet", "--system-certs", "--no-deps", "--require-hashes", "--target", str(folder)]
-    subprocess.run([sys.executable, "-m", "uv", *words, "--python", sys.executable, "-r", lock], check=True)
-    return {"PYTHONPATH": f"{PROJECT}:{folder}"}
+    return {"PYTHONPATH": f"{PROJECT}:{locked.packages('layers')}"}
 
 
 def of_tensorflow(arguments: tuple[str, ...], world: int, layer: dict[str, str], tmp_path: Path) -> list[Ended]:
@@ -153,6 +151,14 @@ def test_the_trainer_of_ray_train_gives_the_weights_of_the_ranks_to_the_bit(
     run = python(*SMALL, "--framework=ray-tensorflow", **ray_cluster, **layer, **given)
     assert run.status == 0, run.err
     assert weights(run) == weights(both[0]) and run.answer == both[0].answer
+
+
+@pytest.mark.whole  # the same
+def test_real_digits_of_mnist_have_one_answer_in_both_libraries(mnist: Path, layer: dict[str, str]) -> None:
+    words = (*MODULE, f"--data={mnist}", "--epochs=1")
+    alone = python(*words, "--library=torch")
+    assert close(python(*words, **layer), alone)
+    assert alone.answer["pictures"] == 4000 and not alone.answer["synthetic"]
 
 
 @pytest.mark.whole  # the same

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import gzip
 import json
+import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from launching import Ended, python, ranks, weights
+from launching import PROJECT, Ended, python, ranks, weights
 
 from workloads.common import training
 from workloads.common.events import BadInput
@@ -122,6 +124,16 @@ def test_ray_train_gives_the_same_weights_to_the_bit(two: Ended, tmp_path: Path,
     assert weights(run) == weights(two)
     assert run.answer == two.answer
     assert {event["rank"] for event in run.of("ready")} == {-1, 0, 1}
+
+
+@pytest.mark.whole  # a Ray of its own
+def test_a_training_does_not_wait_for_a_dashboard_that_its_own_ray_has_not(tmp_path: Path) -> None:
+    private = str(PROJECT / "regatta/node/private_ray.py")
+    with tempfile.TemporaryDirectory(prefix="rt-") as short:  # sockets
+        words = (private, "2", f"{short}/r", sys.executable, *DIGITS, *SMALL, "--framework=ray")
+        run = python(*words, REGATTA_WORKERS="2", REGATTA_SCRATCH=str(tmp_path))
+    assert run.status == 0, run.err
+    assert run.of("result") and "PlacementGroupCleaner" not in run.out + run.err
 
 
 def test_one_process_with_the_same_global_batch_learns_the_same(two: Ended) -> None:

@@ -26,12 +26,34 @@ class Kind:
     met: Callable[[], AbstractContextManager[None]]
 
 
+def _without_cleaner(trainer: Any) -> Any:
+    """A trainer's class without Ray Train's PlacementGroupCleaner where Ray has no dashboard, as a run's own Ray.
+
+    It asks the dashboard each second whether the training goes on, and where there is none, it waits 20 s for one: the
+    training would end 12 s late. What it would clean up ends with such a Ray.
+    """
+
+    class Own(trainer):  # type: ignore[misc]
+        def _create_default_callbacks(self) -> list[Any]:
+            from ray._private import ray_constants
+            from ray.experimental import internal_kv
+            from ray.train.v2._internal.callbacks.placement_group_callback import PlacementGroupCleanerCallback
+
+            found: list[Any] = super()._create_default_callbacks()
+            space = ray_constants.KV_NAMESPACE_DASHBOARD
+            if internal_kv._internal_kv_get(ray_constants.DASHBOARD_ADDRESS, namespace=space):
+                return found
+            return [one for one in found if not isinstance(one, PlacementGroupCleanerCallback)]
+
+    return Own
+
+
 def _torch(loop: Any, *, gpus: bool, **arguments: Any) -> Any:
     from ray.train.torch import TorchConfig, TorchTrainer
 
     seconds = group_timeout().total_seconds()
     config = TorchConfig(backend=backend(gpus=gpus), timeout_s=max(1, round(seconds)))
-    return TorchTrainer(loop, torch_config=config, **arguments)
+    return _without_cleaner(TorchTrainer)(loop, torch_config=config, **arguments)
 
 
 def _tensorflow(loop: Any, *, gpus: bool, **arguments: Any) -> Any:
@@ -55,7 +77,7 @@ def _tensorflow(loop: Any, *, gpus: bool, **arguments: Any) -> Any:
         def backend_cls(self) -> Any:
             return Meeting
 
-    return TensorflowTrainer(loop, tensorflow_config=Config(), **arguments)
+    return _without_cleaner(TensorflowTrainer)(loop, tensorflow_config=Config(), **arguments)
 
 
 TORCH = Kind(_torch, contextlib.nullcontext)

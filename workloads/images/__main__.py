@@ -1,0 +1,6 @@
+"""``python -m workloads.images``: see docs/workloads.md."""
+
+from workloads.common import command
+
+if __name__ == "__main__":
+    command.main("workloads.images")

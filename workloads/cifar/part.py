@@ -16,6 +16,7 @@ from workloads.cifar import pictures
 from workloads.cifar.binary import CLASSES
 from workloads.common import training
 from workloads.common.networks import named
+from workloads.common.networks.norm import groups_of_rank
 from workloads.common.ranks import Ranks
 from workloads.common.shared import HostFolder
 
@@ -45,7 +46,7 @@ class Options(training.Schedule):
 
 def groups(options: Options, ranks: Ranks) -> int:
     """In how many groups the rows of one rank are normalised, where there are more or fewer ranks than were meant."""
-    return max(1, round(options.norm_groups * (options.elastic or ranks.world) / ranks.world))
+    return groups_of_rank(options.norm_groups, options.elastic, ranks.world)
 
 
 class Part:

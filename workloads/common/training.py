@@ -256,6 +256,14 @@ def checksum(model: nn.Module) -> str:
     return total.hexdigest()
 
 
+def unpacked(content: bytes) -> Any:
+    """What torch has saved: weights, numbers and texts alone, for anybody may have written it. Raises as torch does."""
+    # Before torch 2.14 `weights_only` alone takes sparse tensors whose indices lie outside of them, and reading these
+    # reads memory that is not theirs.
+    with torch.sparse.check_sparse_tensor_invariants():
+        return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+
+
 def combine(parts: Sequence[dict[str, Any]], what: str) -> tuple[dict[str, Any], list[str]]:
     """The one answer of all ranks, and what to say of the training. Raises RuntimeError where their weights differ."""
     answer, checksum = parts[0]["answer"], parts[0]["checksum"]
@@ -269,7 +277,8 @@ def combine(parts: Sequence[dict[str, Any]], what: str) -> tuple[dict[str, Any],
 @torch.no_grad()
 def _share_buffers(model: nn.Module, ranks: Ranks) -> None:
     """Give all ranks the mean of what each has seen of its own rows: a network's running statistics."""
-    own = [buffer for buffer in model.buffers() if buffer.is_floating_point()]
+    learning = (module for module in model.modules() if module.training)
+    own = [buffer for module in learning for buffer in module.buffers(recurse=False) if buffer.is_floating_point()]
     if ranks.world == 1 or not own:
         return
     every = torch.cat([buffer.ravel() for buffer in own])
@@ -286,9 +295,11 @@ def _sum(value: Tensor, ranks: Ranks) -> float:
 
 
 def _identity(model: nn.Module, optimizer: torch.optim.Optimizer, schedule: Schedule, ranks: Ranks) -> dict[str, Any]:
+    learning = [weight.requires_grad for weight in model.parameters()]
+    frozen = "" if all(learning) else f" of {sum(learning)} of {len(learning)} weights"
     return {
         "weights": {name: list(tensor.shape) for name, tensor in model.state_dict().items()},
-        "optimizer": type(optimizer).__name__,
+        "optimizer": f"{type(optimizer).__name__}{frozen}",
         "batch": [schedule.batch, schedule.accumulate],
         "learning rate": [schedule.learning_rate, growth(schedule, ranks)],
         "seed": schedule.seed,
@@ -324,10 +335,7 @@ def _resume(model: nn.Module, optimizer: torch.optim.Optimizer, schedule: Schedu
     if found[0] is None:
         return []
     try:
-        # Any run may write where checkpoints are. Before torch 2.14 `weights_only` alone takes sparse tensors whose
-        # indices lie outside of them, and reading these reads memory that is not theirs.
-        with torch.sparse.check_sparse_tensor_invariants():
-            state = torch.load(io.BytesIO(found[0]), map_location="cpu", weights_only=True)
+        state = unpacked(found[0])
         identity = dict(state["identity"])
     except Exception as error:
         raise BadInput(f"{schedule.checkpoint}: not a checkpoint of this program ({error})") from error

@@ -8,11 +8,12 @@ from workloads.images.rows import Room
 SIDE, COLOURS, CLASSES = images.SIDE, 1, images.CLASSES
 
 
-def fill(room: Room, data: str, size: int, seed: int) -> None:
-    """Put digits into a room: IDX files of a folder, ``handwritten``, or ``generated``. Raises :class:`BadInput`."""
+def fill(room: Room, data: str, size: int, seed: int, take: int) -> None:
+    """Put digits, uint8 (n, 28, 28), into a room: at most `take` of a folder's IDX files, ``handwritten``, or
+    ``generated``: `size`. Raises :class:`BadInput`."""
     found = images.of(data, size, seed)
-    room.put(
-        inputs=found.pixels, labels=found.labels, test_inputs=found.test_pixels, test_labels=found.test_labels
-    )
+    most = None if data == "generated" else take or None
+    room.put("", found.pixels[:most], found.labels[:most])
+    room.put("test_", found.test_pixels[:most], found.test_labels[:most])
     if data == "generated":
         room.made_up()

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,10 +12,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from workloads.common import training
+from workloads.common import events, training
+from workloads.common.networks.norm import groups_of_rank
 from workloads.common.ranks import Ranks
 from workloads.common.shared import HostFolder
-from workloads.images import mnist, models
+from workloads.images import tuning
+from workloads.images.datasets import DATASETS, optimizer
 from workloads.images.rows import Room, Rows
 
 TOLERANCE = {"accuracy": 0.1, "right": 1e9, "losses": 0.2, "weights": 2.0}
@@ -28,13 +29,21 @@ TEST_ROWS = 256
 
 @dataclass(frozen=True)
 class Options(training.Schedule):
-    """The parameters of a run. `data`: a folder of the files of `dataset`, ``handwritten``, or ``generated``: `size`
-    rows. `norm_groups`: a rank's rows of a batch are normalised in so many groups."""
+    """The parameters of a run. `data`: the files of `dataset`, at most `take` rows of them (0: all), ``handwritten``,
+    or ``generated``: `size` rows.
+
+    `stem`: how networks of the literature begin. `freeze`: share of the first layers that stay as they are. `weights`:
+    a file to begin with. `norm_groups`: a rank's rows of a batch are normalised in so many groups.
+    """
 
     dataset: str
     data: str
     size: int
+    take: int
     model: str
+    stem: str
+    freeze: float
+    weights: str | None
     norm_groups: int
 
 
@@ -43,58 +52,78 @@ class Part:
 
     def __init__(self, options: Options, ranks: Ranks) -> None:
         self._options, self._ranks = options, ranks
+        self._dataset = DATASETS[options.dataset]
         training.use_threads_of_environment()
 
     def load(self, folder: HostFolder | None) -> None:
-        """Read or make the rows, or map what another rank of this host has made of them."""
+        """Make the network, then read or make the rows, or map what another rank of this host has made of them."""
         options = self._options
-        which = (options.dataset, options.data, options.size, options.seed)
+        self._network = self.network()
+        which = (options.data, options.size, options.seed, options.take)
+
+        def fill(room: Room) -> None:
+            with events.phase("read"):
+                self._dataset.fill(room, *which)
+
         if folder is None:
             room = Room()
-            mnist.fill(room, *which[1:])
+            fill(room)
             self._rows = room.rows()
-            return
+        else:
+            name = hashlib.sha256(repr((options.dataset, *which)).encode()).hexdigest()
+            self._rows = folder.once(f"rows-{name[:16]}", lambda empty: fill(Room(empty)), Rows.open)
 
-        def fill(empty: Path) -> None:
-            mnist.fill(Room(empty), *which[1:])
+    def network(self) -> nn.Module:
+        """The network to train, with the weights to begin with; its first layers are frozen.
 
-        name = hashlib.sha256(repr(which).encode()).hexdigest()
-        self._rows = folder.once(f"rows-{name[:16]}", fill, Rows.open)
+        Raises :class:`BadInput` where it is none for these rows, its file does not fit, or nothing is left to train.
+        """
+        options = self._options
+        torch.manual_seed(options.seed)
+        groups = groups_of_rank(options.norm_groups, options.elastic, self._ranks.world)
+        made = self._dataset.network(options.model, small=options.stem == "small", groups=groups)
+        self._from = tuning.RANDOM
+        if options.weights is not None:
+            self._from = tuning.take(made, tuning.read(options.weights), options.weights)
+        self._frozen = tuning.freeze(made, options.freeze)
+        return made
 
     def compute(self) -> None:
         """Train, then test."""
-        options, ranks, rows = self._options, self._ranks, self._rows
-        torch.manual_seed(options.seed)
-        trained = self._network()
-        optimizer = torch.optim.SGD(trained.parameters(), lr=options.learning_rate, momentum=MOMENTUM, fused=True)
+        options, rows, trained = self._options, self._rows, self._network
+        shown = self._dataset.showing(options.model)
         made = training.train_and_test(
             trained,
-            optimizer,
+            optimizer(options.model, trained, options.learning_rate, MOMENTUM),
             nn.functional.cross_entropy,
             lambda scores, labels: scores.argmax(1) == labels,
-            (batches(rows.inputs, rows.labels), len(rows.labels)),
-            (batches(rows.test_inputs, rows.test_labels), len(rows.test_labels)),
+            (batches(rows.inputs, rows.labels, shown), len(rows.labels)),
+            (batches(rows.test_inputs, rows.test_labels, shown), len(rows.test_labels)),
             options,
-            ranks,
+            self._ranks,
             test_rows=TEST_ROWS,
         )
-        known = {"rows": len(rows.labels), "synthetic": rows.synthetic, "parameters": training.size(trained)}
+        known = {
+            "rows": len(rows.labels),
+            "synthetic": rows.synthetic,
+            "parameters": training.size(trained),
+            "weights_from": self._from,
+            "layers": len(tuning.layers(trained)),
+            "frozen_layers": self._frozen,
+        }
         self._made = {**made, "answer": {**known, **made["answer"]}}
 
     def answer(self) -> dict[str, Any]:
         """Sizes, how many test rows are right, losses of the epochs, norm of the weights; and their checksum."""
         return self._made
 
-    def _network(self) -> nn.Module:
-        return models.make(self._options.model, mnist.COLOURS, mnist.SIDE, mnist.CLASSES)
 
-
-def batches(pictures: NDArray[np.uint8], labels: NDArray[np.uint8]) -> training.Batch:
-    """Rows -> float pictures around 0, (k, colours, side, side), and int64 labels."""
-    every, classes = (torch.from_numpy(np.require(array, requirements="W")) for array in (pictures, labels))
+def batches(inputs: NDArray[Any], labels: NDArray[np.uint8], shown: Callable[[Tensor], Tensor]) -> training.Batch:
+    """Rows -> what the network takes of them, and int64 labels."""
+    every, classes = (torch.from_numpy(np.require(array, requirements="W")) for array in (inputs, labels))
 
     def batch(rows: Tensor) -> tuple[Tensor, Tensor]:
-        return (every[rows].float()[:, None] - 127.5) / 127.5, classes[rows].long()
+        return shown(every[rows]), classes[rows].long()
 
     return batch
 
@@ -103,4 +132,6 @@ def combine(parts: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], list[str]]
     """The ranks' answers, which are one and the same, and lines for a person."""
     answer, said = training.combine(parts, "rows")
     kind = "made-up rows (synthetic)" if answer["synthetic"] else "rows"
-    return answer, [f"images: {answer['rows']:,} {kind}, {answer['parameters']:,} weights", *said]
+    begun = f"{answer['parameters']:,} weights, at first from {answer['weights_from']}"
+    still = f"; {answer['frozen_layers']} of {answer['layers']} layers stay" if answer["frozen_layers"] else ""
+    return answer, [f"images: {answer['rows']:,} {kind}; {begun}{still}", *said]

@@ -30,6 +30,8 @@ class Rows:
 
 ARRAYS = tuple(one.name for one in fields(Rows) if one.name != "synthetic")
 MADE_UP = "made-up"
+HELD_OUT = 6
+"""Of so many made-up rows to train on there is one to test."""
 
 
 @dataclass
@@ -47,10 +49,10 @@ class Room:
             return self.kept[name]
         return np.lib.format.open_memmap(self.folder / f"{name}.npy", "w+", dtype=kind, shape=shape)
 
-    def put(self, **arrays: NDArray[Any]) -> None:
-        """Keep whole arrays under their names."""
-        for name, values in arrays.items():
-            self.array(name, values.shape, values.dtype.type)[:] = values
+    def put(self, prefix: str, inputs: NDArray[Any], labels: NDArray[np.uint8]) -> None:
+        """Keep whole arrays as ``<prefix>inputs`` and ``<prefix>labels``."""
+        self.array(f"{prefix}inputs", inputs.shape, inputs.dtype.type)[:] = inputs
+        self.array(f"{prefix}labels", labels.shape)[:] = labels
 
     def made_up(self) -> None:
         """Say of the rows that nobody has seen them."""

@@ -14,12 +14,20 @@ class GroupedNorm(nn.BatchNorm2d):
     mean of what they have seen. One process that has all of these rows in w groups computes the same up to rounding
     (E. Hoffer et al., "Train longer, generalize better", 2017, call that ghost batch normalisation). Rows that do not
     fall into equal groups are one group. A group of one value a channel, which has no variance, is normalised by the
-    running statistics, and leaves them alone.
+    running statistics, and leaves them alone. So is everything where it is `still`.
     """
+
+    still = False
+    """Whether it normalises in training as it does in a test: its running statistics stay as they are."""
 
     def __init__(self, channels: int, groups: int = 1) -> None:
         super().__init__(channels)
         self.groups = groups
+
+    def train(self, mode: bool = True) -> GroupedNorm:
+        """As :class:`torch.nn.Module`, but not into training where it is `still`."""
+        super().train(mode and not self.still)
+        return self
 
     def forward(self, input: Tensor) -> Tensor:
         """(n, channels, height, width) -> the same shape."""
@@ -42,3 +50,9 @@ class GroupedNorm(nn.BatchNorm2d):
             var.copy_(variances.view(groups, channels).mean(0))
             self.num_batches_tracked += 1
         return made.view(rows, channels, height, width)
+
+
+def groups_of_rank(groups: int, meant: int, world: int) -> int:
+    """In how many groups one of `world` ranks normalises its rows of a batch, where each of `meant` ranks was to do so
+    in `groups`; 0: as many ranks as there are."""
+    return max(1, round(groups * (meant or world) / world))

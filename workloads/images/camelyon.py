@@ -17,7 +17,7 @@ from workloads.common import events, storage
 from workloads.common.events import BadInput
 from workloads.common.storage import packed
 from workloads.images import tissue
-from workloads.images.rows import HELD_OUT, Room
+from workloads.images.rows import GENERATED, HELD_OUT, Room
 
 SIDE, COLOURS, CLASSES = tissue.SIDE, tissue.COLOURS, 2
 FILES = "camelyonpatch_level_2_split_{split}_{what}.h5"
@@ -35,7 +35,7 @@ def fill(room: Room, data: str, size: int, seed: int, take: int) -> None:
 
     Raises :class:`BadInput` where a file is missing, damaged, or has other things than published.
     """
-    if data == "generated":
+    if data == GENERATED:
         room.made_up()
         tissue.drawn(room, "", size, seed)
         tissue.drawn(room, "test_", max(size // HELD_OUT, 1), seed + tissue.TEST_SEED_STEP)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from workloads.common import events, storage
 from workloads.common.events import BadInput
 from workloads.common.storage import packed
-from workloads.images.rows import HELD_OUT, Room
+from workloads.images.rows import GENERATED, HELD_OUT, Room
 
 WORDS, LENGTH, CLASSES = 10_000, 250, 2
 """Words that are told apart, and words of a text that are looked at: its first ones."""
@@ -42,7 +42,7 @@ Texts = dict[tuple[str, str], list[str]]
 def fill(room: Room, data: str, size: int, seed: int, take: int) -> None:
     """Put texts into a room, as numbers of their words, int32 (n, 250): at most `take` of a folder's or an archive's,
     or ``generated``: `size`. Raises :class:`BadInput` where something is missing or damaged."""
-    if data == "generated":
+    if data == GENERATED:
         room.made_up()
         for prefix, count, own in (("", size, 0), ("test_", max(size // HELD_OUT, 1), 1)):
             room.put(prefix, *drawn(np.random.default_rng([seed, own]), count))

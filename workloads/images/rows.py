@@ -30,6 +30,8 @@ class Rows:
 
 ARRAYS = tuple(one.name for one in fields(Rows) if one.name != "synthetic")
 MADE_UP = "made-up"
+GENERATED = "generated"
+"""The word for rows that are made up."""
 HELD_OUT = 6
 """Of so many made-up rows to train on there is one to test."""
 

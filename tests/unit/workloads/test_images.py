@@ -31,7 +31,7 @@ MOBILENET = (*IMAGES, "--model=mobilenetv2", "--size=64", "--epochs=2", "--batch
         ("mnist", "resnet50", 23_528_522),
         ("patchcamelyon", "mobilenetv2", 2_226_434),
         ("patchcamelyon", "cnn", 11_053_072),
-        ("patchcamelyon", "lenet", 943_058),
+        ("patchcamelyon", "lenet", 942_606),
         ("imdb", "text", 160_306),
     ],
 )
@@ -70,8 +70,8 @@ def test_frozen_layers_stay_as_a_file_has_them_and_others_learn(tmp_path: Path) 
     file = tmp_path / "weights.pt"
     given = DATASETS["mnist"].network("mobilenetv2", small=False, groups=1)
     for name, value in given.state_dict().items():
-        if "running" in name:
-            value.add_(0.25)
+        if "running_var" in name:
+            value.mul_(0.9)
     torch.save(given.state_dict(), file)
     checkpoint = tmp_path / "after.pt"
     tuned = part(freeze=0.5, weights=str(file), checkpoint=str(checkpoint), checkpoint_every=1)
@@ -81,7 +81,7 @@ def test_frozen_layers_stay_as_a_file_has_them_and_others_learn(tmp_path: Path) 
     still = {
         f"{name}.{key}" for name, module in given.named_modules() if module in first for key in module.state_dict()
     }
-    changed = {name for name, value in given.state_dict().items() if not torch.equal(value, after[name][: len(value)])}
+    changed = {name for name, value in given.state_dict().items() if not torch.equal(value, after[name])}
     assert len(still) == 26 + 26 * 5
     assert not still & changed
     assert {name for name in after if name not in still and "classifier" not in name} <= changed
@@ -112,9 +112,9 @@ def of_torch(words: tuple[str, ...], folder: Path) -> Ended:
 
 
 def test_texts_are_learned_by_ranks_and_alone(two: Ended) -> None:
-    assert two.answer["accuracy"] > 0.9 and two.answer["weights_from"] == "random"
-    assert two.of("phase", 0)[1]["name"] == "read" or two.of("phase", 1)[1]["name"] == "read"
+    assert two.answer["accuracy"] > 0.8 and two.answer["weights_from"] == "random"
     alone = python(*TEXT, "--batch=32")
+    assert [event["name"] for event in alone.of("phase")][:2] == ["read", "load"]
     assert alone.answer["losses"] == pytest.approx(two.answer["losses"], abs=0.001)
     assert alone.answer["weights"] == pytest.approx(two.answer["weights"], abs=0.01)
 

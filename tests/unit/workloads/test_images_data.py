@@ -16,7 +16,6 @@ from torch import nn
 
 from workloads.common.events import BadInput
 from workloads.digits import idx
-from workloads.digits import images as digits
 from workloads.images import camelyon, generate, imdb, mnist, models, tuning
 from workloads.images.rows import GENERATED, Room, Rows
 
@@ -190,11 +189,10 @@ def test_what_is_no_folder_of_reviews(reviews: Path, tmp_path: Path) -> None:
 
 
 def test_digits_of_a_folder_cut_short(tmp_path: Path) -> None:
-    drawn = digits.generated(30, 1)
-    idx.write(tmp_path / "train-images-idx3-ubyte", drawn.pixels)
-    idx.write(tmp_path / "train-labels-idx1-ubyte.gz", drawn.labels)
-    idx.write(tmp_path / "t10k-images-idx3-ubyte", drawn.test_pixels)
-    idx.write(tmp_path / "t10k-labels-idx1-ubyte", drawn.test_labels)
+    for part, count in (("train", 30), ("t10k", 5)):
+        pixels, labels = np.full((count, 28, 28), 7, np.uint8), np.arange(count, dtype=np.uint8) % 10
+        idx.write(tmp_path / f"{part}-images-idx3-ubyte", pixels)
+        idx.write(tmp_path / f"{part}-labels-idx1-ubyte.gz", labels)
     read = filled(tmp_path, 4, mnist.fill)
     assert (len(read.labels), len(read.test_labels), read.synthetic) == (4, 4, False)
     file = tmp_path / "train-images-idx3-ubyte"

@@ -56,6 +56,9 @@ def test_shipped_plans_fit_clusters(name: str, cores: int) -> None:
 def test_there_are_the_plans_that_the_documentation_names() -> None:
     assert plan_file.shipped() == (
         "batch-scaling",
+        "bigdl-cluster",
+        "bigdl-local",
+        "bigdl-pictures",
         "chain-tree",
         "cifar",
         "paper",

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 from fsspec.registry import _registry
 
@@ -19,6 +20,8 @@ from regatta.release import objects as addresses
 from workloads.common import storage
 from workloads.common.events import BadInput
 from workloads.common.storage import errors, objects, places, prepared
+from workloads.images import camelyon, generate
+from workloads.images.rows import GENERATED, Room
 from workloads.ppr import edgelist
 
 LINES = b"".join(b"%d %d\n" % (number, number + 1) for number in range(200_000))
@@ -171,3 +174,16 @@ def test_a_package_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(objects, "_CONNECTED", {})
     with pytest.raises(BadInput, match=r"gcsfs is missing .*--with gcsfs"):
         storage.open("gs://data/x")
+
+
+def test_pictures_in_hdf5_are_read_where_they_lie(store: buckets.Store, tmp_path: Path) -> None:
+    generate.write(tmp_path, 40, 1)
+    for path in tmp_path.iterdir():
+        store.put(f"pictures/{path.name}", path.read_bytes())
+    room = Room()
+    camelyon.fill(room, "s3://data/pictures", 0, 0, 9)
+    made = Room()
+    camelyon.fill(made, GENERATED, 40, 1, 0)
+    assert room.synthetic
+    np.testing.assert_array_equal(room.kept["inputs"], made.kept["inputs"][:9])
+    np.testing.assert_array_equal(room.kept["test_labels"], made.kept["test_labels"])

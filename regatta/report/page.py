@@ -10,7 +10,7 @@ from typing import Any
 
 from regatta.records import document
 from regatta.records.record import Record
-from regatta.report import across, charts, specs, tables, texts, theme, timeline, vega
+from regatta.report import across, charts, overhead, specs, tables, texts, theme, timeline, vega
 from regatta.report.regressions import Change
 from regatta.report.summary import Summary
 from regatta.report.tables import Table
@@ -45,6 +45,7 @@ class Report:
             *across.tables(self.summaries),
             *tables.phases(self.summaries),
             *tables.use(self.summaries),
+            *overhead.tables(self.summaries),
             *([tables.changes(self.changes, self.against)] if self.changes is not None else []),
             tables.machines(self.records),
             tables.runs(self.records),
@@ -79,6 +80,7 @@ def render(report: Report) -> str:
         ratios=list(tables.ratios(report.summaries)),
         phases=list(tables.phases(report.summaries)),
         use=list(tables.use(report.summaries)),
+        overheads=list(overhead.tables(report.summaries)),
         changes=tables.changes(report.changes, report.against) if report.changes is not None else None,
         machines=tables.machines(report.records),
         runs=tables.runs(report.records),
@@ -130,7 +132,7 @@ def _run(record: Record) -> dict[str, Any]:
     return {
         "record": document.to_dict(record),
         "timeline": charts.timeline(record),
-        "words": timeline.words(record),
+        "words": [*timeline.words(record), *(overhead.words(record.overhead) if record.overhead else ())],
     }
 
 

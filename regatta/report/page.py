@@ -10,7 +10,7 @@ from typing import Any
 
 from regatta.records import document
 from regatta.records.record import Record
-from regatta.report import across, charts, overhead, specs, tables, texts, theme, timeline, vega
+from regatta.report import across, charts, curves, overhead, scaling, specs, tables, texts, theme, timeline, vega
 from regatta.report.regressions import Change
 from regatta.report.summary import Summary
 from regatta.report.tables import Table
@@ -43,6 +43,7 @@ class Report:
             *tables.published(self.summaries),
             *tables.ratios(self.summaries),
             *across.tables(self.summaries),
+            *scaling.tables(self.summaries),
             *tables.phases(self.summaries),
             *tables.use(self.summaries),
             *overhead.tables(self.summaries),
@@ -65,7 +66,7 @@ def render(report: Report) -> str:
     )
     failed = [record for record in report.records if record.exit.state != "succeeded"]
     overview = charts.overview(report.summaries)
-    pictures = across.pictures(report.summaries)
+    pictures = [*across.pictures(report.summaries), *curves.pictures(report.summaries)]
     return environment.get_template("report.html.j2").render(
         report=report,
         failed=failed,
@@ -73,6 +74,7 @@ def render(report: Report) -> str:
         days=_days(report.records),
         overview=bool(overview),
         across=[*enumerate(pictures)],
+        answers=list(scaling.tables(report.summaries)),
         pays=list(across.tables(report.summaries)),
         times=list(tables.times(report.summaries)),
         scripts=list(tables.scripts(report.summaries)),

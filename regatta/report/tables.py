@@ -46,7 +46,7 @@ _RATIOS_NOTE = (
 class Table:
     """A title, columns and rows of text. `name` is that of its file; `note` what a reader has to know.
 
-    `grouped`: rows that follow each other often have the same first cell.
+    `grouped`: rows that follow each other often have the same first cell. `prose`: cells are sentences.
     """
 
     name: str
@@ -55,6 +55,7 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
     note: str = ""
     grouped: bool = False
+    prose: bool = False
 
 
 def times(summaries: Sequence[Summary]) -> Iterator[Table]:

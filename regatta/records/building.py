@@ -6,12 +6,14 @@ from typing import Any
 from msgspec.structs import replace
 
 from regatta.records.clocks import Clocks
+from regatta.records.events import OverheadEvent
 from regatta.records.plain import plain
 from regatta.records.record import (
     Beside,
     ClusterFacts,
     ExitInfo,
     NodeUse,
+    Overhead,
     RankRecord,
     Record,
     RunIdentity,
@@ -69,7 +71,12 @@ def build(
         use=tuple(_use(node.name, (used or {})[node.name]) for node in cluster.nodes if (used or {}).get(node.name)),
         beside=tuple(_beside(name, said) for name, said in (beside or {}).items()),
         packages=packages or {},
+        overhead=_overhead(clocks.overhead),
     )
+
+
+def _overhead(told: OverheadEvent | None) -> Overhead | None:
+    return Overhead(**{name: getattr(told, name) for name in Overhead.__struct_fields__}) if told else None
 
 
 def _use(node: str, said: Mapping[str, Any]) -> NodeUse:

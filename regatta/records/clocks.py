@@ -9,7 +9,19 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from regatta.records.events import DRIVER, Cpu, ErrorEvent, Event, Memory, Phase, Progress, Ready, Result, WarningEvent
+from regatta.records.events import (
+    DRIVER,
+    Cpu,
+    ErrorEvent,
+    Event,
+    Memory,
+    OverheadEvent,
+    Phase,
+    Progress,
+    Ready,
+    Result,
+    WarningEvent,
+)
 
 ITERATIONS = "iterations"
 """What is counted beside whatever the progress is of, where a rank tells it."""
@@ -107,6 +119,7 @@ class Clocks:
         self.sync_seconds: float | None = None
         self.result: Result | None = None
         self.error: ErrorEvent | None = None
+        self.overhead: OverheadEvent | None = None
         self._start: float | None = None
         self._end: float | None = None
         self._ready: dict[int, float] = {}
@@ -154,6 +167,8 @@ class Clocks:
                     self.result = event
                 case Result(rank=rank):
                     self._warn(rank, "a second result was printed: the first one is kept")
+                case OverheadEvent() if self.overhead is None:
+                    self.overhead = event
                 case WarningEvent(rank=rank, message=message):
                     self._warn(rank, message)
                 case ErrorEvent() if self.error is None:

@@ -93,6 +93,22 @@ class Cpu(Event, frozen=True):
     seconds: Amount
 
 
+class OverheadEvent(Event, frozen=True, kw_only=True):
+    """What a framework's own log says of the run, see `regatta.records.record.Overhead`, whose fields these are."""
+
+    kind: ClassVar[str] = "overhead"
+    source: Annotated[str, Meta(min_length=1)]
+    whole: bool = True
+    jobs: Count = 0
+    stages: Count = 0
+    tasks: Count = 0
+    failed: Count = 0
+    wall: Mapping[str, Amount] = {}
+    work: Mapping[str, Amount] = {}
+    within: Mapping[str, Amount] = {}
+    own: tuple[str, ...] = ()
+
+
 class WarningEvent(Event, frozen=True):
     """Shown to the person and kept in the record; malformed events become one of these."""
 
@@ -121,7 +137,8 @@ class _Named(Event, frozen=True):
 
 
 KINDS = {
-    kind.kind: kind for kind in (Ready, Phase, Progress, Result, Memory, Cpu, WarningEvent, RankFailed, ErrorEvent)
+    kind.kind: kind
+    for kind in (Ready, Phase, Progress, Result, Memory, Cpu, OverheadEvent, WarningEvent, RankFailed, ErrorEvent)
 }
 """By their name in a line."""
 

@@ -66,6 +66,11 @@ def _shares(document: dict[str, Any]) -> dict[str, Any]:
     return document | {"schema_version": 7}
 
 
+def _overhead(document: dict[str, Any]) -> dict[str, Any]:
+    """7 to 8: what a framework's own log says; nobody had read it."""
+    return document | {"overhead": None, "schema_version": 8}
+
+
 _STEPS: dict[int | None, Callable[[dict[str, Any]], dict[str, Any]]] = {
     1: _progress_of_ranks,
     2: _use,
@@ -73,4 +78,5 @@ _STEPS: dict[int | None, Callable[[dict[str, Any]], dict[str, Any]]] = {
     4: _repetitions,
     5: _packages,
     6: _shares,
+    7: _overhead,
 }

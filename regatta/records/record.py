@@ -12,8 +12,8 @@ from msgspec.structs import force_setattr
 
 from regatta.records.clocks import Number, Phases, Point
 
-Version = Literal[7]
-SCHEMA_VERSION: Version = 7
+Version = Literal[8]
+SCHEMA_VERSION: Version = 8
 
 Framework = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9-]{0,39}$(?!\n)")]
 """A framework's name: a-z, 0-9 and `-`. Records of any can be read, whether this Regatta can run it or not."""
@@ -151,6 +151,32 @@ class Beside(Struct, frozen=True, forbid_unknown_fields=True):
     load: Number | None = None
 
 
+class Overhead(Struct, frozen=True, forbid_unknown_fields=True):
+    """What the framework itself says, in a log that `source` names, of where the run's time went; seconds.
+
+    `wall` are parts of the driver's time, from its asking for the framework until it had left it; `work` parts of the
+    time of all tasks together, as the driver saw them; `within` lie in the part of `work` that is the program's. `own`
+    names the parts of both that are the framework's. `stages` and `tasks` count each attempt, `failed` the tasks that
+    failed or were ended. `whole`: whether the log had its end, and was read to it.
+    """
+
+    source: Text
+    whole: bool = True
+    jobs: Count = 0
+    stages: Count = 0
+    tasks: Count = 0
+    failed: Count = 0
+    wall: Mapping[str, Number] = {}
+    work: Mapping[str, Number] = {}
+    within: Mapping[str, Number] = {}
+    own: tuple[str, ...] = ()
+
+    def share(self, parts: Mapping[str, Number]) -> float | None:
+        """Which share of `wall` or `work` is the framework's own, 0 to 1; None where there is no time."""
+        every = sum(parts.values())
+        return sum(seconds for name, seconds in parts.items() if name in self.own) / every if every else None
+
+
 class Failure(Struct, frozen=True, forbid_unknown_fields=True):
     """The first thing that went wrong, and where."""
 
@@ -192,7 +218,7 @@ class Record(Struct, frozen=True, forbid_unknown_fields=True):
 
     `answer` is as the workload printed it, `tolerance` maps dotted names in it to absolute tolerances; `beside` is
     empty where nobody has looked. `packages`: the version of each Python package that the run could import, those of
-    its layer before the nodes' own; empty where nobody has asked.
+    its layer before the nodes' own; empty where nobody has asked. `overhead`: None where the framework tells nothing.
     """
 
     identity: RunIdentity
@@ -209,6 +235,7 @@ class Record(Struct, frozen=True, forbid_unknown_fields=True):
     use: tuple[NodeUse, ...] = ()
     beside: tuple[Beside, ...] = ()
     packages: Mapping[str, str] = {}
+    overhead: Overhead | None = None
     schema_version: Version = SCHEMA_VERSION
 
     @property

@@ -72,7 +72,11 @@ def markdown(report: Report) -> str:
 
 def as_markdown(table: Table) -> str:
     """A table of GitHub's Markdown, with its note."""
-    lines = [_row(table.columns), _row(["---"] + ["---:"] * (len(table.columns) - 1)), *map(_row, table.rows)]
+    lines = [
+        _row(table.columns),
+        _row(["---"] + ["---" if table.prose else "---:"] * (len(table.columns) - 1)),
+        *map(_row, table.rows),
+    ]
     return "\n".join([*lines, *(["", table.note] if table.note else [])])
 
 

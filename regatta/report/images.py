@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from regatta.report import across, charts, specs, theme
+from regatta.report import across, charts, curves, specs, theme
 from regatta.report.charts import Row
 from regatta.report.specs import Spec
 from regatta.report.summary import Summary
@@ -17,7 +17,7 @@ def of_all(summaries: Sequence[Summary]) -> Iterator[tuple[str, Spec, list[Row]]
     """As `of_cases`: the charts of several cases together, where there are some."""
     if rows := charts.overview(summaries):
         yield "overview", specs.OVERVIEW, rows
-    for picture in across.pictures(summaries):
+    for picture in [*across.pictures(summaries), *curves.pictures(summaries)]:
         yield picture.name, picture.spec, [*picture.rows]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from regatta.records import document
 from regatta.records.record import Record
-from regatta.report import across, charts, specs, tables, texts, theme, timeline, vega
+from regatta.report import across, charts, curves, overhead, scaling, specs, tables, texts, theme, timeline, vega
 from regatta.report.regressions import Change
 from regatta.report.summary import Summary
 from regatta.report.tables import Table
@@ -43,8 +43,10 @@ class Report:
             *tables.published(self.summaries),
             *tables.ratios(self.summaries),
             *across.tables(self.summaries),
+            *scaling.tables(self.summaries),
             *tables.phases(self.summaries),
             *tables.use(self.summaries),
+            *overhead.tables(self.summaries),
             *([tables.changes(self.changes, self.against)] if self.changes is not None else []),
             tables.machines(self.records),
             tables.runs(self.records),
@@ -64,7 +66,7 @@ def render(report: Report) -> str:
     )
     failed = [record for record in report.records if record.exit.state != "succeeded"]
     overview = charts.overview(report.summaries)
-    pictures = across.pictures(report.summaries)
+    pictures = [*across.pictures(report.summaries), *curves.pictures(report.summaries)]
     return environment.get_template("report.html.j2").render(
         report=report,
         failed=failed,
@@ -72,6 +74,7 @@ def render(report: Report) -> str:
         days=_days(report.records),
         overview=bool(overview),
         across=[*enumerate(pictures)],
+        answers=list(scaling.tables(report.summaries)),
         pays=list(across.tables(report.summaries)),
         times=list(tables.times(report.summaries)),
         scripts=list(tables.scripts(report.summaries)),
@@ -79,6 +82,7 @@ def render(report: Report) -> str:
         ratios=list(tables.ratios(report.summaries)),
         phases=list(tables.phases(report.summaries)),
         use=list(tables.use(report.summaries)),
+        overheads=list(overhead.tables(report.summaries)),
         changes=tables.changes(report.changes, report.against) if report.changes is not None else None,
         machines=tables.machines(report.records),
         runs=tables.runs(report.records),
@@ -130,7 +134,7 @@ def _run(record: Record) -> dict[str, Any]:
     return {
         "record": document.to_dict(record),
         "timeline": charts.timeline(record),
-        "words": timeline.words(record),
+        "words": [*timeline.words(record), *(overhead.words(record.overhead) if record.overhead else ())],
     }
 
 

@@ -30,18 +30,18 @@ def figures(case: Case) -> Mapping[Configuration, Figure]:
 
 def size(case: Case) -> int | None:
     """Units of the case's input, such as edges or rows, where its parameters tell them."""
-    card = _card(case.workload)
+    card = card_of(case.workload)
     named = card.size if card and card.size else "size"
-    told = str(case.parameters.get("size") or _options(case).get(named))
+    told = str(case.parameters.get("size") or options_of(case).get(named))
     return int(told) if told.isdecimal() else None
 
 
 def length(case: Case) -> float | None:
     """Seconds that each item of the case takes of a core, where its card names the option that says so."""
-    card = _card(case.workload)
+    card = card_of(case.workload)
     if card is None or card.length is None:
         return None
-    told = _options(case).get(card.length, card.options[card.length].default)
+    told = options_of(case).get(card.length, card.options[card.length].default)
     try:
         return float(str(told)) / 1000
     except ValueError:
@@ -50,8 +50,8 @@ def length(case: Case) -> float | None:
 
 def method(case: Case) -> tuple[tuple[str, str, str], str | None]:
     """What tells the case from others but for its method, and which that is; None where its card has no methods."""
-    card = _card(case.workload)
-    given = _options(case)
+    card = card_of(case.workload)
+    given = options_of(case)
     option = card.options.get(METHOD) if card else None
     rest = {name: value for name, value in given.items() if name not in (METHOD, "chunk")}
     key = (case.workload, case.cluster, f"{case.parameters.get('size')} {_said(rest)}")
@@ -60,7 +60,7 @@ def method(case: Case) -> tuple[tuple[str, str, str], str | None]:
 
 def unit(case: Case) -> str:
     """What a size of the case's workload counts: edges, rows; nothing where its card is not known here."""
-    card = _card(case.workload)
+    card = card_of(case.workload)
     return card.unit if card else ""
 
 
@@ -68,7 +68,7 @@ def describe(case: Case, figures: Mapping[Configuration, Figure]) -> str:
     """`stars, 100,000 rows, epochs=3, batch=128`; and what the figures are of, where ours is a scaled form of it."""
     own = size(case)
     others = sorted({figure.size for figure in figures.values() if figure.size and figure.size != own})
-    words = [f"{name}={value}" if value else name for name, value in _options(case).items() if name != "size"]
+    words = [f"{name}={value}" if value else name for name, value in options_of(case).items() if name != "size"]
     scaled = [f"scaled: published of {' and '.join(f'{other:,}' for other in others)}"] if others else []
     return ", ".join([case.workload, *([f"{own:,} {unit(case)}"] if own else []), *words, *scaled])
 
@@ -91,7 +91,7 @@ def _of_run(run: Record, own: int | None) -> Figure | None:
 
 def _of_card(case: Case) -> Mapping[Configuration, Figure]:
     """The card's figures for the size and options of a case."""
-    card, own, asked = _card(case.workload), size(case), _said(_options(case))
+    card, own, asked = card_of(case.workload), size(case), _said(options_of(case))
     return {
         Configuration(one.workers, one.framework): Figure(reading.seconds(one.time) or 0.0, one.size)
         for given in (card.published if card else ())
@@ -109,12 +109,14 @@ def _cards() -> Mapping[str, Workload]:
         return shelf.ours()
 
 
-def _card(workload: str) -> Card | None:
+def card_of(workload: str) -> Card | None:
+    """The card of a workload; None where it is not known here."""
     found = _cards().get(workload)
     return found.card if found else None
 
 
-def _options(case: Case) -> dict[str, str]:
+def options_of(case: Case) -> dict[str, str]:
+    """The options that the case was run with, by name as on its command line (`test-every`)."""
     words = case.parameters.get("options")
     return _parsed(words) if isinstance(words, list) else {}
 

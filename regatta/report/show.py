@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from regatta.records.clocks import PHASES
 from regatta.records.record import RankRecord, Record
-from regatta.report import texts
+from regatta.report import overhead, texts
 from regatta.report.cases import describe
 from regatta.report.timeline import rank_label, slowest, words
 from regatta.terminal.table import aligned
@@ -42,6 +42,9 @@ def _lines(record: Record) -> Iterator[str]:
     if record.use:
         yield ""
         yield from _use(record)
+    if record.overhead:
+        yield ""
+        yield from (f"  {line}" for line in overhead.words(record.overhead))
     if record.show:
         yield ""
         yield from (f"  {line}" for line in record.show)

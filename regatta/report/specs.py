@@ -371,6 +371,96 @@ THREADS: Spec = _WIDE | {
     ],
 }
 
+_KIND = {
+    "field": "batch",
+    "type": "nominal",
+    "scale": {"domain": ["shared batch", "growing batch"], "range": [[1, 0], [5, 4]]},
+    "legend": {"title": None, "orient": "top", "symbolType": "stroke"},
+}
+_ALONE = {"condition": {"test": "datum.alone", "value": 1}, "value": 0}
+"""A layer of every row, most of which it does not show: Vega warns of one that is empty."""
+_OVER_RANKS = {"x": {**_RANKS, "field": "at"}, "color": _frameworks()}
+
+SCALING: Spec = _WIDE | {
+    "description": "Median seconds end to end over ranks, with a batch that they share and one that grows with them",
+    "height": 240,
+    "layer": [
+        {
+            "mark": {"type": "rule", "strokeDash": [2, 3], "strokeWidth": 1.5},
+            "encoding": {"y": {"field": "level", "type": "quantitative"}, "color": _frameworks(), "opacity": _ALONE},
+        },
+        {
+            "mark": {"type": "text", "align": "right", "baseline": "bottom", "dy": -3},
+            "encoding": {
+                "x": {"value": "width"},
+                "y": {"field": "level", "type": "quantitative"},
+                "text": {"field": "configuration"},
+                "opacity": _ALONE,
+            },
+        },
+        {
+            "transform": [{"filter": "isValid(datum.seconds)"}],
+            "mark": {"type": "line", "opacity": 0.7},
+            "encoding": {
+                **_OVER_RANKS,
+                "y": {"field": "seconds", "type": "quantitative", "title": "seconds end to end"},
+                "strokeDash": _KIND,
+                "detail": {"field": "series"},
+            },
+        },
+        {
+            "transform": [{"filter": "isValid(datum.seconds)"}],
+            "mark": {"type": "rule", "strokeWidth": 1.5, "opacity": 0.7},
+            "encoding": {**_OVER_RANKS, "y": {"field": "from", "type": "quantitative"}, "y2": {"field": "to"}},
+        },
+        {
+            "transform": [{"filter": "isValid(datum.seconds)"}],
+            "mark": {"type": "point", "size": 70, "filled": True},
+            "encoding": {
+                **_OVER_RANKS,
+                "y": {"field": "seconds", "type": "quantitative"},
+                "opacity": _PALE,
+                "tooltip": _tooltip(
+                    ("configuration", "nominal"),
+                    ("series", "nominal"),
+                    ("cores", "nominal"),
+                    ("seconds", "quantitative"),
+                    ("low", "quantitative"),
+                    ("high", "quantitative"),
+                    ("runs", "quantitative"),
+                ),
+            },
+        },
+    ],
+}
+
+LEARNING: Spec = _WIDE | {
+    "description": "Accuracy over the seconds since the ranks were ready, of each configuration of a study",
+    "height": 260,
+    "mark": {"type": "line", "point": {"size": 30, "filled": True}},
+    "encoding": {
+        "x": {"field": "seconds", "type": "quantitative", "title": "seconds since ready"},
+        "y": {
+            "field": "accuracy",
+            "type": "quantitative",
+            "title": "accuracy",
+            "axis": {"format": "%"},
+            "scale": {"zero": False},
+        },
+        "color": {
+            "field": "configuration",
+            "type": "nominal",
+            "sort": None,
+            "legend": {"title": None, "orient": "top", "columns": 2, "labelLimit": 300},
+        },
+        "strokeDash": {"condition": {"test": "datum.single", "value": [5, 4]}, "value": [1, 0]},
+        "detail": {"field": "run"},
+        "tooltip": _tooltip(
+            ("configuration", "nominal"), ("seconds", "quantitative"), ("accuracy", "quantitative"), ("run", "nominal")
+        ),
+    },
+}
+
 LAPS: Spec = _WIDE | {
     "description": "Seconds of each epoch or iteration",
     "height": 200,

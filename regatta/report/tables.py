@@ -46,7 +46,7 @@ _RATIOS_NOTE = (
 class Table:
     """A title, columns and rows of text. `name` is that of its file; `note` what a reader has to know.
 
-    `grouped`: rows that follow each other often have the same first cell.
+    `grouped`: rows that follow each other often have the same first cell. `prose`: cells are sentences.
     """
 
     name: str
@@ -55,6 +55,7 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
     note: str = ""
     grouped: bool = False
+    prose: bool = False
 
 
 def times(summaries: Sequence[Summary]) -> Iterator[Table]:
@@ -65,7 +66,7 @@ def times(summaries: Sequence[Summary]) -> Iterator[Table]:
         )
         for clock in CLOCKS:
             rows = [
-                (_row_title(s.case, chosen), *(_cell(s, configuration, clock) for configuration in configurations))
+                (row_title(s.case, chosen), *(_cell(s, configuration, clock) for configuration in configurations))
                 for s in chosen
             ]
             yield Table(
@@ -111,7 +112,7 @@ def ratios(summaries: Sequence[Summary]) -> Iterator[Table]:
     for workload, chosen in _by_workload(summaries).items():
         rows = [
             (
-                _row_title(summary.case, chosen),
+                row_title(summary.case, chosen),
                 ratio.above.label,
                 ratio.below.label,
                 ratio.clock,
@@ -139,7 +140,7 @@ def phases(summaries: Sequence[Summary]) -> Iterator[Table]:
     for workload, chosen in _by_workload(summaries).items():
         rows = [
             (
-                _row_title(summary.case, chosen),
+                row_title(summary.case, chosen),
                 group.configuration.label,
                 *(texts.seconds(_median(group.seconds(phase))) for phase in PHASES),
                 str(len(group.runs)),
@@ -162,7 +163,7 @@ def use(summaries: Sequence[Summary]) -> Iterator[Table]:
     for workload, chosen in _by_workload(summaries).items():
         rows = [
             (
-                _row_title(summary.case, chosen),
+                row_title(summary.case, chosen),
                 group.configuration.label,
                 texts.seconds(_median([run.cpu_seconds for run in group.runs])),
                 texts.gigabytes(_whole(_median([run.peak_bytes for run in group.runs]))),
@@ -286,7 +287,8 @@ def _by_workload(summaries: Sequence[Summary]) -> Mapping[str, list[Summary]]:
     return found
 
 
-def _row_title(case: Case, beside: Sequence[Summary]) -> str:
+def row_title(case: Case, beside: Sequence[Summary]) -> str:
+    """The case, among those `beside`: with its cluster where they have several."""
     clusters = {summary.case.cluster for summary in beside}
     return f"{case.title} ({case.cluster})" if len(clusters) > 1 else case.title
 

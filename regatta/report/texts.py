@@ -39,6 +39,18 @@ def times(found: Interval | None) -> str:
     return f"{found.value:.2f}{around}"
 
 
+def percent(found: Interval | None) -> str:
+    """A share as text: `12 % (10 % to 14 %)`; a dash for None."""
+    if found is None:
+        return "–"
+    around = (
+        f" ({100 * found.low:.0f} % to {100 * found.high:.0f} %)"
+        if found.low is not None and found.high is not None
+        else ""
+    )
+    return f"{100 * found.value:.0f} %{around}"
+
+
 def size(value: int | None) -> str:
     """Bytes as text: `1.5 MB`, in powers of 1000; a dash for None."""
     return "–" if value is None else size_text(value)

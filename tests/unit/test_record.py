@@ -15,7 +15,7 @@ from regatta.records import record
 from regatta.records.building import build
 from regatta.records.clocks import Clocks
 from regatta.records.document import load, parse, to_dict, to_json, validate
-from regatta.records.events import DRIVER, Cpu, Memory, Phase, Ready, Result, WarningEvent
+from regatta.records.events import DRIVER, Cpu, Memory, OverheadEvent, Phase, Ready, Result, WarningEvent
 from regatta.records.record import (
     ClusterFacts,
     ExitInfo,
@@ -47,6 +47,17 @@ IDENTITY = RunIdentity(
 )
 
 
+OVERHEAD = OverheadEvent(
+    DRIVER,
+    0.0,
+    source="the log",
+    jobs=2,
+    tasks=7,
+    wall={"session": 2.0, "tasks": 5.0, "program": 1.0},
+    work={"scheduling": 1.0, "running": 9.0},
+    within={"garbage collection": 0.5},
+    own=("session", "scheduling"),
+)
 USED = {"cpu_seconds": 3.5, "largest_bytes": 2**20, "interface": "eth0", "received_bytes": 7, "sent_bytes": 9}
 
 
@@ -64,6 +75,8 @@ def example() -> Record:
     clocks.feed(Cpu(1, 0.0, 2.5), 9.0)
     clocks.feed(WarningEvent(1, 0.0, "few rows"), 9.0)
     answer = {"sum": 1.0, "loss": math.nan, "top": [["libc6", 0.25]], "low": -math.inf}
+    clocks.feed(OVERHEAD, 9.0)
+    clocks.feed(structs.replace(OVERHEAD, jobs=9), 9.0)
     clocks.feed(Result(DRIVER, 0.0, answer, {"sum": 1e-9}, ("best: libc6",)), 9.0)
     clocks.end(8.0)
     return build(
@@ -107,6 +120,12 @@ def test_build_takes_everything_over() -> None:
     assert document["identity"]["parameters"] == {"alpha": 0.85, "sources": ["a", "b"], "limit": "Infinity"}
 
 
+def test_what_a_framework_says_of_itself_is_kept_once() -> None:
+    told = example().overhead
+    assert told is not None and (told.source, told.whole, told.jobs, told.tasks) == ("the log", True, 2, 7)
+    assert (told.share(told.wall), told.share(told.work), told.share({})) == (0.25, 0.1, None)
+
+
 def test_what_a_run_used_is_kept_by_node() -> None:
     made = example()
     assert made.use == (NodeUse("node2", 3.5, None, 2**20, None, None, "eth0", 7, 9),)
@@ -127,7 +146,7 @@ def test_what_a_node_cannot_have_used_is_not_believed(odd: object) -> None:
 def test_older_records_are_read_as_if_new(version: int) -> None:
     document = to_dict(example())
     document["schema_version"] = version
-    del document["use"]
+    del document["use"], document["overhead"]
     for rank in document["ranks"]:
         del rank["cpu_seconds"]
         rank["laps"] = rank.pop("repetitions")
@@ -135,7 +154,7 @@ def test_older_records_are_read_as_if_new(version: int) -> None:
             del rank["progress"]
     made = parse(json.dumps(document), "old.json")
     assert made.use == ()
-    assert made.cpu_seconds is None
+    assert made.cpu_seconds is None and made.overhead is None
     assert made.ranks[1].phases == example().ranks[1].phases
     assert [rank.repetitions for rank in made.ranks] == [rank.repetitions for rank in example().ranks]
     assert json.loads(to_json(made))["schema_version"] == record.SCHEMA_VERSION
@@ -203,12 +222,8 @@ def test_a_wrong_type_anywhere_is_named(path: tuple[str | int, ...]) -> None:
     assert name in str(caught.value)
 
 
-REQUIRED = [
-    p
-    for p in ALL_PATHS
-    if isinstance(p[-1], str)
-    and not any(p[-2:-1] == (m,) for m in ("phases", "repetitions", "progress", "tolerance", "interfaces"))
-]
+MAPS = ("phases", "repetitions", "progress", "tolerance", "interfaces", "wall", "work", "within")
+REQUIRED = [p for p in ALL_PATHS if isinstance(p[-1], str) and not any(p[-2:-1] == (m,) for m in MAPS)]
 
 
 @pytest.mark.parametrize("path", REQUIRED, ids=lambda p: ".".join(map(str, p)))

@@ -15,9 +15,22 @@ from msgspec import structs
 
 from regatta.errors import RecordError, UsageError
 from regatta.records.clocks import PHASES
-from regatta.records.record import Framework, Record, Series
+from regatta.records.record import Framework, Overhead, Record, Series
 from regatta.records.store import Store
-from regatta.report import charts, files, images, make, regressions, searches, specs, tables, texts, timeline
+from regatta.report import (
+    charts,
+    files,
+    images,
+    make,
+    overhead,
+    regressions,
+    searches,
+    show,
+    specs,
+    tables,
+    texts,
+    timeline,
+)
 from regatta.report.cases import Configuration, cases, describe
 from regatta.report.summary import summarise
 
@@ -314,7 +327,7 @@ def test_files_that_are_no_records_are_named_and_hide_nothing(store: Store) -> N
     said = "\n".join(report.broken)
     assert "short.json is truncated or not JSON" in said
     assert "bench.json is JSON, but no record of a run" in said
-    assert "future.json: schema version 99 is unknown, this Regatta reads 1 to 7" in said
+    assert "future.json: schema version 99 is unknown, this Regatta reads 1 to 8" in said
 
 
 def test_records_of_the_first_schema_are_read(store: Store, tmp_path: Path) -> None:
@@ -362,6 +375,33 @@ def test_what_runs_take_is_a_table() -> None:
     (table,) = tables.use(summarise(cases([kept.measured(torch), kept.one("stars", "ray")])))
     assert [row[1:] for row in table.rows] == [("torch × 2", "3.00 s", texts.gigabytes(torch.peak_bytes), "9.0 MB")]
     assert list(tables.use(summarise(cases(kept.records())))) == []
+
+
+OVERHEAD = Overhead(
+    "the log",
+    jobs=3,
+    stages=4,
+    tasks=64,
+    failed=1,
+    wall={"session": 6.0, "tasks": 11.0, "program": 3.0},
+    work={"scheduling": 0.5, "running": 19.5},
+    within={"garbage collection": 1.5},
+    own=("session", "scheduling"),
+)
+
+
+def test_what_a_framework_takes_for_itself_is_said_and_is_a_table() -> None:
+    torch = structs.replace(kept.one("stars", "torch"), overhead=OVERHEAD)
+    said = "\n".join(show.lines(torch))
+    assert "By the log: 3 jobs, 4 stages, 64 tasks (1 of them failed)." in said
+    assert "Of the driver's 20.0 s the framework's own are 30 %: session 6.00 s, tasks 11.0 s, program 3.00 s." in said
+    assert "are 2 %" in said and "garbage collection 1.50 s" in said and "not read" not in said
+    assert "not read to its end" in overhead.words(structs.replace(OVERHEAD, whole=False))[0]
+    (table,) = overhead.tables(summarise(cases([torch, kept.again(torch, "again"), kept.one("stars", "ray")])))
+    (row,) = table.rows
+    assert row[1:6] == ("torch × 2", "3", "64", "30 %", "2 %")
+    assert "session 6.00 s" in row[6] and "running 19.5 s" in row[7]
+    assert list(overhead.tables(summarise(cases(kept.records())))) == []
 
 
 def test_a_full_disk_leaves_the_earlier_report(store: Store, tmp_path: Path) -> None:

@@ -230,4 +230,9 @@ def test_edges_are_shuffled_in_each_step_by_the_plain_way_alone(
         (log,) = (path for path in logs.rglob("*") if path.is_file() and not path.name.endswith(".crc"))
         ends = [one for one in map(json.loads, log.read_text().splitlines()) if one["Event"] == "SparkListenerTaskEnd"]
         sent[way] = sum(one["Task Metrics"]["Shuffle Write Metrics"]["Shuffle Bytes Written"] for one in ends)
+        (told,) = run.of("overhead", -1)
+        assert (told["tasks"], told["failed"], told["whole"]) == (len(ends), 0, True)
+        running = sum(one["Task Metrics"]["Executor Run Time"] for one in ends) / 1000
+        assert told["work"]["running"] == pytest.approx(running, abs=0.01)
+        assert told["wall"]["session"] > 0 and told["wall"]["tasks"] > 0
     assert sent["plain"] > 1.5 * sent["co-partitioned"]

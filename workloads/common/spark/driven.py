@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -12,6 +13,7 @@ from workloads.common.events import BadInput
 from workloads.common.failures import WorkerFailed
 from workloads.common.items.gathering import workers
 from workloads.common.part import SparkPart, steps
+from workloads.common.spark import eventlog
 
 SETTINGS = {"spark.scheduler.minRegisteredResourcesRatio": "1.0", "spark.locality.wait": "500ms"}
 """The first job waits for all executors, half a minute at most, so that the run is ready when they are.
@@ -48,11 +50,10 @@ def joined(settings: Mapping[str, str] = MappingProxyType({})) -> Iterator[Any]:
     conf = SparkConf()
     for name, value in settings.items():
         conf.setIfMissing(name, value)
+    asked = time.time()
     context = SparkContext(conf=conf)
-    try:
+    with eventlog.told(context.stop, context, asked):
         yield context
-    finally:
-        context.stop()
 
 
 @contextlib.contextmanager

@@ -18,7 +18,7 @@ from workloads.common.events import BadInput
 from workloads.common.failures import WorkerFailed
 from workloads.common.part import MakePart
 from workloads.common.ranks import group_timeout
-from workloads.common.spark import rank, wire
+from workloads.common.spark import eventlog, rank, wire
 from workloads.common.spark.wire import Word
 
 POLL_SECONDS = 0.2
@@ -88,11 +88,10 @@ def _session() -> Iterator[Any]:
     builder = SparkSession.builder
     for name, value in SETTINGS.items():
         builder = builder.config(name, value)
+    asked = time.time()
     session = builder.getOrCreate()
-    try:
+    with eventlog.told(session.stop, session.sparkContext, asked):
         yield session
-    finally:
-        session.stop()
 
 
 class _Run:

@@ -32,6 +32,7 @@ RAY = {
     "RAY_CHDIR_TO_TRIAL_DIR": "0",
     "RAY_worker_niceness": "0",
     "RAY_raylet_start_wait_time_s": "120",
+    "RAY_agent_register_timeout_ms": "120000",
     "REGATTA_RAY_PORTS": f"{RAY_PORTS[0]}-{RAY_PORTS[1]}",
 }
 """A Ray on Spark asks for the token of the cluster's own Ray, and its workers are as that one's."""

@@ -22,8 +22,8 @@ SETTINGS = {
 }
 
 
-def unpacked(root: Path, *places: str) -> dict[str, str]:
-    """Environment of a driver with a master and two executors of its own; `places` are on their path, too."""
+def unpacked(root: Path, *places: str, master: str = "local-cluster[2,1,512]") -> dict[str, str]:
+    """Environment of a driver, by default with a master and two executors of its own; `places` are on their path."""
     javas = [path for path in sorted(Path("/usr/lib/jvm").glob("*")) if "-17" in path.name or "-21" in path.name]
     if not javas:
         pytest.skip("no Java 17 or 21")
@@ -41,7 +41,7 @@ def unpacked(root: Path, *places: str) -> dict[str, str]:
         "SPARK_LOCAL_IP": "127.0.0.1",
         "PYSPARK_PYTHON": sys.executable,
         "PYTHONPATH": ":".join([str(PROJECT), *places, str(root), str(py4j)]),
-        "PYSPARK_SUBMIT_ARGS": f"--master local-cluster[2,1,512] {words} pyspark-shell",
+        "PYSPARK_SUBMIT_ARGS": f"--master {master} {words} pyspark-shell",
         "REGATTA_WORKERS": "2",
         "REGATTA_RANK_MAP": '["127.0.0.1", "127.0.0.1"]',
     }

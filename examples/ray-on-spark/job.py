@@ -19,6 +19,8 @@ from ray.train.torch import TorchTrainer, prepare_model
 from ray.util.spark import setup_ray_cluster, shutdown_ray_cluster
 
 MIB = 1 << 20
+A_QUARTER = {"num_cpus": 0.25}
+"""Of a core: learning and reading share the one of a node; by itself reading waits for a whole one, for ever."""
 FEATURES = ("a", "b", "c")
 
 
@@ -64,7 +66,7 @@ class Model:
 
 def with_ray(filesystem, folder, workers, epochs):
     """Learn from `folder`/rows, and write `folder`/predictions, by the Ray that is up."""
-    dataset = ray.data.read_parquet(f"{folder}/rows", filesystem=filesystem)
+    dataset = ray.data.read_parquet(f"{folder}/rows", filesystem=filesystem, ray_remote_args=A_QUARTER)
     trainer = TorchTrainer(
         learn,
         train_loop_config={"epochs": epochs},
@@ -74,9 +76,9 @@ def with_ray(filesystem, folder, workers, epochs):
     weights = trainer.fit().return_value
     print("weights", [round(value, 3) for value in (*weights["weight"][0], *weights["bias"])])
     predicted = dataset.map_batches(
-        Model, fn_constructor_args=(weights,), compute=ray.data.ActorPoolStrategy(size=1), num_cpus=0.25
+        Model, fn_constructor_args=(weights,), compute=ray.data.ActorPoolStrategy(size=1), **A_QUARTER
     )
-    predicted.write_parquet(f"{folder}/predictions", filesystem=filesystem)
+    predicted.write_parquet(f"{folder}/predictions", filesystem=filesystem, ray_remote_args=A_QUARTER)
 
 
 def main():

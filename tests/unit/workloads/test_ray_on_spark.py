@@ -101,6 +101,7 @@ def test_ray_has_what_is_replaced(of_run: dict[str, str], folder: Path) -> None:
 
 
 @pytest.mark.whole
+@pytest.mark.timeout(1800)
 def test_a_script_that_fails_leaves_nothing(tmp_path: Path, folder: Path) -> None:
     boot, scratch = tmp_path / "boot", tmp_path / "scratch"
     boot.mkdir()

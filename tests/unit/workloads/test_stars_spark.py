@@ -12,7 +12,7 @@ from launching import Ended, python
 from pyarrow import parquet
 from sparkhere import unpacked
 
-pytestmark = pytest.mark.whole
+pytestmark = [pytest.mark.whole, pytest.mark.timeout(1800)]
 SCRIPT = "workloads/stars/sparkprepare.py"
 SETTINGS = {
     "spark.sql.files.maxPartitionBytes": "200000",

@@ -9,6 +9,7 @@ nodes of Ray, by their names, so they stand at the top of this module.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import importlib.machinery
 import os
 import socket
@@ -150,10 +151,9 @@ def preallocate_ray_worker_port_range() -> Tuple[int, int]:
 
 def exec_cmd(cmd: List[str], *, extra_env: Dict[str, str], **more: Any) -> Any:
     """In the place of Ray's own: start a node of Ray, all of whose ports are the run's."""
-    from ray.util.spark import utils
-
     folder()
     ports = {name: str(slot().port()) for name in OF_HEAD} if "--head" in cmd else {}
+    utils: Any = importlib.import_module("ray.util.spark.utils")
     return utils.exec_cmd(arguments(cmd), extra_env={**extra_env, **ports}, **more)
 
 

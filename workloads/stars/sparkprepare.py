@@ -92,8 +92,9 @@ class Marks:
     def numbers(self, batch: pa.RecordBatch) -> NDArray[np.int64]:
         """The number of each row in the whole file, from 0."""
         splits = batch.column(0).to_numpy()
-        starts = np.array([self.first[int(split)] for split in splits], np.int64)
-        return starts + batch.column(1).to_numpy()
+        numbers: NDArray[np.int64] = np.array([self.first[int(split)] for split in splits], np.int64)
+        numbers += batch.column(1).to_numpy()
+        return numbers
 
 
 @dataclass(frozen=True)

@@ -66,12 +66,14 @@ class Model:
 
 def with_ray(filesystem, folder, workers, epochs):
     """Learn from `folder`/rows, and write `folder`/predictions, by the Ray that is up."""
-    dataset = ray.data.read_parquet(f"{folder}/rows", filesystem=filesystem, ray_remote_args=A_QUARTER)
+    dataset = ray.data.read_parquet(f"{folder}/rows", filesystem=filesystem, **A_QUARTER)
     trainer = TorchTrainer(
         learn,
         train_loop_config={"epochs": epochs},
         datasets={"train": dataset},
-        scaling_config=train.ScalingConfig(num_workers=workers, resources_per_worker={"CPU": 0.25}),
+        scaling_config=train.ScalingConfig(
+            num_workers=workers, resources_per_worker={"CPU": 0.25}, placement_strategy="SPREAD"
+        ),
     )
     weights = trainer.fit().return_value
     print("weights", [round(value, 3) for value in (*weights["weight"][0], *weights["bias"])])

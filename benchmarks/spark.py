@@ -9,6 +9,7 @@ import re
 import statistics
 import sys
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from benchmarks import machine, shell
@@ -41,11 +42,14 @@ WHAT = {
 }
 
 
-def run(inventory: Path, folder: Path, script: str) -> tuple[float, str]:
-    """Seconds and output of `regatta sparkrun` of a script."""
+def run(
+    inventory: Path, folder: Path, script: str, *, command: tuple[str, ...] = ("sparkrun",), words: tuple[str, ...] = ()
+) -> tuple[float, str]:
+    """Seconds and output of `regatta sparkrun`, or another `command`, of a script with these words."""
     (folder / "job.py").write_text(script)
     environment = {"REGATTA_INVENTORY": str(inventory), "REGATTA_RESULTS": str(folder.parent / "results")}
-    done = shell.run([Path(sys.executable).parent / "regatta", "sparkrun", "job.py"], cwd=folder, env=environment)
+    own = Path(sys.executable).parent / "regatta"
+    done = shell.run([own, *command, "job.py", "--", *words], cwd=folder, env=environment, limit=7200)
     return done.seconds, done.output
 
 
@@ -66,12 +70,16 @@ def main() -> None:
             for name, took in re.findall(r"@took (\w+) ([\d.]+)", said):
                 seen[name].append(float(took))
             seen["empty"].append(run(inventory, folder, EMPTY)[0])
+    table(WHAT, seen, f"{options.repeats} runs, in seconds")
+
+
+def table(about: Mapping[str, str], seen: Mapping[str, Sequence[float]], what: str) -> None:
+    """Print the machine, then median and range of what was seen, by what `about` calls it."""
     found = machine.describe()
-    print(
-        f"{found.cpu}, {found.cores} core(s), load {found.load:.2f}, {found.date}; {options.repeats} runs, in seconds\n"
-    )
-    for name, about in WHAT.items():
-        print(f"| {about} | {statistics.median(seen[name]):.1f} ({min(seen[name]):.1f} to {max(seen[name]):.1f}) |")
+    print(f"{found.cpu}, {found.cores} core(s), load {found.load:.2f}, {found.date}; {what}\n")
+    for name, words in about.items():
+        if values := seen[name]:
+            print(f"| {words} | {statistics.median(values):.1f} ({min(values):.1f} to {max(values):.1f}) |")
 
 
 if __name__ == "__main__":

@@ -38,3 +38,5 @@ with contextlib.suppress(ImportError):
     importlib.import_module("regatta_unguarded").watch(sys.orig_argv)
 with contextlib.suppress(ImportError):
     importlib.import_module("regatta_bindto").watch()
+with contextlib.suppress(ImportError):
+    importlib.import_module("regatta_rayspark").watch()

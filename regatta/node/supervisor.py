@@ -41,7 +41,7 @@ FULL_BYTES = 1 << 20
 MOST_SPEC_BYTES = 8 << 20
 HIDDEN = "hidden.json"
 PR_SET_CHILD_SUBREAPER = 36
-TEMPORARY = re.compile(r"/tmp/rg-[0-9a-f]{16}\Z")
+TEMPORARY = re.compile(r"/tmp/rg-[0-9a-f]{8,16}\Z")
 
 
 class Supervisor:

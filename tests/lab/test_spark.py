@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import urllib.request
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from clusters import Cluster, finish, read_until, record, wait_for
 from provisioning import play, teardown
 
 from lab.handle import LabHandle, read_lab
+from regatta.paths import PROJECT
 
 pytestmark = [pytest.mark.whole, pytest.mark.timeout(1800)]
 JOB = """\
@@ -148,6 +150,50 @@ def test_hdfs_is_read_and_written(spark: Cluster, project: Path) -> None:
     assert "rows 499500" in done.stdout
     assert "part-" in spark.fab("data-ls", "/spark-test/numbers").stdout
     assert "app-" in spark.fab("data-ls", "/spark_events").stdout
+
+
+@pytest.fixture
+def ray_on_spark(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(PROJECT / "examples/ray-on-spark", tmp_path / "ray-on-spark"))
+
+
+def no_ray_is_left(spark: Cluster, run: str) -> bool:
+    """Whether no node has a process or a file of a Ray that a run has started on Spark."""
+    files = "sudo find /tmp -maxdepth 1 -name 'ray*' -o -maxdepth 1 -name 'rg-*'"
+    return spark.nothing_runs(run) and not any(spark.lab.ssh(node, files).stdout.strip() for node in spark.lab.nodes)
+
+
+def test_frames_go_to_a_ray_on_spark_and_come_back(spark: Cluster, ray_on_spark: Path) -> None:
+    done = spark.regatta(ray_on_spark, "sparkrun", "--workers", "2", "--name", "ray-on-spark", "job.py")
+    assert "20000 rows, the largest error is 0.0" in done.stdout
+    assert no_ray_is_left(spark, "ray-on-spark")
+    assert re.search(r"Ray is up on 2 node", spark.fab("up").stdout)
+
+
+def test_a_ray_on_spark_ends_with_a_script_that_fails(spark: Cluster, ray_on_spark: Path) -> None:
+    words = ("--workers", "2", "--name", "ray-fails", "job.py", "--", "--fail")
+    said = spark.regatta(ray_on_spark, "sparkrun", *words, check=False)
+    assert said.returncode == 1 and "RuntimeError: asked to fail" in said.stdout
+    assert no_ray_is_left(spark, "ray-fails")
+
+
+def test_a_ray_on_spark_is_guarded_and_ends_with_its_run(spark: Cluster, ray_on_spark: Path) -> None:
+    words = ("--workers", "2", "--name", "ray-ends", "job.py", "--", "--rows", "3000000", "--epochs", "200")
+    going = spark.background(ray_on_spark, "sparkrun", *words)
+    found = re.search(r"Ray is up after .* at ([\d.]+):(\d+)", read_until(going, "Ray is up"))
+    assert found and 12000 <= int(found[2]) <= 15999
+    for node in spark.lab.nodes:
+        own = {place.split("/")[2] for place in spark.processes(node, "REGATTA_RUN_ID=ray-ends")}
+        lines = [line for line in spark.lab.ssh(node, "sudo ss -Hltnp").stdout.splitlines() if "127.0.0.1" not in line]
+        ports = [int(line.split()[3].rpartition(":")[2]) for line in lines if own & set(re.findall(r"pid=(\d+)", line))]
+        assert len([port for port in ports if 12000 <= port <= 15999]) > 5
+        assert all(12000 <= port <= 15999 or 7100 <= port <= 7399 for port in ports), ports
+        opened = f"sudo -u nobody bash -c 'exec 3<>/dev/tcp/{found[1]}/{found[2]}'"
+        assert "refused" in spark.lab.ssh(node, opened, check=False).stderr
+    spark.fab("cancel", "ray-ends")
+    finish(going, 120)
+    assert going.returncode != 0
+    assert no_ray_is_left(spark, "ray-ends")
 
 
 def test_services_stop_and_start(spark: Cluster, project: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Callable, Iterator
+from typing import BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -97,9 +98,7 @@ def blocks(path: str, table_of: Callable[[str, bytes, int], Table], block_bytes:
     with packed.opened(path) as (stream, kind):
         if kind == packed.PARQUET:
             raise BadInput(f"{path}: is Parquet, and a CSV is meant, or a folder that workloads.stars.prepare has made")
-        line, header = 1, stream.readline()
-        while header.strip().removeprefix(_BYTE_ORDER_MARK).startswith(b"#") or header.isspace():
-            line, header = line + 1, stream.readline()
+        line, header = header_of(stream)
         table = table_of(path, header, line)
         text = storage.whole_lines(iter(lambda: stream.read(block_bytes), b""))
         rows = 0
@@ -109,6 +108,14 @@ def blocks(path: str, table_of: Callable[[str, bytes, int], Table], block_bytes:
                 yield block
         if not rows:
             raise BadInput(f"{path}: has no row")
+
+
+def header_of(stream: BinaryIO) -> tuple[int, bytes]:
+    """The number of the line that names the columns, and that line."""
+    line, header = 1, stream.readline()
+    while header.strip().removeprefix(_BYTE_ORDER_MARK).startswith(b"#") or header.isspace():
+        line, header = line + 1, stream.readline()
+    return line, header
 
 
 def _numbered(text: Iterator[bytes], line: int) -> Iterator[tuple[int, bytes]]:

@@ -12,7 +12,7 @@ import argparse
 import json
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,19 +90,10 @@ def prepare(blocks: Iterator[Block], folder: Path, choice: Choice, source: str) 
     ):
         counts, moments = _split(blocks, Path(raw), choice.seed, pool)
         if moments is None or not counts["test"]:
-            raise BadInput(f"{source}: too few rows to train on some and test on others")
+            raise too_few(source)
         mean, deviation, correlation = moments.result()
         kept, dropped = select(deviation, correlation, choice, source)
-        manifest = {
-            "source": source,
-            "rows": counts,
-            "features": [FEATURES[place] for place in kept],
-            "mean": [float(mean[place]) for place in kept],
-            "deviation": [float(deviation[place]) for place in kept],
-            "dropped": dropped,
-            "thresholds": {"label": choice.least, "pair": choice.most},
-            "seed": choice.seed,
-        }
+        manifest = manifest_of(source, counts, (kept, dropped), (mean, deviation), choice)
 
         def standardise(part: str) -> None:
             _standardise(Path(raw) / f"{part}.arrow", folder / f"{part}.parquet", kept, mean, deviation, pool)
@@ -111,6 +102,33 @@ def prepare(blocks: Iterator[Block], folder: Path, choice: Choice, source: str) 
             list(writers.map(standardise, ("train", "test")))
     (folder / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n")
     return manifest
+
+
+def too_few(source: str) -> BadInput:
+    """What to raise where all rows fell to one side."""
+    return BadInput(f"{source}: too few rows to train on some and test on others")
+
+
+def manifest_of(
+    source: str,
+    counts: dict[str, int],
+    chosen: tuple[list[int], dict[str, str]],
+    of_all: tuple[NDArray[np.float64], NDArray[np.float64]],
+    choice: Choice,
+) -> dict[str, Any]:
+    """The manifest: `chosen` as :func:`select` gives it, `of_all`: means and deviations of all features."""
+    kept, dropped = chosen
+    mean, deviation = of_all
+    return {
+        "source": source,
+        "rows": counts,
+        "features": [FEATURES[place] for place in kept],
+        "mean": [float(mean[place]) for place in kept],
+        "deviation": [float(deviation[place]) for place in kept],
+        "dropped": dropped,
+        "thresholds": {"label": choice.least, "pair": choice.most},
+        "seed": choice.seed,
+    }
 
 
 def select(
@@ -146,7 +164,7 @@ def _split(
 ) -> tuple[dict[str, int], Moments | None]:
     """Every row goes to one of two raw files; the moments are those of the rows to train on, None without any."""
     numbers = np.random.default_rng([seed, 1])
-    schema = _schema(FEATURES)
+    rows = schema(FEATURES)
     counts = {"train": 0, "test": 0}
     moments: Moments | None = None
 
@@ -155,24 +173,24 @@ def _split(
         for features, labels in blocks:
             held_out = numbers.random(len(labels)) < TEST_SHARE
             if moments is None and not held_out.all():
-                moments = Moments(_values(features[:, ~held_out], labels[~held_out]).mean(axis=1))
+                moments = Moments(values_of(features[:, ~held_out], labels[~held_out]).mean(axis=1))
             yield (features, labels), held_out
 
     def parts(block: tuple[Block, NDArray[np.bool_]]) -> tuple[pa.RecordBatch, pa.RecordBatch, Any]:
         (features, labels), held_out = block
         batches, added = [], None
         for chosen in (~held_out, held_out):
-            rows = np.flatnonzero(chosen)
-            taken, classes = features.take(rows, axis=1), labels[rows]
-            batches.append(pa.record_batch([*map(_column, taken), _column(classes)], schema=schema))
-            if chosen is not held_out and len(rows):
+            places = np.flatnonzero(chosen)
+            taken, classes = features.take(places, axis=1), labels[places]
+            batches.append(pa.record_batch([*map(_column, taken), _column(classes)], schema=rows))
+            if chosen is not held_out and len(places):
                 assert moments is not None
-                added = moments.of(_values(taken, classes))
+                added = moments.of(values_of(taken, classes))
         return batches[0], batches[1], added
 
     with (
-        pa.ipc.new_file(str(folder / "train.arrow"), schema) as train,
-        pa.ipc.new_file(str(folder / "test.arrow"), schema) as test,
+        pa.ipc.new_file(str(folder / "train.arrow"), rows) as train,
+        pa.ipc.new_file(str(folder / "test.arrow"), rows) as test,
     ):
         for *batches, part in threads.in_order(pool, parts, drawn(), ahead=2 * threads.count()):
             for name, file, batch in zip(counts, (train, test), batches, strict=True):
@@ -183,7 +201,7 @@ def _split(
     return counts, moments
 
 
-def _values(features: NDArray[np.float32], labels: NDArray[np.uint8]) -> NDArray[np.float64]:
+def values_of(features: NDArray[np.float32], labels: NDArray[np.uint8]) -> NDArray[np.float64]:
     """Features and, last, the label, (k, n)."""
     values = np.empty((len(features) + 1, len(labels)))
     values[:-1], values[-1] = features, labels
@@ -198,18 +216,18 @@ def _standardise(
     deviation: NDArray[np.float64],
     pool: ThreadPoolExecutor,
 ) -> None:
-    schema = _schema([FEATURES[place] for place in kept])
+    rows = schema([FEATURES[place] for place in kept])
 
     def standardised(batch: pa.RecordBatch) -> pa.RecordBatch:
         columns = [
             _column(((_numbers(batch.column(place)) - mean[place]) / deviation[place]).astype(np.float32))
             for place in kept
         ]
-        return pa.record_batch([*columns, batch.column(len(FEATURES))], schema=schema)
+        return pa.record_batch([*columns, batch.column(len(FEATURES))], schema=rows)
 
     with (
         pa.memory_map(str(raw)) as mapped,
-        pa.parquet.ParquetWriter(target, schema, compression="none", use_dictionary=False) as writer,
+        writer_of(target, rows) as writer,
     ):
         reader = pa.ipc.open_file(mapped)
         batches = map(reader.get_batch, range(reader.num_record_batches))
@@ -227,8 +245,14 @@ def _numbers(column: pa.Array) -> NDArray[np.float32]:
     return np.frombuffer(column.buffers()[1], np.float32, len(column), column.offset * 4)
 
 
-def _schema(features: Sequence[str]) -> pa.Schema:
+def schema(features: Sequence[str]) -> pa.Schema:
+    """Of prepared rows: float32 features and the label, uint8."""
     return pa.schema([(name, pa.float32()) for name in features] + [(LABEL, pa.uint8())])
+
+
+def writer_of(target: Path, rows: pa.Schema) -> pa.parquet.ParquetWriter:
+    """Writes a file of prepared rows, batch by batch."""
+    return pa.parquet.ParquetWriter(target, rows, compression="none", use_dictionary=False)
 
 
 def unpack(folder: Path, part: str, target: Path) -> None:
@@ -252,9 +276,13 @@ def unpack(folder: Path, part: str, target: Path) -> None:
         labels.flush()
 
 
-def main() -> None:
-    """Run with the arguments of the process."""
-    parser = arguments.Parser(prog="python -m workloads.stars.prepare", description="CSV to Parquet.")
+Prepare = Callable[[str, Path, Choice], dict[str, Any]]
+"""What makes of a CSV, in an empty folder, what :func:`prepare` does."""
+
+
+def command(prog: str, about: str, prepared: Prepare) -> None:
+    """Run a program that prepares a CSV, with the arguments of the process; bad input ends it with status 2."""
+    parser = arguments.Parser(prog=prog, description=about)
     parser.add_argument("csv", help="CSV file of SDSS, .gz or not, also hdfs://")
     parser.add_argument("folder", type=Path, help="new folder for the result")
     add_choice(parser)
@@ -264,7 +292,7 @@ def main() -> None:
     try:
         with tempfile.TemporaryDirectory(dir=given.folder.absolute().parent, prefix=".preparing-") as work:
             choice = Choice(given.least_correlation, given.most_correlation, given.seed)
-            manifest = prepare(blocks_of_csv(given.csv), Path(work), choice, given.csv)
+            manifest = prepared(given.csv, Path(work), choice)
             Path(work).rename(given.folder)
             Path(work).mkdir()
     except OSError as error:
@@ -277,6 +305,15 @@ def main() -> None:
     )
     for name, reason in manifest["dropped"].items():
         print(f"  without {name}: {reason}", file=sys.stderr)
+
+
+def main() -> None:
+    """Run with the arguments of the process."""
+    command(
+        "python -m workloads.stars.prepare",
+        "CSV to Parquet.",
+        lambda csv, work, choice: prepare(blocks_of_csv(csv), work, choice, csv),
+    )
 
 
 def add_choice(parser: argparse.ArgumentParser) -> None:

@@ -5,20 +5,37 @@ with the driver.
 """
 
 import contextlib
+import secrets
 import shlex
 from collections.abc import Mapping
 
 from regatta.errors import UsageError
 from regatta.frameworks import sparkservice, spec
+from regatta.frameworks.adapters import ray
 from regatta.frameworks.api import MIB, Framework, Handle, JobService, Judge, Page
 from regatta.frameworks.plan import Plan
 from regatta.frameworks.sparkjudge import SparkJudge
 from regatta.frameworks.spec import Spec
 from regatta.hosts.cluster import Cluster, Node
 from regatta.hosts.remote import Remote
+from regatta.hosts.sources import source
 from regatta.records.events import DRIVER
 
 CONF = "/etc/regatta/spark"
+RAY_PORTS = (12000, 15999)
+"""Of a Ray that a script starts on Spark; the role `spark` has the firewall guard them."""
+RAY = {
+    "RAY_AUTH_MODE": "token",
+    "RAY_AUTH_TOKEN_PATH": ray.TOKEN_PATH,
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_DEDUP_LOGS": "0",
+    "RAY_CHDIR_TO_TRIAL_DIR": "0",
+    "RAY_worker_niceness": "0",
+    "RAY_raylet_start_wait_time_s": "120",
+    "RAY_agent_register_timeout_ms": "120000",
+    "REGATTA_RAY_PORTS": f"{RAY_PORTS[0]}-{RAY_PORTS[1]}",
+}
+"""A Ray on Spark asks for the token of the cluster's own Ray, and its workers are as that one's."""
 
 
 class Spark(Framework):
@@ -60,7 +77,8 @@ class Spark(Framework):
 
     def specs(self, plan: Plan, cluster: Cluster) -> dict[str, Spec]:
         """See `Framework`."""
-        return {node.name: _spec(plan, node, cluster.head) for node in self.nodes(plan, cluster)}
+        temporary = f"/tmp/rg-{secrets.token_hex(4)}"
+        return {node.name: _spec(plan, node, cluster.head, temporary) for node in self.nodes(plan, cluster)}
 
     def served(self, cluster: Cluster) -> bool:
         """See `Framework`; provisioning makes a secret for it."""
@@ -79,13 +97,19 @@ class Spark(Framework):
         return SparkJudge(handle, whole_log=whole_log)
 
 
-def _spec(plan: Plan, node: Node, head: Node) -> Spec:
-    """`run.start` on a node: the driver on the head, the folder elsewhere; Python begins as Ray's does, everywhere."""
+def _spec(plan: Plan, node: Node, head: Node, temporary: str) -> Spec:
+    """`run.start` on a node: the driver on the head, the folder elsewhere; Python begins as Ray's does, everywhere.
+
+    `temporary`: where a Ray on Spark has its files, on each node; its path is short, for sockets are among them.
+    """
     made = spec.common(plan, node)
+    made["temporary"] = temporary
+    made["env"] = {**RAY, **made["env"], "REGATTA_RAY_FOLDER": temporary}
     is_head = node.name == head.name
     if not is_head:
         made["mode"], made["files"] = "member", {}
     spec.start_python_by(made, plan, node, "rayboot")
+    made["files"]["boot/regatta_rayspark.py"] = source("rayspark")
     if is_head:
         made["ranks"] = [spec.process(DRIVER, [head.python, *plan.program.argv])]
         made["env"] |= environment(plan, head, made["env"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
-import tarfile
 import time
 from collections.abc import Iterator
 from multiprocessing import AuthenticationError
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from launching import PREFIX, PROJECT, Ended, python, ranks, weights
+from sparkhere import unpacked
 
 from workloads.common.ranks import Ranks
 from workloads.common.spark import places, training, wire
@@ -34,7 +34,6 @@ events.carry(lambda event: line.say("event", event))
 events.ready()
 sys.stdin.read()
 """
-PROVISIONED = "from regatta.provisioning import spark; print(spark.make().path)"
 
 
 def test_ranks_are_where_they_are_wanted() -> None:
@@ -100,38 +99,8 @@ def test_restarts_are_refused() -> None:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Environment of a driver of Spark, with a master and two executors of its own: Spark as nodes have it."""
-    javas = [path for path in sorted(Path("/usr/lib/jvm").glob("*")) if "-17" in path.name or "-21" in path.name]
-    if not javas:
-        pytest.skip("no Java 17 or 21")
-    told = subprocess.run(
-        [PROJECT / ".venv/bin/python", "-c", PROVISIONED], capture_output=True, text=True, check=True, cwd=PROJECT
-    )
-    root = tmp_path_factory.mktemp("spark")
-    with tarfile.open(told.stdout.strip()) as archive:
-        archive.extractall(root, filter="data")
-    home = root / "pyspark"
-    (py4j,) = home.glob("python/lib/py4j-*-src.zip")
-    settings = {
-        "spark.ui.enabled": "false",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.cores.max": "2",
-        "spark.executorEnv.OMP_NUM_THREADS": "1",
-        "spark.executor.memory": "512m",
-        "spark.driver.memory": "512m",
-    }
-    words = " ".join(f"--conf {name}={value}" for name, value in settings.items())
-    return {
-        "JAVA_HOME": str(javas[0]),
-        "SPARK_HOME": str(home),
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "PYSPARK_PYTHON": sys.executable,
-        "PYTHONPATH": f"{PROJECT}:{Path(PARTS).parent}:{root}:{py4j}",
-        "PYSPARK_SUBMIT_ARGS": f"--master local-cluster[2,1,512] {words} pyspark-shell",
-        "REGATTA_WORKERS": "2",
-        "REGATTA_RANK_MAP": '["127.0.0.1", "127.0.0.1"]',
-    }
+    """Environment of a driver of Spark, which has the parts of these tests, too."""
+    return unpacked(tmp_path_factory.mktemp("spark"), str(Path(PARTS).parent))
 
 
 def under(spark: dict[str, str], folder: Path, *words: str) -> Ended:

@@ -162,7 +162,10 @@ def fit(
 
 
 def steps(batch_of: Batch, order: Tensor, schedule: Schedule) -> Iterator[list[tuple[Tensor, Tensor]]]:
-    """The batches of each step of one rank, whose rows `order` has. Rows are fetched for many batches at a time: fetching costs less than saying so."""
+    """The batches of each step of one rank, whose rows `order` has.
+
+    Rows are fetched for many batches at a time: fetching costs less than saying so.
+    """
     at_once = schedule.batch * max(_BATCHES_AT_ONCE // schedule.accumulate, 1) * schedule.accumulate
     for chosen in order.split(at_once):
         inputs, targets = batch_of(chosen)
@@ -204,7 +207,8 @@ class Way:
         at_once: int = TEST_ROWS,
     ) -> int:
         """See :func:`count_right`."""
-        return count_right(model, right_of, batch_of, rows, ranks, at_once)
+        right: int = count_right(model, right_of, batch_of, rows, ranks, at_once)
+        return right
 
     def weighed(self, model: nn.Module) -> tuple[float, str]:
         """:func:`norm` and :func:`checksum`, the same on all ranks."""
@@ -247,8 +251,7 @@ def train_and_test(
         return batch_of if place.type == "cpu" else there
 
     def tested() -> int:
-        right: int = way.count_right(model, right_of, on(test[0]), test[1], ranks, test_rows)
-        return right
+        return way.count_right(model, right_of, on(test[0]), test[1], ranks, test_rows)
 
     def after(epoch: int) -> None:
         """Tell how good the model is by now."""

@@ -87,10 +87,11 @@ class Small:
             test_rows=8,
             way=named.way(self._schedule),
         )
-        self._kept = sum(tensor.nbytes for tensor in model.state_dict().values() if not tensor.is_meta)
+        self._state = {name: value.ravel().tolist() for name, value in model.state_dict().items() if not value.is_meta}
+        self._kept = sum(value.nbytes for value in model.state_dict().values() if not value.is_meta)
 
     def answer(self) -> dict[str, Any]:
-        return {**self._made, "kept": self._kept}
+        return {**self._made, "kept": self._kept, "state": self._state}
 
 
 if __name__ == "__main__":
@@ -102,6 +103,7 @@ if __name__ == "__main__":
         with framework.load(sys.argv[1]).answers(make, grouped="train", restarts=0) as answers:
             if answers is not None:
                 answer, said = training.combine(answers, "pictures")
-                events.result({**answer, "kept": [one["kept"] for one in answers]}, {}, said)
+                state = {name: value for one in answers for name, value in one["state"].items()}
+                events.result({**answer, "kept": [one["kept"] for one in answers], "state": state}, {}, said)
     except events.BadInput as error:
         events.bad_input(error)

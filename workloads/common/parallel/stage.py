@@ -94,7 +94,7 @@ class Stage:
         return None
 
     def shown(self, model: nn.Module) -> Iterator[tuple[str, Tensor]]:
-        """All that the model keeps as state, on the CPU of each rank, by name: one tensor at a time, from who has it."""
+        """All that the model keeps as state, by name, on the CPU of each rank: a tensor at a time, from who has it."""
         for name, tensor in sorted(model.state_dict().items()):
             owner = self._owners[name]
             here = owner == self._ranks.rank

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import itertools
 import json
-import re
 import signal
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
+import sharing
 import torch
-from launching import Ended, python, ranks
+from launching import Ended, python, ranks, weights
 from torch import nn
 
 from workloads.common import training
+from workloads.common.events import BadInput
 from workloads.common.networks import named as networks
 from workloads.common.parallel import asynchronous, layers, named, server
+from workloads.common.ranks import Ranks
 
 PROGRAM = "tests/unit/workloads/sharing.py"
 IMAGES = ("-m", "workloads.images", "--size=200", "--epochs=2", "--batch=16", "--seed=5")
@@ -46,24 +49,20 @@ def same(one: dict[str, Any], other: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("world", "given"),
     [
-        (2, {"batch": 16, "norm": True, "test_every": 1}),
-        (3, {"batch": 8, "microbatches": 2, "scale_batch": 0}),
-        (3, {"batch": 8, "frozen": 4}),
+        pytest.param(2, {"batch": 16, "norm": True, "test_every": 1}, id="batch-normalisation"),
+        pytest.param(3, {"batch": 8, "microbatches": 2, "scale_batch": 0}, id="few-parts", marks=pytest.mark.whole),
+        pytest.param(3, {"batch": 8, "frozen": 4}, id="frozen-layers", marks=pytest.mark.whole),
     ],
-    ids=["batch-normalisation", "fewer-parts-than-stages", "frozen-layers"],
 )
 def test_a_pipeline_has_the_weights_of_one_process(world: int, given: dict[str, Any]) -> None:
     whole = {**given, "batch": given["batch"] * world, "scale_batch": world if "scale_batch" in given else None}
-    alone, piped = (answer(size, parallel="pipeline", **own) for size, own in ((1, whole), (world, given)))
+    runs, several = shared(1, parallel="pipeline", **whole), shared(world, parallel="pipeline", **given)
+    assert [run.status for run in several] == [0] * world, several[0].err + several[-1].err
+    assert all(seen(run) == seen(runs[0]) for run in several), "accuracy over time"
+    alone, piped = runs[0].answer, several[0].answer
     same(alone, piped)
     every = alone["kept"][0]
     assert sum(piped["kept"]) == every and max(piped["kept"]) < every, "a rank has layers of others"
-
-
-def test_a_pipeline_tells_accuracy_over_time() -> None:
-    alone, *_ = shared(1, parallel="sync", batch=32, test_every=1, epochs=3)
-    for run in shared(2, parallel="pipeline", test_every=1, epochs=3):
-        assert seen(run) == seen(alone)
 
 
 def seen(run: Ended) -> list[tuple[int, float]]:
@@ -74,18 +73,22 @@ def seen(run: Ended) -> list[tuple[int, float]]:
     ("world", "given", "said"),
     [
         (2, {"microbatches": 5}, "--microbatches 5: a step has 32 rows .*take a number that divides them"),
-        (4, {}, "4 ranks for the 3 layers of this network .*take fewer --workers"),
+        (4, {}, r"4 ranks for the 2 layers of this network \(Linear, Linear\), .*take fewer --workers"),
         (1, {"accumulate": 2}, "--accumulate 2: under --parallel pipeline"),
     ],
 )
 def test_what_a_pipeline_cannot_take(world: int, given: dict[str, Any], said: str) -> None:
-    for run in shared(world, parallel="pipeline", **given):
-        assert run.status == 2
-        (error,) = run.of("error")
-        assert re.search(said, error["message"])
+    schedule = named.Schedule(**{**sharing.DEFAULTS, "parallel": "pipeline", **given})
+    model = nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 2))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    batch = (torch.zeros(1, 2), torch.zeros(1, dtype=torch.int64))
+    with pytest.raises(BadInput, match=said):
+        named.way(schedule).fit(
+            *(model, optimizer, nn.functional.cross_entropy, lambda rows: batch, 9, schedule, Ranks(0, world))
+        )
 
 
-@pytest.mark.parametrize(("world", "staleness"), [(2, 0), (3, 2)])
+@pytest.mark.parametrize(("world", "staleness"), [(2, 0), pytest.param(3, 2, marks=pytest.mark.whole)])
 def test_asynchronous_ranks_learn_and_are_bounded(world: int, staleness: int) -> None:
     runs = shared(world, parallel="async", staleness=staleness, epochs=8, test_every=4, norm=True)
     assert [run.status for run in runs] == [0] * world, runs[0].err
@@ -95,18 +98,46 @@ def test_asynchronous_ranks_learn_and_are_bounded(world: int, staleness: int) ->
     assert [epoch for epoch, _ in seen(runs[0])] == [4, 8]
 
 
+@pytest.mark.whole
 def test_one_asynchronous_rank_is_one_process() -> None:
     alone, one = answer(1, parallel="sync"), answer(1, parallel="async")
     assert one.pop("staleness") == {"mean": 0, "most": 0}
     assert one == alone
 
 
-@pytest.mark.parametrize(("parallel", "dies"), [("async", 0), ("async", 1), ("pipeline", 0), ("pipeline", 2)])
+@pytest.mark.parametrize(
+    ("parallel", "dies"),
+    [
+        ("async", 1),
+        pytest.param("async", 0, marks=pytest.mark.whole),
+        pytest.param("pipeline", 0, marks=pytest.mark.whole),
+        pytest.param("pipeline", 2, marks=pytest.mark.whole),
+    ],
+)
 def test_a_rank_that_dies_ends_the_others(parallel: str, dies: int) -> None:
     runs = shared(3, parallel=parallel, dies=dies, epochs=1000, microbatches=2, batch=8, at=12)
     assert [run.status for run in runs] == [-signal.SIGKILL if rank == dies else 1 for rank in range(3)]
     if parallel == "async" and dies:
         assert f"rank {dies}: " in runs[0].err
+
+
+@pytest.mark.whole
+def test_ray_train_gives_a_pipeline_the_weights_of_torch(tmp_path: Path, ray_cluster: dict[str, str]) -> None:
+    words = (*IMAGES, "--parallel=pipeline", "--test-every=1")
+    first, other = ranks(words, 2, TMPDIR=str(tmp_path))
+    assert (first.status, other.status) == (0, 0), first.err + other.err
+    run = python(*words, "--framework=ray", **ray_cluster, REGATTA_WORKERS="2", REGATTA_SCRATCH=str(tmp_path))
+    assert run.status == 0, run.err
+    assert weights(run) == weights(first) and run.answer == first.answer
+    assert {one["rank"] for one in run.of("progress")} == {0, 1}
+
+
+@pytest.mark.whole
+def test_asynchronous_ranks_of_ray_train(tmp_path: Path, ray_cluster: dict[str, str]) -> None:
+    words = (*IMAGES, "--parallel=async", "--data=handwritten", "--learning-rate=0.05")
+    run = python(*words, "--framework=ray", **ray_cluster, REGATTA_WORKERS="2", REGATTA_SCRATCH=str(tmp_path))
+    assert run.status == 0, run.err
+    assert run.answer["accuracy"] > 0.7 and 0 < run.answer["staleness"]["most"] <= 9
 
 
 def test_ranks_wait_for_the_slowest() -> None:
@@ -134,12 +165,8 @@ def test_ranks_wait_for_the_slowest() -> None:
 
 
 def test_ranks_meet_where_the_model_is_tested() -> None:
-    given = {"parallel": "async", "staleness": 0, "microbatches": 1, "epochs": 5, "test_every": 2}
-    schedule = named.Schedule(batch=1, learning_rate=1, scale_batch=None, seed=0, checkpoint=None, **LEFT, **given)
+    schedule = named.Schedule(**{**sharing.DEFAULTS, "parallel": "async", "epochs": 5, "test_every": 2})
     assert asynchronous.legs(schedule) == [range(2), range(2, 4), range(4, 5)]
-
-
-LEFT = {"checkpoint_every": 0, "accumulate": 1}
 
 
 def test_stages_cost_alike() -> None:

@@ -1,8 +1,8 @@
 """A Keras model learns handwritten digits: in one process, under torch, and under Spark's TorchDistributor.
 
-`KERAS_BACKEND=torch python digits.py` and `KERAS_BACKEND=torch torchrun --nproc-per-node 2 digits.py` work by hand, too.
-Keras's model is a torch module there: DistributedDataParallel takes it as it is. Lines that begin with @regatta tell
-Regatta what came out and when.
+`python digits.py` and `torchrun --nproc-per-node 2 digits.py` work by hand, too, with `KERAS_BACKEND=torch` in the
+environment. Keras's model is a torch module there: DistributedDataParallel takes it as it is. Lines that begin with
+@regatta tell Regatta what came out and when.
 """
 
 import argparse

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import urllib.request
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from clusters import Cluster, finish, read_until, record, wait_for
 from provisioning import play, teardown
 
 from lab.handle import LabHandle, read_lab
+from regatta.paths import PROJECT
 
 pytestmark = [pytest.mark.whole, pytest.mark.timeout(1800)]
 JOB = """\
@@ -185,6 +187,15 @@ def test_a_training_ends_with_the_weights_of_torch(spark: Cluster, tmp_path: Pat
     weights = [[line for line in one["show"] if line.startswith("weights ")] for one in (torch, own)]
     assert weights[0] == weights[1] and len(weights[0]) == 1
     wait_for(lambda: spark.nothing_runs("digits-spark"))
+
+
+def test_a_keras_model_learns_the_same_under_spark(spark: Cluster, tmp_path: Path) -> None:
+    folder = tmp_path / "keras"
+    shutil.copytree(PROJECT / "examples/keras", folder)
+    words = ("--framework=single,torch,spark", "--nodes=node1,node2", "--workers=2", "--epochs=10")
+    said = spark.regatta(folder, "run", "keras", *words).stdout
+    assert "The answers of 3 runs are equal within the workload's tolerance" in said, said
+    assert record(tmp_path / "results", "keras-spark-")["answer"]["accuracy"] > 0.8
 
 
 def test_a_killed_rank_of_a_training_is_named(spark: Cluster, tmp_path: Path) -> None:

@@ -54,6 +54,7 @@ class Part:
     def __init__(self, options: Options, ranks: Ranks) -> None:
         self._options, self._ranks = options, ranks
         self._dataset = DATASETS[options.dataset]
+        self._way = named.way(options)
         training.use_threads_of_environment()
 
     def load(self, folder: HostFolder | None) -> None:
@@ -104,7 +105,7 @@ class Part:
             options,
             self._ranks,
             test_rows=TEST_ROWS,
-            way=named.way(options),
+            way=self._way,
         )
         known = {
             "rows": len(rows.labels),

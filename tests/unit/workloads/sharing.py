@@ -43,6 +43,7 @@ class Small:
         asked = {name: value for name, value in given.items() if name not in OWN}
         self._schedule = named.Schedule(**{**DEFAULTS, **asked})
         self._ranks, self._batches = ranks, 0
+        self._way = named.way(self._schedule)
         training.use_threads_of_environment()
 
     def load(self, folder: HostFolder | None) -> None:
@@ -85,7 +86,7 @@ class Small:
             self._schedule,
             self._ranks,
             test_rows=8,
-            way=named.way(self._schedule),
+            way=self._way,
         )
         self._state = {name: value.ravel().tolist() for name, value in model.state_dict().items() if not value.is_meta}
         self._kept = sum(value.nbytes for value in model.state_dict().values() if not value.is_meta)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from workloads.common import training
 from workloads.common.parallel.asynchronous import Asynchronous
-from workloads.common.parallel.pipeline import Pipeline
 
 
 @dataclass(frozen=True)
@@ -20,10 +19,15 @@ class Schedule(training.Schedule):
 
 
 def way(schedule: Schedule) -> training.Way:
-    """The way that a schedule names, for one training."""
+    """The way that a schedule names, for one training; imports what it needs."""
     if schedule.parallel == "async":
         return Asynchronous(schedule.staleness)
-    return Pipeline(schedule.microbatches) if schedule.parallel == "pipeline" else training.Way()
+    if schedule.parallel == "pipeline":
+        # It loads as much again as torch itself: only where it is wanted.
+        from workloads.common.parallel.pipeline import Pipeline
+
+        return Pipeline(schedule.microbatches)
+    return training.Way()
 
 
 def groups(schedule: Schedule, norm_groups: int, world: int) -> int:

@@ -185,6 +185,30 @@ def test_training_under_both_frameworks_with_equal_weights(
     assert len({line for one in records for line in one["show"] if line.startswith("weights ")}) == 1
 
 
+@pytest.mark.whole
+@pytest.mark.parametrize("parallel", ["async", "pipeline"])
+def test_a_shared_training_on_hosts_and_a_rank_that_is_killed(cluster: Cluster, tmp_path: Path, parallel: str) -> None:
+    words = (
+        "run-images",
+        "--data=handwritten",
+        "--batch=12",
+        "--workers=3",
+        f"--parallel={parallel}",
+        "--microbatches=3",
+    )
+    said = cluster.fab(*words, "--framework=both", "--epochs=2", "--test-every=1", results=tmp_path).stdout
+    assert "The answers of 3 runs are equal within the workload's tolerance" in said, said
+    going = cluster.fab_background(
+        *words, "--framework=torch", "--epochs=500", "--name", named(f"killed-{parallel}"), results=tmp_path
+    )
+    read_until(going, " epochs ")
+    cluster.lab.ssh("node3", "sudo pkill -KILL -f 'python -[u] -m workloads'")
+    said = finish(going, 120)
+    assert going.returncode == 1
+    assert "rank 2 on node3: killed by SIGKILL" in said, said
+    wait_for(lambda: cluster.nothing_runs(named(f"killed-{parallel}")))
+
+
 def test_a_graph_spread_over_hosts(cluster: Cluster, small_graph: Path, tmp_path: Path) -> None:
     words = ("run-ppr", "--workers", "4", "--graph", str(small_graph))
     cluster.fab(*words, "--partition", "graph", results=tmp_path / "results")

@@ -233,6 +233,15 @@ def test_a_training_ends_with_the_weights_of_torch(spark: Cluster, tmp_path: Pat
     wait_for(lambda: spark.nothing_runs("digits-spark"))
 
 
+def test_a_keras_model_learns_the_same_under_spark(spark: Cluster, tmp_path: Path) -> None:
+    folder = tmp_path / "keras"
+    shutil.copytree(PROJECT / "examples/keras", folder)
+    words = ("--framework=single,torch,spark", "--nodes=node1,node2", "--workers=2", "--epochs=10")
+    said = spark.regatta(folder, "run", "keras", *words).stdout
+    assert "The answers of 3 runs are equal within the workload's tolerance" in said, said
+    assert record(tmp_path / "results", "keras-spark-")["answer"]["accuracy"] > 0.8
+
+
 def test_a_killed_rank_of_a_training_is_named(spark: Cluster, tmp_path: Path) -> None:
     words = ("--size", "4000", "--epochs", "500", "--workers", "2", "--framework", "spark", "--name", "killed-rank")
     going = spark.fab_background("run-digits", *words, results=tmp_path)

@@ -53,7 +53,10 @@ def put(root: Path, name: str, text: str) -> None:
         ({"checkpoints": True}, "checkpoints: there is no option checkpoint, checkpoint_every, restarts, elastic"),
         ({"estimate": {"times": ["epochs"]}}, "estimate.times: there is no option epochs"),
         ({"faults": [{"when": {"a": 1}, "say": "no"}]}, "faults[1].when: there is no option a"),
-        ({"include": ["trainings"]}, "include: there is no 'trainings'; there is function, items, search, training"),
+        (
+            {"include": ["trainings"]},
+            "there is no 'trainings'; there is function, items, parallel, search, training",
+        ),
         ({"published": [{"source": "x", "figures": [{"framework": "ray", "time": "2:25"}]}]}, "published[1]: '2:25'"),
     ],
 )

@@ -52,16 +52,18 @@ def _check(card: Card, given: Mapping[str, Any]) -> None:
 def _run(package: str, card: Card, runs: framework.Framework, given: dict[str, Any]) -> None:
     """Run the parts of a workload.
 
-    Its module `part` has Options, whose fields are the card's options, Part, combine and TOLERANCE; it is imported when
-    the arguments are right, which is said sooner than torch is loaded. The option `restarts`, where there is one, is
-    the framework's.
+    Its module `part` has Options, whose fields are the card's options, Part, combine and TOLERANCE, or, where that
+    depends on them, tolerance(options). It is imported when the arguments are right, which is said sooner than torch is
+    loaded. The option `restarts`, where there is one, is the framework's.
     """
     group, restarts = card.group_of(given), given.pop("restarts", 0)
     part = importlib.import_module(f"{package}.part")
-    make = functools.partial(part.Part, part.Options(**given))
+    options = part.Options(**given)
+    make = functools.partial(part.Part, options)
+    tolerance = part.tolerance(options) if hasattr(part, "tolerance") else part.TOLERANCE
     with runs.answers(make, grouped=group, restarts=restarts) as parts:
         if parts is not None:
             answer, show = part.combine(parts)
-            events.result(answer, part.TOLERANCE, show)
+            events.result(answer, tolerance, show)
             if not os.environ.get("REGATTA_RUN_ID"):
                 print("\n".join(show))

@@ -90,6 +90,12 @@ def shared_out(schedule: Schedule, ranks: Ranks) -> Schedule:
     return replace(schedule, batch=max(1, round(schedule.batch * schedule.elastic / ranks.world)))
 
 
+def check_rows(rows: int, ranks: Ranks) -> None:
+    """Raise :class:`BadInput` for more ranks than rows."""
+    if rows < ranks.world:
+        raise BadInput(f"{ranks.world} ranks for {rows} rows to train on: each needs at least one")
+
+
 def rows_of_rank(rows: int, epoch: int, seed: int, ranks: Ranks) -> Tensor:
     """This rank's rows of an epoch in their order, int64 (rows // world,): up to world - 1 rows wait for another."""
     random = torch.Generator().manual_seed(seed * _SEED_STRIDE + epoch)
@@ -113,8 +119,7 @@ def fit(
     that the checkpoint has; raises :class:`BadInput` where that is of another run or no checkpoint. Its process group,
     where there are ranks, must stand. Model and batches are on one device.
     """
-    if rows < ranks.world:
-        raise BadInput(f"{ranks.world} ranks for {rows} rows to train on: each needs at least one")
+    check_rows(rows, ranks)
     losses = _resume(model, optimizer, schedule, ranks)
     own = shared_out(schedule, ranks)
     trained = DistributedDataParallel(model, forward_sync_buffers=False) if ranks.world > 1 else model
@@ -133,7 +138,7 @@ def fit(
             order = rows_of_rank(rows, epoch, schedule.seed, ranks)
             total = torch.zeros((), dtype=torch.float64, device=next(model.parameters()).device)
             begun = 0
-            for step in _steps(batch_of, order, own):
+            for step in steps(batch_of, order, own):
                 begun += sum(len(targets) for _, targets in step)
                 if times > 1:
                     warm = min(1.0, epoch + begun / len(order))
@@ -146,8 +151,8 @@ def fit(
                         (loss if len(step) == 1 else loss / len(step)).backward()
                     total.add_(loss.detach(), alpha=len(targets))
                 optimizer.step()
-            _share_buffers(model, ranks)
-            losses.append(_sum(total, ranks) / (len(order) * ranks.world))
+            share_buffers(model, ranks)
+            losses.append(summed(total, ranks) / (len(order) * ranks.world))
         events.progress("epochs", epoch + 1, schedule.epochs, loss=losses[-1])
         if after is not None:
             after(epoch + 1)
@@ -156,8 +161,11 @@ def fit(
     return losses
 
 
-def _steps(batch_of: Batch, order: Tensor, schedule: Schedule) -> Iterator[list[tuple[Tensor, Tensor]]]:
-    """The batches of each step. Rows are fetched for many batches at a time: fetching costs less than saying so."""
+def steps(batch_of: Batch, order: Tensor, schedule: Schedule) -> Iterator[list[tuple[Tensor, Tensor]]]:
+    """The batches of each step of one rank, whose rows `order` has.
+
+    Rows are fetched for many batches at a time: fetching costs less than saying so.
+    """
     at_once = schedule.batch * max(_BATCHES_AT_ONCE // schedule.accumulate, 1) * schedule.accumulate
     for chosen in order.split(at_once):
         inputs, targets = batch_of(chosen)
@@ -171,6 +179,50 @@ def _alone(trained: nn.Module) -> AbstractContextManager[None]:
     return trained.no_sync() if isinstance(trained, DistributedDataParallel) else nullcontext()
 
 
+class Way:
+    """How the ranks of a training share it. This one: each has the whole model and a part of the rows of a step, and
+    they exchange gradients at each."""
+
+    def fit(
+        self,
+        model: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        loss_of: Callable[[Tensor, Tensor], Tensor],
+        batch_of: Batch,
+        rows: int,
+        schedule: Schedule,
+        ranks: Ranks,
+        after: Callable[[int], object] | None = None,
+    ) -> list[float]:
+        """See :func:`fit`."""
+        return fit(model, optimizer, loss_of, batch_of, rows, schedule, ranks, after)
+
+    def count_right(
+        self,
+        model: nn.Module,
+        right_of: Callable[[Tensor, Tensor], Tensor],
+        batch_of: Batch,
+        rows: int,
+        ranks: Ranks,
+        at_once: int = TEST_ROWS,
+    ) -> int:
+        """See :func:`count_right`."""
+        right: int = count_right(model, right_of, batch_of, rows, ranks, at_once)
+        return right
+
+    def weighed(self, model: nn.Module) -> tuple[float, str]:
+        """:func:`norm` and :func:`checksum`, the same on all ranks."""
+        return norm(model), checksum(model)
+
+    def answer(self) -> dict[str, Any]:
+        """What else the answer of rank 0 says, once all is done."""
+        return {}
+
+    def said(self) -> list[str]:
+        """Lines for a person, of rank 0."""
+        return []
+
+
 def train_and_test(
     model: nn.Module,
     optimizer: torch.optim.Optimizer,
@@ -181,12 +233,14 @@ def train_and_test(
     schedule: Schedule,
     ranks: Ranks,
     test_rows: int = TEST_ROWS,
+    way: Way | None = None,
 ) -> dict[str, Any]:
-    """:func:`fit`, then :func:`count_right`, on (batches, rows) each: {"answer", "checksum" of the weights}.
+    """:func:`fit`, then :func:`count_right`, on (batches, rows) each: {"answer", "checksum" of the weights, "said"}.
 
     `answer`: ``tests`` and ``right`` in rows, ``accuracy`` 0 to 1, ``losses`` of the epochs, ``weights``: their norm.
+    `way`: how the ranks share the training, where they do not exchange gradients at each step.
     """
-    place = device(ranks)
+    place, way = device(ranks), way or Way()
     model.to(place)
 
     def on(batch_of: Batch) -> Batch:
@@ -197,8 +251,7 @@ def train_and_test(
         return batch_of if place.type == "cpu" else there
 
     def tested() -> int:
-        right: int = count_right(model, right_of, on(test[0]), test[1], ranks, test_rows)
-        return right
+        return way.count_right(model, right_of, on(test[0]), test[1], ranks, test_rows)
 
     def after(epoch: int) -> None:
         """Tell how good the model is by now."""
@@ -208,10 +261,11 @@ def train_and_test(
             model.train()
             events.progress("accuracy", epoch, schedule.epochs, accuracy=right / test[1])
 
-    losses = fit(model, optimizer, loss_of, on(train[0]), train[1], schedule, ranks, after)
+    losses = way.fit(model, optimizer, loss_of, on(train[0]), train[1], schedule, ranks, after)
     right = tested()
-    answer = {"tests": test[1], "right": right, "accuracy": right / test[1], "losses": losses, "weights": norm(model)}
-    return {"answer": answer, "checksum": checksum(model)}
+    weights, seal = way.weighed(model)
+    answer = {"tests": test[1], "right": right, "accuracy": right / test[1], "losses": losses, "weights": weights}
+    return {"answer": {**answer, **way.answer()}, "checksum": seal, "said": way.said()}
 
 
 @torch.no_grad()
@@ -233,7 +287,7 @@ def count_right(
     for chosen in mine.split(at_once):
         inputs, targets = batch_of(chosen)
         right += right_of(model(inputs), targets).sum()
-    return round(_sum(right, ranks))
+    return round(summed(right, ranks))
 
 
 def norm(model: nn.Module) -> float:
@@ -271,11 +325,11 @@ def combine(parts: Sequence[dict[str, Any]], what: str) -> tuple[dict[str, Any],
         raise RuntimeError("the ranks ended with different weights")
     epochs = [f"  epoch {epoch}: loss {loss:.4f}" for epoch, loss in enumerate(answer["losses"], 1)]
     right = f"{answer['right']:,} of {answer['tests']:,} test {what} are right: {100 * answer['accuracy']:.2f} %"
-    return answer, [*epochs, right, f"weights {checksum}"]
+    return answer, [*epochs, right, *parts[0]["said"], f"weights {checksum}"]
 
 
 @torch.no_grad()
-def _share_buffers(model: nn.Module, ranks: Ranks) -> None:
+def share_buffers(model: nn.Module, ranks: Ranks) -> None:
     """Give all ranks the mean of what each has seen of its own rows: a network's running statistics."""
     learning = (module for module in model.modules() if module.training)
     own = [buffer for module in learning for buffer in module.buffers(recurse=False) if buffer.is_floating_point()]
@@ -287,7 +341,8 @@ def _share_buffers(model: nn.Module, ranks: Ranks) -> None:
         buffer.copy_(shared.view_as(buffer))
 
 
-def _sum(value: Tensor, ranks: Ranks) -> float:
+def summed(value: Tensor, ranks: Ranks) -> float:
+    """The sum of all ranks' values, ()."""
     here = value.cpu()
     if ranks.world > 1:
         dist.all_reduce(here)

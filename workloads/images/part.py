@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from workloads.common import events, training
 from workloads.common.networks.norm import groups_of_rank
+from workloads.common.parallel import named
 from workloads.common.ranks import Ranks
 from workloads.common.shared import HostFolder
 from workloads.images import tuning
@@ -28,7 +29,7 @@ TEST_ROWS = 256
 
 
 @dataclass(frozen=True)
-class Options(training.Schedule):
+class Options(named.Schedule):
     """The parameters of a run. `data`: the files of `dataset`, at most `take` rows of them (0: all), ``handwritten``,
     or ``generated``: `size` rows.
 
@@ -53,6 +54,7 @@ class Part:
     def __init__(self, options: Options, ranks: Ranks) -> None:
         self._options, self._ranks = options, ranks
         self._dataset = DATASETS[options.dataset]
+        self._way = named.way(options)
         training.use_threads_of_environment()
 
     def load(self, folder: HostFolder | None) -> None:
@@ -81,6 +83,7 @@ class Part:
         options = self._options
         torch.manual_seed(options.seed)
         groups = groups_of_rank(options.norm_groups, options.elastic, self._ranks.world)
+        groups = named.groups(options, groups, self._ranks.world)
         made = self._dataset.network(options.model, small=options.stem == "small", groups=groups)
         self._from = tuning.RANDOM
         if options.weights is not None:
@@ -102,6 +105,7 @@ class Part:
             options,
             self._ranks,
             test_rows=TEST_ROWS,
+            way=self._way,
         )
         known = {
             "rows": len(rows.labels),
@@ -126,6 +130,11 @@ def batches(inputs: NDArray[Any], labels: NDArray[np.uint8], shown: Callable[[Te
         return shown(every[rows]), classes[rows].long()
 
     return batch
+
+
+def tolerance(options: Options) -> dict[str, float]:
+    """What may differ between two runs."""
+    return named.tolerance(options, TOLERANCE)
 
 
 def combine(parts: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], list[str]]:

@@ -24,6 +24,8 @@ DIGITS = ("-m", "workloads.digits", "--size=600", "--epochs=2", "--seed=5")
 STARS = ("-m", "workloads.stars", "--size=3000", "--epochs=2")
 CIFAR = ("-m", "workloads.cifar", "--stem=large", "--seed=5", "--batch=8", "--size=64", "--epochs=1")
 IMAGES = ("-m", "workloads.images", "--model=mobilenetv2", "--freeze=0.5", "--size=64", "--batch=8", "--epochs=1")
+SHARED = ("-m", "workloads.images", "--size=200", "--epochs=1", "--batch=16", "--seed=5")
+PIPELINE = (*SHARED, "--parallel=pipeline")
 RANK = """\
 import sys
 from workloads.common import events
@@ -124,7 +126,9 @@ def environ(process: Path) -> list[bytes]:
 
 
 @pytest.mark.whole
-@pytest.mark.parametrize("words", [DIGITS, STARS, CIFAR, IMAGES], ids=["digits", "stars", "cifar", "images"])
+@pytest.mark.parametrize(
+    "words", [DIGITS, STARS, CIFAR, IMAGES, PIPELINE], ids=["digits", "stars", "cifar", "images", "pipeline"]
+)
 def test_the_same_weights_to_the_bit(words: tuple[str, ...], spark: dict[str, str], tmp_path: Path) -> None:
     first, other = ranks(words, 2, TMPDIR=str(tmp_path))
     assert (first.status, other.status) == (0, 0), first.err + other.err
@@ -136,6 +140,14 @@ def test_the_same_weights_to_the_bit(words: tuple[str, ...], spark: dict[str, st
         phases = [event["name"] for event in run.of("phase", rank) if event["name"] not in ("epoch", "read")]
         assert phases == ["rendezvous", "load", "compute"]
         assert run.of("progress", rank) and run.of("memory", rank) and run.of("cpu", rank)
+
+
+@pytest.mark.whole
+def test_ranks_train_asynchronously(spark: dict[str, str], tmp_path: Path) -> None:
+    words = (*SHARED, "--data=handwritten", "--learning-rate=0.05", "--parallel=async")
+    run = under(spark, tmp_path, *words, "--framework=spark")
+    assert run.status == 0, run.out + run.err
+    assert run.answer["accuracy"] > 0.5 and 0 < run.answer["staleness"]["most"] <= 9
 
 
 @pytest.mark.whole

@@ -31,6 +31,14 @@ class Inverted(nn.Module):
         return pictures + made if self.shortcut else made
 
 
+class Mean(nn.Module):
+    """Of each channel."""
+
+    def forward(self, pictures: Tensor) -> Tensor:
+        """(n, channels, h, w) -> (n, channels)."""
+        return pictures.mean((2, 3))
+
+
 class MobileNetV2(nn.Module):
     """From pictures (n, 3, h, w) to scores (n, classes).
 
@@ -58,8 +66,13 @@ class MobileNetV2(nn.Module):
 
     def forward(self, pictures: Tensor) -> Tensor:
         """Scores of pictures."""
-        scores: Tensor = self.classifier(self.features(pictures).mean((2, 3)))
-        return scores
+        for layer in self.layers():
+            pictures = layer(pictures)
+        return pictures
+
+    def layers(self) -> list[nn.Module]:
+        """All that `forward` does, one after the other."""
+        return [*self.features, Mean(), *self.classifier]
 
 
 def mobilenetv2(classes: int, *, small: bool, groups: int = 1) -> MobileNetV2:

@@ -85,12 +85,15 @@ class ResNet(nn.Module):
 
     def forward(self, pictures: Tensor) -> Tensor:
         """Scores of pictures."""
-        made = self.maxpool(self.relu(self.bn1(self.conv1(pictures))))
-        for name, layer in self.named_children():
-            if name.startswith("layer"):
-                made = layer(made)
-        scores: Tensor = self.fc(self.avgpool(made).flatten(1))
-        return scores
+        for layer in self.layers():
+            pictures = layer(pictures)
+        return pictures
+
+    def layers(self) -> list[nn.Module]:
+        """All that `forward` does, one after the other."""
+        stages = [stage for name, stage in self.named_children() if name.startswith("layer")]
+        blocks = [block for stage in stages for block in stage.children()]
+        return [self.conv1, self.bn1, self.relu, self.maxpool, *blocks, self.avgpool, nn.Flatten(), self.fc]
 
 
 def resnet18(classes: int, *, small: bool, groups: int = 1) -> ResNet:

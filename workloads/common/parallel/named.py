@@ -1,0 +1,44 @@
+"""The ways of sharing a training, by their names as `--parallel` has them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from workloads.common import training
+from workloads.common.parallel.asynchronous import Asynchronous
+
+
+@dataclass(frozen=True)
+class Schedule(training.Schedule):
+    """`parallel`: ``sync``, ``async`` (with `staleness`) or ``pipeline`` (with `microbatches`)."""
+
+    parallel: str
+    staleness: int
+    microbatches: int
+
+
+def way(schedule: Schedule) -> training.Way:
+    """The way that a schedule names, for one training; imports what it needs."""
+    if schedule.parallel == "async":
+        return Asynchronous(schedule.staleness)
+    if schedule.parallel == "pipeline":
+        # It loads as much again as torch itself: only where it is wanted.
+        from workloads.common.parallel.pipeline import Pipeline
+
+        return Pipeline(schedule.microbatches)
+    return training.Way()
+
+
+def groups(schedule: Schedule, norm_groups: int, world: int) -> int:
+    """In how many groups a rank's rows of a batch are normalised. In a pipeline microbatches are the groups."""
+    if schedule.parallel != "pipeline":
+        return norm_groups
+    return schedule.microbatches if world == 1 else 1
+
+
+def tolerance(schedule: Schedule, own: Mapping[str, float]) -> dict[str, float]:
+    """What may differ between two runs, where `own` may in a synchronous training."""
+    if schedule.parallel != "async":
+        return dict(own)
+    return {**own, "staleness.mean": 1e9, "staleness.most": 1e9}

@@ -2,6 +2,7 @@
 
 import contextlib
 import re
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,8 +16,12 @@ from regatta.text import clean
 
 WORDS = 100
 """So many lines are kept of what a driver prints of a task that failed."""
+REGISTER_SECONDS, LOOK_SECONDS = 60.0, 1.0
+"""So long the master is asked whether it knows the driver, and how often: one whose script names it otherwise is not
+found."""
 WAITS = "has not accepted any resources"
 """Words of a driver that waits for executors, every 15 s."""
+FULL = "No space left on device"
 _TASK = re.compile(r"Lost task \S+ in stage (\S+) \(TID \d+\) \(([\d.]+) executor (\w+)\): (?!TaskKilled)(.*)")
 _GIVEN_UP = re.compile(r"in stage (\S+) failed \d+ times[;,] (?:aborting job|most recent failure)")
 _RAISED = re.compile(r"((?:\w+\.)*\w*(?:Error|Exception|Interrupt|Exit)\b.*)")
@@ -37,15 +42,26 @@ class SparkJudge(Judge):
         self._heard: list[str] = []
         self._given_up: str | None = None
         self._waits = False
+        self._looks_until = time.monotonic() + REGISTER_SECONDS
+        self._next_look = 0.0
         self._never: str | None = None
         self._told: events.RankFailed | None = None
 
     def poll(self) -> Any:
-        """See `Judge`; whether executors will come is asked whenever the driver says that it waits."""
-        if self._waits and isinstance(self.handle.service, SparkService):
-            self._waits = False
-            with contextlib.suppress(RegattaError):
-                return sparkservice.never(self.handle.service.look(), self.handle.run)
+        """See `Judge`; whether executors can come: asked once the master knows the driver, and whenever it waits."""
+        service, now = self.handle.service, time.monotonic()
+        if not isinstance(service, SparkService):
+            return None
+        with contextlib.suppress(RegattaError):
+            if self._waits:
+                self._waits = False
+                return sparkservice.never(service.look(), self.handle.run)
+            if self._next_look <= now < self._looks_until:
+                self._next_look = now + LOOK_SECONDS
+                said = service.look()
+                if sparkservice.registered(said, self.handle.run):
+                    self._looks_until = 0.0
+                return sparkservice.too_much(said, self.handle.run)
         return None
 
     def take(self, answer: Any) -> None:
@@ -92,8 +108,13 @@ class SparkJudge(Judge):
         lines = [clean(line) for line in self._failed.get(self._given_up or "", ())]
         if rank != DRIVER or not lines or not (found := _TASK.search(lines[0])):
             return None
-        node = self._node_at(found[2])
-        return Blame(node, None, f"executor {found[3]}: {in_words(found[4], lines[1:])}") if node else None
+        if not (node := self._node_at(found[2])):
+            return None
+        cause = f"executor {found[3]}: {in_words(found[4], lines[1:])}"
+        if FULL in cause:
+            place = f"{self.handle.cluster.node(node).state}/spark"
+            cause += f"; the disk of {node} is full: free some room there (df -h {place})"
+        return Blame(node, None, cause)
 
     def _node_at(self, address: str | None) -> str | None:
         return next((node.name for node in self.handle.nodes if node.cluster_address == address), None)

@@ -22,6 +22,8 @@ found."""
 WAITS = "has not accepted any resources"
 """Words of a driver that waits for executors, every 15 s."""
 FULL = "No space left on device"
+GATEWAY = "the Java of the driver has ended: it was killed, or the memory of its host is used up"
+_GATEWAY = re.compile(r"Answer from Java side is empty|Py4JNetworkError|Java gateway process exited")
 _TASK = re.compile(r"Lost task \S+ in stage (\S+) \(TID \d+\) \(([\d.]+) executor (\w+)\): (?!TaskKilled)(.*)")
 _GIVEN_UP = re.compile(r"in stage (\S+) failed \d+ times[;,] (?:aborting job|most recent failure)")
 _RAISED = re.compile(r"((?:\w+\.)*\w*(?:Error|Exception|Interrupt|Exit)\b.*)")
@@ -41,7 +43,7 @@ class SparkJudge(Judge):
         self._failed: dict[str, list[str]] = {}
         self._heard: list[str] = []
         self._given_up: str | None = None
-        self._waits = False
+        self._waits = self._gateway = False
         self._looks_until = time.monotonic() + REGISTER_SECONDS
         self._next_look = 0.0
         self._never: str | None = None
@@ -76,6 +78,7 @@ class SparkJudge(Judge):
         if '"failed"' in text and isinstance(event := events.parse_line(text), events.RankFailed):
             self._told = self._told or event
         self._waits = self._waits or WAITS in text
+        self._gateway = self._gateway or bool(_GATEWAY.search(text))
         if found := _TASK.search(text):
             self._heard = self._failed[found[1]] = [text]
         elif len(self._heard) < WORDS:
@@ -106,6 +109,8 @@ class SparkJudge(Judge):
             node = self._node_at(self._told.address) or self.handle.ranks.get(self._told.of)
             return Blame(node, self._told.of, cause) if node else None
         lines = [clean(line) for line in self._failed.get(self._given_up or "", ())]
+        if rank == DRIVER and self._gateway:
+            return Blame(self.handle.cluster.head.name, DRIVER, GATEWAY)
         if rank != DRIVER or not lines or not (found := _TASK.search(lines[0])):
             return None
         if not (node := self._node_at(found[2])):

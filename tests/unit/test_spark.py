@@ -237,6 +237,12 @@ def test_a_driver_that_fails_by_itself_is_to_blame(judge: SparkJudge) -> None:
     assert judge.blame(DRIVER, ["ValueError: mine"]) is None
 
 
+def test_a_driver_whose_java_is_gone_says_so(judge: SparkJudge) -> None:
+    judge.hear(DRIVER, "py4j.protocol.Py4JNetworkError: Answer from Java side is empty")
+    found = judge.blame(DRIVER, [])
+    assert found and (found.node, found.rank) == ("here", DRIVER) and found.cause.startswith("the Java of the driver")
+
+
 def test_the_rank_that_failed_is_named(judge: SparkJudge) -> None:
     told = {"event": "failed", "rank": DRIVER, "t": 1.0, "of": 1, "address": "127.0.0.2", "words": "a\nexecutor 3: oh"}
     judge.hear(DRIVER, f"@regatta {json.dumps(told)}")

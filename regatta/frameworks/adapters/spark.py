@@ -20,8 +20,17 @@ from regatta.hosts.remote import Remote
 from regatta.records.events import DRIVER
 
 CONF = "/etc/regatta/spark"
-SILENCE = {"spark.storage.blockManagerHeartbeatTimeoutMs": "40s", "spark.network.timeoutInterval": "5s"}
-"""How soon a host is given up that is gone without a word; Spark alone waits for 2 to 3 minutes."""
+SILENCE = {
+    "spark.storage.blockManagerHeartbeatTimeoutMs": "40s",
+    "spark.network.timeoutInterval": "5s",
+    "spark.shuffle.io.connectionTimeout": "40s",
+    "spark.shuffle.io.connectionCreationTimeout": "10s",
+    "spark.shuffle.io.maxRetries": "2",
+    "spark.shuffle.io.retryWait": "2s",
+}
+"""How soon a host is given up that is gone without a word. By itself Spark waits for 2 minutes, and for 8 where an
+executor asks it for what was shuffled: it knows of the loss, and tries again and again all the same.
+"""
 PANDAS = "once:PySpark does not yet fully support pandas:FutureWarning"
 """Spark says so wherever it meets pandas 3, and once is enough."""
 

@@ -16,7 +16,7 @@ from regatta.text import clean
 
 WORDS = 100
 """So many lines are kept of what a driver prints of a task that failed."""
-REGISTER_SECONDS, LOOK_SECONDS = 60.0, 1.0
+REGISTER_SECONDS, LOOK_SECONDS = 180.0, 1.0
 """So long the master is asked whether it knows the driver, and how often: one whose script names it otherwise is not
 found."""
 WAITS = "has not accepted any resources"

@@ -28,8 +28,8 @@ SILENCE = {
     "spark.shuffle.io.maxRetries": "2",
     "spark.shuffle.io.retryWait": "2s",
 }
-"""How soon a host is given up that is gone without a word. By itself Spark waits for 2 minutes, and for 8 where an
-executor asks it for what was shuffled: it knows of the loss, and tries again and again all the same.
+"""How soon a host is given up that is gone without a word. By itself Spark waits for 2 minutes, and as long again where
+an executor asks that host for what was shuffled, though the driver knows that it is lost.
 """
 PANDAS = "once:PySpark does not yet fully support pandas:FutureWarning"
 """Spark says so wherever it meets pandas 3, and once is enough."""

@@ -21,6 +21,13 @@ REGISTER_SECONDS, LOOK_SECONDS = 180.0, 1.0
 found."""
 WAITS = "has not accepted any resources"
 """Words of a driver that waits for executors, every 15 s."""
+REFUSED, UNREACHED = "IllegalArgumentException: Authentication failed", "Failed to connect to master"
+GIVEN_UP = "All masters are unresponsive! Giving up"
+SECRET = (
+    "Spark's master refuses its secret: leave spark.authenticate.secret to Regatta, and where nobody has set one let "
+    "'make provision' give all nodes the same"
+)
+DEAF = "Spark's master did not answer its driver; see 'fab status'"
 FULL = "No space left on device"
 GATEWAY = "the Java of the driver has ended: it was killed, or the memory of its host is used up"
 _GATEWAY = re.compile(r"Answer from Java side is empty|Py4JNetworkError|Java gateway process exited")
@@ -43,7 +50,7 @@ class SparkJudge(Judge):
         self._failed: dict[str, list[str]] = {}
         self._heard: list[str] = []
         self._given_up: str | None = None
-        self._waits = self._gateway = False
+        self._waits = self._gateway = self._refused = False
         self._looks_until = time.monotonic() + REGISTER_SECONDS
         self._next_look = 0.0
         self._never: str | None = None
@@ -78,6 +85,11 @@ class SparkJudge(Judge):
         if '"failed"' in text and isinstance(event := events.parse_line(text), events.RankFailed):
             self._told = self._told or event
         self._waits = self._waits or WAITS in text
+        self._refused = self._refused or REFUSED in text
+        if self._refused and UNREACHED in text:
+            self._never = SECRET
+        elif GIVEN_UP in text:
+            self._never = self._never or DEAF
         self._gateway = self._gateway or bool(_GATEWAY.search(text))
         if found := _TASK.search(text):
             self._heard = self._failed[found[1]] = [text]

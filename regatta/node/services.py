@@ -25,7 +25,7 @@ def act(place: Place, action: str, units: List[str]) -> dict[str, Any]:
 
 
 def status(place: Place, units: List[str], ray: bool = False, java: bool = False) -> dict[str, Any]:
-    """Facts of the node, states of its units, its runs; where asked for its id in Ray, and why Spark has no Java there."""
+    """Facts of the node, states of its units, its runs; where asked for its id in Ray, why Spark has no Java."""
     return {
         "facts": {**facts.facts(place), "without_limits": cgroup.missing() if place.get("user") else []},
         "runs": listing.runs(place),

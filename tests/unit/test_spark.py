@@ -1,9 +1,10 @@
 """Spark's side of the controller: what its master says, who is a member, what a driver prints of a failure."""
 
 import http.server
+import inspect
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from regatta.frameworks.plan import Plan, Program, Rank
 from regatta.frameworks.sparkjudge import SparkJudge
 from regatta.hosts.cluster import Cluster, Node
 from regatta.hosts.remote import Remote
-from regatta.node import spark
+from regatta.node import launch, services, spark
 from regatta.records.events import DRIVER
 from regatta.run.request import Request
 from regatta.run.session import Session
@@ -153,6 +154,12 @@ def test_why_there_is_no_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert spark.java_problem({}) == "this host has no Java"
 
 
+@pytest.mark.parametrize("answers", [launch.hello, services.status])
+def test_what_frameworks_ask_of_nodes_is_known_there(pair: Remote, answers: Callable[..., object]) -> None:
+    asked = {word for name in registry.names() for word in registry.find(name).asks(pair.cluster)}
+    assert {"java", "ray"} <= asked <= {*inspect.signature(answers).parameters}
+
+
 def test_more_workers_than_cores_are_refused(pair: Remote) -> None:
     service, here = Asked(pair, state("127.0.0.1", "127.0.0.2")), pair.cluster.head
     ranks = tuple(Rank(number, number, here) for number in range(5))
@@ -235,6 +242,24 @@ def test_a_driver_that_fails_by_itself_is_to_blame(judge: SparkJudge) -> None:
     for line in (*once.splitlines(), "ValueError: mine"):
         judge.hear(DRIVER, line)
     assert judge.blame(DRIVER, ["ValueError: mine"]) is None
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        (
+            ["x: java.lang.IllegalArgumentException: Authentication failed.", "Failed to connect to master here:1"],
+            "secret",
+        ),
+        (["WARN Failed to connect to master here:1", "All masters are unresponsive! Giving up."], "did not answer"),
+        (["WARN Failed to connect to master here:1"], None),
+    ],
+)
+def test_a_driver_that_the_master_does_not_take(judge: SparkJudge, lines: list[str], words: str | None) -> None:
+    for line in lines:
+        judge.hear(DRIVER, line)
+    assert judge.over({}) is judge.failed() is (words is not None)
+    assert words is None or words in str(judge.words())
 
 
 def test_a_driver_whose_java_is_gone_says_so(judge: SparkJudge) -> None:

@@ -3,11 +3,12 @@
 import os
 import re
 import signal
-import time
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import kernel
 import pytest
 from clusters import Cluster, read_until, record, wait_for
 from faulty import Told, explained, new_name, nothing_left, strike, trained_and_kept, whole
@@ -27,12 +28,11 @@ def scripts(tmp_path: Path) -> Path:
     return write_scripts(tmp_path / "project")
 
 
-def begin(cluster: Cluster, scripts: Path, rounds: int, *words: str, until: str = "round 2") -> tuple[str, "object"]:
-    """A script under Spark that has got going: the run's name, and the command."""
-    name = new_name()
-    process = cluster.background(scripts, "sparkrun", "rounds.py", "--name", name, *words, "--", str(rounds))
-    read_until(process, until)
-    return name, process
+def begin(cluster: Cluster, scripts: Path, rounds: int) -> "subprocess.Popen[str]":
+    """A script under Spark that has got going."""
+    process = cluster.background(scripts, "sparkrun", "rounds.py", "--name", new_name(), "--", str(rounds))
+    read_until(process, "round 2")
+    return process
 
 
 def ask(cluster: Cluster, scripts: Path, what: str, *words: str) -> Told:
@@ -64,7 +64,7 @@ def without(cluster: Cluster, node: str, put: str, undo: str) -> Iterator[None]:
 def test_a_daemon_is_killed_in_mid_run(spark: Cluster, scripts: Path, tell: Teller, what: str) -> None:
     about = {"master": "the master gets SIGKILL", "worker": "a worker and its executors get SIGKILL"}[what]
     tell.begin("spark", f"{about}, `fab sparkrun`", "spark")
-    _, process = begin(spark, scripts, 30)
+    process = begin(spark, scripts, 30)
     node = {"master": "node1", "worker": "node2"}[what]
     told = strike(
         process, lambda: spark.lab.ssh(node, f"sudo systemctl kill -s KILL regatta-spark-{what}"), LOST_SECONDS
@@ -77,7 +77,7 @@ def test_a_daemon_is_killed_in_mid_run(spark: Cluster, scripts: Path, tell: Tell
 
 def test_an_executor_is_killed_after_the_master(spark: Cluster, scripts: Path, tell: Teller) -> None:
     tell.begin("spark", "the master gets SIGKILL, and when it is back an executor", "spark")
-    _, process = begin(spark, scripts, 60)
+    process = begin(spark, scripts, 60)
 
     def hit() -> None:
         spark.lab.ssh("node1", "sudo systemctl kill -s KILL regatta-spark-master")
@@ -100,12 +100,11 @@ def test_the_master_is_killed_and_a_run_follows(spark: Cluster, scripts: Path, t
 @pytest.mark.parametrize(("about", "mark"), [("driver", DRIVER), ("driver's Java", GATEWAY)], ids=["python", "java"])
 def test_a_driver_is_killed(spark: Cluster, scripts: Path, tell: Teller, about: str, mark: str) -> None:
     tell.begin("spark", f"the {about} gets SIGKILL", "spark")
-    _, process = begin(spark, scripts, 1000)
+    process = begin(spark, scripts, 1000)
     told = strike(process, lambda: kill(spark, "node1", mark))
     explained(told, "node1", "killed by SIGKILL|Java of the driver")
     tell.end("the run ends everywhere", told.first, told.seconds)
     nothing_left(spark, scripts)
-    next_run(spark, scripts)
 
 
 def test_an_executor_is_out_of_memory(spark: Cluster, scripts: Path, tell: Teller) -> None:
@@ -116,19 +115,23 @@ def test_an_executor_is_out_of_memory(spark: Cluster, scripts: Path, tell: Telle
     nothing_left(spark, scripts)
 
 
-def host_lost(spark: Cluster, process: "object") -> Told:
-    """Power node2 off; it is on again in the end, and its services are back."""
+def host_lost(spark: Cluster, process: "subprocess.Popen[str]", *, frozen: bool = False) -> Told:
+    """Power node2 off, or freeze it; in the end it is there again."""
     try:
-        return strike(process, lambda: spark.lab.off("node2"), LOST_SECONDS)
+        return strike(
+            process, lambda: kernel.freeze(spark.lab, "node2") if frozen else spark.lab.off("node2"), LOST_SECONDS
+        )
     finally:
-        spark.lab.on("node2")
+        kernel.thaw(spark.lab, "node2") if frozen else spark.lab.on("node2")
         wait_for(lambda: spark.lab.ssh("node2", "true", check=False).returncode == 0, 60)
 
 
-def test_a_host_is_lost_under_a_script(spark: Cluster, scripts: Path, tell: Teller) -> None:
-    tell.begin("host", "a worker host is powered off, `fab sparkrun`", "spark")
-    _, process = begin(spark, scripts, 20)
-    told = host_lost(spark, process)
+@pytest.mark.parametrize("how", ["off", "frozen"])
+def test_a_host_is_lost_under_a_script(spark: Cluster, scripts: Path, tell: Teller, how: str) -> None:
+    about = {"off": "powered off", "frozen": "frozen (SIGSTOP of all its processes)"}[how]
+    tell.begin("host", f"a worker host is {about}, `fab sparkrun`", "spark")
+    process = begin(spark, scripts, 20)
+    told = host_lost(spark, process, frozen=how == "frozen")
     assert told.code == 0 and f"total {TOTAL}" in told.said, told.said
     assert re.search("node2 is lost in mid-run: the run goes on without it", told.said), told.said
     tell.end("goes on with the executors that are left, the same answer; the host joins again by itself")
@@ -163,7 +166,6 @@ def test_a_host_is_lost_under_a_training(spark: Cluster, scripts: Path, tell: Te
     explained(told, "node2", "lost in mid-run")
     tell.end("the run ends; the host joins again by itself", told.first, told.seconds)
     whole(spark)
-    next_run(spark, scripts)
     nothing_left(spark, scripts)
 
 
@@ -252,7 +254,6 @@ def test_a_worker_has_a_wrong_secret(spark: Cluster, scripts: Path, tell: Teller
     explained(told, "node2", "not in Spark after 60 s")
     tell.end("nothing is started", told.first, told.seconds)
     nothing_left(spark, scripts)
-    next_run(spark, scripts)
 
 
 def test_more_memory_than_any_worker_has(spark: Cluster, scripts: Path, tell: Teller) -> None:
@@ -270,7 +271,7 @@ def test_more_workers_than_cores(spark: Cluster, scripts: Path, tell: Teller, tm
     tell.begin("spark", "more `--workers` than Spark has cores", "spark")
     words = ("run-digits", "--framework=spark", "--workers=64", "--size=3000")
     told = strike(spark.fab_background(*words, results=tmp_path / "results"), lambda: None)
-    assert told.code == 1 and "--workers 64: Spark's workers have" in told.first, told.said
+    assert told.code == 2 and "--workers 64: Spark's workers have" in told.first, told.said
     tell.end("refused before it starts", told.first)
     nothing_left(spark, scripts)
 
@@ -282,21 +283,18 @@ def test_java_is_missing(spark: Cluster, scripts: Path, tell: Teller) -> None:
     explained(told, "node2", "Spark has no Java there: this host has no Java 17 to 21")
     tell.end("nothing is started", told.first, told.seconds)
     nothing_left(spark, scripts)
-    next_run(spark, scripts)
 
 
-@pytest.mark.parametrize("variable", ["SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_PYTHON"])
-def test_a_spark_of_a_persons_own(
-    spark: Cluster, scripts: Path, tell: Teller, variable: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_spark_of_a_persons_own(spark: Cluster, scripts: Path, tell: Teller, monkeypatch: pytest.MonkeyPatch) -> None:
     tell.begin("spark", "`SPARK_HOME`, `SPARK_CONF_DIR` or `PYSPARK_PYTHON` of a person's own", "spark")
-    file = scripts.parent / "own.env"
-    file.write_text(f"{variable}=/opt/mine\n")
-    file.chmod(0o600)
-    for words in ([f"--env={variable}=/opt/mine"], [f"--env-file={file}"]):
-        done = spark.regatta(scripts, "sparkrun", "rounds.py", *words, "--", "1", check=False)
-        (message,) = re.findall(rf"^error: .*{variable} is set by Regatta.*$", done.stdout, re.M)
-    monkeypatch.setenv(variable, "/opt/mine")
+    file, message = scripts.parent / "own.env", ""
+    for variable in ("SPARK_CONF_DIR", "PYSPARK_PYTHON", "SPARK_HOME"):
+        file.write_text(f"{variable}=/opt/mine\n")
+        file.chmod(0o600)
+        for words in ([f"--env={variable}=/opt/mine"], [f"--env-file={file}"]):
+            done = spark.regatta(scripts, "sparkrun", "rounds.py", *words, "--", "1", check=False)
+            (message,) = re.findall(rf"^error: .*{variable} is set by Regatta.*$", done.stdout, re.M)
+        monkeypatch.setenv(variable, "/opt/mine")
     next_run(spark, scripts)
     tell.end("given to a run it is refused; one of the shell does not come along", message)
 
@@ -320,10 +318,6 @@ def test_executors_have_layers_and_hidden_variables(spark: Cluster, scripts: Pat
     assert "seven77" not in told.said
 
 
-def pressed_at_once(process: "object", name: str) -> None:
-    time.sleep(1.0)
-
-
 PHASES: dict[str, Callable[[Cluster, str], bool]] = {
     "launch": lambda cluster, name: bool(cluster.processes("node1", f"REGATTA_RUN_ID={name}")),
     "rendezvous": lambda cluster, name: bool(cluster.processes("node2", f"REGATTA_RUN_ID={name}")),
@@ -331,7 +325,7 @@ PHASES: dict[str, Callable[[Cluster, str], bool]] = {
 WORDS = {"compute": "round 2", "collect": "total"}
 
 
-@pytest.mark.parametrize("phase", ["sync", *PHASES, *WORDS])
+@pytest.mark.parametrize("phase", [*PHASES, *WORDS])
 def test_ctrl_c(spark: Cluster, scripts: Path, tell: Teller, phase: str) -> None:
     tell.begin("controller", f"Ctrl-C in {phase}, `fab sparkrun`", "spark")
     name = new_name()
@@ -339,10 +333,8 @@ def test_ctrl_c(spark: Cluster, scripts: Path, tell: Teller, phase: str) -> None
     process = spark.background(scripts, "sparkrun", "rounds.py", "--name", name, "--", rounds, "60")
     if phase in WORDS:
         read_until(process, WORDS[phase])
-    elif phase in PHASES:
-        wait_for(lambda: PHASES[phase](spark, name), 120)
     else:
-        time.sleep(1.0)
+        wait_for(lambda: PHASES[phase](spark, name), 120)
     told = strike(process, lambda: os.killpg(process.pid, signal.SIGINT))
     assert told.code == 130 and "Traceback" not in told.said, told.said
     tell.end("the run is cancelled on every node", told.first, told.seconds)
@@ -363,7 +355,7 @@ def test_a_framework_that_cannot_do_it_is_left_out(spark: Cluster, tell: Teller,
 
 def test_the_head_is_lost(spark: Cluster, scripts: Path, tell: Teller) -> None:
     tell.begin("host", "the head is powered off, `fab sparkrun`", "spark")
-    _, process = begin(spark, scripts, 1000)
+    process = begin(spark, scripts, 1000)
     try:
         told = strike(process, lambda: spark.lab.off("node1"), LOST_SECONDS)
     finally:

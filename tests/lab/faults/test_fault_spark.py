@@ -241,7 +241,7 @@ def test_a_driver_has_a_wrong_secret(spark: Cluster, scripts: Path, tell: Teller
     told = ask(spark, scripts, "secret")
     explained(told, "node1", "secret")
     assert "begun" not in told.said
-    tell.end("the driver is refused", told.first, told.seconds)
+    tell.end("the driver is refused", told.first)
     nothing_left(spark, scripts)
 
 
@@ -252,7 +252,7 @@ def test_a_worker_has_a_wrong_secret(spark: Cluster, scripts: Path, tell: Teller
     with without(spark, "node2", wrong, f"mv {file}.away {file}"):
         told = strike(spark.background(scripts, "sparkrun", "rounds.py", "--", "1"), lambda: None, LOST_SECONDS)
     explained(told, "node2", "not in Spark after 60 s")
-    tell.end("nothing is started", told.first, told.seconds)
+    tell.end("nothing is started", told.first)
     nothing_left(spark, scripts)
 
 
@@ -261,9 +261,7 @@ def test_more_memory_than_any_worker_has(spark: Cluster, scripts: Path, tell: Te
     told = ask(spark, scripts, "memory")
     assert told.code == 1 and "has not accepted any resources" not in told.said, told.said
     assert re.search(r"failed: node1: it asks for executors of \d+ MiB, and the largest worker gives", told.first)
-    tell.end(
-        "the run ends as soon as the master knows its driver; Spark alone would wait for ever", told.first, told.seconds
-    )
+    tell.end("the run ends as soon as the master knows its driver; Spark alone would wait for ever", told.first)
     nothing_left(spark, scripts)
 
 
@@ -281,7 +279,7 @@ def test_java_is_missing(spark: Cluster, scripts: Path, tell: Teller) -> None:
     with without(spark, "node2", "mv /usr/lib/jvm /usr/lib/jvm.away", "mv /usr/lib/jvm.away /usr/lib/jvm"):
         told = strike(spark.background(scripts, "sparkrun", "rounds.py", "--", "1"), lambda: None)
     explained(told, "node2", "Spark has no Java there: this host has no Java 17 to 21")
-    tell.end("nothing is started", told.first, told.seconds)
+    tell.end("nothing is started", told.first)
     nothing_left(spark, scripts)
 
 

@@ -44,10 +44,14 @@ class Option(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Fault(Struct, frozen=True, forbid_unknown_fields=True):
-    """Options that do not go together: each of `when` holds (true: given; false: not), and what to `say` then."""
+    """Options that do not go together: each of `when` holds (true: given; false: not), and what to `say` then.
+
+    `frameworks`: under these alone; empty: under all.
+    """
 
     when: dict[str, Value | list[Value]]
     say: str
+    frameworks: tuple[str, ...] = ()
 
 
 class Made(Struct, frozen=True, forbid_unknown_fields=True):

@@ -149,6 +149,9 @@ def _faults(found: Card) -> Iterator[str]:
     for place, names in named.items():
         if lost := missing(names, known):
             yield f"{place}: there is no option {', '.join(lost)}"
+    for index, rule in enumerate(found.faults, 1):
+        if lost := missing(rule.frameworks, found.frameworks):
+            yield f"faults[{index}].frameworks: it does not run under {', '.join(lost)}"
     for index, given in enumerate(found.published, 1):
         for figure in given.figures:
             if seconds(figure.time) is None:

@@ -53,15 +53,20 @@ def typed(name: str, option: Option, text: str | bool) -> Value:
     return value
 
 
-def together(card: Card, values: Mapping[str, Value]) -> str | None:
-    """What is wrong with options that do not go together, as one sentence; None where nothing is."""
+def together(card: Card, values: Mapping[str, Value], framework: str | None = None) -> str | None:
+    """What is wrong with options that do not go together, as one sentence; None where nothing is.
+
+    With a `framework` also what is wrong under that one alone.
+    """
     for name, option in card.options.items():
         for other in option.excludes:
             if name in values and other in values:
                 return f"{flag(name)} and {flag(other)} do not go together: say one of them"
     whole = {name: values.get(name, option.default) for name, option in card.options.items()}
     for rule in card.faults:
-        if all(_holds(wanted, whole.get(name)) for name, wanted in rule.when.items()):
+        if (not rule.frameworks or framework in rule.frameworks) and all(
+            _holds(wanted, whole.get(name)) for name, wanted in rule.when.items()
+        ):
             return rule.say.format_map(whole)
     return None
 

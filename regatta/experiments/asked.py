@@ -54,6 +54,10 @@ class Asked:
         together = values.together(self.workload.card, {**self.values, given.keep: True})
         return self if together else replace(self, keep=given.keep)
 
+    def lacks(self, framework: str) -> str | None:
+        """What of it cannot be done under a framework, as one sentence; None where all can."""
+        return values.together(self.workload.card, self.values, framework)
+
     def check(self, runs: int) -> None:
         """UsageError where options do not go together; `runs` is how many runs there will be."""
         if wrong := values.together(self.workload.card, self.values):

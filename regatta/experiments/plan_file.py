@@ -147,15 +147,16 @@ def _experiment(
         reader.fault("sizes", f"{workload} needs sizes ({card.unit} to generate) or data")
     if weak and not sizes:
         reader.fault("weak", "grows the data with the workers: say sizes, of one worker")
+    under = _of_workload(reader, card.frameworks, frameworks)
     return Experiment(
         name=name,
         of=of,
         sizes=tuple(sizes) or (None,),
         data=data,
         workers=_workers(reader),
-        frameworks=_of_workload(reader, card.frameworks, frameworks),
+        frameworks=under,
         weak=weak,
-        parameters=_parameters(reader, of),
+        parameters=_parameters(reader, of, under),
         memory_mb=reader.number("memory_mb", above=0),
         time_limit=reader.number("time_limit", above=0) or time_limit,
         published=_published(reader, card.frameworks),
@@ -202,7 +203,7 @@ def _of_workload(reader: Reader, own: Sequence[str], frameworks: tuple[str, ...]
     return made
 
 
-def _parameters(reader: Reader, of: Workload) -> dict[str, Value]:
+def _parameters(reader: Reader, of: Workload, frameworks: Sequence[str]) -> dict[str, Value]:
     table = reader.table.get("parameters", {})
     if not isinstance(table, dict):
         reader.fault("parameters", "must be a table: parameters = { epochs = 3 }")
@@ -225,7 +226,8 @@ def _parameters(reader: Reader, of: Workload) -> dict[str, Value]:
         own = next(name for name, known in allowed.items() if known is option)
         if own in found and total in found:
             inner.fault(own, f"is a rank's, {total} that of all: say one of them")
-    if wrong := values.together(of.card, {key: value for key, value in found.items() if key in allowed}):
+    given = {key: value for key, value in found.items() if key in allowed}
+    if wrong := next(filter(None, (values.together(of.card, given, name) for name in frameworks)), None):
         inner.fault("", wrong)
     return found
 

@@ -51,6 +51,10 @@ class JobService(abc.ABC):
         `say` is told who is waited for. Raises LaunchError with the names of those that do not come.
         """
 
+    def lacks(self, plan: Plan) -> str | None:
+        """What a plan asks that the service has not, now that its members are there; None where it has all."""
+        return None
+
     @abc.abstractmethod
     def members(self, nodes: Sequence[Node], answers: Mapping[str, Mapping[str, Any]]) -> list[str]:
         """Addresses of the nodes that are members now, each as often as the service counts it. `answers`: see `wait`.

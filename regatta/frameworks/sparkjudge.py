@@ -2,6 +2,7 @@
 
 import contextlib
 import re
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,8 +16,21 @@ from regatta.text import clean
 
 WORDS = 100
 """So many lines are kept of what a driver prints of a task that failed."""
+REGISTER_SECONDS, LOOK_SECONDS = 180.0, 1.0
+"""So long the master is asked whether it knows the driver, and how often: one whose script names it otherwise is not
+found."""
 WAITS = "has not accepted any resources"
 """Words of a driver that waits for executors, every 15 s."""
+REFUSED, UNREACHED = "IllegalArgumentException: Authentication failed", "Failed to connect to master"
+GIVEN_UP = "All masters are unresponsive! Giving up"
+SECRET = (
+    "Spark's master refuses its secret: leave spark.authenticate.secret to Regatta, and where nobody has set one let "
+    "'make provision' give all nodes the same"
+)
+DEAF = "Spark's master did not answer its driver; see 'fab status'"
+FULL = "No space left on device"
+GATEWAY = "the Java of the driver has ended: it was killed, or the memory of its host is used up"
+_GATEWAY = re.compile(r"Answer from Java side is empty|Py4JNetworkError|Java gateway process exited")
 _TASK = re.compile(r"Lost task \S+ in stage (\S+) \(TID \d+\) \(([\d.]+) executor (\w+)\): (?!TaskKilled)(.*)")
 _GIVEN_UP = re.compile(r"in stage (\S+) failed \d+ times[;,] (?:aborting job|most recent failure)")
 _RAISED = re.compile(r"((?:\w+\.)*\w*(?:Error|Exception|Interrupt|Exit)\b.*)")
@@ -36,16 +50,27 @@ class SparkJudge(Judge):
         self._failed: dict[str, list[str]] = {}
         self._heard: list[str] = []
         self._given_up: str | None = None
-        self._waits = False
+        self._waits = self._gateway = self._refused = False
+        self._looks_until = time.monotonic() + REGISTER_SECONDS
+        self._next_look = 0.0
         self._never: str | None = None
         self._told: events.RankFailed | None = None
 
     def poll(self) -> Any:
-        """See `Judge`; whether executors will come is asked whenever the driver says that it waits."""
-        if self._waits and isinstance(self.handle.service, SparkService):
-            self._waits = False
-            with contextlib.suppress(RegattaError):
-                return sparkservice.never(self.handle.service.look(), self.handle.run)
+        """See `Judge`; whether executors can come: asked once the master knows the driver, and whenever it waits."""
+        service, now = self.handle.service, time.monotonic()
+        if not isinstance(service, SparkService):
+            return None
+        with contextlib.suppress(RegattaError):
+            if self._waits:
+                self._waits = False
+                return sparkservice.never(service.look(), self.handle.run)
+            if self._next_look <= now < self._looks_until:
+                self._next_look = now + LOOK_SECONDS
+                said = service.look()
+                if sparkservice.registered(said, self.handle.run):
+                    self._looks_until = 0.0
+                return sparkservice.too_much(said, self.handle.run)
         return None
 
     def take(self, answer: Any) -> None:
@@ -60,6 +85,12 @@ class SparkJudge(Judge):
         if '"failed"' in text and isinstance(event := events.parse_line(text), events.RankFailed):
             self._told = self._told or event
         self._waits = self._waits or WAITS in text
+        self._refused = self._refused or REFUSED in text
+        if self._refused and UNREACHED in text:
+            self._never = SECRET
+        elif GIVEN_UP in text:
+            self._never = self._never or DEAF
+        self._gateway = self._gateway or bool(_GATEWAY.search(text))
         if found := _TASK.search(text):
             self._heard = self._failed[found[1]] = [text]
         elif len(self._heard) < WORDS:
@@ -90,10 +121,17 @@ class SparkJudge(Judge):
             node = self._node_at(self._told.address) or self.handle.ranks.get(self._told.of)
             return Blame(node, self._told.of, cause) if node else None
         lines = [clean(line) for line in self._failed.get(self._given_up or "", ())]
+        if rank == DRIVER and self._gateway:
+            return Blame(self.handle.cluster.head.name, DRIVER, GATEWAY)
         if rank != DRIVER or not lines or not (found := _TASK.search(lines[0])):
             return None
-        node = self._node_at(found[2])
-        return Blame(node, None, f"executor {found[3]}: {in_words(found[4], lines[1:])}") if node else None
+        if not (node := self._node_at(found[2])):
+            return None
+        cause = f"executor {found[3]}: {in_words(found[4], lines[1:])}"
+        if FULL in cause:
+            place = f"{self.handle.cluster.node(node).state}/spark"
+            cause += f"; the disk of {node} is full: free some room there (df -h {place})"
+        return Blame(node, None, cause)
 
     def _node_at(self, address: str | None) -> str | None:
         return next((node.name for node in self.handle.nodes if node.cluster_address == address), None)

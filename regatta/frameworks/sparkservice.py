@@ -38,7 +38,13 @@ class SparkService(JobService):
     def wait(
         self, nodes: Sequence[Node], seen: Any, answers: Mapping[str, Mapping[str, Any]], say: Callable[[str], None]
     ) -> None:
-        """See `JobService`: until the workers of the cluster are Spark's, for its master gives them out."""
+        """See `JobService`: until the workers of the cluster are Spark's, for its master gives them out.
+
+        A host whose Java is gone is named at once: its worker may still be there, and no executor of it would start.
+        """
+        for node in nodes:
+            if why := answers.get(node.name, {}).get("java"):
+                raise LaunchError(f"{node.name}: Spark has no Java there: {why}; 'make provision' installs one")
         end, said = time.monotonic() + JOIN_SECONDS, False
         while missing := self._missing(seen):
             names = ", ".join(missing)
@@ -52,6 +58,16 @@ class SparkService(JobService):
                 )
             time.sleep(POLL_SECONDS)
             seen = self.look()
+
+    def lacks(self, plan: Plan) -> str | None:
+        """See `JobService`: each worker of a run takes a core of Spark's workers."""
+        cores, asked = sum(worker["cores"] for worker in self.look()["workers"]), len(plan.ranks)
+        if not cores or asked <= cores:
+            return None
+        return (
+            f"--workers {asked}: Spark's workers have {cores} core(s) together, and each worker of a run takes one; "
+            f"say --workers {cores} or fewer"
+        )
 
     def members(self, nodes: Sequence[Node], answers: Mapping[str, Mapping[str, Any]]) -> list[str]:
         """See `JobService`; a head without a worker is one by its master."""
@@ -97,6 +113,25 @@ def page(remote: Remote) -> Page | None:
     return Page("Spark", "", port, check)
 
 
+def registered(said: State, run: str) -> bool:
+    """Whether the master knows the run's driver: by the run's name, where its script gives it no other one."""
+    return any(one["name"] == run for one in said["applications"])
+
+
+def too_much(said: State, run: str) -> str | None:
+    """Why the driver of this name will never get an executor of the memory that it asks for; None where it may."""
+    most = max((worker["memory"] for worker in said["workers"]), default=0)
+    asked = [one["memory"] for one in said["applications"] if one["name"] == run]
+    return _too_much(min(asked), most) if asked and most and min(asked) > most else None
+
+
+def _too_much(asked: int, most: int) -> str:
+    return (
+        f"it asks for executors of {asked} MiB, and the largest worker gives {most} MiB: ask for less "
+        "(spark.executor.memory), or raise spark_memory_share and 'make provision'"
+    )
+
+
 def never(said: State, run: str) -> str | None:
     """Why a run whose driver waits for executors gets none, however long it waits; None where it may get some."""
     waiting = [one for one in said["applications"] if one["waiting"]]
@@ -105,11 +140,7 @@ def never(said: State, run: str) -> str | None:
     if not own or not most:
         return None
     if all(one["memory"] > most for one in own):
-        asked = min(one["memory"] for one in own)
-        return (
-            f"it asks for executors of {asked} MiB, and the largest worker gives {most} MiB: ask for less "
-            "(spark.executor.memory), or raise spark_memory_share and 'make provision'"
-        )
+        return _too_much(min(one["memory"] for one in own), most)
     if not any(one["cores"] for one in said["applications"]):
         cores = max(worker["cores"] for worker in said["workers"])
         return (

@@ -19,10 +19,12 @@ def hello(
     layer: dict[str, str] | None = None,
     packages: bool = False,
     free: int = 1,
+    java: bool = False,
 ) -> dict[str, Any]:
     """What a launch asks of a node in one round trip: facts, release, layer, data files, a free port, Ray's id.
 
-    `packages`: also the versions of all that is in its environment. `free`: how many free ports are wanted.
+    `packages`: also the versions of all that is in its environment. `free`: how many free ports are wanted. `java`:
+    why Spark has none there.
     """
     answer: dict[str, Any] = {}
     if facts_wanted:
@@ -46,4 +48,8 @@ def hello(
         answer["unfinished"] = unfinished["runs"]
     if ray:
         answer["ray_node"] = raylet.node_id(place)
+    if java:
+        from regatta.node import spark  # nothing else of a launch needs it
+
+        answer["java"] = spark.java_problem(place)
     return answer

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from typing import Any, Dict
 
@@ -12,6 +13,8 @@ from regatta.node.problem import Problem
 Place = Dict[str, Any]
 
 CONF = "/etc/regatta/spark.json"
+ENVIRONMENT = "/etc/regatta/spark/spark-env.sh"
+"""Settings of Spark's programs, which find Java."""
 HISTORY = "regatta-spark-history.service"
 HISTORY_SECONDS = 12 * 3600
 """A history server that nobody has stopped ends by itself."""
@@ -36,6 +39,14 @@ def state(place: Place) -> dict[str, Any]:
         return {**answer, "workers": workers, "applications": [_application(one) for one in told["activeapps"]]}
     except (OSError, ValueError, KeyError) as error:
         return {**answer, "problem": f"Spark's master does not answer: {error}"}
+
+
+def java_problem(place: Place) -> str:
+    """Why Spark finds no Java on this node; empty where it does, and where there is no Spark."""
+    if not os.path.exists(ENVIRONMENT):
+        return ""
+    done = subprocess.run(["/bin/sh", "-c", f". {ENVIRONMENT}"], capture_output=True, text=True, check=False)
+    return (done.stderr.strip() or "its settings cannot be read") if done.returncode else ""
 
 
 def history(place: Place) -> dict[str, Any]:

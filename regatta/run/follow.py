@@ -31,7 +31,10 @@ OnBars = Callable[[str, dict[int, str]], None]
 
 
 class Follower:
-    """One thread a node reads its log and heartbeats; `follow` decides. `events_only`: of the log only the events."""
+    """One thread a node reads its log and heartbeats; `follow` decides. `events_only`: of the log only the events.
+
+    `on_gone` is told the name of a node that is lost, where the run goes on without it.
+    """
 
     def __init__(
         self,
@@ -40,12 +43,14 @@ class Follower:
         on_line: OnLine,
         on_bars: OnBars = lambda node, bars: None,
         *,
+        on_gone: Callable[[str], None] = lambda node: None,
         events_only: bool = False,
     ) -> None:
         self.remote = remote
         self.handle = handle
         self.on_line = on_line
         self.on_bars = on_bars
+        self.on_gone = on_gone
         self.events_only = events_only
         self.messages: queue.Queue[tuple[str, str, Any]] = queue.Queue()
         self.heard = {node.name: time.monotonic() for node in handle.nodes}
@@ -86,6 +91,8 @@ class Follower:
             gone = kind == "lost" or (kind == "exit" and value["state"] != "succeeded")
             if gone and not self.judge.outlives(name):
                 return self._end_all()
+            if gone:
+                self.on_gone(name)
         return self._end_all() if self.judge.failed() else self._success()
 
     def _take(self, kind: str, name: str, value: Any) -> None:

@@ -114,6 +114,8 @@ class Preparer:
         nodes = framework.nodes(made, self._cluster)
         if service and seen:
             service.result().wait(nodes, seen.result(), synced.answers, self._console.note)
+            if why := service.result().lacks(made):
+                raise UsageError(why)
         self._console.note(_headline(framework, made, self._cluster))
         packages = (layer.packages if layer else {}, synced.answers[self._cluster.head.name].get("packages", {}))
         about = recording.asked(self._cluster, request, made, started, source.commit, source.dirty, *packages)

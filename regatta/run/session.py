@@ -12,6 +12,7 @@ from regatta.hosts.cluster import Cluster
 from regatta.hosts.remote import Remote
 from regatta.records import events, record, store
 from regatta.records.clocks import Clocks
+from regatta.records.events import DRIVER
 from regatta.run import catalogue, launch, recording
 from regatta.run.causes import reached
 from regatta.run.follow import Follower
@@ -135,7 +136,13 @@ class Session:
             clocks.feed(event, time.monotonic())
             self.console.event(node, event)
 
-        outcome = Follower(self.remote, handle, on_line, self.console.bars).follow()
+        def on_gone(node: str) -> None:
+            text = f"{node} is lost in mid-run: the run goes on without it"
+            event = events.WarningEvent(rank=DRIVER, t=time.time(), message=text)
+            clocks.feed(event, time.monotonic())
+            self.console.event(handle.cluster.head.name, event)
+
+        outcome = Follower(self.remote, handle, on_line, self.console.bars, on_gone=on_gone).follow()
         for name, ended in outcome.exits.items():
             if outcome.state == "succeeded":
                 for text in reached(name, ended.get("reached") or {}):

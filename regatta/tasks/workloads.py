@@ -1,17 +1,18 @@
 """A `run-NAME` task for each workload, made from its card (imports: see `regatta.tasks.runs`)."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regatta.cards import shelf, values
 from regatta.cards.card import Option, Value, Workload
-from regatta.errors import CardError
+from regatta.errors import CardError, UsageError
 from regatta.tasks.common import whole
 from regatta.tasks.launching import LAUNCH, Flag, Launch, command
 from regatta.tasks.runs import session
 
 if TYPE_CHECKING:
+    from regatta.experiments.asked import Asked
     from regatta.records.record import Record
     from regatta.run.session import Session
 
@@ -93,12 +94,25 @@ def _run(workload: Workload, typed: Mapping[str, Any]) -> None:
     base = launch.request(program, card.frameworks[0], workload.root, **more)
     with session(launch.inventory, launch.hosts) as made:
         frameworks = choice.chosen(typed["framework"], card.frameworks, made.cluster)
+        frameworks = able(asked, frameworks, made.console.note if typed["framework"] == choice.ALL else None)
         choice.check_launcher(typed["launcher"], frameworks)
         if typed["framework"] == choice.BOTH and not typed["no_single"]:
             alone = [name for name in card.frameworks if registry.of_run(name).single]
             frameworks = (*alone, *frameworks)
         done = job.run(made, asked, frameworks, workers=launch.workers, repeats=times, request=base)
         _show(made, done, typed["json"])
+
+
+def able(asked: "Asked", frameworks: tuple[str, ...], say: Callable[[str], None] | None) -> tuple[str, ...]:
+    """The frameworks that can do what is asked; `say` gets a line about each of the others. UsageError without it, and
+    where none is left."""
+    lacking = {name: wrong for name in frameworks if (wrong := asked.lacks(name))}
+    if lacking and (say is None or len(lacking) == len(frameworks)):
+        raise UsageError(next(iter(lacking.values())))
+    for name, wrong in lacking.items():
+        if say:
+            say(f"without {name}: {wrong}")
+    return tuple(name for name in frameworks if name not in lacking)
 
 
 def _value(name: str, option: Option, typed: Mapping[str, Any]) -> Value | None:

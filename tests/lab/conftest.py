@@ -18,6 +18,7 @@ import leftovers
 import life
 import proven
 from clusters import Cluster
+from provisioning import play
 
 PATIENCE = 2400
 """Seconds for a test on a busy machine; the first one may have to provision the shared cluster."""
@@ -125,6 +126,23 @@ def make_lab(lab_names: Iterator[str]) -> Callable[..., LabHandle]:
         return read_lab(name)
 
     return make
+
+
+@pytest.fixture(scope="session")
+def spark_lab(make_lab: Callable[..., LabHandle]) -> LabHandle:
+    """Two hosts for tests of Spark. `$REGATTA_TEST_SPARK_LAB` names a lab to use instead."""
+    name = os.environ.get("REGATTA_TEST_SPARK_LAB")
+    return read_lab(name) if name else make_lab(nodes=2)
+
+
+@pytest.fixture(scope="module")
+def spark(spark_lab: LabHandle) -> Cluster:
+    """They have Spark, whatever another module has done with them."""
+    variables = spark_lab.inventory / "group_vars/all.yml"
+    variables.parent.mkdir(exist_ok=True)
+    variables.write_text("spark_enabled: true\nmonitoring_enabled: false\n")
+    play(spark_lab, "provision")
+    return Cluster(spark_lab)
 
 
 @pytest.fixture(scope="session")

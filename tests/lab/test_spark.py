@@ -6,14 +6,12 @@ import re
 import shutil
 import signal
 import urllib.request
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from clusters import Cluster, finish, read_until, record, wait_for
 from provisioning import play, teardown
 
-from lab.handle import LabHandle, read_lab
 from regatta.paths import PROJECT
 
 pytestmark = [pytest.mark.whole, pytest.mark.timeout(1800)]
@@ -55,18 +53,6 @@ spark = SparkSession.builder.getOrCreate()
 spark.range(1000).write.mode("overwrite").parquet("hdfs:///spark-test/numbers")
 print("rows", spark.read.parquet("hdfs:///spark-test/numbers").selectExpr("sum(id)").collect()[0][0], flush=True)
 """
-
-
-@pytest.fixture(scope="module")
-def spark(make_lab: Callable[..., LabHandle]) -> Cluster:
-    """Two hosts, provisioned with Spark. `$REGATTA_TEST_SPARK_LAB` names such a lab to use instead."""
-    name = os.environ.get("REGATTA_TEST_SPARK_LAB")
-    lab = read_lab(name) if name else make_lab(nodes=2)
-    variables = lab.inventory / "group_vars/all.yml"
-    variables.parent.mkdir(exist_ok=True)
-    variables.write_text("spark_enabled: true\nmonitoring_enabled: false\n")
-    play(lab, "provision")
-    return Cluster(lab)
 
 
 @pytest.fixture

@@ -140,6 +140,8 @@ def test_workers(workers: str, cores: int, numbers: list[int]) -> None:
         (SMALL.replace("epochs = 1", "batch = 1"), "E[2].parameters.batch: is a rank's, global_batch that of all"),
         (SMALL.replace("\"ray\"", "\"storm\""), "and ray-tensorflow, not storm"),
         (SMALL.replace("sizes = [500]", "data = \"generated\""), "E[2].data: would be generated inside the clock"),
+        ("frameworks = [\"spark\"]\n[[experiments]]\nworkload = \"ppr\"\nsizes = [9]\nworkers = [2]\n"
+         "parameters = { engine = \"push\" }", "E[1].parameters: --framework spark needs --engine csr: push works"),
         (SMALL + "data = \"x.csv\"", "E[2].sizes: say either sizes"),
         (SMALL + "memory_mb = -1", "E[2].memory_mb: must be a number above 0, not -1"),
         (SMALL + "published = [{ framework = \"torch\", time = \"2:25\" }]", "E[2].published[1].time: must be"),

@@ -13,6 +13,7 @@ from regatta.cards import reading, shelf, values
 from regatta.cards.card import Card
 from regatta.environment.wish import Wish
 from regatta.errors import CardError, RegattaError, UsageError
+from regatta.experiments.asked import Asked
 from regatta.experiments.job import Job
 from regatta.frameworks.plan import Program
 from regatta.run.request import Request
@@ -53,6 +54,10 @@ def put(root: Path, name: str, text: str) -> None:
         ({"checkpoints": True}, "checkpoints: there is no option checkpoint, checkpoint_every, restarts, elastic"),
         ({"estimate": {"times": ["epochs"]}}, "estimate.times: there is no option epochs"),
         ({"faults": [{"when": {"a": 1}, "say": "no"}]}, "faults[1].when: there is no option a"),
+        (
+            {"options": {"a": {}}, "faults": [{"when": {"a": "1"}, "say": "no", "frameworks": ["ray"]}]},
+            "faults[1].frameworks: it does not run under ray",
+        ),
         (
             {"include": ["trainings"]},
             "there is no 'trainings'; there is function, items, parallel, search, training",
@@ -119,6 +124,18 @@ def test_what_is_typed_is_checked_before_anything_starts(name: str, text: str, s
 def test_options_that_do_not_go_together(given: dict[str, cards.Value], said: str | None) -> None:
     found = values.together(shelf.ours()["ppr"].card, given)
     assert (found or "").startswith(said or "") and (found is None) == (said is None)
+
+
+def test_what_a_framework_lacks() -> None:
+    ppr = shelf.ours()["ppr"]
+    assert values.together(ppr.card, {"engine": "push"}) is None
+    every, said = ("single", "torch", "spark"), list[str]()
+    assert workloads.able(Asked(ppr, {"engine": "csr"}), every, said.append) == every and not said
+    assert workloads.able(Asked(ppr, {"engine": "push"}), every, said.append) == ("single", "torch")
+    assert said == ["without spark: --framework spark needs --engine csr: push works on the whole graph"]
+    for names, say in ((every, None), (("spark",), said.append)):
+        with pytest.raises(UsageError, match="--framework spark needs --engine csr"):
+            workloads.able(Asked(ppr, {"engine": "push"}), names, say)
 
 
 def test_estimates_multiply_what_the_card_says() -> None:

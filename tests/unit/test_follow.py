@@ -95,10 +95,12 @@ class OfTheHead(Judge):
 def test_a_run_may_outlive_a_node(pair: Remote, start, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, seconds in (("FIRST_SECONDS", 1.0), ("SILENT_SECONDS", 1.0), ("LOST_SECONDS", 1.0)):
         monkeypatch.setattr(follow, name, seconds)
-    follower = Follower(Hung(pair.cluster), start(pair, CHATTY.replace("40", "6")), lambda *_: None)
+    gone: list[str] = []
+    handle = start(pair, CHATTY.replace("40", "6"))
+    follower = Follower(Hung(pair.cluster), handle, lambda *_: None, on_gone=gone.append)
     follower.judge = OfTheHead(follower.handle)
     outcome = follower.follow()
-    assert outcome.state == "succeeded" and list(follower.told.lost) == ["there"]
+    assert outcome.state == "succeeded" and list(follower.told.lost) == gone == ["there"]
 
 
 def test_a_rank_that_prints_without_end_does_not_hide_that_another_failed(remote: Remote, start) -> None:

@@ -1,9 +1,10 @@
 """Spark's side of the controller: what its master says, who is a member, what a driver prints of a failure."""
 
 import http.server
+import inspect
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,13 +12,13 @@ from typing import Any
 import pytest
 
 from regatta.errors import LaunchError, UsageError
-from regatta.frameworks import registry, sparkservice
+from regatta.frameworks import registry, sparkjudge, sparkservice
 from regatta.frameworks.api import Handle
 from regatta.frameworks.plan import Plan, Program, Rank
 from regatta.frameworks.sparkjudge import SparkJudge
 from regatta.hosts.cluster import Cluster, Node
 from regatta.hosts.remote import Remote
-from regatta.node import spark
+from regatta.node import launch, services, spark
 from regatta.records.events import DRIVER
 from regatta.run.request import Request
 from regatta.run.session import Session
@@ -137,6 +138,37 @@ def test_who_has_not_joined_is_named(pair: Remote, monkeypatch: pytest.MonkeyPat
     assert len(heard) == 1
 
 
+def test_a_host_without_java_is_named_at_once(pair: Remote) -> None:
+    service, both = Asked(pair, state("127.0.0.1", "127.0.0.2")), state("127.0.0.1", "127.0.0.2")
+    with pytest.raises(LaunchError, match=r"there: Spark has no Java there: none; 'make provision'"):
+        service.wait(pair.cluster.nodes, both, {"here": {"java": ""}, "there": {"java": "none"}}, lambda _: None)
+
+
+def test_why_there_is_no_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "spark-env.sh"
+    monkeypatch.setattr(spark, "ENVIRONMENT", str(file))
+    assert not spark.java_problem({})
+    file.write_text("export ONE=1\n")
+    assert not spark.java_problem({})
+    file.write_text("echo 'this host has no Java' >&2; exit 1\n")
+    assert spark.java_problem({}) == "this host has no Java"
+
+
+@pytest.mark.parametrize("answers", [launch.hello, services.status])
+def test_what_frameworks_ask_of_nodes_is_known_there(pair: Remote, answers: Callable[..., object]) -> None:
+    asked = {word for name in registry.names() for word in registry.find(name).asks(pair.cluster)}
+    assert {"java", "ray"} <= asked <= {*inspect.signature(answers).parameters}
+
+
+def test_more_workers_than_cores_are_refused(pair: Remote) -> None:
+    service, here = Asked(pair, state("127.0.0.1", "127.0.0.2")), pair.cluster.head
+    ranks = tuple(Rank(number, number, here) for number in range(5))
+    plan = Plan("r", "spark", Program.script("job.py", []), "rel", ranks[:4], 1, "env")
+    assert service.lacks(plan) is None
+    said = str(service.lacks(replace(plan, ranks=ranks)))
+    assert said.startswith("--workers 5: Spark's workers have 4 core(s) together") and "--workers 4 or fewer" in said
+
+
 @pytest.mark.parametrize(
     ("applications", "word"),
     [
@@ -155,11 +187,30 @@ def test_a_job_that_no_worker_can_serve(applications: list[tuple[str, bool, int,
     assert (why is None) if word is None else (why is not None and word in why)
 
 
+def judged(pair: Remote, **application: Any) -> SparkJudge:
+    """Of the run `r`, while the master knows of an application."""
+    told = {"name": "r", "waiting": True, "cores": 0, "memory": 512, **application}
+    service, cluster = Asked(pair, state("127.0.0.1", applications=[told])), pair.cluster
+    return SparkJudge(Handle("r", cluster, cluster.nodes, registry.find("spark"), {0: "here"}, service))
+
+
 @pytest.fixture
 def judge(pair: Remote) -> SparkJudge:
-    service = Asked(pair, state("127.0.0.1", applications=[{"name": "r", "waiting": True, "cores": 0, "memory": 4096}]))
-    cluster = pair.cluster
-    return SparkJudge(Handle("r", cluster, cluster.nodes, registry.find("spark"), {0: "here"}, service))
+    return judged(pair, name="their-own-name", memory=4096)
+
+
+def test_a_driver_that_asks_for_too_much_is_ended_once_the_master_knows_it(pair: Remote) -> None:
+    judge = judged(pair, memory=4096)
+    judge.take(judge.poll())
+    assert judge.over({}) and judge.failed() and "4096 MiB" in str(judge.words())
+
+
+def test_a_driver_that_the_master_knows_is_not_asked_for_again(pair: Remote, monkeypatch: pytest.MonkeyPatch) -> None:
+    judge = judged(pair)
+    assert judge.poll() is None
+    monkeypatch.setattr(Asked, "look", lambda _: pytest.fail("asked again"))
+    monkeypatch.setattr(sparkjudge, "LOOK_SECONDS", 0.0)
+    assert judge.poll() is None
 
 
 def test_a_driver_that_waits_in_vain_is_ended(judge: SparkJudge) -> None:
@@ -191,6 +242,30 @@ def test_a_driver_that_fails_by_itself_is_to_blame(judge: SparkJudge) -> None:
     for line in (*once.splitlines(), "ValueError: mine"):
         judge.hear(DRIVER, line)
     assert judge.blame(DRIVER, ["ValueError: mine"]) is None
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        (
+            ["x: java.lang.IllegalArgumentException: Authentication failed.", "Failed to connect to master here:1"],
+            "secret",
+        ),
+        (["WARN Failed to connect to master here:1", "All masters are unresponsive! Giving up."], "did not answer"),
+        (["WARN Failed to connect to master here:1"], None),
+    ],
+)
+def test_a_driver_that_the_master_does_not_take(judge: SparkJudge, lines: list[str], words: str | None) -> None:
+    for line in lines:
+        judge.hear(DRIVER, line)
+    assert judge.over({}) is judge.failed() is (words is not None)
+    assert words is None or words in str(judge.words())
+
+
+def test_a_driver_whose_java_is_gone_says_so(judge: SparkJudge) -> None:
+    judge.hear(DRIVER, "py4j.protocol.Py4JNetworkError: Answer from Java side is empty")
+    found = judge.blame(DRIVER, [])
+    assert found and (found.node, found.rank) == ("here", DRIVER) and found.cause.startswith("the Java of the driver")
 
 
 def test_the_rank_that_failed_is_named(judge: SparkJudge) -> None:

@@ -46,6 +46,7 @@ def test_values_reach_the_ranks_and_hidden_ones_no_record_and_no_file(tmp_path: 
     ("words", "content", "mode", "said"),
     [
         (["PATH=/x"], None, 0, "--env: PATH is set by Regatta"),
+        (["SPARK_HOME=/x"], None, 0, "SPARK_HOME is set by Regatta"),
         (["REGATTA_X=1"], None, 0, "REGATTA_X is set by Regatta"),
         (["1A=2"], None, 0, "'1A' is no name of a variable"),
         (["NO_SUCH_VARIABLE"], None, 0, "this shell has no variable of that name"),

@@ -44,10 +44,14 @@ class When:
 
 @dataclass(frozen=True)
 class Fault:
-    """Options that do not go together: `say` tells so in one sentence, with their values for ``{option}``."""
+    """Options that do not go together: `say` tells so in one sentence, with their values for ``{option}``.
+
+    `frameworks`: under these alone; empty: under all.
+    """
 
     when: When
     say: str
+    frameworks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -63,9 +67,10 @@ class Card:
     items: bool = False
     search: bool = False
 
-    def fault(self, given: Mapping[str, Any]) -> str | None:
+    def fault(self, given: Mapping[str, Any], framework: str) -> str | None:
         """What is wrong with options that do not go together, as one sentence; None where they do."""
-        return next((fault.say.format_map(given) for fault in self.faults if fault.when.holds(given)), None)
+        mine = (fault for fault in self.faults if not fault.frameworks or framework in fault.frameworks)
+        return next((fault.say.format_map(given) for fault in mine if fault.when.holds(given)), None)
 
     def group_of(self, given: Mapping[str, Any]) -> Group | None:
         """How the parts of a run with these options talk to each other; None: not at all."""

@@ -219,7 +219,8 @@ def _fault(table: Any, names: set[str]) -> Fault:
         raise CardError(f"faults.say: {min(unknown)!r} is no option: {say!r}")
     if not table.get("when"):
         raise CardError(f"faults: no 'when': {say!r}")
-    return Fault(_when(table["when"], names, "faults"), say)
+    under = tuple(_strings(table.get("frameworks", []), "faults.frameworks"))
+    return Fault(_when(table["when"], names, "faults"), say, under)
 
 
 def _when(values: Any, names: set[str], where: str) -> When:

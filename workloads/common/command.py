@@ -28,24 +28,24 @@ def main(package: str) -> None:
         runs: framework.Leaver
         if own.items:
             runs = spreader = framework.of_items(name)
-            _check(own, given)
+            _check(own, given, name)
             items.run(package, spreader, given)
         elif own.search:
             runs = framework.load(name)
-            _check(own, given)
+            _check(own, given, name)
             table = cardfile.whole(cardfile.path(package))["search"]
             search.run(table, f"{package}.trial:train", given, runs, name)
         else:
             runs = parts = framework.of_parts(name)
-            _check(own, given)
+            _check(own, given, name)
             _run(package, own, parts, given)
     except events.BadInput as error:
         events.bad_input(error)
     runs.leave()
 
 
-def _check(card: Card, given: Mapping[str, Any]) -> None:
-    if wrong := card.fault(given):
+def _check(card: Card, given: Mapping[str, Any], framework: str) -> None:
+    if wrong := card.fault(given, framework):
         raise events.BadInput(wrong)
 
 

@@ -24,7 +24,7 @@ def main(module: str, do: Do) -> None:
         given = vars(commandline.parser(card, f"{module} {name}").parse_args())
         chosen = given.pop("framework")
         chosen = framework.of_environment() if chosen == framework.AUTO else chosen
-        if wrong := card.fault(given):
+        if wrong := card.fault(given, chosen):
             raise events.BadInput(wrong)
         runs = do(table, chosen, given)
     except events.BadInput as error:

@@ -30,9 +30,6 @@ class Part(Protocol):
 class SparkPart(Part, Protocol):
     """A part that can have all of its work done by executors of Spark, whose driver has it alone."""
 
-    def check_spark(self) -> None:
-        """Raise :class:`events.BadInput` where the options ask for what Spark does not do."""
-
     def over_spark(self, context: Any, partitions: int) -> None:
         """Have executors get ready; from then on they do the work, in so many partitions. `context`: SparkContext."""
 

@@ -78,14 +78,6 @@ class Part:
         self._spark: sparkwalk.Engine | None = None
         self._answers: list[tuple[int, dict[str, Any]]] = []
 
-    def check_spark(self) -> None:
-        """See :class:`SparkPart`."""
-        if self._options.engine != "csr":
-            raise BadInput(
-                f"--framework spark needs --engine csr: {self._options.engine} works on the whole graph "
-                "(or name other frameworks: --framework single,torch,ray)"
-            )
-
     def over_spark(self, context: Any, partitions: int) -> None:
         """See :class:`SparkPart`: the graph is in as many blocks of rows, whatever `partition` says."""
         from workloads.ppr import sparkwalk

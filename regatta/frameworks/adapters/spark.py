@@ -8,6 +8,7 @@ import contextlib
 import secrets
 import shlex
 from collections.abc import Mapping
+from typing import Any
 
 from regatta.errors import UsageError
 from regatta.frameworks import sparkservice, spec
@@ -36,6 +37,19 @@ RAY = {
     "REGATTA_RAY_PORTS": f"{RAY_PORTS[0]}-{RAY_PORTS[1]}",
 }
 """A Ray on Spark asks for the token of the cluster's own Ray, and its workers are as that one's."""
+SILENCE = {
+    "spark.storage.blockManagerHeartbeatTimeoutMs": "40s",
+    "spark.network.timeoutInterval": "5s",
+    "spark.shuffle.io.connectionTimeout": "40s",
+    "spark.shuffle.io.connectionCreationTimeout": "10s",
+    "spark.shuffle.io.maxRetries": "2",
+    "spark.shuffle.io.retryWait": "2s",
+}
+"""How soon a host is given up that is gone without a word. By itself Spark waits for 2 minutes, and as long again where
+an executor asks that host for what was shuffled, though the driver knows that it is lost.
+"""
+PANDAS = "once:PySpark does not yet fully support pandas:FutureWarning"
+"""Spark says so wherever it meets pandas 3, and once is enough."""
 
 
 class Spark(Framework):
@@ -84,6 +98,10 @@ class Spark(Framework):
         """See `Framework`; provisioning makes a secret for it."""
         return not cluster.local and (cluster.folder / "secrets" / self.secret).is_file()
 
+    def asks(self, cluster: Cluster) -> Mapping[str, Any]:
+        """See `Framework`."""
+        return {"java": True}
+
     def open(self, remote: Remote) -> contextlib.AbstractContextManager[JobService]:
         """See `Framework`."""
         return sparkservice.opened(remote)
@@ -122,7 +140,7 @@ def environment(plan: Plan, head: Node, common: Mapping[str, str]) -> dict[str, 
     Executors get the variables of the run, but for hidden ones: those their Python takes from the run's folder.
     """
     home, scratch = f"{head.root}/spark/pyspark", f"{head.state}/runs/{plan.run}/scratch"
-    asked = {"spark.app.name": plan.run, "spark.cores.max": str(len(plan.ranks))}
+    asked = {"spark.app.name": plan.run, "spark.cores.max": str(len(plan.ranks)), **SILENCE}
     asked |= {f"spark.executorEnv.{name}": value for name, value in common.items()}
     asked["spark.executorEnv.REGATTA_SCRATCH"] = scratch
     # TorchDistributor and torchrun leave folders there where they are killed.
@@ -134,6 +152,7 @@ def environment(plan: Plan, head: Node, common: Mapping[str, str]) -> dict[str, 
         "SPARK_LOCAL_IP": head.cluster_address,
         "SPARK_LOCAL_DIRS": scratch,
         "PYSPARK_PYTHON": head.python,
+        "PYTHONWARNINGS": ",".join(filter(None, (PANDAS, common.get("PYTHONWARNINGS")))),
         "PYSPARK_SUBMIT_ARGS": shlex.join([*words, "pyspark-shell"]),
         "PYTHONPATH": f"{common['PYTHONPATH']}:{head.root}/spark:{home}/python/lib/py4j.zip",
     }

@@ -95,7 +95,7 @@ def tell_rank(cluster: Cluster, run: Run, word: str) -> None:
     cluster.lab.ssh("node2", f"echo {word} > {run.order}")
 
 
-def strike(process: "subprocess.Popen[str]", fault: Callable[[], object]) -> Told:
+def strike(process: "subprocess.Popen[str]", fault: Callable[[], object], patience: float = PATIENCE_SECONDS) -> Told:
     """Strike, and read until the command ends; the clock runs from when the fault is there."""
     lines: list[tuple[float, str]] = []
 
@@ -108,10 +108,10 @@ def strike(process: "subprocess.Popen[str]", fault: Callable[[], object]) -> Tol
     before = time.monotonic()
     fault()
     struck = time.monotonic()
-    reader.join(PATIENCE_SECONDS)
+    reader.join(patience)
     if reader.is_alive():
         os.killpg(process.pid, 9)
-        raise AssertionError(f"still going on {PATIENCE_SECONDS:g} s after the fault:\n{joined(lines)}")
+        raise AssertionError(f"still going on {patience:g} s after the fault:\n{joined(lines)}")
     code = process.wait()
     at = next((n for n, (_, line) in enumerate(lines) if line.startswith(("error: ", "interrupted"))), None)
     message = "" if at is None else "".join(line for _, line in lines[at:])

@@ -22,9 +22,10 @@ FAMILIES = {
     "shared": "The shared folder",
     "resources": "Disks, clocks, sshd",
     "controller": "The controller",
+    "spark": "Spark",
     "provision": "Provisioning",
 }
-FRAMEWORKS = ("torch", "ray", "tensorflow", "ray-tensorflow", "-")
+FRAMEWORKS = ("torch", "ray", "tensorflow", "ray-tensorflow", "spark")
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,8 @@ def _summary(cells: Sequence[Cell]) -> str:
 def _table(cells: Sequence[Cell]) -> list[str]:
     lines = ["| fault | framework | outcome | first message | after |", "|---|---|---|---|---|"]
     faults = list(dict.fromkeys(cell.fault for cell in cells))
-    for cell in sorted(cells, key=lambda one: (faults.index(one.fault), FRAMEWORKS.index(one.framework))):
+    order = {name: place for place, name in enumerate(FRAMEWORKS)}
+    for cell in sorted(cells, key=lambda one: (faults.index(one.fault), order.get(one.framework, len(order)))):
         outcome = cell.outcome if cell.passed else f"**the test fails**: {cell.outcome}"
         outcome = outcome if cell.tested else f"not tested here: {outcome}"
         after = "" if cell.seconds is None else f"{cell.seconds:.1f} s"

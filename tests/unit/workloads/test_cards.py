@@ -171,7 +171,14 @@ def test_options_that_exclude_each_other(tmp_path: Path, capfd: pytest.CaptureFi
     ],
 )
 def test_options_that_do_not_go_together(card: Card, words: str, fault: str | None) -> None:
-    assert card.fault(given(card, "--file=f", *words.split())) == fault
+    assert card.fault(given(card, "--file=f", *words.split()), "torch") == fault
+
+
+def test_a_fault_of_one_framework_alone(tmp_path: Path) -> None:
+    rule = '[[faults]]\nframeworks = ["spark"]\nwhen = { a = "x" }\nsay = "spark has no {a}"\n'
+    card = read(tmp_path, '[options.a]\nkind = "text"\n' + rule)
+    assert card.fault(given(card, "--a=x"), "torch") is None
+    assert card.fault(given(card, "--a=x"), "spark") == "spark has no x"
 
 
 def test_parts_are_grouped_where_the_card_says_so(card: Card, tmp_path: Path) -> None:

@@ -26,7 +26,6 @@ After one is lost the others have what it had, and a free one soon reads it from
 @contextlib.contextmanager
 def answers(part: SparkPart) -> Iterator[Sequence[Any]]:
     """Run the only part. What a lost executor had Spark does again. Raises :class:`BadInput` as the part does."""
-    part.check_spark()
     with contextlib.ExitStack() as stack:
         with events.phase("rendezvous"):
             context = stack.enter_context(joined(SETTINGS))

@@ -32,7 +32,7 @@ start() {
     shift 2
     systemd-run --quiet --collect --unit=$unit --uid=regatta --working-directory=/tmp/others \\
         --setenv=SPARK_HOME=$home --setenv=JAVA_HOME= --setenv=PATH=/usr/bin:/bin \\
-        --setenv=SPARK_CONF_DIR=/tmp/others/conf --setenv=SPARK_LOCAL_DIRS=/tmp/others \\
+        --setenv=SPARK_CONF_DIR=/tmp/others/conf --setenv=SPARK_LOCAL_DIRS=/tmp/others --setenv=SPARK_WORKER_DIR=/tmp/others \\
         $home/bin/spark-class $class --host $address --properties-file /tmp/others/conf/secret.conf "$@"
 }
 start others-master master.Master --port 17077 --webui-port 17078

@@ -8,6 +8,7 @@ set -eu
 step=$1 folder=$2 root=$3 conf=$4 python=$5
 SPARK_HOME=$root/pyspark
 export SPARK_HOME
+# shellcheck source=/dev/null
 . "$conf/spark-env.sh"
 java=$("$REGATTA_JAVA/bin/java" -Xinternalversion)
 [ "$java" != "$(cat "$folder/classes.java" 2>/dev/null)" ] || exit 0

@@ -8,7 +8,7 @@ esac
 
 jars="$SPARK_HOME/jars/*"
 jars_first() {
-    rest=$1: found= others=
+    rest=$1: found='' others=''
     while [ -n "$rest" ]; do
         one=${rest%%:*} rest=${rest#*:}
         case $one in "$jars") found=$jars ;; ?*) others=$others:$one ;; esac

@@ -196,6 +196,8 @@ class Framework(abc.ABC):
     """Systemd units of that service, which `fab up` and `down` start and stop; a new start ends its runs."""
     secret: str = ""
     """The file of `inventory/<name>/secrets/` by which the parts of that service know each other."""
+    foreign_file: str = ""
+    """The file beside it in which provisioning keeps the address of such a service of somebody else."""
 
     port_each_rank: bool = False
     """Whether each rank is to have a free port of its own (`Plan.ports`)."""
@@ -254,6 +256,13 @@ class Framework(abc.ABC):
     def served(self, cluster: Cluster) -> bool:
         """Whether a service of the cluster takes its runs: nodes then have the run's folder, and not its processes."""
         return False
+
+    def foreign(self, cluster: Cluster) -> str | None:
+        """The address of a service of somebody else that takes its runs on this cluster; None: there is none."""
+        if not self.foreign_file or cluster.local:
+            return None
+        path = cluster.folder / "secrets" / self.foreign_file
+        return path.read_text().strip() if path.is_file() else None
 
     def asks(self, cluster: Cluster) -> Mapping[str, Any]:
         """What every node is asked with the release (`hello`), for `JobService.wait`."""

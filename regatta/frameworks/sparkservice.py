@@ -13,6 +13,7 @@ from regatta.hosts.remote import Remote
 
 UNITS = ("regatta-spark-master.service", "regatta-spark-worker.service")
 SECRET = "spark_secret"
+FOREIGN = "spark_master"
 NONE = "it has no Spark: set spark_enabled: true in its group_vars/all.yml, and 'make provision' makes one"
 JOIN_SECONDS = 60.0
 POLL_SECONDS = 0.5

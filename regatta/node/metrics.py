@@ -12,7 +12,7 @@ import sys
 import threading
 from typing import Any, Dict, Iterator, List, Tuple
 
-from regatta.node import progress, rundirs
+from regatta.node import progress, rundirs, sparkmetrics
 
 Place = Dict[str, Any]
 Labels = Dict[str, str]
@@ -32,6 +32,7 @@ HELP = {
     "regatta_run_progress_total": "Units that there are in all.",
     "regatta_run_loss": "Loss as a rank has told it last.",
     "regatta_run_residual": "Residual as a rank has told it last.",
+    **sparkmetrics.HELP,
 }
 
 
@@ -40,6 +41,7 @@ def samples(place: Place, runs: progress.Runs) -> Iterator[Sample]:
     started = set(progress.units())
     for service in progress.installed():
         yield "regatta_service_up", {"service": service}, float(service in started)
+    yield from sparkmetrics.samples()
     for number, run in enumerate(runs.going()):
         if number == MOST_RUNS:
             break

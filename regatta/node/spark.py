@@ -25,13 +25,16 @@ def state(place: Place) -> dict[str, Any]:
     """{installed, page: port of the head's loopback, workers: [{address, cores, memory}], applications: [{name,
     waiting, cores, memory}], problem}; memory in MiB, of an application that of an executor.
 
-    Workers are those that are alive. Never fails for a master that is down.
+    Workers are those that are alive. Never fails for a master that is down. `page` is None where the master is somebody
+    else's.
     """
     answer: dict[str, Any] = {"installed": False, "page": None, "workers": [], "applications": [], "problem": ""}
     try:
         with open(CONF) as file:
             answer |= {"installed": True, **json.load(file)}
     except (OSError, ValueError):
+        return answer
+    if answer["page"] is None:
         return answer
     try:
         told = _ask(answer["page"])

@@ -53,7 +53,7 @@ def _step(options: argparse.Namespace) -> object:
     if options.step == "bundle":
         needs = {name: getattr(options, name) for name in ("lock", "wheels", "controller", "hadoop", "sha512")}
         needs["torch_lock"] = Path(options.torch_lock) if options.torch_lock else None
-        needs |= {"packages": options.packages, "projects": options.project}
+        needs |= {"packages": options.packages, "projects": options.project, "spark": options.spark}
         who = (options.suite, options.python, options.machine, options.glibc)
         return {"changed": True, "lines": bundling.make(options.out, *who, **needs)}
     if options.step == "fetch":
@@ -63,11 +63,9 @@ def _step(options: argparse.Namespace) -> object:
         return {"path": str(hadoop.fetch(options.tarball, options.sha512))}
     if options.step == "spark":
         if options.look:
-            return {
-                "changed": not (secrets.folder(options.inventory_dir) / options.secret).is_file(),
-                "key": spark.key_of(),
-            }
-        made = secrets.ensure_token(options.inventory_dir, options.secret)
+            there = not options.secret or (secrets.folder(options.inventory_dir) / options.secret).is_file()
+            return {"changed": not there, "key": spark.key_of()}
+        made = bool(options.secret) and secrets.ensure_token(options.inventory_dir, options.secret)
         return {"changed": made, **asdict(spark.make())}
     target = locks.Target(options.python, options.machine, options.glibc, options.torch_build)
     chosen = locks.read(options.lock, target, Path(options.torch_lock) if options.torch_lock else None)
@@ -97,6 +95,7 @@ def _parser() -> argparse.ArgumentParser:
     step = steps.add_parser("bundle", help="Debian packages, and all that was downloaded, into one archive")
     for name in ("suite", "python", "machine", "glibc", "torch-lock", "hadoop", "sha512", "packages"):
         step.add_argument(f"--{name}", required=True)
+    step.add_argument("--spark", default="", help="Spark's archive")
     for name in ("lock", "wheels", "controller"):
         step.add_argument(f"--{name}", required=True, type=Path)
     step.add_argument("--project", action="append", default=[], type=Path, help="whose packages go along")
@@ -121,7 +120,7 @@ def _parser() -> argparse.ArgumentParser:
     step.add_argument("tarball")
     step = steps.add_parser("spark", help="make Spark's secret and its archive where they are missing")
     step.add_argument("inventory_dir", type=Path)
-    step.add_argument("secret", help="name of the file")
+    step.add_argument("--secret", default="", help="name of its file; '': no secret of ours is needed")
     step.add_argument("--look", action="store_true", help="only say which archive, and whether the secret is missing")
     step = steps.add_parser("secrets", help="make the cluster's key and Ray's token where they are missing")
     step.add_argument("inventory_dir", type=Path)

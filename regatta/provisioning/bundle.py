@@ -20,7 +20,7 @@ from regatta import paths
 from regatta.errors import RegattaError
 from regatta.files import beside, locked, replacing, sha256
 
-FORMAT = 3
+FORMAT = 4
 INDEX = "bundle.json"
 CONTROLLER = "controller"
 """Folder of the wheels that `make setup` needs."""
@@ -35,8 +35,8 @@ class BundleError(RegattaError):
 class Bundle:
     """What an archive holds. Paths are within it; `sources` are lines for apt, see `bundleapt`.
 
-    `torch_lock` is '' where `lock` has torch itself, `hadoop` where the inventory wants no HDFS. `files` are the
-    SHA-256 of all files.
+    `torch_lock` is '' where `lock` has torch itself, `hadoop` where the inventory wants no HDFS, `spark` where it wants
+    no Spark. `files` are the SHA-256 of all files.
     """
 
     python: str
@@ -47,6 +47,7 @@ class Bundle:
     wheels: str
     hadoop: str
     hadoop_sha512: str
+    spark: str
     sources: tuple[str, ...]
     files: Mapping[str, str]
 

@@ -19,6 +19,8 @@ from regatta.provisioning.wheels import made_here
 FOLDER_VARIABLE = "REGATTA_BUNDLE"
 SOURCES_VARIABLE = "REGATTA_BUNDLE_SOURCES"
 _DEFAULT = "regatta-bundle.tar"
+SPARK = "spark"
+"""Folder of a bundle with Spark's archive, by its key."""
 
 
 @dataclass(frozen=True)
@@ -66,14 +68,15 @@ def make(
     hadoop: str,
     sha512: str,
     packages: str,
+    spark: str = "",
     projects: Sequence[Path] = (),
 ) -> list[str]:
     """Write the archive, and beside it the list of its parts; returns lines for a person.
 
     BundleError says what cannot be had.
 
-    `wheels` and `controller` are the wheelhouses of the nodes and of a controller with the same release. `projects`:
-    see `wish`.
+    `wheels` and `controller` are the wheelhouses of the nodes and of a controller with the same release. `spark`: the
+    archive that `regatta.provisioning.spark` made. `projects`: see `wish`.
     """
     places = {f"locks/{path.name}": path for path in sorted((paths.PROJECT / "requirements").glob("*.lock"))}
     places |= {f"locks/{path.name}": path for path in (lock, torch_lock) if path}
@@ -82,6 +85,8 @@ def make(
     tarball = f"hadoop/{Path(hadoop).name}" if hadoop else ""
     if tarball:
         places[tarball] = Path(hadoop)
+    if spark_archive := f"{SPARK}/{Path(spark).parent.name}/{Path(spark).name}" if spark else "":
+        places[spark_archive] = Path(spark)
     with tempfile.TemporaryDirectory(prefix="regatta-bundle-", dir=out.parent) as work:
         folder = Path(work) / bundleapt.FOLDER
         chosen = bundleapt.sources(suite, bundleapt.own_sources())
@@ -103,6 +108,7 @@ def make(
             wheels=f"wheels/{wheels.name}",
             hadoop=tarball,
             hadoop_sha512=sha512 if tarball else "",
+            spark=spark_archive,
             sources=tuple(lines),
             files={name: files.sha256(path) for name, path in places.items()},
         )
@@ -122,8 +128,8 @@ def make(
     kinds = {kind: sum(name.startswith(f"{kind}/") and name.endswith(end) for name in places) for kind, end in _COUNTED}
     return [
         f"{out}: {out.stat().st_size / 1e6:,.0f} MB for hosts with {suite} on {machine}: {kinds['wheels']} wheels, "
-        f"{kinds['apt']} Debian packages, {'Hadoop' if tarball else 'no Hadoop'}, {kinds[CONTROLLER]} wheels for "
-        "a controller with the same",
+        f"{kinds['apt']} Debian packages, {'Hadoop' if tarball else 'no Hadoop'}, {'Spark' if spark else 'no Spark'}, "
+        f"{kinds[CONTROLLER]} wheels for a controller with the same",
         *(f"{project}: {layer.headline() if layer else 'the nodes have it all'}" for project, layer in layers),
         f"SHA-256 {total}: compare it where you use the bundle (sha256sum)",
         f"{listed}: every wheel, package and archive in it, with version and sums (CycloneDX)",
@@ -138,6 +144,8 @@ def _parts(content: Bundle, debs: Mapping[str, bundleapt.Package], made: Mapping
             yield sbom.wheel(path, sha256_, made.get(Path(path).name))
         elif path == content.hadoop:
             yield sbom.hadoop(path, sha256_, content.hadoop_sha512)
+        elif path == content.spark:
+            yield sbom.spark(path, sha256_, (paths.PROJECT / "requirements/spark.lock").read_text())
         elif deb := debs.get(path.removeprefix(f"{bundleapt.FOLDER}/")):
             yield sbom.debian(path, sha256_, deb.name, deb.version, deb.architecture, content.suite)
 

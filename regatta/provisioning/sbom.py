@@ -57,6 +57,13 @@ def hadoop(path: str, sha256: str, sha512: str) -> Part:
     return Part("hadoop", version, purl, path, {"SHA-256": sha256, "SHA-512": sha512}, "application")
 
 
+def spark(path: str, sha256: str, lock: str) -> Part:
+    """Spark's archive, made of the package that its lock names."""
+    found = re.search(r"^pyspark==([\w.]+)", lock, re.M)
+    version = found[1] if found else ""
+    return Part("pyspark", version, f"pkg:pypi/pyspark@{version}", path, {"SHA-256": sha256}, "application")
+
+
 def document(subject: str, sha256: str, parts: Iterable[Part]) -> str:
     """The list as JSON. `subject` is the archive's file name; a file that is there twice is one part of two places."""
     places: dict[tuple[str, str], list[Part]] = {}

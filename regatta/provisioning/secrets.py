@@ -50,7 +50,7 @@ def missing(inventory_dir: Path) -> bool:
 def remove(inventory_dir: Path) -> bool:
     """Delete them; returns whether there was anything. A person's own files in that folder stay."""
     where, found = folder(inventory_dir), False
-    for name in (*_tokens(), CLUSTER_KEY, f"{CLUSTER_KEY}.pub"):
+    for name in (*_tokens(), *_addresses(), CLUSTER_KEY, f"{CLUSTER_KEY}.pub"):
         if (where / name).exists():
             (where / name).unlink()
             found = True
@@ -64,6 +64,13 @@ def _tokens() -> tuple[str, ...]:
     from regatta.run import services
 
     return services.framework_secrets()
+
+
+def _addresses() -> tuple[str, ...]:
+    """Files that say where services of somebody else are."""
+    from regatta.run import services
+
+    return services.foreign_files()
 
 
 def _token(path: Path) -> bool:

@@ -15,6 +15,7 @@ from pathlib import Path
 from regatta import paths
 from regatta.errors import RegattaError
 from regatta.files import locked, sha256
+from regatta.provisioning import bundling
 
 LOCK = paths.PROJECT / "requirements/spark.lock"
 _QUIET = ("--quiet", "--no-input", "--disable-pip-version-check")
@@ -39,8 +40,13 @@ def key_of(lock: Path = LOCK) -> str:
 
 
 def make(lock: Path = LOCK) -> Release:
-    """The archive of the lock; it is made where the cache lacks it. Raises SparkError."""
+    """The archive of the lock: a bundle's, else that of the cache, where it is made if it is missing.
+
+    Raises SparkError.
+    """
     key = key_of(lock)
+    if bundle := os.environ.get(bundling.FOLDER_VARIABLE):
+        return _bundled(Path(bundle), key)
     folder = paths.cache_dir() / "spark" / key
     folder.parent.mkdir(parents=True, exist_ok=True)
     told = folder / "release.json"
@@ -54,6 +60,16 @@ def make(lock: Path = LOCK) -> Release:
             release = Release(str(archive), sha256(archive), key)
             told.write_text(json.dumps(release.__dict__))
         return Release(**json.loads(told.read_text()))
+
+
+def _bundled(bundle: Path, key: str) -> Release:
+    archive = bundle / bundling.SPARK / key / "spark.tar"
+    if not archive.is_file():
+        raise SparkError(
+            "the bundle lacks the Spark that this inventory wants: make it anew ('make bundle') with an inventory that "
+            "has spark_enabled: true, by this version of Regatta; or set spark_enabled: false"
+        )
+    return Release(str(archive), sha256(archive), key)
 
 
 def _wheel(lock: Path, folder: Path) -> Path:

@@ -63,6 +63,15 @@ def served(cluster: Cluster) -> tuple[Framework, ...]:
     return tuple(found.values())
 
 
+def foreign(cluster: Cluster) -> list[str]:
+    """A line for each framework whose runs go to a service of somebody else."""
+    found: dict[str, None] = {}
+    for framework in map(registry.of_run, registry.ordered(registry.names())):
+        if address := framework.foreign(cluster):
+            found[f"{framework.service}: runs go to {address}, which is not of this cluster"] = None
+    return list(found)
+
+
 def framework_units(cluster: Cluster) -> tuple[str, ...]:
     """The units of these services."""
     return tuple(dict.fromkeys(unit for framework in served(cluster) for unit in framework.units))
@@ -71,6 +80,12 @@ def framework_units(cluster: Cluster) -> tuple[str, ...]:
 def framework_secrets() -> tuple[str, ...]:
     """Files of secrets that services of frameworks have, on clusters that have the services."""
     found = (registry.of_run(name).secret for name in registry.ordered(registry.names()))
+    return tuple(dict.fromkeys(filter(None, found)))
+
+
+def foreign_files() -> tuple[str, ...]:
+    """Files beside these secrets in which provisioning keeps the addresses of services of somebody else."""
+    found = (registry.of_run(name).foreign_file for name in registry.ordered(registry.names()))
     return tuple(dict.fromkeys(filter(None, found)))
 
 

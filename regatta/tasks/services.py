@@ -48,6 +48,8 @@ def up(c: Context, inventory: str | None = None) -> None:
         joined = services.wait_until_joined(remote, framework)
         after = time.monotonic() - began
         print(f"{remote.cluster.name}: {framework.service} is up on {joined} node(s) after {after:.1f} s")
+    for line in services.foreign(remote.cluster):
+        print(line)
 
 
 @task(help={"force": "cancel the runs in progress first"})
@@ -98,6 +100,8 @@ def status(c: Context, inventory: str | None = None, json: bool = False) -> None
             print(lacking)
         if monitoring.get("installed"):
             print(_monitoring_text(monitoring))
+        for line in services.foreign(remote.cluster):
+            print(line)
         print(f"runs in progress: {', '.join(going) or 'none'}")
     if problems:
         raise RegattaError("\n       ".join(problems))
@@ -269,6 +273,8 @@ def dashboard(c: Context, inventory: str | None = None, port: str | None = None,
         def say(text: str) -> None:
             print(text, flush=True)
 
+        for line in services.foreign(remote.cluster):
+            say(line)
         pages.turn(known, say)
         for page in known if open else ():
             if page.answers and page.url:

@@ -1,9 +1,11 @@
 """What a node tells Prometheus of its runs: those that live, each rank where it is, nothing that a run could break."""
 
+import http.server
 import json
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +14,7 @@ from typing import Any
 import pytest
 
 from regatta.hosts.remote import Remote
-from regatta.node import metrics, progress, rundirs
+from regatta.node import metrics, progress, rundirs, sparkmetrics
 from regatta.terminal import top
 
 PLAN = {"label": "digits", "ranks": {"0": "n1", "1": "n2"}}
@@ -53,6 +55,44 @@ def make(place: dict[str, str], pid: int, **spec: Any) -> Path:
 
 def seen(place: dict[str, str]) -> str:
     return metrics.exposition(metrics.samples(place, progress.Runs(place)))
+
+
+SINK = """\
+metrics_worker_coresFree_Number{type="gauges"} 2
+metrics_worker_coresFree_Value{type="gauges"} 2
+metrics_worker_coresUsed_Value{type="gauges"} 0
+metrics_worker_memFree_MB_Value{type="gauges"} 2048
+metrics_CodeGenerator_compilationTime_Mean{type="histograms"} 0.0
+"""
+"""Lines of a worker of Spark 4.3."""
+
+
+def test_spark_is_told_of_by_what_its_pages_say(place: dict[str, str], tmp_path: Path, monkeypatch: Any) -> None:
+    asked = []
+
+    class Page(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(SINK.encode())
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    conf = tmp_path / "spark.json"
+    monkeypatch.setattr(sparkmetrics, "CONF", str(conf))
+    assert "spark" not in seen(place)
+    with http.server.HTTPServer(("127.0.0.1", 0), Page) as server:
+        conf.write_text(json.dumps({"worker": server.server_address[1]}))
+        thread = threading.Thread(target=server.handle_request)
+        thread.start()
+        said = seen(place)
+        thread.join()
+    assert asked == ["/metrics/prometheus/"]
+    assert "\nspark_worker_cores_free{} 2.0\n" in said and "\nspark_worker_memory_free_bytes{} 2147483648.0\n" in said
+    assert "CodeGenerator" not in said and "# TYPE spark_worker_cores_used gauge" in said
+    assert "spark" not in seen(place)
 
 
 def test_a_living_run_with_its_ranks(place: dict[str, str], living: int) -> None:

@@ -2,6 +2,7 @@
 
 import ast
 import importlib.util
+import os
 from pathlib import Path
 from types import ModuleType
 
@@ -76,3 +77,20 @@ def test_no_module_of_the_nodes_imports_what_newer_pythons_lack() -> None:
             names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             assert not {name.partition(".")[0] for name in names} & REMOVED, path
+
+
+@pytest.mark.parametrize(("known", "listed"), [(("11",), True), (("11", "17"), True), (("11",), False)])
+def test_what_a_hosts_apt_has_of_java(
+    gather: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known: tuple[str, ...], listed: bool
+) -> None:
+    text = "openjdk-{0}-jre-headless:\\n  Installed: (none)\\n  Candidate: {0}.0.1\\n"
+    cases = "".join(f"*openjdk-{number}-*) printf '{text.format(number)}' ;;\n" for number in known)
+    program = tmp_path / "apt-cache"
+    program.write_text(f"#!/bin/sh\nfor one; do case $one in\n{cases}esac; done\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    if listed:
+        (tmp_path / "deb.example.org_Packages.lz4").touch()
+    wanted = "openjdk-21-jre-headless|openjdk-17-jre-headless"
+    found = gather.unobtainable(["rsync", wanted], str(tmp_path))
+    assert found == ([wanted] if listed and "17" not in known else [])

@@ -25,12 +25,14 @@ from regatta.errors import UsageError
 from regatta.files import sha256
 from regatta.paths import PROJECT
 from regatta.provisioning import bundleapt, bundling, sbom
+from regatta.provisioning import spark as spark_release
 from regatta.provisioning.bundle import INDEX, Bundle, BundleError, pack, unpack
 
 CONTENT = {
     "locks/node.lock": b"torch==2.13.0\n",
     "wheels/abc/torch-2.13.0-py3-none-any.whl": bytes(range(256)) * 900,
     "hadoop/hadoop-3.4.3.tar.gz": b"hadoop" * 5000,
+    "spark/0123456789ab/spark.tar": b"spark" * 5000,
     "apt/0/pool/r/rsync.deb": b"!<arch>\n" * 2000,
 }
 
@@ -50,7 +52,16 @@ def packed(tmp_path: Path) -> Path:
 def bundle() -> Bundle:
     sums = {name: hashlib.sha256(body).hexdigest() for name, body in CONTENT.items()}
     names = ("locks/node.lock", "locks/torch-cpu.lock", "wheels/abc", "hadoop/hadoop-3.4.3.tar.gz")
-    return Bundle("3.11", "x86_64", "bookworm", *names, "5" * 128, ("deb http://x bookworm main",), sums)
+    return Bundle(
+        "3.11",
+        "x86_64",
+        "bookworm",
+        *names,
+        "5" * 128,
+        "spark/0123456789ab/spark.tar",
+        ("deb http://x bookworm main",),
+        sums,
+    )
 
 
 def rewritten(packed: Path, change: Callable[[str, bytes], tuple[str, bytes] | None]) -> None:
@@ -286,6 +297,9 @@ def test_a_bundle_has_a_list_of_its_parts_beside_it(
     (wheels / "docopt-0.6.2-py2.py3-none-any.whl").write_bytes(b"docopt")
     (wheels / "sources.json").write_text(json.dumps({"docopt-0.6.2-py2.py3-none-any.whl": "d" * 64}))
     hadoop.write_bytes(b"hadoop")
+    spark = tmp_path / spark_release.key_of() / "spark.tar"
+    spark.parent.mkdir()
+    spark.write_bytes(b"spark")
     locks = {name: tmp_path / f"{name}.lock" for name in ("node", "torch")}
     for path in locks.values():
         path.write_text("")
@@ -299,6 +313,7 @@ def test_a_bundle_has_a_list_of_its_parts_beside_it(
         hadoop=str(hadoop),
         sha512="5" * 128,
         packages="boat",
+        spark=str(spark),
     )
     listed = tmp_path / "out.tar.cdx.json"
     assert any(str(listed) in line for line in lines)
@@ -306,6 +321,8 @@ def test_a_bundle_has_a_list_of_its_parts_beside_it(
     document = json.loads(listed.read_text())
     assert document["metadata"]["component"]["hashes"][0]["content"] == sha256(tmp_path / "out.tar")
     parts = {part["purl"]: part for part in document["components"]}
+    (pyspark,) = (one for one in parts if one.startswith("pkg:pypi/pyspark@4"))
+    assert parts.pop(pyspark)["hashes"][0]["content"] == hashlib.sha256(b"spark").hexdigest()
     deb = "pkg:deb/debian/{}@1?arch=amd64&distro=bookworm"
     assert set(parts) == {
         *("pkg:pypi/six@1.17.0", "pkg:pypi/torch@2.13.0%2Bcpu", "pkg:pypi/docopt@0.6.2", "pkg:generic/hadoop@3.4.3"),
@@ -318,6 +335,17 @@ def test_a_bundle_has_a_list_of_its_parts_beside_it(
     places = {one["value"] for one in parts["pkg:pypi/six@1.17.0"]["properties"]}
     assert places == {f"{folder}/six-1.17.0-py2.py3-none-any.whl" for folder in ("wheels/abc", "controller")}
     assert {"name": "regatta:source-sha256", "value": "d" * 64} in parts["pkg:pypi/docopt@0.6.2"]["properties"]
+
+
+def test_spark_comes_from_the_bundle_or_is_missing_there(packed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spark_release, "key_of", lambda _: "0123456789ab")
+    monkeypatch.setenv("REGATTA_BUNDLE", bundling.open_(packed).environment["REGATTA_BUNDLE"])
+    release = spark_release.make()
+    assert Path(release.path).read_bytes() == CONTENT["spark/0123456789ab/spark.tar"]
+    assert release.sha256 == sha256(Path(release.path)) and release.key == "0123456789ab"
+    monkeypatch.setattr(spark_release, "key_of", lambda _: "another")
+    with pytest.raises(spark_release.SparkError, match="bundle lacks the Spark"):
+        spark_release.make()
 
 
 def test_names_with_plus_and_epochs_are_package_urls() -> None:

@@ -78,6 +78,13 @@ def test_a_java_that_a_variable_names_and_is_none() -> None:
     assert len(said) == 1 and said[0].startswith("n1") and "Java 11" in said[0] and "spark_java_home" in said[0]
 
 
+def test_sources_without_a_java_that_fits_are_told_with_all_other_problems() -> None:
+    wanted = "openjdk-21-jre-headless|openjdk-17-jre-headless"
+    said = problems(host(unobtainable=[wanted], memory=1), host("10.0.0.2", unobtainable=[wanted]))
+    assert len(said) == 2 and said[1].startswith("n1, n2: ") and "spark_java_home" in said[1]
+    assert "openjdk-21-jre-headless or openjdk-17-jre-headless" in said[1]
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [

@@ -3,6 +3,8 @@
 import http.server
 import inspect
 import json
+import shlex
+import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -18,8 +20,12 @@ from regatta.frameworks.plan import Plan, Program, Rank
 from regatta.frameworks.sparkjudge import SparkJudge
 from regatta.hosts.cluster import Cluster, Node
 from regatta.hosts.remote import Remote
-from regatta.node import launch, services, spark
+from regatta.node import launch, spark
+from regatta.node import services as node_services
+from regatta.paths import PROJECT
+from regatta.provisioning import secrets
 from regatta.records.events import DRIVER
+from regatta.run import services
 from regatta.run.request import Request
 from regatta.run.session import Session
 from regatta.terminal.console import Console
@@ -154,7 +160,7 @@ def test_why_there_is_no_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert spark.java_problem({}) == "this host has no Java"
 
 
-@pytest.mark.parametrize("answers", [launch.hello, services.status])
+@pytest.mark.parametrize("answers", [launch.hello, node_services.status])
 def test_what_frameworks_ask_of_nodes_is_known_there(pair: Remote, answers: Callable[..., object]) -> None:
     asked = {word for name in registry.names() for word in registry.find(name).asks(pair.cluster)}
     assert {"java", "ray"} <= asked <= {*inspect.signature(answers).parameters}
@@ -302,6 +308,68 @@ def test_a_cluster_without_spark_says_so(cluster_of_hosts: Cluster) -> None:
     (cluster_of_hosts.folder / "secrets").mkdir()
     (cluster_of_hosts.folder / "secrets/spark_secret").touch()
     assert spark_framework.available(cluster_of_hosts) is None
+
+
+@pytest.mark.parametrize(
+    ("master", "asked"), [("spark://there:7077", "spark.cores.max=2"), ("yarn", "spark.executor.instances=2")]
+)
+def test_a_master_of_somebody_else(pair: Remote, cluster_of_hosts: Cluster, master: str, asked: str) -> None:
+    secrets, framework = cluster_of_hosts.folder / "secrets", registry.find("spark")
+    secrets.mkdir()
+    (secrets / "spark_master").write_text(f"{master}\n")
+    assert framework.available(cluster_of_hosts) is None and not framework.served(cluster_of_hosts)
+    assert [line for line in services.foreign(cluster_of_hosts) if master in line and line.startswith("Spark: ")]
+    head = cluster_of_hosts.head
+    assert framework.hosts(cluster_of_hosts) == (head,)
+    ranks = tuple(Rank(number, number, head) for number in range(2))
+    plan = Plan("r", "spark", Program.script("job.py", []), "rel", ranks, 1, "env", variables={"PYSPARK_PYTHON": "/p"})
+    (spec,) = framework.specs(plan, cluster_of_hosts).values()
+    words = shlex.split(spec["env"]["PYSPARK_SUBMIT_ARGS"])
+    assert asked in words and "spark.executorEnv.PYSPARK_PYTHON=/p" in words
+    assert not [word for word in words if "REGATTA" in word or head.root in word or "spark.master" in word]
+    assert spec["env"]["PYSPARK_PYTHON"] == "/p" and spec["env"]["SPARK_CONF_DIR"] == "/etc/regatta/spark"
+
+
+def test_the_address_of_anothers_master_goes_with_the_secrets(tmp_path: Path) -> None:
+    (tmp_path / "secrets").mkdir()
+    for name in ("spark_master", "mine"):
+        (tmp_path / "secrets" / name).touch()
+    assert secrets.remove(tmp_path)
+    assert [path.name for path in (tmp_path / "secrets").iterdir()] == ["mine"]
+
+
+JARS = "{home}/jars/*"
+
+
+@pytest.mark.parametrize(
+    ("words", "got"),
+    [
+        (
+            ("-Xmx1g", "-cp", f"/conf/:{JARS}:/hadoop", "Main", "-cp", "a b"),
+            (f"{JARS}:/conf/:/hadoop", "Main", "-cp", "a b"),
+        ),
+        (("-cp", JARS, "Main", "", "*"), (JARS, "Main", "", "*")),
+        (("-cp", f"{JARS}:/conf/:{{home}}/jars/one.jar", "Main"), (f"{JARS}:/conf/:{{home}}/jars/one.jar", "Main")),
+    ],
+)
+@pytest.mark.parametrize("archive", [True, False])
+def test_java_gets_a_class_path_that_an_archive_of_classes_fits(
+    tmp_path: Path, words: tuple[str, ...], got: tuple[str, ...], archive: bool
+) -> None:
+    home = tmp_path / "spark/pyspark"
+    home.mkdir(parents=True)
+    if archive:
+        (tmp_path / "spark/classes.jsa").touch()
+    java = tmp_path / "java/bin/java"
+    java.parent.mkdir(parents=True)
+    java.write_text("#!/bin/sh\nprintf '%s\\n' \"$@\"\n")
+    java.chmod(0o755)
+    env = {"SPARK_HOME": str(home), "REGATTA_JAVA": str(tmp_path / "java"), "PATH": "/usr/bin:/bin"}
+    command = ["sh", str(PROJECT / "ansible/roles/spark/files/java.sh"), *(word.format(home=home) for word in words)]
+    said = subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout.splitlines()
+    place = said.index("-cp")
+    assert tuple(said[place + 1 :]) == tuple(word.format(home=home) for word in got)
+    assert ("-Xshare:auto" in said[:place]) is archive
 
 
 def test_a_run_under_spark_is_refused_at_once_where_there_is_none(remote: Remote, source: Path, tmp_path: Path) -> None:

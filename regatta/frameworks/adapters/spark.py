@@ -1,7 +1,7 @@
 """How a run is started under Spark: a driver on the head, whose executors the cluster's own workers start.
 
 Nodes but the head have the run's folder, and no process of the run: executors are children of Spark's workers, and end
-with the driver.
+with the driver. Where jobs go to a master of somebody else (`spark_master`), the head alone takes part.
 """
 
 import contextlib
@@ -62,6 +62,7 @@ class Spark(Framework):
     service = "Spark"
     units = sparkservice.UNITS
     secret = sparkservice.SECRET
+    foreign_file = sparkservice.FOREIGN
     backend = "spark"
     token = True
     rank_bytes = 300 * MIB
@@ -70,7 +71,7 @@ class Spark(Framework):
 
     def available(self, cluster: Cluster) -> str | None:
         """See `Framework`."""
-        return None if self.served(cluster) else sparkservice.NONE
+        return None if self.served(cluster) or self.foreign(cluster) else sparkservice.NONE
 
     def headline(self, plan: Plan) -> str:
         """See `Framework`."""
@@ -85,14 +86,20 @@ class Spark(Framework):
                 "them out"
             )
 
+    def hosts(self, cluster: Cluster) -> tuple[Node, ...]:
+        """See `Framework`; executors of somebody else's are on none of our hosts, as far as is known."""
+        return (cluster.head,) if self.foreign(cluster) else cluster.workers
+
     def nodes(self, plan: Plan, cluster: Cluster) -> tuple[Node, ...]:
         """The head, where the driver runs, and all workers: the master gives their cores out."""
+        if self.foreign(cluster):
+            return (cluster.head,)
         return tuple({node.name: node for node in (cluster.head, *cluster.workers)}.values())
 
     def specs(self, plan: Plan, cluster: Cluster) -> dict[str, Spec]:
         """See `Framework`."""
-        temporary = f"/tmp/rg-{secrets.token_hex(4)}"
-        return {node.name: _spec(plan, node, cluster.head, temporary) for node in self.nodes(plan, cluster)}
+        temporary, foreign = f"/tmp/rg-{secrets.token_hex(4)}", self.foreign(cluster)
+        return {node.name: _spec(plan, node, cluster.head, temporary, foreign) for node in self.nodes(plan, cluster)}
 
     def served(self, cluster: Cluster) -> bool:
         """See `Framework`; provisioning makes a secret for it."""
@@ -115,7 +122,7 @@ class Spark(Framework):
         return SparkJudge(handle, whole_log=whole_log)
 
 
-def _spec(plan: Plan, node: Node, head: Node, temporary: str) -> Spec:
+def _spec(plan: Plan, node: Node, head: Node, temporary: str, foreign: str | None) -> Spec:
     """`run.start` on a node: the driver on the head, the folder elsewhere; Python begins as Ray's does, everywhere.
 
     `temporary`: where a Ray on Spark has its files, on each node; its path is short, for sockets are among them.
@@ -130,28 +137,36 @@ def _spec(plan: Plan, node: Node, head: Node, temporary: str) -> Spec:
     made["files"]["boot/regatta_rayspark.py"] = source("rayspark")
     if is_head:
         made["ranks"] = [spec.process(DRIVER, [head.python, *plan.program.argv])]
-        made["env"] |= environment(plan, head, made["env"])
+        made["env"] |= environment(plan, head, made["env"], foreign)
     return made
 
 
-def environment(plan: Plan, head: Node, common: Mapping[str, str]) -> dict[str, str]:
+def environment(plan: Plan, head: Node, common: Mapping[str, str], foreign: str | None = None) -> dict[str, str]:
     """What a driver finds Spark by, and what it asks of the cluster; the secret is in a file that is the account's.
 
-    Executors get the variables of the run, but for hidden ones: those their Python takes from the run's folder.
+    Executors get the variables of the run, but for hidden ones: those their Python takes from the run's folder. Where
+    the master is a `foreign` one, they have neither that folder nor our paths, and get what the user's properties say.
     """
     home, scratch = f"{head.root}/spark/pyspark", f"{head.state}/runs/{plan.run}/scratch"
-    asked = {"spark.app.name": plan.run, "spark.cores.max": str(len(plan.ranks)), **SILENCE}
-    asked |= {f"spark.executorEnv.{name}": value for name, value in common.items()}
-    asked["spark.executorEnv.REGATTA_SCRATCH"] = scratch
-    # TorchDistributor and torchrun leave folders there where they are killed.
-    asked.setdefault("spark.executorEnv.TMPDIR", scratch)
+    asked = {"spark.app.name": plan.run, **SILENCE}
+    if foreign is None:
+        asked |= {f"spark.executorEnv.{name}": value for name, value in common.items()}
+        asked["spark.executorEnv.REGATTA_SCRATCH"] = scratch
+        # TorchDistributor and torchrun leave folders there where they are killed.
+        asked.setdefault("spark.executorEnv.TMPDIR", scratch)
+    else:
+        asked |= {f"spark.executorEnv.{name}": value for name, value in plan.variables.items()}
+    if foreign is None or foreign.startswith("spark://"):
+        asked["spark.cores.max"] = str(len(plan.ranks))
+    else:
+        asked["spark.executor.instances"] = str(len(plan.ranks))
     words = [word for name, value in asked.items() for word in ("--conf", f"{name}={value}")]
     return {
         "SPARK_HOME": home,
         "SPARK_CONF_DIR": CONF,
         "SPARK_LOCAL_IP": head.cluster_address,
         "SPARK_LOCAL_DIRS": scratch,
-        "PYSPARK_PYTHON": head.python,
+        **({"PYSPARK_PYTHON": head.python} if foreign is None else {"PYSPARK_DRIVER_PYTHON": head.python}),
         "PYTHONWARNINGS": ",".join(filter(None, (PANDAS, common.get("PYTHONWARNINGS")))),
         "PYSPARK_SUBMIT_ARGS": shlex.join([*words, "pyspark-shell"]),
         "PYTHONPATH": f"{common['PYTHONPATH']}:{head.root}/spark:{home}/python/lib/py4j.zip",

@@ -146,6 +146,12 @@ def _host_problems(result: Result, limits: Mapping[str, Any]) -> list[str]:
         )
     for variable, there in result.get("wrong_javas", {}).items():
         found.append(f"{there}: install one there, or leave {variable} empty for a package of the distribution's")
+    for names in result.get("unobtainable", []):
+        either = names.replace("|", " or ")
+        found.append(
+            f"its apt sources have no {either}: add a source that has one ('apt-get update' there, where its lists are "
+            "old); of Java install one of these versions yourself, and name it (hdfs_java_home, spark_java_home)"
+        )
     return found + _disks(result, limits) + _ports(result, limits)
 
 

@@ -22,11 +22,13 @@ options:
   paths: {type: list, elements: str, required: true, description: Folders whose free space matters}
   sent: {type: float, required: true, description: When the controller asked (Unix time)}
   packages: {type: list, elements: str, default: [], description: Debian packages to look for}
+  brought: {type: bool, default: false, description: Whether packages come with us and not from its repositories}
   javas: {type: dict, default: {}, description: 'Of variables that name a Java: {home, oldest, newest}'}
   root: {type: str, default: /opt/regatta, description: Where the environment is}
   state: {type: str, default: /var/lib/regatta, description: Where runs work}
 """
 
+APT_LISTS = "/var/lib/apt/lists"
 ANY_JAVA = r"openjdk-(\d+)-jre-headless"
 ADMIN_PATH = "/usr/sbin:/sbin:/usr/bin:/bin"
 
@@ -138,6 +140,18 @@ def missing_packages(names):
     return [name for name in names if not there & set(name.split("|")) and not other_java(name, javas)]
 
 
+def unobtainable(missing, lists=APT_LISTS):
+    """Those of missing packages `one|other` that no repository of this host has, where apt has lists of them."""
+    found = []
+    for name in missing:
+        if "|" not in name or not glob.glob(f"{lists}/*_Packages*"):
+            continue
+        said = run("env", "LC_ALL=C", "apt-cache", "policy", *name.split("|"))[1]
+        if not re.search(r"^  Candidate: (?!\(none\))", said, re.M):
+            found.append(name)
+    return found
+
+
 def other_java(name, javas):
     """Whether a Java is there that is none of the packages `one|other` and lies between the oldest and the newest."""
     wanted = [int(found.group(1)) for one in name.split("|") if (found := re.fullmatch(ANY_JAVA, one))]
@@ -229,6 +243,7 @@ def main():
             "sent": {"type": "float", "required": True},
             "packages": {"type": "list", "elements": "str", "default": []},
             "javas": {"type": "dict", "default": {}},
+            "brought": {"type": "bool", "default": False},
             "root": {"type": "str", "default": "/opt/regatta"},
             "state": {"type": "str", "default": "/var/lib/regatta"},
         },
@@ -269,7 +284,8 @@ def main():
         own_firewall=own_firewall() if root else {"name": "", "lets_in": []},
         hostname=platform.node(),
         hosts_file=read("/etc/hosts"),
-        missing_packages=missing_packages(wanted["packages"]),
+        missing_packages=(missing := missing_packages(wanted["packages"])),
+        unobtainable=[] if wanted["brought"] else unobtainable(missing),
         wrong_javas=wrong_javas(wanted["javas"]),
         apt=bool(shutil.which("apt-get")),
         time_service=time_service(),

@@ -1,6 +1,7 @@
 """On the head, as the user regatta: a task on every worker at the same time, and a driver with a wrong secret refused.
 
-Argument: names and addresses of the workers, as JSON. Prints `@verify {"problems", "lines"}`.
+Arguments: names and addresses of the workers, as JSON; a master of somebody else, '' where it is ours. Of that one a
+job alone is proven, which needs no Python of its executors. Prints `@verify {"problems", "lines"}`.
 """
 
 import json
@@ -24,11 +25,19 @@ spark.stop()
 """
 
 
-def driver(count, *conf):
+ELSEWHERE = """
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.getOrCreate()
+print(f"@ran {spark.range(10).count()}", flush=True)
+spark.stop()
+"""
+
+
+def driver(count, *conf, script=SCRIPT):
     """A driver that asks each of so many workers for one core."""
     words = [f"--conf {one}" for one in (*ASKED, f"spark.cores.max={count}", *conf)]
     env = {**os.environ, "PYTHONPATH": ":".join(PLACES), "PYSPARK_SUBMIT_ARGS": " ".join([*words, "pyspark-shell"])}
-    command = [sys.executable, "-c", SCRIPT, str(count)]
+    command = [sys.executable, "-c", script, str(count)]
     return subprocess.Popen(command, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
 
@@ -45,7 +54,19 @@ def refused(found):
         timer.cancel()
 
 
-nodes, problems, answers = json.loads(sys.argv[1]), [], []
+def end(problems, lines):
+    """Say what was found."""
+    print("@verify " + json.dumps({"problems": problems, "lines": [] if problems else lines}))
+    sys.exit()
+
+
+nodes, master, problems, answers = json.loads(sys.argv[1]), sys.argv[2], [], []
+if master:
+    said = driver(1, script=ELSEWHERE).communicate()[0]
+    last = (said.strip().splitlines() or ["no message"])[-1]
+    if "@ran 10" not in said.splitlines():
+        problems.append(f"no job of Spark ran by {master} (spark_master): {last}")
+    end(problems, [f"Spark: a job has run by {master}, which is not of this cluster"])
 other = threading.Thread(target=refused, args=(answers,))
 other.start()
 said = driver(len(nodes)).communicate()[0]
@@ -57,5 +78,4 @@ if lacking:
     problems.append(f"no task of Spark ran on {', '.join(lacking)}: {last}")
 if answers != [True]:
     problems.append("Spark did not refuse a driver with a wrong secret")
-lines = [f"Spark: a task has run on {', '.join(nodes)}", "Spark: a driver with a wrong secret is refused"]
-print("@verify " + json.dumps({"problems": problems, "lines": [] if problems else lines}))
+end(problems, [f"Spark: a task has run on {', '.join(nodes)}", "Spark: a driver with a wrong secret is refused"])

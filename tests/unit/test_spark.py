@@ -330,6 +330,13 @@ def test_a_master_of_somebody_else(pair: Remote, cluster_of_hosts: Cluster, mast
     assert spec["env"]["PYSPARK_PYTHON"] == "/p" and spec["env"]["SPARK_CONF_DIR"] == "/etc/regatta/spark"
 
 
+def test_executors_of_our_own_take_no_other_python(pair: Remote, cluster_of_hosts: Cluster) -> None:
+    ranks, own = (Rank(0, 0, cluster_of_hosts.head),), {"PYSPARK_PYTHON": "/opt/mine/python"}
+    plan = Plan("r", "spark", Program.script("job.py", []), "rel", ranks, 1, "env", hidden=own)
+    with pytest.raises(UsageError, match="PYSPARK_PYTHON is set by Regatta"):
+        registry.find("spark").specs(plan, cluster_of_hosts)
+
+
 def test_the_address_of_anothers_master_goes_with_the_secrets(tmp_path: Path) -> None:
     (tmp_path / "secrets").mkdir()
     for name in ("spark_master", "mine"):

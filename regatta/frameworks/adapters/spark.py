@@ -97,8 +97,13 @@ class Spark(Framework):
         return tuple({node.name: node for node in (cluster.head, *cluster.workers)}.values())
 
     def specs(self, plan: Plan, cluster: Cluster) -> dict[str, Spec]:
-        """See `Framework`."""
+        """See `Framework`. UsageError for a Python of the user's own, where executors have the nodes'."""
         temporary, foreign = f"/tmp/rg-{secrets.token_hex(4)}", self.foreign(cluster)
+        if foreign is None and "PYSPARK_PYTHON" in {**plan.variables, **plan.hidden}:
+            raise UsageError(
+                "PYSPARK_PYTHON is set by Regatta: executors of this cluster's Spark have the nodes' Python and the run's "
+                "packages; it can be given where spark_master names a Spark of somebody else"
+            )
         return {node.name: _spec(plan, node, cluster.head, temporary, foreign) for node in self.nodes(plan, cluster)}
 
     def served(self, cluster: Cluster) -> bool:

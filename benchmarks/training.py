@@ -27,12 +27,12 @@ PANDAS_ROWS = 20_000
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
 
 
-def python(*words: str) -> str:
+def python(*words: str, **environment: str) -> str:
     """What this interpreter prints, with a thread a process."""
     done = subprocess.run(
         [sys.executable, *words],
         cwd=PROJECT,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
         capture_output=True,
         text=True,
         check=False,
@@ -42,9 +42,9 @@ def python(*words: str) -> str:
     return done.stdout
 
 
-def rate(output: str) -> float:
+def rate(output: str, of: str = "rows a second") -> float:
     """Rows a second, as a bare loop says."""
-    found = re.search(r"rows a second: ([\d.]+)", output)
+    found = re.search(rf"{of}: ([\d.]+)", output)
     assert found, output
     return float(found[1])
 

@@ -1,8 +1,8 @@
 """Training loops that people write, for comparison, with the workloads' models and batches, under torchrun.
 
-`python -m benchmarks.bare_training sliced stars|digits|cifar ROWS EPOCHS`: DDP over tensors that are sliced into batches
-beforehand: the least that a step of DDP can cost. `... pandas stars ROWS 1`: a Dataset that reads a row of a pandas
-DataFrame for each sample, as the students' program did. Rank 0 prints rows a second over all ranks, of all
+`python -m benchmarks.bare_training sliced stars|digits|cifar ROWS EPOCHS`: DDP over tensors that are sliced into
+batches beforehand: the least that a step of DDP can cost. `... pandas stars ROWS 1`: a Dataset that reads a row of a
+pandas DataFrame for each sample, as the students' program did. Rank 0 prints rows a second over all ranks, of all
 epochs and of those after the first.
 """
 

@@ -101,8 +101,8 @@ class Spark(Framework):
         temporary, foreign = f"/tmp/rg-{secrets.token_hex(4)}", self.foreign(cluster)
         if foreign is None and "PYSPARK_PYTHON" in {**plan.variables, **plan.hidden}:
             raise UsageError(
-                "PYSPARK_PYTHON is set by Regatta: executors of this cluster's Spark have the nodes' Python and the run's "
-                "packages; it can be given where spark_master names a Spark of somebody else"
+                "PYSPARK_PYTHON is set by Regatta: executors of this cluster's Spark have the nodes' Python and the "
+                "run's packages; it can be given where spark_master names a Spark of somebody else"
             )
         return {node.name: _spec(plan, node, cluster.head, temporary, foreign) for node in self.nodes(plan, cluster)}
 

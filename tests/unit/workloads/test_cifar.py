@@ -17,7 +17,7 @@ from workloads.cifar import binary, generate, part, pictures
 from workloads.common.events import BadInput
 from workloads.common.ranks import Ranks
 
-CIFAR = ("-m", "workloads.cifar", "--stem=large", "--seed=5", "--batch=8", "--learning-rate=0.02")
+CIFAR = ("-m", "workloads.cifar", "--stem=large", "--seed=5", "--batch=8", "--learning-rate=0.002")
 SMALL = (*CIFAR, "--size=64", "--epochs=2")
 
 

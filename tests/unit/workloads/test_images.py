@@ -63,7 +63,8 @@ def part(world: int = 1, **given: Any) -> Part:
     schedule = {"epochs": 1, "batch": 8, "learning_rate": 0.05, "scale_batch": None, "seed": 1, "accumulate": 1}
     kept = {"checkpoint": None, "checkpoint_every": 0, "norm_groups": 1, "take": 0, "stem": "large", "weights": None}
     rows = {"dataset": "patchcamelyon", "data": "generated", "size": 16, "model": "mobilenetv2", "freeze": 0.0}
-    made = Part(Options(**{**schedule, **kept, **rows, **given}), Ranks(0, world))
+    way = {"parallel": "sync", "staleness": 0, "microbatches": 1}
+    made = Part(Options(**{**schedule, **kept, **rows, **way, **given}), Ranks(0, world))
     made.load(None)
     return made
 

@@ -11,6 +11,8 @@ import sys
 import threading
 
 HOME = os.environ["SPARK_HOME"]
+PATIENCE = 100
+"""Seconds for an answer to a wrong secret, on a busy host, too."""
 PLACES = [os.path.dirname(HOME), f"{HOME}/python/lib/py4j.zip"]
 ASKED = ("spark.executor.cores=1", "spark.executor.memory=512m", "spark.eventLog.enabled=false")
 SCRIPT = """
@@ -42,9 +44,12 @@ def driver(count, *conf, script=SCRIPT):
 
 
 def refused(found):
-    """Whether a driver with a wrong secret is refused; it would go on for a minute, and is ended here."""
+    """Whether a driver with a wrong secret is refused; it would go on for a minute, and is ended here.
+
+    Nothing is found where no answer came.
+    """
     with driver(1, "spark.authenticate.secret=" + "0" * 64) as process:
-        timer = threading.Timer(60, process.kill)
+        timer = threading.Timer(PATIENCE, process.kill)
         timer.start()
         for line in process.stdout:
             if "@ran" in line or "Authentication failed" in line or "AuthenticationException" in line:
@@ -76,6 +81,10 @@ lacking = [name for name, address in nodes.items() if address not in ran]
 if lacking:
     last = (said.strip().splitlines() or ["no message"])[-1]
     problems.append(f"no task of Spark ran on {', '.join(lacking)}: {last}")
-if answers != [True]:
+if not answers:
+    problems.append(
+        f"a driver with a wrong secret had no answer within {PATIENCE} s: is the host busy? 'make verify' again"
+    )
+elif answers != [True]:
     problems.append("Spark did not refuse a driver with a wrong secret")
 end(problems, [f"Spark: a task has run on {', '.join(nodes)}", "Spark: a driver with a wrong secret is refused"])

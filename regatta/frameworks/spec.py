@@ -56,7 +56,8 @@ def start_python_by(made: Spec, plan: Plan, node: Node, module: str) -> None:
     """Let each Python of the run begin with a module of the node's side, as its `sitecustomize`."""
     made["env"]["PYTHONPATH"] += f":{boot_folder(plan, node)}"
     made["files"]["boot/sitecustomize.py"] = source(module)
-    made["files"]["boot/regatta_unguarded.py"] = source("unguarded")
+    for name in ("imports", "unguarded"):
+        made["files"][f"boot/regatta_{name}.py"] = source(name)
     if plan.program.library:
         made["files"] |= {f"boot/{path}": text for path, text in library_files().items()}
 

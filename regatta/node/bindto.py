@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import importlib.machinery
+import functools
+import importlib
 import json
 import os
 import socket
@@ -57,7 +58,7 @@ _BIND = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_u
 def watch() -> None:
     """Change what TensorFlow binds, as soon as the program has imported it."""
     if address := own_address(os.environ.get("REGATTA_RANK_MAP") or "[]"):
-        sys.meta_path.insert(0, _Finder(address))
+        importlib.import_module("regatta_imports").watch({MODULE: functools.partial(_changed, address)})
 
 
 def own_address(rank_map: str) -> str | None:
@@ -69,33 +70,17 @@ def own_address(rank_map: str) -> str | None:
     return None
 
 
-class _Finder:
-    """Finds TensorFlow as usual, and changes its libraries when they are loaded."""
-
-    def __init__(self, address: str) -> None:
-        self.address = address
-
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        """See importlib.abc.MetaPathFinder."""
-        if name != MODULE:
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.machinery.PathFinder.find_spec(name, path)
-        if spec is not None and spec.loader is not None:
-            load = spec.loader.exec_module
-
-            def exec_module(module: Any) -> None:
-                load(module)
-                if not change(f"/{MODULE}/", self.address):
-                    print(
-                        f"regatta: TensorFlow's libraries do not call bind as was known: a server of this process "
-                        f"listens on all addresses of the host, not on {self.address} alone",
-                        file=sys.stderr,
-                        flush=True,
-                    )
-
-            spec.loader.exec_module = exec_module  # type: ignore[method-assign]
-        return spec
+@contextlib.contextmanager
+def _changed(address: str, _module: Any) -> Iterator[None]:
+    """Load TensorFlow, then change its libraries."""
+    yield
+    if not change(f"/{MODULE}/", address):
+        print(
+            f"regatta: TensorFlow's libraries do not call bind as was known: a server of this process "
+            f"listens on all addresses of the host, not on {address} alone",
+            file=sys.stderr,
+            flush=True,
+        )
 
 
 def change(part: str, address: str) -> int:

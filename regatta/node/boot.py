@@ -15,14 +15,10 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib
-import importlib.abc
-import importlib.machinery
 import io
 import os
 import sys
-from typing import Any, Callable, ContextManager, Dict, Iterator
-
-Around = Callable[[Any], ContextManager[None]]
+from typing import Any, Iterator
 
 
 @contextlib.contextmanager
@@ -48,29 +44,6 @@ def limited_waiting(module: Any) -> Iterator[None]:
         module.default_pg_timeout = timedelta(seconds=float(os.environ["REGATTA_PG_TIMEOUT"]))
 
 
-class Finder(importlib.abc.MetaPathFinder):
-    """Finds some modules as usual and does something around their loading."""
-
-    def __init__(self, around: Dict[str, Around]) -> None:
-        self.around = around
-
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        """See importlib.abc.MetaPathFinder."""
-        around = self.around.pop(name, None)
-        if around is None:
-            return None
-        spec = importlib.machinery.PathFinder.find_spec(name, path)
-        if spec is not None and spec.loader is not None:
-            load = spec.loader.exec_module
-
-            def exec_module(module: Any) -> None:
-                with around(module):
-                    load(module)
-
-            spec.loader.exec_module = exec_module  # type: ignore[method-assign]
-        return spec
-
-
 for stream in (sys.stdout, sys.stderr):
     if isinstance(stream, io.TextIOWrapper):
         stream.reconfigure(line_buffering=True, write_through=False)
@@ -79,4 +52,5 @@ with contextlib.suppress(ImportError):
 with contextlib.suppress(ImportError):
     importlib.import_module("regatta_bindto").watch()
 if os.environ.get("REGATTA_PG_TIMEOUT"):
-    sys.meta_path.insert(0, Finder({"torch": without_garbage, "torch.distributed.distributed_c10d": limited_waiting}))
+    around = {"torch": without_garbage, "torch.distributed.distributed_c10d": limited_waiting}
+    importlib.import_module("regatta_imports").watch(around)

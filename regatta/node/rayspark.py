@@ -10,12 +10,10 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import importlib.machinery
 import os
 import socket
-import sys
 import threading
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, Iterator, List, Tuple
 
 MODULE = "ray.util.spark.cluster_init"
 PORTS = "REGATTA_RAY_PORTS"
@@ -75,27 +73,14 @@ def slot() -> Slot:
 def watch() -> None:
     """Change how Ray starts on Spark, as soon as the program imports it."""
     if PORTS in os.environ and FOLDER in os.environ:
-        sys.meta_path.insert(0, _Finder())
+        importlib.import_module("regatta_imports").watch({MODULE: changed})
 
 
-class _Finder:
-    """Finds Ray's module as usual, and changes it when it is loaded."""
-
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        """See importlib.abc.MetaPathFinder."""
-        if name != MODULE:
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.machinery.PathFinder.find_spec(name, path)
-        if spec is not None and spec.loader is not None:
-            load = spec.loader.exec_module
-
-            def exec_module(module: Any) -> None:
-                load(module)
-                change(module)
-
-            spec.loader.exec_module = exec_module  # type: ignore[method-assign]
-        return spec
+@contextlib.contextmanager
+def changed(module: Any) -> Iterator[None]:
+    """Load Ray's module, then change it."""
+    yield
+    change(module)
 
 
 def change(module: Any) -> None:

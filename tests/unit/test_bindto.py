@@ -73,7 +73,8 @@ def test_what_runs_begin_with_has_it_where_it_is_to_be(tmp_path: Path) -> None:
     (tmp_path / "tensorflow/__init__.py").write_text("print('imported')\n")
     boot.mkdir()
     (boot / "sitecustomize.py").write_bytes((PROJECT / "regatta/node/boot.py").read_bytes())
-    (boot / "regatta_bindto.py").write_bytes((PROJECT / "regatta/node/bindto.py").read_bytes())
+    for name in ("bindto", "imports"):
+        (boot / f"regatta_{name}.py").write_bytes((PROJECT / f"regatta/node/{name}.py").read_bytes())
     env = {"PATH": os.environ["PATH"], "PYTHONPATH": f"{tmp_path}:{boot}", "REGATTA_RANK_MAP": '["127.0.0.1"]'}
     done = subprocess.run(["python3", "-c", "import tensorflow"], env=env, capture_output=True, text=True, check=True)
     assert done.stdout == "imported\n" and "not on 127.0.0.1 alone" in done.stderr

@@ -35,7 +35,8 @@ def ended(folder: Path, text: str, module: str) -> "subprocess.CompletedProcess[
     (folder / "program.py").write_text(text)
     (folder / "boot").mkdir(exist_ok=True)
     shutil.copy(PROJECT / f"regatta/node/{module}.py", folder / "boot/sitecustomize.py")
-    shutil.copy(PROJECT / "regatta/node/unguarded.py", folder / "boot/regatta_unguarded.py")
+    for name in ("unguarded", "imports"):
+        shutil.copy(PROJECT / f"regatta/node/{name}.py", folder / f"boot/regatta_{name}.py")
     with subprocess.Popen(
         [sys.executable, "program.py"],
         cwd=folder,

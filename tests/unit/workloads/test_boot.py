@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-BOOT = Path(__file__).parents[3] / "regatta" / "node" / "boot.py"
+NODE = Path(__file__).parents[3] / "regatta" / "node"
 PROGRAM = """
 import gc, sys
 assert "torch" not in sys.modules
@@ -15,8 +15,13 @@ print(distributed_c10d.default_pg_timeout.total_seconds(), gc.isenabled(), gc.ge
 """
 
 
+def begin_as_ranks_do(folder: Path) -> None:
+    shutil.copy(NODE / "boot.py", folder / "sitecustomize.py")
+    shutil.copy(NODE / "imports.py", folder / "regatta_imports.py")
+
+
 def test_torch_has_a_timeout_and_costs_no_collections(tmp_path: Path) -> None:
-    shutil.copy(BOOT, tmp_path / "sitecustomize.py")
+    begin_as_ranks_do(tmp_path)
     env = {**os.environ, "PYTHONPATH": str(tmp_path), "REGATTA_PG_TIMEOUT": "33"}
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM], env=env, capture_output=True, text=True, timeout=60, check=False
@@ -25,7 +30,7 @@ def test_torch_has_a_timeout_and_costs_no_collections(tmp_path: Path) -> None:
 
 
 def test_a_module_that_fails_to_load_leaves_the_collector_on(tmp_path: Path) -> None:
-    shutil.copy(BOOT, tmp_path / "sitecustomize.py")
+    begin_as_ranks_do(tmp_path)
     (tmp_path / "torch.py").write_text("raise ImportError('broken')")
     program = "import gc\ntry:\n import torch\nexcept ImportError as error:\n print(error, gc.isenabled())"
     env = {**os.environ, "PYTHONPATH": str(tmp_path), "REGATTA_PG_TIMEOUT": "33"}
@@ -36,7 +41,7 @@ def test_a_module_that_fails_to_load_leaves_the_collector_on(tmp_path: Path) -> 
 
 
 def test_each_line_is_written_at_once_and_as_soon_as_it_is_complete(tmp_path: Path) -> None:
-    shutil.copy(BOOT, tmp_path / "sitecustomize.py")
+    begin_as_ranks_do(tmp_path)
     reading, writing = os.pipe2(os.O_DIRECT)  # a read returns what one write wrote
     program = "import os\nprint('one', 2)\nprint('three', end='')\nos.write(1, b'between')\nprint()\nos._exit(0)"
     env = {**os.environ, "PYTHONPATH": str(tmp_path), "PYTHONUNBUFFERED": "1"}

@@ -107,7 +107,8 @@ def test_a_script_that_fails_leaves_nothing(tmp_path: Path, folder: Path) -> Non
     boot.mkdir()
     scratch.mkdir()
     shutil.copy(PROJECT / "regatta/node/rayboot.py", boot / "sitecustomize.py")
-    shutil.copy(PROJECT / "regatta/node/rayspark.py", boot / "regatta_rayspark.py")
+    for name in ("rayspark", "imports"):
+        shutil.copy(PROJECT / f"regatta/node/{name}.py", boot / f"regatta_{name}.py")
     token = tmp_path / "token"
     token.write_text(secrets.token_hex(32))
     token.chmod(0o600)

@@ -1,0 +1,39 @@
+"""Does something around the loading of modules that a program may import; they are found as usual."""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+import sys
+from typing import Any, Callable, ContextManager, Dict
+
+Around = Callable[[Any], ContextManager[None]]
+"""A module that is about to be loaded -> what is entered before that and left behind it."""
+
+
+class Finder(importlib.abc.MetaPathFinder):
+    """Each module is found by it once."""
+
+    def __init__(self, around: Dict[str, Around]) -> None:
+        self.around = around
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        """See importlib.abc.MetaPathFinder."""
+        around = self.around.pop(name, None)
+        if around is None:
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(name, path)
+        if spec is not None and spec.loader is not None:
+            load = spec.loader.exec_module
+
+            def exec_module(module: Any) -> None:
+                with around(module):
+                    load(module)
+
+            spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec
+
+
+def watch(around: Dict[str, Around]) -> None:
+    """Watch for modules by their full names."""
+    sys.meta_path.insert(0, Finder(around))

@@ -44,7 +44,7 @@ class Estimates:
         workers = 1 if framework.single else point.workers
         if taken := self.known.get((point.workload, entry.framework, point.size, workers, " ".join(options(point)))):
             return statistics.median(taken), True
-        work = point.of.card.work(point.size, point.parameters)
+        work = point.of.card.work(point.size, point.values)
         return framework.start_seconds + work / workers, False
 
     def total(self, entries: Iterable[Entry]) -> float:

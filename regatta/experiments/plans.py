@@ -86,6 +86,12 @@ class Point:
         """The workload's name."""
         return self.of.name
 
+    @property
+    def values(self) -> Mapping[str, Value]:
+        """The parameters, and what is read."""
+        read = self.of.card.input
+        return self.parameters if read is None or self.data is None else {**self.parameters, read.option: self.data}
+
 
 def expand(plan: BenchPlan, cores: int) -> tuple[Point, ...]:
     """The points of a plan on a cluster with so many cores of workers. Raises PlanError for impossible workers."""

@@ -267,6 +267,15 @@ def test_an_estimate_without_records_is_rough() -> None:
     assert not known
 
 
+def test_an_estimate_knows_how_little_the_handwritten_digits_are() -> None:
+    entries = {}
+    for data in ('data = "handwritten"', 'data = "/mnist"'):
+        plan = plan_of(f'[[experiments]]\nworkload = "images"\nworkers = [1]\n{data}')
+        entries[data] = order.ordered(plan, expand(plan, 4))[0]
+    little, whole = (Estimates().seconds(entry)[0] for entry in entries.values())
+    assert little < whole / 5
+
+
 @pytest.mark.parametrize(
     ("seconds", "text"), [(0, "0 s"), (89, "89 s"), (90, "2 min"), (3599, "1 h 00 min"), (7500, "2 h 05 min")]
 )

@@ -20,7 +20,7 @@ from ray.util.spark import setup_ray_cluster, shutdown_ray_cluster
 
 MIB = 1 << 20
 A_QUARTER = {"num_cpus": 0.25}
-"""Of a core: learning and reading share the one of a node; by itself reading waits for a whole one, for ever."""
+"""Of a core: what goes on at once shares the one of a node."""
 FEATURES = ("a", "b", "c")
 
 
@@ -66,7 +66,8 @@ class Model:
 
 def with_ray(filesystem, folder, workers, epochs):
     """Learn from `folder`/rows, and write `folder`/predictions, by the Ray that is up."""
-    dataset = ray.data.read_parquet(f"{folder}/rows", filesystem=filesystem, **A_QUARTER)
+    # Read before there are workers: to list files Ray Data wants a whole core, and would wait for it for ever.
+    dataset = ray.data.read_parquet(f"{folder}/rows", filesystem=filesystem).materialize()
     trainer = TorchTrainer(
         learn,
         train_loop_config={"epochs": epochs},

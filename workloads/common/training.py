@@ -102,23 +102,35 @@ def rows_of_rank(rows: int, epoch: int, seed: int, ranks: Ranks) -> Tensor:
     return torch.randperm(rows, generator=random)[ranks.rank :: ranks.world][: rows // ranks.world]
 
 
-def fit(
-    model: nn.Module,
-    optimizer: torch.optim.Optimizer,
-    loss_of: Callable[[Tensor, Tensor], Tensor],
-    batch_of: Batch,
-    rows: int,
-    schedule: Schedule,
-    ranks: Ranks,
-    after: Callable[[int], object] | None = None,
-) -> list[float]:
-    """Train; gives the mean loss of each epoch over all ranks. Raises :class:`BadInput` for more ranks than rows.
+@dataclass(frozen=True)
+class Work:
+    """What one rank trains, on what, and when.
 
     `loss_of` takes scores and targets of a batch and gives their mean loss, (). `rows`: how many there are to train on,
-    numbered from 0. `after` is called with the number of each epoch that has ended, from 1. Goes on after the epochs
-    that the checkpoint has; raises :class:`BadInput` where that is of another run or no checkpoint. Its process group,
-    where there are ranks, must stand. Model and batches are on one device.
+    numbered from 0; `batch_of` gives them. Model and batches are on one device.
     """
+
+    model: nn.Module
+    optimizer: torch.optim.Optimizer
+    loss_of: Callable[[Tensor, Tensor], Tensor]
+    batch_of: Batch
+    rows: int
+    schedule: Schedule
+    ranks: Ranks
+
+
+After = Callable[[int], object]
+"""Is called with the number of each epoch that has ended, from 1."""
+
+
+def fit(work: Work, after: After | None = None) -> list[float]:
+    """Train; gives the mean loss of each epoch over all ranks. Raises :class:`BadInput` for more ranks than rows.
+
+    Goes on after the epochs that the checkpoint has; raises :class:`BadInput` where that is of another run or no
+    checkpoint. Its process group, where there are ranks, must stand.
+    """
+    model, optimizer, batch_of, rows = work.model, work.optimizer, work.batch_of, work.rows
+    schedule, ranks = work.schedule, work.ranks
     check_rows(rows, ranks)
     losses = _resume(model, optimizer, schedule, ranks)
     own = shared_out(schedule, ranks)
@@ -129,7 +141,7 @@ def fit(
         # than two ranks are rounded. So one step that teaches nothing comes first, here as where a training goes on.
         inputs, targets = batch_of(rows_of_rank(rows, 0, schedule.seed, ranks)[: own.batch])
         before = [buffer.clone() for buffer in model.buffers()]
-        loss_of(trained(inputs), targets).backward()
+        work.loss_of(trained(inputs), targets).backward()
         for buffer, value in zip(model.buffers(), before, strict=True):
             buffer.copy_(value)
     times = growth(schedule, ranks)
@@ -147,7 +159,7 @@ def fit(
                 optimizer.zero_grad(set_to_none=True)
                 for number, (inputs, targets) in enumerate(step, 1):
                     with nullcontext() if number == len(step) else _alone(trained):
-                        loss = loss_of(trained(inputs), targets)
+                        loss = work.loss_of(trained(inputs), targets)
                         (loss if len(step) == 1 else loss / len(step)).backward()
                     total.add_(loss.detach(), alpha=len(targets))
                 optimizer.step()
@@ -183,19 +195,9 @@ class Way:
     """How the ranks of a training share it. This one: each has the whole model and a part of the rows of a step, and
     they exchange gradients at each."""
 
-    def fit(
-        self,
-        model: nn.Module,
-        optimizer: torch.optim.Optimizer,
-        loss_of: Callable[[Tensor, Tensor], Tensor],
-        batch_of: Batch,
-        rows: int,
-        schedule: Schedule,
-        ranks: Ranks,
-        after: Callable[[int], object] | None = None,
-    ) -> list[float]:
+    def fit(self, work: Work, after: After | None = None) -> list[float]:
         """See :func:`fit`."""
-        return fit(model, optimizer, loss_of, batch_of, rows, schedule, ranks, after)
+        return fit(work, after)
 
     def count_right(
         self,
@@ -261,7 +263,7 @@ def train_and_test(
             model.train()
             events.progress("accuracy", epoch, schedule.epochs, accuracy=right / test[1])
 
-    losses = way.fit(model, optimizer, loss_of, on(train[0]), train[1], schedule, ranks, after)
+    losses = way.fit(Work(model, optimizer, loss_of, on(train[0]), train[1], schedule, ranks), after)
     right = tested()
     weights, seal = way.weighed(model)
     answer = {"tests": test[1], "right": right, "accuracy": right / test[1], "losses": losses, "weights": weights}

@@ -27,7 +27,7 @@ def train(checkpoint: Path, epochs: int) -> list[float]:
     def batch(rows: Tensor) -> tuple[Tensor, Tensor]:
         return torch.ones(len(rows), 3), torch.zeros(len(rows), 2)
 
-    return training.fit(model, optimizer, nn.functional.mse_loss, batch, 8, schedule, ALONE)
+    return training.fit(training.Work(model, optimizer, nn.functional.mse_loss, batch, 8, schedule, ALONE))
 
 
 def crafted(layout: str) -> Tensor:

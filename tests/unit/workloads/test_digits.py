@@ -177,11 +177,12 @@ def test_bad_arguments() -> None:
 def test_more_ranks_than_rows() -> None:
     network = model.make("perceptron")
     schedule = training.Schedule(1, 4, 0.01, None, 0, None, 0, 1)
+    work = training.Work(
+        *(network, torch.optim.SGD(network.parameters()), torch.nn.functional.cross_entropy),
+        *(lambda rows: (rows, rows), 1, schedule, Ranks(0, 2)),
+    )
     with pytest.raises(BadInput, match="2 ranks for 1 rows"):
-        training.fit(
-            *(network, torch.optim.SGD(network.parameters()), torch.nn.functional.cross_entropy),
-            *(lambda rows: (rows, rows), 1, schedule, Ranks(0, 2)),
-        )
+        training.fit(work)
 
 
 def test_the_learning_rate_grows_with_the_batch_over_the_first_epoch() -> None:
@@ -198,7 +199,8 @@ def test_the_learning_rate_grows_with_the_batch_over_the_first_epoch() -> None:
 
     for times, wanted in ((4, [0.875, 1.25, 1.625, 2.0]), (0, [0.5] * 4), (None, [0.5] * 4)):
         rates.clear()
-        training.fit(network, optimizer, loss, batch, 8, training.Schedule(2, 2, 0.5, times, 0, None, 0, 1), Ranks())
+        schedule = training.Schedule(2, 2, 0.5, times, 0, None, 0, 1)
+        training.fit(training.Work(network, optimizer, loss, batch, 8, schedule, Ranks()))
         assert rates == [*wanted, *[wanted[-1]] * 4]
         optimizer.param_groups[0]["lr"] = 0.5
 
@@ -220,10 +222,11 @@ def test_accumulated_batches_teach_what_one_large_batch_does() -> None:
         network = torch.nn.Linear(3, 1)
         schedule = training.Schedule(2, size, 0.1, None, 0, None, 0, accumulate)
         optimizer = Counting(network.parameters(), lr=0.1)
-        losses = training.fit(
+        work = training.Work(
             *(network, optimizer, torch.nn.functional.mse_loss),
             *(lambda rows: (inputs[rows], targets[rows]), 24, schedule, Ranks()),
         )
+        losses = training.fit(work)
         assert exchanges == 6
         exchanges = 0
         taught.append((network.weight.detach().clone(), losses))

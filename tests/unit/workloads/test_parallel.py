@@ -82,10 +82,10 @@ def test_what_a_pipeline_cannot_take(world: int, given: dict[str, Any], said: st
     model = nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 2))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     batch = (torch.zeros(1, 2), torch.zeros(1, dtype=torch.int64))
+    loss = nn.functional.cross_entropy
+    work = training.Work(model, optimizer, loss, lambda rows: batch, 9, schedule, Ranks(0, world))
     with pytest.raises(BadInput, match=said):
-        named.way(schedule).fit(
-            *(model, optimizer, nn.functional.cross_entropy, lambda rows: batch, 9, schedule, Ranks(0, world))
-        )
+        named.way(schedule).fit(work)
 
 
 @pytest.mark.parametrize(("world", "staleness"), [(2, 0), pytest.param(3, 2, marks=pytest.mark.whole)])

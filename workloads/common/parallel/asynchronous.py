@@ -36,20 +36,11 @@ class Asynchronous(training.Way):
         self._staleness = staleness
         self._stale = Stale()
 
-    def fit(
-        self,
-        model: nn.Module,
-        optimizer: torch.optim.Optimizer,
-        loss_of: Callable[[Tensor, Tensor], Tensor],
-        batch_of: training.Batch,
-        rows: int,
-        schedule: training.Schedule,
-        ranks: Ranks,
-        after: Callable[[int], object] | None = None,
-    ) -> list[float]:
+    def fit(self, work: training.Work, after: training.After | None = None) -> list[float]:
         """See :func:`training.fit`; one rank alone needs no server. Raises RuntimeError where a rank is lost."""
+        model, rows, schedule, ranks = work.model, work.rows, work.schedule, work.ranks
         if ranks.world == 1:
-            return super().fit(model, optimizer, loss_of, batch_of, rows, schedule, ranks, after)
+            return super().fit(work, after)
         training.check_rows(rows, ranks)
         steps = -(-(rows // ranks.world) // (schedule.batch * schedule.accumulate))
         times = training.growth(schedule, ranks)
@@ -59,10 +50,10 @@ class Asynchronous(training.Way):
             return schedule.learning_rate / ranks.world * (1 + (times - 1) * warm)
 
         _meet(model, model, ranks)
-        worker = Worker(copy.deepcopy(model) if ranks.rank == 0 else model, loss_of)
+        worker = Worker(copy.deepcopy(model) if ranks.rank == 0 else model, work.loss_of)
         line: Line = Far(worker)
         if ranks.rank == 0:
-            server = Server(optimizer, ranks.world, self._staleness, rate)
+            server = Server(work.optimizer, ranks.world, self._staleness, rate)
             self._stale, line = server.stale, Near(server, ranks.world)
         losses: list[float] = []
         for leg in legs(schedule):
@@ -72,7 +63,7 @@ class Asynchronous(training.Way):
             for place, epoch in enumerate(leg):
                 with events.phase("epoch"):
                     order = training.rows_of_rank(rows, epoch, schedule.seed, ranks)
-                    for step in training.steps(batch_of, order, schedule):
+                    for step in training.steps(work.batch_of, order, schedule):
                         totals[place] += worker.learn(line.pull(), step)
                         line.push(worker.gradient())
                 events.progress("epochs", epoch + 1, schedule.epochs, loss=float(totals[place]) / len(order))

@@ -27,23 +27,14 @@ class Pipeline(training.Way):
         self._microbatches = microbatches
         self._stage: Stage | None = None
 
-    def fit(
-        self,
-        model: nn.Module,
-        optimizer: torch.optim.Optimizer,
-        loss_of: Callable[[Tensor, Tensor], Tensor],
-        batch_of: training.Batch,
-        rows: int,
-        schedule: training.Schedule,
-        ranks: Ranks,
-        after: Callable[[int], object] | None = None,
-    ) -> list[float]:
+    def fit(self, work: training.Work, after: training.After | None = None) -> list[float]:
         """See :func:`training.fit`; one rank alone has all layers. Raises :class:`BadInput` for more ranks than layers,
         and for a step that does not divide into microbatches."""
+        optimizer, batch_of, rows, schedule, ranks = work.optimizer, work.batch_of, work.rows, work.schedule, work.ranks
         check(schedule, ranks, self._microbatches)
         if ranks.world == 1:
-            return super().fit(model, optimizer, loss_of, batch_of, rows, schedule, ranks, after)
-        self._stage = stage = Stage(model, batch_of(torch.zeros(1, dtype=torch.int64))[0], optimizer, ranks)
+            return super().fit(work, after)
+        self._stage = stage = Stage(work.model, batch_of(torch.zeros(1, dtype=torch.int64))[0], optimizer, ranks)
         whole, times = schedule.batch * ranks.world, training.growth(schedule, ranks)
         losses: list[float] = []
         for epoch in range(schedule.epochs):
@@ -57,7 +48,7 @@ class Pipeline(training.Way):
                     for group in optimizer.param_groups:
                         group["lr"] = schedule.learning_rate * (1 + (times - 1) * warm)
                     optimizer.zero_grad(set_to_none=True)
-                    total += stage.learn(chosen, self._parts(len(chosen)), batch_of, loss_of)
+                    total += stage.learn(chosen, self._parts(len(chosen)), batch_of, work.loss_of)
                     optimizer.step()
                 losses.append(training.summed(total, ranks) / len(order))
             events.progress("epochs", epoch + 1, schedule.epochs, loss=losses[-1])

@@ -100,11 +100,10 @@ def test_the_master_is_killed_and_a_run_follows(spark: Cluster, scripts: Path, t
 
 def test_all_daemons_start_at_once(spark: Cluster, tell: Teller) -> None:
     tell.begin("spark", "master and workers start anew at the same moment, three times", "spark")
-    anew = "sudo systemctl restart --no-block 'regatta-spark-*'"
+    anew = "sudo systemctl restart 'regatta-spark-*'"
     for _ in range(3):
         with ThreadPoolExecutor() as pool:
             list(pool.map(lambda node: spark.lab.ssh(node, anew), spark.lab.nodes))
-        # The master's page tells who has joined anew; before it is there nothing of its last life is shown.
         wait_for(lambda: "2 node" in spark.fab("up", check=False).stdout, 60)
     tell.end("all workers join: a master that was stopped leaves nothing to the next one")
 

@@ -142,7 +142,9 @@ def spark(spark_lab: LabHandle) -> Cluster:
     variables.parent.mkdir(exist_ok=True)
     variables.write_text("spark_enabled: true\nmonitoring_enabled: false\n")
     play(spark_lab, "provision")
-    return Cluster(spark_lab)
+    made = Cluster(spark_lab)
+    made.fab("runs-gc", "--before", "0m", "--yes")  # names of an earlier session's runs are free again
+    return made
 
 
 @pytest.fixture(scope="session")

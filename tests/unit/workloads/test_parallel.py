@@ -90,7 +90,8 @@ def test_what_a_pipeline_cannot_take(world: int, given: dict[str, Any], said: st
 
 @pytest.mark.parametrize(("world", "staleness"), [(2, 0), pytest.param(3, 2, marks=pytest.mark.whole)])
 def test_asynchronous_ranks_learn_and_are_bounded(world: int, staleness: int) -> None:
-    runs = shared(world, parallel="async", staleness=staleness, epochs=8, test_every=4, norm=True)
+    asked = {"epochs": 8, "test_every": 4, "batch": 8, "learning_rate": 0.03}
+    runs = shared(world, parallel="async", staleness=staleness, norm=True, **asked)
     assert [run.status for run in runs] == [0] * world, runs[0].err
     made = runs[0].answer
     assert made["accuracy"] > 0.8 and made["losses"][-1] < made["losses"][0] / 2 and len(made["losses"]) == 8

@@ -263,7 +263,7 @@ def circle(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_pagerank_gives_the_answer_of_torch(spark: Cluster, circle: Path, tmp_path: Path) -> None:
     words = ("--graph", str(circle), "--count", "2", "--alpha", "0.3", "--workers", "2")
     spark.fab("run-ppr", *words, "--framework", "torch", "--name", "ppr-torch", results=tmp_path)
-    spark.fab("data-put", str(circle), "/spark-test/circle.txt")
+    spark.fab("data-put", "--force", str(circle), "/spark-test/circle.txt")
     stored = ("--graph", "hdfs:///spark-test/circle.txt", *words[2:])
     for name, given in (("ppr-local", words), ("ppr-plain", (*stored, "--spark-partitioning", "plain"))):
         spark.fab("run-ppr", *given, "--framework", "spark", "--name", name, results=tmp_path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -32,14 +31,14 @@ class Executors:
     """The executors of the driver in this process, as it sees them."""
 
     def __init__(self, context: Any) -> None:
-        self._tracker = context._jsc.sc().statusTracker()
+        self._store = context._jsc.sc().statusStore()
         self._known = self._there()
         self._used: dict[tuple[str, int], Used] = {}
 
     def look(self) -> None:
         """Warn of executors that were there the last time and are gone; Spark does again what they had."""
         there = self._there()
-        for host in sorted((self._known - there).elements()):
+        for host in sorted(self._known[number] for number in self._known.keys() - there.keys()):
             events.warning(f"an executor on {host} is lost: Spark does again what it had")
         self._known = there
 
@@ -54,6 +53,8 @@ class Executors:
             use.add(Done(0, 0, b"", None, one.worker, one.cpu, one.peak, one.address))
         use.tell()
 
-    def _there(self) -> Counter[str]:
-        """How many each host has; an executor's port is another one before all of it has registered."""
-        return Counter(str(one.host()) for one in self._tracker.getExecutorInfos())
+    def _there(self) -> dict[str, str]:
+        """The host of each by its number, which no other one ever has: another may be in its place already."""
+        found = self._store.executorList(True)
+        every = (found.apply(place) for place in range(found.size()))
+        return {str(one.id()): str(one.hostPort()).rpartition(":")[0] for one in every}

@@ -96,12 +96,20 @@ def test_a_killed_worker_is_made_good(spark: Cluster, project: Path) -> None:
     assert spark.nothing_runs("killed-worker")
 
 
-def test_a_run_is_cancelled(spark: Cluster, project: Path) -> None:
+def temporary(spark: Cluster) -> set[str]:
+    """What the account of runs has in /tmp, of all hosts; Java itself makes and clears `hsperfdata`."""
+    asked = "find /tmp -maxdepth 1 -user regatta ! -name 'hsperfdata_*'"
+    return {f"{node}:{path}" for node in spark.lab.nodes for path in spark.lab.ssh(node, asked).stdout.split()}
+
+
+def test_a_run_that_is_cancelled_leaves_nothing(spark: Cluster, project: Path) -> None:
+    before = temporary(spark)
     going = spark.background(project, "sparkrun", "job.py", "--name", "cancelled", "--", "0", "5")
     read_until(going, "begun")
     spark.fab("cancel", "cancelled")
     finish(going, 120)
     assert going.returncode != 0 and spark.nothing_runs("cancelled")
+    wait_for(lambda: temporary(spark) <= before)
 
 
 def test_the_first_failure_is_named(spark: Cluster, project: Path) -> None:

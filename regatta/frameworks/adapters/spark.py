@@ -48,8 +48,6 @@ SILENCE = {
 """How soon a host is given up that is gone without a word. By itself Spark waits for 2 minutes, and as long again where
 an executor asks that host for what was shuffled, though the driver knows that it is lost.
 """
-PANDAS = "once:PySpark does not yet fully support pandas:FutureWarning"
-"""Spark says so wherever it meets pandas 3, and once is enough."""
 
 
 class Spark(Framework):
@@ -139,7 +137,8 @@ def _spec(plan: Plan, node: Node, head: Node, temporary: str, foreign: str | Non
     if not is_head:
         made["mode"], made["files"] = "member", {}
     spec.start_python_by(made, plan, node, "rayboot")
-    made["files"]["boot/regatta_rayspark.py"] = source("rayspark")
+    for name in ("rayspark", "sparkpandas"):
+        made["files"][f"boot/regatta_{name}.py"] = source(name)
     if is_head:
         made["ranks"] = [spec.process(DRIVER, [head.python, *plan.program.argv])]
         made["env"] |= environment(plan, head, made["env"], foreign)
@@ -157,7 +156,7 @@ def environment(plan: Plan, head: Node, common: Mapping[str, str], foreign: str 
     if foreign is None:
         asked |= {f"spark.executorEnv.{name}": value for name, value in common.items()}
         asked["spark.executorEnv.REGATTA_SCRATCH"] = scratch
-        # TorchDistributor and torchrun leave folders there where they are killed.
+        # TorchDistributor, torchrun and Java leave files there where they are killed.
         asked.setdefault("spark.executorEnv.TMPDIR", scratch)
     else:
         asked |= {f"spark.executorEnv.{name}": value for name, value in plan.variables.items()}
@@ -171,8 +170,8 @@ def environment(plan: Plan, head: Node, common: Mapping[str, str], foreign: str 
         "SPARK_CONF_DIR": CONF,
         "SPARK_LOCAL_IP": head.cluster_address,
         "SPARK_LOCAL_DIRS": scratch,
+        "TMPDIR": common.get("TMPDIR", scratch),
         **({"PYSPARK_PYTHON": head.python} if foreign is None else {"PYSPARK_DRIVER_PYTHON": head.python}),
-        "PYTHONWARNINGS": ",".join(filter(None, (PANDAS, common.get("PYTHONWARNINGS")))),
         "PYSPARK_SUBMIT_ARGS": shlex.join([*words, "pyspark-shell"]),
         "PYTHONPATH": f"{common['PYTHONPATH']}:{head.root}/spark:{home}/python/lib/py4j.zip",
     }

@@ -174,6 +174,7 @@ def test_a_host_is_lost_under_pagerank(spark: Cluster, scripts: Path, tell: Tell
     assert record(results, name)["answer"] == record(results, f"{name}-s")["answer"]
     tell.end("goes on from the scores that the driver gathered last: the same answer to the bit")
     whole(spark)
+    next_run(spark, scripts)  # ends what the host still has of the run that has ended
     nothing_left(spark, scripts)
 
 
@@ -185,6 +186,7 @@ def test_a_host_is_lost_under_a_training(spark: Cluster, scripts: Path, tell: Te
     explained(told, "node2", "lost in mid-run")
     tell.end("the run ends; the host joins again by itself", told.first, told.seconds)
     whole(spark)
+    next_run(spark, scripts)
     nothing_left(spark, scripts)
 
 
@@ -194,7 +196,7 @@ def test_a_rank_is_killed_and_the_training_goes_on_by_hand(
     tell.begin("rank", "a rank of a training gets SIGKILL; the same command again, with its `--checkpoint`", "spark")
     results = tmp_path / "results"
     place = f"--checkpoint=hdfs:///checkpoints/{new_name()}.pt"
-    words = (*TRAINING, "--epochs=40", place, "--checkpoint-every=1")
+    words = (*TRAINING, "--epochs=40", place)
     going = spark.fab_background(*words, "--name", new_name(), results=results)
     trained_and_kept(going)
     mark = "sudo sh -c 'kill -9 $(pgrep -u regatta -f [/]train.py$)'"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Made by Regatta (ansible/roles/spark). Java for Spark: where memory is used up, executors are ended before daemons;
 # classes come from the archive that classes.sh has made of them, which holds for a class path that begins as its own
-# (SPARK_CLASS_ARCHIVE=no does without).
+# (SPARK_CLASS_ARCHIVE=no does without). What it unpacks goes to TMPDIR, which goes with a run: in /tmp it would stay.
 case " $* " in
     *" org.apache.spark.executor.CoarseGrainedExecutorBackend "*) echo 1000 > /proc/self/oom_score_adj || true ;;
 esac
@@ -26,6 +26,7 @@ while [ "$left" -gt 0 ]; do
     esac
     before=$word
 done
+[ -z "${TMPDIR:-}" ] || set -- "-Djava.io.tmpdir=$TMPDIR" "$@"
 archive="$SPARK_HOME/../classes.jsa"
 if [ -n "$REGATTA_LEARN" ]; then
     set -- -Xshare:off "-XX:DumpLoadedClassList=$REGATTA_LEARN/$$.classes" "$@"

@@ -310,7 +310,7 @@ def test_a_spark_of_a_persons_own(spark: Cluster, scripts: Path, tell: Teller, m
     for variable in ("SPARK_CONF_DIR", "PYSPARK_PYTHON", "SPARK_HOME"):
         file.write_text(f"{variable}=/opt/mine\n")
         file.chmod(0o600)
-        for words in ([f"--env={variable}=/opt/mine"], [f"--env-file={file}"]):
+        for words in ([f"--env-file={file}"], [f"--env={variable}=/opt/mine"]):
             done = spark.regatta(scripts, "sparkrun", "rounds.py", *words, "--", "1", check=False)
             (message,) = re.findall(rf"^error: .*{variable} is set by Regatta.*$", done.stdout, re.M)
         monkeypatch.setenv(variable, "/opt/mine")

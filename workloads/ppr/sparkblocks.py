@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from workloads.common import threads
 from workloads.common.events import BadInput
+from workloads.common.spark import carried
 from workloads.ppr import dialect, edgelist, ids, rows, words
 from workloads.ppr import graph as graphs
 from workloads.ppr.edgelist import EdgeList
@@ -132,9 +133,9 @@ def _read(context: Any, path: str, undirected: bool, partitions: int) -> tuple[G
     """The blocks of a file, of which each partition reads a part."""
     parts = kept(context.parallelize(range(partitions), partitions).map(functools.partial(_part, path, partitions)))
     read, edges, largest, renumbered = _agreed(parts.map(_said).collect(), path)
-    alike = parts.map(functools.partial(_numbered_words, context.broadcast(renumbered))) if renumbered else parts
+    alike = parts.map(functools.partial(_numbered_words, carried.to_all(context, renumbered))) if renumbered else parts
     places = _places(alike, largest, edges)
-    placed = kept(alike.map(functools.partial(_placed, context.broadcast(places))))
+    placed = kept(alike.map(functools.partial(_placed, carried.to_all(context, places))))
     nodes = len(places.ids)
     out, into = placed.map(functools.partial(_degrees, nodes)).reduce(_added)
     parts.unpersist()
@@ -142,8 +143,8 @@ def _read(context: Any, path: str, undirected: bool, partitions: int) -> tuple[G
     sizes = np.empty(nodes, np.int64)
     sizes[numbers] = out + into if undirected else into
     cuts = rows.chunk_cuts(rows.pointers(sizes))
-    deliver = functools.partial(_delivered, bounds_of(cuts, partitions), undirected, context.broadcast(numbers))
-    make = functools.partial(_made, partitions, cuts, context.broadcast(degrees))
+    deliver = functools.partial(_delivered, bounds_of(cuts, partitions), undirected, carried.to_all(context, numbers))
+    make = functools.partial(_made, partitions, cuts, carried.to_all(context, degrees))
     blocks = placed.flatMap(deliver).partitionBy(partitions).mapPartitions(make, preservesPartitioning=True)
     return _without_rows(places.ids, numbers, degrees, cuts, edges, undirected, read), blocks
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from workloads.common.spark import carried
 from workloads.common.spark.executors import Executors, Used
 from workloads.ppr import power
 from workloads.ppr.graph import Graph, kernels
@@ -132,7 +133,7 @@ class Walk:
 
     def _anew(self) -> Any:
         """Let the next step begin from what the driver has, so that Spark can forget all before."""
-        start = self._context.broadcast(self._gathered())
+        start = carried.to_all(self._context, self._gathered())
         if self._start is not None:
             self._start.unpersist()
         self._start = start

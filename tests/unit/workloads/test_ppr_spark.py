@@ -114,6 +114,7 @@ def test_another_engine_is_refused_before_spark_starts(graph: Path) -> None:
 # Over a real Spark ---------------------------------------------------------------------------------------------------
 
 whole = pytest.mark.whole
+AS_PROVISIONED = ("spark.ui.enabled=false", "spark.io.encryption.enabled=true")
 
 
 @pytest.fixture(scope="module")
@@ -131,7 +132,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_LOCAL_DIRS": str(tmp_path_factory.mktemp("spark")),
             "PYSPARK_PYTHON": sys.executable,
-            "PYSPARK_SUBMIT_ARGS": f"--master local[2] {settings('spark.ui.enabled=false')} pyspark-shell",
+            "PYSPARK_SUBMIT_ARGS": f"--master local[2] {settings(*AS_PROVISIONED)} pyspark-shell",
             "PYTHONPATH": os.pathsep.join([str(PROJECT), folder, str(py4j)]),
             "REGATTA_WORKERS": "2",
         }

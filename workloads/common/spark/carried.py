@@ -1,7 +1,7 @@
 """What the driver hands to all executors at once, also where Spark encrypts what it writes.
 
-Pickle gives a large array to its stream as a buffer that has no length, and Spark's encrypted stream asks for one. Bytes
-have one.
+Pickle gives a large array to its stream as a buffer that has no length, and Spark's encrypted stream asks for one.
+Bytes have one.
 """
 
 from __future__ import annotations

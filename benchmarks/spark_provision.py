@@ -1,7 +1,7 @@
 """`python -m benchmarks.spark_provision`: what Spark adds to the provisioning of bare hosts.
 
-Two bare hosts are made and provisioned, with Spark and without, in pairs whose order alternates. A provision before them
-fills the controller's caches and does not count.
+Two bare hosts are made and provisioned, with Spark and without, in pairs whose order alternates. A provision before
+them fills the controller's caches and does not count.
 """
 
 import argparse

@@ -81,7 +81,8 @@ def test_nothing_of_spark_is_started_and_commands_say_so(elsewhere: Cluster) -> 
     master = f"spark://{elsewhere.lab.addresses['node1']}:{PORT}"
     for node in elsewhere.lab.nodes:
         units = elsewhere.lab.ssh(node, "systemctl list-unit-files --no-legend 'regatta-spark-*'", check=False).stdout
-        assert not units.strip()
+        # On the head the archive of classes is being made, for drivers.
+        assert not [line for line in units.splitlines() if not line.startswith("regatta-spark-classes")]
     assert elsewhere.lab.ssh("node2", "test -e /opt/regatta/spark", check=False).returncode
     assert not (elsewhere.lab.inventory / "secrets/spark_secret").exists()
     for command in ("status", "up"):

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
-import sys
-import tarfile
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from launching import PROJECT, Ended, ppr
+from launching import Ended, ppr
+from sparkhere import unpacked
 
 from workloads.common import threads
 from workloads.ppr import graph as graphs
@@ -114,28 +110,14 @@ def test_another_engine_is_refused_before_spark_starts(graph: Path) -> None:
 # Over a real Spark ---------------------------------------------------------------------------------------------------
 
 whole = pytest.mark.whole
-AS_PROVISIONED = ("spark.ui.enabled=false", "spark.io.encryption.enabled=true")
+AS_PROVISIONED = ("spark.io.encryption.enabled=true",)
 
 
 @pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+def spark(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Environment of a driver with two executors' threads of its own, by what provisioning brings to nodes."""
-    from regatta.provisioning import spark as archive
-
-    with tempfile.TemporaryDirectory(prefix="rs-") as folder:
-        with tarfile.open(archive.make().path) as packed:
-            packed.extractall(folder, filter="data")
-        home = Path(folder) / "pyspark"
-        (py4j,) = (home / "python/lib").glob("py4j-*-src.zip")
-        yield {
-            "SPARK_HOME": str(home),
-            "SPARK_LOCAL_IP": "127.0.0.1",
-            "SPARK_LOCAL_DIRS": str(tmp_path_factory.mktemp("spark")),
-            "PYSPARK_PYTHON": sys.executable,
-            "PYSPARK_SUBMIT_ARGS": f"--master local[2] {settings(*AS_PROVISIONED)} pyspark-shell",
-            "PYTHONPATH": os.pathsep.join([str(PROJECT), folder, str(py4j)]),
-            "REGATTA_WORKERS": "2",
-        }
+    made = unpacked(tmp_path_factory.mktemp("spark"), master=f"local[2] {settings(*AS_PROVISIONED)}")
+    return {**made, "SPARK_LOCAL_DIRS": str(tmp_path_factory.mktemp("local"))}
 
 
 def settings(*words: str) -> str:

@@ -56,10 +56,14 @@ def start_python_by(made: Spec, plan: Plan, node: Node, module: str) -> None:
     """Let each Python of the run begin with a module of the node's side, as its `sitecustomize`."""
     made["env"]["PYTHONPATH"] += f":{boot_folder(plan, node)}"
     made["files"]["boot/sitecustomize.py"] = source(module)
-    for name in ("imports", "unguarded"):
-        made["files"][f"boot/regatta_{name}.py"] = source(name)
+    beside_python(made, "imports", "unguarded")
     if plan.program.library:
         made["files"] |= {f"boot/{path}": text for path, text in library_files().items()}
+
+
+def beside_python(made: Spec, *modules: str) -> None:
+    """Let what Python begins with find these modules of the node's side, as `regatta_<name>`."""
+    made["files"] |= {f"boot/regatta_{name}.py": source(name) for name in modules}
 
 
 def boot_folder(plan: Plan, node: Node) -> str:

@@ -19,7 +19,6 @@ from regatta.frameworks.sparkjudge import SparkJudge
 from regatta.frameworks.spec import Spec
 from regatta.hosts.cluster import Cluster, Node
 from regatta.hosts.remote import Remote
-from regatta.hosts.sources import source
 from regatta.records.events import DRIVER
 
 CONF = "/etc/regatta/spark"
@@ -137,8 +136,7 @@ def _spec(plan: Plan, node: Node, head: Node, temporary: str, foreign: str | Non
     if not is_head:
         made["mode"], made["files"] = "member", {}
     spec.start_python_by(made, plan, node, "rayboot")
-    for name in ("rayspark", "sparkpandas"):
-        made["files"][f"boot/regatta_{name}.py"] = source(name)
+    spec.beside_python(made, "rayspark", "sparkpandas")
     if is_head:
         made["ranks"] = [spec.process(DRIVER, [head.python, *plan.program.argv])]
         made["env"] |= environment(plan, head, made["env"], foreign)

@@ -11,7 +11,6 @@ from regatta.frameworks.api import MIB, Framework
 from regatta.frameworks.plan import Plan, Rank
 from regatta.frameworks.spec import Spec
 from regatta.hosts.cluster import Cluster
-from regatta.hosts.sources import source
 
 REQUIREMENTS = ("tensorflow-cpu>=2.21,<2.22",)
 
@@ -44,7 +43,7 @@ class TensorFlow(Framework):
 
 def listen_on_cluster_address(made: Spec) -> None:
     """Have TensorFlow's servers in the Pythons of a run listen there and nowhere else."""
-    made["files"]["boot/regatta_bindto.py"] = source("bindto")
+    spec.beside_python(made, "bindto")
 
 
 def rank_environment(plan: Plan, rank: Rank) -> dict[str, str]:

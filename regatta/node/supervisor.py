@@ -123,8 +123,9 @@ class Supervisor:
             self.reap()
             now = time.monotonic()
             if self.end_at is not None and now >= self.end_at and self.failure is None:
-                limit = f"time limit of {self.spec['time_limit']:g} s reached"
-                self.failure = self.describe(self.ranks[0].rank, 124, [limit])
+                limit = f"time limit of {self.spec['time_limit']:g} s reached (--time-limit)"
+                first = self.ranks[0]
+                self.failure = {**self.describe(first.rank, 124, list(first.last)), "cause": limit}
                 self.end_ranks()
             if self.kill_at is not None and now >= self.kill_at:
                 for one in self.ranks:

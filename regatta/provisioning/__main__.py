@@ -62,6 +62,7 @@ def _step(options: argparse.Namespace) -> object:
     if options.step == "hadoop":
         return {"path": str(hadoop.fetch(options.tarball, options.sha512))}
     if options.step == "spark":
+        spark.check_properties(options.properties)
         if options.look:
             there = not options.secret or (secrets.folder(options.inventory_dir) / options.secret).is_file()
             return {"changed": not there, "key": spark.key_of()}
@@ -122,6 +123,7 @@ def _parser() -> argparse.ArgumentParser:
     step.add_argument("inventory_dir", type=Path)
     step.add_argument("--secret", default="", help="name of its file; '': no secret of ours is needed")
     step.add_argument("--look", action="store_true", help="only say which archive, and whether the secret is missing")
+    step.add_argument("--properties", default="", help="file of the user's own with secret properties of drivers")
     step = steps.add_parser("secrets", help="make the cluster's key and Ray's token where they are missing")
     step.add_argument("inventory_dir", type=Path)
     step.add_argument("--look", action="store_true", help="only say whether something is missing")

@@ -18,6 +18,7 @@ from regatta.files import locked, sha256
 from regatta.provisioning import bundling
 
 LOCK = paths.PROJECT / "requirements/spark.lock"
+_PROPERTY = re.compile(r"\s*(#|spark\.[\w.-]+[\s=:]+\S)")
 _QUIET = ("--quiet", "--no-input", "--disable-pip-version-check")
 
 
@@ -60,6 +61,25 @@ def make(lock: Path = LOCK) -> Release:
             release = Release(str(archive), sha256(archive), key)
             told.write_text(json.dumps(release.__dict__))
         return Release(**json.loads(told.read_text()))
+
+
+def check_properties(path: str) -> None:
+    """Raises SparkError where `spark_properties_file` is no file that can be read, or has a line that is no property.
+
+    '' is none. The message shows no line, since they are secret.
+    """
+    if not path:
+        return
+    try:
+        lines = Path(path).expanduser().read_text().splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise SparkError(f"spark_properties_file: {path} on this machine cannot be read: {why}") from None
+    for number, line in enumerate(lines, 1):
+        if line.strip() and not _PROPERTY.match(line):
+            raise SparkError(
+                f"spark_properties_file: {path}, line {number} is no property of Spark: write spark.NAME VALUE"
+            )
 
 
 def _bundled(bundle: Path, key: str) -> Release:

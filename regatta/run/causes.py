@@ -34,7 +34,7 @@ def failure(judge: Judge, told: Accounts) -> Failure | None:
         rank = worst["rank"]
         if rank == DRIVER:
             host = next((lost for lost in (*told.rebooted, *told.died) if lost != name), None)
-        if blamed := judge.blame(rank, worst["last_lines"]):
+        if not worst.get("cause") and (blamed := judge.blame(rank, worst["last_lines"])):
             name, rank = blamed.node, blamed.rank
             worst = {**worst, "cause": blamed.cause}
         return Failure(name, rank, _how(judge, told, name, worst, lines), worst["code"], lines, host)

@@ -5,7 +5,6 @@ import re
 import secrets
 import signal
 import time
-import urllib.parse
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,9 +12,9 @@ from typing import Any
 
 import pytest
 from clusters import Cluster, finish, read_until, wait_for
+from metrics import Prometheus, opened
 
 from lab.model import PROJECT
-from regatta.hosts import inventories, tunnels
 
 DASHBOARDS = PROJECT / "ansible/roles/grafana/files"
 RUN = f"watched-{secrets.token_hex(2)}"
@@ -47,28 +46,11 @@ for done in range(10**6):
 """
 
 
-class Prometheus:
-    """The head's, through a tunnel."""
-
-    def __init__(self, port: int) -> None:
-        self.base = f"http://127.0.0.1:{port}/api/v1"
-
-    def ask(self, path: str, **arguments: str) -> Any:
-        """The data of an answer; an error of the query fails."""
-        with urllib.request.urlopen(f"{self.base}/{path}?{urllib.parse.urlencode(arguments)}", timeout=10) as answer:
-            return json.load(answer)["data"]
-
-    def query(self, expression: str) -> list[dict[str, Any]]:
-        """Series of an instant query."""
-        return list(self.ask("query", query=expression)["result"])
-
-
 @pytest.fixture(scope="module")
 def prometheus(cluster: Cluster) -> Iterator[Prometheus]:
     cluster.fab("up")
-    chosen = inventories.load(str(cluster.lab.inventory))
-    with tunnels.tunnel(chosen, chosen.head, 9090) as port:
-        yield Prometheus(port)
+    with opened(cluster) as prometheus:
+        yield prometheus
 
 
 def dashboards() -> Iterator[tuple[str, dict[str, Any]]]:

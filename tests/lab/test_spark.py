@@ -8,6 +8,7 @@ import signal
 import urllib.request
 from pathlib import Path
 
+import metrics
 import pytest
 from clusters import Cluster, finish, read_until, record, wait_for
 from provisioning import play, teardown
@@ -305,6 +306,27 @@ def test_past_jobs_are_shown(spark: Cluster, project: Path) -> None:
     os.killpg(going.pid, signal.SIGINT)
     finish(going, 60)
     assert "inactive" in spark.lab.ssh("node1", "systemctl is-active regatta-spark-history", check=False).stdout
+
+
+def test_prometheus_has_what_daemons_and_executors_hold(spark: Cluster, project: Path) -> None:
+    (spark.lab.inventory / "group_vars/all.yml").write_text("spark_enabled: true\nmonitoring_enabled: true\n")
+    play(spark.lab, "provision")
+    going = spark.background(project, "sparkrun", "job.py", "--workers", "2", "--name", "watched", "--", "0", "1")
+    with metrics.opened(spark) as prometheus:
+
+        def said(series: str) -> list[float]:
+            return sorted(float(one["value"][1]) for one in prometheus.query(series))
+
+        try:
+            read_until(going, "begun")
+            wait_for(lambda: said("spark_worker_executors") == [1, 1], 60)
+            wait_for(lambda: said("spark_master_applications") == [1], 60)
+            assert said("spark_master_alive_workers") == [2] and said("spark_worker_cores_used") == [1, 1]
+            assert min(said("spark_worker_memory_used_bytes")) >= 512 << 20
+        finally:
+            spark.fab("cancel", "watched", check=False)
+            finish(going, 120)
+        wait_for(lambda: said("spark_worker_executors") == [0, 0], 60)
 
 
 def test_a_node_leaves(spark: Cluster, project: Path) -> None:

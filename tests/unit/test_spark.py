@@ -24,8 +24,10 @@ from regatta.node import launch, spark
 from regatta.node import services as node_services
 from regatta.paths import PROJECT
 from regatta.provisioning import secrets
+from regatta.provisioning import spark as spark_release
 from regatta.records.events import DRIVER
-from regatta.run import services
+from regatta.run import causes, services
+from regatta.run.outcome import Accounts
 from regatta.run.request import Request
 from regatta.run.session import Session
 from regatta.terminal.console import Console
@@ -211,6 +213,17 @@ def test_a_driver_that_asks_for_too_much_is_ended_once_the_master_knows_it(pair:
     assert judge.over({}) and judge.failed() and "4096 MiB" in str(judge.words())
 
 
+def test_a_driver_that_meets_its_time_limit_has_no_executor_to_blame(judge: SparkJudge) -> None:
+    for line in HEAP.splitlines():
+        judge.hear(DRIVER, line.replace("127.0.0.2", "127.0.0.1"))
+    failure = {"rank": DRIVER, "code": 124, "signal": None, "at": 1.0, "last_lines": [], "cause": "time limit reached"}
+    told = Accounts(exits={judge.handle.cluster.head.name: {"state": "failed", "failure": failure}})
+    found = causes.failure(judge, told)
+    assert found and (found.cause, found.code, found.rank) == ("time limit reached", 124, DRIVER)
+    told.exits[judge.handle.cluster.head.name]["failure"] = {**failure, "cause": None}
+    assert (found := causes.failure(judge, told)) and "out of memory" in found.cause
+
+
 def test_a_driver_that_the_master_knows_is_not_asked_for_again(pair: Remote, monkeypatch: pytest.MonkeyPatch) -> None:
     judge = judged(pair)
     assert judge.poll() is None
@@ -391,3 +404,27 @@ def cluster_of_hosts(pair: Remote, tmp_path: Path) -> Cluster:
     """One whose nodes are not this machine."""
     nodes = tuple(replace(node, local=False) for node in pair.cluster.nodes)
     return replace(pair.cluster, nodes=nodes, workers=nodes, head=nodes[0], folder=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (None, "cannot be read: No such file"),
+        ("spark.one 1\nspark.authenticate.secret\n", "line 2 is no property"),
+        ("my-secret-word\n", "line 1 is no property"),
+    ],
+)
+def test_a_file_of_properties_is_read_before_hosts_get_it(tmp_path: Path, text: str | None, said: str) -> None:
+    file = tmp_path / "secret.conf"
+    if text is not None:
+        file.write_text(text)
+    with pytest.raises(spark_release.SparkError, match=said) as found:
+        spark_release.check_properties(str(file))
+    assert str(file) in str(found.value) and "my-secret-word" not in str(found.value)
+
+
+def test_a_file_of_properties_may_be_as_spark_reads_them(tmp_path: Path) -> None:
+    file = tmp_path / "secret.conf"
+    file.write_text("# of ours\n\nspark.authenticate true\n  spark.authenticate.secret=abc\nspark.a.b: c\n")
+    spark_release.check_properties(str(file))
+    spark_release.check_properties("")

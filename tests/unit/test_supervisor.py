@@ -66,9 +66,10 @@ def test_a_peer_that_fails_is_noticed_beside_one_that_prints_without_pause(folde
 
 
 def test_a_time_limit_counts_though_nothing_is_printed(folder: Path) -> None:
-    process = begin(folder, ["sleep", "60"], time_limit=0.3)
+    process = begin(folder, ["sh", "-c", "echo begun; exec sleep 60"], time_limit=0.3)
     said = ended(folder, process)
-    assert said["code"] == 124
+    assert said["code"] == 124 and said["failure"]["last_lines"] == ["begun"]
+    assert said["failure"]["cause"] == "time limit of 0.3 s reached (--time-limit)"
     assert 0.2 < said["failure"]["at"] - said["started"] < 3  # not at the end of an idle wait of 5 s
 
 

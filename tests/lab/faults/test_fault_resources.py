@@ -115,7 +115,7 @@ def test_a_run_prints_without_end(struck: Cluster, project: Path, tell: Teller) 
     tell.begin("resources", "a run prints without end, `--time-limit 5`", "torch")
     name, told = greedy(struck, project, "log", "--time-limit", "5")
     assert told.code == 124, told.said[-2000:]
-    explained(told, "node1", "time limit of 5 s reached|exited with code 124")
+    explained(told, "node1", "time limit of 5 s reached")
     kept = struck.lab.ssh("node1", f"sudo sh -c 'cat {RUNS}/{name}/log* | wc -c'").stdout
     assert 1_000_000 < int(kept) < 2_100_000
     shown = struck.fab("logs", name).stdout

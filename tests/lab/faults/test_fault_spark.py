@@ -98,6 +98,14 @@ def test_the_master_is_killed_and_a_run_follows(spark: Cluster, scripts: Path, t
     tell.end("the run waits until all workers are there again, and works")
 
 
+def test_the_daemons_of_the_head_are_killed_together(spark: Cluster, scripts: Path, tell: Teller) -> None:
+    tell.begin("spark", "the master and the worker beside it get SIGKILL", "spark")
+    spark.lab.ssh("node1", "sudo systemctl kill -s KILL regatta-spark-master regatta-spark-worker")
+    wait_for(lambda: "2 node" in spark.fab("up", check=False).stdout, 90)
+    next_run(spark, scripts)
+    tell.end("both come back, and the worker joins")
+
+
 def test_all_daemons_start_at_once(spark: Cluster, tell: Teller) -> None:
     tell.begin("spark", "master and workers are stopped, and start at the same moment", "spark")
     names = {"node1": "regatta-spark-master regatta-spark-worker", "node2": "regatta-spark-worker"}

@@ -1,0 +1,23 @@
+"""Spark on a host without a way out: it and its Java come out of a bundle."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from provisioning import play
+
+from lab.handle import LabHandle
+
+pytestmark = [pytest.mark.whole, pytest.mark.timeout(1200)]
+
+
+def test_spark_and_java_come_out_of_a_bundle(make_lab: Callable[..., LabHandle], tmp_path: Path) -> None:
+    host = make_lab(nodes=1, egress=False)
+    variables = host.inventory / "group_vars/all.yml"
+    variables.parent.mkdir(exist_ok=True)
+    variables.write_text("spark_enabled: true\nmonitoring_enabled: false\nhdfs_enabled: false\n")
+    bundle = tmp_path / "regatta-bundle.tar"
+    play(host, "bundle", OUT=str(bundle))
+    assert host.ssh("node1", "command -v java", check=False).returncode
+    play(host, "provision", BUNDLE=str(bundle))
+    assert "Spark: a task has run on node1" in play(host, "verify")

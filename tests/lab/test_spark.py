@@ -344,6 +344,14 @@ def test_a_node_leaves(spark: Cluster, project: Path) -> None:
         inventory.write_text(whole)
 
 
+def test_an_hdfs_that_is_gone_is_not_waited_for(spark: Cluster) -> None:
+    (spark.lab.inventory / "group_vars/all.yml").write_text(
+        "spark_enabled: true\nmonitoring_enabled: false\nhdfs_enabled: false\n"
+    )
+    play(spark.lab, "provision")
+    assert "HDFS" not in spark.fab("up").stdout
+
+
 def test_nothing_is_left(spark: Cluster) -> None:
     teardown(spark.lab)
     assert not (spark.lab.inventory / "secrets/spark_secret").exists()

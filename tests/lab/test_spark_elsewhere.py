@@ -174,7 +174,8 @@ def asked_of(elsewhere: Cluster, listener: str, project: Path, name: str, enough
         going = elsewhere.background(project, "sparkrun", "--workers", "2", "--name", f"{name}-{RUN}", "job.py")
 
         def said() -> str:
-            return lab.ssh("node1", f"sudo cat {ASKED} 2>/dev/null", check=False).stdout
+            plain = "tr --delete --complement '[:print:]\\n'"
+            return lab.ssh("node1", f"sudo cat {ASKED} 2>/dev/null | {plain}", check=False).stdout
 
         try:
             wait_for(lambda: enough(said()) or going.poll() is not None, 120)

@@ -18,7 +18,7 @@ import leftovers
 import life
 import proven
 from clusters import Cluster
-from provisioning import play
+from provisioning import play, with_spark
 
 PATIENCE = 2400
 """Seconds for a test on a busy machine; the first one may have to provision the shared cluster."""
@@ -138,9 +138,7 @@ def spark_lab(make_lab: Callable[..., LabHandle]) -> LabHandle:
 @pytest.fixture(scope="module")
 def spark(spark_lab: LabHandle) -> Cluster:
     """They have Spark, whatever another module has done with them."""
-    variables = spark_lab.inventory / "group_vars/all.yml"
-    variables.parent.mkdir(exist_ok=True)
-    variables.write_text("spark_enabled: true\nmonitoring_enabled: false\n")
+    with_spark(spark_lab)
     play(spark_lab, "provision")
     made = Cluster(spark_lab)
     made.fab("runs-gc", "--before", "0m", "--yes")  # names of an earlier session's runs are free again

@@ -1,11 +1,13 @@
 """Steps of a cluster's life, each a small function, for tests to put in order."""
 
+import json
 import os
 import re
 import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 from lab.handle import LabHandle
 
@@ -58,6 +60,13 @@ def check(lab: LabHandle) -> str:
 def provision(lab: LabHandle, *extra: str) -> str:
     """Make the hosts into a cluster."""
     return play(lab, "provision", *extra)
+
+
+def with_spark(lab: LabHandle, **variables: Any) -> None:
+    """Say in its inventory that it has Spark and no monitoring, and what else is said here; JSON is YAML."""
+    settings = lab.inventory / "group_vars/all.yml"
+    settings.parent.mkdir(exist_ok=True)
+    settings.write_text(json.dumps({"spark_enabled": True, "monitoring_enabled": False, **variables}))
 
 
 def provision_again(lab: LabHandle) -> None:

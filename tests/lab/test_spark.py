@@ -11,7 +11,7 @@ from pathlib import Path
 import metrics
 import pytest
 from clusters import Cluster, finish, read_until, record, wait_for
-from provisioning import play, teardown
+from provisioning import play, teardown, with_spark
 
 from regatta.paths import PROJECT
 
@@ -309,7 +309,7 @@ def test_past_jobs_are_shown(spark: Cluster, project: Path) -> None:
 
 
 def test_prometheus_has_what_daemons_and_executors_hold(spark: Cluster, project: Path) -> None:
-    (spark.lab.inventory / "group_vars/all.yml").write_text("spark_enabled: true\nmonitoring_enabled: true\n")
+    with_spark(spark.lab, monitoring_enabled=True)
     play(spark.lab, "provision")
     going = spark.background(project, "sparkrun", "job.py", "--workers", "2", "--name", "watched", "--", "0", "1")
     with metrics.opened(spark) as prometheus:
@@ -345,9 +345,7 @@ def test_a_node_leaves(spark: Cluster, project: Path) -> None:
 
 
 def test_an_hdfs_that_is_gone_is_not_waited_for(spark: Cluster) -> None:
-    (spark.lab.inventory / "group_vars/all.yml").write_text(
-        "spark_enabled: true\nmonitoring_enabled: false\nhdfs_enabled: false\n"
-    )
+    with_spark(spark.lab, hdfs_enabled=False)
     play(spark.lab, "provision")
     assert "HDFS" not in spark.fab("up").stdout
 

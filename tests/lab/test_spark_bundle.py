@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from provisioning import play
+from provisioning import play, with_spark
 
 from lab.handle import LabHandle
 
@@ -13,9 +13,7 @@ pytestmark = [pytest.mark.whole, pytest.mark.timeout(1200)]
 
 def test_spark_and_java_come_out_of_a_bundle(make_lab: Callable[..., LabHandle], tmp_path: Path) -> None:
     host = make_lab(nodes=1, egress=False)
-    variables = host.inventory / "group_vars/all.yml"
-    variables.parent.mkdir(exist_ok=True)
-    variables.write_text("spark_enabled: true\nmonitoring_enabled: false\nhdfs_enabled: false\n")
+    with_spark(host, hdfs_enabled=False)
     bundle = tmp_path / "regatta-bundle.tar"
     play(host, "bundle", OUT=str(bundle))
     assert host.ssh("node1", "command -v java", check=False).returncode

@@ -8,13 +8,13 @@ import os
 import re
 import secrets
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from clusters import Cluster, finish, wait_for
-from provisioning import play
+from provisioning import play, with_spark
 
 from lab.handle import LabHandle, read_lab
 
@@ -88,12 +88,9 @@ ThreadingHTTPServer(("127.0.0.1", {KUBERNETES_PORT}), Api).serve_forever()
 """
 
 
-def directed(lab: LabHandle, variables: Mapping[str, Any]) -> None:
-    """Provision the lab so that its jobs go to a Spark of somebody else; JSON is YAML."""
-    settings = lab.inventory / "group_vars/all.yml"
-    settings.parent.mkdir(exist_ok=True)
-    common = {"spark_enabled": True, "monitoring_enabled": False, "hdfs_enabled": False}
-    settings.write_text(json.dumps({**common, **variables}))
+def directed(lab: LabHandle, **variables: Any) -> None:
+    """Provision the lab so that its jobs go to a Spark of somebody else."""
+    with_spark(lab, hdfs_enabled=False, **variables)
     play(lab, "provision")
 
 
@@ -112,11 +109,9 @@ def elsewhere(make_lab: Callable[..., LabHandle], tmp_path_factory: pytest.TempP
     )
     directed(
         lab,
-        {
-            "spark_master": f"spark://{lab.addresses['node1']}:{PORT}",
-            "spark_properties": {"spark.executor.memory": "600m"},
-            "spark_properties_file": str(conf),
-        },
+        spark_master=f"spark://{lab.addresses['node1']}:{PORT}",
+        spark_properties={"spark.executor.memory": "600m"},
+        spark_properties_file=str(conf),
     )
     lab.ssh("node1", f"sudo sh -c '{DAEMONS}' others {lab.addresses['node1']} '{conf.read_text()}'")
     worker = "sudo journalctl --no-pager -u others-worker"
@@ -146,16 +141,8 @@ def test_nothing_of_spark_is_started_and_commands_say_so(elsewhere: Cluster) -> 
 
 
 def test_a_job_runs_there_with_the_users_own_properties(elsewhere: Cluster, project: Path) -> None:
-    words = (
-        "--workers",
-        "2",
-        "--env",
-        "PYSPARK_PYTHON=/opt/regatta/env/bin/python",
-        "--name",
-        f"there-{RUN}",
-        "job.py",
-    )
-    done = elsewhere.regatta(project, "sparkrun", *words)
+    there = ("--workers=2", "--env=PYSPARK_PYTHON=/opt/regatta/env/bin/python", f"--name=there-{RUN}")
+    done = elsewhere.regatta(project, "sparkrun", *there, "job.py")
     assert re.search(rf"master spark://\S+:{PORT} 600m", done.stdout) and "sum 20540" in done.stdout
     assert elsewhere.nothing_runs(f"there-{RUN}")
     logs = elsewhere.lab.ssh("node2", "sudo -u regatta ls /var/lib/regatta/shared/spark_events").stdout
@@ -191,7 +178,7 @@ def asked_of(elsewhere: Cluster, listener: str, project: Path, name: str, enough
 def test_a_driver_asks_a_resource_manager_of_yarn(elsewhere: Cluster, project: Path) -> None:
     conf = "/tmp/others/hadoop"
     elsewhere.lab.ssh("node1", f"sudo mkdir -p {conf} && echo {shlex.quote(YARN_SITE)} | sudo tee {conf}/yarn-site.xml")
-    directed(elsewhere.lab, {"spark_master": "yarn", "spark_hadoop_conf": conf})
+    directed(elsewhere.lab, spark_master="yarn", spark_hadoop_conf=conf)
     assert "Spark: runs go to yarn" in elsewhere.fab("status").stdout
     said = asked_of(elsewhere, RESOURCE_MANAGER, project, "yarn", lambda said: "ApplicationClientProtocol" in said)
     assert said.startswith("hrpc") and "regatta" in said
@@ -201,7 +188,7 @@ def test_a_driver_asks_kubernetes_for_as_many_executors_as_workers(elsewhere: Cl
     properties = {"spark.kubernetes.container.image": "example/spark:3.5", "spark.executor.memory": "700m"}
     properties["spark.kubernetes.executor.enableApiWatcher"] = "false"
     master = f"k8s://http://127.0.0.1:{KUBERNETES_PORT}"
-    directed(elsewhere.lab, {"spark_master": master, "spark_properties": properties})
+    directed(elsewhere.lab, spark_master=master, spark_properties=properties)
 
     def pods(said: str) -> list[dict[str, Any]]:
         whole = said.splitlines() if said.endswith("\n") else said.splitlines()[:-1]

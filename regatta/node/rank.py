@@ -15,6 +15,8 @@ else:  # beside the supervisor, in the run's folder
 
 LAST_LINES = 20
 MOST_LINE_BYTES = 1 << 20
+OURS = "regatta: "
+"""With these words begins what Regatta's own code in a rank says to its user."""
 
 
 class Output:
@@ -59,12 +61,13 @@ def _go_first() -> None:
 
 
 class Rank:
-    """One process of the run, with its last lines."""
+    """One process of the run, with its last lines, and what Regatta's own code in it said last (None: nothing)."""
 
     def __init__(self, spec: dict[str, Any], common_env: dict[str, str], folder: str) -> None:
         self.rank = spec["rank"]
         self.lines = Output()
         self.last: collections.deque[str] = collections.deque(maxlen=LAST_LINES)
+        self.ours: str | None = None
         self.code: int | None = None
         self.closed = False
         env = {**os.environ, **common_env, **spec["env"]}
@@ -99,6 +102,12 @@ class Rank:
         return self.remember(self.lines.take(block))
 
     def remember(self, lines: list[bytes]) -> list[bytes]:
-        """Keep the last ones for the message of a failure."""
+        """Keep the last ones for the message of a failure, see `last_lines`."""
+        words = [line.decode("utf-8", "replace") for line in lines if OURS.encode() in line]
+        self.ours = words[-1] if words else self.ours
         self.last.extend(line.decode("utf-8", "replace") for line in lines[-LAST_LINES:])
         return lines
+
+    def last_lines(self) -> list[str]:
+        """What was printed last; what Regatta's own code said stands before it, where many lines came after that."""
+        return [*([self.ours] if self.ours and self.ours not in self.last else []), *self.last]

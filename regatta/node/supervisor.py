@@ -125,7 +125,7 @@ class Supervisor:
             if self.end_at is not None and now >= self.end_at and self.failure is None:
                 limit = f"time limit of {self.spec['time_limit']:g} s reached (--time-limit)"
                 first = self.ranks[0]
-                self.failure = {**self.describe(first.rank, 124, list(first.last)), "cause": limit}
+                self.failure = {**self.describe(first.rank, 124, first.last_lines()), "cause": limit}
                 self.end_ranks()
             if self.kill_at is not None and now >= self.kill_at:
                 for one in self.ranks:
@@ -150,7 +150,7 @@ class Supervisor:
             one.code = one.process.returncode
             self.drain(one, LAST_BLOCKS)
             if one.code and self.failure is None and not self.stopped:
-                self.failure = self.describe(one.rank, one.code, list(one.last))
+                self.failure = self.describe(one.rank, one.code, one.last_lines())
                 self.end_ranks()
 
     def describe(self, number: int, code: int, lines: list[str]) -> dict[str, Any]:

@@ -33,7 +33,10 @@ def watch(argv: List[str]) -> None:
     def told(kind: Type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         before(kind, error, trace)
         if issubclass(kind, RuntimeError) and REFUSED in str(error):
-            print(WORDS, file=sys.stderr, flush=True)
+            sys.stderr.write(
+                f"\n{WORDS}\n"
+            )  # at once, and on a line of its own: others print their tracebacks meanwhile
+            sys.stderr.flush()
             if of_this_run(parent):
                 os.kill(parent, signal.SIGTERM)
 

@@ -9,8 +9,8 @@ from regatta.hosts.cluster import Cluster
 from regatta.records.events import DRIVER
 from regatta.run.outcome import Accounts, Failure
 
-UNGUARDED = "finished its bootstrapping phase"
-"""Words of Python's, see `regatta.node.unguarded`."""
+UNGUARDED = ("finished its bootstrapping phase", "regatta: this program starts processes by spawn")
+"""Words of Python's and of ours, see `regatta.node.unguarded`."""
 
 
 def failure(judge: Judge, told: Accounts) -> Failure | None:
@@ -70,7 +70,7 @@ def advice(lines: Sequence[str]) -> str:
     """What to do about last words that do not say so themselves, as a further part of a sentence; mostly ''."""
     if any("libjvm" in line or "libhdfs" in line for line in lines):
         return "; for HDFS say fsspec+hdfs:///path: the hdfs:// of pyarrow itself needs Java in the program"
-    if any(UNGUARDED in line for line in lines):
+    if any(words in line for line in lines for words in UNGUARDED):
         return '; its program starts processes by spawn: put what it does below `if __name__ == "__main__":`'
     if any("[Errno 5]" in line or "Input/output error" in line for line in lines):
         return "; was it the shared folder: the head was away ('fab status'), or its disk is full ('fab runs-gc')"

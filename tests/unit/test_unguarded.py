@@ -28,6 +28,12 @@ if __name__ == "__main__":
     with multiprocessing.get_context("{how}").Pool(2) as pool:
         print(pool.map(double, range(4)))
 """
+# Two of the processes end at once: the traceback of one comes after the words of the other.
+MUCH_AFTER = """
+import os, signal, sys
+print({words!r}, *(f"  File {{number}}" for number in range(50)), sep="\\n", file=sys.stderr, flush=True)
+os.kill(os.getpid(), signal.SIGTERM)
+"""
 
 
 def ended(folder: Path, text: str, module: str) -> "subprocess.CompletedProcess[str]":
@@ -70,10 +76,11 @@ def test_what_is_not_of_the_run_is_left_alone() -> None:
     assert not unguarded.of_this_run(os.getpid())
 
 
-def test_the_run_says_what_to_do(here: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("program", [POOL.format(how="spawn"), MUCH_AFTER.format(words=unguarded.WORDS)])
+def test_the_run_says_what_to_do(here: Path, tmp_path: Path, program: str) -> None:
     project = tmp_path / "project"
     project.mkdir()
-    (project / "program.py").write_text(POOL.format(how="spawn"))
+    (project / "program.py").write_text(program)
     (project / "regatta.toml").write_text(
         f'[workloads.pool]\nabout = "x"\ncommand = {json.dumps("program.py")}\nframeworks = ["single"]\n'
     )
@@ -88,4 +95,4 @@ def test_the_run_says_what_to_do(here: Path, tmp_path: Path) -> None:
         timeout=100,
     )
     assert done.returncode != 0
-    assert 'put what it does below `if __name__ == "__main__":`' in done.stdout + done.stderr
+    assert "; its program starts processes by spawn: put what it does below" in done.stderr

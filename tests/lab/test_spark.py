@@ -48,7 +48,6 @@ elif sys.argv[1] == "heap":
 else:
     print("counted", spark.sparkContext.parallelize(range(4), 4).count())
 """
-PID = re.compile(r"pid=(\d+)")
 HDFS = """\
 from pyspark.sql import SparkSession
 spark = SparkSession.builder.getOrCreate()
@@ -173,20 +172,29 @@ def test_a_ray_on_spark_ends_with_a_script_that_fails(spark: Cluster, ray_on_spa
     assert no_ray_is_left(spark, "ray-fails")
 
 
+def listening(spark: Cluster, node: str, run: str) -> list[int]:
+    """Ports of a node at which processes of a run listen, but those of torch, which takes free ones everywhere."""
+    own = {place.split("/")[2] for place in spark.processes(node, f"REGATTA_RUN_ID={run}")}
+    lines = spark.lab.ssh(node, "sudo ss -Hltnp").stdout.splitlines()
+    lines = [line for line in lines if "127.0.0.1" not in line and "RayTrainWo" not in line]
+    return [int(line.split()[3].rpartition(":")[2]) for line in lines if own & set(re.findall(r"pid=(\d+)", line))]
+
+
 def test_a_ray_on_spark_is_guarded_and_ends_with_its_run(spark: Cluster, ray_on_spark: Path) -> None:
     words = ("--workers", "2", "--name", "ray-ends", "job.py", "--", "--rows", "3000000", "--epochs", "200")
     going = spark.background(ray_on_spark, "sparkrun", *words)
     try:
         found = re.search(r"Ray is up after .* at ([\d.]+):(\d+)", read_until(going, "Ray is up"))
         assert found and 12000 <= int(found[2]) <= 15999
+        ports: dict[str, list[int]] = {}
+
+        def agents_listen() -> bool:
+            ports.update({node: listening(spark, node, "ray-ends") for node in spark.lab.nodes})
+            return all(len([port for port in some if 12000 <= port <= 15999]) > 5 for some in ports.values())
+
+        wait_for(agents_listen)
+        assert all(12000 <= port <= 15999 or 7100 <= port <= 7399 for some in ports.values() for port in some), ports
         for node in spark.lab.nodes:
-            own = {place.split("/")[2] for place in spark.processes(node, "REGATTA_RUN_ID=ray-ends")}
-            lines = spark.lab.ssh(node, "sudo ss -Hltnp").stdout.splitlines()
-            # What torch's training has begun to listen at is free, as everywhere.
-            lines = [line for line in lines if "127.0.0.1" not in line and "RayTrainWo" not in line]
-            ports = [int(line.split()[3].rpartition(":")[2]) for line in lines if own & set(PID.findall(line))]
-            assert len([port for port in ports if 12000 <= port <= 15999]) > 5
-            assert all(12000 <= port <= 15999 or 7100 <= port <= 7399 for port in ports), ports
             opened = f"sudo -u nobody bash -c 'exec 3<>/dev/tcp/{found[1]}/{found[2]}'"
             assert "refused" in spark.lab.ssh(node, opened, check=False).stderr
     finally:

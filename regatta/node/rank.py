@@ -15,7 +15,7 @@ else:  # beside the supervisor, in the run's folder
 
 LAST_LINES = 20
 MOST_LINE_BYTES = 1 << 20
-OURS = "regatta: "
+OURS = b"regatta: "
 """With these words begins what Regatta's own code in a rank says to its user."""
 
 
@@ -103,8 +103,9 @@ class Rank:
 
     def remember(self, lines: list[bytes]) -> list[bytes]:
         """Keep the last ones for the message of a failure, see `last_lines`."""
-        words = [line.decode("utf-8", "replace") for line in lines if OURS.encode() in line]
-        self.ours = words[-1] if words else self.ours
+        for line in lines:
+            if OURS in line:
+                self.ours = line.decode("utf-8", "replace")
         self.last.extend(line.decode("utf-8", "replace") for line in lines[-LAST_LINES:])
         return lines
 

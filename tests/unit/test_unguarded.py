@@ -95,4 +95,5 @@ def test_the_run_says_what_to_do(here: Path, tmp_path: Path, program: str) -> No
         timeout=100,
     )
     assert done.returncode != 0
-    assert "; its program starts processes by spawn: put what it does below" in done.stderr
+    advice = '; its program starts processes by spawn: put what it does below `if __name__ == "__main__":`'
+    assert advice in done.stderr

@@ -6,6 +6,10 @@ one when it has answered, and which ends with this program.
 """
 
 import contextlib
+import functools
+import getpass
+import os
+import platform
 import shlex
 import subprocess
 import sys
@@ -58,6 +62,7 @@ class Remote:
             "python": node.python,
             "cluster_address": node.cluster_address,
             "user": None if node.local else "regatta",
+            "by": _ourselves(),
         }
 
     def call(self, node: Node, op: str, *, timeout: float = TIMEOUT, **args: Any) -> dict[str, Any]:
@@ -137,6 +142,15 @@ class Remote:
                 with contextlib.suppress(OSError, subprocess.SubprocessError):
                     command = [*self.ssh(node), "-O", "exit", self.destination(node)]
                     subprocess.run(command, capture_output=True, timeout=10, check=False)
+
+
+@functools.cache
+def _ourselves() -> str:
+    """Who asks, as other controllers are told: `ann@laptop`."""
+    try:
+        return f"{getpass.getuser()}@{platform.node()}"
+    except (OSError, KeyError):  # no name for this user id
+        return f"{os.getuid()}@{platform.node()}"
 
 
 def explain(node: Node, code: int, stderr: str) -> RemoteError:

@@ -103,13 +103,17 @@ def _plan(plan: Values) -> Values:
     }
 
 
-def ended(value: Values) -> Values:
-    """What `exit.json` says, as the supervisor would have written it."""
+def ended(value: Values, unit_failed: str = "") -> Values:
+    """What `exit.json` says, as the supervisor would have written it; `unit_failed`: how the unit did, where it did."""
     failure, codes, code = value.get("failure"), value.get("codes"), whole(value.get("code"))
     reached = value["reached"] if isinstance(value.get("reached"), dict) else {}
+    state = value.get("state") if value.get("state") in ENDS else "failed"
+    if state == "succeeded" and unit_failed:
+        state, code = "failed", code or 1
+        failure = {"cause": f"it says that it succeeded, and its unit failed ({unit_failed})"}
     return {
         **value,
-        "state": value.get("state") if value.get("state") in ENDS else "failed",
+        "state": state,
         "code": 1 if code is None else code,
         "failure": _failure(failure) if isinstance(failure, dict) else None,
         "codes": {text(rank): whole(one) for rank, one in codes.items()} if isinstance(codes, dict) else {},

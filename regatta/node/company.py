@@ -7,7 +7,7 @@ import os
 import time
 from typing import Any, Dict
 
-from regatta.node import rights, rundirs
+from regatta.node import believed, notes, rights, rundirs
 
 Place = Dict[str, Any]
 Answer = Dict[str, Any]
@@ -33,21 +33,15 @@ def strangers() -> dict[str, float]:
     return found
 
 
-@rights.of_run()
 def of_run(place: Place, run: str, before: dict[str, float] | None = None) -> Answer:
     """{"runs": ids of others that were on this node between the run's start and its end (or now), "load"}.
 
     "load": cores that processes which are none of ours have used since `before`, what `strangers` said at the run's
     start, on average; None where that is not known. What has ended meanwhile is not in it.
     """
-    began, ended = _span(place, run)
-    others = []
-    for other in rundirs.names(place):
-        if other == run:
-            continue
-        since, until = _span(place, other)
-        if since < ended and until > began:
-            others.append(other)
+    spans = _spans(place, {name: _noted_span(place, name) for name in rundirs.names(place)})
+    began, ended = spans.pop(run, [0.0, 0.0])
+    others = [name for name, (since, until) in spans.items() if since < ended and until > began]
     load = None
     if before is not None and began < ended:
         used = sum(max(0.0, seconds - before.get(name, 0.0)) for name, seconds in strangers().items())
@@ -55,11 +49,27 @@ def of_run(place: Place, run: str, before: dict[str, float] | None = None) -> An
     return {"runs": others, "load": load}
 
 
-def _span(place: Place, run: str) -> tuple[float, float]:
-    """When a run was on this node, Unix time; one that vanished without a word was nowhere."""
-    began = (rundirs.spec(place, run) or {}).get("started")
+def _noted_span(place: Place, run: str) -> list[float] | None:
+    """When a run was on this node, by what is not the run's; None where only its own files tell."""
+    began = believed.number((notes.read(place, run) or {}).get("started"))
     if began is None:
-        return 0.0, 0.0
-    if exit := rundirs.ended(place, run):
-        return began, exit["ended"] or 0.0
-    return (began, time.time()) if rundirs.active(place, run) else (0.0, 0.0)
+        return None
+    if rundirs.here(place, run):
+        return [began, time.time()]
+    ended = notes.ended(place, run)
+    return [began, ended] if ended is not None else None
+
+
+@rights.of_run()
+def _spans(place: Place, noted: dict[str, list[float] | None]) -> dict[str, list[float]]:
+    return {name: span or _own_span(place, name) for name, span in noted.items()}
+
+
+def _own_span(place: Place, run: str) -> list[float]:
+    """When a run was on this node, Unix time; one that vanished without a word was nowhere."""
+    began = (rundirs.spec(place, run, rundirs.SHARE_BYTES) or {}).get("started")
+    if began is None:
+        return [0.0, 0.0]
+    if rundirs.active(place, run):
+        return [began, time.time()]
+    return [began, (rundirs.ended(place, run) or {}).get("ended") or 0.0]

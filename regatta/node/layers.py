@@ -162,7 +162,7 @@ def _compile(place: Place, tree: str) -> None:
 
 def look(place: Place) -> Answer:
     """{"layers": [{key, packages, bytes, instead, for, made, used, going}]}, the one that was used last first."""
-    found, going = [], _in_use(place)
+    found, going = [], rundirs.unfinished(place)["layers"]
     for key in _keys(place):
         with contextlib.suppress(OSError, ValueError):
             used = os.path.getmtime(_memory(place, key))
@@ -176,23 +176,12 @@ def prune(place: Place, keep: str) -> List[str]:
     needed = {keep, *sorted(used, key=lambda key: -used[key])[:KEEP]}
     needed |= {key for key in used if time.time() - used[key] < GRACE_SECONDS}
     removable = [key for key in used if key not in needed]
-    going = _in_use(place) if removable else set()
+    going = rundirs.unfinished(place)["layers"] if removable else []
     removed = [key for key in removable if key not in going]
     for key in removed:
         os.unlink(_memory(place, key))
         releases.remove(folder(place, key))
     return removed
-
-
-def _in_use(place: Place) -> set[str]:
-    """Keys of the layers of runs that have not ended here."""
-    return set(_of_runs(place)) if rundirs.names(place) else set()
-
-
-@rights.of_run()
-def _of_runs(place: Place) -> List[str]:
-    specs = [rundirs.spec(place, run) or {} for run in rundirs.names(place) if rundirs.active(place, run)]
-    return [str(spec["layer"]) for spec in specs if spec.get("layer")]
 
 
 def _keys(place: Place) -> List[str]:

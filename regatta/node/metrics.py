@@ -49,7 +49,7 @@ def samples(place: Place, runs: progress.Runs) -> Iterator[Sample]:
 
 
 def _run(place: Place, run: dict[str, Any]) -> Iterator[Sample]:
-    spec = rundirs.spec(place, run["id"])
+    spec = rundirs.spec(place, run["id"], rundirs.SHARE_BYTES)
     if spec is None:
         return
     # The folder of a Ray run is on every node; its processes are the head's job and Ray's own.

@@ -56,11 +56,11 @@ class Runs:
         for run in names:
             if run in self._ended:
                 continue
-            spec = rundirs.spec(self._place, run)
+            spec = rundirs.spec(self._place, run, rundirs.SHARE_BYTES)
             if spec is None or spec["started"] is None:
                 continue
             seconds = time.time() - spec["started"]
-            ended = os.path.lexists(rundirs.path(self._place, run, "exit.json"))
+            ended = os.path.lexists(rundirs.path(self._place, run, "exit.json")) and not rundirs.unit_started(run)
             if ended or not rundirs.active(self._place, run):
                 if ended or seconds > BEGINNING_SECONDS:
                     self._ended.add(run)

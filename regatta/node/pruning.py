@@ -7,7 +7,7 @@ import os
 import time
 from typing import Any, Dict
 
-from regatta.node import releases, rights, rundirs, trees
+from regatta.node import notes, releases, rights, rundirs, trees
 from regatta.node import runs as node_runs
 from regatta.node.problem import Problem
 
@@ -37,19 +37,32 @@ def prune(place: Place, runs: list[str], unused: float) -> Dict[str, Any]:
             pass
         with contextlib.suppress(FileNotFoundError):
             os.rename(rundirs.path(place, run), os.path.join(rundirs.base(place), f"{REMOVED}{run}"))
+            notes.remove(place, run)
             gone.append(run)
     freed += _remove_abandoned(place)
     inputs = 0
     with releases.lock(place):  # no run starts meanwhile
         if not rundirs.unfinished(place)["going"]:
             for path in _within(os.path.join(place["state"], "data")):
-                if time.time() - os.lstat(path).st_mtime > unused:
-                    inputs, freed = inputs + 1, freed + trees.size(path)
-                    trees.remove(path)
-                    with contextlib.suppress(OSError):
-                        os.rmdir(path)
-            freed += _remove_results(place, unused)
+                if time.time() - os.lstat(path).st_mtime > unused and not os.path.basename(path).startswith(REMOVED):
+                    os.rename(path, os.path.join(os.path.dirname(path), f"{REMOVED}{os.path.basename(path)}"))
+                    inputs += 1
+    freed += _delete_inputs(place)
+    if not rundirs.unfinished(place)["going"]:
+        freed += _remove_results(place, unused)
     return {"runs": gone, "going": going, "inputs": inputs, "bytes": freed}
+
+
+def _delete_inputs(place: Place) -> int:
+    """Input files that were put aside to be deleted, also by a request that was stopped then."""
+    freed = 0
+    for path in _within(os.path.join(place["state"], "data")):
+        if os.path.basename(path).startswith(REMOVED):
+            freed += trees.size(path)
+            trees.remove(path)
+            with contextlib.suppress(OSError):
+                os.rmdir(path)
+    return freed
 
 
 def _remove_results(place: Place, unused: float) -> int:

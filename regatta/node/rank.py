@@ -15,6 +15,8 @@ else:  # beside the supervisor, in the run's folder
 
 LAST_LINES = 20
 MOST_LINE_BYTES = 1 << 20
+MOST_LAST = 4096
+"""Characters that are kept of a line for the message of a failure; the log has all of it."""
 OURS = b"regatta: "
 """With these words begins what Regatta's own code in a rank says to its user."""
 
@@ -111,4 +113,5 @@ class Rank:
 
     def last_lines(self) -> list[str]:
         """What was printed last; what Regatta's own code said stands before it, where many lines came after that."""
-        return [*([self.ours] if self.ours and self.ours not in self.last else []), *self.last]
+        lines = [*([self.ours] if self.ours and self.ours not in self.last else []), *self.last]
+        return [line[:MOST_LAST] for line in lines]

@@ -12,15 +12,18 @@ import secrets
 import shutil
 import stat
 import time
-from typing import Any, Dict, Iterator
+from typing import IO, Any, Dict, Iterator
 
 from regatta.node import manifest, rundirs
+from regatta.node.problem import Problem
 
 Place = Dict[str, Any]
 Answer = Dict[str, Any]
 
 KEEP = 5
 GRACE_SECONDS = 900
+LOCK_SECONDS, LOCK_POLL_SECONDS = 20.0, 0.02
+"""So long a request waits for the lock: less than a controller waits for its answer."""
 
 
 def folder(place: Place, release: str) -> str:
@@ -30,11 +33,37 @@ def folder(place: Place, release: str) -> str:
 
 @contextlib.contextmanager
 def lock(place: Place) -> Iterator[None]:
-    """One at a time on this node: what renames into, starts from or prunes `releases/`."""
-    base = own(place)
-    with open(os.path.join(base, ".lock"), "w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    """One at a time on this node: what renames into, starts from or prunes `releases/`.
+
+    Problem with who holds it, and since when, where that takes longer than `LOCK_SECONDS`.
+    """
+    with open(os.open(os.path.join(own(place), ".lock"), os.O_RDWR | os.O_CREAT, 0o600), "r+") as file:
+        end = time.monotonic() + LOCK_SECONDS
+        while not _locked(file):
+            if time.monotonic() > end:
+                raise Problem(f"{_holder(file)} has kept this node's releases locked: try again when that has ended")
+            time.sleep(LOCK_POLL_SECONDS)
+        file.seek(0)
+        file.truncate()
+        json.dump({"by": place.get("by"), "at": time.time()}, file)
+        file.flush()
         yield
+
+
+def _locked(file: IO[str]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _holder(file: IO[str]) -> str:
+    file.seek(0)
+    with contextlib.suppress(ValueError, TypeError, KeyError):
+        said = json.load(file)
+        return f"{said['by'] or 'another controller'} (for {time.time() - said['at']:.0f} s)"
+    return "another controller"
 
 
 def own(place: Place, name: str = "releases") -> str:

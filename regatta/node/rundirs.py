@@ -2,6 +2,7 @@
 
 A cluster's `runs/` is root's, and each folder in it belongs to the account of runs, which may put anything there. What
 is inside is therefore read and written as that account (`rights.of_run`), and believed as far as `believed` goes.
+Whether a run is still here is not asked of its files: its unit and its note (`notes`) tell.
 """
 
 from __future__ import annotations
@@ -13,11 +14,14 @@ import re
 import stat
 from typing import Any, Dict, List
 
-from regatta.node import believed, rights, runlog
+from regatta.node import believed, notes, rights, runlog
 
 Place = Dict[str, Any]
 
 MOST_BYTES = 8 << 20
+SHARE_BYTES = 256 << 10
+"""What one run may add to what is read of all runs: a larger `spec.json` is passed over there."""
+EXIT_BYTES = 1 << 20
 STARTED = "/run/systemd/units/invocation:"
 """With a unit's name behind it: there while the unit is not stopped. systemd's own, so nobody else makes one."""
 _RUN = re.compile(r"[a-z0-9]([a-z0-9-]{0,126}[a-z0-9])?\Z")
@@ -54,27 +58,42 @@ def names(place: Place) -> list[str]:
         return []
 
 
-def load(file: str) -> Any:
-    """The JSON object in a plain file of at most `MOST_BYTES`; None where there is none (yet)."""
+def load(file: str, most: int = MOST_BYTES) -> Any:
+    """The JSON object in a plain file of at most `most` bytes; None where there is none (yet)."""
     try:
         with runlog.opened(file) as handle:
-            text = handle.read(MOST_BYTES + 1)
-        value = json.loads(text.decode()) if len(text) <= MOST_BYTES else None
+            text = handle.read(most + 1)
+        value = json.loads(text.decode()) if len(text) <= most else None
     except (OSError, ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) and believed.shallow(value) else None
 
 
-def spec(place: Place, run: str) -> Any:
+def spec(place: Place, run: str, most: int = MOST_BYTES) -> Any:
     """What was started, as far as it is believed; None where that cannot be read (yet)."""
-    found = load(path(place, run, "spec.json"))
+    found = load(path(place, run, "spec.json"), most)
     return found and believed.spec(found)
 
 
+def noted(place: Place, run: str) -> Any:
+    """What was started, by the node's own note; of a run without one by its `spec.json`, None where that is no help."""
+    note = notes.read(place, run)
+    return believed.spec(note) if note else _shared_spec(place, run)
+
+
+@rights.of_run()
+def _shared_spec(place: Place, run: str) -> Any:
+    return spec(place, run, SHARE_BYTES)
+
+
 def ended(place: Place, run: str) -> Any:
-    """How the run has ended here, as far as that is believed; None where it has not said so."""
-    found = load(path(place, run, "exit.json"))
-    return found and believed.ended(found)
+    """How the run has ended here, as far as that is believed; None where it has not said so.
+
+    It has succeeded only where its unit has, too.
+    """
+    found = load(path(place, run, "exit.json"), EXIT_BYTES)
+    how = notes.result(place, run)
+    return found and believed.ended(found, how if how != "success" else "")
 
 
 def store(file: str, value: Any, mode: int = 0o644) -> None:
@@ -106,9 +125,26 @@ def unit_started(run: str) -> bool:
     return os.path.lexists(f"{STARTED}{unit(run)}")
 
 
+def here(place: Place, run: str) -> bool | None:
+    """Whether a run is on this node, by what is not the run's: its unit, its note. None: only its own files tell.
+
+    Those who may not read notes know of units alone.
+    """
+    if unit_started(run) or notes.is_starting(place, run):
+        return True
+    mode = (notes.read(place, run) or {}).get("mode")
+    if mode == "member":
+        return notes.ended(place, run) is None
+    return False if mode == "unit" else None
+
+
 def active(place: Place, run: str) -> bool:
-    """Whether the run's processes are there: its unit (root), its supervisor (plain user; a Ray job once it runs)."""
-    if unit_started(run) or supervisor_pid(place, run) is not None:
+    """Whether the run's processes are there: its unit (root), its supervisor (plain user); a Ray or Spark run's folder
+    on a node without its driver until the run is finished there.
+    """
+    if (known := here(place, run)) is not None:
+        return known
+    if supervisor_pid(place, run) is not None:
         return True
     if not _is_there(place, run, "pid.json") and (spec(place, run) or {}).get("mode") == "member":
         return there(place, run) and not _is_there(place, run, "exit.json")
@@ -130,21 +166,43 @@ def supervisor_pid(place: Place, run: str) -> int | None:
     return None
 
 
-@rights.of_run()
 def state(place: Place, run: str) -> str:
-    """`running`, or the state in which the run ended; `lost` where it vanished without a word (host went down)."""
-    if found := ended(place, run):
-        return str(found["state"])
-    if active(place, run):
+    """`running`, or the state in which the run ended; `lost` where it vanished without a word (host went down).
+
+    A run whose unit is there is running, whatever its files say.
+    """
+    return "running" if here(place, run) else _own_state(place, run, here(place, run))
+
+
+@rights.of_run()
+def _own_state(place: Place, run: str, known: bool | None) -> str:
+    return own_state(place, run, known)
+
+
+def own_state(place: Place, run: str, known: bool | None) -> str:
+    """`state`, as the account of runs; `known` is what `here` says."""
+    if known or (known is None and active(place, run)):
         return "running"
     return str((ended(place, run) or {"state": "lost"})["state"])
 
 
 def unfinished(place: Place) -> Dict[str, List[Any]]:
     """{runs: ids of those that have not ended on this node, or vanished without a word, ports: theirs, going: ids of
-    those of them that live, releases: theirs}.
+    those of them that live, releases: theirs, layers: theirs}.
     """
-    return _unfinished(place) if names(place) else {"runs": [], "ports": [], "going": [], "releases": []}
+    known = {run: here(place, run) for run in names(place)}
+    unsure = [run for run in known if not known[run]]
+    own = _own(place, unsure) if unsure else {"runs": [], "going": []}
+    going = [run for run in known if known[run] or (known[run] is None and run in own["going"])]
+    runs = [run for run in known if run in going or run in own["runs"]]
+    specs = {run: noted(place, run) or believed.spec({}) for run in runs}
+    return {
+        "runs": runs,
+        "going": going,
+        "ports": sorted({port for one in specs.values() for port in _ports(one["plan"])}),
+        "releases": sorted({specs[run]["release"] for run in going if specs[run]["release"]}),
+        "layers": sorted({str(specs[run]["layer"]) for run in going if specs[run].get("layer")}),
+    }
 
 
 def _ports(plan: Dict[str, Any]) -> List[int]:
@@ -153,13 +211,7 @@ def _ports(plan: Dict[str, Any]) -> List[int]:
 
 
 @rights.of_run()
-def _unfinished(place: Place) -> Dict[str, List[Any]]:
-    runs = [run for run in names(place) if not _is_there(place, run, "exit.json")]
-    specs = {run: spec(place, run) or believed.spec({}) for run in runs}
-    going = [run for run in runs if active(place, run)]
-    return {
-        "runs": runs,
-        "going": going,
-        "ports": sorted({port for one in specs.values() for port in _ports(one["plan"])}),
-        "releases": sorted({specs[run]["release"] for run in going if specs[run]["release"]}),
-    }
+def _own(place: Place, runs: List[str]) -> Dict[str, List[str]]:
+    """Of these runs, by their own files: those that have not said how they ended, and those that live."""
+    silent = [run for run in runs if not _is_there(place, run, "exit.json")]
+    return {"runs": silent, "going": [run for run in runs if active(place, run)]}

@@ -18,6 +18,7 @@ from regatta.node import (
     environments,
     layers,
     network,
+    notes,
     outputs,
     raylet,
     releases,
@@ -40,6 +41,8 @@ Emit = Callable[[Dict[str, Any]], None]
 POLL_SECONDS, IDLE_SECONDS = 0.03, 0.2
 BEAT_SECONDS = 1.0
 STOP_SECONDS = 4.0
+LATE_SECONDS = 5.0
+"""How much later than the supervisor systemd ends a run at its time limit."""
 HADOOP_CONF_DIR = "/etc/regatta/hadoop"
 RESERVE_BYTES = 1 << 16
 DELETE_SECONDS = 400.0
@@ -68,33 +71,36 @@ def start(place: Place, spec: Spec, hidden: Dict[str, str] | None = None) -> Ans
     """
     run = spec["id"]
     folder = rundirs.path(place, run)
-    with releases.lock(place):
-        if not os.path.isdir(releases.folder(place, spec["release"])):
-            raise Problem(f"release {spec['release']} is not on this node: run 'fab sync'")
-        if spec.get("layer") and not layers.have(place, spec["layer"]):
-            raise Problem(f"layer {spec['layer']} is not on this node any more: start the run again")
-        os.makedirs(rundirs.base(place), exist_ok=True)
-        try:
+    with contextlib.ExitStack() as starting:
+        with releases.lock(place):
+            _claim(place, spec, folder)
+            starting.enter_context(notes.starting(place, run, spec))
             os.mkdir(folder, 0o750)
-        except FileExistsError:
-            raise Problem(f"a run named '{run}' exists already: choose another name") from None
         try:
             _give(place, folder)
             without = _prepare(place, spec, folder, hidden or {})
+            if spec["mode"] == "unit":
+                _start_unit(place, spec, folder)
+            elif spec["mode"] == "session":
+                _start_session(place, spec, folder)
         except BaseException:
             delete(place, folder)
+            notes.remove(place, run)
             raise
-    try:
-        if spec["mode"] == "unit":
-            _start_unit(place, spec, folder)
-        elif spec["mode"] == "session":
-            _start_session(place, spec, folder)
-    except BaseException:
-        delete(place, folder)
-        raise
     others = company.strangers()
     interface = network.interface(place["cluster_address"])
     return {"folder": folder, "interface": interface, "strangers": others, "unshared": without}
+
+
+def _claim(place: Place, spec: Spec, folder: str) -> None:
+    """Raise Problem where the run cannot start here: its code is gone, or its name is taken."""
+    if not os.path.isdir(releases.folder(place, spec["release"])):
+        raise Problem(f"release {spec['release']} is not on this node: run 'fab sync'")
+    if spec.get("layer") and not layers.have(place, spec["layer"]):
+        raise Problem(f"layer {spec['layer']} is not on this node any more: start the run again")
+    os.makedirs(rundirs.base(place), exist_ok=True)
+    if os.path.lexists(folder):
+        raise Problem(f"a run named '{spec['id']}' exists already: choose another name")
 
 
 def _give(place: Place, folder: str) -> None:
@@ -191,9 +197,12 @@ def _start_unit(place: Place, spec: Spec, folder: str) -> None:
         **cgroup.properties(spec["limits"]),
         "ExecStopPost": f"/bin/sh -c 'test -e {folder}/exit.json || exec {python} {program} --post {folder}'",
     }
+    if spec.get("time_limit"):  # the supervisor ends the run in time, and says why; the run may have stopped it
+        properties["RuntimeMaxSec"] = f"{spec['time_limit'] + LATE_SECONDS:g}"
     command = ["systemd-run", "--quiet", "--collect", f"--unit={rundirs.unit(run)}", f"--uid={place['user']}"]
     command += [f"--setenv=HOME={rundirs.home(place)}"]
     command += [f"--property={key}={value}" for key, value in properties.items()]
+    command += [f"--property=ExecStopPost=+{notes.at_end(place, run)}"]
     command += [f"--working-directory={folder}", "--", python, program, folder]
     done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
     if done.returncode:
@@ -224,34 +233,48 @@ def _start_session(place: Place, spec: Spec, folder: str) -> None:
         time.sleep(0.005)
 
 
-@rights.of_run(seconds=None)
 def watch(place: Place, run: str, offset: int, emit: Emit, events_only: bool = False) -> None:
     """Emit the log from byte `offset` (or its events), a heartbeat a second, and how the run ended on this node."""
     _must_be_there(place, run)
+    while notes.is_starting(place, run):
+        emit({"beat": 1})
+        time.sleep(POLL_SECONDS)
+    member = (notes.read(place, run) or {}).get("mode") == "member"
+    _watch(place, run, offset, emit, events_only, member)
+
+
+@rights.of_run(seconds=None)
+def _watch(place: Place, run: str, offset: int, emit: Emit, events_only: bool, member: bool) -> None:
     folder = rundirs.path(place, run)
     next_beat = next_check = 0.0
     wait, shown = POLL_SECONDS, 0
     while True:
-        finished = rundirs.ended(place, run)
+        said = rundirs.ended(place, run)
+        finished = None if said and _still_here(place, run) else said
         before, offset = offset, _emit_lines(folder, offset, emit, events_only)
         if finished:
             emit({"exit": finished, "offset": offset})
             return
         shown = _emit_bars(folder, shown, emit)
-        wait = POLL_SECONDS if offset > before else min(IDLE_SECONDS, wait * 1.2)
+        wait = POLL_SECONDS if said or offset > before else min(IDLE_SECONDS, wait * 1.2)
         now = time.monotonic()
         if now >= next_beat:
             emit({"beat": 1})
             next_beat = now + BEAT_SECONDS
             if now >= next_check:
                 next_check = now + 3
-                if not rundirs.active(place, run) and not rundirs.ended(place, run):
+                if not member and not rundirs.active(place, run) and not rundirs.ended(place, run):
                     time.sleep(0.5)
                     if not rundirs.ended(place, run):
                         lost = {"state": "lost", "code": 1, "failure": None, "codes": {}}
                         emit({"exit": lost, "offset": _emit_lines(folder, offset, emit, events_only)})
                         return
         time.sleep(wait)
+
+
+def _still_here(place: Place, run: str) -> bool:
+    """Whether a run that says how it ended has processes here all the same."""
+    return rundirs.unit_started(run) or rundirs.supervisor_pid(place, run) is not None
 
 
 def _emit_lines(folder: str, offset: int, emit: Emit, events_only: bool) -> int:
@@ -280,7 +303,7 @@ def _emit_bars(folder: str, seen: int, emit: Emit) -> int:
         now = os.lstat(path).st_mtime_ns
     except OSError:
         return seen
-    bars = rundirs.load(path) if now != seen else None
+    bars = rundirs.load(path, rundirs.EXIT_BYTES) if now != seen else None
     if not isinstance(bars, dict):
         return seen
     emit({"bars": [[int(rank), believed.text(text)] for rank, text in bars.items() if believed.is_rank(rank)]})
@@ -333,9 +356,13 @@ def stop(place: Place, run: str, reason: str) -> Answer:
     return finish(place, run, "stopped", 143)
 
 
-@rights.of_run()
 def _vanished(place: Place, run: str) -> bool:
-    return os.path.lexists(rundirs.path(place, run, "pid.json")) and rundirs.state(place, run) == "lost"
+    return rundirs.state(place, run) == "lost" and _has_begun(place, run)
+
+
+@rights.of_run()
+def _has_begun(place: Place, run: str) -> bool:
+    return os.path.lexists(rundirs.path(place, run, "pid.json"))
 
 
 @rights.of_run()
@@ -354,6 +381,7 @@ def finish(place: Place, run: str, state: str, code: int) -> Answer:
     """End what is left of the run's processes, drop its scratch folder, write how it ended."""
     _must_be_there(place, run)
     killed = sweep(place, run)
+    notes.mark_ended(place, run)
     return {"killed": killed, **_written_off(place, run, state, code)}
 
 

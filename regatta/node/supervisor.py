@@ -264,9 +264,7 @@ def write_exit(
     """
     remove_tree(os.path.join(folder, "scratch"))
     remove_tree(os.path.join(folder, HIDDEN))
-    spec: dict[str, Any] = {}
-    with contextlib.suppress(OSError, TypeError, ValueError, RecursionError):
-        spec = dict(json.loads(_read(os.path.join(folder, "spec.json")).decode()))
+    spec = own_spec(folder)
     temporary = str(spec.get("temporary"))
     if TEMPORARY.match(temporary):
         remove_tree(temporary)
@@ -283,7 +281,7 @@ def write_exit(
         "started": started,
         "ended": time.time(),
         "used": {**(used or {}), **usage.over_network(spec.get("network"))},
-        "oom_kills": usage.oom_kills() - spec["oom_kills"] if "oom_kills" in spec else 0,
+        "oom_kills": usage.oom_kills() - spec["oom_kills"] if type(spec.get("oom_kills")) is int else 0,
         "lost_lines": lost_lines,
         "reached": reached(spec),
     }
@@ -293,6 +291,13 @@ def write_exit(
     with open(os.open(target + ".new", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644), "w") as file:
         json.dump(ended, file)
     os.rename(target + ".new", target)
+
+
+def own_spec(folder: str) -> dict[str, Any]:
+    """What was started, as far as that can still be read: the run may have put anything in its place."""
+    with contextlib.suppress(OSError, TypeError, ValueError, RecursionError):
+        return dict(json.loads(_read(os.path.join(folder, "spec.json")).decode()))
+    return {}
 
 
 def remove_tree(path: str) -> None:
@@ -352,6 +357,9 @@ def post(folder: str) -> None:
     status = os.environ.get("EXIT_STATUS", "?")
     if os.path.exists(os.path.join(folder, "stop.json")):
         write_exit(folder, "stopped", 143, None, {}, None, usage.of_unit(folder))
+    elif result == "timeout":
+        cause = f"time limit of {own_spec(folder).get('time_limit')} s reached (--time-limit), and the run did not end"
+        write_exit(folder, "failed", 124, own_failure(124, cause), {}, None, usage.of_unit(folder))
     else:
         how = f"killed by SIG{status}" if os.environ.get("EXIT_CODE") in ("killed", "dumped") else f"ended by {result}"
         write_exit(

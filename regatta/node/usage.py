@@ -73,6 +73,6 @@ def over_network(before: Any) -> dict[str, Any]:
     try:
         received, sent = network(before["interface"]) or (0, 0)
         since = (max(0, received - before["at_start"][0]), max(0, sent - before["at_start"][1]))
-    except (TypeError, KeyError, IndexError):
+    except (TypeError, KeyError, IndexError, AttributeError, OverflowError):
         return {}
     return {"interface": str(before["interface"]), "received_bytes": since[0], "sent_bytes": since[1]}

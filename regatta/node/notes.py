@@ -1,0 +1,94 @@
+"""What the node itself notes of each run that it starts, beside the run's folder and out of the run's reach.
+
+`runs/.<run>.json`: what was started, root's alone (on inventory/local the user's); locked while the run starts, so that
+nobody takes it for lost. `runs/.<run>.ended`: its time is when the run's unit ended, its text systemd's word for how.
+A run of an earlier Regatta has none.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import time
+from typing import Any, Dict, Iterator
+
+Place = Dict[str, Any]
+Note = Dict[str, Any]
+
+KEPT = ("mode", "framework", "release", "layer", "plan", "started", "time_limit")
+
+
+def path(place: Place, run: str) -> str:
+    """The file of a run's note."""
+    return os.path.join(place["state"], "runs", f".{run}.json")
+
+
+def end_path(place: Place, run: str) -> str:
+    """The file of how and when a run's unit ended."""
+    return os.path.join(place["state"], "runs", f".{run}.ended")
+
+
+def at_end(place: Place, run: str) -> str:
+    """The command by which systemd, as root, notes how a run's unit ended."""
+    return f"/bin/sh -c 'echo $SERVICE_RESULT >{end_path(place, run)}'"
+
+
+@contextlib.contextmanager
+def starting(place: Place, run: str, spec: Dict[str, Any]) -> Iterator[None]:
+    """Note a run that is being started; it counts as starting until the end of the block, or of this process."""
+    remove(place, run)
+    record = spec.get("record")
+    by = record.get("by") if isinstance(record, dict) else None
+    note = {**{name: spec.get(name) for name in KEPT}, "started": time.time(), "by": by}
+    with open(os.open(path(place, run), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        json.dump(note, file)
+        file.flush()
+        yield
+
+
+def read(place: Place, run: str) -> Note | None:
+    """The note of a run; None where there is none, or where this account may not read it."""
+    with contextlib.suppress(OSError, ValueError), open(path(place, run)) as file:
+        return dict(json.load(file))
+    return None
+
+
+def is_starting(place: Place, run: str) -> bool:
+    """Whether the process that starts a run is still at it."""
+    with contextlib.suppress(OSError), open(path(place, run)) as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+def mark_ended(place: Place, run: str) -> None:
+    """Note that a run has ended now, unless that is noted, or its start is not."""
+    if os.path.exists(path(place, run)):
+        with contextlib.suppress(FileExistsError):
+            os.close(os.open(end_path(place, run), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+
+
+def ended(place: Place, run: str) -> float | None:
+    """When the run's unit ended, Unix time; None where that is not noted."""
+    with contextlib.suppress(OSError):
+        return os.lstat(end_path(place, run)).st_mtime
+    return None
+
+
+def result(place: Place, run: str) -> str:
+    """systemd's word for how a run's unit ended (`success`, `exit-code`, `timeout`); empty where it said none."""
+    with contextlib.suppress(OSError, ValueError), open(end_path(place, run)) as file:
+        return file.read(100).strip()
+    return ""
+
+
+def remove(place: Place, run: str) -> None:
+    """Forget a run whose folder goes."""
+    for file in (path(place, run), end_path(place, run)):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(file)

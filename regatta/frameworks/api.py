@@ -9,7 +9,7 @@ of the controller changes. `specs` alone must be written; all else has a default
 - **One host only** (multiprocessing): `hosts` gives the head.
 - **A driver** that speaks for all ranks, as rank -1 on the head: `driver = True`, and `nodes` has the head. How it ends
   is how the run ends; other processes end by themselves when it has.
-- **A service of the cluster** that takes runs (Ray's jobs, Spark's master): `served`, `asks` and `open` with a
+- **A service of the cluster** that takes runs (Ray, Spark's master): `served`, `asks` and `open` with a
   `JobService`, and a `Judge` that asks the service how the run goes; `service`, `units` and `page` for `fab up`,
   `down`, `status` and `dashboard`; `secret` for provisioning. `adapters/ray.py` and `spark.py` do so.
 
@@ -61,14 +61,6 @@ class JobService(abc.ABC):
 
         A node that could not be asked has no answer.
         """
-
-    @abc.abstractmethod
-    def submit(self, plan: Plan) -> None:
-        """Give the run to the service, once all its nodes have started. Raises LaunchError with the service's words."""
-
-    @abc.abstractmethod
-    def stop(self, run: str) -> None:
-        """Ask the service to end a run. Raises RegattaError."""
 
 
 @dataclass(frozen=True)
@@ -136,9 +128,6 @@ class Judge:
 
     def take(self, answer: Any) -> None:
         """What `poll` gave."""
-
-    def ask(self) -> None:
-        """The run is ended everywhere: ask the service a last time."""
 
     def hear(self, rank: int | None, text: str) -> None:
         """A line that a rank or a driver has printed."""

@@ -1,4 +1,4 @@
-"""Ray's job REST API, and its state API, at the head's dashboard port."""
+"""Ray's REST API at the head's dashboard port: jobs, nodes, actors, tasks."""
 
 import http.client
 import json
@@ -11,7 +11,6 @@ from typing import Any
 from regatta.errors import LaunchError, RunError
 
 DASHBOARD_PORT = 8265
-ENDED = {"SUCCEEDED", "FAILED", "STOPPED"}
 
 
 @dataclass(frozen=True)
@@ -23,28 +22,21 @@ class RayNode:
 
 
 class JobApi:
-    """Ray's job REST API at a local port (the end of a tunnel)."""
+    """Ray's REST API at a local port (the end of a tunnel)."""
 
     def __init__(self, port: int, token: str, cluster: str) -> None:
         self._base = f"http://127.0.0.1:{port}"
         self._token = token
         self._cluster = cluster
 
-    def submit(self, body: dict[str, Any]) -> None:
-        """Start a job. Raises LaunchError with Ray's words."""
-        self._request("POST", "/api/jobs/", body)
-
-    def job(self, run: str) -> dict[str, Any]:
-        """A job's status, message and exit code as Ray reports them."""
-        return self._request("GET", f"/api/jobs/{run}")
-
-    def stop(self, run: str) -> None:
-        """Ask Ray to stop a job; it is stopped when `job` says so."""
-        self._request("POST", f"/api/jobs/{run}/stop")
+    def jobs(self, run: str) -> list[str]:
+        """Ids of the jobs of a run: one for each time that its driver has joined Ray."""
+        listed = self._get("/api/jobs/")
+        return [str(job["job_id"]) for job in listed if (job.get("metadata") or {}).get("regatta_run") == run]
 
     def nodes(self) -> list[RayNode]:
         """The nodes that Ray lists as alive."""
-        answer = self._request("GET", "/api/v0/nodes?limit=10000")
+        answer = self._get("/api/v0/nodes?limit=10000")
         rows = answer["data"]["result"]["result"]
         return [RayNode(str(row["node_ip"]), str(row["node_id"])) for row in rows if row["state"] == "ALIVE"]
 
@@ -60,22 +52,15 @@ class JobApi:
         words = [("limit", "1000"), ("detail", "1")]
         for name, value in filters.items():
             words += [("filter_keys", name), ("filter_predicates", "="), ("filter_values", value)]
-        answer = self._request("GET", f"/api/v0/{what}?{urllib.parse.urlencode(words)}")
+        answer = self._get(f"/api/v0/{what}?{urllib.parse.urlencode(words)}")
         return list(answer["data"]["result"]["result"])
 
     def version(self) -> dict[str, Any]:
         """Ray's version, as proof that the API answers with this token."""
-        return self._request("GET", "/api/version")
+        return dict(self._get("/api/version"))
 
-    def _request(
-        self, method: str, path: str, body: dict[str, Any] | None = None, *, again: bool = True
-    ) -> dict[str, Any]:
-        request = urllib.request.Request(
-            self._base + path,
-            method=method,
-            data=json.dumps(body).encode() if body is not None else None,
-            headers={"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"},
-        )
+    def _get(self, path: str, *, again: bool = True) -> Any:
+        request = urllib.request.Request(self._base + path, headers={"Authorization": f"Bearer {self._token}"})
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         try:
             with opener.open(request, timeout=15) as answer:
@@ -87,11 +72,9 @@ class JobApi:
                     f"{self._cluster}: Ray refuses our token: inventory/{self._cluster}/secrets/ray_token is not "
                     "the cluster's; run 'make provision' or copy the cluster's inventory folder"
                 ) from None
-            raise RunError(
-                f"{self._cluster}: Ray's job API: {error.code} {said[-1] if said else error.reason}"
-            ) from None
+            raise RunError(f"{self._cluster}: Ray's API: {error.code} {said[-1] if said else error.reason}") from None
         except (OSError, http.client.HTTPException) as error:
-            if method == "GET" and again and isinstance(error, ConnectionError | http.client.HTTPException):
-                return self._request(method, path, again=False)  # a busy one closes a connection now and then
-            raise LaunchError(f"{self._cluster}: Ray's job API does not answer ({error}): run 'fab up'") from None
-        return dict(json.loads(text)) if text else {}
+            if again and isinstance(error, ConnectionError | http.client.HTTPException):
+                return self._get(path, again=False)  # a busy one closes a connection now and then
+            raise LaunchError(f"{self._cluster}: Ray's API does not answer ({error}): run 'fab up'") from None
+        return json.loads(text)

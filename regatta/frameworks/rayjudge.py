@@ -1,31 +1,27 @@
-"""How a Ray run goes, as its job and its driver tell it; and where the driver fails, because of which process."""
+"""How a Ray run goes, as its driver tells it; and where the driver fails, because of which process."""
 
 import collections
 import contextlib
-import time
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from regatta.errors import RegattaError
 from regatta.frameworks import raydeaths
-from regatta.frameworks.api import SETTLE_SECONDS, Blame, Handle, Judge
-from regatta.frameworks.rayjob import ENDED, JobApi
+from regatta.frameworks.api import Blame, Handle, Judge
+from regatta.frameworks.rayjob import JobApi
 from regatta.frameworks.rayservice import RayService
 from regatta.records import events
 from regatta.records.events import DRIVER
 from regatta.text import clean
 
-JOB_END_SECONDS = 10.0
 SPOKEN_LINES = 400
 """So much of what a driver printed last is looked through for why it failed."""
 
 
 class RayJudge(Judge):
-    """The job's state and the driver's exit say when a run is over; Ray's words who is to blame."""
+    """The driver's end says when a run is over; Ray's words who is to blame."""
 
     def __init__(self, handle: Handle, *, whole_log: bool = True) -> None:
         super().__init__(handle, whole_log=whole_log)
-        self.job: dict[str, Any] | None = None
         self.told: events.RankFailed | None = None
         self.signals: dict[int, str] = {}
         self._spoken: collections.deque[str] = collections.deque(maxlen=SPOKEN_LINES)
@@ -33,25 +29,6 @@ class RayJudge(Judge):
     @property
     def _api(self) -> JobApi | None:
         return self.handle.service.api if isinstance(self.handle.service, RayService) else None
-
-    def poll(self) -> Any:
-        """See `Judge`."""
-        if self._api is not None:
-            with contextlib.suppress(RegattaError):
-                job = self._api.job(self.handle.run)
-                if job.get("status") in ENDED:
-                    return {**job, "seen": time.monotonic()}
-        return None
-
-    def take(self, answer: Any) -> None:
-        """See `Judge`."""
-        self.job = answer
-
-    def ask(self) -> None:
-        """See `Judge`."""
-        if self._api is not None and self.job is None:
-            with contextlib.suppress(RegattaError):
-                self.job = {**self._api.job(self.handle.run), "seen": 0.0}
 
     def hear(self, rank: int | None, text: str) -> None:
         """Keep what a driver prints of a rank that failed: it will fail because of that."""
@@ -67,21 +44,7 @@ class RayJudge(Judge):
         """See `Judge`."""
         if self._api is None:
             return super().over(ended)
-        at = ended.get(self.handle.cluster.head.name)
-        if self.job is None or self.job["status"] not in ENDED:
-            # Ray may never say it: what the supervisor on the head has written is as good.
-            return at is not None and time.monotonic() - at > JOB_END_SECONDS
-        return at is not None or bool(time.monotonic() - self.job["seen"] > SETTLE_SECONDS)
-
-    def failed(self) -> bool:
-        """See `Judge`."""
-        return self.job is not None and self.job["status"] != "SUCCEEDED"
-
-    def words(self) -> str | None:
-        """See `Judge`."""
-        if self.job is not None and self.job["status"] == "FAILED":
-            return f"Ray ended the job: {self.job.get('message')}"
-        return None
+        return self.handle.cluster.head.name in ended
 
     def died(self, node: str, daemons: Sequence[str]) -> str:
         """See `Judge`."""
@@ -113,9 +76,10 @@ class RayJudge(Judge):
         if (api := self._api) is None:
             return None
         with contextlib.suppress(RegattaError, KeyError, TypeError, ValueError, AttributeError):
-            job = str((self.job or {}).get("job_id") or api.job(self.handle.run)["job_id"])
-            addresses = {node.id: node.address for node in api.nodes()}
-            return raydeaths.in_state(api.actors(job), api.failed_tasks(job), addresses, self.signals)
+            jobs = api.jobs(self.handle.run)
+            actors = [actor for job in jobs for actor in api.actors(job)]
+            tasks = [task for job in jobs for task in api.failed_tasks(job)]
+            return raydeaths.in_state(actors, tasks, {node.id: node.address for node in api.nodes()}, self.signals)
         return None
 
     def _node_at(self, address: str | None) -> str | None:

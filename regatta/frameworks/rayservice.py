@@ -1,4 +1,4 @@
-"""Ray on a cluster as what takes runs: its job API through a tunnel to the head."""
+"""Ray on a cluster as what takes runs: its API, of jobs and state, through a tunnel to the head."""
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -6,7 +6,6 @@ from typing import Any
 
 from regatta.frameworks import raynodes
 from regatta.frameworks.api import JobService, Page
-from regatta.frameworks.plan import Plan
 from regatta.frameworks.rayjob import DASHBOARD_PORT, JobApi, RayNode
 from regatta.hosts import tunnels
 from regatta.hosts.cluster import Node
@@ -16,12 +15,11 @@ UNITS = ("regatta-ray-head.service", "regatta-ray-worker.service")
 
 
 class RayService(JobService):
-    """Ray's job API of a cluster. `submission` makes a run into the body of a job."""
+    """The Ray of a cluster. A driver joins it by itself, and Ray ends what a driver has started when that ends."""
 
-    def __init__(self, remote: Remote, api: JobApi, submission: Callable[[Plan, Node], dict[str, Any]]) -> None:
+    def __init__(self, remote: Remote, api: JobApi) -> None:
         self.api = api
         self._remote = remote
-        self._submission = submission
 
     def look(self) -> list[RayNode]:
         """See `JobService`."""
@@ -37,14 +35,6 @@ class RayService(JobService):
         """See `JobService`."""
         return raynodes.present(self.api.nodes(), nodes, _own(answers))
 
-    def submit(self, plan: Plan) -> None:
-        """See `JobService`."""
-        self.api.submit(self._submission(plan, self._remote.cluster.head))
-
-    def stop(self, run: str) -> None:
-        """See `JobService`."""
-        self.api.stop(run)
-
 
 def _own(answers: Mapping[str, Mapping[str, Any]]) -> dict[str, str | None]:
     """Each node's id in Ray, as it has said."""
@@ -52,10 +42,10 @@ def _own(answers: Mapping[str, Mapping[str, Any]]) -> dict[str, str | None]:
 
 
 @contextlib.contextmanager
-def opened(remote: Remote, submission: Callable[[Plan, Node], dict[str, Any]]) -> Iterator[JobService]:
-    """Ray's job API of the cluster, as what takes runs."""
+def opened(remote: Remote) -> Iterator[JobService]:
+    """The Ray of the cluster, as what takes runs."""
     with job_api(remote) as api:
-        yield RayService(remote, api, submission)
+        yield RayService(remote, api)
 
 
 @contextlib.contextmanager

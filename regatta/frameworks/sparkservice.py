@@ -78,12 +78,6 @@ class SparkService(JobService):
         alone = [] if cluster.head in cluster.workers else [cluster.head.cluster_address]
         return [*alone, *_addresses(said)]
 
-    def submit(self, plan: Plan) -> None:
-        """See `JobService`: the driver has begun with the run, and asks the master itself."""
-
-    def stop(self, run: str) -> None:
-        """See `JobService`: executors end when their driver has."""
-
     def _missing(self, said: State) -> list[str]:
         there = _addresses(said)
         return [node.name for node in self._remote.cluster.workers if node.cluster_address not in there]

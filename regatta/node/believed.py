@@ -108,7 +108,9 @@ def ended(value: Values, unit_failed: str = "") -> Values:
     failure, codes, code = value.get("failure"), value.get("codes"), whole(value.get("code"))
     reached = value["reached"] if isinstance(value.get("reached"), dict) else {}
     state = value.get("state") if value.get("state") in ENDS else "failed"
-    if state == "succeeded" and unit_failed:
+    if state == "succeeded" and unit_failed == "stopped":
+        state, code, failure = "stopped", 143, None
+    elif state == "succeeded" and unit_failed:
         state, code = "failed", code or 1
         failure = {"cause": f"it says that it succeeded, and its unit failed ({unit_failed})"}
     return {

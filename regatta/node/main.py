@@ -38,7 +38,6 @@ OPERATIONS = {
     "relay.drop": "relay.drop",
     "run.start": "runs.start",
     "run.watch": "runs.watch",
-    "run.mark": "runs.mark_stopped",
     "run.stop": "runs.stop",
     "run.finish": "runs.finish",
     "run.company": "company.of_run",
@@ -74,7 +73,7 @@ OPERATIONS = {
 """Where each operation is found; only its module, and what that needs, is loaded."""
 TELLING = {"run.watch", "hdfs.decommission", "hdfs.read_own", "sample", "bench.lock"}
 """Operations that get `emit`, to tell of themselves while they work."""
-OLDER = {"support", "relay.drop", "run.list", "run.mark", "run.stop"}
+OLDER = {"support", "relay.drop", "run.list", "run.stop"}
 """Operations that serve a node of an older layout, too: what has to be known or ended before it is provisioned."""
 
 _LOCK = threading.Lock()

@@ -1,7 +1,8 @@
 """What the node itself notes of each run that it starts, beside the run's folder and out of the run's reach.
 
 `runs/.<run>.json`: what was started, root's alone (on inventory/local the user's); locked while the run starts, so that
-nobody takes it for lost. `runs/.<run>.ended`: its time is when the run's unit ended, its text systemd's word for how.
+nobody takes it for lost. `runs/.<run>.ended`: its time is when the run's unit ended, its text whether the run was
+stopped, and systemd's word for how the unit ended.
 A run of an earlier Regatta has none.
 """
 
@@ -17,7 +18,8 @@ from typing import Any, Dict, Iterator
 Place = Dict[str, Any]
 Note = Dict[str, Any]
 
-KEPT = ("mode", "framework", "release", "layer", "plan", "started", "time_limit")
+STOPPED = "stopped"
+KEPT = ("mode", "framework", "release", "layer", "plan", "ray")
 
 
 def path(place: Place, run: str) -> str:
@@ -32,7 +34,7 @@ def end_path(place: Place, run: str) -> str:
 
 def at_end(place: Place, run: str) -> str:
     """The command by which systemd, as root, notes how a run's unit ended."""
-    return f"/bin/sh -c 'echo $SERVICE_RESULT >{end_path(place, run)}'"
+    return f"/bin/sh -c 'echo $SERVICE_RESULT >>{end_path(place, run)}'"
 
 
 @contextlib.contextmanager
@@ -66,11 +68,12 @@ def is_starting(place: Place, run: str) -> bool:
     return False
 
 
-def mark_ended(place: Place, run: str) -> None:
-    """Note that a run has ended now, unless that is noted, or its start is not."""
-    if os.path.exists(path(place, run)):
-        with contextlib.suppress(FileExistsError):
-            os.close(os.open(end_path(place, run), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+def mark_ended(place: Place, run: str, stopped: bool = False) -> None:
+    """Note that a run has ended now, or is being stopped, unless that is noted, or its start is not."""
+    if not os.path.exists(path(place, run)):
+        return
+    with contextlib.suppress(FileExistsError), open(end_path(place, run), "x") as file:
+        file.write(f"{STOPPED}\n" if stopped else "")
 
 
 def ended(place: Place, run: str) -> float | None:
@@ -80,10 +83,11 @@ def ended(place: Place, run: str) -> float | None:
     return None
 
 
-def result(place: Place, run: str) -> str:
-    """systemd's word for how a run's unit ended (`success`, `exit-code`, `timeout`); empty where it said none."""
+def failure(place: Place, run: str) -> str:
+    """How a run's unit ended where it did not end well: `stopped`, else systemd's word (`exit-code`, `timeout`)."""
     with contextlib.suppress(OSError, ValueError), open(end_path(place, run)) as file:
-        return file.read(100).strip()
+        words = file.read(100).split()
+        return next((word for word in words if word != "success"), "")
     return ""
 
 

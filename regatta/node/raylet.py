@@ -8,7 +8,7 @@ from typing import Any, Dict
 
 Place = Dict[str, Any]
 DAEMONS = ("raylet", "gcs_server")
-_ID = b"--node_id="
+_ID, _GCS = b"--node_id=", b"--gcs-address="
 
 
 def daemons(place: Place) -> Dict[str, int]:
@@ -18,8 +18,17 @@ def daemons(place: Place) -> Dict[str, int]:
 
 def node_id(place: Place) -> str | None:
     """Ray's id of this node, as its raylet was given it; None while there is none. Another after each start."""
+    return _word(place, _ID)
+
+
+def gcs_address(place: Place) -> str | None:
+    """`host:port` of the cluster's control service, as the raylet was given it; None while there is none."""
+    return _word(place, _GCS)
+
+
+def _word(place: Place, name: bytes) -> str | None:
     _, words = _found(place).get("raylet", (0, []))
-    return next((word[len(_ID) :].decode() for word in words if word.startswith(_ID)), None)
+    return next((word[len(name) :].decode() for word in words if word.startswith(name)), None)
 
 
 def _found(place: Place) -> Dict[str, tuple[int, list[bytes]]]:

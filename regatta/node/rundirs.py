@@ -92,8 +92,7 @@ def ended(place: Place, run: str) -> Any:
     It has succeeded only where its unit has, too.
     """
     found = load(path(place, run, "exit.json"), EXIT_BYTES)
-    how = notes.result(place, run)
-    return found and believed.ended(found, how if how != "success" else "")
+    return found and believed.ended(found, notes.failure(place, run))
 
 
 def store(file: str, value: Any, mode: int = 0o644) -> None:

@@ -20,6 +20,7 @@ from regatta.node import (
     network,
     notes,
     outputs,
+    rayactors,
     raylet,
     releases,
     rights,
@@ -46,6 +47,7 @@ LATE_SECONDS = 5.0
 HADOOP_CONF_DIR = "/etc/regatta/hadoop"
 RESERVE_BYTES = 1 << 16
 DELETE_SECONDS = 400.0
+ACTORS_SECONDS = 60.0
 PREPARE_SECONDS = 140.0
 """A large tree is copied meanwhile."""
 CONFINED = (
@@ -66,11 +68,14 @@ def start(place: Place, spec: Spec, hidden: Dict[str, str] | None = None) -> Ans
     """Make the run's folder and start its processes. `spec["mode"]` says how:
 
     `unit`: a systemd unit of the user `regatta`; `session`: a session of this user's own; `member`: the folder
-    only, for a Ray run, whose processes are Ray's (the head's folder then holds the job's supervisor).
+    only, on a node whose processes of the run are started by a service. `spec["ray"]`: whether a driver of the
+    cluster's Ray is started.
     `hidden`: variables of its processes whose values nobody else is to see.
     """
     run = spec["id"]
     folder = rundirs.path(place, run)
+    if spec.get("ray"):
+        _join_ray(place, spec)
     with contextlib.ExitStack() as starting:
         with releases.lock(place):
             _claim(place, spec, folder)
@@ -90,6 +95,15 @@ def start(place: Place, spec: Spec, hidden: Dict[str, str] | None = None) -> Ans
     others = company.strangers()
     interface = network.interface(place["cluster_address"])
     return {"folder": folder, "interface": interface, "strangers": others, "unshared": without}
+
+
+def _join_ray(place: Place, spec: Spec) -> None:
+    """Let the driver that is started here find the cluster's Ray. Raises Problem where there is none."""
+    gcs = raylet.gcs_address(place)
+    if gcs is None:
+        raise Problem("Ray does not run here: run 'fab up'")
+    spec["ray"] = {"gcs": gcs, "python": environments.resolved(place, place["python"])}
+    spec["env"]["RAY_ADDRESS"] = gcs
 
 
 def _claim(place: Place, spec: Spec, folder: str) -> None:
@@ -144,7 +158,7 @@ def _prepare(place: Place, spec: Spec, folder: str, hidden: Dict[str, str]) -> s
     spec["started"] = time.time()
     spec["network"] = {"interface": name, "at_start": usage.network(name)}
     spec["oom_kills"] = usage.oom_kills()
-    if spec["mode"] == "member":
+    if spec["mode"] == "member" or spec.get("ray"):
         spec["daemons"] = raylet.daemons(place)
         spec["hits"] = cgroup.hits(spec["daemons"].get("raylet", "self"))
         spec["boot"] = boot()
@@ -351,6 +365,7 @@ def stop(place: Place, run: str, reason: str) -> Answer:
     ):  # a run may have put something in the mark's way: it is stopped all the same
         mark_stopped(place, run, reason)
     if rundirs.unit_started(run):
+        notes.mark_ended(place, run, stopped=True)
         subprocess.run(["systemctl", "stop", rundirs.unit(run)], capture_output=True, check=False)
     _stop_session(place, run)
     return finish(place, run, "stopped", 143)
@@ -380,9 +395,17 @@ def _stop_session(place: Place, run: str) -> None:
 def finish(place: Place, run: str, state: str, code: int) -> Answer:
     """End what is left of the run's processes, drop its scratch folder, write how it ended."""
     _must_be_there(place, run)
+    if ray := (notes.read(place, run) or {}).get("ray"):
+        _end_actors(place, run, **ray)
     killed = sweep(place, run)
     notes.mark_ended(place, run)
     return {"killed": killed, **_written_off(place, run, state, code)}
+
+
+def _end_actors(place: Place, run: str, gcs: str, python: str) -> None:
+    left = rights.call(place.get("user"), lambda: rayactors.end(run, python, gcs), ACTORS_SECONDS)
+    if left:
+        raise Problem(f"{left} actor(s) of {run} are still in Ray: 'fab cancel {run}' tries again")
 
 
 @rights.of_run()

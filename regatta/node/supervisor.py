@@ -64,7 +64,6 @@ class Supervisor:
         self.end_at = began + self.spec["time_limit"] if self.spec.get("time_limit") else None
         self.show_at, self.shown = began, "{}"
         self.lost_lines = 0
-        self.echo_left = (limit or 1 << 62) // 2 if self.spec.get("echo") else 0
 
     def run(self) -> int:
         """Start, watch and end the ranks; returns the exit code of the node's part of the run."""
@@ -91,6 +90,10 @@ class Supervisor:
                 self.write(one.rank, one.remember(one.lines.flush()))
             with contextlib.suppress(OSError):
                 os.unlink(os.path.join(self.folder, "live.json"))
+        if ray := self.spec.get("ray"):
+            import rayactors  # type: ignore[import-not-found]
+
+            rayactors.end(self.spec["id"], ray["python"], ray["gcs"], 0.0)
         return self.finish()
 
     def on_stop(self, *_: Any) -> None:
@@ -186,13 +189,6 @@ class Supervisor:
     def write(self, number: int, lines: list[bytes]) -> None:
         """Append lines; a full disk costs log lines, never the run."""
         self.lost_lines += self.log.write(b"%d|%s\n" % (number, line) for line in lines)
-        if self.echo_left > 0 and lines:
-            block = b"".join(line + b"\n" for line in lines)
-            self.echo_left -= len(block)
-            if self.echo_left <= 0:
-                block += b"... what follows is in the run's own log: fab logs\n"
-            with contextlib.suppress(OSError):
-                os.write(1, block)
 
     def show(self, now: float) -> None:
         """Tell who follows what stands in place now; a full disk costs that."""
@@ -222,8 +218,6 @@ class Supervisor:
 
     def used(self) -> dict[str, Any]:
         """What the run's processes have used here; those of a Ray cluster's run are Ray's own, but for the driver."""
-        if self.spec.get("mode") == "member":
-            return {}
         return {**usage.of_unit(self.folder), **usage.of_children()}
 
 
@@ -236,11 +230,12 @@ def disk_full(folder: str) -> bool:
 
 
 def reached(spec: dict[str, Any]) -> dict[str, int]:
-    """Limits of the run's unit that the run has met, under Ray those of Ray's own unit: see `cgroup.reached`."""
+    """Limits of the run's unit that the run has met, under Ray those of Ray's own unit too: see `cgroup.reached`."""
+    found = cgroup.reached({})
     with contextlib.suppress(AttributeError, TypeError, ValueError):  # a run can write its own spec.json
-        raylet = (spec.get("daemons") or {}).get("raylet")
-        return cgroup.reached(spec.get("hits") or {}, int(raylet) if raylet else "self")
-    return {}
+        if raylet := (spec.get("daemons") or {}).get("raylet"):
+            found |= cgroup.reached(spec.get("hits") or {}, int(raylet))
+    return found
 
 
 def own_failure(code: int, cause: str) -> dict[str, Any]:

@@ -131,10 +131,7 @@ class Follower:
         if self.handle.service is not None:
             going = [node for node in self.handle.nodes if node.name not in self.told.lost]
         first = next(iter(self.told.exits), None) or next(iter(self.told.lost), None)
-        driver_ended = self.handle.cluster.head.name in ended
-        answers, unanswered = stop_everywhere(
-            self.remote, self.handle, going, f"the run ended on {first}", driver_ended=driver_ended
-        )
+        answers, unanswered = stop_everywhere(self.remote, self.handle, going, f"the run ended on {first}")
         self.told.lost |= {name: error for name, error in unanswered.items() if isinstance(error, UnreachableError)}
         end = time.monotonic() + SETTLE_SECONDS
         waiting = {node.name for node in going}
@@ -145,7 +142,6 @@ class Follower:
                 continue
             self._take(kind, name, value)
         if self.handle.service is not None:
-            self.judge.ask()
             self.told.hear(answers)
         failure = causes.failure(self.judge, self.told)
         if failure is None:

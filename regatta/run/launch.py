@@ -1,11 +1,10 @@
 """Start a run on all its nodes, or on none."""
 
-import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from regatta.errors import LaunchError, NodesError, RegattaError
+from regatta.errors import NodesError
 from regatta.frameworks import registry
 from regatta.frameworks.api import Handle, JobService
 from regatta.frameworks.plan import Plan
@@ -15,7 +14,8 @@ from regatta.run.interrupts import undisturbed
 
 START_TIMEOUT = 150.0
 """A node copies the tree meanwhile; one that is cut off is noticed sooner."""
-STOP_TIMEOUT = 8.0
+STOP_TIMEOUT, SERVICE_STOP_TIMEOUT = 8.0, 20.0
+"""A service of the cluster is told to end what it has started for the run."""
 
 
 def start(
@@ -26,7 +26,7 @@ def start(
 ) -> Handle:
     """Start a run; each node keeps what `keep` gives for its record.
 
-    Raises LaunchError, NodesError; what had been started by then is stopped.
+    Raises NodesError; what had been started by then is stopped.
     """
     cluster, framework = remote.cluster, registry.find(plan.framework)
     nodes = framework.nodes(plan, cluster)
@@ -44,10 +44,6 @@ def start(
         told = [node for node in nodes if node.name in started]
         if failed:
             raise NodesError(f"run {plan.run}: start", failed)
-        if framework.served(cluster):
-            if service is None:
-                raise LaunchError(f"a run under {plan.framework} on a cluster needs the service that takes it")
-            service.submit(plan)
     except BaseException as error:
         told = told if isinstance(error, Exception) else list(nodes)  # Ctrl-C: who has started is unknown
         stop_everywhere(remote, handle, told, "the run could not be started on every node")
@@ -56,18 +52,14 @@ def start(
 
 
 def stop_everywhere(
-    remote: Remote, handle: Handle, nodes: list[Node], reason: str, *, driver_ended: bool = False
+    remote: Remote, handle: Handle, nodes: list[Node], reason: str
 ) -> tuple[dict[str, dict[str, Any]], dict[str, Exception]]:
     """Stop a run on the given nodes, whatever is pressed.
 
-    Returns how it ended there, as `run.finish` says it, and the nodes that could not be asked, with the cause. Where
-    the driver of a run is known to have ended, the service that took it has nothing left to stop, and is not asked.
+    Returns how it ended there, as `run.finish` says it, and the nodes that could not be asked, with the cause.
     """
+    timeout = STOP_TIMEOUT if handle.service is None else SERVICE_STOP_TIMEOUT
     with undisturbed():
-        if handle.service is not None and not driver_ended:
-            remote.gather(nodes, lambda node: remote.call(node, "run.mark", timeout=3, run=handle.run, reason=reason))
-            with contextlib.suppress(RegattaError):
-                handle.service.stop(handle.run)
         return remote.gather(
-            nodes, lambda node: remote.call(node, "run.stop", timeout=STOP_TIMEOUT, run=handle.run, reason=reason)
+            nodes, lambda node: remote.call(node, "run.stop", timeout=timeout, run=handle.run, reason=reason)
         )

@@ -117,7 +117,7 @@ def test_torch_and_ray_ranks_get_the_same_threads() -> None:
     torch = made(4, {"n1": 8, "n2": 8})
     ray = replace(torch, framework="ray")
     torch_env = specs(torch)["n1"]["env"]
-    ray_env = ray_adapter.submission(ray, node(1))["runtime_env"]["env_vars"]
+    ray_env = ray_adapter.job_config(ray, node(1))["runtime_env"]["env_vars"]
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"):
         assert torch_env[name] == ray_env[name] == "4"
 
@@ -128,7 +128,7 @@ def test_each_process_knows_its_framework() -> None:
     assert specs(torch)["n1"]["env"]["REGATTA_FRAMEWORK"] == "torch"
     assert specs(replace(torch, framework="single"))["n2"]["env"]["REGATTA_FRAMEWORK"] == "single"
     assert specs(ray)["n1"]["env"]["REGATTA_FRAMEWORK"] == "ray"
-    assert ray_adapter.submission(ray, node(1))["runtime_env"]["env_vars"]["REGATTA_FRAMEWORK"] == "ray"
+    assert ray_adapter.job_config(ray, node(1))["runtime_env"]["env_vars"]["REGATTA_FRAMEWORK"] == "ray"
 
 
 @pytest.mark.parametrize("launcher", ["static", "c10d"])
@@ -153,15 +153,14 @@ def test_unknown_launcher() -> None:
         specs(made(1, {"n1": 1}, launcher="mpi"))
 
 
-def test_ray_job_keeps_arguments_and_uploads_nothing() -> None:
+def test_ray_driver_keeps_arguments_and_uploads_nothing() -> None:
     ray = made(2, {"n1": 2}, framework="ray")
-    body = ray_adapter.submission(ray, node(1))
-    assert "working_dir" not in body["runtime_env"]
-    assert body["entrypoint"].endswith("/var/lib/regatta/runs/r1/supervisor.py /var/lib/regatta/runs/r1")
     found = specs(replace(ray, ranks=(plan.Rank(0, 0, node(2)),)))
     (driver,) = found["n1"]["ranks"]
     assert driver["argv"][1:] == ["train.py", "--epochs", "3 4", "$(x)"]
-    assert found["n2"]["ranks"] == []
+    config = json.loads(found["n1"]["env"]["RAY_JOB_CONFIG_JSON_ENV_VAR"])
+    assert "working_dir" not in config["runtime_env"] and config["metadata"]["regatta_run"] == "r1"
+    assert (found["n1"]["mode"], found["n2"]["mode"], found["n2"]["ranks"]) == ("unit", "member", [])
 
 
 @pytest.mark.parametrize(("name", "variable"), [("zeromq", "REGATTA_QUEUE"), ("dask", "REGATTA_SCHEDULER")])

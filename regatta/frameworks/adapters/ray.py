@@ -1,12 +1,12 @@
-"""How a run is started under Ray: a job of the cluster's Ray, whose entry point is the run's supervisor.
+"""How a run is started under Ray: a driver on the head, whose tasks and actors the cluster's Ray starts.
 
-So log, exit code and descendants are kept as for every run. On inventory/local there is no cluster: the run starts a
-private Ray and stops it with itself.
+The driver is a process of the run's unit, as every rank is. Nodes but the head have the run's folder, and no process of
+the run's own. On inventory/local there is no cluster: the run starts a private Ray and stops it with itself.
 """
 
 import contextlib
+import json
 import secrets
-import shlex
 from collections.abc import Mapping
 from typing import Any
 
@@ -51,8 +51,13 @@ class Ray(Framework):
 
     def specs(self, plan: Plan, cluster: Cluster) -> dict[str, Spec]:
         """See `Framework`."""
-        made = member_spec if self.served(cluster) else private_spec
-        return {node.name: made(plan, node, cluster.head) for node in self.nodes(plan, cluster)}
+        if not self.served(cluster):
+            return {node.name: private_spec(plan, node) for node in self.nodes(plan, cluster)}
+        head = cluster.head.name
+        return {
+            node.name: driver_spec(plan, node) if node.name == head else member_spec(plan, node)
+            for node in self.nodes(plan, cluster)
+        }
 
     def served(self, cluster: Cluster) -> bool:
         """See `Framework`."""
@@ -64,7 +69,7 @@ class Ray(Framework):
 
     def open(self, remote: Remote) -> contextlib.AbstractContextManager[JobService]:
         """See `Framework`."""
-        return rayservice.opened(remote, submission)
+        return rayservice.opened(remote)
 
     def page(self, remote: Remote) -> Page:
         """See `Framework`."""
@@ -75,31 +80,41 @@ class Ray(Framework):
         return RayJudge(handle, whole_log=whole_log)
 
 
-def member_spec(plan: Plan, node: Node, head: Node) -> Spec:
-    """`run.start` on a node of a Ray run: the folder everywhere, the job's supervisor and driver on the head."""
-    is_head = node.name == head.name
-    made = spec.common(plan, node)
+def member_spec(plan: Plan, node: Node) -> Spec:
+    """`run.start` on a node where the cluster's Ray starts the run's tasks and actors: the folder alone."""
+    made = _spec(plan, node)
     made["mode"] = "member"
-    made["env"] = environment(plan, node)
-    made["ranks"] = [spec.process(DRIVER, [node.python, *plan.program.argv])] if is_head else []
-    made["echo"] = True
-    made["files"] = made["files"] if is_head else {}
+    made["files"] = {}
     spec.start_python_by(made, plan, node, "rayboot")
     return made
 
 
-def private_spec(plan: Plan, node: Node, head: Node) -> Spec:
+def driver_spec(plan: Plan, head: Node) -> Spec:
+    """`run.start` on the head: the driver, which joins the cluster's Ray as a job with the run's variables."""
+    made = _spec(plan, head)
+    made["ray"] = True
+    made["files"]["rayactors.py"] = source("rayactors")
+    made["env"]["RAY_JOB_CONFIG_JSON_ENV_VAR"] = json.dumps(job_config(plan, head))
+    spec.start_python_by(made, plan, head, "rayboot")
+    made["ranks"] = [spec.process(DRIVER, [head.python, *plan.program.argv])]
+    return made
+
+
+def private_spec(plan: Plan, node: Node) -> Spec:
     """`run.start` on inventory/local: a private Ray around the driver."""
-    made = member_spec(plan, node, head)
+    made = _spec(plan, node)
     folder = f"{node.state}/runs/{plan.run}"
     cpus = str(max(len(plan.ranks) * plan.threads, 1))
-    made["mode"] = "session"
-    made["echo"] = False
     made["files"]["private_ray.py"] = source("private_ray")
     made["temporary"] = f"/tmp/rg-{secrets.token_hex(8)}"
+    spec.start_python_by(made, plan, node, "rayboot")
     wrapper = [node.python, f"{folder}/private_ray.py", cpus, made["temporary"]]
-    made["ranks"][0]["argv"] = [*wrapper, node.python, *plan.program.argv]
+    made["ranks"] = [spec.process(DRIVER, [*wrapper, node.python, *plan.program.argv])]
     return made
+
+
+def _spec(plan: Plan, node: Node) -> Spec:
+    return {**spec.common(plan, node), "env": environment(plan, node)}
 
 
 def environment(plan: Plan, node: Node) -> dict[str, str]:
@@ -109,21 +124,15 @@ def environment(plan: Plan, node: Node) -> dict[str, str]:
     return env if node.local else env | {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": TOKEN_PATH}
 
 
-def submission(plan: Plan, head: Node) -> dict[str, Any]:
-    """The body of `POST /api/jobs/`. Actors inherit the variables; nothing is uploaded."""
-    folder = f"{head.state}/runs/{plan.run}"
-    env = environment(plan, head) | {"REGATTA_SCRATCH": f"{folder}/scratch"}
+def job_config(plan: Plan, head: Node) -> dict[str, Any]:
+    """What Ray's job API hands to a driver: variables that tasks and actors inherit, metadata. Nothing is uploaded."""
+    env = environment(plan, head) | {"REGATTA_SCRATCH": f"{head.state}/runs/{plan.run}/scratch"}
     env["PYTHONPATH"] += f":{spec.boot_folder(plan, head)}"
     env.pop("PATH")
     if layer := layer_folder(plan, head):
         env["PATH"] = f"{layer}/bin:${{PATH}}"  # Ray puts its own in there, on each node
-    return {
-        "entrypoint": shlex.join(["exec", "/usr/bin/python3", f"{folder}/supervisor.py", folder]),
-        "submission_id": plan.run,
-        "runtime_env": {"env_vars": env},
-        "metadata": {"regatta_release": plan.release, "regatta_label": plan.program.label},
-        "entrypoint_num_cpus": 0,
-    }
+    about = {"regatta_run": plan.run, "regatta_release": plan.release, "regatta_label": plan.program.label}
+    return {"runtime_env": {"env_vars": env}, "metadata": about}
 
 
 FRAMEWORK = Ray()

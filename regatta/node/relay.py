@@ -1,4 +1,4 @@
-"""What a relay keeps for the nodes behind it, and how they fetch it: rsync over SSH with the cluster's own key."""
+"""What a relay keeps for the nodes behind it, and how they fetch it: rsync over SSH with root's key between nodes."""
 
 from __future__ import annotations
 
@@ -15,15 +15,18 @@ from regatta.node import manifest, releases
 from regatta.node.problem import Problem
 
 Place = Dict[str, Any]
-USER = "regatta"
+USER, RELAY = "regatta", "regatta-relay"
+"""The account of runs, and the one that serves the relay: it reads what runs read, and no run is that account."""
 STALLED_SECONDS = 60
-_SSH = ["runuser", f"--user={USER}", "--", "ssh"]
+_SSH = ["ssh", "-F", "/etc/regatta/mesh/config"]
 
 
 def rsync(host: str, source: str, target: str, options: List[str]) -> None:
-    """Copy `source` of another node to `target` here. As root here and `regatta` there; it ends with this process."""
-    command = ["rsync", "-rt", f"--timeout={STALLED_SECONDS}", *options, "-e", shlex.join(_SSH), "--protect-args"]
-    _run([*command, f"{USER}@{host}:{source}", target], source)
+    """Copy `source` of another node to `target` here. As root here and `regatta-relay` there, which has to see the path
+    that is asked for; it ends with this process.
+    """
+    command = ["rsync", "-rt", f"--timeout={STALLED_SECONDS}", *options, "-e", shlex.join(_SSH), "--no-protect-args"]
+    _run([*command, f"{RELAY}@{host}:{source}", target], source)
 
 
 def _run(command: List[str], what: str) -> str:
@@ -91,7 +94,9 @@ def fetch_release(place: Place, host: str, root: str, release: str, begun: dict[
     The relay's list of it is believed only where its hash is the release's id.
     """
     there, incoming = os.path.join(root, "releases"), begun["incoming"]
-    listed = _run([*_SSH, f"{USER}@{host}", f"cat {shlex.quote(f'{there}/.{release}.json')}"], f"the list of {release}")
+    listed = _run(
+        [*_SSH, f"{RELAY}@{host}", f"cat {shlex.quote(f'{there}/.{release}.json')}"], f"the list of {release}"
+    )
     entries = json.loads(listed)["entries"]
     if manifest.release_id(entries) != release:
         raise Problem(f"{host}: its list of release {release} is not that release's")

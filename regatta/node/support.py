@@ -14,7 +14,7 @@ from regatta.node.problem import Problem
 UNITS = "regatta-*"
 LOG_LINES = 2000
 MOST_BYTES = 1 << 20
-SECRETS = ("/etc/regatta/ray_token", "{state}/.ssh/id_*")
+SECRETS = ("/etc/regatta/ray_token", "{state}/.ssh/id_*", "/etc/regatta/mesh/id_*")
 FILES = (
     "/etc/regatta/*",
     "/etc/regatta/hadoop/*",

@@ -9,7 +9,9 @@ from regatta import files
 from regatta.errors import RegattaError
 
 RAY_TOKEN = "ray_token"
-CLUSTER_KEY = "cluster_key"
+CLUSTER_KEY, MESH_KEY = "cluster_key", "mesh_key"
+"""The key of runs, which opens the shared folder, and root's, by which nodes fetch from each other."""
+KEYS = (CLUSTER_KEY, MESH_KEY)
 
 
 def folder(inventory_dir: Path) -> Path:
@@ -23,7 +25,9 @@ def ensure(inventory_dir: Path) -> bool:
     where.mkdir(mode=0o700, exist_ok=True)
     where.chmod(0o700)
     made = _token(where / RAY_TOKEN)
-    return _key(where / CLUSTER_KEY, inventory_dir.name) or made
+    for name in KEYS:
+        made = _key(where / name, inventory_dir.name) or made
+    return made
 
 
 def ensure_token(inventory_dir: Path, name: str) -> bool:
@@ -38,25 +42,30 @@ def rotate(inventory_dir: Path) -> bool:
     for name in _tokens():
         if name == RAY_TOKEN or (where / name).exists():
             _write(where / name, _new_token())
-    _new_key(where / CLUSTER_KEY, inventory_dir.name)
+    for name in KEYS:
+        _new_key(where / name, inventory_dir.name)
     return True
 
 
 def missing(inventory_dir: Path) -> bool:
     """Whether `ensure` would make something."""
-    return not all((folder(inventory_dir) / name).is_file() for name in (RAY_TOKEN, CLUSTER_KEY, f"{CLUSTER_KEY}.pub"))
+    return not all((folder(inventory_dir) / name).is_file() for name in (RAY_TOKEN, *_key_files()))
 
 
 def remove(inventory_dir: Path) -> bool:
     """Delete them; returns whether there was anything. A person's own files in that folder stay."""
     where, found = folder(inventory_dir), False
-    for name in (*_tokens(), *_addresses(), CLUSTER_KEY, f"{CLUSTER_KEY}.pub"):
+    for name in (*_tokens(), *_addresses(), *_key_files()):
         if (where / name).exists():
             (where / name).unlink()
             found = True
     if where.is_dir() and not any(where.iterdir()):
         where.rmdir()
     return found
+
+
+def _key_files() -> tuple[str, ...]:
+    return tuple(name for key in KEYS for name in (key, f"{key}.pub"))
 
 
 def _tokens() -> tuple[str, ...]:

@@ -16,7 +16,7 @@ NAMES = ["spec.json", "exit.json", "exit.json.new", "stop.json", "pid.json", "lo
          "stop.json.1.new", "a\nb", "-rf", "boot"]
 KEPT = [state, state + "/runs", state + "/data", state + "/.ssh", state + "/.ssh/authorized_keys",
         state + "/bench.lock",
-        "/opt/regatta/releases", "/etc/regatta/node.json", token]
+        "/opt/regatta/releases", "/etc/regatta/node.json", "/etc/regatta/mesh/id_ed25519", token]
 done = {"planted": 0, "won": []}
 
 def won(what, work):

@@ -114,11 +114,13 @@ def test_what_is_open_to_whom(cluster: Cluster) -> None:
     program = f"import urllib.request as u; print(u.urlopen('http://{hosts.addresses[one]}:8265', timeout=2).status)"
     refused = hosts.ssh(two, f'python3 -c "{program}"', check=False)
     assert refused.returncode != 0, "the dashboard answers outside of the head"
-    keys = hosts.ssh(one, "sudo cat /var/lib/regatta/.ssh/authorized_keys").stdout
-    assert keys.startswith('from="') and all(address in keys for address in hosts.addresses.values())
-    paths = "/etc/regatta/ray_token /var/lib/regatta /var/lib/regatta/.ssh/id_ed25519"
-    owned = hosts.ssh(one, f"sudo stat -c '%a %U %G' {paths}").stdout
-    assert owned.splitlines() == ["640 root regatta", "750 root regatta", "640 root regatta"]
+    for folder in ("/var/lib/regatta", "/etc/regatta/mesh"):
+        keys = hosts.ssh(one, f"sudo cat {folder}/.ssh/authorized_keys").stdout
+        there = {name for name, address in hosts.addresses.items() if address in keys}
+        assert keys.startswith('from="') and ',restrict,command="' in keys and there == set(hosts.nodes) - {one}
+    paths = "/etc/regatta/ray_token /var/lib/regatta /var/lib/regatta/.ssh/id_ed25519 /etc/regatta/mesh/id_ed25519"
+    owned = hosts.ssh(two, f"sudo stat -c '%a %U %G' {paths}").stdout
+    assert owned.splitlines() == ["640 root regatta", "750 root regatta", "640 root regatta", "600 root root"]
 
 
 @pytest.mark.whole

@@ -102,10 +102,12 @@ def test_secrets_are_made_once_and_private(inventory: Path) -> None:
     assert secrets.missing(inventory)
     assert secrets.ensure(inventory)
     held = {path.name: path.read_text() for path in (inventory / "secrets").iterdir()}
-    assert set(held) == {"ray_token", "cluster_key", "cluster_key.pub"}
+    assert set(held) == {"ray_token", "cluster_key", "cluster_key.pub", "mesh_key", "mesh_key.pub"}
     assert len(held["ray_token"].strip()) == 64
     assert (inventory / "secrets").stat().st_mode & 0o777 == 0o700
-    assert all((inventory / "secrets" / name).stat().st_mode & 0o077 == 0 for name in ("ray_token", "cluster_key"))
+    assert all(
+        (inventory / "secrets" / name).stat().st_mode & 0o077 == 0 for name in ("ray_token", "cluster_key", "mesh_key")
+    )
     assert not secrets.ensure(inventory)
     assert held == {path.name: path.read_text() for path in (inventory / "secrets").iterdir()}
 
@@ -117,7 +119,9 @@ def test_rotated_secrets_are_all_new_and_private(inventory: Path) -> None:
     after = {path.name: path.read_text() for path in (inventory / "secrets").iterdir()}
     assert set(after) == set(before)
     assert all(after[name] != before[name] for name in before)
-    assert all((inventory / "secrets" / name).stat().st_mode & 0o077 == 0 for name in ("ray_token", "cluster_key"))
+    assert all(
+        (inventory / "secrets" / name).stat().st_mode & 0o077 == 0 for name in ("ray_token", "cluster_key", "mesh_key")
+    )
     assert not secrets.ensure(inventory)
 
 

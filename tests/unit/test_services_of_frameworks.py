@@ -10,12 +10,11 @@ from typing import Any, cast
 import pytest
 
 from regatta import paths
-from regatta.errors import LaunchError, RunFailedError
 from regatta.frameworks import registry, spec
-from regatta.frameworks.api import SETTLE_SECONDS, Framework, Handle, JobService
+from regatta.frameworks.api import Framework, Handle, JobService
 from regatta.frameworks.plan import Plan, Program
 from regatta.frameworks.rayjob import JobApi
-from regatta.frameworks.rayjudge import JOB_END_SECONDS, RayJudge
+from regatta.frameworks.rayjudge import RayJudge
 from regatta.frameworks.rayservice import RayService
 from regatta.hosts.cluster import Cluster
 from regatta.hosts.remote import Remote
@@ -30,9 +29,8 @@ from regatta.terminal.console import Console
 class Desk(JobService):
     """Writes down what it is asked for."""
 
-    def __init__(self, refuses: bool = False) -> None:
+    def __init__(self) -> None:
         self.asked: list[str] = []
-        self.refuses = refuses
 
     def look(self) -> list[str]:
         self.asked.append("look")
@@ -44,14 +42,6 @@ class Desk(JobService):
     def members(self, nodes: Any, answers: Mapping[str, Mapping[str, Any]]) -> list[str]:
         self.asked.append(f"members among {[node.name for node in nodes]}, {answers['here']['ray_node']}")
         return [node.cluster_address for node in nodes]
-
-    def submit(self, plan: Plan) -> None:
-        if self.refuses:
-            raise LaunchError("no room")
-        self.asked.append(f"submit {plan.run}")
-
-    def stop(self, run: str) -> None:
-        self.asked.append(f"stop {run}")
 
 
 class Served(Framework):
@@ -99,7 +89,7 @@ def test_a_service_is_reached_once_and_asked_before_each_run(served: Served, rem
         run(session, source, "one", "print('done')")
         run(session, source, "two", "print('done')")
     before = ["look", "wait for ['here'], seen ['here'], None"]
-    assert served.desk.asked == [*before, "submit one", *before, "submit two", "closed"]
+    assert served.desk.asked == [*before, *before, "closed"]
     assert served.opened == 1
     assert Store(paths.results_dir()).find("two").exit.state == "succeeded"
 
@@ -121,44 +111,16 @@ def test_up_and_status_ask_the_service_that_an_adapter_names(
     ]  # fmt: skip
 
 
-def test_a_run_that_fails_is_stopped_at_its_service(served: Served, remote: Remote, source: Path) -> None:
-    waiting = "import subprocess; subprocess.run(['false'], check=True)"
-    with Console() as console, Session(remote.cluster, console, paths.results_dir()) as session:
-        with pytest.raises(RunFailedError, match="rank 0 on here: exited with code 1"):
-            run(session, source, "bad", waiting)
-        served.desk.refuses = True
-        with pytest.raises(LaunchError, match="no room"):
-            run(session, source, "refused", "import time; time.sleep(60)")
-    assert served.desk.asked[-2:] == ["stop refused", "closed"]
-
-
 @pytest.fixture
 def judge(remote: Remote) -> RayJudge:
-    """Of a Ray run whose head is `here`, with a job API that knows one job."""
-    api = cast(JobApi, SimpleNamespace(job=lambda run: dict(JOB)))
-    service = RayService(remote, api, lambda plan, head: {})
+    """Of a Ray run whose head is `here`."""
+    service = RayService(remote, cast(JobApi, SimpleNamespace()))
     return RayJudge(Handle("r", remote.cluster, remote.cluster.nodes, registry.find("ray"), {0: "here"}, service))
 
 
-JOB = {"status": "RUNNING", "message": "it was told to"}
-
-
-def test_a_job_is_asked_until_it_has_ended(judge: RayJudge, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert judge.poll() is None and not judge.over({})
-    monkeypatch.setitem(JOB, "status", "FAILED")
-    judge.take(judge.poll())
-    assert judge.failed() and judge.words() == "Ray ended the job: it was told to"
-    assert not judge.over({}), "the driver's own word is waited for"
+def test_a_run_is_over_when_its_driver_is(judge: RayJudge) -> None:
+    assert not judge.over({}) and not judge.over({"elsewhere": time.monotonic()})
     assert judge.over({"here": time.monotonic()})
-    judge.take({**JOB, "status": "SUCCEEDED", "seen": time.monotonic() - SETTLE_SECONDS - 1})
-    assert judge.over({}) and not judge.failed() and judge.words() is None
-
-
-def test_a_job_that_never_ends_is_over_when_its_driver_is(judge: RayJudge) -> None:
-    now = time.monotonic()
-    assert not judge.over({"here": now}) and judge.over({"here": now - JOB_END_SECONDS - 1})
-    judge.ask()
-    assert judge.job == {**JOB, "seen": 0.0}
 
 
 def test_daemons_that_died_are_rays(judge: RayJudge) -> None:

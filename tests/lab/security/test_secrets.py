@@ -32,10 +32,10 @@ def answer(cluster: Cluster, token: str) -> int:
 
 
 def enter(cluster: Cluster, key: str) -> int:
-    """Exit code of an SSH login from node2 to node3 with a private key, as `regatta`."""
-    ssh = "ssh -n -F /dev/null -i trial -o BatchMode=yes -o IdentitiesOnly=yes node3 true"
-    script = f"umask 077; cat > trial; {ssh}; code=$?; rm trial; exit $code"
-    words = shlex.join(["sudo", "runuser", "-u", "regatta", "--", "sh", "-c", f"cd /var/lib/regatta/home; {script}"])
+    """Exit code of SSH from node2 to node3 with a private key, as root between nodes."""
+    ssh = "ssh -n -F /dev/null -i trial -o BatchMode=yes -o IdentitiesOnly=yes regatta-relay@node3"
+    script = f"umask 077; cat > trial; {ssh} cat /etc/regatta/node.json; code=$?; rm trial; exit $code"
+    words = shlex.join(["sudo", "sh", "-c", f"cd /root; {script}"])
     return cluster.lab.ssh("node2", f"printf '%s' {shlex.quote(key)} | {words}", check=False).returncode
 
 
@@ -63,14 +63,14 @@ def stopped_half_way(cluster: Cluster) -> None:
 @pytest.mark.whole
 def test_rotation(cluster: Cluster, tmp_path: Path) -> None:
     secrets = cluster.lab.inventory / "secrets"
-    old = {name: (secrets / name).read_text() for name in ("ray_token", "cluster_key")}
+    old = {name: (secrets / name).read_text() for name in ("ray_token", "cluster_key", "mesh_key")}
     (tmp_path / "kept.txt").write_text("kept\n")
     cluster.fab("data-put", str(tmp_path / "kept.txt"), "/tmp/", "--force")
     with Waiting(cluster, tmp_path / "project") as run:
         refused = cluster.make("rotate-secrets", check=False)
         assert refused.returncode == 1 and f"still running: {run}" in refused.stdout
     assert old == {name: (secrets / name).read_text() for name in old}
-    assert answer(cluster, old["ray_token"]) == 200 and enter(cluster, old["cluster_key"]) == 0
+    assert answer(cluster, old["ray_token"]) == 200 and enter(cluster, old["mesh_key"]) == 0
     stopped_half_way(cluster)
     half = (secrets / "ray_token").read_text()
     cluster.make("provision")  # ends what was begun: Ray is started with the token that is there
@@ -80,7 +80,7 @@ def test_rotation(cluster: Cluster, tmp_path: Path) -> None:
     assert len({old["ray_token"], half, new["ray_token"]}) == 3
     assert answer(cluster, new["ray_token"]) == 200
     assert {answer(cluster, token) for token in (old["ray_token"], half)} <= {401, 403}
-    assert enter(cluster, old["cluster_key"]) == 255 and enter(cluster, new["cluster_key"]) == 0
+    assert enter(cluster, old["mesh_key"]) == 255 and enter(cluster, new["mesh_key"]) == 0
     for node in cluster.lab.nodes:
         assert cluster.lab.ssh(node, "sudo cat /etc/regatta/ray_token").stdout == new["ray_token"]
     cluster.fab("data-get", "/tmp/kept.txt", str(tmp_path / "back.txt"))

@@ -216,6 +216,11 @@ def has_user(name):
     return True
 
 
+def has_shell(name):
+    """Whether an account exists that may log in."""
+    return has_user(name) and not pwd.getpwnam(name).pw_shell.endswith("nologin")
+
+
 def layout():
     """Number of the layout that provisioning has left here, 1 from before it had one, 0 without any."""
     try:
@@ -291,6 +296,8 @@ def main():
         time_service=time_service(),
         fuse=os.path.exists("/dev/fuse") or run("modprobe", "--dry-run", "--quiet", "fuse")[0] == 0,
         has_user=has_user("regatta"),
+        user_has_shell=has_shell("regatta"),
+        has_relay_user=has_user("regatta-relay"),
         has_hdfs_user=has_user("hdfs"),
         units=sorted(os.path.basename(path) for path in glob.glob("/etc/systemd/system/regatta-*.service")),
         layout=layout(),

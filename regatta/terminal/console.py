@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _COLOURS = ("cyan", "green", "magenta", "yellow", "blue", "bright_cyan", "bright_green", "bright_magenta")
 _MIN_GAP = 1.0
 _MAX_MESSAGES = 1000
+_MAX_SHOWN = 1000
+"""Ranks whose progress is shown."""
 
 
 def label(node: str, rank: int | None) -> str:
@@ -199,6 +201,8 @@ class Console:
     def _progress(self, node: str, event: Progress) -> None:
         key = (node, event.rank)
         shown = self._shown.get(key)
+        if shown is None and len(self._shown) >= _MAX_SHOWN:
+            return
         if self._inside and self._out.terminal:
             self._shown[key] = self._draw(node, event, shown)
             return

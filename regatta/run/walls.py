@@ -17,6 +17,7 @@ def check(remote: Remote, framework: Framework) -> None:
     if bare:
         raise UsageError(
             f"{framework.name} cannot be used on {cluster.name}: its ranks listen on all addresses of a host and "
-            f"believe whoever reaches them, and {', '.join(bare)} has no firewall of ours: set firewall_enabled: true in "
-            f"the inventory's group_vars/all.yml and 'make provision' (where it was stopped: systemctl start {UNIT} there)"
+            f"believe whoever reaches them, and {', '.join(bare)} has no firewall of ours: set firewall_enabled: true "
+            "in the inventory's group_vars/all.yml and 'make provision'; where it was stopped, "
+            f"'systemctl start {UNIT}' there"
         )

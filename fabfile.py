@@ -4,6 +4,7 @@ from fabric.main import program
 
 from regatta.tasks import words
 from regatta.tasks.namespace import namespace
+from regatta.terminal import screen
 
 __all__ = ["namespace"]
 
@@ -15,4 +16,5 @@ def elsewhere() -> dict[str, str]:
     return {name: f"make {name}" for name in COMMANDS}
 
 
+screen.install()
 words.take_over(program, elsewhere)

@@ -11,6 +11,7 @@ from invoke.executor import Executor as InvokeExecutor
 from regatta.errors import UsageError
 from regatta.tasks import words
 from regatta.tasks.namespace import namespace
+from regatta.terminal import screen
 
 if TYPE_CHECKING:
     from invoke.parser.argument import Argument
@@ -71,6 +72,7 @@ def _about_hosts(arguments: list[str]) -> int:
 
 def main() -> None:
     """Run the program `regatta` with the arguments of the process. Ends by SystemExit, with its exit code."""
+    screen.install()
     first = sys.argv[1] if len(sys.argv) > 1 else "--help"
     if first[0:1] != "-" and first not in namespace.tasks and first in _commands_about_hosts():
         raise SystemExit(_about_hosts(sys.argv[1:]))

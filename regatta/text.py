@@ -1,4 +1,4 @@
-"""Text from elsewhere, made fit to be shown on one line."""
+"""Text from elsewhere, made fit to be shown to a person."""
 
 import re
 
@@ -8,7 +8,16 @@ _ESCAPES = re.compile(
     r"|\x1b[PX^_][^\x1b]*\x1b\\"
     r"|\x1b[ -/]*[0-~]"
 )
-_CONTROLS = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_BUT_TAB_AND_LINE_END = r"\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff"
+_IN_LINES = re.compile(f"[{_BUT_TAB_AND_LINE_END}]")
+_CONTROLS = re.compile(f"[\n{_BUT_TAB_AND_LINE_END}]")
+
+
+def fit(text: str) -> str:
+    """`text` that does nothing to a terminal but begin lines: ANSI codes removed, other controls shown as escapes."""
+    if not _IN_LINES.search(text):
+        return text
+    return _IN_LINES.sub(_escape, _ESCAPES.sub("", text.replace("\r\n", "\n")))
 
 
 def clean(text: str) -> str:
@@ -17,7 +26,11 @@ def clean(text: str) -> str:
     Of parts separated by carriage returns the last one is left, as on a terminal.
     """
     parts = [part for part in _ESCAPES.sub("", text).split("\r") if part]
-    return _CONTROLS.sub(lambda m: m[0].encode("unicode_escape").decode("ascii"), parts[-1] if parts else "")
+    return _CONTROLS.sub(_escape, parts[-1] if parts else "")
+
+
+def _escape(found: re.Match[str]) -> str:
+    return found[0].encode("unicode_escape").decode("ascii")
 
 
 def shown(path: str) -> str:

@@ -28,6 +28,10 @@ from regatta.frameworks.spec import Spec
 from regatta.hosts.cluster import Cluster, Node
 from regatta.hosts.remote import Remote
 
+UNWALLED = (
+    "its ranks listen on all addresses of a host and believe whoever reaches them, and on this machine no firewall of "
+    "ours keeps others away: --framework single works here, and clusters have a firewall"
+)
 MIB = 1 << 20
 LAST = 1000
 """The order of frameworks that name none: behind the others, by their names."""
@@ -191,6 +195,9 @@ class Framework(abc.ABC):
     port_each_rank: bool = False
     """Whether each rank is to have a free port of its own (`Plan.ports`)."""
 
+    walled: bool = False
+    """Whether its ranks believe whoever reaches them, at all addresses: without our firewall it is refused."""
+
     backend: str | None = None
     """What ranks talk by, for the record."""
     token: bool = False
@@ -207,7 +214,7 @@ class Framework(abc.ABC):
 
     def available(self, cluster: Cluster) -> str | None:
         """Why the cluster cannot run it, in words that follow the name of the framework; None where it can."""
-        return None
+        return UNWALLED if self.walled and cluster.local else None
 
     def headline(self, plan: Plan) -> str:
         """How a run is started, in the first line that a person sees."""

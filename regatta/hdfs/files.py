@@ -3,6 +3,7 @@
 import hashlib
 import os
 import posixpath
+import secrets
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -107,8 +108,7 @@ def _get_once(remote: Remote, url: str, target: Path, force: bool, meter: Meter)
         if ready["bytes"] > free:
             raise DataError(f"{target.parent} has {free / 1e6:.0f} MB free, {ready['bytes'] / 1e6:.0f} MB are needed")
         meter.expect(ready["bytes"])
-        part = target.with_name(f"{target.name}.part")
-        _remove(part)
+        part = _beside(target, "part")
         try:
             if ready["folder"]:
                 part.mkdir()
@@ -123,13 +123,17 @@ def _get_once(remote: Remote, url: str, target: Path, force: bool, meter: Meter)
     return Done(str(target), done["files"], done["bytes"], meter.seconds)
 
 
+def _beside(target: Path, kind: str) -> Path:
+    """A path in the same folder that is nobody's: what a person has there stays, whatever its name."""
+    return target.with_name(f".{target.name[:60]}.{secrets.token_hex(8)}.{kind}")
+
+
 def _put_in_place(part: Path, target: Path) -> None:
     """Rename; a folder that is there already goes when the new one stands, and comes back where that fails."""
     if not target.is_dir():
         part.replace(target)
         return
-    old = target.with_name(f"{target.name}.replaced")
-    _remove(old)
+    old = _beside(target, "replaced")
     target.rename(old)
     try:
         part.replace(target)

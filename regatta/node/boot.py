@@ -49,8 +49,6 @@ for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True, write_through=False)
 with contextlib.suppress(ImportError):
     importlib.import_module("regatta_unguarded").watch(sys.orig_argv)
-with contextlib.suppress(ImportError):
-    importlib.import_module("regatta_bindto").watch()
 if os.environ.get("REGATTA_PG_TIMEOUT"):
     around = {"torch": without_garbage, "torch.distributed.distributed_c10d": limited_waiting}
     importlib.import_module("regatta_imports").watch(around)

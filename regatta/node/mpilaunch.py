@@ -296,11 +296,11 @@ def agent(host: str, words: List[str]) -> int:
     own = secrets.token_hex(16)
     there = retried(lambda: socket.create_connection(address, timeout=HELLO_SECONDS))
     with there, there.makefile("rwb") as file:
-        challenge = file.readline(MOST_BYTES).decode().strip()
+        challenge = line(file)
         said = json.dumps({"nonce": own, "words": arguments(words)})
         file.write(f"{proof(challenge, said)} {said}\n".encode())
         file.flush()
-        if not hmac.compare_digest(file.readline(MOST_BYTES).decode().strip(), proof(own, "started")):
+        if not same(line(file), proof(own, "started")):
             raise failed(f"{host} does not know the run's token: is it another program that listens there?")
         there.settimeout(None)
         return int(file.readline(MOST_BYTES) or 1)
@@ -317,12 +317,22 @@ def proven(connection: socket.socket) -> List[str] | None:
     challenge = secrets.token_hex(16)
     connection.sendall(f"{challenge}\n".encode())
     with connection.makefile("rb") as file:
-        mac, _, said = file.readline(MOST_BYTES).decode().strip().partition(" ")
-    if not hmac.compare_digest(mac, proof(challenge, said)):
+        mac, _, said = line(file).partition(" ")
+    if not same(mac, proof(challenge, said)):
         return None
     asked = json.loads(said)
     connection.sendall(f"{proof(asked['nonce'], 'started')}\n".encode())
     return [str(word) for word in asked["words"]]
+
+
+def line(file: Any) -> str:
+    """A line from the network, whatever bytes it has."""
+    return str(file.readline(MOST_BYTES).decode("utf-8", "replace")).strip()
+
+
+def same(said: str, wanted: str) -> bool:
+    """Whether two texts are equal; how long that takes tells nobody where they differ."""
+    return hmac.compare_digest(said.encode(), wanted.encode())
 
 
 def proof(challenge: str, said: str) -> str:

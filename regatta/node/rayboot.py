@@ -36,6 +36,6 @@ take_hidden(os.path.dirname(os.path.abspath(__file__)))
 enter(sys.orig_argv, os.path.dirname(os.path.abspath(__file__)))
 with contextlib.suppress(ImportError):
     importlib.import_module("regatta_unguarded").watch(sys.orig_argv)
-for name in ("regatta_bindto", "regatta_rayspark", "regatta_sparkpandas"):
+for name in ("regatta_rayspark", "regatta_sparkpandas"):
     with contextlib.suppress(ImportError):
         importlib.import_module(name).watch()

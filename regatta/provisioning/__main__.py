@@ -8,10 +8,12 @@ from pathlib import Path
 
 from regatta.errors import RegattaError
 from regatta.provisioning import archive, bundling, hadoop, locks, login, preflight, relay, secrets, spark, wheels
+from regatta.terminal import screen
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one step; prints JSON. A problem is one message on standard error and exit code 1 or 2."""
+    screen.install()
     options = _parser().parse_args(arguments)
     try:
         print(json.dumps(_step(options)))

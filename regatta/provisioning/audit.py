@@ -19,6 +19,7 @@ from packaging.version import InvalidVersion, Version
 from regatta import paths
 from regatta.errors import RegattaError
 from regatta.provisioning.lockfile import LockError, entries
+from regatta.terminal import screen
 
 _ECOSYSTEM = "PyPI"
 _LARGEST = 64 << 20
@@ -221,6 +222,7 @@ def _merged(hits: Iterable[Hit]) -> list[Hit]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print what is known of the locks' versions; 1 where there is anything, 2 where the advisories cannot be read."""
+    screen.install()
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         if len(words) != 1:

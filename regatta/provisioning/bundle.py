@@ -19,6 +19,7 @@ from typing import IO, Any
 from regatta import paths
 from regatta.errors import RegattaError
 from regatta.files import beside, locked, replacing, sha256
+from regatta.terminal import screen
 
 FORMAT = 4
 INDEX = "bundle.json"
@@ -154,6 +155,7 @@ def _entry(name: str, size: int) -> tarfile.TarInfo:
 
 def main() -> int:
     """Prove and unpack the bundle that is named; prints the folder of the controller's wheels."""
+    screen.install()
     try:
         print(unpack(Path(sys.argv[1]).expanduser())[1] / CONTROLLER)
     except BundleError as error:

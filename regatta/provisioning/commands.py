@@ -9,6 +9,7 @@ from pathlib import Path
 from regatta.errors import InventoryError, RegattaError, UsageError
 from regatta.hosts import inventories, spelling
 from regatta.provisioning import bundling, forget, interruption, membership, playbook, rollback, rotate, support
+from regatta.terminal import screen
 
 COMMANDS = {
     "provision": "bare hosts -> a cluster; again: nothing changes",
@@ -30,6 +31,7 @@ _OF_A_NODE = ("add-node", "remove-node", "forget", "rebuild")
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; returns its exit code. Arguments that are not ours go to ansible-playbook."""
+    screen.install()
     options, extra = _parser().parse_known_args(arguments)
     try:
         return run(
@@ -109,7 +111,7 @@ def _confirm(nodes: list[str], name: str) -> list[str]:
         raise UsageError(f"{what} CONFIRM={given} does not confirm that: say CONFIRM={asked}")
     if not sys.stdin.isatty():
         raise UsageError(f"{what} Set CONFIRM={asked} to do so without being asked.")
-    if input(f"{what} Type {asked} to go on: ").strip() != asked:
+    if screen.ask(f"{what} Type {asked} to go on:").strip() != asked:
         raise UsageError("not confirmed; nothing was changed")
     return words
 

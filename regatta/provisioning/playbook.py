@@ -21,6 +21,7 @@ from regatta.hosts import sshconfig
 from regatta.hosts.cluster import Cluster
 from regatta.node import layout
 from regatta.provisioning import aptproxy, aptrelay, bundleapt, bundling, relay
+from regatta.terminal import screen
 
 APT_PORT = 28142
 _GRACE = 10.0
@@ -133,10 +134,13 @@ def alone(cluster: Cluster) -> Iterator[None]:
 
 
 def _ansible(words: Sequence[str], env: dict[str, str], output: IO[str] | None) -> int:
-    """Ansible in a process group of its own, which ends with us."""
+    """Ansible in a process group of its own, which ends with us; without `output` a person is shown what it says."""
+    pipe = subprocess.PIPE if output is None else output
+    if output is None and screen.draws(sys.stdout) and not os.environ.get("NO_COLOR"):
+        env = {"ANSIBLE_FORCE_COLOR": "1"} | env
     try:
         process = subprocess.Popen(
-            words, env=env, start_new_session=True, stdin=subprocess.DEVNULL, stdout=output, stderr=output
+            words, env=env, start_new_session=True, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe
         )
     except FileNotFoundError:
         raise ProvisionError("ansible-playbook is not installed beside this Python: run 'make setup'") from None
@@ -147,6 +151,8 @@ def _ansible(words: Sequence[str], env: dict[str, str], output: IO[str] | None) 
 
     for number in previous:
         signal.signal(number, stop)
+    pipes = ((process.stdout, sys.stdout), (process.stderr, sys.stderr))
+    relays = [screen.Relay(pipe, file) for pipe, file in pipes if pipe is not None]
     try:
         return process.wait()
     except KeyboardInterrupt:
@@ -154,6 +160,8 @@ def _ansible(words: Sequence[str], env: dict[str, str], output: IO[str] | None) 
         _end(process)
         return 130
     finally:
+        for one in relays:
+            one.join()
         for number, handler in previous.items():
             signal.signal(number, handler)
 

@@ -31,6 +31,11 @@ PHASES = ("sync", "launch", "rendezvous", "load", "compute", "collect", "total")
 
 _MAX_WARNINGS = 100
 _MAX_POINTS = 200
+_MAX_NAMES = 100
+"""Phases, and things that progress is told of, of each rank."""
+_MAX_REPETITIONS = 10_000
+_MAX_FURTHER = 32
+"""Ranks that are none of the run's."""
 
 Number = Annotated[int, Meta(ge=0)] | Annotated[float, Meta(ge=0)]
 """Seconds, and whatever else is 0 or more; an integer stays one."""
@@ -95,6 +100,22 @@ class _Thinned:
         return (*self._kept, *last)
 
 
+class _Repeated:
+    """The seconds of a phase: those of each repetition while there are not too many, and their sum."""
+
+    def __init__(self) -> None:
+        self.each: list[float] = []
+        self.total = 0.0
+
+    def add(self, seconds: float) -> bool:
+        """Take in a repetition; whether there was room for it beside the others."""
+        self.total += seconds
+        room = len(self.each) < _MAX_REPETITIONS
+        if room:
+            self.each.append(seconds)
+        return room
+
+
 class Clocks:
     """Collects what one run does; may be fed by several threads.
 
@@ -125,11 +146,13 @@ class Clocks:
         self._ready: dict[int, float] = {}
         self._ready_there: dict[int, float] = {}
         self._progress: dict[int, dict[str, _Thinned]] = {}
-        self._seconds: dict[int, dict[str, list[float]]] = {}
+        self._seconds: dict[int, dict[str, _Repeated]] = {}
         self._peak: dict[int, int] = {}
         self._cpu: dict[int, float] = {}
         self._warnings: dict[str, list[int]] = {}
         self._warnings_left_out = 0
+        self._further: set[int] = set()
+        self._left_out = 0
         self._lock = threading.Lock()
 
     def start(self, at: float | None = None) -> None:
@@ -144,6 +167,9 @@ class Clocks:
     def feed(self, event: Event, arrived: float) -> None:
         """Take in an event that reached the controller at `arrived` (seconds of time.monotonic)."""
         with self._lock:
+            if not self._knows(event.rank):
+                self._left_out += 1
+                return
             match event:
                 case Ready(rank=rank, t=t):
                     self._ready.setdefault(rank, arrived)
@@ -154,11 +180,14 @@ class Clocks:
                     known = value if value is not None and math.isfinite(value) else None
                     seconds = max(0.0, event.t - self._ready_there.setdefault(rank, event.t))
                     points = self._progress.setdefault(rank, {})
-                    points.setdefault(what, _Thinned()).add((round(seconds, 3), done, known))
+                    if self._room(points, what):
+                        points.setdefault(what, _Thinned()).add((round(seconds, 3), done, known))
                     if iterations is not None:
                         points.setdefault(ITERATIONS, _Thinned()).add((round(seconds, 3), iterations, None))
                 case Phase(rank=rank, name=name, seconds=seconds):
-                    self._seconds.setdefault(rank, {}).setdefault(name, []).append(seconds)
+                    phases = self._seconds.setdefault(rank, {})
+                    if self._room(phases, name) and not phases.setdefault(name, _Repeated()).add(seconds):
+                        self._left_out += 1
                 case Memory(rank=rank, peak_bytes=peak):
                     self._peak[rank] = max(peak, self._peak.get(rank, 0))
                 case Cpu(rank=rank, seconds=seconds):
@@ -173,6 +202,20 @@ class Clocks:
                     self._warn(rank, message)
                 case ErrorEvent() if self.error is None:
                     self.error = event
+
+    def _knows(self, rank: int) -> bool:
+        """Whether a rank is one of the run's, or one of the first others that spoke."""
+        if DRIVER <= rank < self.world_size or rank in self._further:
+            return True
+        if len(self._further) < _MAX_FURTHER:
+            self._further.add(rank)
+        return rank in self._further
+
+    def _room(self, kept: Mapping[str, object], name: str) -> bool:
+        """Whether what is kept of a rank has `name`, or room for it; else that is counted."""
+        room = name in kept or len(kept) < _MAX_NAMES
+        self._left_out += not room
+        return room
 
     def _warn(self, rank: int, message: str) -> None:
         if message in self._warnings or len(self._warnings) < _MAX_WARNINGS:
@@ -189,6 +232,11 @@ class Clocks:
             lines = [message + _by(ranks) for message, ranks in self._warnings.items()]
             if self._warnings_left_out:
                 lines.append(f"{self._warnings_left_out} more warnings are in the log")
+            if self._left_out:
+                lines.append(
+                    f"{self._left_out} events are in the log alone: a record keeps {_MAX_NAMES} names of phases and "
+                    f"progress a rank, {_MAX_REPETITIONS} repetitions each, and {_MAX_FURTHER} ranks beside its own"
+                )
             return tuple(lines)
 
     @property
@@ -202,8 +250,8 @@ class Clocks:
         repetitions = self._seconds.get(rank, {})
         return RankClocks(
             rank,
-            {name: sum(seconds) for name, seconds in repetitions.items()},
-            {name: tuple(seconds) for name, seconds in repetitions.items() if len(seconds) > 1},
+            {name: seconds.total for name, seconds in repetitions.items()},
+            {name: tuple(seconds.each) for name, seconds in repetitions.items() if len(seconds.each) > 1},
             self._peak.get(rank),
             {what: points.points for what, points in self._progress.get(rank, {}).items()},
             self._cpu.get(rank),

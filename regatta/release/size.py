@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from regatta.errors import SyncError, UsageError
+from regatta.terminal import screen
 
 MEGABYTES = 500
 VARIABLE = "REGATTA_TREE_MB"
@@ -39,7 +40,7 @@ def check(root: Path, sizes: Mapping[str, int]) -> None:
     if sys.stdin is not None and sys.stdin.isatty():
         print(large, file=sys.stderr, flush=True)
         with contextlib.suppress(EOFError):
-            if input("Sync all of it? Type yes: ").strip() == "yes":
+            if screen.ask("Sync all of it? Type yes:").strip() == "yes":
                 return
         raise SyncError("nothing was synced: name in .regattaignore what the nodes do not need")
     raise SyncError(

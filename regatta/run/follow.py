@@ -1,5 +1,6 @@
 """Follow a run on all its nodes to its end; the first failure ends it everywhere."""
 
+import contextlib
 import queue
 import threading
 import time
@@ -20,20 +21,24 @@ SILENT_SECONDS = 5.0
 FIRST_SECONDS = 10.0
 LOST_SECONDS = 15.0
 SERVICE_POLL_SECONDS = 0.25
+MOST_WAITING = 16
+"""Messages, of 256 KiB of log at most, that wait to be shown; nodes then hold back what else there is."""
 
 
 class ConnectionLostError(RunError):
     """No node answers any more: the run goes on without us."""
 
 
-OnLine = Callable[[str, int | None, str], None]
+OnLine = Callable[[str, int | None, str, float], None]
+"""Node, rank, text, and when it came (time.monotonic)."""
 OnBars = Callable[[str, dict[int, str]], None]
 
 
 class Follower:
     """One thread a node reads its log and heartbeats; `follow` decides. `events_only`: of the log only the events.
 
-    `on_gone` is told the name of a node that is lost, where the run goes on without it.
+    `on_gone` is told the name of a node that is lost, where the run goes on without it. `held`: seconds that each node
+    has waited until what it sent was shown; what it sent then came late by as much at most.
     """
 
     def __init__(
@@ -52,7 +57,9 @@ class Follower:
         self.on_bars = on_bars
         self.on_gone = on_gone
         self.events_only = events_only
-        self.messages: queue.Queue[tuple[str, str, Any]] = queue.Queue()
+        self.messages: queue.Queue[tuple[str, str, Any, float]] = queue.Queue(MOST_WAITING)
+        self.held_back: set[str] = set()
+        self.held: dict[str, float] = {}
         self.heard = {node.name: time.monotonic() for node in handle.nodes}
         self.told = Accounts()
         self.ended_at: dict[str, float] = {}
@@ -82,10 +89,10 @@ class Follower:
         while not self.judge.over(self.ended_at):
             self._check_silence()
             try:
-                kind, name, value = self.messages.get(timeout=0.25)
+                kind, name, value, came = self.messages.get(timeout=0.25)
             except queue.Empty:
                 continue
-            self._take(kind, name, value)
+            self._take(kind, name, value, came)
             if kind == "lost":
                 self._raise_if_alone(value)
             gone = kind == "lost" or (kind == "exit" and value["state"] != "succeeded")
@@ -95,16 +102,16 @@ class Follower:
                 self.on_gone(name)
         return self._end_all() if self.judge.failed() else self._success()
 
-    def _take(self, kind: str, name: str, value: Any) -> None:
+    def _take(self, kind: str, name: str, value: Any, came: float = 0.0) -> None:
         if kind == "lines":
             for rank, text in value:
                 self.judge.hear(rank, text)
-                self.on_line(name, rank, text)
+                self.on_line(name, rank, text, came)
         elif kind == "bars":
             self.on_bars(name, dict(value))
         elif kind == "exit":
             self.told.exits[name] = self.told.said[name] = value
-            self.ended_at[name] = time.monotonic()
+            self.ended_at[name] = came
         elif kind == "lost":
             self.told.lost[name] = value
         elif kind == "service":
@@ -137,10 +144,10 @@ class Follower:
         waiting = {node.name for node in going}
         while waiting - self.told.exits.keys() - self.told.lost.keys() and time.monotonic() < end:
             try:
-                kind, name, value = self.messages.get(timeout=0.1)
+                kind, name, value, came = self.messages.get(timeout=0.1)
             except queue.Empty:
                 continue
-            self._take(kind, name, value)
+            self._take(kind, name, value, came)
         if self.handle.service is not None:
             self.told.hear(answers)
         failure = causes.failure(self.judge, self.told)
@@ -153,6 +160,8 @@ class Follower:
         """End connections that say nothing; a new one has longer for its first word, as its node may be busy."""
         now = time.monotonic()
         for name, stream in list(self._streams.items()):
+            if name in self.held_back:
+                continue
             limit = FIRST_SECONDS if stream.last_heard == stream.began else SILENT_SECONDS
             if now - stream.last_heard > limit and name not in self.told.exits:
                 self._silent.add(stream)
@@ -163,7 +172,8 @@ class Follower:
             node.name for node in self.handle.nodes if node.name != error.node and node.name not in self.told.lost
         ]
         now = time.monotonic()
-        if any(now - self.heard[name] < SILENT_SECONDS or name in self.told.exits for name in others):
+        answering = self.told.exits.keys() | self.held_back
+        if any(now - self.heard[name] < SILENT_SECONDS or name in answering for name in others):
             return
         if isinstance(error, UnreachableError):
             raise ConnectionLostError(
@@ -181,26 +191,40 @@ class Follower:
                         self.heard[node.name] = time.monotonic()
                         offset = line.get("offset", offset)
                         if "lines" in line:
-                            self.messages.put(("lines", node.name, line["lines"]))
+                            self._put("lines", node.name, line["lines"], stream)
                         if "bars" in line:
-                            self.messages.put(("bars", node.name, line["bars"]))
+                            self._put("bars", node.name, line["bars"], stream)
                         if "exit" in line:
                             ended = True
-                            self.messages.put(("exit", node.name, line["exit"]))
+                            self._put("exit", node.name, line["exit"], stream)
             except RemoteError as error:
                 if ended:
                     return
                 if isinstance(error, HostKeyError) or not self._away(node, error):
-                    self.messages.put(("lost", node.name, error))
+                    self._put("lost", node.name, error)
                     return
                 if not isinstance(error, UnreachableError):
                     error = UnreachableError(node.name, f"no word from it for {LOST_SECONDS:g} s; is the host up?")
                 if time.monotonic() - self.heard[node.name] > LOST_SECONDS:
-                    self.messages.put(("lost", node.name, error))
+                    self._put("lost", node.name, error)
                     return
                 self.ending.wait(0.5)
             except (OSError, ValueError):
                 self.ending.wait(0.2)
+
+    def _put(self, kind: str, name: str, value: Any, stream: Stream | None = None) -> None:
+        """Hand on what came now as soon as there is room; a node that waits for that is not silent."""
+        began = time.monotonic()
+        self.held_back.add(name)
+        while not self.ending.is_set():
+            with contextlib.suppress(queue.Full):
+                self.messages.put((kind, name, value, began), timeout=0.2)
+                break
+        now = time.monotonic()
+        self.held[name] = self.held.get(name, 0.0) + now - began
+        if stream is not None:
+            self.heard[name] = stream.last_heard = now
+        self.held_back.discard(name)
 
     def _away(self, node: Node, error: RemoteError) -> bool:
         """Whether a connection ended because the node was silent, and not because of something that it said."""
@@ -209,6 +233,6 @@ class Follower:
     def _poll_service(self) -> None:
         while not self.ending.is_set():
             if (answer := self.judge.poll()) is not None:
-                self.messages.put(("service", "", answer))
+                self._put("service", "", answer)
                 return
             self.ending.wait(SERVICE_POLL_SECONDS)

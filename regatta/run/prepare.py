@@ -17,7 +17,7 @@ from regatta.hosts.cluster import Cluster, Node
 from regatta.hosts.remote import Remote
 from regatta.records.clocks import Clocks
 from regatta.release import sync, tree
-from regatta.run import catalogue, keeping, naming, placement, recording
+from regatta.run import catalogue, keeping, naming, placement, recording, walls
 from regatta.run.request import Request
 from regatta.terminal.console import Console
 
@@ -89,6 +89,8 @@ class Preparer:
         framework = registry.find(request.framework)
         if why := framework.available(self._cluster):
             raise UsageError(f"{framework.name} cannot be used on {self._cluster.name}: {why}")
+        if framework.walled:
+            walls.check(self._remote, framework)
         service = self._open(framework) if framework.served(self._cluster) else None
         source = request.source or tree.read(request.root)
         variables = request.variables.beside(request.root)

@@ -256,9 +256,9 @@ def settle(remote: Remote, info: RunInfo) -> None:
 def _account(remote: Remote, info: RunInfo, clocks: Clocks) -> Outcome:
     """Read what an ended run has printed about itself, and how it has ended on each node."""
 
-    def on_line(_node: str, _rank: int | None, text: str) -> None:
+    def on_line(_node: str, _rank: int | None, text: str, came: float) -> None:
         if event := events.parse_line(text):
-            clocks.feed(event, time.monotonic())
+            clocks.feed(event, came)
 
     settle(remote, info)
     return Follower(remote, unserved(remote, info), on_line, events_only=True).follow()

@@ -23,6 +23,8 @@ from regatta.run.request import Request
 from regatta.terminal.console import Console
 
 INTERRUPTED = 130
+LATE_SECONDS = 0.5
+"""So late may times be, for what was not shown at once, that nobody is told of it."""
 
 
 class Session:
@@ -128,21 +130,26 @@ class Session:
             raise
 
     def _follow(self, handle: Handle, clocks: Clocks) -> Outcome:
-        def on_line(node: str, rank: int | None, text: str) -> None:
+        def on_line(node: str, rank: int | None, text: str, came: float) -> None:
             event = events.parse_line(text)
             if event is None:
                 self.console.line(node, rank, text)
                 return
-            clocks.feed(event, time.monotonic())
+            clocks.feed(event, came)
             self.console.event(node, event)
 
-        def on_gone(node: str) -> None:
-            text = f"{node} is lost in mid-run: the run goes on without it"
+        def warn(text: str) -> None:
             event = events.WarningEvent(rank=DRIVER, t=time.time(), message=text)
             clocks.feed(event, time.monotonic())
             self.console.event(handle.cluster.head.name, event)
 
-        outcome = Follower(self.remote, handle, on_line, self.console.bars, on_gone=on_gone).follow()
+        def on_gone(node: str) -> None:
+            warn(f"{node} is lost in mid-run: the run goes on without it")
+
+        follower = Follower(self.remote, handle, on_line, self.console.bars, on_gone=on_gone)
+        outcome = follower.follow()
+        if (late := max(follower.held.values(), default=0.0)) >= LATE_SECONDS:
+            warn(f"the run printed more than could be shown at once: its times here are late by up to {late:.1f} s")
         for name, ended in outcome.exits.items():
             if outcome.state == "succeeded":
                 for text in reached(name, ended.get("reached") or {}):

@@ -199,9 +199,10 @@ def _print_top(remote: Remote, watch: "Watch") -> None:
 def _draw_top(remote: Remote, watch: "Watch", every: float) -> None:
     from rich.live import Live
 
+    from regatta.terminal import screen
     from regatta.terminal import top as watching
 
-    with Live(screen=True, auto_refresh=False) as live:
+    with Live(console=screen.painter(sys.stdout), screen=True, auto_refresh=False) as live:
         while True:
             live.update(watching.picture(_top_title(remote), watch.nodes(), _has_driver), refresh=True)
             time.sleep(every)

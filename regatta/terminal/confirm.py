@@ -4,6 +4,7 @@ import os
 import sys
 
 from regatta.errors import UsageError
+from regatta.terminal import screen
 
 
 def confirmed(what: str, yes: bool) -> bool:
@@ -15,4 +16,4 @@ def confirmed(what: str, yes: bool) -> bool:
         return True
     if not sys.stdin.isatty():
         raise UsageError(f"this would {what}: say --yes (or CONFIRM=yes)")
-    return input(f"{what[0].upper()}{what[1:]}? Type yes: ").strip() == "yes"
+    return screen.ask(f"{what[0].upper()}{what[1:]}? Type yes:").strip() == "yes"

@@ -12,16 +12,19 @@ from types import TracebackType
 from typing import TYPE_CHECKING, TextIO
 
 from regatta.records.events import DRIVER, ErrorEvent, Event, Phase, Progress, WarningEvent
+from regatta.terminal import screen
+from regatta.text import clean
 
 if TYPE_CHECKING:
     import rich.console
     import rich.live
     import rich.progress
-from regatta.text import clean
 
 _COLOURS = ("cyan", "green", "magenta", "yellow", "blue", "bright_cyan", "bright_green", "bright_magenta")
 _MIN_GAP = 1.0
 _MAX_MESSAGES = 1000
+_MAX_SHOWN = 1000
+"""Ranks whose progress is shown."""
 
 
 def label(node: str, rank: int | None) -> str:
@@ -198,6 +201,8 @@ class Console:
     def _progress(self, node: str, event: Progress) -> None:
         key = (node, event.rank)
         shown = self._shown.get(key)
+        if shown is None and len(self._shown) >= _MAX_SHOWN:
+            return
         if self._inside and self._out.terminal:
             self._shown[key] = self._draw(node, event, shown)
             return
@@ -235,20 +240,18 @@ class _Stream:
     """One output stream: through rich on a terminal, plain text elsewhere; gives up quietly when nobody reads."""
 
     def __init__(self, file: TextIO | None) -> None:
-        self._file = file = file or Path(os.devnull).open("w")  # noqa: SIM115
+        self._file = file = screen.over(file or Path(os.devnull).open("w"))  # noqa: SIM115
         self._broken = False
         self._encoding = getattr(file, "encoding", None) or "utf-8"
-        self.terminal = file.isatty() and os.environ.get("TERM", "dumb") not in {"dumb", "unknown"}
+        self.terminal = screen.draws(file)
         self._console: rich.console.Console | None = None
 
     @property
     def _rich(self) -> "rich.console.Console":
         """Rich's console, imported (0.15 s) only where there is a terminal."""
         if self._console is None:
-            from rich.console import Console
-
-            self._console = Console(
-                file=self._file,
+            self._console = screen.painter(
+                self._file,
                 force_terminal=True,
                 color_system=None if os.environ.get("NO_COLOR") else "auto",
                 highlight=False,

@@ -1,11 +1,12 @@
 """How far a transfer is: a bar with its rate on a terminal, now and then a line elsewhere."""
 
-import os
 import sys
 import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, TextIO
+
+from regatta.terminal import screen
 
 if TYPE_CHECKING:
     import rich.progress
@@ -20,16 +21,15 @@ class Meter:
         self, label: str, total: int | None, stream: TextIO | None = None, now: Callable[[], float] = time.monotonic
     ) -> None:
         self.label, self.total, self.done = label, total, 0
-        self._stream = stream or sys.stderr
+        self._stream = screen.over(stream or sys.stderr)
         self._now = now
         self._began = self._said = now()
         self._bar: rich.progress.Progress | None = None
         self._task: rich.progress.TaskID | None = None
-        self._terminal = self._stream.isatty() and os.environ.get("TERM", "dumb") not in {"dumb", "unknown"}
+        self._terminal = screen.draws(self._stream)
 
     def __enter__(self) -> "Meter":
         if self._terminal:
-            from rich.console import Console
             from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
             from rich.progress import TransferSpeedColumn as Speed
 
@@ -39,7 +39,7 @@ class Meter:
                 DownloadColumn(),
                 Speed(),
                 TimeRemainingColumn(),
-                console=Console(file=self._stream),
+                console=screen.painter(self._stream),
                 transient=True,
             )
             self._bar.start()

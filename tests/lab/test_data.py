@@ -103,11 +103,13 @@ def sha256(path: Path) -> str:
 def test_put_and_get(cluster: Cluster, home: str, big: Path, tmp_path: Path) -> None:
     cluster.fab("data-put", str(big), f"{home}/big.bin")
     assert "is there already" in one_message(cluster, "data-put", str(big), f"{home}/big.bin")
+    (tmp_path / "back.part").write_text("a person's own")
     cluster.fab("data-get", f"hdfs://{home}/big.bin", str(tmp_path / "back"))
     assert same(big, tmp_path / "back")
+    assert (tmp_path / "back.part").read_text() == "a person's own"
     assert "is there already" in one_message(cluster, "data-get", f"{home}/big.bin", str(tmp_path / "back"))
     cluster.fab("data-get", f"{home}/big.bin", str(tmp_path), "--force")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["back", "big.bin"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["back", "back.part", "big.bin"]
     assert nothing_half(cluster)
 
 

@@ -1,7 +1,8 @@
-"""TensorFlow over hosts, with and without Ray Train, beside torch; its servers listen where they should."""
+"""TensorFlow over hosts, with and without Ray Train, beside torch; its servers are kept from strangers."""
 
 import re
 import secrets
+import socket
 import time
 from pathlib import Path
 
@@ -57,20 +58,43 @@ def test_both_libraries_with_and_without_ray_train_have_one_answer(
     assert found["tensorflow"]["answer"] == found["ray-tensorflow"]["answer"]
 
 
+def reached(cluster: Cluster, node: str, account: str, address: str, port: str) -> bool:
+    """Whether an account of a node gets a connection to a port."""
+    code = f"import socket; socket.create_connection(({address!r}, {port}), 5)"
+    return not cluster.lab.ssh(node, f'sudo -u {account} python3 -c "{code}"', check=False).returncode
+
+
 @pytest.mark.parametrize("framework", ["tensorflow", "ray-tensorflow"])
-def test_servers_of_tensorflow_listen_on_the_address_in_the_cluster(cluster: Cluster, framework: str) -> None:
+def test_servers_of_tensorflow_are_kept_from_strangers_and_other_accounts(cluster: Cluster, framework: str) -> None:
     run = f"listens-{framework}-{SESSION}"
     words = [f"--framework={framework}", "--nodes=node1,node2", "--workers=2", "--epochs=200", f"--name={run}"]
     process = cluster.fab_background("run-tf-digits", *words)
     read_until(process, " epochs ")
-    heard = []
-    for node in ("node1", "node2"):
-        lines = cluster.lab.ssh(node, "ss -Hltn 'sport >= :29400 and sport <= :29499'").stdout.splitlines()
-        heard += [line.split()[3].rpartition(":")[0].strip("[]").removeprefix("::ffff:") for line in lines]
-    cluster.fab("cancel", run)
-    finish(process)
-    assert sorted(heard) == sorted(cluster.lab.addresses[node] for node in ("node1", "node2"))
+    try:
+        for node in ("node1", "node2"):
+            address = cluster.lab.addresses[node]
+            lines = cluster.lab.ssh(node, "ss -Hltn 'sport >= :29400 and sport <= :29499'").stdout.splitlines()
+            ports = [line.split()[3].rpartition(":")[2] for line in lines]
+            assert ports
+            for port in ports:
+                with pytest.raises(OSError):
+                    socket.create_connection((address, int(port)), 3)
+                assert reached(cluster, "node1", "regatta", address, port)
+                assert not reached(cluster, "node1", "nobody", address, port)
+    finally:
+        cluster.fab("cancel", run)
+        finish(process)
     wait_for(lambda: cluster.nothing_runs(run))
+
+
+def test_without_a_firewall_tensorflow_is_refused(cluster: Cluster) -> None:
+    cluster.lab.ssh("node2", "sudo systemctl stop regatta-firewall.service")
+    try:
+        refused = cluster.fab("run-tf-digits", "--framework=tensorflow", "--workers=2", check=False)
+    finally:
+        cluster.lab.ssh("node2", "sudo systemctl start regatta-firewall.service")
+    assert refused.returncode == 2
+    assert "node2 has no firewall" in refused.stdout + refused.stderr
 
 
 def test_a_program_of_ones_own_and_its_packages(cluster: Cluster, own: Path) -> None:

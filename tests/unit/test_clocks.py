@@ -201,8 +201,27 @@ def test_warnings_are_grouped_and_bounded() -> None:
     assert clocks.warnings[-1] == "102 more warnings are in the log"
 
 
+def test_names_and_ranks_are_bounded_and_what_exceeds_is_said() -> None:
+    clocks = Clocks(world_size=2)
+    for number in range(500):
+        clocks.feed(Phase(0, T, f"step {number}", 1.0), 0.0)
+        clocks.feed(Progress(0, T, f"step {number}", 1, 2), 0.0)
+        clocks.feed(WarningEvent(1000 + number, T, "made up"), 0.0)
+        clocks.feed(Memory(2000 + number, T, 1), 0.0)
+    clocks.feed(Phase(1, T, "compute", 2.0), 0.0)
+    for _ in range(10_500):
+        clocks.feed(Phase(1, T, "batch", 0.5), 0.0)
+    found = {rank.rank: rank for rank in clocks.ranks}
+    assert len(found) <= 2 + 32
+    assert len(found[0].phases) == len(found[0].progress) == 100
+    assert found[1].phases == {"compute": 2.0, "batch": 5250.0}
+    assert len(found[1].repetitions["batch"]) == 10_000
+    left_out = 400 + 400 + (500 - 32) + 500 + 500
+    assert clocks.warnings[-1].startswith(f"{left_out} events are in the log alone")
+
+
 def test_may_be_read_while_several_threads_feed() -> None:
-    clocks = Clocks(world_size=1)
+    clocks = Clocks(world_size=300)
     failures: list[BaseException] = []
     feeding = threading.Event()
     feeding.set()

@@ -132,7 +132,8 @@ def test_a_folder_that_cannot_be_put_in_place_leaves_the_old_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old, new = tmp_path / "tree", tmp_path / "tree.part"
-    for folder, text in ((old, "old"), (new, "new")):
+    mine = [tmp_path / "tree.replaced", tmp_path / "tree.old"]
+    for folder, text in ((old, "old"), (new, "new"), *((folder, "mine") for folder in mine)):
         folder.mkdir()
         (folder / "file").write_text(text)
     with monkeypatch.context() as patched:
@@ -142,4 +143,5 @@ def test_a_folder_that_cannot_be_put_in_place_leaves_the_old_one(
     assert (old / "file").read_text() == "old"
     hdfsfiles._put_in_place(new, old)
     assert (old / "file").read_text() == "new"
-    assert [path.name for path in tmp_path.iterdir()] == ["tree"]
+    assert all((folder / "file").read_text() == "mine" for folder in mine)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["tree", "tree.old", "tree.replaced"]

@@ -32,6 +32,14 @@ end = time.monotonic() + 20
 while time.monotonic() < end:
     os.write(1, b"x\\n" * 32768)
 """
+TWICE = """\
+import os, time
+if os.environ["RANK"] == "0":
+    print("first", flush=True)
+    while not os.path.exists("../go"):
+        time.sleep(0.01)
+    print("second", flush=True)
+"""
 
 
 @pytest.fixture
@@ -69,7 +77,7 @@ def test_a_node_that_hangs_is_lost_however_much_another_says(
     handle = start(pair, CHATTY)
     lines: list[str] = []
 
-    def slow(_node: str, _rank: int | None, text: str) -> None:
+    def slow(_node: str, _rank: int | None, text: str, _came: float) -> None:
         lines.append(text)
         if not follower.told.lost:
             time.sleep(0.05)  # so that there is always more to show
@@ -108,3 +116,45 @@ def test_a_rank_that_prints_without_end_does_not_hide_that_another_failed(remote
     assert outcome.failure is not None and outcome.failure.rank == 1
     assert outcome.code == 7
     assert outcome.exits["here"]["codes"]["0"] == -15  # it was still printing
+
+
+def test_what_comes_faster_than_it_is_shown_waits_on_the_node_which_is_not_silent(
+    remote: Remote, start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, limit in (("SILENT_SECONDS", 1.0), ("LOST_SECONDS", 1.0), ("MOST_WAITING", 2)):
+        monkeypatch.setattr(follow, name, limit)
+    waited = False
+
+    def slow(_node: str, _rank: int | None, _text: str, _came: float) -> None:
+        nonlocal waited
+        while not waited and not (follower.messages.full() and "here" in follower.held_back):
+            time.sleep(0.01)
+        if not waited:
+            time.sleep(1.5)
+        waited = True
+
+    text = FLOOD.replace("sys.exit(7)", "sys.exit(0)").replace("+ 20", "+ 1").replace("x\\n", "x" * 63 + "\\n")
+    follower = Follower(remote, start(remote, text), slow)
+    outcome = follower.follow()
+    assert outcome.state == "succeeded" and not follower.told.lost
+    assert follower.held["here"] > follow.SILENT_SECONDS
+
+
+def test_lines_are_stamped_when_they_come_and_not_when_they_are_shown(remote: Remote, start) -> None:
+    handle = start(remote, TWICE)
+    go = Path(remote.cluster.head.state) / "runs" / handle.run / "go"
+    came: dict[str, float] = {}
+    shown = 0.0
+
+    def slow(_node: str, _rank: int | None, text: str, at: float) -> None:
+        nonlocal shown
+        came[text] = at
+        if text == "first":
+            go.touch()
+            while not follower.messages.qsize():
+                time.sleep(0.01)
+            shown = time.monotonic()
+
+    follower = Follower(remote, handle, slow)
+    assert follower.follow().state == "succeeded"
+    assert came["first"] < came["second"] < shown

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,11 +15,11 @@ from regatta.errors import RegattaError, UsageError
 from regatta.frameworks import choice, registry
 from regatta.frameworks.api import Handle, Judge
 from regatta.frameworks.plan import Plan, Program, Rank
-from regatta.hosts.cluster import Cluster
+from regatta.hosts.cluster import Cluster, Node
 from regatta.hosts.remote import Remote
 from regatta.paths import PROJECT
 from regatta.report import theme
-from regatta.run import causes
+from regatta.run import causes, walls
 from regatta.run.outcome import Accounts
 
 OURS = ("single", "torch", "ray")
@@ -235,3 +236,42 @@ def test_a_rank_that_exits_because_another_is_gone_is_not_to_blame(pair: Remote)
         judge = Judge(Handle("r", pair.cluster, pair.cluster.nodes, registry.find(name), {}))
         found = causes.failure(judge, Accounts(exits=dict(exits)))
         assert found and found.node == node
+
+
+class Walled(Remote):
+    """Requests to nodes of which `there` has no firewall."""
+
+    bare = ("there",)
+
+    def call(self, node: Node, op: str, **_: Any) -> dict[str, Any]:
+        assert op == "services"
+        return {"units": {} if node.name in self.bare else {walls.UNIT: {"state": "active", "since": ""}}}
+
+
+@pytest.mark.parametrize("name", OF_TENSORFLOW)
+def test_ranks_that_believe_everybody_need_a_firewall(pair: Remote, name: str) -> None:
+    framework = registry.find(name)
+    assert "no firewall" in (framework.available(pair.cluster) or "")
+    nodes = tuple(replace(node, local=False) for node in pair.cluster.nodes)
+    hosts = Walled(replace(pair.cluster, nodes=nodes, workers=nodes, head=nodes[0]))
+    assert framework.available(hosts.cluster) is None
+    with pytest.raises(UsageError, match="there has no firewall"):
+        walls.check(hosts, framework)
+    hosts.bare = ()
+    walls.check(hosts, framework)
+
+
+def test_tensorflow_is_refused_on_this_machine_alone(here: Path, tmp_path: Path) -> None:
+    (tmp_path / "own.py").touch()
+    card = '[workloads.own]\nabout = "x"\ncommand = "own.py"\nframeworks = ["tensorflow"]\n'
+    (tmp_path / "regatta.toml").write_text(card)
+    program = str(Path(sys.executable).with_name("regatta"))
+    done = subprocess.run(
+        [program, "run", "own", f"--inventory={here}", "--workers=2", "--framework=tensorflow"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2, done.stdout
+    assert "tensorflow cannot be used on here: its ranks listen on all addresses" in done.stderr

@@ -93,7 +93,7 @@ def started(remote: Remote, source: Path) -> Iterator[object]:
 
 def follow(remote: Remote, handle: Handle) -> tuple[Outcome, list[tuple[int | None, str]]]:
     lines: list[tuple[int | None, str]] = []
-    outcome = Follower(remote, handle, lambda _, rank, text: lines.append((rank, text))).follow()
+    outcome = Follower(remote, handle, lambda _, rank, text, _came: lines.append((rank, text))).follow()
     return outcome, lines
 
 

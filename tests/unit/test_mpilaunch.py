@@ -72,9 +72,12 @@ def test_only_the_run_itself_starts_the_daemon_of_a_node(node: dict[str, str], t
         wrong = begun(node, "agent", "127.0.0.1", *ASKED, REGATTA_MPI_TOKEN="wrong")
         said = wrong.communicate(timeout=60)[0]
         assert wrong.returncode == 1 and "does not know the run's token" in said
-        with socket.create_connection(("127.0.0.1", int(node["REGATTA_MPI_PLACE"].split(":")[1]))) as stranger:
-            stranger.sendall(b"prted\n")
-            assert stranger.makefile("rb").read().count(b"\n") == 1, "a challenge, and nothing after it"
+        place = ("127.0.0.1", int(node["REGATTA_MPI_PLACE"].split(":")[1]))
+        for said_wrongly in (b"prted\n", "\u00e9 prted\n".encode(), b"\xff\x00 \xfe\n", b"\n"):
+            with socket.create_connection(place) as stranger:
+                stranger.sendall(said_wrongly)
+                assert stranger.makefile("rb").read().count(b"\n") == 1, "a challenge, and nothing after it"
+        assert rank.poll() is None
         assert not (tmp_path / "asked").exists()
         right = begun(node, "agent", "127.0.0.1", *ASKED)
         right.communicate(timeout=60)

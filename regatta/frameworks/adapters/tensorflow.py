@@ -1,7 +1,7 @@
 """How a run's ranks are started under TensorFlow: each with the TF_CONFIG that its MultiWorkerMirroredStrategy reads.
 
-Every rank has a server of TensorFlow, at a port of its own among those that only runs reach. TensorFlow lets it listen
-on all addresses; `regatta/node/bindto.py` has it listen on `cluster_address` alone.
+Every rank has a server of TensorFlow, at a port of its own among those that only runs reach. It listens on all
+addresses of its host and believes whoever reaches it, so a firewall has to stand before it (`Framework.walled`).
 """
 
 import json
@@ -23,6 +23,7 @@ class TensorFlow(Framework):
     colour = "#b58900"
     backend = "tensorflow"
     port_each_rank = True
+    walled = True
     requirements = REQUIREMENTS
     rank_bytes = 700 * MIB
     start_seconds = 15.0
@@ -37,13 +38,7 @@ class TensorFlow(Framework):
         for node in plan.nodes:
             ranks = spec.one_by_one(plan, node, lambda rank: rank_environment(plan, rank))
             made[node.name] = spec.python_ranks(plan, node, ranks)
-            listen_on_cluster_address(made[node.name])
         return made
-
-
-def listen_on_cluster_address(made: Spec) -> None:
-    """Have TensorFlow's servers in the Pythons of a run listen there and nowhere else."""
-    spec.beside_python(made, "bindto")
 
 
 def rank_environment(plan: Plan, rank: Rank) -> dict[str, str]:

@@ -1,0 +1,23 @@
+"""Frameworks whose ranks believe whoever reaches them are for clusters with a firewall that keeps strangers away."""
+
+from regatta.errors import UsageError
+from regatta.frameworks.api import Framework
+from regatta.hosts.remote import Remote
+
+UNIT = "regatta-firewall.service"
+
+
+def check(remote: Remote, framework: Framework) -> None:
+    """Raise UsageError where nodes of a cluster have no firewall of ours, and name them. NodesError: no answer."""
+    cluster = remote.cluster
+    nodes = tuple(dict.fromkeys((cluster.head, *cluster.workers)))
+    asked = {"action": "status", "units": [UNIT]}
+    answers = remote.everywhere(nodes, "services", args=lambda _: asked, step="asking for the firewall")
+    bare = [node for node, answer in answers.items() if answer["units"].get(UNIT, {}).get("state") != "active"]
+    if bare:
+        raise UsageError(
+            f"{framework.name} cannot be used on {cluster.name}: its ranks listen on all addresses of a host and "
+            f"believe whoever reaches them, and {', '.join(bare)} has no firewall of ours: set firewall_enabled: true "
+            "in the inventory's group_vars/all.yml and 'make provision'; where it was stopped, "
+            f"'systemctl start {UNIT}' there"
+        )

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from regatta.errors import DataError
+from regatta.files import put as put_whole
 from regatta.hdfs.client import Exchange, HdfsError
 from regatta.hosts.remote import Remote
 from regatta.terminal.meter import Meter
@@ -126,13 +127,13 @@ def _get_once(remote: Remote, url: str, target: Path, force: bool, meter: Meter)
 def _put_in_place(part: Path, target: Path) -> None:
     """Rename; a folder that is there already goes when the new one stands, and comes back where that fails."""
     if not target.is_dir():
-        part.replace(target)
+        put_whole(part, target)
         return
     old = target.with_name(f"{target.name}.replaced")
     _remove(old)
     target.rename(old)
     try:
-        part.replace(target)
+        put_whole(part, target)
     except BaseException:
         old.rename(target)
         raise
@@ -187,8 +188,21 @@ def _files(source: Path) -> list[tuple[str, Path]]:
         return [(source.name, source)]
     if not source.is_dir():
         raise DataError(f"there is no file or folder {source}")
-    found = sorted(path for path in source.rglob("*") if path.is_file())
-    return [(path.relative_to(source).as_posix(), path) for path in found]
+    return sorted(_below(source))
+
+
+def _below(source: Path) -> Iterator[tuple[str, Path]]:
+    """The files of a tree of any depth."""
+    waiting = [""]
+    while waiting:
+        inside = waiting.pop()
+        with os.scandir(source / inside) as entries:
+            for entry in entries:
+                path = posixpath.join(inside, entry.name)
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(path)
+                elif entry.is_file():
+                    yield path, source / path
 
 
 def _blocks(path: Path) -> Iterator[bytes]:

@@ -206,3 +206,13 @@ def test_the_labs_tarball_is_the_same_everywhere(tmp_path: Path) -> None:
         lab_hadoop._pack(tmp_path / name, order)
         sums.add(hashlib.sha512((tmp_path / name).read_bytes()).hexdigest())
     assert len(sums) == 1
+
+
+def test_a_node_keeps_blocks_that_were_not_moved() -> None:
+    holds, empty = host(pools={"BP-1": 7}), host(pools={"BP-1": 0})
+    assert DATA.unmoved(EMPTY, "", "n3", FOLDER, True) == DATA.unmoved(empty, "", "n3", FOLDER, False) == ""
+    assert DATA.unmoved(holds, "BP-1", "n3", FOLDER, True) == ""
+    assert "hdfs_enabled: false" in DATA.unmoved(holds, "", "n3", FOLDER, False)
+    not_live = DATA.unmoved(holds, "", "n3", FOLDER, True)
+    assert "n3: 7 block(s) of BP-1" in not_live and "is not live" in not_live
+    assert "not of this cluster's HDFS (BP-2)" in DATA.unmoved(holds, "BP-2", "n3", FOLDER, True)

@@ -51,6 +51,24 @@ def newest_checkpoint(held: Mapping[str, Held]) -> str:
     return max(found, key=lambda host: found[host]) if found else ""
 
 
+def unmoved(part: Held, moved: str, host: str, folder: str, enabled: bool) -> str:
+    """Why a host must not leave: it holds blocks of other pools than `moved`. Empty where it may."""
+    left = {pool: count for pool, count in part["pools"].items() if count and pool != moved}
+    if not left:
+        return ""
+    if not enabled:
+        why = "HDFS is disabled (hdfs_enabled: false), so that nothing could move them. Enable it and 'make provision'"
+    elif moved:
+        why = f"they are not of this cluster's HDFS ({moved}), which cannot move them. Bring them to where they belong"
+    else:
+        why = f"HDFS has not moved them, as the DataNode of {host} is not live. Start it ('fab up', 'fab hdfs-status')"
+    return (
+        f"{host} holds blocks in {folder}/data, perhaps the only copies:\n{_listed({host: {'pools': left}}, folder)}\n"
+        f"Nothing of them was removed: {why}, then try again. Or, if nobody needs these blocks any more, delete "
+        f"{folder}/data there first."
+    )
+
+
 def _advice(held: Mapping[str, Held], elsewhere: list[str], folder: str, inventory: str) -> str:
     where = f"INVENTORY=inventory/{inventory}" if inventory else "INVENTORY=inventory/NAME"
     if elsewhere:
@@ -74,8 +92,9 @@ def _listed(held: Mapping[str, Held], folder: str) -> str:
 
 
 class FilterModule:
-    """`held | hdfs_refusal(head, folder, inventory, restore)` -> why not, or empty; `held | hdfs_newest_checkpoint`."""
+    """`held | hdfs_refusal(head, folder, inventory, restore)` -> why not, or empty; `held | hdfs_newest_checkpoint`;
+    `held[host] | hdfs_unmoved(moved, host, folder, enabled)` -> why it must not leave, or empty."""
 
     def filters(self) -> dict[str, Callable[..., str]]:
         """What Ansible finds here."""
-        return {"hdfs_refusal": refusal, "hdfs_newest_checkpoint": newest_checkpoint}
+        return {"hdfs_refusal": refusal, "hdfs_newest_checkpoint": newest_checkpoint, "hdfs_unmoved": unmoved}

@@ -72,7 +72,7 @@ support-bundle: setup ## One archive with versions, states, logs and configurati
 bundle: setup ## Everything that provision would download, in one archive: OUT=regatta-bundle.tar SUITE=bookworm MACHINE=x86_64; PROJECT=dir: its packages too
 	@$(PY) -m regatta.provisioning.commands bundle --inventory $(INVENTORY) $(ARGS)
 
-hdfs-restore-metadata: setup ## Make the NameNode anew from the newest copy of its metadata
+hdfs-restore-metadata: setup ## Make the NameNode anew from the newest copy of its metadata (asks; CONFIRM=yes does not)
 	@$(PY) -m regatta.provisioning.commands hdfs-restore-metadata --inventory $(INVENTORY) $(ARGS)
 
 demo: ## Everything: hosts, provision, verify, a timed run, the comparison

@@ -112,7 +112,8 @@ def test_hosts_boot_again(hosts: LabHandle, sums: str) -> None:
 @pytest.mark.provisioning
 @pytest.mark.whole
 def test_metadata_lost_and_restored(hosts: LabHandle, sums: str) -> None:
-    refused = play(hosts, "hdfs-restore-metadata", good=False)
+    assert "CONFIRM=yes" in play(hosts, "hdfs-restore-metadata", good=False)
+    refused = play(hosts, "hdfs-restore-metadata", good=False, CONFIRM="yes")
     assert "has metadata" in refused
     wait_for_checkpoint(hosts)
     systemctl(hosts, 0, "stop regatta-hdfs-namenode")
@@ -121,7 +122,7 @@ def test_metadata_lost_and_restored(hosts: LabHandle, sums: str) -> None:
     assert "formatting would lose what is there" in said
     assert f"{hosts.nodes[2]}: " in said and "block(s) of BP-" in said
     assert "make hdfs-restore-metadata INVENTORY=" in said
-    play(hosts, "hdfs-restore-metadata")
+    play(hosts, "hdfs-restore-metadata", CONFIRM="yes")
     assert intact(hosts, sums)
     provision_again(hosts)
 

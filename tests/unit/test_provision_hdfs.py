@@ -66,6 +66,14 @@ def test_restoring_needs_a_copy_and_no_metadata() -> None:
     assert "no host has a copy" in refusal({"n1": EMPTY, "n2": host(pools={"BP-1": 1})}, "n1", FOLDER, restore=True)
 
 
+def test_a_copy_of_another_file_system_is_not_restored() -> None:
+    copy = {"transaction": 9, "time": 0.0, "pool": "BP-2"}
+    held = {"n1": EMPTY, "n2": {**EMPTY, "checkpoint": copy}, "n3": host(pools={"BP-1": 4})}
+    said = refusal(held, "n1", FOLDER, restore=True)
+    assert "is of BP-2, but n3 hold(s) blocks" in said and "n3: 4 block(s) of BP-1" in said
+    assert refusal({**held, "n3": host(pools={"BP-2": 4})}, "n1", FOLDER, restore=True) == ""
+
+
 def test_the_newest_copy_wins() -> None:
     assert newest_checkpoint({"n1": EMPTY, "n2": host(transaction=99), "n3": host(transaction=100)}) == "n3"
     assert newest_checkpoint({"n1": EMPTY}) == ""

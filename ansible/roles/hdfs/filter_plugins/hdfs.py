@@ -11,7 +11,7 @@ def refusal(held: Mapping[str, Held], head: str, folder: str, inventory: str = "
     """Why HDFS must not be formatted or started, naming each host's part and what to do; empty where it may.
 
     `held[host]` has `name` (block pool of the metadata there, or empty), `pools` (blocks by block pool) and
-    `checkpoint` (the newest copy of the metadata, or empty).
+    `checkpoint` (the newest copy of the metadata with its `pool`, or empty).
     """
     own = str(held[head].get("name") or "")
     if restore:
@@ -42,6 +42,14 @@ def _restore_refusal(held: Mapping[str, Held], head: str, own: str, folder: str)
         )
     if not newest_checkpoint(held):
         return f"no host has a copy of the metadata in {folder}/checkpoint:\n{_listed(held, folder)}"
+    copy = held[newest_checkpoint(held)]["checkpoint"].get("pool")
+    foreign = [host for host, part in held.items() if any(part["pools"].values()) and copy not in part["pools"]]
+    if copy and foreign:
+        return (
+            f"the newest copy of the metadata is of {copy}, but {', '.join(foreign)} hold(s) blocks of another file "
+            f"system:\n{_listed(held, folder)}\nNothing was changed. Put back the disks that belong together, or "
+            f"delete {folder}/checkpoint where it is of no use any more."
+        )
     return ""
 
 

@@ -134,10 +134,11 @@ def held(data):
         if re.fullmatch(r"fsimage_\d+", name)
     ]
     pools = glob.glob(f"{data}/data/current/BP-*")
+    copy = fields(f"{data}/checkpoint/current/VERSION").get("blockpoolID", "")
     return {
         "name": version.get("blockpoolID", ""),
         "pools": {os.path.basename(pool): count_blocks(pool) for pool in pools},
-        "checkpoint": {"transaction": max(images)[0], "time": max(images)[1]} if images else {},
+        "checkpoint": {"transaction": max(images)[0], "time": max(images)[1], "pool": copy} if images else {},
     }
 
 

@@ -45,7 +45,7 @@ check: setup ## Say what provisioning would change, change nothing
 verify: setup ## Prove the cluster: SSH between nodes, versions, all-reduce, Ray, its token
 	@$(PY) -m regatta.provisioning.commands verify --inventory $(INVENTORY) $(ARGS)
 
-teardown: setup ## Remove what provisioning made but HDFS's data, and prove it (asks; CONFIRM=yes does not; DATA=destroy)
+teardown: setup ## Remove what provisioning made but HDFS's data, and prove it (asks; CONFIRM=yes does not; DATA=destroy; FORCE=yes cancels runs)
 	@$(PY) -m regatta.provisioning.commands teardown --inventory $(INVENTORY) $(ARGS)
 
 add-node: setup ## Make a host that you added to the inventory a member: NODE=name

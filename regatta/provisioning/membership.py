@@ -52,6 +52,8 @@ def remove(inventory: Path, cluster: Cluster, name: str, extra: Sequence[str], *
         print(
             f"{name} has left. Take it out of {cluster.folder}/hosts.yml, then 'make provision': the others forget it"
         )
+    elif moved:
+        print(f"{name}: HDFS puts nothing there any more. Try again, or 'make provision' makes it a full member again")
     return code
 
 

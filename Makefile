@@ -45,7 +45,7 @@ check: setup ## Say what provisioning would change, change nothing
 verify: setup ## Prove the cluster: SSH between nodes, versions, all-reduce, Ray, its token
 	@$(PY) -m regatta.provisioning.commands verify --inventory $(INVENTORY) $(ARGS)
 
-teardown: setup ## Remove what provisioning made but HDFS's data, and prove it (asks; CONFIRM=yes does not; DATA=destroy)
+teardown: setup ## Remove what provisioning made but HDFS's data, and prove it (asks; CONFIRM=yes does not; DATA=destroy; FORCE=yes cancels runs)
 	@$(PY) -m regatta.provisioning.commands teardown --inventory $(INVENTORY) $(ARGS)
 
 add-node: setup ## Make a host that you added to the inventory a member: NODE=name
@@ -72,7 +72,7 @@ support-bundle: setup ## One archive with versions, states, logs and configurati
 bundle: setup ## Everything that provision would download, in one archive: OUT=regatta-bundle.tar SUITE=bookworm MACHINE=x86_64; PROJECT=dir: its packages too
 	@$(PY) -m regatta.provisioning.commands bundle --inventory $(INVENTORY) $(ARGS)
 
-hdfs-restore-metadata: setup ## Make the NameNode anew from the newest copy of its metadata
+hdfs-restore-metadata: setup ## Make the NameNode anew from the newest copy of its metadata (asks; CONFIRM=yes does not)
 	@$(PY) -m regatta.provisioning.commands hdfs-restore-metadata --inventory $(INVENTORY) $(ARGS)
 
 demo: ## Everything: hosts, provision, verify, a timed run, the comparison

@@ -1,11 +1,11 @@
-"""Files of this machine: whole or not at all, their sums, one process at a time. `make setup` needs this too."""
+"""Files of this machine: whole or not at all, on the disk, their sums, one process at a time; for `make setup` too."""
 
 import fcntl
 import hashlib
 import os
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 
@@ -21,10 +21,49 @@ def beside(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """As `beside`: what is written there takes the place of `path`, unless an error comes between."""
+    """As `beside`: what is written there takes the place of `path`, unless an error comes between; then on the disk."""
     with beside(path) as new:
         yield new
-        new.replace(path)
+        put(new, path)
+
+
+def put(new: Path, path: Path) -> None:
+    """Let a file, or a folder of files, take the place of `path`; it is on the disk when this returns. OSError."""
+    settle(new)
+    new.replace(path)
+    settle_name(path)
+
+
+def settle(path: Path) -> None:
+    """Write a file to the disk, or a folder with all that is in it, of any depth. OSError."""
+    waiting = [path]
+    while waiting:
+        here = waiting.pop()
+        _sync(here)
+        if here.is_dir():
+            waiting += [inside for inside in here.iterdir() if not inside.is_symlink()]
+
+
+def settle_name(path: Path) -> None:
+    """Write to the disk that a path is in its folder."""
+    with suppress(OSError):  # not every file system knows how to
+        _sync(path.parent)
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder, and those above it that are missing; they are on the disk when this returns. OSError."""
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    for folder in missing:
+        settle_name(folder)
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def create(path: Path, content: str | bytes, mode: int = 0o644) -> None:

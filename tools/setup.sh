@@ -25,7 +25,7 @@ needed=(git python3-venv python3-pip openssh-client rsync zstd)
 
 system_packages() {
     command -v dpkg-query >/dev/null || { say "no Debian packages here: other hosts than this one need ssh and rsync"; return; }
-    local lab=(mmdebstrap systemd-container nftables iproute2)
+    local lab=(mmdebstrap systemd-container nftables iproute2 btrfs-progs)
     local browser=(chromium fonts-dejavu-core)
     local stranger=(nmap ssh-audit)
     local missing

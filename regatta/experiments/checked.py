@@ -9,6 +9,7 @@ from pathlib import Path
 from regatta import paths
 from regatta.cards.card import Workload
 from regatta.errors import DataError
+from regatta.files import write
 from regatta.release.inputs import DataFile
 
 REFUSED = 2
@@ -45,7 +46,7 @@ def look(workload: Workload, module: str, files: Mapping[str, DataFile]) -> tupl
     if done.returncode:
         return None, f"{', '.join(files)} could not be checked here: {last or f'{module} has ended'}"
     memory.parent.mkdir(parents=True, exist_ok=True)
-    memory.write_text(last, encoding="utf-8")
+    write(memory, last)
     return last, None
 
 

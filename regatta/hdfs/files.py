@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from regatta.errors import DataError
+from regatta.files import put as put_whole
 from regatta.hdfs.client import Exchange, HdfsError
 from regatta.hosts.remote import Remote
 from regatta.terminal.meter import Meter
@@ -131,12 +132,12 @@ def _beside(target: Path, kind: str) -> Path:
 def _put_in_place(part: Path, target: Path) -> None:
     """Rename; a folder that is there already goes when the new one stands, and comes back where that fails."""
     if not target.is_dir():
-        part.replace(target)
+        put_whole(part, target)
         return
     old = _beside(target, "replaced")
     target.rename(old)
     try:
-        part.replace(target)
+        put_whole(part, target)
     except BaseException:
         old.rename(target)
         raise
@@ -191,8 +192,21 @@ def _files(source: Path) -> list[tuple[str, Path]]:
         return [(source.name, source)]
     if not source.is_dir():
         raise DataError(f"there is no file or folder {source}")
-    found = sorted(path for path in source.rglob("*") if path.is_file())
-    return [(path.relative_to(source).as_posix(), path) for path in found]
+    return sorted(_below(source))
+
+
+def _below(source: Path) -> Iterator[tuple[str, Path]]:
+    """The files of a tree of any depth."""
+    waiting = [""]
+    while waiting:
+        inside = waiting.pop()
+        with os.scandir(source / inside) as entries:
+            for entry in entries:
+                path = posixpath.join(inside, entry.name)
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(path)
+                elif entry.is_file():
+                    yield path, source / path
 
 
 def _blocks(path: Path) -> Iterator[bytes]:

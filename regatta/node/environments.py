@@ -6,6 +6,8 @@ import json
 import os
 from typing import Any
 
+from regatta.node import disk
+
 STARTED = "/etc/regatta/started"
 
 
@@ -35,11 +37,8 @@ def switch(place: dict[str, Any], name: str) -> dict[str, Any]:
         if unit.startswith("regatta-ray-"):
             with open(os.path.join(STARTED, unit), "w") as file:
                 file.write("another environment\n")
-    new = os.path.join(root, ".env.new")
-    if os.path.lexists(new):
-        os.unlink(new)
-    os.symlink(f"env-{name}", new)
-    os.rename(new, os.path.join(root, "env"))
+    disk.point(os.path.join(root, "env"), f"env-{name}")
+    disk.settle_all(root)
     return {}
 
 

@@ -7,7 +7,7 @@ import secrets
 import shutil
 from typing import Any
 
-from regatta.node import manifest
+from regatta.node import disk, manifest
 
 
 def path(place: dict[str, Any], sha256: str, name: str) -> str:
@@ -37,7 +37,7 @@ def begin(place: dict[str, Any], size: int) -> dict[str, Any]:
 
 
 def commit(place: dict[str, Any], incoming: str, sha256: str, name: str) -> dict[str, Any]:
-    """Prove the file that arrived and move it to its place."""
+    """Prove the file that arrived and move it to its place; then it is on the disk."""
     arrived = os.path.join(incoming, name)
     actual = manifest.file_hash(arrived)
     if actual != sha256:
@@ -45,10 +45,14 @@ def commit(place: dict[str, Any], incoming: str, sha256: str, name: str) -> dict
         return {"ok": False, "actual": actual}
     os.chmod(arrived, 0o444)
     os.chmod(incoming, 0o755)
+    disk.settle(arrived)
+    disk.settle(incoming)
     target = os.path.dirname(path(place, sha256, name))
     try:
         os.rename(incoming, target)
     except OSError:
         os.replace(arrived, path(place, sha256, name))
+        disk.settle(target)
         shutil.rmtree(incoming, ignore_errors=True)
+    disk.settle(os.path.dirname(target))
     return {"ok": True}

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import time
-from typing import Any, Callable
+from typing import Any, Callable, Iterator
 
+from regatta.node import disk
 from regatta.node.problem import Problem
 
 CONF = "/etc/regatta/hadoop"
 INCLUDE, EXCLUDE = f"{CONF}/include", f"{CONF}/exclude"
 INFO = "Hadoop:service=NameNode,name=NameNodeInfo"
-STATE = "Hadoop:service=NameNode,name=FSNamesystem"
 POLL_SECONDS = 1.0
 
 Place = dict[str, Any]
@@ -37,19 +36,18 @@ def state(place: Place) -> dict[str, Any]:
 def decommission(place: Place, emit: Emit, address: str, name: str, stall: float) -> dict[str, Any]:
     """Move all blocks of a DataNode to the others; it is in use again where that does not go on for `stall` seconds.
 
+    Returns {"pool": the block pool that was moved}; it is empty where the DataNode is not live, so that nothing was.
     Emits {"progress": text}. Whoever stops watching stops nothing; calling again goes on.
     """
     info = _bean(INFO)
-    live, system = _live(info), _bean(STATE)
+    if info["Safemode"]:
+        raise Problem(
+            "the NameNode is in safe mode, in which nothing moves and it does not know yet what is missing: "
+            "wait until 'fab hdfs-status' shows that it has ended, then try again"
+        )
+    live = _live(info)
     if address not in live:
-        if address not in _read_list(INCLUDE):
-            return {}
-        if system["MissingBlocks"] or system["UnderReplicatedBlocks"]:
-            raise Problem(
-                f"the DataNode of {name} is not live, and {system['MissingBlocks'] + system['UnderReplicatedBlocks']} "
-                f"block(s) have too few copies without it: bring {name} back first, or wait until they are copied"
-            )
-        return {}
+        return {"pool": ""}
     others = [node for where, node in live.items() if where != address]
     if not others:
         raise Problem(f"{name} has the only live DataNode: its blocks cannot move anywhere")
@@ -61,7 +59,7 @@ def decommission(place: Place, emit: Emit, address: str, name: str, stall: float
     if lowered := _lower_replication(len(others), "/"):
         emit({"progress": f"{lowered} file(s) now have {len(others)} copies, as so many DataNodes remain"})
     _wait_until_moved(emit, address, name, stall)
-    return {}
+    return {"pool": info["BlockPoolId"]}
 
 
 def forget(place: Place, address: str) -> dict[str, Any]:
@@ -103,14 +101,24 @@ def _wait_until_moved(emit: Emit, address: str, name: str, stall: float) -> None
 def _lower_replication(most: int, folder: str) -> int:
     """Ask no more copies of any file than there will be DataNodes; returns how many files that concerned."""
     count = 0
-    for entry in webhdfs("LISTSTATUS", folder)["FileStatuses"]["FileStatus"]:
-        path = f"{folder.rstrip('/')}/{entry['pathSuffix']}"
-        if entry["type"] == "DIRECTORY":
-            count += _lower_replication(most, path)
-        elif entry["replication"] > most:
+    for path, entry in files(folder):
+        if entry["replication"] > most:
             webhdfs("SETREPLICATION", path, "PUT", replication=most)
             count += 1
     return count
+
+
+def files(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The files of a tree in HDFS of any depth, or the file that `path` is: where each is, what WebHDFS says of it."""
+    waiting = [path]
+    while waiting:
+        folder = waiting.pop()
+        for entry in webhdfs("LISTSTATUS", folder)["FileStatuses"]["FileStatus"]:
+            inside = f"{folder.rstrip('/')}/{entry['pathSuffix']}" if entry["pathSuffix"] else folder
+            if entry["type"] == "DIRECTORY":
+                waiting.append(inside)
+            else:
+                yield inside, entry
 
 
 def _exclude(addresses: list[str]) -> None:
@@ -140,11 +148,7 @@ def _read_list(path: str) -> list[str]:
 
 
 def _write(path: str, addresses: list[str]) -> None:
-    new = f"{path}.new"
-    with open(new, "w") as file:
-        file.write("".join(f"{address}\n" for address in addresses))
-    os.chmod(new, 0o644)
-    os.rename(new, path)
+    disk.store(path, "".join(f"{address}\n" for address in addresses))
 
 
 def setting(file: str, name: str) -> str:

@@ -97,23 +97,15 @@ def _own_blocks(path: str, address: str) -> Iterator[str]:
     """Where this host's DataNode gives each of its blocks."""
     web = hdfs.setting("hdfs-site.xml", "dfs.datanode.http.address")
     namenode = hdfs.setting("core-site.xml", "fs.defaultFS").partition("://")[2]
-    for file in _files(path):
+    for file, entry in hdfs.files(path):
+        if not entry["length"]:
+            continue
         located = hdfs.webhdfs("GET_BLOCK_LOCATIONS", file)["LocatedBlocks"]["locatedBlocks"]
         for block in located:
             if address in [copy["ipAddr"] for copy in block["locations"]]:
                 span = {"offset": block["startOffset"], "length": block["block"]["numBytes"]}
                 query = {"op": "OPEN", "user.name": "hdfs", "namenoderpcaddress": namenode, **span}
                 yield hdfs.url(f"/webhdfs/v1{file}", query, f"http://{web}")
-
-
-def _files(path: str) -> Iterator[str]:
-    """The files below a path, or the file that it is."""
-    for entry in hdfs.webhdfs("LISTSTATUS", path)["FileStatuses"]["FileStatus"]:
-        inside = f"{path.rstrip('/')}/{entry['pathSuffix']}" if entry["pathSuffix"] else path
-        if entry["type"] == "DIRECTORY":
-            yield from _files(inside)
-        elif entry["length"]:
-            yield inside
 
 
 def _systemctl(action: str) -> None:

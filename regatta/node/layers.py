@@ -16,7 +16,7 @@ import subprocess
 import time
 from typing import Any, Dict, List
 
-from regatta.node import facts, manifest, relay, releases, rights, rundirs
+from regatta.node import disk, facts, manifest, relay, releases, rights, rundirs
 from regatta.node.problem import Problem
 
 Place = Dict[str, Any]
@@ -128,6 +128,7 @@ def _settle(place: Place, key: str, incoming: str, tree: str, about: Dict[str, A
     if not about["compiled"]:
         _compile(place, tree)
     releases.protect(tree)
+    disk.settle_all(tree)
     with releases.lock(place):
         if not have(place, key):
             target = folder(place, key)
@@ -212,7 +213,4 @@ def _load(place: Place, key: str) -> Dict[str, Any]:
 
 
 def _store(place: Place, key: str, value: Dict[str, Any]) -> None:
-    path = _memory(place, key)
-    with open(path + ".new", "w") as file:
-        json.dump(value, file)
-    os.rename(path + ".new", path)
+    disk.store(_memory(place, key), json.dumps(value))

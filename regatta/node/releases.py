@@ -14,7 +14,7 @@ import stat
 import time
 from typing import IO, Any, Dict, Iterator
 
-from regatta.node import manifest, rundirs
+from regatta.node import disk, manifest, rundirs
 from regatta.node.problem import Problem
 
 Place = Dict[str, Any]
@@ -156,8 +156,9 @@ def _write(path: str, kind: str, content: str, mtime_ns: int) -> None:
 
 
 def _place(place: Place, release: str, incoming: str, entries: list[manifest.Entry]) -> list[str]:
-    """Let a folder that has been proven be the release; returns the older ones that were removed."""
+    """Let a folder that has been proven be the release, on the disk; returns the older ones that were removed."""
     protect(incoming)
+    disk.settle_all(incoming)
     target = folder(place, release)
     with lock(place):
         if _state(place, release)["state"] == "whole":
@@ -238,10 +239,7 @@ def _signature(path: str) -> list[int]:
 def _remember(place: Place, release: str, entries: list[manifest.Entry]) -> None:
     target = folder(place, release)
     known = {item[0]: [_signature(os.path.join(target, item[0])), item[1:]] for item in entries}
-    path = _memory(place, release)
-    with open(path + ".new", "w") as file:
-        json.dump({"entries": entries, "stat": known}, file)
-    os.rename(path + ".new", path)
+    disk.store(_memory(place, release), json.dumps({"entries": entries, "stat": known}))
 
 
 def protect(tree: str) -> None:
@@ -270,9 +268,7 @@ def _switch(place: Place, release: str) -> None:
     target = os.path.join("releases", release)
     if os.path.islink(link) and os.readlink(link) == target:
         return
-    new = f"{link}.{secrets.token_hex(4)}"
-    os.symlink(target, new)
-    os.rename(new, link)
+    disk.point(link, target)
 
 
 def prune(place: Place, keep: str) -> list[str]:

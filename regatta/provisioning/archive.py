@@ -64,8 +64,8 @@ def fetch(inventory: str, host: str, remote_path: str, archive: Path, sha256: st
             arriving.unlink()
             raise ArchiveError(f"{host}: the packed environment arrived damaged (SHA-256 differs); try again")
         _describe(archive).unlink(missing_ok=True)
-        arriving.replace(archive)
-        _describe(archive).write_text(json.dumps({"sha256": sha256, "bytes": archive.stat().st_size}) + "\n")
+        files.put(arriving, archive)
+        files.write(_describe(archive), json.dumps({"sha256": sha256, "bytes": archive.stat().st_size}) + "\n")
 
 
 def send(inventory: str, host: str, source: Path, target: str) -> None:

@@ -8,8 +8,10 @@ from pathlib import Path
 
 from regatta.errors import InventoryError, RegattaError, UsageError
 from regatta.hosts import inventories, spelling
+from regatta.hosts.remote import Remote
 from regatta.provisioning import bundling, forget, interruption, membership, playbook, rollback, rotate, support
 from regatta.terminal import screen
+from regatta.terminal.confirm import confirmed
 
 COMMANDS = {
     "provision": "bare hosts -> a cluster; again: nothing changes",
@@ -72,6 +74,9 @@ def run(command: str, inventory: str | None, extra: list[str], check: bool = Fal
         return 0
     words = [*(["--check"] if check else []), *extra]
     if command == "teardown" and not check:
+        remote = Remote(chosen)
+        going = interruption.going(remote)
+        interruption.refuse_or_cancel(remote, going, f"still running: {interruption.named(going)}", command)
         words += _confirm([node.name for node in chosen.nodes], chosen.name)
     if command == "add-node":
         membership.must_be_known(chosen, str(node))
@@ -82,6 +87,7 @@ def run(command: str, inventory: str | None, extra: list[str], check: bool = Fal
     if command == "bundle":
         return playbook.play("bundle", path, chosen, ["-e", json.dumps(bundling.wish(os.environ)), *words])
     if command == "hdfs-restore-metadata":
+        _confirm_restore(chosen.name, check)
         words += ["-e", "hdfs_restore=true"]
     book = command if command in ("verify", "teardown") else "provision"
     bundle = os.environ.get("BUNDLE") if book == "provision" else None
@@ -114,6 +120,15 @@ def _confirm(nodes: list[str], name: str) -> list[str]:
     if screen.ask(f"{what} Type {asked} to go on:").strip() != asked:
         raise UsageError("not confirmed; nothing was changed")
     return words
+
+
+def _confirm_restore(name: str, check: bool) -> None:
+    """Ask: what HDFS was given after the copy is lost for good. UsageError where nobody wants that."""
+    lost = (
+        "import the newest copy of HDFS's metadata: files written after it was made are lost, and their blocks deleted"
+    )
+    if not check and not confirmed(f"{lost} ({name}; look for the NameNode's own disk first)", False):
+        raise UsageError("not confirmed; nothing was changed")
 
 
 def _parser() -> argparse.ArgumentParser:

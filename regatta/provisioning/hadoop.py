@@ -8,7 +8,7 @@ from pathlib import Path
 
 from regatta import paths
 from regatta.errors import RegattaError
-from regatta.files import digest, locked
+from regatta.files import digest, locked, put
 from regatta.node import siteproxy
 
 _TIMEOUT = 60.0
@@ -37,7 +37,7 @@ def fetch(tarball: str, sha512: str) -> Path:
             except HadoopError:
                 part.unlink()
                 raise
-            part.replace(path)
+            put(part, path)
         return path
 
 

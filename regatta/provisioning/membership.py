@@ -40,25 +40,37 @@ def remove(inventory: Path, cluster: Cluster, name: str, extra: Sequence[str], *
             print(f"{ends}: remove-node refuses to end that without FORCE=yes")
         return 0
     interruption.refuse_or_cancel(remote, hit, ends, f"remove-node NODE={name}")
-    if remote.call(cluster.head, "hdfs.state")["installed"]:
+    moved, installed = "", remote.call(cluster.head, "hdfs.state")["installed"]
+    if installed:
         with playbook.alone(cluster):
-            leave(remote, name, node.cluster_address)
-    code = playbook.play("remove_node", inventory, cluster, ["-e", f"regatta_leaves={name}", *extra])
+            moved = leave(remote, name, node.cluster_address)
+    words = ["-e", f"regatta_leaves={name}", *extra, "-e", f"hdfs_moved={moved}"]
+    code = playbook.play("remove_node", inventory, cluster, words)
     if code == 0:
+        if installed:
+            remote.call(cluster.head, "hdfs.forget", address=node.cluster_address)
         print(
             f"{name} has left. Take it out of {cluster.folder}/hosts.yml, then 'make provision': the others forget it"
         )
+    elif moved:
+        print(f"{name}: HDFS puts nothing there any more. Try again, or 'make provision' makes it a full member again")
     return code
 
 
-def leave(remote: Remote, name: str, address: str) -> None:
-    """HDFS's part: no block has its only copy on the node any more. Raises RemoteError where that cannot be."""
-    head = remote.cluster.head
+def leave(remote: Remote, name: str, address: str) -> str:
+    """Move the node's blocks to the other DataNodes. Raises RemoteError where that cannot be.
+
+    Returns the block pool of which no block needs the node any more; empty where its DataNode is not live.
+    """
+    head, moved = remote.cluster.head, ""
     print(f"{name}: moving its blocks to the other DataNodes (Ctrl-C stops the watching; saying it again goes on)")
     arguments = {"address": address, "name": name, "stall": STALL_SECONDS}
     with remote.stream(head, "hdfs.decommission", timeout=None, **arguments) as lines:
         for line in lines:
             if "progress" in line:
                 print(f"{name}: {line['progress']}", flush=True)
-    print(f"{name}: no block needs it any more", flush=True)
-    remote.call(head, "hdfs.forget", address=address)
+            if "done" in line:
+                moved = str(line["done"]["pool"])
+    said = "no block needs it any more" if moved else "its DataNode is not live: it leaves only if it holds no block"
+    print(f"{name}: {said}", flush=True)
+    return moved

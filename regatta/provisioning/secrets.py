@@ -116,8 +116,8 @@ def _new_key(path: Path, name: str) -> None:
     for old in (new, new.with_name(f"{new.name}.pub")):
         old.unlink(missing_ok=True)
     _ssh_keygen("-q", "-t", "ed25519", "-N", "", "-C", _comment(name), "-f", str(new))
-    new.replace(path)
-    new.with_name(f"{new.name}.pub").replace(path.with_name(f"{path.name}.pub"))
+    files.put(new, path)
+    files.put(new.with_name(f"{new.name}.pub"), path.with_name(f"{path.name}.pub"))
 
 
 def _comment(name: str) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from regatta import paths
 from regatta.errors import RegattaError
-from regatta.files import locked, sha256
+from regatta.files import locked, settle, sha256, write
 from regatta.provisioning import bundling
 
 LOCK = paths.PROJECT / "requirements/spark.lock"
@@ -52,15 +52,24 @@ def make(lock: Path = LOCK) -> Release:
     folder.parent.mkdir(parents=True, exist_ok=True)
     told = folder / "release.json"
     with locked(folder.with_name(f"{key}.lock")):
-        if not told.is_file():
+        if not (there := _told(told)):
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir()
             archive = folder / "spark.tar"
             with tempfile.TemporaryDirectory(dir=folder) as work:
                 _pack(_wheel(lock, Path(work)), archive)
-            release = Release(str(archive), sha256(archive), key)
-            told.write_text(json.dumps(release.__dict__))
-        return Release(**json.loads(told.read_text()))
+            settle(folder)
+            there = Release(str(archive), sha256(archive), key)
+            write(told, json.dumps(there.__dict__))
+        return there
+
+
+def _told(file: Path) -> Release | None:
+    """What is kept of an archive; None where there is nothing whole."""
+    try:
+        return Release(**json.loads(file.read_text()))
+    except (OSError, ValueError, TypeError):
+        return None
 
 
 def check_properties(path: str) -> None:

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from packaging.utils import parse_sdist_filename, parse_wheel_filename
 
 from regatta.errors import RegattaError
-from regatta.files import locked, sha256
+from regatta.files import locked, put, sha256
 from regatta.node import siteproxy
 from regatta.provisioning.lockfile import Entry
 from regatta.provisioning.locks import PYPI, Chosen, Target
@@ -87,7 +87,7 @@ def make(folder: Path, wanted: Chosen, target: Target, torch_index: str) -> Path
         _must_hold(partial, wanted.pins)
         write_manifest(partial)
         shutil.rmtree(folder, ignore_errors=True)
-        partial.rename(folder)
+        put(partial, folder)
     return folder
 
 

@@ -2,7 +2,6 @@
 
 import errno
 import os
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,15 +30,15 @@ class Store:
         self.root = root
 
     def save(self, record: Record) -> Path:
-        """Write the record; its file is there whole or not at all. Raises RecordError when the run has one already."""
+        """Write the record: its file is whole, and on the disk. Raises RecordError when the run has one already."""
         text = document.to_json(record)
         path = self.root / f"{record.run_id}{_SUFFIX}"
         try:
-            self.root.mkdir(parents=True, exist_ok=True)
+            files.make_folder(self.root)
             with files.beside(path) as new:
                 files.create(new, text)
                 _move_new(new, path)
-            _sync_folder(self.root)
+            files.settle_name(path)
         except OSError as error:
             if isinstance(error, FileExistsError) and self.root.is_dir():
                 raise RecordError(f"{path} exists: records are never overwritten; give the run another name") from error
@@ -110,15 +109,6 @@ def _move_new(new: Path, path: Path) -> None:
         except OSError:
             path.unlink()
             raise
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        with suppress(OSError):
-            os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _some(ids: tuple[str, ...] | list[str]) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TextIO
 
 from regatta.errors import DataError, RegattaError, RemoteError
+from regatta.files import settle, settle_name
 from regatta.hosts.remote import Remote
 from regatta.hosts.rsync import Fetch
 from regatta.run import outputs
@@ -105,6 +106,8 @@ def fetch(remote: Remote, run: Run, parts: Sequence[Part], target: Path, stream:
             meter.set(min(total, sum(so_far.values())))
         seconds = meter.seconds
     whole = [part for part in parts if part.place not in failed]
+    for part in whole:
+        _settle(folders[part.place], part.files)
     files, size = sum(part.count for part in whole), sum(part.bytes for part in whole)
     return Fetched(target, files, size, seconds, tuple(part.place for part in whole), tuple(notes), failed)
 
@@ -217,6 +220,15 @@ def _sum(folder: Path, path: str) -> str | None:
                     digest.update(block)
                 return digest.hexdigest()
     return None
+
+
+def _settle(folder: Path, files: Sequence[File]) -> None:
+    """Write what has come to the disk, and its names."""
+    for file in files:
+        with contextlib.suppress(OSError):  # it was deleted meanwhile
+            settle(folder / file.path)
+    for path in {(folder / file.path).parent for file in files}:
+        settle_name(path / "any")
 
 
 def _lacking(folder: Path, files: Sequence[File]) -> int:

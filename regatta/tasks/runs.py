@@ -230,7 +230,7 @@ def runs_gc(
 ) -> None:
     """Delete from the nodes what runs have left there: logs, files, input nobody uses (asks first; records stay)."""
     from regatta.report import listing
-    from regatta.run import catalogue, sharing
+    from regatta.run import catalogue, recording, sharing
 
     start = listing.moment("before", before)
     if start is None:
@@ -238,6 +238,8 @@ def runs_gc(
     remote = Remote(inventories.load(inventory))
     found, unasked = catalogue.listing(remote)
     chosen = [info for info in found if info.started < start.timestamp() and info.state != "running"]
+    while recording.adopt(remote, chosen, paths.results_dir(), unasked, print):
+        pass  # so many at a time; what a record is made from goes with the runs
     if chosen:
         print_table([listing.HEADINGS, *(line.cells() for line in listing.of_nodes(chosen, [], remote.cluster.name))])
     parts = sharing.look(remote)

@@ -112,7 +112,8 @@ def test_hosts_boot_again(hosts: LabHandle, sums: str) -> None:
 @pytest.mark.provisioning
 @pytest.mark.whole
 def test_metadata_lost_and_restored(hosts: LabHandle, sums: str) -> None:
-    refused = play(hosts, "hdfs-restore-metadata", good=False)
+    assert "CONFIRM=yes" in play(hosts, "hdfs-restore-metadata", good=False)
+    refused = play(hosts, "hdfs-restore-metadata", good=False, CONFIRM="yes")
     assert "has metadata" in refused
     wait_for_checkpoint(hosts)
     systemctl(hosts, 0, "stop regatta-hdfs-namenode")
@@ -121,7 +122,7 @@ def test_metadata_lost_and_restored(hosts: LabHandle, sums: str) -> None:
     assert "formatting would lose what is there" in said
     assert f"{hosts.nodes[2]}: " in said and "block(s) of BP-" in said
     assert "make hdfs-restore-metadata INVENTORY=" in said
-    play(hosts, "hdfs-restore-metadata")
+    play(hosts, "hdfs-restore-metadata", CONFIRM="yes")
     assert intact(hosts, sums)
     provision_again(hosts)
 
@@ -156,6 +157,15 @@ def test_teardown_keeps_data_unless_told(hosts: LabHandle, sums: str) -> None:
 def test_a_node_leaves_and_comes_back(hosts: LabHandle, sums: str) -> None:
     three, inventory = hosts.nodes[2], hosts.inventory / "hosts.yml"
     whole = inventory.read_text()
+    systemctl(hosts, 2, "stop regatta-hdfs-datanode")
+    wait_for(lambda: live(hosts) == 2, 60)
+    refused = " ".join(play(hosts, "remove-node", "--node", three, good=False).split())
+    assert f"the DataNode of {three} is not live" in refused and "block(s) of BP-" in refused
+    systemctl(hosts, 2, "start regatta-hdfs-datanode")
+    wait_for(lambda: live(hosts) == 3, 60)
+    deep = "/deep" + "/d" * 900
+    dfs(hosts, f"-mkdir -p {deep}")
+    dfs(hosts, f"-touchz {deep}/file")
     said = play(hosts, "remove-node", "--node", three)
     assert f"{three}: no block needs it any more" in said
     assert hosts.ssh(three, "ls -d /opt/regatta /etc/regatta /var/lib/regatta", check=False).stdout == ""

@@ -9,7 +9,7 @@ import pytest
 
 from regatta.errors import RegattaError
 from regatta.hosts.cluster import Cluster, Node
-from regatta.provisioning import commands, playbook, secrets
+from regatta.provisioning import commands, interruption, playbook, secrets
 from regatta.run import catalogue
 
 HOSTS = """
@@ -51,6 +51,7 @@ def test_this_machine_alone_needs_none(capsys: pytest.CaptureFixture[str]) -> No
 def test_teardown_asks(inventory: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     called = []
     monkeypatch.setattr(playbook, "play", lambda *words: called.append(words) or 0)
+    monkeypatch.setattr(interruption, "going", lambda _: [])
     monkeypatch.delenv("CONFIRM", raising=False)
     monkeypatch.setattr("sys.stdin", io.StringIO("yes\n"))
     assert commands.main(["teardown", "--inventory", str(inventory)]) == 2
@@ -212,11 +213,17 @@ def test_provisioning_that_would_end_runs_names_and_refuses_them(
     ends: list[str],
 ) -> None:
     monkeypatch.setattr(playbook, "anew", lambda _: anew)
+    assert commands.main(["hdfs-restore-metadata", "--inventory", str(inventory)]) == 2
+    assert "CONFIRM=yes" in capsys.readouterr().err
+    monkeypatch.setenv("CONFIRM", "yes")
     for command, *more in (["provision"], ["add-node", "--node", "n1"], ["hdfs-restore-metadata"]):
         assert commands.main([command, "--inventory", str(inventory), *more]) == 1
         said = capsys.readouterr().err
         assert all(name in said for name in ends) and "FORCE=yes" in said and "n1" in said
         assert [name for name in ("rayed", "torched") if name in said] == ends
+    assert busy == {"played": [], "cancelled": []}
+    assert commands.main(["teardown", "--inventory", str(inventory)]) == 1
+    assert "rayed" in (said := capsys.readouterr().err) and "torched" in said and "FORCE=yes" in said
     assert busy == {"played": [], "cancelled": []}
     assert commands.main(["check", "--inventory", str(inventory)]) == 0
     shown = capsys.readouterr().out

@@ -66,6 +66,14 @@ def test_restoring_needs_a_copy_and_no_metadata() -> None:
     assert "no host has a copy" in refusal({"n1": EMPTY, "n2": host(pools={"BP-1": 1})}, "n1", FOLDER, restore=True)
 
 
+def test_a_copy_of_another_file_system_is_not_restored() -> None:
+    copy = {"transaction": 9, "time": 0.0, "pool": "BP-2"}
+    held = {"n1": EMPTY, "n2": {**EMPTY, "checkpoint": copy}, "n3": host(pools={"BP-1": 4})}
+    said = refusal(held, "n1", FOLDER, restore=True)
+    assert "is of BP-2, but n3 hold(s) blocks" in said and "n3: 4 block(s) of BP-1" in said
+    assert refusal({**held, "n3": host(pools={"BP-2": 4})}, "n1", FOLDER, restore=True) == ""
+
+
 def test_the_newest_copy_wins() -> None:
     assert newest_checkpoint({"n1": EMPTY, "n2": host(transaction=99), "n3": host(transaction=100)}) == "n3"
     assert newest_checkpoint({"n1": EMPTY}) == ""
@@ -206,3 +214,13 @@ def test_the_labs_tarball_is_the_same_everywhere(tmp_path: Path) -> None:
         lab_hadoop._pack(tmp_path / name, order)
         sums.add(hashlib.sha512((tmp_path / name).read_bytes()).hexdigest())
     assert len(sums) == 1
+
+
+def test_a_node_keeps_blocks_that_were_not_moved() -> None:
+    holds, empty = host(pools={"BP-1": 7}), host(pools={"BP-1": 0})
+    assert DATA.unmoved(EMPTY, "", "n3", FOLDER, True) == DATA.unmoved(empty, "", "n3", FOLDER, False) == ""
+    assert DATA.unmoved(holds, "BP-1", "n3", FOLDER, True) == ""
+    assert "hdfs_enabled: false" in DATA.unmoved(holds, "", "n3", FOLDER, False)
+    not_live = DATA.unmoved(holds, "", "n3", FOLDER, True)
+    assert "n3: 7 block(s) of BP-1" in not_live and "is not live" in not_live
+    assert "not of this cluster's HDFS (BP-2)" in DATA.unmoved(holds, "BP-2", "n3", FOLDER, True)

@@ -92,15 +92,29 @@ def test_attach_writes_the_record_of_a_run_that_nobody_follows(fab: Fab) -> None
     assert recording.NOTE in found.warnings
 
 
-def test_runs_writes_it_and_tells_how_the_run_ended_as_show_does(fab: Fab, remote) -> None:
-    fab.orphan("failing", "fail")
-    assert "failing" in fab.run("runs")[1]
-    assert kept("failing") is None, "it goes on"
+def let_end(fab: Fab, remote) -> None:
+    """Give the sign, and wait until the run has ended."""
     fab.sign.touch()
     end = time.monotonic() + 30
     while remote.call(remote.cluster.head, "run.list")["runs"][0]["state"] == "running":
         assert time.monotonic() < end
         time.sleep(0.1)
+
+
+def test_runs_gc_deletes_no_run_before_its_record_is_kept(fab: Fab, remote) -> None:
+    fab.orphan("unfollowed")
+    let_end(fab, remote)
+    code, said = fab.run("runs-gc", "--before", "0m", "--yes")
+    assert code == 0 and "1 run(s)" in said, said
+    found = kept("unfollowed")
+    assert found is not None and found.answer == {"sum": 1.0}
+
+
+def test_runs_writes_it_and_tells_how_the_run_ended_as_show_does(fab: Fab, remote) -> None:
+    fab.orphan("failing", "fail")
+    assert "failing" in fab.run("runs")[1]
+    assert kept("failing") is None, "it goes on"
+    let_end(fab, remote)
     _, said = fab.run("runs")
     found = kept("failing")
     assert found is not None and found.exit.state == "failed"

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from regatta import files
 from regatta.errors import LaunchError, UsageError
 from regatta.frameworks import registry, sparkjudge, sparkservice
 from regatta.frameworks.api import Handle
@@ -428,3 +429,34 @@ def test_a_file_of_properties_may_be_as_spark_reads_them(tmp_path: Path) -> None
     file.write_text("# of ours\n\nspark.authenticate true\n  spark.authenticate.secret=abc\nspark.a.b: c\n")
     spark_release.check_properties(str(file))
     spark_release.check_properties("")
+
+
+@pytest.mark.parametrize("killed", ["kill -9 $PPID", '/bin/mv "$@"; kill -9 $PPID'], ids=["before", "after"])
+def test_unpacking_that_is_killed_blocks_no_later_one(tmp_path: Path, killed: str) -> None:
+    (made := tmp_path / "made/pyspark").mkdir(parents=True)
+    for name in ("bin/spark-class", "python/lib/py4j-1-src.zip"):
+        (made / name).parent.mkdir(parents=True)
+        (made / name).touch()
+    (root := tmp_path / "root").mkdir()
+    (shim := tmp_path / "shim").mkdir()
+    (shim / "mv").write_text(f"#!/bin/sh\n{killed}\n")
+    (shim / "mv").chmod(0o755)
+    there = root / "spark-new/pyspark/bin/spark-class"
+
+    def provision(path: str) -> None:
+        if there.exists():  # as the role looks
+            return
+        (archive := tmp_path / "in/spark.tar").parent.mkdir(exist_ok=True)
+        subprocess.run(["tar", "-cf", archive, "-C", tmp_path / "made", "pyspark"], check=True)
+        words = ["sh", "-c", (PROJECT / "ansible/roles/spark/files/unpack.sh").read_text(), "unpack", root, archive]
+        subprocess.run([*words, files.sha256(archive), "spark-new"], env={"PATH": path}, check=False)
+
+    provision(f"{shim}:/usr/bin:/bin")
+    provision("/usr/bin:/bin")
+    assert (root / "spark/pyspark/bin/spark-class").resolve() == there
+
+
+def test_a_half_description_of_an_archive_is_none(tmp_path: Path) -> None:
+    for text in ("", '{"path": "/x", "sha', "[]", '{"path": "/x"}'):
+        (tmp_path / "release.json").write_text(text)
+        assert spark_release._told(tmp_path / "release.json") is None

@@ -11,7 +11,7 @@ def refusal(held: Mapping[str, Held], head: str, folder: str, inventory: str = "
     """Why HDFS must not be formatted or started, naming each host's part and what to do; empty where it may.
 
     `held[host]` has `name` (block pool of the metadata there, or empty), `pools` (blocks by block pool) and
-    `checkpoint` (the newest copy of the metadata, or empty).
+    `checkpoint` (the newest copy of the metadata with its `pool`, or empty).
     """
     own = str(held[head].get("name") or "")
     if restore:
@@ -42,6 +42,14 @@ def _restore_refusal(held: Mapping[str, Held], head: str, own: str, folder: str)
         )
     if not newest_checkpoint(held):
         return f"no host has a copy of the metadata in {folder}/checkpoint:\n{_listed(held, folder)}"
+    copy = held[newest_checkpoint(held)]["checkpoint"].get("pool")
+    foreign = [host for host, part in held.items() if any(part["pools"].values()) and copy not in part["pools"]]
+    if copy and foreign:
+        return (
+            f"the newest copy of the metadata is of {copy}, but {', '.join(foreign)} hold(s) blocks of another file "
+            f"system:\n{_listed(held, folder)}\nNothing was changed. Put back the disks that belong together, or "
+            f"delete {folder}/checkpoint where it is of no use any more."
+        )
     return ""
 
 
@@ -49,6 +57,24 @@ def newest_checkpoint(held: Mapping[str, Held]) -> str:
     """The host with the newest copy of the metadata; empty where there is none."""
     found = {host: part["checkpoint"]["transaction"] for host, part in held.items() if part.get("checkpoint")}
     return max(found, key=lambda host: found[host]) if found else ""
+
+
+def unmoved(part: Held, moved: str, host: str, folder: str, enabled: bool) -> str:
+    """Why a host must not leave: it holds blocks of other pools than `moved`. Empty where it may."""
+    left = {pool: count for pool, count in part["pools"].items() if count and pool != moved}
+    if not left:
+        return ""
+    if not enabled:
+        why = "HDFS is disabled (hdfs_enabled: false), so that nothing could move them. Enable it and 'make provision'"
+    elif moved:
+        why = f"they are not of this cluster's HDFS ({moved}), which cannot move them. Bring them to where they belong"
+    else:
+        why = f"HDFS has not moved them, as the DataNode of {host} is not live. Start it ('fab up', 'fab hdfs-status')"
+    return (
+        f"{host} holds blocks in {folder}/data, perhaps the only copies:\n{_listed({host: {'pools': left}}, folder)}\n"
+        f"Nothing of them was removed: {why}, then try again. Or, if nobody needs these blocks any more, delete "
+        f"{folder}/data there first."
+    )
 
 
 def _advice(held: Mapping[str, Held], elsewhere: list[str], folder: str, inventory: str) -> str:
@@ -74,8 +100,9 @@ def _listed(held: Mapping[str, Held], folder: str) -> str:
 
 
 class FilterModule:
-    """`held | hdfs_refusal(head, folder, inventory, restore)` -> why not, or empty; `held | hdfs_newest_checkpoint`."""
+    """`held | hdfs_refusal(head, folder, inventory, restore)` -> why not, or empty; `held | hdfs_newest_checkpoint`;
+    `held[host] | hdfs_unmoved(moved, host, folder, enabled)` -> why it must not leave, or empty."""
 
     def filters(self) -> dict[str, Callable[..., str]]:
         """What Ansible finds here."""
-        return {"hdfs_refusal": refusal, "hdfs_newest_checkpoint": newest_checkpoint}
+        return {"hdfs_refusal": refusal, "hdfs_newest_checkpoint": newest_checkpoint, "hdfs_unmoved": unmoved}

@@ -12,6 +12,7 @@ import time
 import urllib.request
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.disk import settle
 
 DOCUMENTATION = r"""
 module: hdfs_metadata
@@ -59,6 +60,7 @@ def pack(data, target):
     with tarfile.open(target, "w") as archive:
         for path in (f"{folder}/VERSION", image, f"{image}.md5"):
             archive.add(path, os.path.basename(path))
+    settle(data)
     with open(target, "rb") as file:
         return hashlib.sha256(file.read()).hexdigest()
 
@@ -100,6 +102,7 @@ def restore(wanted):
         said = [line for line in log.read().decode("utf-8", "replace").splitlines() if re.match("ERROR|FATAL", line)]
     if not good:
         raise MetadataError("the NameNode did not take the copy: " + " / ".join(said[-3:]))
+    settle(data)
     shutil.rmtree(work)
     os.unlink(wanted["restore"])
 

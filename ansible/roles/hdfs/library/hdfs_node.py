@@ -23,6 +23,7 @@ options:
   sha512: {type: str, required: true, description: SHA-512 of the tarball that the release comes from}
   java_home: {type: str, default: "", description: A Java to use}
   account_only: {type: bool, default: false, description: Make the account and no more}
+  look_only: {type: bool, default: false, description: Say which data are there and no more}
 """
 USER = "hdfs"
 UNITS = "/etc/systemd/system/regatta-hdfs-*.service"
@@ -133,10 +134,11 @@ def held(data):
         if re.fullmatch(r"fsimage_\d+", name)
     ]
     pools = glob.glob(f"{data}/data/current/BP-*")
+    copy = fields(f"{data}/checkpoint/current/VERSION").get("blockpoolID", "")
     return {
         "name": version.get("blockpoolID", ""),
         "pools": {os.path.basename(pool): count_blocks(pool) for pool in pools},
-        "checkpoint": {"transaction": max(images)[0], "time": max(images)[1]} if images else {},
+        "checkpoint": {"transaction": max(images)[0], "time": max(images)[1], "pool": copy} if images else {},
     }
 
 
@@ -151,10 +153,13 @@ def main():
             "sha512": {"type": "str", "required": True},
             "java_home": {"type": "str", "default": ""},
             "account_only": {"type": "bool", "default": False},
+            "look_only": {"type": "bool", "default": False},
         },
         supports_check_mode=True,
     )
     wanted = module.params
+    if wanted["look_only"]:
+        module.exit_json(changed=False, **held(wanted["data"]))
     if not re.fullmatch(r"[0-9a-f]{128}", wanted["sha512"]):
         module.fail_json(msg="hdfs_tarball_sha512 must be the tarball's SHA-512, 128 hex digits: sha512sum FILE")
     release = f"{wanted['root']}/hadoop-{wanted['sha512'][:12]}"

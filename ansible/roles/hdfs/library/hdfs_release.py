@@ -8,6 +8,8 @@ import shutil
 import subprocess
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.disk import point
+from ansible.module_utils.disk import settle as settle_disk
 from ansible.module_utils.node_lock import exclusive
 
 DOCUMENTATION = r"""
@@ -76,11 +78,11 @@ def settle(root, sha512, archive, conf):
     os.symlink(conf, f"{new}/etc/hadoop")
     with open(f"{new}/regatta-hadoop.json", "w") as file:
         json.dump({"sha512": sha512, "version": version(new)}, file)
+    settle_disk(new)
     shutil.rmtree(path, ignore_errors=True)
     os.rename(new, path)
     before = os.path.basename(os.path.realpath(f"{root}/hadoop"))
-    os.symlink(os.path.basename(path), f"{root}/.hadoop.link")
-    os.rename(f"{root}/.hadoop.link", f"{root}/hadoop")
+    point(f"{root}/hadoop", os.path.basename(path))
     for name in os.listdir(root):
         if name.startswith("hadoop-") and name not in (before, os.path.basename(path)):
             shutil.rmtree(f"{root}/{name}", ignore_errors=True)

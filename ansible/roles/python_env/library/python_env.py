@@ -8,6 +8,8 @@ import shutil
 import subprocess
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.disk import point
+from ansible.module_utils.disk import settle as settle_disk
 from ansible.module_utils.node_lock import exclusive
 
 DOCUMENTATION = r"""
@@ -68,17 +70,9 @@ def unpack(module, archive, sha256, root, path):
         full = next((line for line in lines if "No space left" in line), None)
         hint = f"no space left below {root}; free some and provision again" if full else lines[0]
         module.fail_json(msg=f"cannot unpack the environment: {hint}")
+    settle_disk(new)
     shutil.rmtree(path, ignore_errors=True)
     os.rename(new, path)
-
-
-def switch(root, path):
-    """Point the link `env` to the environment in one step."""
-    new = f"{root}/.env.new"
-    if os.path.lexists(new):
-        os.unlink(new)
-    os.symlink(os.path.basename(path), new)
-    os.rename(new, f"{root}/env")
 
 
 def has_processes(path):
@@ -115,7 +109,7 @@ def settle(module, root, name, archive, sha256, keep):
         unpack(module, archive, sha256, root, path)
     if not linked:
         os.utime(path)
-        switch(root, path)
+        point(f"{root}/env", os.path.basename(path))
         prune(root, keep)
     if there and linked and not os.path.isdir(f"{root}/.incoming"):
         return False, False

@@ -10,6 +10,7 @@ import subprocess
 import zipfile
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.disk import settle as settle_disk
 from ansible.module_utils.node_lock import exclusive
 
 DOCUMENTATION = r"""
@@ -121,6 +122,7 @@ def build(root, name, wheels, archive):
         install(unwrap_uv(wheels, work), path, paths, work)
         shutil.rmtree(work)
         compile_all(path)
+        settle_disk(path)
         describe(path, name)
         return pack(root, path, archive)
     except (BuildError, OSError, ValueError):

@@ -9,7 +9,7 @@ import pytest
 
 from regatta.errors import RegattaError
 from regatta.hosts.cluster import Cluster, Node
-from regatta.provisioning import commands, playbook, secrets
+from regatta.provisioning import aptproxy, commands, playbook, secrets
 from regatta.run import catalogue
 
 HOSTS = """
@@ -84,11 +84,13 @@ def test_two_at_once_are_refused(inventory: Path) -> None:
         pass
 
 
-def test_every_connection_obeys_the_pinned_keys() -> None:
-    found = playbook.environment(Path("/i/ssh_config.provision"), Path("/tmp/s.apt"), {"n2": "http://10.0.0.1:28143"})
+def test_every_connection_obeys_the_pinned_keys(tmp_path: Path) -> None:
+    with aptproxy.serving(tmp_path / "s.apt", tmp_path / "cache", "word") as proxy:
+        found = playbook.environment(Path("/i/ssh_config.provision"), proxy, {"n2": "http://10.0.0.1:28143"})
     assert "-F /i/ssh_config.provision" in found["ANSIBLE_SSH_ARGS"]
-    assert "RemoteForward=127.0.0.1:28142 /tmp/s.apt" in found["ANSIBLE_SSH_ARGS"]
-    assert found["REGATTA_APT_PROXY"] == "http://127.0.0.1:28142"
+    assert f"RemoteForward=127.0.0.1:28142 {tmp_path}/s.apt" in found["ANSIBLE_SSH_ARGS"]
+    assert found["REGATTA_APT_PROXY"] == "http://regatta:word@127.0.0.1:28142"
+    assert "word" not in found["ANSIBLE_SSH_ARGS"], "every account sees the arguments of ssh"
     assert json.loads(found["REGATTA_APT_RELAYS"]) == {"n2": "http://10.0.0.1:28143"}
     assert "StrictHostKeyChecking" not in found["ANSIBLE_SSH_ARGS"]
 

@@ -21,7 +21,8 @@ from regatta.errors import RegattaError
 from regatta.hosts import sshconfig
 from regatta.hosts.cluster import Cluster
 from regatta.node import aptcache, layout
-from regatta.provisioning import aptproxy, aptrelay, bundleapt, bundling, relay
+from regatta.provisioning import adopting, aptproxy, aptrelay, bundleapt, bundling, relay
+from regatta.provisioning import secrets as own_secrets
 
 APT_PORT = 28142
 _GRACE = 10.0
@@ -70,6 +71,7 @@ def play(
     begin = time.monotonic()
     with alone(cluster):
         _anew(cluster).unlink(missing_ok=True)
+        unknown = adopting.adopt(cluster) if book == "provision" else ""
         opened = bundling.open_(bundle) if bundle else None
         packages = opened.folder / bundleapt.FOLDER if opened else None
         config = sshconfig.write(cluster.folder, cluster.nodes, accept_new=book != "teardown")
@@ -84,7 +86,10 @@ def play(
             env = environment(config, proxy, aptrelay.proxies(cluster, secret))
             words = [*extra, *(opened.words if opened else ())]
             env |= {**(opened.environment if opened else {}), "REGATTA_ANEW": str(_anew(cluster))}
+            env |= {own_secrets.UNKNOWN: unknown}
             code = _ansible(command(book, inventory, len(cluster.nodes), words), env, output)
+            if code == 0 and book == "provision" and "--check" not in extra:
+                own_secrets.rotated(cluster.folder)
             if code and book == "provision" and "--check" not in extra:
                 with contextlib.suppress(RegattaError):  # a relay that is gone; the next provisioning clears it
                     relay.unstage(str(inventory))

@@ -8,7 +8,6 @@ from typing import Literal
 from regatta.bench import order
 from regatta.bench.estimate import span
 from regatta.bench.inputs import Inputs
-from regatta.bench.lock import BenchLock
 from regatta.bench.order import Entry
 from regatta.bench.survey import Survey, check_room
 from regatta.bench.view import View
@@ -16,6 +15,7 @@ from regatta.environment.variables import Variables
 from regatta.errors import BusyError, NodesError, RecordError, RegattaError, RunError, RunFailedError, UnreachableError
 from regatta.experiments import job
 from regatta.hosts.cluster import Node
+from regatta.hosts.lease import Lease
 from regatta.records import store
 from regatta.records.record import Record
 from regatta.release import sync
@@ -65,7 +65,7 @@ class Bench:
     session: Session
     survey: Survey
     view: View
-    lock: BenchLock
+    lease: Lease
     wait_seconds: float = WAIT_SECONDS
     variables: Variables = field(default_factory=Variables)
     records: list[Record] = field(init=False)
@@ -221,7 +221,7 @@ class Bench:
                 services.wait_for_hdfs(self.session.remote)
                 for framework in services.served(self.session.cluster):
                     services.wait_until_joined(self.session.remote, framework)
-            self.lock.take()
+            self.lease.take()
         finally:
             self.spent.waited += time.monotonic() - began
         self._prepare()

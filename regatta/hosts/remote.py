@@ -13,8 +13,9 @@ import platform
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
 from typing import Any
 
 from regatta.errors import AuthenticationError, NodesError, PrivilegeError, RegattaError, RemoteError, UnreachableError
@@ -34,16 +35,19 @@ _BOOT = (
 class Remote:
     """The nodes of one cluster, reachable. `call` asks one node, `everywhere` many, `stream` follows one."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self.cluster = cluster
+    def __init__(self, cluster: Cluster, *, accept_new: bool = False, options: Sequence[str] = ()) -> None:
+        """`accept_new` pins the key of a host that is met for the first time; `options` are more of ssh's."""
+        self.cluster, self._options = cluster, options
         self._payload = sources.program(sources.of_requests(), "from regatta.node import main\nmain.main(requests)\n")
         self._idle: dict[str, Channel] = {}
-        self._config = None if cluster.local else sshconfig.write(cluster.folder, cluster.everybody, accept_new=False)
+        self._config: Path | None = None
+        if not cluster.local:
+            self._config = sshconfig.write(cluster.folder, cluster.everybody, accept_new=accept_new)
 
     def ssh(self, node: Node) -> list[str]:
         """The ssh program with every option for this node, without the destination."""
         assert self._config is not None
-        options = ["ssh", "-F", str(self._config), "-T"]
+        options = ["ssh", "-F", str(self._config), "-T", *self._options]
         if node.port:
             options += ["-p", str(node.port)]
         if node.key_file:
@@ -62,7 +66,7 @@ class Remote:
             "python": node.python,
             "cluster_address": node.cluster_address,
             "user": None if node.local else "regatta",
-            "by": _ourselves(),
+            "by": ourselves(),
         }
 
     def call(self, node: Node, op: str, *, timeout: float = TIMEOUT, **args: Any) -> dict[str, Any]:
@@ -145,12 +149,13 @@ class Remote:
 
 
 @functools.cache
-def _ourselves() -> str:
-    """Who asks, as other controllers are told: `ann@laptop`."""
+def ourselves() -> str:
+    """Who asks, as other controllers are told: `ann on laptop`."""
     try:
-        return f"{getpass.getuser()}@{platform.node()}"
-    except (OSError, KeyError):  # no name for this user id
-        return f"{os.getuid()}@{platform.node()}"
+        user = getpass.getuser()
+    except (OSError, KeyError):
+        user = f"user {os.getuid()}"
+    return f"{user} on {platform.node()}"
 
 
 def explain(node: Node, code: int, stderr: str) -> RemoteError:

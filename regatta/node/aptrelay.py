@@ -1,13 +1,12 @@
 """The package proxy of a relay, for the nodes behind it: what one of them has asked for, the others get from here.
 
 It reaches the controller's proxy by a port of its own loopback, keeps all files while it lives, and ends with its
-connection to the controller.
+connection to the controller. That one judges what is asked for; both ask for the same secret.
 """
 
 from __future__ import annotations
 
 import contextlib
-import http.client
 import os
 import socket
 import socketserver
@@ -17,7 +16,9 @@ import threading
 import urllib.request
 from pathlib import Path
 
-from regatta.node import aptcache
+from regatta.node import aptcache, siteproxy
+
+_TIMEOUT = 60.0
 
 
 class Relay(aptcache.Keeper, socketserver.TCPServer):
@@ -26,11 +27,9 @@ class Relay(aptcache.Keeper, socketserver.TCPServer):
     allow_reuse_address = True
     request_queue_size = 128
 
-    def __init__(self, address: tuple[str, int], upstream: int, members: list[str], cache: Path) -> None:
-        self.cache, self.members = cache, frozenset(members)
-        self.upstream = upstream
-        proxy = f"http://127.0.0.1:{upstream}"
-        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({"http": proxy, "https": proxy}))
+    def __init__(self, address: tuple[str, int], upstream: int, members: list[str], cache: Path, secret: str) -> None:
+        self.cache, self.secret, self.members = cache, secret, frozenset(members)
+        self.upstream = f"http://{aptcache.USER}:{secret}@127.0.0.1:{upstream}"
         super().__init__(address, aptcache.Handler)
 
     def verify_request(self, request: object, client_address: tuple[str, int]) -> bool:
@@ -41,31 +40,22 @@ class Relay(aptcache.Keeper, socketserver.TCPServer):
         """Everything: it lives as long as one provisioning."""
         return True
 
-    def open(self, url: str, headers: dict[str, str]) -> contextlib.AbstractContextManager[http.client.HTTPResponse]:
-        """Ask the controller's proxy."""
-        return contextlib.closing(self._opener.open(urllib.request.Request(url, headers=headers), timeout=60))
+    def sources(self) -> None:
+        """The controller's proxy knows them."""
 
-    def connect(self, host: str) -> socket.socket:
-        """A connection to port 443 of a host, made by the controller."""
-        there = socket.create_connection(("127.0.0.1", self.upstream), timeout=60)
-        there.sendall(f"CONNECT {host}:443 HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
-        said = b""
-        while not said.endswith(b"\r\n\r\n") and len(said) < 4096:
-            piece = there.recv(1)
-            if not piece:
-                break
-            said += piece
-        if b" 200 " not in said.partition(b"\r\n")[0]:
-            there.close()
-            raise OSError("the controller does not reach it")
-        return there
+    def connect(self, host: str, port: int) -> socket.socket:
+        """A connection to a host, made by the controller."""
+        return siteproxy.tunnel(siteproxy.address(self.upstream), host, port, _TIMEOUT)
+
+    def _opener(self, *more: urllib.request.BaseHandler) -> urllib.request.OpenerDirector:
+        return super()._opener(*more, urllib.request.ProxyHandler({"http": self.upstream, "https": self.upstream}))
 
 
-def main(address: str, port: int, upstream: int, members: list[str]) -> None:
+def main(address: str, port: int, upstream: int, members: list[str], secret: str) -> None:
     """Serve until standard input ends."""
     with (
         tempfile.TemporaryDirectory(prefix="regatta-apt-", dir="/var/tmp") as cache,
-        Relay((address, port), upstream, members, Path(cache)) as server,
+        Relay((address, port), upstream, members, Path(cache), secret) as server,
     ):
         threading.Thread(target=server.serve_forever, args=(0.1,), daemon=True).start()
         print("ready", flush=True)

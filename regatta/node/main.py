@@ -63,17 +63,18 @@ OPERATIONS = {
     "env.switch": "environments.switch",
     "sample": "sample.follow",
     "secret": "secret.read",
+    "secret.held": "secret.held",
     "monitoring.state": "monitoring.state",
     "spark.history": "spark.history",
     "spark.state": "spark.state",
     "caches.cool": "caches.cool",
     "support": "support.collect",
-    "bench.lock": "benchlock.take",
+    "lease.hold": "lease.hold",
 }
 """Where each operation is found; only its module, and what that needs, is loaded."""
-TELLING = {"run.watch", "hdfs.decommission", "hdfs.read_own", "sample", "bench.lock"}
+TELLING = {"run.watch", "hdfs.decommission", "hdfs.read_own", "sample", "lease.hold"}
 """Operations that get `emit`, to tell of themselves while they work."""
-OLDER = {"support", "relay.drop", "run.list", "run.stop"}
+OLDER = {"support", "lease.hold", "secret.held", "relay.drop", "run.list", "run.stop"}
 """Operations that serve a node of an older layout, too: what has to be known or ended before it is provisioned."""
 
 _LOCK = threading.Lock()

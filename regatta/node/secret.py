@@ -1,12 +1,38 @@
-"""Secrets of the cluster, for a controller that has none."""
+"""Secrets of the cluster, for a controller that has none: only who may become root here gets them."""
 
 from __future__ import annotations
 
 import os
+import stat
 from typing import Any
+
+KEYS = {"cluster_key": "{state}/.ssh/id_ed25519", "mesh_key": "/etc/regatta/mesh/id_ed25519"}
+_MOST_BYTES = 1 << 16
 
 
 def read(place: dict[str, Any], name: str) -> dict[str, str]:
-    """A secret of the cluster, for the controller that has none: only who may become root here gets it."""
+    """A secret of the cluster."""
     with open(os.path.join("/etc/regatta", os.path.basename(name))) as file:
         return {"value": file.read().strip()}
+
+
+def held(place: dict[str, Any], names: list[str]) -> dict[str, str]:
+    """Those of these secrets that this host has, by name."""
+    found = {name: _text(_path(place, name)) for name in names}
+    return {name: text for name, text in found.items() if text}
+
+
+def _path(place: dict[str, Any], name: str) -> str:
+    if name in KEYS:
+        return KEYS[name].format(state=place["state"])
+    return os.path.join("/etc/regatta", os.path.basename(name))
+
+
+def _text(path: str) -> str:
+    """A plain file's text; empty where there is none. On a host of layout 1 the account of runs owns the key."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return ""
+    with os.fdopen(descriptor, errors="replace") as file:
+        return file.read(_MOST_BYTES) if stat.S_ISREG(os.fstat(descriptor).st_mode) else ""

@@ -18,7 +18,12 @@ def of(url: str) -> SplitResult | None:
     chosen = urllib.request.getproxies().get(parts.scheme)
     if not chosen or urllib.request.proxy_bypass(host):
         return None
-    return urlsplit(chosen if "://" in chosen else f"http://{chosen}")
+    return address(chosen)
+
+
+def address(text: str) -> SplitResult:
+    """A proxy's address in its parts; a person may leave `http://` out."""
+    return urlsplit(text if "://" in text else f"http://{text}")
 
 
 def shown(url: str) -> str:
@@ -34,6 +39,11 @@ def connect(host: str, port: int, timeout: float) -> socket.socket:
     proxy = of(f"https://{host}:{port}/")
     if not proxy:
         return socket.create_connection((host, port), timeout=timeout)
+    return tunnel(proxy, host, port, timeout)
+
+
+def tunnel(proxy: SplitResult, host: str, port: int, timeout: float) -> socket.socket:
+    """A connection to a host through this proxy. Raises OSError."""
     if not proxy.hostname:
         raise OSError("https_proxy names no host")
     connection = http.client.HTTPConnection(proxy.hostname, proxy.port or 80, timeout=timeout)

@@ -11,16 +11,18 @@ from pathlib import Path
 
 from regatta.hosts import routes, sources
 from regatta.hosts.cluster import Cluster, Node
+from regatta.node import aptcache
 
 PORT = 28143
 UPSTREAM = 28144
 _LEAVE_SECONDS = 5.0
 
 
-def proxies(cluster: Cluster) -> dict[str, str]:
+def proxies(cluster: Cluster, secret: str) -> dict[str, str]:
     """The proxy of each relay and of each node that has one, by the node's name."""
+    user = f"{aptcache.USER}:{secret}"
     found = {node.name: relay for relay, served in _served(cluster) for node in served}
-    return {name: f"http://{_bracketed(relay.cluster_address)}:{PORT}" for name, relay in found.items()}
+    return {name: f"http://{user}@{_bracketed(relay.cluster_address)}:{PORT}" for name, relay in found.items()}
 
 
 def _served(cluster: Cluster) -> list[tuple[Node, list[Node]]]:
@@ -30,20 +32,20 @@ def _served(cluster: Cluster) -> list[tuple[Node, list[Node]]]:
 
 
 @contextmanager
-def serving(cluster: Cluster, config: Path, socket: Path) -> Iterator[None]:
+def serving(cluster: Cluster, config: Path, socket: Path, secret: str) -> Iterator[None]:
     """Run a proxy on every relay that leads to the controller's one at `socket`.
 
     Nobody waits for them: a node whose relay does not answer uses the controller's proxy over its own connection.
     """
     with contextlib.ExitStack() as stack:
         for relay, served in _served(cluster):
-            stack.enter_context(_one(relay, served, config, socket))
+            stack.enter_context(_one(relay, served, config, socket, secret))
         yield
 
 
 @contextmanager
-def _one(relay: Node, served: list[Node], config: Path, socket: Path) -> Iterator[None]:
-    payload = program(relay, served)
+def _one(relay: Node, served: list[Node], config: Path, socket: Path, secret: str) -> Iterator[None]:
+    payload = program(relay, served, secret)
     options = ["-o", "ControlPath=none", "-o", "ExitOnForwardFailure=yes", "-R", f"127.0.0.1:{UPSTREAM}:{socket}"]
     remote = shlex.join(["/usr/bin/python3", "-ISuc", sources.BOOT, str(len(payload))])
     process = subprocess.Popen(
@@ -69,11 +71,12 @@ def _one(relay: Node, served: list[Node], config: Path, socket: Path) -> Iterato
             process.wait()
 
 
-def program(relay: Node, served: list[Node], port: int = PORT, upstream: int = UPSTREAM) -> bytes:
+def program(relay: Node, served: list[Node], secret: str, port: int = PORT, upstream: int = UPSTREAM) -> bytes:
     """What the relay runs."""
     modules = {f"regatta.node.{name}": sources.source(name) for name in ("siteproxy", "aptcache", "aptrelay")}
     members = [node.cluster_address for node in served]
-    wanted = {"address": relay.cluster_address, "port": port, "upstream": upstream, "members": members}
+    wanted = {"address": relay.cluster_address, "port": port, "members": members}
+    wanted |= {"upstream": upstream, "secret": secret}
     serve = f"from regatta.node import aptrelay\naptrelay.main(**json.loads({json.dumps(wanted)!r}))\n"
     return sources.program(modules, f"import json\n{serve}")
 

@@ -82,15 +82,26 @@ def unpack(path: Path) -> tuple[Bundle, Path]:
             base = paths.cache_dir() / "bundle"
             folder = base / hashlib.sha256(text).hexdigest()[:16]
             with locked(base / ".lock"):
-                for other in base.glob("*/"):
-                    if other != folder:
-                        shutil.rmtree(other)
-                _prove(path, archive, content, folder)
+                _unpack(path, archive, content, folder)
     except FileNotFoundError:
         raise BundleError(f"there is no bundle {path}") from None
     except (OSError, tarfile.TarError, EOFError) as error:
         raise BundleError(f"the bundle {path} cannot be read: {error}; copy it anew") from None
     return content, folder
+
+
+def _unpack(path: Path, archive: tarfile.TarFile, content: Bundle, folder: Path) -> None:
+    """Prove it; only a bundle that is whole takes the place of an earlier one, another leaves nothing."""
+    new = not folder.exists()
+    try:
+        _prove(path, archive, content, folder)
+    except BaseException:
+        if new:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
+    for other in folder.parent.glob("*/"):
+        if other != folder:
+            shutil.rmtree(other)
 
 
 def _prove(path: Path, archive: tarfile.TarFile, content: Bundle, folder: Path) -> None:

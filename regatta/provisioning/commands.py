@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 from regatta.errors import InventoryError, RegattaError, UsageError
-from regatta.hosts import inventories, spelling
+from regatta.hosts import inventories, lease, spelling
+from regatta.hosts.cluster import Cluster
 from regatta.hosts.remote import Remote
 from regatta.provisioning import bundling, forget, interruption, membership, playbook, rollback, rotate, support
 from regatta.terminal import screen
@@ -28,6 +29,8 @@ COMMANDS = {
     "bundle": "everything that provision would download, in one archive: OUT=file SUITE=bookworm MACHINE=x86_64",
     "hdfs-restore-metadata": "make the NameNode anew from the newest copy of its metadata, then provision",
 }
+_WITHOUT_LEASE = ("check", "forget", "support-bundle", "bundle")
+"""Commands that change nothing on the hosts."""
 _OF_A_NODE = ("add-node", "remove-node", "forget", "rebuild")
 
 
@@ -59,12 +62,20 @@ def run(command: str, inventory: str | None, extra: list[str], check: bool = Fal
     if (node is not None) != (command in _OF_A_NODE):
         belongs = f"NODE=name belongs to {', '.join(_OF_A_NODE)}"
         raise UsageError(belongs if node else f"say which: {command} NODE=name")
+    if check or command in _WITHOUT_LEASE:
+        return _carry_out(command, path, chosen, extra, check or command == "check", node)
+    if command == "teardown":
+        extra = [*extra, *_confirm([node.name for node in chosen.nodes], chosen.name)]
+    with lease.held(chosen, f"{command} NODE={node}" if node else command):
+        return _carry_out(command, path, chosen, extra, check, node)
+
+
+def _carry_out(command: str, path: Path, chosen: Cluster, extra: list[str], check: bool, node: str | None) -> int:
     if command == "support-bundle":
         print(f"{support.bundle(chosen, Path(os.environ.get('OUT') or '.'))}: look through it before you give it away")
         return 0
     if command == "rollback":
         return rollback.rollback(chosen)
-    check = check or command == "check"
     if command == "forget":
         return forget.forget(chosen, str(node), check=check)
     if command == "rebuild" and not forget.renew(chosen, chosen.node(str(node)).name, check=check):
@@ -77,7 +88,6 @@ def run(command: str, inventory: str | None, extra: list[str], check: bool = Fal
         remote = Remote(chosen)
         going = interruption.going(remote)
         interruption.refuse_or_cancel(remote, going, f"still running: {interruption.named(going)}", command)
-        words += _confirm([node.name for node in chosen.nodes], chosen.name)
     if command == "add-node":
         membership.must_be_known(chosen, str(node))
     if command == "remove-node":

@@ -4,6 +4,7 @@ import contextlib
 import fcntl
 import json
 import os
+import secrets
 import shlex
 import signal
 import subprocess
@@ -19,8 +20,9 @@ from regatta import paths
 from regatta.errors import RegattaError
 from regatta.hosts import sshconfig
 from regatta.hosts.cluster import Cluster
-from regatta.node import layout
-from regatta.provisioning import aptproxy, aptrelay, bundleapt, bundling, relay
+from regatta.node import aptcache, layout
+from regatta.provisioning import adopting, aptproxy, aptrelay, bundleapt, bundling, relay
+from regatta.provisioning import secrets as own_secrets
 from regatta.terminal import screen
 
 APT_PORT = 28142
@@ -70,21 +72,25 @@ def play(
     begin = time.monotonic()
     with alone(cluster):
         _anew(cluster).unlink(missing_ok=True)
+        unknown = adopting.adopt(cluster) if book == "provision" else ""
         opened = bundling.open_(bundle) if bundle else None
         packages = opened.folder / bundleapt.FOLDER if opened else None
         config = sshconfig.write(cluster.folder, cluster.nodes, accept_new=book != "teardown")
         sshconfig.write(cluster.folder, cluster.nodes, accept_new=False)
         control = sshconfig.control_prefix(cluster.folder, accept_new=True)
-        socket = control.with_name(f"{control.name}.apt")
+        socket, secret = control.with_name(f"{control.name}.apt"), secrets.token_hex(24)
         with contextlib.ExitStack() as stack:
-            stack.enter_context(aptproxy.serving(socket, paths.cache_dir() / "apt", packages))
+            proxy = stack.enter_context(aptproxy.serving(socket, paths.cache_dir() / "apt", secret, packages))
             stack.enter_context(_closing(control))
             if book == "provision":
-                stack.enter_context(aptrelay.serving(cluster, config, socket))
-            env = environment(config, socket, aptrelay.proxies(cluster))
+                stack.enter_context(aptrelay.serving(cluster, config, socket, secret))
+            env = environment(config, proxy, aptrelay.proxies(cluster, secret))
             words = [*extra, *(opened.words if opened else ())]
             env |= {**(opened.environment if opened else {}), "REGATTA_ANEW": str(_anew(cluster))}
+            env |= {own_secrets.UNKNOWN: unknown}
             code = _ansible(command(book, inventory, len(cluster.nodes), words), env, output)
+            if code == 0 and book == "provision" and "--check" not in extra:
+                own_secrets.rotated(cluster.folder)
             if code and book == "provision" and "--check" not in extra:
                 with contextlib.suppress(RegattaError):  # a relay that is gone; the next provisioning clears it
                     relay.unstage(str(inventory))
@@ -103,15 +109,17 @@ def command(book: str, inventory: Path, nodes: int, extra: Sequence[str]) -> lis
     return [str(program), "-i", str(inventory), forks, *extra, str(paths.PROJECT / "ansible/playbooks" / f"{book}.yml")]
 
 
-def environment(config: Path, socket: Path, relays: Mapping[str, str]) -> dict[str, str]:
+def environment(config: Path, proxy: aptproxy.Server, relays: Mapping[str, str]) -> dict[str, str]:
     """Ansible's settings; every SSH connection obeys `config`, a jump host's too, and brings the package proxy.
 
     `relays` are the proxies that nodes (by name) try first.
     """
+    forward = f"RemoteForward=127.0.0.1:{APT_PORT} {proxy.server_address!s}"
     return os.environ | {
         "ANSIBLE_CONFIG": str(paths.PROJECT / "ansible/ansible.cfg"),
-        "ANSIBLE_SSH_ARGS": shlex.join(["-F", str(config), "-o", f"RemoteForward=127.0.0.1:{APT_PORT} {socket}"]),
-        "REGATTA_APT_PROXY": f"http://127.0.0.1:{APT_PORT}",
+        "ANSIBLE_SSH_ARGS": shlex.join(["-F", str(config), "-o", forward]),
+        "REGATTA_APT_PROXY": f"http://{aptcache.USER}:{proxy.secret}@127.0.0.1:{APT_PORT}",
+        "REGATTA_APT_SOURCES": str(proxy.named),
         "REGATTA_APT_RELAYS": json.dumps(dict(relays)),
         "REGATTA_LAYOUT": str(layout.NUMBER),
         "PYTHONPATH": os.pathsep.join(filter(None, [str(paths.PROJECT), os.environ.get("PYTHONPATH")])),

@@ -1,5 +1,6 @@
 """A cluster's own secrets on the controller: made once, mode 0600, below `inventory/<name>/secrets/`."""
 
+import os
 import secrets
 import shutil
 import subprocess
@@ -12,6 +13,9 @@ RAY_TOKEN = "ray_token"
 CLUSTER_KEY, MESH_KEY = "cluster_key", "mesh_key"
 """The key of runs, which opens the shared folder, and root's, by which nodes fetch from each other."""
 KEYS = (CLUSTER_KEY, MESH_KEY)
+UNKNOWN = "REGATTA_SECRETS_UNKNOWN"
+"""Variable for the steps of roles: why nobody can tell whether the hosts have what is missing here."""
+_ROTATING = ".rotating"
 
 
 def folder(inventory_dir: Path) -> Path:
@@ -19,11 +23,62 @@ def folder(inventory_dir: Path) -> Path:
     return inventory_dir / "secrets"
 
 
-def ensure(inventory_dir: Path) -> bool:
-    """Make what is missing; returns whether anything was."""
+def names() -> tuple[str, ...]:
+    """Files of all secrets that a cluster may have."""
+    return (*_tokens(), *KEYS)
+
+
+def held(inventory_dir: Path) -> dict[str, str]:
+    """The secrets that are here, by name."""
+    paths = {name: folder(inventory_dir) / name for name in names()}
+    return {name: path.read_text() for name, path in paths.items() if path.is_file()}
+
+
+def put(inventory_dir: Path, name: str, text: str) -> None:
+    """Write a secret that the hosts have; RegattaError where it cannot be one."""
+    where = _made(inventory_dir)
+    path = where / name
+    _write(path, text.strip() + "\n")
+    try:
+        if name in KEYS:
+            _key(path, inventory_dir.name)
+        else:
+            _token(path)
+    except RegattaError:
+        path.unlink()
+        raise RegattaError(
+            f"{name} of the hosts is none: put secrets/ of another checkout into {inventory_dir}"
+        ) from None
+
+
+def rotating(inventory_dir: Path) -> bool:
+    """Whether new secrets were made here that have not been seen on all hosts yet."""
+    return (folder(inventory_dir) / _ROTATING).exists()
+
+
+def rotated(inventory_dir: Path) -> None:
+    """The hosts have what is here."""
+    (folder(inventory_dir) / _ROTATING).unlink(missing_ok=True)
+
+
+def _made(inventory_dir: Path) -> Path:
     where = folder(inventory_dir)
     where.mkdir(mode=0o700, exist_ok=True)
     where.chmod(0o700)
+    return where
+
+
+def _may_make(path: Path) -> None:
+    if reason := os.environ.get(UNKNOWN):
+        raise RegattaError(
+            f"{path} is missing, and whether the hosts have that secret is not known ({reason}): provision again when "
+            "all hosts answer, or copy secrets/ of the checkout that provisioned them"
+        )
+
+
+def ensure(inventory_dir: Path) -> bool:
+    """Make what is missing; returns whether anything was. RegattaError where the hosts may have it."""
+    where = _made(inventory_dir)
     made = _token(where / RAY_TOKEN)
     for name in KEYS:
         made = _key(where / name, inventory_dir.name) or made
@@ -37,8 +92,8 @@ def ensure_token(inventory_dir: Path, name: str) -> bool:
 
 def rotate(inventory_dir: Path) -> bool:
     """Make all of them anew, each replaced in one step; returns True."""
-    where = folder(inventory_dir)
-    where.mkdir(mode=0o700, exist_ok=True)
+    where = _made(inventory_dir)
+    (where / _ROTATING).touch()
     for name in _tokens():
         if name == RAY_TOKEN or (where / name).exists():
             _write(where / name, _new_token())
@@ -55,7 +110,7 @@ def missing(inventory_dir: Path) -> bool:
 def remove(inventory_dir: Path) -> bool:
     """Delete them; returns whether there was anything. A person's own files in that folder stay."""
     where, found = folder(inventory_dir), False
-    for name in (*_tokens(), *_addresses(), *_key_files()):
+    for name in (*_tokens(), *_addresses(), *_key_files(), _ROTATING):
         if (where / name).exists():
             (where / name).unlink()
             found = True
@@ -89,6 +144,7 @@ def _token(path: Path) -> bool:
             raise RegattaError(f"{path} does not hold 64 hex digits: delete it, and 'make provision' makes a new one")
         path.chmod(0o600)
         return False
+    _may_make(path)
     _write(path, _new_token())
     return True
 
@@ -106,6 +162,7 @@ def _key(path: Path, name: str) -> bool:
             return False
         _write(public, f"{' '.join(own.split()[:2])} {_comment(name)}\n")
         return True
+    _may_make(path)
     _new_key(path, name)
     return True
 

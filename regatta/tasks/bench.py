@@ -42,12 +42,12 @@ def bench(
 ) -> None:
     """Run a plan of many runs, interleaved; goes on where it was interrupted."""
     from regatta.bench import findings
-    from regatta.bench.lock import BenchLock
     from regatta.bench.runner import WAIT_SECONDS, Bench
     from regatta.bench.survey import survey
     from regatta.bench.view import View
     from regatta.environment import variables
     from regatta.experiments import plan_file
+    from regatta.hosts.lease import Lease
     from regatta.hosts.selection import Selection
     from regatta.run.session import Session
 
@@ -60,9 +60,9 @@ def bench(
         used = choose_hosts(found_hosts, Selection(nodes, without, skip_lost), view.warn)
         stack.enter_context(advising(used))
         session = stack.enter_context(Session(used, view, results))
-        lock = BenchLock(session.remote, chosen.name)
+        lease = Lease(session.remote, f"fab bench {chosen.name}", view.warn)
         if not dry_run:
-            stack.enter_context(lock)
+            stack.enter_context(lease)
         found = survey(session.remote, chosen, results, fresh=fresh, retry=retry)
         for text in found.warnings:
             view.warn(text)
@@ -70,7 +70,7 @@ def bench(
             view.say(text)
         if dry_run:
             return
-        running = Bench(session, found, view, lock, wait_seconds=limit, variables=given)
+        running = Bench(session, found, view, lease, wait_seconds=limit, variables=given)
         try:
             running.run()
         finally:

@@ -184,7 +184,7 @@ def interrupted(lab: LabHandle) -> None:
         if "Copy the packed environment" in line:
             break
     time.sleep(1)
-    assert "another provision" in play(lab, "provision", good=False)
+    assert "is in use" in play(lab, "provision", good=False)
     os.kill(process.pid, signal.SIGINT)
     process.stdout.read()
     assert process.wait(30) == 130

@@ -16,16 +16,16 @@ import pytest
 from regatta import paths
 from regatta.bench import order
 from regatta.bench.findings import findings, lines
-from regatta.bench.lock import BenchLock
 from regatta.bench.runner import Bench
 from regatta.bench.survey import check_room, survey
 from regatta.bench.view import View
-from regatta.errors import BusyError, RecordError, RunError
+from regatta.errors import RecordError, RunError
 from regatta.experiments import job
 from regatta.experiments.plan_file import load
 from regatta.experiments.plans import expand
 from regatta.frameworks import plan
 from regatta.hosts import inventories
+from regatta.hosts.lease import Lease
 from regatta.hosts.remote import Remote
 from regatta.records import store
 from regatta.records.record import Record, Series
@@ -250,38 +250,6 @@ def test_results_that_cannot_be_kept_stop_the_bench_before_it_begins(fab: Fab) -
         check_room(fab.results, 10**12)
 
 
-def test_who_has_the_turn_is_said_and_it_ends_with_its_holder(remote: Remote) -> None:
-    with BenchLock(remote, "one"), pytest.raises(BusyError, match=r"here is being benched by .*, plan one, since"):
-        BenchLock(remote, "two").take()
-    holder = subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(remote.cluster.folder)], stdout=subprocess.PIPE, text=True, cwd=paths.PROJECT
-    )
-    assert holder.stdout is not None
-    assert holder.stdout.readline() == "held\n"
-    with pytest.raises(BusyError, match=rf"process {holder.pid}\), plan killed"):
-        BenchLock(remote, "two").take()
-    holder.kill()
-    holder.wait()
-    end = time.monotonic() + 20
-    while True:
-        try:
-            with BenchLock(remote, "two"):
-                break
-        except BusyError:
-            assert time.monotonic() < end, "the lock outlived its holder"
-            time.sleep(0.1)
-
-
-HOLD = """
-import sys, time
-from regatta.hosts import inventories
-from regatta.bench.lock import BenchLock
-from regatta.hosts.remote import Remote
-with BenchLock(Remote(inventories.load(sys.argv[1])), "killed"):
-    print("held", flush=True)
-    time.sleep(300)
-"""
-
 AWAY = """\
 head: {{hosts: {{away: }}}}
 workers: {{hosts: {{away: }}}}
@@ -299,7 +267,7 @@ def test_a_node_that_does_not_answer_makes_a_lost_row_and_is_waited_for(
     inventory.mkdir()
     (inventory / "hosts.yml").write_text(AWAY.format(root=fab.folder / "root"))
     with View() as view, Session(inventories.load(str(inventory)), view, fab.results) as session:
-        bench = Bench(session, found, view, BenchLock(session.remote, "mine"), wait_seconds=0.0)
+        bench = Bench(session, found, view, Lease(session.remote, "mine"), wait_seconds=0.0)
         entry = found.left[0]
         programs = dict.fromkeys(entry.point.frameworks, plan.Program((), "ppr"))
         bench._jobs[entry.point.name] = job.Job(programs, {"size": 500}, paths.PROJECT)

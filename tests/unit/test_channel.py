@@ -61,7 +61,7 @@ def test_an_error_is_an_answer(ask: Callable[..., Stream], channel: Channel, kep
 def test_what_is_not_heard_to_its_end_is_not_used_again(
     ask: Callable[..., Stream], channel: Channel, kept: list[Channel]
 ) -> None:
-    with ask("bench.lock", who="a test") as stream:
+    with ask("lease.hold", who="a test", command="test") as stream:
         for line in stream:
             assert "done" not in line
             break

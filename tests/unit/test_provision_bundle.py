@@ -120,6 +120,18 @@ def test_one_byte_changed_is_refused_by_name(packed: Path, name: str) -> None:
     assert not list((Path(os.environ["REGATTA_CACHE"]) / "bundle").rglob(Path(name).name))
 
 
+def test_a_bad_bundle_leaves_the_good_one(packed: Path, tmp_path: Path) -> None:
+    good, place = bundle(), {name: tmp_path / "from" / name for name in CONTENT}
+    other = tmp_path / "other.tar"
+    pack(replace(good, suite="trixie"), place, other)
+    _, folder = unpack(packed)
+    rewritten(other, lambda name, body: (name, body[:-1] + b"x" if "hadoop" in name else body))
+    with pytest.raises(BundleError):
+        unpack(other)
+    assert [path for path in folder.parent.iterdir() if path.is_dir()] == [folder]
+    assert {name: (folder / name).read_bytes() for name in CONTENT} == CONTENT
+
+
 def test_a_changed_archive_is_refused_also_when_an_earlier_one_is_unpacked(packed: Path) -> None:
     unpack(packed)
     test_name = "hadoop/hadoop-3.4.3.tar.gz"

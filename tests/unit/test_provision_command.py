@@ -1,5 +1,6 @@
 """The command that `make provision | verify | teardown` calls."""
 
+import contextlib
 import io
 import json
 from pathlib import Path
@@ -9,7 +10,7 @@ import pytest
 
 from regatta.errors import RegattaError
 from regatta.hosts.cluster import Cluster, Node
-from regatta.provisioning import commands, interruption, playbook, secrets
+from regatta.provisioning import adopting, aptproxy, commands, interruption, playbook, secrets
 from regatta.run import catalogue
 
 HOSTS = """
@@ -28,6 +29,7 @@ def inventory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "mine"
     folder.mkdir()
     (folder / "hosts.yml").write_text(HOSTS)
+    monkeypatch.setattr(commands.lease, "held", lambda *_: contextlib.nullcontext())
     return folder
 
 
@@ -85,11 +87,13 @@ def test_two_at_once_are_refused(inventory: Path) -> None:
         pass
 
 
-def test_every_connection_obeys_the_pinned_keys() -> None:
-    found = playbook.environment(Path("/i/ssh_config.provision"), Path("/tmp/s.apt"), {"n2": "http://10.0.0.1:28143"})
+def test_every_connection_obeys_the_pinned_keys(tmp_path: Path) -> None:
+    with aptproxy.serving(tmp_path / "s.apt", tmp_path / "cache", "word") as proxy:
+        found = playbook.environment(Path("/i/ssh_config.provision"), proxy, {"n2": "http://10.0.0.1:28143"})
     assert "-F /i/ssh_config.provision" in found["ANSIBLE_SSH_ARGS"]
-    assert "RemoteForward=127.0.0.1:28142 /tmp/s.apt" in found["ANSIBLE_SSH_ARGS"]
-    assert found["REGATTA_APT_PROXY"] == "http://127.0.0.1:28142"
+    assert f"RemoteForward=127.0.0.1:28142 {tmp_path}/s.apt" in found["ANSIBLE_SSH_ARGS"]
+    assert found["REGATTA_APT_PROXY"] == "http://regatta:word@127.0.0.1:28142"
+    assert "word" not in found["ANSIBLE_SSH_ARGS"], "every account sees the arguments of ssh"
     assert json.loads(found["REGATTA_APT_RELAYS"]) == {"n2": "http://10.0.0.1:28143"}
     assert "StrictHostKeyChecking" not in found["ANSIBLE_SSH_ARGS"]
 
@@ -118,7 +122,7 @@ def test_rotated_secrets_are_all_new_and_private(inventory: Path) -> None:
     before = {path.name: path.read_text() for path in (inventory / "secrets").iterdir()}
     assert secrets.rotate(inventory)
     after = {path.name: path.read_text() for path in (inventory / "secrets").iterdir()}
-    assert set(after) == set(before)
+    assert set(after) == {*before, ".rotating"}
     assert all(after[name] != before[name] for name in before)
     assert all(
         (inventory / "secrets" / name).stat().st_mode & 0o077 == 0 for name in ("ray_token", "cluster_key", "mesh_key")
@@ -263,3 +267,50 @@ def test_units_that_start_anew_or_go_are_those_that_the_roles_name() -> None:
         "n1": ["regatta-ray-head.service"],
         "n2": ["regatta-hdfs-datanode.service"],
     }
+
+
+def test_secrets_that_the_hosts_may_have_are_not_made(inventory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(secrets.UNKNOWN, "n1: does not answer")
+    for make in (lambda: secrets.ensure(inventory), lambda: secrets.ensure_token(inventory, "spark_secret")):
+        with pytest.raises(RegattaError, match="n1: does not answer"):
+            make()
+    assert not list((inventory / "secrets").iterdir())
+
+
+def test_secrets_of_the_hosts_are_taken_over(inventory: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    secrets.ensure(other)
+    for name, text in secrets.held(other).items():
+        secrets.put(inventory, name, text.strip())
+    assert not secrets.missing(inventory) and not secrets.ensure(inventory)
+    assert secrets.held(inventory) == secrets.held(other)
+    for name in ("ray_token", "cluster_key"):
+        with pytest.raises(RegattaError, match="none"):
+            secrets.put(inventory, name, "no secret")
+        assert not (inventory / "secrets" / name).exists()
+
+
+def test_which_secret_of_the_hosts_is_taken() -> None:
+    nodes = tuple(Node(n, n, "10.0.0.1", False, None, None, None, (), "/r", "/s", "python") for n in ("n1", "n2", "n3"))
+    hosts = Cluster("mine", Path("/i"), nodes, nodes, nodes[0])
+    old, new = {"ray_token": "old"}, {"ray_token": "new"}
+    assert adopting.choose(hosts, ["ray_token"], {"n1": new, "n2": old, "n3": {}}) == new
+    assert adopting.choose(hosts, ["ray_token"], {"n1": {}, "n2": old, "n3": old}) == old
+    assert adopting.choose(hosts, ["ray_token", "cluster_key"], {"n1": {}, "n3": {}}) == {}
+    with pytest.raises(RegattaError, match="n2, n3"):
+        adopting.choose(hosts, ["ray_token"], {"n1": {}, "n2": old, "n3": new})
+
+
+def test_secrets_that_were_made_new_elsewhere_do_not_come_back(inventory: Path) -> None:
+    secrets.ensure(inventory)
+    own = secrets.held(inventory)
+    adopting.same(cluster(inventory), own, {**own, "ray_token": own["ray_token"].strip()})
+    adopting.same(cluster(inventory), own, {})
+    with pytest.raises(RegattaError, match="n1 has another ray_token"):
+        adopting.same(cluster(inventory), own, {"ray_token": "0" * 64})
+    secrets.rotate(inventory)  # stopped half-way: the hosts have the old ones
+    adopting.same(cluster(inventory), secrets.held(inventory), own)
+    secrets.rotated(inventory)
+    with pytest.raises(RegattaError):
+        adopting.same(cluster(inventory), secrets.held(inventory), own)

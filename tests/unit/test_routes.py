@@ -123,7 +123,8 @@ def test_archives_are_staged_on_the_relays_of_those_who_lack_them(tmp_path: Path
 
 def test_package_proxies_of_relays(tmp_path: Path) -> None:
     nodes = made(tmp_path, {"a": "", "b": "-J a", "c": ""})
-    assert aptrelay.proxies(nodes) == {"a": "http://10.0.0.1:28143", "b": "http://10.0.0.1:28143"}
+    way = "http://regatta:word@10.0.0.1:28143"
+    assert aptrelay.proxies(nodes, "word") == {"a": way, "b": way}
 
 
 def test_in_a_large_cluster_some_nodes_serve_the_others(tmp_path: Path) -> None:

@@ -98,5 +98,8 @@ def test_two_provisions_at_once(struck: Cluster, tell: Teller) -> None:
     rest = first.stdout.read()
     assert first.wait() == 0
     assert set(changed(rest).values()) == {0}
-    message = next(line for line in said.splitlines() if "another provision" in line)
-    tell.end("the second is refused, the first ends well", message.replace(struck.lab.name, "CLUSTER"))
+    message = next(line for line in said.splitlines() if "is in use" in line).replace(struck.lab.name, "CLUSTER")
+    message = re.sub(
+        r"by \S+ on \S+ \(process \d+\), for [^.]* now", "by USER on HOST (process N), for 5 s now", message
+    )
+    tell.end("the second is refused, the first ends well", message)

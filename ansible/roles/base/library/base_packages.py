@@ -17,7 +17,7 @@ short_description: apt-get install, through a proxy for this call only
 notes: ['Saves 28 of 29 round trips and 44.80 of 52.6 s beside stock tasks (docs/results.md, Tests).']
 options:
   names: {type: list, elements: str, required: true, description: 'What is missing; a|b: the first there is'}
-  proxies: {type: list, elements: str, default: [], description: HTTP proxies as seen from this host, best first}
+  proxies: {type: list, elements: str, default: [], description: 'HTTP proxies as seen from here, best first; secret'}
   sources: {type: list, elements: str, default: [], description: Lines of apt's that hold for this call alone}
   unstarted: {type: list, elements: str, default: [], description: Units of these packages that must not run}
 """
@@ -115,7 +115,7 @@ def main():
     module = AnsibleModule(
         argument_spec={
             "names": {"type": "list", "elements": "str", "required": True},
-            "proxies": {"type": "list", "elements": "str", "default": []},
+            "proxies": {"type": "list", "elements": "str", "default": [], "no_log": True},
             "sources": {"type": "list", "elements": "str", "default": []},
             "unstarted": {"type": "list", "elements": "str", "default": []},
         },
@@ -139,7 +139,8 @@ def main():
                 code, said = apt_get([*options, *install, *names], proxy)
             note(before)
     if code:
-        way = f"through this machine's proxy {proxy}" if proxy else "on its own way (no proxy answered)"
+        shown = urlsplit(proxy).netloc.rpartition("@")[2]
+        way = f"through this machine's proxy {shown}" if proxy else "on its own way (no proxy answered)"
         module.fail_json(msg=f"apt-get could not install {', '.join(names)} {way}: {said}")
     module.exit_json(changed=True, msg=f"installed {', '.join(names)}")
 

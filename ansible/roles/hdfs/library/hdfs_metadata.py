@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import tarfile
+import tempfile
 import time
 import urllib.request
 
@@ -76,17 +77,36 @@ def answers(url):
 
 def restore(wanted):
     """A NameNode takes the copy over and writes it to its own folder; then it ends again."""
-    data, work = wanted["data"], f"{wanted['data']}/import"
+    data = wanted["data"]
     systemctl("stop", "regatta-hdfs-namenode.service")
-    shutil.rmtree(work, ignore_errors=True)
-    os.makedirs(f"{work}/current", 0o700)
-    with tarfile.open(wanted["restore"]) as archive:
-        archive.extractall(f"{work}/current")
-    subprocess.run(["chown", "-R", "hdfs:hdfs", work], check=True)
+    # In a folder of root's: what is below `data` is of hdfs, which may put a link there.
+    work = tempfile.mkdtemp(prefix=".hdfs-import-", dir=wanted["root"])
+    try:
+        unpack(wanted["restore"], f"{work}/current")
+        subprocess.run(["chown", "--recursive", "--no-dereference", "hdfs:hdfs", work], check=True)
+        take_over(wanted, data, work)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    os.unlink(wanted["restore"])
+
+
+def unpack(copy, folder):
+    """The files that `pack` has put there, and nothing else."""
+    os.mkdir(folder, 0o700)
+    with tarfile.open(copy) as archive:
+        for member in archive:
+            if not member.isreg() or not re.fullmatch(r"VERSION|fsimage_\d+(\.md5)?", member.name):
+                raise MetadataError(f"{copy}: {member.name} does not belong in a copy of the metadata")
+            with archive.extractfile(member) as source, open(f"{folder}/{member.name}", "xb") as target:
+                shutil.copyfileobj(source, target)
+
+
+def take_over(wanted, data, work):
+    """A NameNode reads the copy in `work`, and writes it to its own folder."""
     env = {"JAVA_HOME": wanted["java_home"], "HADOOP_CONF_DIR": wanted["conf"], "HOME": data}
     env |= {"HADOOP_LOG_DIR": work, "HADOOP_PID_DIR": work, "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
     command = [f"{wanted['root']}/hadoop/bin/hdfs", "namenode", f"-Ddfs.namenode.checkpoint.dir=file://{work}"]
-    with open(f"{work}/log", "w+b") as log:
+    with tempfile.TemporaryFile() as log:
         process = subprocess.Popen(
             ["setpriv", "--reuid=hdfs", "--regid=hdfs", "--init-groups", *command, "-importCheckpoint"],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env, cwd=data,
@@ -103,8 +123,6 @@ def restore(wanted):
     if not good:
         raise MetadataError("the NameNode did not take the copy: " + " / ".join(said[-3:]))
     settle(data)
-    shutil.rmtree(work)
-    os.unlink(wanted["restore"])
 
 
 def main():
@@ -119,7 +137,7 @@ def main():
         if wanted["pack"]:
             module.exit_json(changed=True, sha256=pack(wanted["data"], wanted["pack"]))
         restore(wanted)
-    except (MetadataError, OSError, subprocess.SubprocessError) as error:
+    except (MetadataError, OSError, tarfile.TarError, subprocess.SubprocessError) as error:
         module.fail_json(msg=f"metadata of HDFS: {error}")
     module.exit_json(changed=True)
 

@@ -62,7 +62,8 @@ def unpack(module, archive, sha256, root, path):
     new = f"{root}/.{os.path.basename(path)}.new"
     shutil.rmtree(new, ignore_errors=True)
     os.mkdir(new, 0o755)
-    command = ["tar", "--extract", "--zstd", "--file", archive, "--directory", new, "--strip-components=1"]
+    command = ["tar", "--extract", "--zstd", "--no-same-owner", "--file", archive, "--directory", new]
+    command.append("--strip-components=1")
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         shutil.rmtree(new, ignore_errors=True)

@@ -77,33 +77,50 @@ def unlike(content):
     return [name for name, value in wanted.items() if has.get(name.lower(), value) != value]
 
 
+def take_back(before):
+    """The file is as it was before the trial, and the trial over."""
+    put(PATH, before)
+    run(*RELOAD)
+    end_trial()
+
+
 def begin_trial(content):
-    """Let sshd try them; raises SshError, and all is as before, where it does not take them."""
-    before = read(BEFORE) if on_trial() else read(PATH)
-    run("systemctl", "stop", f"{TRIAL}.timer")
+    """Let sshd try them; raises SshError, and all is as before, where it does not take them.
+
+    Whenever this is stopped, either the file is the old one or the timer runs that brings it back.
+    """
+    if on_trial():
+        take_back(read(BEFORE))
+    before = read(PATH)
     put(BEFORE, before)
+    timer = ["systemd-run", "--quiet", f"--unit={TRIAL}", f"--on-active={TRIAL_SECONDS}", "/bin/sh", "-c", BACK]
+    code, said = run(*timer)
+    if code:
+        put(BEFORE, "")
+        raise SshError(f"systemd-run: {said}")
     os.makedirs(os.path.dirname(PATH), exist_ok=True)
     put(PATH, content)
     try:
-        code, said = run("/usr/sbin/sshd", "-t")
-        if code:
-            raise SshError(f"sshd does not take them: {said}")
-        if wrong := unlike(content):
-            raise SshError(
-                f"sshd has another {', '.join(wrong)}: its /etc/ssh/sshd_config must begin with "
-                "'Include /etc/ssh/sshd_config.d/*.conf', or set ssh_hardening_enabled: false"
-            )
-        timer = ["systemd-run", "--quiet", f"--unit={TRIAL}", f"--on-active={TRIAL_SECONDS}", "/bin/sh", "-c", BACK]
-        code, said = run(*timer)
-        if code:
-            raise SshError(f"systemd-run: {said}")
+        must_take(content)
     except SshError:
         put(PATH, before)
-        put(BEFORE, "")
+        end_trial()
         raise
     code, said = run(*RELOAD)
     if code:
         raise SshError(f"{' '.join(RELOAD)}: {said}; the old settings come back within {TRIAL_SECONDS} s")
+
+
+def must_take(content):
+    """Raise SshError where sshd does not take the file, or has other values from elsewhere."""
+    code, said = run("/usr/sbin/sshd", "-t")
+    if code:
+        raise SshError(f"sshd does not take them: {said}")
+    if wrong := unlike(content):
+        raise SshError(
+            f"sshd has another {', '.join(wrong)}: its /etc/ssh/sshd_config must begin with "
+            "'Include /etc/ssh/sshd_config.d/*.conf', or set ssh_hardening_enabled: false"
+        )
 
 
 def main():

@@ -1,0 +1,118 @@
+"""One command at a time changes or measures a cluster, whatever checkout or machine it comes from; who does is said."""
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from regatta.errors import BusyError, RegattaError, RemoteError, UsageError
+from regatta.hosts.channel import Stream
+from regatta.hosts.cluster import Cluster
+from regatta.hosts.remote import Remote, ourselves
+
+GONE_MINUTES = 20
+"""Until a head notices that a connection is dead whose other end has said nothing any more (TCP's own limit, 16)."""
+
+
+def _warn(text: str) -> None:
+    print(f"warning: {text}", file=sys.stderr, flush=True)
+
+
+class Lease:
+    """The lease on a cluster, kept at its head within `with`; it ends with this process, however that ends.
+
+    `told` hears that it is lost, once. Where somebody takes it away, this process gets SIGINT, as by Ctrl-C.
+    """
+
+    def __init__(self, remote: Remote, command: str, told: Callable[[str], object] = _warn) -> None:
+        self.remote, self.command, self.told = remote, command, told
+        self._stream: Stream | None = None
+        self._watcher: threading.Thread | None = None
+
+    def __enter__(self) -> "Lease":
+        self.take()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.leave()
+
+    def take(self) -> None:
+        """Take it, also again after the head was away. Raises BusyError, RemoteError."""
+        self.leave()
+        head, broken = self.remote.cluster.head, _may_break()
+        stream = self.remote.stream(head, "lease.hold", who=_who(), command=self.command, broken=broken)
+        lines = iter(stream)
+        try:
+            answer = next(lines)
+        except BaseException:
+            stream.close()
+            raise
+        if "taken" in answer:
+            stream.close()
+            raise BusyError(_taken(self.remote.cluster.name, answer["taken"]))
+        self._stream = stream
+        self._watcher = threading.Thread(target=self._watch, args=(stream, lines), daemon=True)
+        self._watcher.start()
+
+    def leave(self) -> None:
+        """Let others have it."""
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            with contextlib.suppress(OSError, RegattaError):
+                stream.close()
+        if self._watcher:
+            self._watcher.join(1)
+
+    def _watch(self, stream: Stream, lines: Iterator[Mapping[str, Any]]) -> None:
+        name, reason = self.remote.cluster.name, "its head has let it go"
+        try:
+            for line in lines:
+                if "broken" in line:
+                    self.told(f"{name}: somebody has taken the lease on it away (LEASE=break): ending")
+                    os.kill(os.getpid(), signal.SIGINT)
+                    return
+        except (RegattaError, OSError, ValueError) as error:
+            reason = str(error)
+        if self._stream is stream:
+            self.told(f"{name}: the lease on it is lost ({reason}); another command may begin there")
+
+
+@contextlib.contextmanager
+def held(cluster: Cluster, command: str) -> Iterator[None]:
+    """Hold the lease while a command changes the hosts, bare ones too. Raises BusyError.
+
+    Where the head cannot be asked, a warning says that: whatever the command does there says what is wrong.
+    """
+    with contextlib.ExitStack() as stack:
+        # A connection of its own: provisioning ends those that it shares with Ansible.
+        remote = Remote(cluster, accept_new=True, options=("-o", "ControlPath=none"))
+        try:
+            stack.enter_context(Lease(remote, command))
+        except RemoteError as error:
+            _warn(f"{error}. So whether another command works on {cluster.name} is not known")
+        yield
+
+
+def _may_break() -> bool:
+    given = os.environ.get("LEASE", "")
+    if given not in ("", "break"):
+        raise UsageError(f"LEASE is 'break' (take the lease of a command that is gone) or nothing, not '{given}'")
+    return given == "break"
+
+
+def _who() -> str:
+    """What others are told of this process."""
+    return f"{ourselves()} (process {os.getpid()})"
+
+
+def _taken(cluster: str, holder: Mapping[str, Any]) -> str:
+    minutes, seconds = divmod(int(float(holder["seconds"])), 60)
+    age = f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
+    return (
+        f"{cluster} is in use: {holder['command']} by {holder['who']}, for {age} now. Wait for its end, or end it "
+        f"there with Ctrl-C. Where that process is gone, its lease ends within {GONE_MINUTES} minutes, or at once if "
+        "you say the same with LEASE=break. Nothing was changed"
+    )

@@ -1,0 +1,113 @@
+"""The lease on a cluster: its head keeps it for as long as the connection of the controller that works on it lives.
+
+It lies in /run, so that a bare host has it too, and a reboot ends it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import signal
+import time
+from typing import Any, Callable, Dict, TextIO
+
+PATH = "/run/regatta.lease"
+BEAT_SECONDS = 10.0
+_BREAK_SECONDS = 2.0
+
+
+class _Broken(Exception):
+    """Somebody else takes the lease."""
+
+
+def hold(
+    place: Dict[str, Any], emit: Callable[[Dict[str, Any]], None], who: str, command: str, broken: bool = False
+) -> None:
+    """Hold the lease until the connection ends; emits {"held"}, or {"taken": {who, command, seconds}} of its holder.
+
+    `broken`: whoever holds it loses it, and is told {"broken"}. What is emitted from time to time lets the kernel
+    notice that the controller's side is gone.
+    """
+    signal.signal(signal.SIGTERM, _lose)
+    try:
+        with open(_path(place), "a+") as file:
+            if not _locked(file, broken):
+                emit({"taken": _holder(file)})
+                return
+            file.truncate(0)
+            json.dump({"who": who, "command": command, "pid": os.getpid(), "since": _now()}, file)
+            file.flush()
+            emit({"held": True})
+            while True:  # main() ends this process when the connection closes, and the lease with it
+                time.sleep(BEAT_SECONDS)
+                emit({"alive": True})
+    except _Broken:
+        emit({"broken": True})
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _path(place: Dict[str, Any]) -> str:
+    """On inventory/local nothing is root's."""
+    if place.get("user"):
+        return PATH
+    os.makedirs(place["state"], exist_ok=True)
+    return os.path.join(place["state"], "lease")
+
+
+def _locked(file: TextIO, broken: bool) -> bool:
+    for number in (None, signal.SIGTERM, signal.SIGKILL) if broken else (None,):
+        if number:
+            _end(file, number)
+        late = time.monotonic() + (_BREAK_SECONDS if number else 0.0)
+        while True:
+            with contextlib.suppress(BlockingIOError):
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return True
+            if time.monotonic() >= late:
+                break
+            time.sleep(0.1)
+    return False
+
+
+def _end(file: TextIO, number: int) -> None:
+    """Signal the holder: the process that the file names, if it has the file open."""
+    pid = _read(file).get("pid")
+    ours = os.fstat(file.fileno())
+    if not isinstance(pid, int) or pid <= 1 or pid == os.getpid():
+        return
+    with contextlib.suppress(OSError):
+        for name in os.listdir(f"/proc/{pid}/fd"):
+            with contextlib.suppress(FileNotFoundError):
+                found = os.stat(f"/proc/{pid}/fd/{name}")
+                if (found.st_dev, found.st_ino) == (ours.st_dev, ours.st_ino):
+                    os.kill(pid, number)
+                    return
+
+
+def _holder(file: TextIO) -> Dict[str, Any]:
+    said = _read(file)
+    since = said.get("since")
+    age = _now() - since if isinstance(since, float) else 0.0
+    unknown = "somebody who has not said who they are"
+    return {"who": said.get("who") or unknown, "command": said.get("command") or "?", "seconds": age}
+
+
+def _read(file: TextIO) -> Dict[str, Any]:
+    file.seek(0)
+    try:
+        said = json.load(file)
+    except ValueError:
+        return {}
+    return said if isinstance(said, dict) else {}
+
+
+def _now() -> float:
+    """Seconds since this host was started: nobody sets that clock."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def _lose(*_: object) -> None:
+    raise _Broken

@@ -18,6 +18,14 @@ def cache_dir() -> Path:
     return Path(base).expanduser() / "regatta"
 
 
+def identity_file() -> Path:
+    """What tells a person's projects from others' at the same path: `$REGATTA_IDENTITY`, or in the user's settings."""
+    if chosen := os.environ.get("REGATTA_IDENTITY"):
+        return Path(chosen).expanduser()
+    base = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
+    return Path(base).expanduser() / "regatta" / "identity"
+
+
 def runtime_dir() -> Path:
     """A private folder with a short path, for SSH control sockets (a socket's path has at most 107 bytes)."""
     base = Path(f"/tmp/regatta-{os.getuid()}")

@@ -65,7 +65,7 @@ class Plan:
 
     `layer`: the packages that the run has beyond the nodes' environment, by key. `variables`: those that a person gives
     its processes; `hidden`: those whose values nobody else sees. `keep`: folders of its working directory that all runs
-    of its `project`, by key, share.
+    of its `project`, by key, share; `former`: the key that it had once.
     """
 
     run: str
@@ -86,6 +86,7 @@ class Plan:
     hidden: Mapping[str, str] = field(default_factory=dict, repr=False)
     keep: tuple[str, ...] = ()
     project: str | None = None
+    former: str | None = None
 
     @property
     def shared(self) -> str:

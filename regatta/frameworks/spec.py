@@ -21,6 +21,7 @@ def common(plan: Plan, node: Node) -> Spec:
         "layer": plan.layer,
         "shared": plan.shared,
         "project": plan.project,
+        "former": plan.former,
         "keep": list(plan.keep),
         "cwd": f"{node.state}/runs/{plan.run}/work",
         "env": common_environment(plan, node),

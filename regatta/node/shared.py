@@ -32,7 +32,11 @@ def folder(place: Place) -> str:
 def part(place: Place, name: str) -> str:
     """The part `runs/NAME` of a run, by its first generation, or `projects/KEY`. Problem for what can be no name."""
     kind, _, own = name.partition("/")
-    return os.path.join(folder(place), _named(kind), _named(own))
+    path = os.path.join(folder(place), _named(kind), _named(own))
+    with contextlib.suppress(OSError):
+        if _NAME.match(now := os.readlink(path)):  # the key that a project had once
+            return os.path.join(os.path.dirname(path), now)
+    return path
 
 
 def _named(name: str) -> str:
@@ -56,6 +60,8 @@ def enter(place: Place, spec: Spec, work: str) -> str | None:
             return None
         os.makedirs(part(place, f"{RUNS}/{spec['shared']}"), 0o700, exist_ok=True)
         os.makedirs(os.path.join(folder(place), RESULTS), 0o700, exist_ok=True)
+        if spec.get("keep") and spec.get("former"):
+            _carry_over(os.path.join(folder(place), PROJECTS), spec["former"], spec["project"])
         for path in spec.get("keep", []):
             _lead(os.path.join(work, path), os.path.join(part(place, f"{PROJECTS}/{spec['project']}"), path))
     except OSError as error:
@@ -66,6 +72,18 @@ def enter(place: Place, spec: Spec, work: str) -> str | None:
             raise Problem(said) from None
         return said
     return None
+
+
+def _carry_over(top: str, former: str, now: str) -> None:
+    """Give what a project has kept under its former key the key of now, to which the former one leads from then on.
+
+    Nodes do so at once: one of them is first, and the others find it done.
+    """
+    old, new = os.path.join(top, _named(former)), os.path.join(top, _named(now))
+    if os.path.isdir(old) and not os.path.islink(old) and not os.path.lexists(new):
+        with contextlib.suppress(OSError):
+            os.rename(old, new)
+            os.symlink(now, old)
 
 
 def _lead(path: str, kept: str) -> None:
@@ -115,12 +133,21 @@ def remove(place: Place, runs: List[str], projects: List[str], unused: float) ->
             paths = {name: os.path.join(folder(place), kind, name) for name in names}
             gone[kind] = [name for name, path in paths.items() if os.path.isdir(path) and not os.path.islink(path)]
             freed += sum(_removed(paths[name]) for name in gone[kind])
+        _forget_former(os.path.join(folder(place), PROJECTS))
         for path in _within(os.path.join(folder(place), RESULTS)):
             if time.time() - _changed(path) > unused:
                 freed += _removed(path)
         return {**gone, "bytes": freed}
 
     return dict(rights.call(place.get("user"), clear, DELETE_SECONDS))
+
+
+def _forget_former(top: str) -> None:
+    """Remove former keys of projects that are gone."""
+    with contextlib.suppress(FileNotFoundError), os.scandir(top) as entries:
+        for path in [entry.path for entry in entries if entry.is_symlink()]:
+            if not os.path.exists(path):
+                os.unlink(path)
 
 
 def _removed(path: str) -> int:

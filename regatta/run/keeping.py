@@ -1,12 +1,15 @@
 """What a project keeps from run to run: folders of the working directory that lie in the shared folder."""
 
+import contextlib
 import getpass
 import hashlib
 import os
 import re
+import secrets
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from regatta import files, paths
 from regatta.errors import UsageError
 from regatta.frameworks.plan import Plan
 from regatta.release.tree import Tree
@@ -41,10 +44,40 @@ def check(tree: Tree, kept: Sequence[str]) -> None:
 
 
 def project(root: Path) -> str:
-    """The key of the project whose tree is `root`, for this user: name of its folder, and a hash of its path."""
-    root = root.resolve()
-    name = re.sub(r"[^a-z0-9]+", "-", root.name.lower())[:40].strip("-") or "project"
-    return f"{name}-{hashlib.sha256(f'{getpass.getuser()}:{root}'.encode()).hexdigest()[:8]}"
+    """The key of the project whose tree is `root`: name of its folder, and a hash of its path and of whose it is.
+
+    Raises UsageError where the person's identity can be neither read nor made.
+    """
+    return _key(root, f"{_identity(paths.identity_file())}:{root.resolve()}", 16)
+
+
+def former(root: Path) -> str:
+    """The key that the project had before keys told persons with the same name and path apart."""
+    return _key(root, f"{getpass.getuser()}:{root.resolve()}", 8)
+
+
+def _key(root: Path, whose: str, digits: int) -> str:
+    name = re.sub(r"[^a-z0-9]+", "-", root.resolve().name.lower())[:40].strip("-") or "project"
+    return f"{name}-{hashlib.sha256(os.fsencode(whose)).hexdigest()[:digits]}"
+
+
+def _identity(path: Path) -> str:
+    """What is in the file of the person's identity, which is made at random where there is none."""
+    try:
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with contextlib.suppress(FileExistsError), files.beside(path) as new:
+                files.create(new, f"{secrets.token_hex(16)}\n", 0o600)
+                os.link(new, path)
+        found = path.read_text(errors="replace").strip()
+    except OSError as error:
+        raise UsageError(
+            f"--keep: {path}, which tells your projects from others', cannot be used ({error.strerror}): "
+            "REGATTA_IDENTITY may name another file"
+        ) from None
+    if not re.fullmatch(r"[0-9a-f]{32}", found):
+        raise UsageError(f"--keep: {path} has no identity of Regatta's in it: remove it, and a new one is made")
+    return found
 
 
 def clashes(made: Plan, going: Iterable[RunInfo]) -> list[str]:
@@ -52,7 +85,7 @@ def clashes(made: Plan, going: Iterable[RunInfo]) -> list[str]:
     found = []
     for info in going:
         both = set(made.keep) & set(info.plan.get("keep") or ())
-        if both and info.plan.get("project") == made.project:
+        if both and info.plan.get("project") in (made.project, made.former):
             names = ", ".join(f"{path}/" for path in sorted(both))
             found.append(
                 f"{info.run} goes on and keeps {names} of this project, too: both write there. Wait for its end, "

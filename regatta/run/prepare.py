@@ -200,6 +200,7 @@ class Preparer:
             hidden=variables.hidden,
             keep=request.keep,
             project=keeping.project(source.root) if request.keep else None,
+            former=keeping.former(source.root) if request.keep else None,
         )
 
 

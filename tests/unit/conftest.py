@@ -49,6 +49,7 @@ def leaves_nothing(request: pytest.FixtureRequest) -> Iterator[None]:
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep caches and records of a test out of the user's."""
     monkeypatch.setenv("REGATTA_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("REGATTA_IDENTITY", str(tmp_path / "identity"))
     monkeypatch.setenv("REGATTA_RESULTS", str(tmp_path / "results"))
     monkeypatch.delenv("REGATTA_INVENTORY", raising=False)
     monkeypatch.delenv("INVENTORY", raising=False)

@@ -94,6 +94,44 @@ def test_the_next_run_goes_on_and_each_has_its_own_part(project: Project, tmp_pa
     assert not list((tmp_path / "root/state/shared/projects").iterdir())
 
 
+def test_persons_with_one_name_and_path_have_folders_of_their_own(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "begins at epoch 0" in project.run("one")
+    monkeypatch.setenv("REGATTA_IDENTITY", str(tmp_path / "settings/of another"))
+    assert "begins at epoch 0" in project.run("theirs")
+    monkeypatch.setenv("REGATTA_IDENTITY", str(tmp_path / "identity"))
+    assert "begins at epoch 1" in project.run("two")
+    assert len(list((tmp_path / "root/state/shared/projects").iterdir())) == 2
+
+
+def test_what_was_kept_under_the_former_key_is_carried_over_once(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    projects = tmp_path / "root/state/shared/projects"
+    old = projects / keeping.former(project.folder)
+    (old / "out").mkdir(parents=True)
+    (old / "out/epoch").write_text("7")
+    assert "begins at epoch 7" in project.run("one")
+    assert (old / "out/epoch").read_text() == "8", "runs that began under the former key find it there"
+    place = {"state": str(tmp_path / "root/state"), "user": None}
+    assert shared.part(place, f"projects/{old.name}") == str(projects / keeping.project(project.folder))
+    monkeypatch.setenv("REGATTA_IDENTITY", str(tmp_path / "another"))
+    assert "begins at epoch 0" in project.run("theirs"), "the first one has taken it"
+    monkeypatch.setenv("REGATTA_IDENTITY", str(tmp_path / "identity"))
+    project.type("runs-gc", "--before=2099-01-01", f"--project={keeping.project(project.folder)}")
+    assert len(list(projects.iterdir())) == 1 and not old.is_symlink()
+
+
+@pytest.mark.parametrize("content", ["", "short", "0" * 40])
+def test_an_identity_that_is_none_is_refused(tmp_path: Path, content: str) -> None:
+    first = keeping.project(tmp_path)
+    assert keeping.project(tmp_path) == first and first != keeping.project(tmp_path.parent)
+    (tmp_path / "identity").write_text(content)
+    with pytest.raises(UsageError, match="has no identity"):
+        keeping.project(tmp_path)
+
+
 def test_two_runs_at_once_that_keep_the_same_folder(project: Project) -> None:
     (project.folder / "train.py").write_text("import time\nprint('going', flush=True)\ntime.sleep(60)\n")
     (project.folder / "other.py").touch()

@@ -48,6 +48,7 @@ def run(
             cwd=cwd,
             env={**environment, "TMPDIR": temporary},
             text=True,
+            errors="replace",
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -144,7 +145,7 @@ def _pip() -> dict[str, str]:
         return {}
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "config", "list"]
     try:
-        told = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False).stdout
+        told = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=30, check=False).stdout
     except subprocess.TimeoutExpired:
         return {}
     found = {}

@@ -27,6 +27,7 @@ def default(workload: Workload) -> Path | None:
         cwd=workload.root,
         capture_output=True,
         text=True,
+        errors="replace",
         check=False,
         stdin=subprocess.DEVNULL,
     )

@@ -38,7 +38,9 @@ class Pin:
 
 
 def _keygen(*words: str, text: str = "") -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(["ssh-keygen", *words], input=text, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        ["ssh-keygen", *words], input=text, capture_output=True, text=True, errors="replace", check=False
+    )
 
 
 def find(known: Path, hosts: Iterable[str]) -> list[Pin]:

@@ -239,7 +239,13 @@ def _fingerprint(path: Path) -> str | None:
 def _whole(command: list[str], env: dict[str, str]) -> "subprocess.CompletedProcess[str]":
     """Run a command; where it is given up, what it has started ends with it. Raises TimeoutExpired."""
     with subprocess.Popen(
-        command, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+        command,
+        env=env,
+        text=True,
+        errors="replace",
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
     ) as process:
         try:
             said = process.communicate(timeout=_ANSWER)

@@ -87,7 +87,7 @@ def _make(python: str, packed: str, tools: str | None, backend: str, backend_pat
 
 def _unpack(archive: str, folder: str) -> None:
     command = ["tar", "--extract", "--no-same-owner", "--file", archive, "--directory", folder]
-    done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL)
     if done.returncode:
         raise Problem(f"unpacking {os.path.basename(archive)}: {done.stderr.strip()[:200]}")
 

@@ -134,7 +134,7 @@ def dfsadmin(daemon: str, *words: str) -> None:
         raise Problem(f"the unit of the {daemon} does not say where Hadoop is: run 'make provision'")
     env = {"HADOOP_CONF_DIR": CONF, "PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/"}
     command = ["runuser", "--user=hdfs", "--", f"{found.group(1)}/bin/hdfs", "dfsadmin", *words]
-    done = subprocess.run(command, capture_output=True, text=True, env=env, cwd="/", check=False)
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", env=env, cwd="/", check=False)
     if done.returncode:
         raise Problem(f"hdfs dfsadmin {words[0]}: {done.stderr.strip()}")
 

@@ -109,6 +109,6 @@ def _own_blocks(path: str, address: str) -> Iterator[str]:
 
 
 def _systemctl(action: str) -> None:
-    done = subprocess.run(["systemctl", action, UNIT], capture_output=True, text=True, check=False)
+    done = subprocess.run(["systemctl", action, UNIT], capture_output=True, text=True, errors="replace", check=False)
     if done.returncode:
         raise Problem(f"systemctl {action} {UNIT}: {done.stderr.strip()}")

@@ -68,7 +68,9 @@ def _base(place: Place) -> tuple[str, str | None]:
 
 
 def _packages(python: str) -> List[Dict[str, Any]]:
-    done = subprocess.run([python, "-I", "-c", _LOOK], capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    done = subprocess.run(
+        [python, "-I", "-c", _LOOK], capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL
+    )
     if done.returncode:
         raise Problem(f"{python} cannot tell its packages: {done.stderr.strip()[-300:] or 'no word of it'}")
     return list(json.loads(done.stdout))
@@ -97,7 +99,7 @@ def commit(place: Place, key: str, incoming: str, archive: str, sha256: str, abo
     tree = os.path.join(incoming, "layer")
     os.mkdir(tree, 0o755)
     command = ["tar", "--extract", "--gzip", "--no-same-owner", "--file", packed, "--directory", tree]
-    done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL)
     if done.returncode:
         full = "No space left" in done.stderr
         shutil.rmtree(incoming, ignore_errors=True)

@@ -35,6 +35,7 @@ def _run(command: List[str], what: str) -> str:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
+        errors="replace",
         check=False,
     )
     if done.returncode:

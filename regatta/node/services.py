@@ -16,7 +16,9 @@ def act(place: Place, action: str, units: List[str]) -> dict[str, Any]:
     """`systemctl ACTION` for units that exist here, then their states; `status` changes nothing."""
     states, message = _states(units), ""
     if action != "status" and states:
-        done = subprocess.run(["systemctl", action, *states], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            ["systemctl", action, *states], capture_output=True, text=True, errors="replace", check=False
+        )
         message = done.stderr.strip()
         if action == "stop":
             subprocess.run(["systemctl", "reset-failed", *states], capture_output=True, check=False)
@@ -40,7 +42,11 @@ def _states(units: List[str]) -> dict[str, dict[str, str]]:
     if not units:
         return {}
     done = subprocess.run(
-        ["systemctl", "show", "--property", _SHOWN, *units], capture_output=True, text=True, check=False
+        ["systemctl", "show", "--property", _SHOWN, *units],
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
     )
     found: dict[str, dict[str, str]] = {}
     for block in done.stdout.split("\n\n"):

@@ -48,7 +48,9 @@ def java_problem(place: Place) -> str:
     """Why Spark finds no Java on this node; empty where it does, and where there is no Spark."""
     if not os.path.exists(ENVIRONMENT):
         return ""
-    done = subprocess.run(["/bin/sh", "-c", f". {ENVIRONMENT}"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["/bin/sh", "-c", f". {ENVIRONMENT}"], capture_output=True, text=True, errors="replace", check=False
+    )
     return (done.stderr.strip() or "its settings cannot be read") if done.returncode else ""
 
 
@@ -87,7 +89,9 @@ def history(place: Place) -> dict[str, Any]:
     command += [f"--property={name}={value}" for name, value in properties.items()]
     command += ["--", f"{home}/bin/spark-class", "org.apache.spark.deploy.history.HistoryServer"]
     command += ["--properties-file", "/etc/regatta/spark/history.conf"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    done = subprocess.run(
+        command, capture_output=True, text=True, errors="replace", check=False, stdin=subprocess.DEVNULL
+    )
     if done.returncode:
         raise Problem(f"systemd did not start Spark's history server: {done.stderr.strip()}")
     return {"port": port, "started": True}

@@ -93,6 +93,7 @@ def units() -> list[str]:
         ["systemctl", "list-unit-files", "--no-legend", "--no-pager", "regatta-*.service"],
         capture_output=True,
         text=True,
+        errors="replace",
         check=False,
     )
     names = [line.split()[0] for line in listed.stdout.splitlines() if line.strip()]

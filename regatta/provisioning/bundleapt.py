@@ -215,7 +215,7 @@ def _download(url: str, target: Path, sha256: str = "") -> Path:
 def _apt(words: Sequence[str], what: str, program: str = "apt-get") -> str:
     try:
         env = os.environ | {"LC_ALL": "C"}
-        done = subprocess.run([program, *words], capture_output=True, text=True, env=env, check=False)
+        done = subprocess.run([program, *words], capture_output=True, text=True, errors="replace", env=env, check=False)
     except FileNotFoundError:
         raise BundleError("make the bundle on a Debian or Ubuntu machine: this one has no apt-get") from None
     if done.returncode:

@@ -96,7 +96,13 @@ def _ran(command: list[str]) -> tuple[int, str]:
     """(exit code, standard error); one that does not end is ended, as 255 with a reason."""
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=_SECONDS, check=False
+            command,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            stdin=subprocess.DEVNULL,
+            timeout=_SECONDS,
+            check=False,
         )
     except subprocess.TimeoutExpired:
         return 255, f"no answer within {_SECONDS} s"

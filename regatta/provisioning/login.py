@@ -27,7 +27,13 @@ def check(inventory: str, host: str) -> None:
     ]
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=_SECONDS, check=False
+            command,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            stdin=subprocess.DEVNULL,
+            timeout=_SECONDS,
+            check=False,
         )
         if done.returncode:
             raise explain(node, done.returncode, done.stderr)

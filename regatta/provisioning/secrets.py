@@ -184,7 +184,9 @@ def _comment(name: str) -> str:
 def _ssh_keygen(*words: str) -> str:
     if not shutil.which("ssh-keygen"):
         raise RegattaError("ssh-keygen is not installed on this machine: apt-get install openssh-client")
-    done = subprocess.run(["ssh-keygen", *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["ssh-keygen", *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False
+    )
     if done.returncode:
         raise RegattaError(f"ssh-keygen: {done.stderr.strip()}: delete that file, and 'make provision' makes a new one")
     return done.stdout

@@ -108,6 +108,7 @@ def _wheel(lock: Path, folder: Path) -> Path:
         [*command, "--wheel-dir", str(folder), "--requirement", str(lock)],
         capture_output=True,
         text=True,
+        errors="replace",
         check=False,
         env=os.environ | {"PIP_REQUIRE_VIRTUALENV": "0"},
     )

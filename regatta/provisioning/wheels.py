@@ -201,7 +201,12 @@ def _pip(command: Sequence[str]) -> None:
     if importlib.util.find_spec("pip") is None:
         raise WheelError("pip is missing beside this Python: run 'make setup'")
     done = subprocess.run(
-        command, capture_output=True, text=True, check=False, env=os.environ | {"PIP_REQUIRE_VIRTUALENV": "0"}
+        command,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+        env=os.environ | {"PIP_REQUIRE_VIRTUALENV": "0"},
     )
     if not done.returncode:
         return

@@ -76,6 +76,7 @@ def put(
             stderr=said,
             env=environment,
             text=True,
+            errors="replace",
         ) as process:
             assert process.stdout
             try:

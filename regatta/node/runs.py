@@ -218,7 +218,9 @@ def _start_unit(place: Place, spec: Spec, folder: str) -> None:
     command += [f"--property={key}={value}" for key, value in properties.items()]
     command += [f"--property=ExecStopPost=+{notes.at_end(place, run)}"]
     command += [f"--working-directory={folder}", "--", python, program, folder]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    done = subprocess.run(
+        command, capture_output=True, text=True, errors="replace", check=False, stdin=subprocess.DEVNULL
+    )
     if done.returncode:
         raise Problem(f"systemd did not start the run: {done.stderr.strip()}")
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from typing import Any
 
 KEYS = {"cluster_key": "{state}/.ssh/id_ed25519", "mesh_key": "/etc/regatta/mesh/id_ed25519"}
+SPARK = "spark_secret"
+_SPARK_LINE = re.compile(r"^spark\.authenticate\.secret\s+(\S+)$", re.M)
 _MOST_BYTES = 1 << 16
 
 
@@ -19,12 +22,17 @@ def read(place: dict[str, Any], name: str) -> dict[str, str]:
 def held(place: dict[str, Any], names: list[str]) -> dict[str, str]:
     """Those of these secrets that this host has, by name."""
     found = {name: _text(_path(place, name)) for name in names}
+    if SPARK in found:
+        line = _SPARK_LINE.search(found[SPARK])
+        found[SPARK] = line[1] if line else ""
     return {name: text for name, text in found.items() if text}
 
 
 def _path(place: dict[str, Any], name: str) -> str:
     if name in KEYS:
         return KEYS[name].format(state=place["state"])
+    if name == SPARK:
+        return "/etc/regatta/spark/daemons.conf"
     return os.path.join("/etc/regatta", os.path.basename(name))
 
 

@@ -6,9 +6,9 @@ import glob
 import os
 import re
 import subprocess
-from typing import Any, Iterable
+from typing import Any, Iterable, Iterator
 
-from regatta.node import listing
+from regatta.node import listing, secret
 from regatta.node.problem import Problem
 
 UNITS = "regatta-*"
@@ -43,18 +43,58 @@ COMMANDS = {
 }
 REMOVED = "(removed)"
 _KEY_BLOCK = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.S)
-_NAMED = re.compile(
-    r"""(?ix) ( \b [\w.-]* (?: passwo?r?d | passwd | passphrase | token | secret | api_?key | credential ) [\w.-]* ["']?
-        \s* [:=]+ \s* | \b bearer \s+ )
-        ( "[^"\n]*" | '[^'\n]*' | [^\s,;]+ )""",
+_VAULT = re.compile(r"\$ANSIBLE_VAULT;[^\n]*(?:\n[ \t]*[0-9a-f]+[ \t]*(?=\n|\Z))*")
+_URL = re.compile(r"""(?i)\b([a-z][a-z0-9+.-]{0,20}://)(?:[^\s"'<>/@:]*:[^\s"'<>]*|[^\s"'<>/]*)@""")
+_LOGIN = re.compile(r"""(?<![\w.%+/:-])[\w.%+-]+:[^\s/"'<>]+@(?=[\w.\[-])""")
+_WORD = r"""(?: passw(?:or)?d | passphrase | (?<![a-z])pass(?![a-z]) | (?-i:[a-z]Pass(?![a-z])) | [_.-]pwd(?![a-z])
+    | token | secret | api[_.-]?key | access[_.-]?key | encryption[_.-]?key | credential
+    | vault | authorization )"""
+_KEY = rf"[\w.-]* {_WORD} [\w.-]*"
+_VALUE = r"""(?: "(?:[^"\\\n]|\\.)*" | '(?:[^'\\\n]|\\.)*' | \[[^\]\n]*\] | \{[^}\n]*\} | [^\s]+ )"""
+# A line that is one setting: all of its value goes, and what is indented below it.
+_SETTING = re.compile(
+    rf"""(?ix) ^ ( [ \t]* (?: -[ \t]+ )* (?: export[ \t]+ )? ["']? {_KEY} ["']? [ \t]* [:=]+ [ \t]* ) ( .* ) $"""
 )
+_PROPERTY = re.compile(rf"(?ix) ^ ( [ \t]* (?=[\w-]*[._]) {_KEY} [ \t]+ ) ( [^\s:=] .* ) $")
+# Within a line; what a name begins with need not be read.
+_END = rf"{_WORD} [\w.-]{{0,80}}"
+_NAMED = re.compile(
+    rf"""(?ix) ( {_END} ["']? \s* [:=]+ [ \t]* (?: (?:bearer | basic | digest) [ \t]+ )? | \b (?:bearer | basic) [ \t]+
+        | (?<!\w) --[\w.-]{{0,60}}? {_END} [ \t]+ | \b login [ \t]+ \S+ [ \t]+ passw(?:or)?d [ \t]+ ) ( {_VALUE} )"""
+)
+# The rest of a value with spaces, as YAML and prose have it behind a colon.
+_REST = re.compile(rf"(?ix) ( {_END} [\"']? [ \t]* : [ \t]* {re.escape(REMOVED)} ) [ \t]+ [^,}}\]\n=:]+")
+_XML = re.compile(r"(<name>([^<\n]*)</name>\s*<value>)([^<]*)")
+_ANY = re.compile(r"(?i)pass|pwd|token|secret|key|credential|vault|authorization|bearer|basic")
+"""What a line has that may have a secret: most have none of these."""
 
 
 def scrub(text: str, secrets: Iterable[str]) -> str:
-    """A text without these secrets, without private keys, and without values that are named like secrets."""
-    for secret in sorted(filter(None, secrets), key=len, reverse=True):
-        text = text.replace(secret, REMOVED)
-    return _NAMED.sub(lambda found: found[1] + REMOVED, _KEY_BLOCK.sub(REMOVED, text))
+    """A text without these secrets, private keys, logins in URLs, and values that are named like secrets."""
+    for known in sorted(filter(None, secrets), key=len, reverse=True):
+        text = text.replace(known, REMOVED)
+    text = _VAULT.sub(REMOVED, _KEY_BLOCK.sub(REMOVED, text))
+    text = _LOGIN.sub(f"{REMOVED}@", _URL.sub(rf"\1{REMOVED}@", text))
+    text = _XML.sub(lambda found: found[1] + (REMOVED if _ANY.search(found[2]) else found[3]), text)
+    return "".join(_settings(text.splitlines(keepends=True)))
+
+
+def _settings(lines: Iterable[str]) -> Iterator[str]:
+    """Lines without the values of settings that are named like secrets, and without what is indented below these."""
+    below: int | None = None
+    for line in lines:
+        indent = len(line) - len(line.lstrip(" \t"))
+        if below is not None and (indent > below or not line.strip()):
+            continue
+        below = None
+        body = line.rstrip("\r\n")
+        if not _ANY.search(body):
+            yield line
+        elif found := _SETTING.match(body) or _PROPERTY.match(body):
+            below = indent
+            yield f"{found[1]}{REMOVED}{line[len(body) :]}"
+        else:
+            yield _REST.sub(r"\1", _NAMED.sub(lambda found: found[1] + REMOVED, line))
 
 
 def held_by(paths: Iterable[str]) -> list[str]:
@@ -118,12 +158,12 @@ def collect(place: dict[str, Any]) -> dict[str, Any]:
     for unit in units():
         found[f"logs/{unit}.log"] = run(["journalctl", "--no-pager", f"--lines={LOG_LINES}", "--unit", unit])
     hidden = [pattern.format(state=place["state"]) for pattern in SECRETS]
-    secret = {path for pattern in hidden for path in glob.glob(pattern)}
+    left_out = {path for pattern in hidden for path in glob.glob(pattern)}
     for pattern in FILES:
         for path in glob.glob(pattern):
-            if path not in secret and os.path.isfile(path):
+            if path not in left_out and os.path.isfile(path):
                 found[f"files{path}"] = read(path)
     found["environment.json"] = read(os.path.join(place["root"], "env", "regatta-env.json"))
     found["runs.txt"] = runs(place)
-    secrets = held_by(hidden)
+    secrets = [*held_by(hidden), *secret.held(place, [secret.SPARK]).values()]
     return {"texts": {name: scrub(text, secrets) for name, text in found.items()}}

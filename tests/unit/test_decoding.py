@@ -18,7 +18,7 @@ def strict(path: Path) -> list[int]:
 
 
 def test_output_of_programs_is_never_decoded_strictly() -> None:
-    sources = [path for path in (PROJECT / "regatta").rglob("*.py")]
+    sources = list((PROJECT / "regatta").rglob("*.py"))
     assert len(sources) > 200
     called = {path.name: strict(path) for path in sources if "subprocess." in path.read_text()}
     assert not {name: lines for name, lines in called.items() if lines}

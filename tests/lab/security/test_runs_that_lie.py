@@ -18,6 +18,8 @@ end = {"state": "succeeded", "code": 0, "failure": None, "codes": {}, "started":
 open(run + "/exit.json", "w").write(json.dumps(end))
 os.unlink(run + "/spec.json")
 open(run + "/spec.json", "w").write(json.dumps({"framework": "x" * 7_000_000, "oom_kills": "x", "mode": "member"}))
+error = {"event": "error", "rank": 0, "t": time.time(), "message": "\\x1b]52;c;aGk=\\x07 it lied"}
+print("@regatta", json.dumps(error), flush=True)
 print("has lied", flush=True)
 time.sleep(600)
 """
@@ -63,7 +65,8 @@ def test_a_run_that_lies_is_listed_kept_and_cancelled_as_what_it_is(cluster: Clu
         assert "cancelled on" in cluster.fab("cancel", run).stdout
     finally:
         cluster.fab("cancel", run, check=False)
-        finish(process)
+        said += finish(process)
+    assert "it lied" in said and "\x1b" not in said
     assert cluster.nothing_runs(run)
     assert left(cluster, "sleep 599") == []
 

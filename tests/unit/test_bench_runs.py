@@ -138,8 +138,8 @@ def test_a_bench_is_interrupted_refused_to_others_and_goes_on(fab: Fab) -> None:
         if line.startswith("[1/4]"):
             code, text = fab.type(plan_file)
             assert code == 1
-            assert "error: here is being benched by " in text
-            assert f"(process {first.pid}), plan mine, since" in text
+            assert "error: here is in use: fab bench mine by " in text
+            assert f"(process {first.pid}), for " in text
             end = time.monotonic() + 60
             while not processes(str(fab.folder)) and time.monotonic() < end:
                 time.sleep(0.05)

@@ -94,3 +94,35 @@ def test_what_a_hosts_apt_has_of_java(
     wanted = "openjdk-21-jre-headless|openjdk-17-jre-headless"
     found = gather.unobtainable(["rsync", wanted], str(tmp_path))
     assert found == ([wanted] if listed and "17" not in known else [])
+
+
+@pytest.mark.parametrize(
+    ("installed", "options", "offered", "found"),
+    [
+        ("3.7.3-1.1", "", "3.7.3-1.2~deb12u1", "3.7.3-1.1"),
+        ("3.7.3-1.2~deb12u1", "-o contain_symlinks", "", ""),
+        ("", "", "3.7.3-1.1+b1", "3.7.3-1.1+b1"),
+        ("", "", "3.7.3-1.2~deb12u1", ""),
+        ("", "", "(none)", ""),
+    ],
+)
+def test_an_sshfs_without_the_fixes_is_named(
+    gather: ModuleType,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    installed: str,
+    options: str,
+    offered: str,
+    found: str,
+) -> None:
+    programs = {
+        "dpkg-query": f"printf '%s' '{installed}'; test -n '{installed}'",
+        "sshfs": f"echo '{options}' >&2",
+        "apt-cache": f"printf 'sshfs:\\n  Installed: (none)\\n  Candidate: {offered}\\n'",
+    }
+    for name, text in programs.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    assert gather.old_sshfs(["sshfs"], {"ID": "debian", "VERSION_ID": "12"}) == found
+    assert gather.old_sshfs(["rsync"], {"ID": "debian", "VERSION_ID": "12"}) == ""

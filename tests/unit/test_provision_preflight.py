@@ -192,6 +192,11 @@ def test_a_newer_system_is_a_warning() -> None:
     assert (found["problems"], len(found["warnings"])) == ([], 1)
 
 
+def test_an_sshfs_without_its_fixes_is_a_warning() -> None:
+    found = report({"n1": host(old_sshfs="3.7.3-1.1")}, {"head": ["n1"], "workers": ["n1"]}, LIMITS, {}, NOW)
+    assert found["problems"] == [] and "sshfs 3.7.3-1.1 lacks" in found["warnings"][0]
+
+
 def test_disks_on_one_filesystem_need_the_sum() -> None:
     disks = {p: {"free": 5e9, "device": 1} for p in ("/opt/regatta", "/var/lib/regatta")}
     assert "needs 5500" in problems(host(disks=disks))[0]

@@ -179,6 +179,10 @@ def _host_warnings(result: Result) -> list[str]:
         found.append(f"runs {system['name']}, which is newer than what Regatta was tested on")
     if result["container"]:
         found.append(f"in a container ({result['container']}): kernel settings and time stay as they are")
+    if version := result.get("old_sshfs"):
+        found.append(
+            f"sshfs {version} lacks the fixes of CVE-2026-47187 and CVE-2026-48711: update it (apt-get install sshfs)"
+        )
     return found
 
 

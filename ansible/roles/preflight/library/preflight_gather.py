@@ -31,6 +31,8 @@ options:
 APT_LISTS = "/var/lib/apt/lists"
 ANY_JAVA = r"openjdk-(\d+)-jre-headless"
 ADMIN_PATH = "/usr/sbin:/sbin:/usr/bin:/bin"
+# By release: the first sshfs with the fixes of CVE-2026-47187 and CVE-2026-48711.
+SSHFS_FIXED = {("debian", "12"): "3.7.3-1.2~deb12u1"}
 
 
 def run(*command):
@@ -150,6 +152,24 @@ def unobtainable(missing, lists=APT_LISTS):
         if not re.search(r"^  Candidate: (?!\(none\))", said, re.M):
             found.append(name)
     return found
+
+
+def old_sshfs(packages, release):
+    """Version of an sshfs without the fixes of 2026 that is there, or that apt would install; '' where it has them.
+
+    One that is there tells by its options. Of one that is not, only the version is known, and which one has the fixes
+    on few systems: elsewhere the next preflight tells.
+    """
+    if "sshfs" not in packages:
+        return ""
+    code, version = run("dpkg-query", "--show", "--showformat=${Version}", "sshfs")
+    if code == 0 and version:
+        return "" if "contain_symlinks" in run("sh", "-c", "sshfs --help 2>&1")[1] else version
+    fixed = SSHFS_FIXED.get((release.get("ID"), release.get("VERSION_ID")))
+    offered = re.search(r"^  Candidate: (\S+)", run("env", "LC_ALL=C", "apt-cache", "policy", "sshfs")[1], re.M)
+    if not fixed or not offered or offered[1] == "(none)":
+        return ""
+    return offered[1] if run("dpkg", "--compare-versions", offered[1], "lt", fixed)[0] == 0 else ""
 
 
 def other_java(name, javas):
@@ -291,6 +311,7 @@ def main():
         hosts_file=read("/etc/hosts"),
         missing_packages=(missing := missing_packages(wanted["packages"])),
         unobtainable=[] if wanted["brought"] else unobtainable(missing),
+        old_sshfs=old_sshfs(wanted["packages"], release),
         wrong_javas=wrong_javas(wanted["javas"]),
         apt=bool(shutil.which("apt-get")),
         time_service=time_service(),

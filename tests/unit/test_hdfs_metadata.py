@@ -14,7 +14,7 @@ from ansible import module_utils
 
 @pytest.fixture
 def metadata(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    for name in ("systemd", "hdfs_web"):
+    for name in ("systemd", "hdfs_web", "disk"):
         if (modules.ANSIBLE / f"module_utils/{name}.py").exists():
             found = modules.load(f"ansible.module_utils.{name}", f"module_utils/{name}.py")
             monkeypatch.setitem(sys.modules, f"ansible.module_utils.{name}", found)

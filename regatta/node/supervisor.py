@@ -217,8 +217,10 @@ class Supervisor:
         return code
 
     def used(self) -> dict[str, Any]:
-        """What the run's processes have used here; those of a Ray cluster's run are Ray's own, but for the driver."""
-        return {**usage.of_unit(self.folder), **usage.of_children()}
+        """What the run's processes have used here. Those of a run under a cluster's Ray are Ray's own, but for the
+        driver, whose share alone would say too little.
+        """
+        return {} if self.spec.get("ray") else {**usage.of_unit(self.folder), **usage.of_children()}
 
 
 def disk_full(folder: str) -> bool:

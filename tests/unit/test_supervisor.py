@@ -73,13 +73,6 @@ def test_a_time_limit_counts_though_nothing_is_printed(folder: Path) -> None:
     assert 0.2 < said["failure"]["at"] - said["started"] < 3  # not at the end of an idle wait of 5 s
 
 
-def test_the_job_of_ray_hears_no_more_than_the_log_holds(folder: Path) -> None:
-    process = begin(folder, YES, time_limit=1, echo=True, limits={"log_bytes": 200_000})
-    echoed, _ = process.communicate(timeout=60)
-    assert len(echoed) < 300_000
-    assert echoed.splitlines()[0].decode() == YES[1] and b"fab logs" in echoed.splitlines()[-1]
-
-
 def test_a_progress_bar_stands_in_place_and_leaves_its_last_state(folder: Path) -> None:
     process = begin(folder, [sys.executable, "-c", BAR])
     seen: list[str] = []

@@ -28,7 +28,7 @@ from regatta.environment.wish import Wish
 from regatta.errors import EnvironmentFault, NodesError
 from regatta.frameworks import registry
 from regatta.hosts.remote import Remote
-from regatta.node import layers
+from regatta.node import layers, notes
 from regatta.paths import PROJECT
 from regatta.provisioning import lockfile
 
@@ -457,14 +457,16 @@ def test_a_full_disk_is_said_before_anything_is_sent(remote: Remote) -> None:
     )
 
 
-def test_layers_that_nobody_has_asked_for_go_and_those_of_runs_stay(remote: Remote, monkeypatch) -> None:
+def test_layers_that_nobody_has_asked_for_go_and_those_of_runs_stay(remote: Remote) -> None:
     place = remote.place(remote.cluster.head)
     top = Path(place["root"]) / "layers"
     for number in range(layers.KEEP + 4):
         (top / f"k{number}").mkdir(parents=True)
         (top / f".k{number}.json").write_text("{}")
         os.utime(top / f".k{number}.json", (number + 1, number + 1))
-    monkeypatch.setattr(layers, "_in_use", lambda _: {"k0"})
+    (Path(place["state"]) / "runs/going").mkdir(parents=True)
+    with notes.starting(place, "going", {"mode": "member", "layer": "k0"}):
+        pass
     assert sorted(layers.prune(place, "k1")) == ["k2", "k3"]
     assert (top / "k0").is_dir() and not (top / "k2").exists()
 

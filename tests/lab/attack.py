@@ -15,7 +15,7 @@ state, victim, token = sys.argv[1:]
 NAMES = ["spec.json", "exit.json", "exit.json.new", "stop.json", "pid.json", "log", "reserve", "scratch", "work",
          "stop.json.1.new", "a\nb", "-rf", "boot"]
 KEPT = [state, state + "/runs", state + "/data", state + "/.ssh", state + "/.ssh/authorized_keys",
-        state + "/bench.lock",
+        "/run/regatta.lease",
         "/opt/regatta/releases", "/etc/regatta/node.json", "/etc/regatta/mesh/id_ed25519", token]
 done = {"planted": 0, "won": []}
 

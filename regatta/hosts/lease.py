@@ -1,4 +1,4 @@
-"""One command at a time changes or measures a cluster, whatever checkout or machine it comes from; who does is said."""
+"""One command at a time changes or measures a cluster, whatever checkout or machine it comes from; messages name it."""
 
 import contextlib
 import os

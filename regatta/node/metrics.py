@@ -52,7 +52,7 @@ def _run(place: Place, run: dict[str, Any]) -> Iterator[Sample]:
     spec = rundirs.spec(place, run["id"], rundirs.SHARE_BYTES)
     if spec is None:
         return
-    # The folder of a Ray run is on every node; its processes are the head's job and Ray's own.
+    # The folder of a Ray run is on every node; its own process is the driver, on the head.
     if spec["mode"] == "member" and rundirs.supervisor_pid(place, run["id"]) is None:
         return
     plan = spec["plan"]

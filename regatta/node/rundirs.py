@@ -170,7 +170,8 @@ def state(place: Place, run: str) -> str:
 
     A run whose unit is there is running, whatever its files say.
     """
-    return "running" if here(place, run) else _own_state(place, run, here(place, run))
+    known = here(place, run)
+    return "running" if known else _own_state(place, run, known)
 
 
 @rights.of_run()

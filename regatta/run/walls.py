@@ -1,4 +1,4 @@
-"""Frameworks whose ranks believe whoever reaches them are for clusters with a firewall that keeps strangers away."""
+"""Frameworks whose ranks believe whoever reaches them are for clusters with a firewall that keeps others out."""
 
 from regatta.errors import UsageError
 from regatta.frameworks.api import Framework

@@ -2,7 +2,7 @@
 
 from fabric.main import program
 
-from regatta.tasks import words
+from regatta.tasks import argv
 from regatta.tasks.namespace import namespace
 from regatta.terminal import screen
 
@@ -17,4 +17,4 @@ def elsewhere() -> dict[str, str]:
 
 
 screen.install()
-words.take_over(program, elsewhere)
+argv.take_over(program, elsewhere)

@@ -9,7 +9,7 @@ from invoke.exceptions import Exit, ParseError
 from invoke.executor import Executor as InvokeExecutor
 
 from regatta.errors import UsageError
-from regatta.tasks import words
+from regatta.tasks import argv
 from regatta.tasks.namespace import namespace
 from regatta.terminal import screen
 
@@ -24,7 +24,7 @@ class Executor(InvokeExecutor):
     """Leaves the words after `--` to the task."""
 
 
-class Program(words.Program):
+class Program(argv.Program):
     """`regatta`."""
 
     def core_args(self) -> "list[Argument]":
@@ -45,7 +45,7 @@ class Program(words.Program):
         """Commands about hosts."""
         return {name: f"regatta {name}" for name in _commands_about_hosts()}
 
-    def _help(self, name: str, commands: words.Commands) -> NoReturn:
+    def _help(self, name: str, commands: argv.Commands) -> NoReturn:
         if name in _commands_about_hosts():
             raise Exit(code=_about_hosts([name, "--help"]))
         super()._help(name, commands)

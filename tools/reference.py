@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import json
 
 from regatta.cards import card as cards
-from regatta.cards import shelf
+from regatta.cards import discovery
 from regatta.cards.card import Option, Workload, flag
 from regatta.records import record
 
@@ -21,7 +21,7 @@ Made by `make docs` from the cards (`workloads/*/card.toml`): edit those, not th
 
 def page() -> str:
     """docs/reference.md: a part for each of Regatta's workloads."""
-    return "\n".join([HEAD, *(line for workload in shelf.ours().values() for line in _workload(workload))])
+    return "\n".join([HEAD, *(line for workload in discovery.ours().values() for line in _workload(workload))])
 
 
 def schemas() -> dict[str, str]:

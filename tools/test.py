@@ -34,7 +34,7 @@ AT_ONCE = 2
 
 
 @dataclass
-class Part:
+class Suite:
     """Something to run."""
 
     name: str
@@ -82,27 +82,27 @@ def unit_controller(which: str) -> list[str]:
     return pytest(CONTROLLER, "tests/unit", "--ignore", "tests/unit/workloads", "-m", which, *spread())
 
 
-def chosen(tier: str, only: str | None) -> list[Part]:
+def chosen(tier: str, only: str | None) -> list[Suite]:
     """The parts of a tier as they begin; `only` names one, of the tier or, where that has none, of `rest`."""
     first = [
-        Part("lint", ["tools/lint.sh"]),
-        Part("lab", pytest(CONTROLLER, "tests/lab", "-m", "first and not whole")),
-        Part("unit controller", unit_controller("not whole")),
-        Part("unit workloads", pytest(NODE, "tests/unit/workloads", "-m", "not whole")),
+        Suite("lint", ["tools/lint.sh"]),
+        Suite("lab", pytest(CONTROLLER, "tests/lab", "-m", "first and not whole")),
+        Suite("unit controller", unit_controller("not whole")),
+        Suite("unit workloads", pytest(NODE, "tests/unit/workloads", "-m", "not whole")),
     ]
     rest = [
-        Part("local", pytest(CONTROLLER, "tests/local", "-m", "not whole")),
-        Part("lab", pytest(CONTROLLER, "tests/lab", "-m", "not first and not whole")),
+        Suite("local", pytest(CONTROLLER, "tests/local", "-m", "not whole")),
+        Suite("lab", pytest(CONTROLLER, "tests/lab", "-m", "not first and not whole")),
     ]
     whole = [
-        Part("unit controller", unit_controller("whole")),
-        Part("unit workloads", pytest(NODE, "tests/unit/workloads", "-m", "whole")),
-        Part("local", pytest(CONTROLLER, "tests/local", "-m", "whole")),
-        Part("lab", pytest(CONTROLLER, "tests/lab", "-m", "whole or provisioning", "--ignore", "tests/lab/faults")),
+        Suite("unit controller", unit_controller("whole")),
+        Suite("unit workloads", pytest(NODE, "tests/unit/workloads", "-m", "whole")),
+        Suite("local", pytest(CONTROLLER, "tests/local", "-m", "whole")),
+        Suite("lab", pytest(CONTROLLER, "tests/lab", "-m", "whole or provisioning", "--ignore", "tests/lab/faults")),
     ]
     parts = {"first": first, "rest": rest, "whole": whole}[tier]
 
-    def named(parts: Sequence[Part]) -> list[Part]:
+    def named(parts: Sequence[Suite]) -> list[Suite]:
         return [part for part in parts if only in (None, part.name.split()[0])]
 
     return named(parts) or named(rest)
@@ -114,7 +114,7 @@ def lab_lacks() -> str:
     return (done.stdout + done.stderr).strip() if done.returncode else ""
 
 
-def refuse(parts: Sequence[Part]) -> None:
+def refuse(parts: Sequence[Suite]) -> None:
     """Mark lab tests that cannot run here."""
     for part in parts:
         if part.name == "lab":
@@ -151,7 +151,7 @@ def _ends_with_us() -> None:
     ctypes.CDLL(None).prctl(1, signal.SIGINT)
 
 
-def start(part: Part, known: dict[str, float]) -> None:
+def start(part: Suite, known: dict[str, float]) -> None:
     """Start a part; what it prints is kept until it ends."""
     last = f", {known[part.name]:.0f} s last time" if part.name in known else ""
     say(f"== {part.name}: begins{last}")
@@ -170,7 +170,7 @@ def start(part: Part, known: dict[str, float]) -> None:
     )
 
 
-def ended(part: Part) -> bool:
+def ended(part: Suite) -> bool:
     """Whether the part has ended; then what it printed is shown."""
     assert part.process and part.log
     if part.process.poll() is None:
@@ -186,10 +186,10 @@ def ended(part: Part) -> bool:
     return True
 
 
-def run(parts: Sequence[Part], known: dict[str, float]) -> None:
+def run(parts: Sequence[Suite], known: dict[str, float]) -> None:
     """Run all parts, `AT_ONCE` side by side, and say from time to time what goes on."""
     waiting = [part for part in parts if not part.refused]
-    going: list[Part] = []
+    going: list[Suite] = []
     spoken = time.monotonic()
     while waiting or going:
         while waiting and len(going) < AT_ONCE:
@@ -204,7 +204,7 @@ def run(parts: Sequence[Part], known: dict[str, float]) -> None:
             say("   now: " + "; ".join(f"{part.name} {spoken - part.began:.0f} s{part.now}" for part in going))
 
 
-def interrupt(parts: Sequence[Part]) -> None:
+def interrupt(parts: Sequence[Suite]) -> None:
     """End what runs, and let it remove what it has made."""
     going = [part for part in parts if part.process and part.process.poll() is None]
     for part in going:
@@ -220,14 +220,14 @@ def interrupt(parts: Sequence[Part]) -> None:
         ended(part)
 
 
-def clean(parts: Sequence[Part]) -> None:
+def clean(parts: Sequence[Suite]) -> None:
     """Remove labs of sessions that were killed and could not do so themselves."""
     if any(part.name == "lab" and part.process for part in parts):
         env = os.environ | {"PYTHONPATH": str(PROJECT)}
         subprocess.run([CONTROLLER, "tests/lab/leftovers.py"], env=env, check=False)
 
 
-def report(parts: Sequence[Part], tier: str, known: dict[str, float], began: float) -> bool:
+def report(parts: Sequence[Suite], tier: str, known: dict[str, float], began: float) -> bool:
     """Print what it cost, and return whether all went well."""
     say("\n== seconds")
     for part in parts:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from regatta.bench.order import Entry
-from regatta.experiments.asked import options
+from regatta.experiments.invocation import options
 from regatta.frameworks import registry
 from regatta.records.record import Record
 

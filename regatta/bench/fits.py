@@ -7,7 +7,7 @@ from typing import Any
 from regatta.errors import PlanError
 from regatta.experiments.plans import Point
 from regatta.frameworks import api, plan, registry
-from regatta.hosts import machines
+from regatta.hosts import shared_cores
 from regatta.hosts.cluster import Cluster, Node
 from regatta.hosts.remote import Remote
 from regatta.run import placement
@@ -26,7 +26,7 @@ class Host:
 
 def hosts(remote: Remote) -> dict[str, Host]:
     """Ask every node. NodesError names those that do not answer."""
-    answers = remote.everywhere(remote.cluster.nodes, "hello", step="asking the nodes what they have")
+    answers = remote.everywhere(remote.cluster.nodes, "inspect", step="asking the nodes what they have")
     return {name: _host(answer["facts"]) for name, answer in answers.items()}
 
 
@@ -61,7 +61,7 @@ def cores_shared(cluster: Cluster, found: Mapping[str, Host], point: Point) -> t
 
     def shared(framework: str) -> bool:
         counts = _counts(placement.placed(registry.of_run(framework), point.workers, cluster, cores))
-        return any(machines.sharing(facts, counts).values()) or any(counts[name] > cores[name] for name in counts)
+        return any(shared_cores.sharing(facts, counts).values()) or any(counts[name] > cores[name] for name in counts)
 
     return tuple(framework for framework in point.frameworks if shared(framework))
 

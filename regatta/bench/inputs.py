@@ -8,7 +8,7 @@ from pathlib import Path
 from regatta import paths
 from regatta.cards.card import Workload
 from regatta.errors import DataError, PlanError
-from regatta.experiments import asked, generators, job
+from regatta.experiments import generators, invocation, job
 from regatta.experiments.plans import Point
 from regatta.hdfs import client as hdfs
 from regatta.hosts.cluster import Cluster
@@ -46,7 +46,7 @@ class Inputs:
         """Put the point's data in place; gives what its runs start. Raises DataError, RemoteError."""
         made_up = point.size is not None and point.of.card.generate is not None
         data = self._generated(point.of, point.size) if point.size is not None and made_up else point.data
-        made = job.prepare(self.session, asked.of_point(point, data), point.workers)
+        made = job.prepare(self.session, invocation.of_point(point, data), point.workers)
         return replace(made, parameters={**made.parameters, "size": point.size})
 
     def _generated(self, of: Workload, size: int) -> str:

@@ -231,7 +231,7 @@ class Bench:
 
     def _away(self) -> list[str]:
         def ask(node: Node) -> None:
-            self.session.remote.call(node, "hello", timeout=ASK_SECONDS, facts_wanted=False)
+            self.session.remote.call(node, "inspect", timeout=ASK_SECONDS, facts_wanted=False)
 
         return list(self.session.remote.gather(self.session.cluster.nodes, ask)[1])
 

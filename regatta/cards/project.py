@@ -22,7 +22,7 @@ class Environment(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Project(Struct, frozen=True, forbid_unknown_fields=True):
-    """All that a `regatta.toml` may have; `workloads` are tables of cards (`regatta.cards.shelf`).
+    """All that a `regatta.toml` may have; `workloads` are tables of cards (`regatta.cards.discovery`).
 
     `outputs`: patterns of the files that are fetched at the end of each run; `keep`: folders that all its runs share.
     """

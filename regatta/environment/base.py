@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regatta.environment.wish import digest
+from regatta.environment.requirements import digest
 from regatta.errors import EnvironmentFault
 from regatta.hosts.cluster import Node
 from regatta.hosts.remote import Remote

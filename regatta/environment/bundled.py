@@ -9,10 +9,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from regatta.environment import build, resolve, wish
+from regatta.environment import build, requirements, resolve
 from regatta.environment.base import Base
+from regatta.environment.requirements import Requirements, Wanted
 from regatta.environment.resolve import Resolution
-from regatta.environment.wish import Wanted, Wish
 from regatta.errors import EnvironmentFault
 
 
@@ -23,11 +23,13 @@ def pack(
 
     None: the base has it all. `work`: an empty folder for what is made. EnvironmentFault says what cannot be had.
     """
-    asked = Wish(requirements=project) if project.is_file() else Wish()
+    asked = Requirements(requirements=project) if project.is_file() else Requirements()
     root = project.parent if project.is_file() else project
-    wanted = wish.of(asked, root)
+    wanted = requirements.of(asked, root)
     if wanted is None:
-        raise EnvironmentFault(f"{project} names no packages: a bundle needs nothing of it ({', '.join(wish.FOUND)})")
+        raise EnvironmentFault(
+            f"{project} names no packages: a bundle needs nothing of it ({', '.join(requirements.FOUND)})"
+        )
     found = resolve.resolve(wanted, base, root, say)
     told = work / _name(wanted)
     packages = {name: package.version for name, package in base.packages.items()}

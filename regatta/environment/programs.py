@@ -11,7 +11,7 @@ from pathlib import Path
 from regatta import paths
 from regatta.environment import build, resolve
 from regatta.environment.base import Base
-from regatta.environment.wish import Wanted, digest
+from regatta.environment.requirements import Wanted, digest
 from regatta.errors import EnvironmentFault
 from regatta.files import locked
 

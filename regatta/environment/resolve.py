@@ -18,7 +18,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from regatta.environment import base as bases
 from regatta.environment import uv
 from regatta.environment.base import Base, canonical
-from regatta.environment.wish import Wanted, digest, document
+from regatta.environment.requirements import Wanted, digest, document
 from regatta.errors import EnvironmentFault
 
 FORMAT = 2

@@ -8,7 +8,7 @@ from pathlib import Path
 from regatta.cards.card import Workload
 from regatta.errors import UsageError
 from regatta.experiments import staging
-from regatta.experiments.asked import Asked
+from regatta.experiments.invocation import Invocation
 from regatta.frameworks import plan, registry
 from regatta.hdfs import client as hdfs
 from regatta.records import record
@@ -55,7 +55,7 @@ class Job:
         )
 
 
-def prepare(session: Session, asked: Asked, ranks: int, *, compared: bool = True) -> Job:
+def prepare(session: Session, asked: Invocation, ranks: int, *, compared: bool = True) -> Job:
     """Put the input in place, outside the clocks. Raises DataError, UsageError.
 
     The single process does what all `ranks` together do. What is not `compared` with other runs may keep its prepared
@@ -83,14 +83,14 @@ def _program(workload: Workload, framework: str, words: Sequence[str]) -> plan.P
     if card.called:
         return plan.Program.of_items(workload.name, words, library=workload.own, search=card.search is not None)
     if card.module is not None:
-        return replace(plan.Program.module(card.module, words, workload.name), roams=workload.own)
+        return replace(plan.Program.module(card.module, words, workload.name), any_node=workload.own)
     command = card.command if isinstance(card.command, str) else (card.command or {})[framework]
-    return plan.Program((*shlex.split(command), *words), workload.name, roams=True)
+    return plan.Program((*shlex.split(command), *words), workload.name, any_node=True)
 
 
 def run(
     session: Session,
-    asked: Asked,
+    asked: Invocation,
     frameworks: Sequence[str],
     *,
     workers: int | None,

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from regatta import paths
-from regatta.cards import reading, shelf, values
+from regatta.cards import discovery, reading, values
 from regatta.cards.card import Value, Workload
-from regatta.cards.reader import Reader, count
+from regatta.cards.reading import Reader, count
 from regatta.errors import CardError, PlanError
 from regatta.experiments.plans import DOUBLING, EACH, BenchPlan, Experiment, Published
 from regatta.frameworks import registry
@@ -50,7 +50,7 @@ def load(wanted: str, folder: Path | None = None) -> BenchPlan:
 
     Raises PlanError, CardError.
     """
-    known = shelf.every(folder or Path.cwd())
+    known = discovery.every(folder or Path.cwd())
     if wanted in shipped():
         parts = _parts(wanted)
         return parse(_joined(parts), wanted, f"plan {wanted}", known)
@@ -83,7 +83,7 @@ def parse(
     document: Mapping[str, Any], name: str, source: str, known: Mapping[str, Workload] | None = None
 ) -> BenchPlan:
     """The plan in a TOML document; PlanError lists all faults of `source`. `known`: the workloads that it may name."""
-    known = shelf.ours() if known is None else known
+    known = discovery.ours() if known is None else known
     reader = Reader(document, "")
     if not _NAME.match(name):
         reader.fault("", f"'{name}' cannot name a plan: call the file a-z, 0-9 and '-', up to 40 of them")

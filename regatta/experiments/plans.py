@@ -8,7 +8,7 @@ from typing import Literal
 
 from regatta.cards import reading
 from regatta.cards.card import Value, Workload
-from regatta.cards.reader import count
+from regatta.cards.reading import count
 from regatta.errors import PlanError
 
 EACH, DOUBLING = "1..N", "1,2,4..N"

@@ -55,7 +55,7 @@ class JobService(abc.ABC):
         `say` is told who is waited for. Raises LaunchError with the names of those that do not come.
         """
 
-    def lacks(self, plan: Plan) -> str | None:
+    def capacity_error(self, plan: Plan) -> str | None:
         """What a plan asks that the service has not, now that its members are there; None where it has all."""
         return None
 
@@ -81,7 +81,7 @@ class Page:
 
 
 @dataclass(frozen=True)
-class Handle:
+class StartedRun:
     """A run that has been started: what it takes to follow, end and record it.
 
     `ranks`: the name of each rank's node. `service`: what runs it, where that is a service of the cluster and can be
@@ -102,7 +102,7 @@ class Handle:
         return {name: answer.get("interface") for name, answer in self.answers.items()}
 
     def strangers(self, node: Node) -> Mapping[str, float] | None:
-        """What processes that are none of ours had used on a node, see `regatta.node.company`; None: not known."""
+        """What processes that are none of ours had used on a node, see `regatta.node.contention`; None: not known."""
         return self.answers[node.name].get("strangers") or {} if node.name in self.answers else None
 
 
@@ -122,7 +122,7 @@ class Judge:
     thread. `whole_log`: whether it hears every line, or only the events.
     """
 
-    def __init__(self, handle: Handle, *, whole_log: bool = True) -> None:
+    def __init__(self, handle: StartedRun, *, whole_log: bool = True) -> None:
         self.handle = handle
         self.whole_log = whole_log
 
@@ -130,10 +130,10 @@ class Judge:
         """Ask the service of the run, again and again in a thread of its own, until this gives what is not None."""
         return None
 
-    def take(self, answer: Any) -> None:
+    def on_state(self, answer: Any) -> None:
         """What `poll` gave."""
 
-    def hear(self, rank: int | None, text: str) -> None:
+    def on_line(self, rank: int | None, text: str) -> None:
         """A line that a rank or a driver has printed."""
 
     def over(self, ended: Mapping[str, float]) -> bool:
@@ -152,7 +152,7 @@ class Judge:
         """Whom to blame for a process that failed, where that is another one; `last_lines` are what it printed last."""
         return None
 
-    def words(self) -> str | None:
+    def failure_message(self) -> str | None:
         """What the service says of a run that failed without a word of any process."""
         return None
 
@@ -181,7 +181,7 @@ class Framework(abc.ABC):
     """Packages that its runs have as the nodes have them, whatever their lists say: its services are made of them."""
     requirements: tuple[str, ...] = ()
     """Packages that its runs need beyond the nodes' environment, as in a list of requirements: `dask>=2024`."""
-    echoes: frozenset[int] = frozenset()
+    secondary_exit_codes: frozenset[int] = frozenset()
     """Codes with which a rank exits where another one is gone: who has exited otherwise is to blame."""
     service: str = ""
     """What takes its runs on a cluster, where it is `served`: as people call it."""
@@ -261,7 +261,7 @@ class Framework(abc.ABC):
         return path.read_text().strip() if path.is_file() else None
 
     def asks(self, cluster: Cluster) -> Mapping[str, Any]:
-        """What every node is asked with the release (`hello`), for `JobService.wait`."""
+        """What every node is asked with the release (`inspect`), for `JobService.wait`."""
         return {}
 
     def open(self, remote: Remote) -> contextlib.AbstractContextManager[JobService]:
@@ -272,6 +272,6 @@ class Framework(abc.ABC):
         """The web page of its service, for `fab dashboard`."""
         return None
 
-    def judge(self, handle: Handle, *, whole_log: bool = True) -> Judge:
+    def judge(self, handle: StartedRun, *, whole_log: bool = True) -> Judge:
         """Who decides how a run goes that is followed from here: an object for this run alone."""
         return Judge(handle, whole_log=whole_log)

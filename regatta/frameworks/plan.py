@@ -21,20 +21,20 @@ SEARCH = "workloads.common.search.function"
 class Program:
     """What a person asked to run: a script of the synced tree or a module of it, with its arguments.
 
-    `library`: it needs Regatta's own `workloads.common`, which the synced tree does not have. `roams`: where a
+    `library`: it needs Regatta's own `workloads.common`, which the synced tree does not have. `any_node`: where a
     framework lets it, it starts tasks on any node, not on those of its ranks alone.
     """
 
     argv: tuple[str, ...]
     label: str
     library: bool = False
-    roams: bool = False
+    any_node: bool = False
 
     @classmethod
     def script(cls, path: str, args: Sequence[str]) -> "Program":
         """`python path args...`; `path` is relative to the tree."""
         stem = re.sub(r"[^a-z0-9]+", "-", path.rpartition("/")[2].removesuffix(".py").lower()).strip("-")
-        return cls((path, *args), stem[:20] or "run", roams=True)
+        return cls((path, *args), stem[:20] or "run", any_node=True)
 
     @classmethod
     def module(cls, name: str, args: Sequence[str], label: str) -> "Program":

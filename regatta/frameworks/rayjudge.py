@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from regatta.errors import RegattaError
 from regatta.frameworks import raydeaths
-from regatta.frameworks.api import Blame, Handle, Judge
+from regatta.frameworks.api import Blame, Judge, StartedRun
 from regatta.frameworks.rayjob import JobApi
 from regatta.frameworks.rayservice import RayService
 from regatta.records import events
@@ -20,7 +20,7 @@ SPOKEN_LINES = 400
 class RayJudge(Judge):
     """The driver's end says when a run is over; Ray's words who is to blame."""
 
-    def __init__(self, handle: Handle, *, whole_log: bool = True) -> None:
+    def __init__(self, handle: StartedRun, *, whole_log: bool = True) -> None:
         super().__init__(handle, whole_log=whole_log)
         self.told: events.RankFailed | None = None
         self.signals: dict[int, str] = {}
@@ -30,7 +30,7 @@ class RayJudge(Judge):
     def _api(self) -> JobApi | None:
         return self.handle.service.api if isinstance(self.handle.service, RayService) else None
 
-    def hear(self, rank: int | None, text: str) -> None:
+    def on_line(self, rank: int | None, text: str) -> None:
         """Keep what a driver prints of a rank that failed: it will fail because of that."""
         if rank != DRIVER:
             return

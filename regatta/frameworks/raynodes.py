@@ -15,7 +15,7 @@ from regatta.hosts.remote import Remote
 JOIN_SECONDS = 60.0
 POLL_SECONDS = 0.5
 ASK: dict[str, Any] = {"ray": True}
-"""What makes `hello` say a node's id in Ray."""
+"""What makes `inspect` say a node's id in Ray."""
 
 
 def present(listed: Sequence[RayNode], nodes: Sequence[Node], own: Mapping[str, str | None]) -> list[str]:
@@ -38,7 +38,7 @@ def unsettled(listed: Sequence[RayNode], nodes: Sequence[Node], own: Mapping[str
 
 def ask(remote: Remote, nodes: Sequence[Node]) -> dict[str, str | None]:
     """Each node's id in Ray by name, None where no raylet runs. NodesError where nodes cannot be asked."""
-    answers = remote.everywhere(nodes, "hello", args=lambda _: {"facts_wanted": False, **ASK}, step="asking for Ray")
+    answers = remote.everywhere(nodes, "inspect", args=lambda _: {"facts_wanted": False, **ASK}, step="asking for Ray")
     return {name: answer["ray_node"] for name, answer in answers.items()}
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from regatta.errors import RegattaError
 from regatta.frameworks import sparkservice
-from regatta.frameworks.api import Blame, Handle, Judge
+from regatta.frameworks.api import Blame, Judge, StartedRun
 from regatta.frameworks.sparkservice import SparkService
 from regatta.records import events
 from regatta.records.events import DRIVER
@@ -45,7 +45,7 @@ _CODES = {
 class SparkJudge(Judge):
     """The driver says when a run is over; Spark's words who is to blame, and its master whether it waits for ever."""
 
-    def __init__(self, handle: Handle, *, whole_log: bool = True) -> None:
+    def __init__(self, handle: StartedRun, *, whole_log: bool = True) -> None:
         super().__init__(handle, whole_log=whole_log)
         self._failed: dict[str, list[str]] = {}
         self._heard: list[str] = []
@@ -73,11 +73,11 @@ class SparkJudge(Judge):
                 return sparkservice.too_much(said, self.handle.run)
         return None
 
-    def take(self, answer: Any) -> None:
+    def on_state(self, answer: Any) -> None:
         """See `Judge`."""
         self._never = answer
 
-    def hear(self, rank: int | None, text: str) -> None:
+    def on_line(self, rank: int | None, text: str) -> None:
         """Keep what a driver prints of the last task that failed in each stage, and which stage Spark gave up; of
         ranks, which of them failed."""
         if rank != DRIVER:
@@ -110,7 +110,7 @@ class SparkJudge(Judge):
         """See `Judge`."""
         return self._never is not None
 
-    def words(self) -> str | None:
+    def failure_message(self) -> str | None:
         """See `Judge`."""
         return self._never
 

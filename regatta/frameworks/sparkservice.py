@@ -60,7 +60,7 @@ class SparkService(JobService):
             time.sleep(POLL_SECONDS)
             seen = self.look()
 
-    def lacks(self, plan: Plan) -> str | None:
+    def capacity_error(self, plan: Plan) -> str | None:
         """See `JobService`: each worker of a run takes a core of Spark's workers."""
         cores, asked = sum(worker["cores"] for worker in self.look()["workers"]), len(plan.ranks)
         if not cores or asked <= cores:

@@ -46,10 +46,10 @@ def one_by_one(
 
 
 def python_ranks(plan: Plan, node: Node, ranks: list[dict[str, Any]]) -> Spec:
-    """A run of these processes, each of which starts Python as `regatta.node.boot` has it."""
+    """A run of these processes, each of which starts Python as `regatta.node.sitecustomize_rank` has it."""
     made = common(plan, node)
     made["ranks"] = ranks
-    start_python_by(made, plan, node, "boot")
+    start_python_by(made, plan, node, "sitecustomize_rank")
     return made
 
 
@@ -57,7 +57,7 @@ def start_python_by(made: Spec, plan: Plan, node: Node, module: str) -> None:
     """Let each Python of the run begin with a module of the node's side, as its `sitecustomize`."""
     made["env"]["PYTHONPATH"] += f":{boot_folder(plan, node)}"
     made["files"]["boot/sitecustomize.py"] = source(module)
-    beside_python(made, "imports", "unguarded")
+    beside_python(made, "imports", "spawn_guard")
     if plan.program.library:
         made["files"] |= {f"boot/{path}": text for path, text in library_files().items()}
 

@@ -19,8 +19,8 @@ from typing import Any
 
 from regatta import files, paths
 from regatta.errors import InventoryError
+from regatta.hosts import inventory_lint
 from regatta.hosts import limits as run_limits
-from regatta.hosts import spelling
 from regatta.hosts.cluster import Cluster, Node
 
 DEFAULT_INVENTORY = "inventory/lab"
@@ -169,7 +169,7 @@ def _path(value: object) -> str:
 
 def _resolve(cluster: str, host: str, folder: Path, raw: dict[str, Any]) -> dict[str, Any]:
     """`ansible-inventory` does not expand `{{ }}`: do so for plain references to variables."""
-    ours = [key for key in spelling.HOST_VARIABLES & raw.keys() if isinstance(raw[key], str) and "{{" in raw[key]]
+    ours = [key for key in inventory_lint.HOST_VARIABLES & raw.keys() if isinstance(raw[key], str) and "{{" in raw[key]]
     if not ours:
         return raw
     from jinja2 import StrictUndefined, TemplateError
@@ -200,7 +200,7 @@ def _listing(path: Path) -> dict[str, Any]:
         except (OSError, ValueError):
             cached.unlink(missing_ok=True)
     listing = _ask_ansible(path)
-    if wrong := spelling.problems(listing):
+    if wrong := inventory_lint.problems(listing):
         raise InventoryError(_misspelt(path, wrong))
     folder = path if path.is_dir() else path.parent
     hostvars = listing.get("_meta", {}).get("hostvars", {})
@@ -276,6 +276,6 @@ def _ask_ansible(path: Path) -> dict[str, Any]:
     if done.returncode or "Failed to parse" in done.stderr:
         said = done.stderr.partition("\nTraceback ")[0].strip()
         raise InventoryError(f"{path}: Ansible cannot read this inventory:\n{said}")
-    if wrong := spelling.skipped(done.stderr):
+    if wrong := inventory_lint.skipped(done.stderr):
         raise InventoryError(_misspelt(path, wrong))
     return dict(json.loads(done.stdout))

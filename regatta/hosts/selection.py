@@ -90,7 +90,7 @@ def _silent(cluster: Cluster) -> list[str]:
     """Names of the hosts that do not answer."""
     remote = Remote(cluster)
     _, failed = remote.gather(
-        cluster.nodes, lambda node: remote.call(node, "hello", timeout=ASK_SECONDS, facts_wanted=False)
+        cluster.nodes, lambda node: remote.call(node, "inspect", timeout=ASK_SECONDS, facts_wanted=False)
     )
     remote.rest(cluster.nodes)
     wrong = {name: error for name, error in failed.items() if not isinstance(error, UnreachableError)}

@@ -8,8 +8,8 @@ from importlib import resources
 
 from regatta import paths
 
-_ELSEWHERE = {"__init__", "aptcache", "aptrelay", "boot", "metrics", "siteproxy"}
-_ELSEWHERE |= {"imports", "mpilaunch", "private_ray", "rayboot", "rayspark", "sparkpandas", "unguarded"}
+_ELSEWHERE = {"__init__", "aptcache", "aptrelay", "sitecustomize_rank", "metrics", "siteproxy"}
+_ELSEWHERE |= {"imports", "mpilaunch", "private_ray", "sitecustomize_ray", "rayspark", "sparkpandas", "spawn_guard"}
 """Modules of the node's side that serve no request: a rank's, a service's, a run's own."""
 _SUPERVISOR = ("supervisor", "cgroup", "rank", "runlog", "usage")
 BOOT = "import sys;exec(sys.stdin.buffer.read(int(sys.argv[1])))"

@@ -7,7 +7,7 @@ from typing import Any
 from regatta.node import facts, files, layers, network, raylet, releases, rundirs
 
 
-def hello(
+def inspect(
     place: dict[str, Any],
     release: str | None = None,
     hint: str | None = None,

@@ -6,7 +6,7 @@ import os
 import time
 from typing import Any, Dict
 
-from regatta.node import believed, notes, rights, rundirs
+from regatta.node import notes, rights, rundirs, untrusted
 
 Place = Dict[str, Any]
 Answer = Dict[str, Any]
@@ -40,7 +40,7 @@ def _runs(place: Place, about: Dict[str, Any]) -> list[Answer]:
 
 def _run(place: Place, run: str, known: bool | None, note: Dict[str, Any] | None, until: float | None) -> Answer | None:
     now = time.time()
-    spec = believed.spec(note) if note else rundirs.spec(place, run, rundirs.SHARE_BYTES) or believed.spec({})
+    spec = untrusted.spec(note) if note else rundirs.spec(place, run, rundirs.SHARE_BYTES) or untrusted.spec({})
     started = spec["started"]
     if started is None:
         started = os.lstat(rundirs.path(place, run)).st_mtime
@@ -59,6 +59,6 @@ def _run(place: Place, run: str, known: bool | None, note: Dict[str, Any] | None
         "idle": None if ended is None else now - ended,
         "code": None if state == "running" else said.get("code"),
         "recorded": os.path.lexists(rundirs.path(place, run, "recorded.json")),
-        "by": believed.controller({"record": {"by": note.get("by")}} if note else spec),
+        "by": untrusted.controller({"record": {"by": note.get("by")}} if note else spec),
         "spec": {key: spec.get(key) for key in ("framework", "mode", "release", "plan")},
     }

@@ -17,7 +17,7 @@ from regatta.node import layout
 from regatta.node.problem import Problem
 
 OPERATIONS = {
-    "hello": "launch.hello",
+    "inspect": "launch.inspect",
     "release.begin": "releases.begin",
     "release.commit": "releases.commit",
     "release.entries": "releases.entries",
@@ -40,7 +40,7 @@ OPERATIONS = {
     "run.watch": "runs.watch",
     "run.stop": "runs.stop",
     "run.finish": "runs.finish",
-    "run.company": "company.of_run",
+    "run.contention": "contention.of_run",
     "run.recorded": "runs.mark_recorded",
     "run.account": "runs.account",
     "run.left": "outputs.listing",

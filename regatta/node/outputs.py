@@ -15,7 +15,7 @@ import stat
 import time
 from typing import Any, Dict, Iterator, List, Tuple
 
-from regatta.node import believed, releases, rights, rundirs, shared
+from regatta.node import releases, rights, rundirs, shared, untrusted
 from regatta.node.problem import Problem
 
 Place = Dict[str, Any]
@@ -189,7 +189,7 @@ def _looked_at(path: str, top: str) -> Tuple[os.stat_result | None, str]:
 
 def _followed(path: str, top: str) -> Tuple[os.stat_result | None, str]:
     target = os.readlink(path)
-    shown = believed.text(target)[:200]
+    shown = untrusted.text(target)[:200]
     real = os.path.realpath(path)
     if not real.startswith(top + os.sep):
         return None, f"is a link that leads out of the folder, to {shown}"

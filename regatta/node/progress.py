@@ -9,7 +9,7 @@ import os
 import time
 from typing import Any, Dict, Iterator
 
-from regatta.node import believed, rundirs, runlog
+from regatta.node import rundirs, runlog, untrusted
 
 Place = Dict[str, Any]
 
@@ -120,12 +120,12 @@ class Log:
     def _take(self, text: bytes) -> None:
         with contextlib.suppress(ValueError, KeyError, TypeError, RecursionError):
             event = json.loads(text)
-            number = believed.whole(event["rank"])
+            number = untrusted.whole(event["rank"])
             if number is None or (str(number) not in self.ranks and len(self.ranks) >= MOST_RANKS):
                 return
             rank = self.ranks.setdefault(str(number), {})
             if event["event"] == "progress":
-                counted = {key: believed.number(event.get(key)) for key in ("done", "total", "loss", "residual")}
-                rank["progress"] = {"what": believed.text(event.get("what")), **counted}
+                counted = {key: untrusted.number(event.get(key)) for key in ("done", "total", "loss", "residual")}
+                rank["progress"] = {"what": untrusted.text(event.get("what")), **counted}
             elif event["event"] in ("phase", "ready"):
-                rank["phase"] = believed.text(event.get("name")) or "ready"
+                rank["phase"] = untrusted.text(event.get("name")) or "ready"

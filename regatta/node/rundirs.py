@@ -1,7 +1,7 @@
 """The folders of runs on a node: what was started (`spec.json`), what it printed (`log`), its end (`exit.json`).
 
 A cluster's `runs/` is root's, and each folder in it belongs to the account of runs, which may put anything there. What
-is inside is therefore read and written as that account (`rights.of_run`), and believed as far as `believed` goes.
+is inside is therefore read and written as that account (`rights.of_run`), and believed as far as `untrusted` goes.
 Whether a run is still here is not asked of its files: its unit and its note (`notes`) tell.
 """
 
@@ -14,7 +14,7 @@ import re
 import stat
 from typing import Any, Dict, List
 
-from regatta.node import believed, notes, rights, runlog
+from regatta.node import notes, rights, runlog, untrusted
 
 Place = Dict[str, Any]
 
@@ -66,19 +66,19 @@ def load(file: str, most: int = MOST_BYTES) -> Any:
         value = json.loads(text.decode()) if len(text) <= most else None
     except (OSError, ValueError, RecursionError):
         return None
-    return value if isinstance(value, dict) and believed.shallow(value) else None
+    return value if isinstance(value, dict) and untrusted.shallow(value) else None
 
 
 def spec(place: Place, run: str, most: int = MOST_BYTES) -> Any:
     """What was started, as far as it is believed; None where that cannot be read (yet)."""
     found = load(path(place, run, "spec.json"), most)
-    return found and believed.spec(found)
+    return found and untrusted.spec(found)
 
 
 def noted(place: Place, run: str) -> Any:
     """What was started, by the node's own note; of a run without one by its `spec.json`, None where that is no help."""
     note = notes.read(place, run)
-    return believed.spec(note) if note else _shared_spec(place, run)
+    return untrusted.spec(note) if note else _shared_spec(place, run)
 
 
 @rights.of_run()
@@ -92,7 +92,7 @@ def ended(place: Place, run: str) -> Any:
     It has succeeded only where its unit has, too.
     """
     found = load(path(place, run, "exit.json"), EXIT_BYTES)
-    return found and believed.ended(found, notes.failure(place, run))
+    return found and untrusted.ended(found, notes.failure(place, run))
 
 
 def store(file: str, value: Any, mode: int = 0o644) -> None:
@@ -156,7 +156,7 @@ def _is_there(place: Place, run: str, name: str) -> bool:
 
 def supervisor_pid(place: Place, run: str) -> int | None:
     """Process id of a run's supervisor while it lives; None otherwise (a reused id is not mistaken for it)."""
-    pid = believed.whole((load(path(place, run, "pid.json")) or {}).get("pid"))
+    pid = untrusted.whole((load(path(place, run, "pid.json")) or {}).get("pid"))
     if pid is None or pid < 2:
         return None
     with contextlib.suppress(OSError), open(f"/proc/{pid}/cmdline", "rb") as file:
@@ -195,7 +195,7 @@ def unfinished(place: Place) -> Dict[str, List[Any]]:
     own = _own(place, unsure) if unsure else {"runs": [], "going": []}
     going = [run for run in known if known[run] or (known[run] is None and run in own["going"])]
     runs = [run for run in known if run in going or run in own["runs"]]
-    specs = {run: noted(place, run) or believed.spec({}) for run in runs}
+    specs = {run: noted(place, run) or untrusted.spec({}) for run in runs}
     return {
         "runs": runs,
         "going": going,

@@ -12,9 +12,8 @@ import time
 from typing import Any, Callable, Dict, List
 
 from regatta.node import (
-    believed,
     cgroup,
-    company,
+    contention,
     environments,
     layers,
     network,
@@ -29,6 +28,7 @@ from regatta.node import (
     shared,
     supervisor,
     trees,
+    untrusted,
     usage,
     working,
 )
@@ -92,7 +92,7 @@ def start(place: Place, spec: Spec, hidden: Dict[str, str] | None = None) -> Ans
             delete(place, folder)
             notes.remove(place, run)
             raise
-    others = company.strangers()
+    others = contention.strangers()
     interface = network.interface(place["cluster_address"])
     return {"folder": folder, "interface": interface, "strangers": others, "unshared": without}
 
@@ -322,7 +322,7 @@ def _emit_bars(folder: str, seen: int, emit: Emit) -> int:
     bars = rundirs.load(path, rundirs.EXIT_BYTES) if now != seen else None
     if not isinstance(bars, dict):
         return seen
-    emit({"bars": [[int(rank), believed.text(text)] for rank, text in bars.items() if believed.is_rank(rank)]})
+    emit({"bars": [[int(rank), untrusted.text(text)] for rank, text in bars.items() if untrusted.is_rank(rank)]})
     return now
 
 
@@ -350,7 +350,7 @@ def mark_recorded(place: Place, run: str) -> Answer:
 @rights.of_run()
 def account(place: Place, run: str) -> Answer:
     """What this node keeps of a run for its record: what was asked for, facts of the node, its interface."""
-    spec = rundirs.spec(place, run) or believed.spec({})
+    spec = rundirs.spec(place, run) or untrusted.spec({})
     return {"record": spec.get("record"), "interface": spec["network"].get("interface")}
 
 

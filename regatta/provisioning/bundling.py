@@ -76,7 +76,7 @@ def make(
     BundleError says what cannot be had.
 
     `wheels` and `controller` are the wheelhouses of the nodes and of a controller with the same release. `spark`: the
-    archive that `regatta.provisioning.spark` made. `projects`: see `wish`.
+    archive that `regatta.provisioning.spark` made. `projects`: see `requirements`.
     """
     places = {f"locks/{path.name}": path for path in sorted((paths.PROJECT / "requirements").glob("*.lock"))}
     places |= {f"locks/{path.name}": path for path in (lock, torch_lock) if path}
@@ -137,7 +137,7 @@ def make(
     ]
 
 
-def _parts(content: Bundle, debs: Mapping[str, bundleapt.Package], made: Mapping[str, str]) -> Iterator[sbom.Part]:
+def _parts(content: Bundle, debs: Mapping[str, bundleapt.Package], made: Mapping[str, str]) -> Iterator[sbom.Component]:
     """Every file of the bundle that somebody else published. `made`: wheel -> SHA-256 of what it was made from."""
     for path, sha256_ in content.files.items():
         if path.endswith(".whl"):
@@ -150,7 +150,7 @@ def _parts(content: Bundle, debs: Mapping[str, bundleapt.Package], made: Mapping
             yield sbom.debian(path, sha256_, deb.name, deb.version, deb.architecture, content.suite)
 
 
-def _of_layer(layer: Resolution | None) -> Iterator[sbom.Part]:
+def _of_layer(layer: Resolution | None) -> Iterator[sbom.Component]:
     """The packages that a project's layer is made of."""
     for package in layer.packages if layer else ():
         path = f"{build.IN_BUNDLE}/{layer.key}.tar.gz" if layer else ""

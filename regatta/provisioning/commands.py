@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from regatta.errors import InventoryError, RegattaError, UsageError
-from regatta.hosts import inventories, lease, spelling
+from regatta.hosts import inventories, inventory_lint, lease
 from regatta.hosts.cluster import Cluster
 from regatta.hosts.remote import Remote
 from regatta.provisioning import bundling, forget, interruption, membership, playbook, rollback, rotate, support
@@ -49,7 +49,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def run(command: str, inventory: str | None, extra: list[str], check: bool = False, node: str | None = None) -> int:
     """`command` on an inventory; see `COMMANDS`."""
-    if meant := spelling.arguments(extra):
+    if meant := inventory_lint.arguments(extra):
         said = "; ".join(f"nothing reads {name}, did you mean {near}?" for name, near in meant.items())
         raise UsageError(f"-e: {said}")
     path = inventories.choose(inventory)

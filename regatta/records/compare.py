@@ -64,7 +64,7 @@ def compare(groups: Mapping[str, Sequence[Record]]) -> Comparison:
     if not found.comparable:
         return found
     groups = {label: groups[label] for label in found.runs}
-    alone = {label: undisturbed(group) for label, group in groups.items()}
+    alone = {label: without_contention(group) for label, group in groups.items()}
     marked = tuple(label for label, group in alone.items() if not group)
     shown = {label: group or groups[label] for label, group in alone.items()}
     spreads = {phase: _spreads(shown, phase) for phase in PHASES}
@@ -77,7 +77,7 @@ def compare(groups: Mapping[str, Sequence[Record]]) -> Comparison:
     return replace(found, spreads=spreads, words=words, beside=beside, marked=marked)
 
 
-def undisturbed(records: Sequence[Record]) -> list[Record]:
+def without_contention(records: Sequence[Record]) -> list[Record]:
     """The runs that were timed while no other run was on their nodes."""
     return [record for record in records if not record.others]
 

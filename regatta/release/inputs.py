@@ -58,7 +58,7 @@ def bring(remote: Remote, file: DataFile, nodes: Iterable[Node]) -> list[str]:
     """Put a file on the nodes that lack it, and on relays to them; returns their names. NodesError names the cause."""
     nodes = routes.with_relays(remote.cluster, nodes)
     answers = remote.everywhere(
-        nodes, "hello", args=lambda _: {"data": [file.question()], "facts_wanted": False}, step="data"
+        nodes, "inspect", args=lambda _: {"data": [file.question()], "facts_wanted": False}, step="data"
     )
     lacking = [node for node in nodes if not answers[node.name]["data"][file.sha256]]
     _done, failed = routes.spread(

@@ -52,7 +52,7 @@ def sync(
         small = {} if routes.relay(remote.cluster, node) else patch  # once over the way to a relay, not once a node
         return {**wanted, **small, **(ask or {}).get(node.name, {})}
 
-    answers, failed = remote.gather(nodes, lambda node: remote.call(node, "hello", **ask_of(node)))
+    answers, failed = remote.gather(nodes, lambda node: remote.call(node, "inspect", **ask_of(node)))
     if failed:
         for node in nodes:
             if begun := answers.get(node.name, {}).get("begun"):

@@ -176,7 +176,7 @@ def _case(groups: Mapping[Configuration, Sequence[Record]]) -> Case:
 
 def _group(configuration: Configuration, good: Sequence[Record], runs: Sequence[Record]) -> Group:
     answered = [run for run in good if run.answer is not None] or good
-    alone = compare.undisturbed(answered) or answered
+    alone = compare.without_contention(answered) or answered
     return Group(
         configuration,
         tuple(alone),

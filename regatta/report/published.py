@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from regatta.cards import reading, shelf, values
+from regatta.cards import discovery, reading, values
 from regatta.cards.card import Card, Workload
 from regatta.errors import CardError
 from regatta.records.record import Record
@@ -104,9 +104,9 @@ def _of_card(case: Case) -> Mapping[Configuration, Figure]:
 def _cards() -> Mapping[str, Workload]:
     """The workloads that are known here; Regatta's alone where a card of the project is damaged."""
     try:
-        return shelf.every(Path.cwd())
+        return discovery.every(Path.cwd())
     except CardError:
-        return shelf.ours()
+        return discovery.ours()
 
 
 def card_of(workload: str) -> Card | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from regatta.errors import NodesError, RegattaError, RunError
 from regatta.frameworks import registry
-from regatta.frameworks.api import Framework, Handle, JobService
+from regatta.frameworks.api import Framework, JobService, StartedRun
 from regatta.hosts.cluster import Node
 from regatta.hosts.remote import Remote
 from regatta.run.launch import STOP_TIMEOUT, stop_everywhere
@@ -110,16 +110,16 @@ def find(remote: Remote, wanted: str) -> RunInfo:
 
 
 @contextlib.contextmanager
-def handle(remote: Remote, info: RunInfo) -> Iterator[Handle]:
+def handle(remote: Remote, info: RunInfo) -> Iterator[StartedRun]:
     """What following or cancelling a run needs; a service is reached only where it takes the run."""
     with contextlib.ExitStack() as stack:
         served = info.adapter.served(remote.cluster)
         yield unserved(remote, info, stack.enter_context(info.adapter.open(remote)) if served else None)
 
 
-def unserved(remote: Remote, info: RunInfo, service: JobService | None = None) -> Handle:
+def unserved(remote: Remote, info: RunInfo, service: JobService | None = None) -> StartedRun:
     """The same without the service that takes the run: it has ended, or cannot be reached."""
-    return Handle(info.run, remote.cluster, info.nodes, info.adapter, info.places, service)
+    return StartedRun(info.run, remote.cluster, info.nodes, info.adapter, info.places, service)
 
 
 def cancel(remote: Remote, info: RunInfo) -> None:

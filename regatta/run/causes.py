@@ -10,7 +10,7 @@ from regatta.records.events import DRIVER
 from regatta.run.outcome import Accounts, Failure
 
 UNGUARDED = ("finished its bootstrapping phase", "regatta: this program starts processes by spawn")
-"""Words of Python's and of ours, see `regatta.node.unguarded`."""
+"""Words of Python's and of ours, see `regatta.node.spawn_guard`."""
 
 
 def failure(judge: Judge, told: Accounts) -> Failure | None:
@@ -28,7 +28,7 @@ def failure(judge: Judge, told: Accounts) -> Failure | None:
         how = _befell(judge, told, [name]) or ": was the host rebooted, or its supervisor killed? See 'fab status'"
         return Failure(name, None, f"the run vanished there{how}", 1, host=name)
     if found:
-        name, worst = min(found, key=lambda item: _weight(item[1], judge.handle.framework.echoes))
+        name, worst = min(found, key=lambda item: _weight(item[1], judge.handle.framework.secondary_exit_codes))
         lines = _named(judge.handle.cluster, worst["last_lines"])
         host = name if worst["rank"] is None else None
         rank = worst["rank"]
@@ -38,7 +38,7 @@ def failure(judge: Judge, told: Accounts) -> Failure | None:
             name, rank = blamed.node, blamed.rank
             worst = {**worst, "cause": blamed.cause}
         return Failure(name, rank, _how(judge, told, name, worst, lines), worst["code"], lines, host)
-    words = judge.words()
+    words = judge.failure_message()
     return Failure(judge.handle.cluster.head.name, None, words, 1) if words else None
 
 
@@ -113,8 +113,8 @@ def reached(node: str, limits: dict[str, int]) -> list[str]:
     return said
 
 
-def _weight(failure: dict[str, Any], echoes: Collection[int]) -> tuple[int, float]:
+def _weight(failure: dict[str, Any], secondary: Collection[int]) -> tuple[int, float]:
     """Orders failures, the likeliest first cause first: a signal, what befell a supervisor, a rank that exited (its
     peers' complaint), one that exited as it does where a peer is gone, then by time."""
-    exited = 3 if failure["code"] in echoes else 2
+    exited = 3 if failure["code"] in secondary else 2
     return (0 if failure["signal"] else 1 if failure.get("cause") else exited, failure["at"])

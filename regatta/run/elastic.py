@@ -50,14 +50,14 @@ def run(session: Session, request: Request) -> Record:
 
 
 def _cores(session: Session) -> dict[str, int]:
-    answers = session.remote.everywhere(session.cluster.workers, "hello", step="cores")
+    answers = session.remote.everywhere(session.cluster.workers, "inspect", step="cores")
     return {name: int(answer["facts"]["cores"]) for name, answer in answers.items()}
 
 
 def _lost(session: Session, error: RunFailedError) -> list[str]:
     """Hosts that ended the run, also those that are back by now, and those that do not answer."""
     _, silent = session.remote.gather(
-        session.cluster.nodes, lambda node: session.remote.call(node, "hello", timeout=ASK_SECONDS)
+        session.cluster.nodes, lambda node: session.remote.call(node, "inspect", timeout=ASK_SECONDS)
     )
     return [node.name for node in session.cluster.nodes if node.name == error.host or node.name in silent]
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import io
 import os
 import shutil
 import stat
@@ -14,10 +15,13 @@ from typing import TextIO
 
 from regatta.errors import DataError, RegattaError, RemoteError
 from regatta.files import settle, settle_name
+from regatta.frameworks.api import StartedRun
 from regatta.hosts.remote import Remote
 from regatta.hosts.rsync import Fetch
-from regatta.run import outputs
-from regatta.run.outputs import File, Part, Run
+from regatta.run import kept_folders, outputs
+from regatta.run.outputs import File, NodeOutput, Run
+from regatta.run.request import Request
+from regatta.terminal.console import Console
 from regatta.terminal.meter import Meter, size_text
 from regatta.text import shown
 
@@ -47,7 +51,7 @@ class Fetched:
         return f"{self.folder}: {count} from {', '.join(self.nodes)}, proven by hash, in {self.seconds:.1f} s{rate}"
 
 
-def check(run: str, parts: Sequence[Part], most_gb: float) -> None:
+def check(run: str, parts: Sequence[NodeOutput], most_gb: float) -> None:
     """DataError where the files are more than so many GB, or more than can be fetched at once."""
     total = sum(part.bytes for part in parts)
     if total > most_gb * GB:
@@ -63,12 +67,12 @@ def check(run: str, parts: Sequence[Part], most_gb: float) -> None:
         )
 
 
-def place(run: Run, part: Part, target: Path) -> Path:
+def place(run: Run, part: NodeOutput, target: Path) -> Path:
     """Where the files of a part come to in `target`: by node where the run had several; `shared` has those of all."""
     return target / part.place if run.several or part.shared else target
 
 
-def fetch(remote: Remote, run: Run, parts: Sequence[Part], target: Path, stream: TextIO | None = None) -> Fetched:
+def fetch(remote: Remote, run: Run, parts: Sequence[NodeOutput], target: Path, stream: TextIO | None = None) -> Fetched:
     """Bring all files of `parts` into `target`, by node where the run had several; `shared` has those of all nodes.
 
     Progress goes to `stream`.
@@ -89,7 +93,7 @@ def fetch(remote: Remote, run: Run, parts: Sequence[Part], target: Path, stream:
     failed: dict[str, Exception] = {}
     with Meter(f"fetch {run.id}", total, stream) as meter, _Workers() as workers:
 
-        def bring(part: Part) -> None:
+        def bring(part: NodeOutput) -> None:
             work = _Transfer(remote, run.id, part, folders[part.place], workers)
             work.bring(lambda count: so_far.__setitem__(part.place, count))
             notes.extend(work.notes)
@@ -134,7 +138,7 @@ class _Workers:
 class _Transfer:
     """The files of one node."""
 
-    def __init__(self, remote: Remote, run: str, part: Part, folder: Path, workers: _Workers) -> None:
+    def __init__(self, remote: Remote, run: str, part: NodeOutput, folder: Path, workers: _Workers) -> None:
         self._remote, self._run, self._part, self._folder, self._workers = remote, run, part, folder, workers
         self.notes: list[str] = []
 
@@ -158,7 +162,7 @@ class _Transfer:
         total = sum(file.size for file in files)
         if self._workers.stopped.is_set():
             return []
-        there = _Asked(self._remote, self._part, self._run, files, total)
+        there = _FileRequest(self._remote, self._part, self._run, files, total)
         here = []
         for file in files:
             here.append(None if self._workers.stopped.is_set() else _sum(self._folder, file.path))
@@ -178,10 +182,10 @@ class _Transfer:
         return bad
 
 
-class _Asked:
+class _FileRequest:
     """The hashes of files on a node, asked for while those here are made."""
 
-    def __init__(self, remote: Remote, part: Part, run: str, files: Sequence[File], total: int) -> None:
+    def __init__(self, remote: Remote, part: NodeOutput, run: str, files: Sequence[File], total: int) -> None:
         self._said: list[list[object] | None] | Exception = []
         self._count = len(files)
         seconds = outputs.LOOK_TIMEOUT + total / 15e6
@@ -251,3 +255,45 @@ def _room(target: Path, needed: int) -> None:
             f"{target}: {size_text(needed)} are to come, and the disk of this machine has {size_text(free)} free: "
             "make room, or name another folder with --to"
         )
+
+
+def at_end(remote: Remote, handle: StartedRun, request: Request, results: Path, console: Console) -> None:
+    """Fetch what fits the request's patterns beside the run's record; what does not come is said, and fails nothing."""
+    project = kept_folders.project(request.root) if request.keep else None
+    parts_of_it = outputs.shared_parts({"shared": request.first_run or handle.run, "project": project})
+    known = outputs.Run(handle.run, handle.nodes, tuple(node.name for node in handle.nodes), parts_of_it)
+    words = " ".join(f"'{shown(word)}'" for word in request.fetch)
+    again = f"later: fab fetch {known.id} {words}"
+    try:
+        parts, failed = outputs.look(remote, known, request.fetch)
+        for line in outputs.reasons(parts):
+            console.warn(line)
+        if any(part.count for part in parts):
+            check(known.id, parts, request.fetch_gb)
+            done = fetch(remote, known, parts, results / known.id, _Notes(console))
+            for line in done.notes:
+                console.warn(line)
+            if done.nodes:
+                console.note(done.line())
+            failed |= done.failed
+        elif not failed:
+            words = ", ".join(map(shown, request.fetch))
+            console.warn(f"{known.id}: nothing to fetch: no file that it has written fits {words} (fab ls {known.id})")
+        for error in failed.values():
+            console.warn(f"{error}; {again}")
+    except (RegattaError, OSError) as error:
+        console.warn(f"{known.id}: its files were not fetched: {error}; {again}")
+
+
+class _Notes(io.StringIO):
+    """Progress as lines of a console."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__()
+        self._console = console
+
+    def write(self, text: str) -> int:
+        """See io."""
+        if text.strip():
+            self._console.note(text.strip())
+        return len(text)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from regatta.errors import HostKeyError, RemoteError, RunError, UnreachableError
-from regatta.frameworks.api import SETTLE_SECONDS, Handle
+from regatta.frameworks.api import SETTLE_SECONDS, StartedRun
 from regatta.hosts.channel import Stream
 from regatta.hosts.cluster import Node
 from regatta.hosts.remote import Remote
@@ -44,7 +44,7 @@ class Follower:
     def __init__(
         self,
         remote: Remote,
-        handle: Handle,
+        handle: StartedRun,
         on_line: OnLine,
         on_bars: OnBars = lambda node, bars: None,
         *,
@@ -105,7 +105,7 @@ class Follower:
     def _take(self, kind: str, name: str, value: Any, came: float = 0.0) -> None:
         if kind == "lines":
             for rank, text in value:
-                self.judge.hear(rank, text)
+                self.judge.on_line(rank, text)
                 self.on_line(name, rank, text, came)
         elif kind == "bars":
             self.on_bars(name, dict(value))
@@ -115,7 +115,7 @@ class Follower:
         elif kind == "lost":
             self.told.lost[name] = value
         elif kind == "service":
-            self.judge.take(value)
+            self.judge.on_state(value)
 
     def _success(self) -> Outcome:
         self._finish_members()

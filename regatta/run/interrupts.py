@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 
 @contextlib.contextmanager
-def undisturbed() -> Iterator[None]:
+def interrupts_deferred() -> Iterator[None]:
     """Let Ctrl-C wait until this has ended; it counts then, unless an earlier one is what this deals with."""
     if threading.current_thread() is not threading.main_thread():
         yield

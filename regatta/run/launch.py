@@ -6,11 +6,11 @@ from typing import Any
 
 from regatta.errors import NodesError
 from regatta.frameworks import registry
-from regatta.frameworks.api import Handle, JobService
+from regatta.frameworks.api import JobService, StartedRun
 from regatta.frameworks.plan import Plan
 from regatta.hosts.cluster import Node
 from regatta.hosts.remote import Remote
-from regatta.run.interrupts import undisturbed
+from regatta.run.interrupts import interrupts_deferred
 
 START_TIMEOUT = 150.0
 """A node copies the tree meanwhile; one that is cut off is noticed sooner."""
@@ -23,7 +23,7 @@ def start(
     plan: Plan,
     service: JobService | None = None,
     keep: Callable[[Node], Mapping[str, Any]] = lambda _: {},
-) -> Handle:
+) -> StartedRun:
     """Start a run; each node keeps what `keep` gives for its record.
 
     Raises NodesError; what had been started by then is stopped.
@@ -34,7 +34,7 @@ def start(
     for node in nodes:
         specs[node.name]["record"] = keep(node)
     places = {rank.rank: rank.node.name for rank in plan.ranks}
-    handle = Handle(plan.run, cluster, nodes, framework, places, service)
+    handle = StartedRun(plan.run, cluster, nodes, framework, places, service)
     told, hidden = list(nodes), {**framework.secrets(plan), **plan.hidden}
     try:
         started, failed = remote.gather(
@@ -52,14 +52,14 @@ def start(
 
 
 def stop_everywhere(
-    remote: Remote, handle: Handle, nodes: list[Node], reason: str
+    remote: Remote, handle: StartedRun, nodes: list[Node], reason: str
 ) -> tuple[dict[str, dict[str, Any]], dict[str, Exception]]:
     """Stop a run on the given nodes, whatever is pressed.
 
     Returns how it ended there, as `run.finish` says it, and the nodes that could not be asked, with the cause.
     """
     timeout = STOP_TIMEOUT if handle.service is None else SERVICE_STOP_TIMEOUT
-    with undisturbed():
+    with interrupts_deferred():
         return remote.gather(
             nodes, lambda node: remote.call(node, "run.stop", timeout=timeout, run=handle.run, reason=reason)
         )

@@ -33,7 +33,7 @@ class File:
 
 
 @dataclass(frozen=True)
-class Part:
+class NodeOutput:
     """What a run has left on one node: `files` are the first of `count`, `left_out` names with the reason.
 
     `source`: the folder that has them there; `shared`: the part of the shared folder, where it is one: `runs/NAME`.
@@ -107,12 +107,12 @@ def patterns(words: Iterable[str]) -> list[str]:
 
 def look(
     remote: Remote, run: Run, wanted: Sequence[str] = (), most: int = MOST_FILES
-) -> tuple[list[Part], dict[str, Exception]]:
+) -> tuple[list[NodeOutput], dict[str, Exception]]:
     """What fits one of the patterns (none: all) on each node, and why nodes could not be asked, by name."""
     ask: dict[str, Any] = {"run": run.id, "patterns": [*wanted], "most": most}
     head = remote.cluster.head
 
-    def parts(node: Node) -> list[Part]:
+    def parts(node: Node) -> list[NodeOutput]:
         wanted = [*([None] if node in run.nodes else []), *(run.shared if node == head else ())]
         answers = [(part, remote.call(node, "run.left", timeout=LOOK_TIMEOUT, part=part, **ask)) for part in wanted]
         return [_part(node, run.id, answer, part) for part, answer in answers]
@@ -124,25 +124,25 @@ def look(
     return sorted(found, key=lambda part: part.shared is not None), failed
 
 
-def _part(node: Node, run: str, said: Mapping[str, Any], shared: str | None = None) -> Part:
+def _part(node: Node, run: str, said: Mapping[str, Any], shared: str | None = None) -> NodeOutput:
     """What a node says; the names in it are the run's choice."""
     files = tuple(File(str(path), int(size), int(at), bool(came)) for path, size, at, came in said["files"])
     if bad := next((file.path for file in files if _leads_out(file.path)), None):
         raise RemoteError(node.name, f"names a file outside of the run's working directory: {shown(bad)}")
     left_out = tuple((str(path), str(why)) for path, why in said["left_out"])
     place = source(node, run) if shared is None else f"{node.state}/shared/{shared}"
-    return Part(node, int(said["count"]), int(said["bytes"]), files, left_out, place, shared)
+    return NodeOutput(node, int(said["count"]), int(said["bytes"]), files, left_out, place, shared)
 
 
 def _leads_out(path: str) -> bool:
     return not path or "\0" in path or any(name in ("", ".", "..") for name in path.split("/"))
 
 
-def sizes(remote: Remote, runs: Iterable[RunInfo]) -> dict[str, tuple[Part, ...]]:
+def sizes(remote: Remote, runs: Iterable[RunInfo]) -> dict[str, tuple[NodeOutput, ...]]:
     """What each of several runs has left, by its id, with its first files; what cannot be told in time is left out."""
     runs = [*runs]
 
-    def ask(node: Node) -> dict[str, Part]:
+    def ask(node: Node) -> dict[str, NodeOutput]:
         here = [info.run for info in runs if node in info.nodes]
         said = remote.call(node, "run.sizes", timeout=LOOK_TIMEOUT, runs=here)["runs"] if here else {}
         return {run: _part(node, run, part) for run, part in said.items()}
@@ -151,20 +151,20 @@ def sizes(remote: Remote, runs: Iterable[RunInfo]) -> dict[str, tuple[Part, ...]
     return {info.run: tuple(found[info.run] for found in said.values() if info.run in found) for info in runs}
 
 
-def brief(parts: Sequence[Part], most: int = 2) -> str:
+def brief(parts: Sequence[NodeOutput], most: int = 2) -> str:
     """Size and first files, in a few words; '-' where there is nothing."""
     size = size_text(sum(part.bytes for part in parts))
     return f"{size}: {first(parts, most)}" if any(part.count for part in parts) else "-"
 
 
-def words(parts: Iterable[Part]) -> str:
+def words(parts: Iterable[NodeOutput]) -> str:
     """`3 files, 1.2 MB`."""
     parts = [*parts]
     count = sum(part.count for part in parts)
     return f"{count} file{'s' * (count != 1)}, {size_text(sum(part.bytes for part in parts))}"
 
 
-def first(parts: Iterable[Part], most: int = 3) -> str:
+def first(parts: Iterable[NodeOutput], most: int = 3) -> str:
     """The names of the first files, on one line."""
     parts = [*parts]
     names = list(dict.fromkeys(shown(file.path) for part in parts for file in part.files))
@@ -172,7 +172,7 @@ def first(parts: Iterable[Part], most: int = 3) -> str:
     return f"{', '.join(names[:most])}{more}"
 
 
-def reasons(parts: Iterable[Part], most: int = 10) -> list[str]:
+def reasons(parts: Iterable[NodeOutput], most: int = 10) -> list[str]:
     """A line for each file that cannot be fetched, and why."""
     lines = [f"{part.place}: {shown(path)} {why}: left out" for part in parts for path, why in part.left_out]
     return [*lines[:most], *([f"{len(lines) - most} more are left out"] if len(lines) > most else [])]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from regatta import paths
-from regatta.environment.ready import Layer, Layers
+from regatta.environment.layer_cache import Layer, Layers
 from regatta.environment.variables import Variables
 from regatta.errors import UsageError
 from regatta.frameworks import plan, registry
@@ -17,7 +17,7 @@ from regatta.hosts.cluster import Cluster, Node
 from regatta.hosts.remote import Remote
 from regatta.records.clocks import Clocks
 from regatta.release import sync, tree
-from regatta.run import catalogue, keeping, naming, placement, recording, walls
+from regatta.run import catalogue, kept_folders, naming, placement, recording, walls
 from regatta.run.request import Request
 from regatta.terminal.console import Console
 
@@ -95,7 +95,7 @@ class Preparer:
         source = request.source or tree.read(request.root)
         variables = request.variables.beside(request.root)
         variables.check_synced(source.root, {path for path, _, _ in source.entries})
-        keeping.check(source, request.keep)
+        kept_folders.check(source, request.keep)
         self._tell(source.notes)
         more = dict.fromkeys((*framework.requirements, *request.environment.more))
         wish = replace(request.environment, more=tuple(more))
@@ -111,12 +111,12 @@ class Preparer:
         facts = {name: answer["facts"] for name, answer in synced.answers.items()}
         made = self._plan(request, framework, source, synced.answers, layer, variables)
         framework.check(made)
-        for line in keeping.clashes(made, going):
+        for line in kept_folders.clashes(made, going):
             self._console.warn(line)
         nodes = framework.nodes(made, self._cluster)
         if service and seen:
             service.result().wait(nodes, seen.result(), synced.answers, self._console.note)
-            if why := service.result().lacks(made):
+            if why := service.result().capacity_error(made):
                 raise UsageError(why)
         self._console.note(_headline(framework, made, self._cluster))
         packages = (layer.packages if layer else {}, synced.answers[self._cluster.head.name].get("packages", {}))
@@ -199,8 +199,8 @@ class Preparer:
             variables=variables.public,
             hidden=variables.hidden,
             keep=request.keep,
-            project=keeping.project(source.root) if request.keep else None,
-            former=keeping.former(source.root) if request.keep else None,
+            project=kept_folders.project(source.root) if request.keep else None,
+            former=kept_folders.former(source.root) if request.keep else None,
         )
 
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from regatta import paths
 from regatta.errors import RecordError, RegattaError
 from regatta.frameworks import plan, registry
-from regatta.frameworks.api import Handle
-from regatta.hosts import machines
+from regatta.frameworks.api import StartedRun
+from regatta.hosts import shared_cores
 from regatta.hosts.cluster import Cluster, Node
 from regatta.hosts.remote import Remote
 from regatta.records import building, document, events, record, store
@@ -117,7 +117,7 @@ def of_run(
         code=outcome.code,
         failure=record.Failure(failure.cause, failure.node, failure.rank, failure.last_lines) if failure else None,
     )
-    shares = machines.sharing(facts, ranks.values())
+    shares = shared_cores.sharing(facts, ranks.values())
     nodes = tuple(
         _node_facts(name, cluster.node(name).cluster_address, ranks, said, shares.get(name, ()))
         for name, said in facts.items()
@@ -161,7 +161,7 @@ def of_unstarted(cluster: Cluster, request: "Request", cause: str, *, lost: bool
     )
 
 
-def mark(remote: Remote, handle: Handle, outcome: Outcome) -> None:
+def mark(remote: Remote, handle: StartedRun, outcome: Outcome) -> None:
     """Tell the nodes that the run has a record; one that cannot be told is left out."""
     remote.gather(
         _answering(handle, outcome),
@@ -169,17 +169,17 @@ def mark(remote: Remote, handle: Handle, outcome: Outcome) -> None:
     )
 
 
-def company(remote: Remote, handle: Handle, outcome: Outcome) -> dict[str, dict[str, Any]]:
+def contention(remote: Remote, handle: StartedRun, outcome: Outcome) -> dict[str, dict[str, Any]]:
     """What else was on the run's nodes meanwhile, by node; those that do not answer are left out."""
 
     def ask(node: Node) -> dict[str, Any]:
         before = handle.strangers(node)
-        return remote.call(node, "run.company", timeout=MARK_TIMEOUT, run=handle.run, before=before)
+        return remote.call(node, "run.contention", timeout=MARK_TIMEOUT, run=handle.run, before=before)
 
     return remote.gather(_answering(handle, outcome), ask)[0]
 
 
-def _answering(handle: Handle, outcome: Outcome) -> list[Node]:
+def _answering(handle: StartedRun, outcome: Outcome) -> list[Node]:
     """The nodes that have told how the run ended there; all where none was asked."""
     return [node for node in handle.nodes if not outcome.used or node.name in outcome.used]
 
@@ -210,7 +210,7 @@ def from_nodes(remote: Remote, info: RunInfo, clocks: Clocks, outcome: Outcome) 
             clocks,
             outcome,
             interfaces={name: answer["interface"] for name, answer in said.items()},
-            beside=company(remote, unserved(remote, info), outcome),
+            beside=contention(remote, unserved(remote, info), outcome),
             notes=[NOTE],
         )
         document.to_json(made)

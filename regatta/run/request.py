@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from regatta.environment.requirements import Requirements
 from regatta.environment.variables import Variables
-from regatta.environment.wish import Wish
 from regatta.frameworks import plan
 from regatta.records import record
 from regatta.release import tree
@@ -44,6 +44,6 @@ class Request:
     notes: tuple[str, ...] = ()
     fetch: tuple[str, ...] = ()
     fetch_gb: float = 2.0
-    environment: Wish = field(default_factory=Wish)
+    environment: Requirements = field(default_factory=Requirements)
     variables: Variables = field(default_factory=Variables)
     keep: tuple[str, ...] = ()

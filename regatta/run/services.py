@@ -139,7 +139,9 @@ def wait_until_joined(remote: Remote, framework: Framework) -> int:
         while True:
             try:
                 seen = service.look()
-                answers = remote.everywhere(nodes, "hello", args=lambda _: asks, step=f"asking for {framework.service}")
+                answers = remote.everywhere(
+                    nodes, "inspect", args=lambda _: asks, step=f"asking for {framework.service}"
+                )
                 service.wait(nodes, seen, answers, lambda text: None)
                 return len(nodes)
             except RegattaError:

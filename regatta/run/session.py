@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from regatta.errors import RecordError, RunFailedError, UsageError
-from regatta.frameworks.api import Handle
+from regatta.frameworks.api import StartedRun
 from regatta.hosts.cluster import Cluster
 from regatta.hosts.remote import Remote
 from regatta.records import events, record, store
@@ -16,7 +16,7 @@ from regatta.records.events import DRIVER
 from regatta.run import catalogue, launch, recording
 from regatta.run.causes import reached
 from regatta.run.follow import Follower
-from regatta.run.interrupts import undisturbed
+from regatta.run.interrupts import interrupts_deferred
 from regatta.run.outcome import Outcome
 from regatta.run.prepare import Preparer, Ready
 from regatta.run.request import Request
@@ -45,7 +45,7 @@ class Session:
 
     def cores(self) -> int:
         """Cores of all workers together: the ranks of a run that says nothing about its workers."""
-        answers = self.remote.everywhere(self.cluster.workers, "hello", step="cores")
+        answers = self.remote.everywhere(self.cluster.workers, "inspect", step="cores")
         return sum(int(answer["facts"]["cores"]) for answer in answers.values())
 
     def reconnect(self) -> None:
@@ -63,7 +63,7 @@ class Session:
             with self._cancelled_by_hand(handle):
                 outcome = self._follow(handle, clocks)
         except KeyboardInterrupt:
-            with undisturbed():
+            with interrupts_deferred():
                 self._keep(ready, handle, clocks, Outcome("stopped", INTERRUPTED, None))
             raise
         run = handle.run
@@ -78,13 +78,13 @@ class Session:
         _raise_unless_succeeded(run, outcome, clocks)
         return kept
 
-    def _fetch(self, request: Request, handle: Handle) -> None:
+    def _fetch(self, request: Request, handle: StartedRun) -> None:
         """Bring here what was asked for of a run that has ended; what does not come is said, and fails nothing."""
-        from regatta.run import bringing
+        from regatta.run import fetching
 
         if request.fetch:
             with self._told_of_what_is_left(handle.run):
-                bringing.at_end(self.remote, handle, request, self.results, self.console)
+                fetching.at_end(self.remote, handle, request, self.results, self.console)
 
     @contextlib.contextmanager
     def _told_of_what_is_left(self, run: str) -> Iterator[None]:
@@ -111,14 +111,14 @@ class Session:
             with self._attached(info) as handle:
                 outcome = self._follow(handle, clocks)
         except KeyboardInterrupt:
-            with undisturbed():
+            with interrupts_deferred():
                 self._adopt(info, clocks, Outcome("stopped", INTERRUPTED, None))
             raise
         self._adopt(info, clocks, outcome)
         _raise_unless_succeeded(info.run, outcome, clocks)
         return outcome
 
-    def _start(self, ready: Ready) -> Handle:
+    def _start(self, ready: Ready) -> StartedRun:
         try:
             handle = launch.start(self.remote, ready.plan, ready.service, keep=ready.kept_on)
             for name, said in handle.answers.items():
@@ -129,7 +129,7 @@ class Session:
             self._warn_of_cancelling(ready.plan.run)
             raise
 
-    def _follow(self, handle: Handle, clocks: Clocks) -> Outcome:
+    def _follow(self, handle: StartedRun, clocks: Clocks) -> Outcome:
         def on_line(node: str, rank: int | None, text: str, came: float) -> None:
             event = events.parse_line(text)
             if event is None:
@@ -158,7 +158,7 @@ class Session:
                 self.console.warn(f"{name}: {lost} line(s) of the log could not be written there: is a disk full?")
         return outcome
 
-    def _keep(self, ready: Ready, handle: Handle, clocks: Clocks, outcome: Outcome) -> record.Record:
+    def _keep(self, ready: Ready, handle: StartedRun, clocks: Clocks, outcome: Outcome) -> record.Record:
         """Write the record of a run that has ended, and tell the nodes. Raises RecordError."""
         clocks.end()
         kept = recording.of_run(
@@ -169,14 +169,14 @@ class Session:
             clocks,
             outcome,
             interfaces=handle.interfaces,
-            beside=recording.company(self.remote, handle, outcome),
+            beside=recording.contention(self.remote, handle, outcome),
         )
         store.Store(self.results).save(kept)
         recording.mark(self.remote, handle, outcome)
         return kept
 
     @contextlib.contextmanager
-    def _attached(self, info: catalogue.RunInfo) -> Iterator[Handle]:
+    def _attached(self, info: catalogue.RunInfo) -> Iterator[StartedRun]:
         """What following a run needs; Ctrl-C cancels one that goes on."""
         if info.state != "running":
             yield catalogue.unserved(self.remote, info)
@@ -194,7 +194,7 @@ class Session:
                 self.console.error(str(error))
 
     @contextlib.contextmanager
-    def _cancelled_by_hand(self, handle: Handle) -> Iterator[None]:
+    def _cancelled_by_hand(self, handle: StartedRun) -> Iterator[None]:
         try:
             yield
         except KeyboardInterrupt:

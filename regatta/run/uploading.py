@@ -17,7 +17,7 @@ from regatta.environment.variables import Variables
 from regatta.errors import DataError, LaunchError
 from regatta.release import objects
 from regatta.run import fetching
-from regatta.run.outputs import Part, Run
+from regatta.run.outputs import NodeOutput, Run
 from regatta.terminal.meter import Meter, size_text
 
 _PROGRAM = "workloads.common.storage.upload"
@@ -41,7 +41,7 @@ class Uploaded:
 
 def put(
     run: Run,
-    parts: Sequence[Part],
+    parts: Sequence[NodeOutput],
     folder: Path,
     address: str,
     variables: Variables,
@@ -95,7 +95,7 @@ def put(
     return Uploaded(address, done, size, time.monotonic() - began)
 
 
-def _here(run: Run, parts: Sequence[Part], folder: Path) -> list[Path]:
+def _here(run: Run, parts: Sequence[NodeOutput], folder: Path) -> list[Path]:
     """The files of `parts` that have come."""
     every = [fetching.place(run, part, folder) / file.path for part in parts for file in part.files]
     return [path for path in every if path.is_file() and not path.is_symlink()]

@@ -13,7 +13,7 @@ from invoke.tasks import task as invoke_task
 
 from regatta import paths
 from regatta.errors import RegattaError, UsageError
-from regatta.tasks.words import Task
+from regatta.tasks.argv import Task
 
 INTERRUPTED = 130
 MOST_GB = 2.0
@@ -26,7 +26,7 @@ def task(
 ) -> Any:
     """`invoke.task` whose errors end the program with one message and the right exit code.
 
-    `runs_script`: what follows its last positional argument belongs to that script, see `regatta.tasks.words`.
+    `runs_script`: what follows its last positional argument belongs to that script, see `regatta.tasks.argv`.
     `further`: words behind its positional arguments are values of this flag, a list.
     """
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from invoke.context import Context
 
-from regatta.cards import shelf
+from regatta.cards import discovery
 from regatta.errors import DataError, RegattaError, UsageError
 from regatta.hosts import inventories
 from regatta.hosts.remote import Remote
@@ -146,7 +146,7 @@ def _say(what: str, done: Any, scheme: str) -> None:
 
 def _generated() -> str:
     """`digits (images of digits), graph (edges of ppr)`: what cards have generators for."""
-    found = shelf.ours().values()
+    found = discovery.ours().values()
     return ", ".join(f"{of.card.generate.kind} ({of.card.unit} of {of.name})" for of in found if of.card.generate)
 
 
@@ -173,7 +173,7 @@ def data_gen(
     """Make input of any size, straight into HDFS."""
     from regatta.experiments import generators
 
-    of = generators.find(shelf.every(Path.cwd()), kind)
+    of = generators.find(discovery.every(Path.cwd()), kind)
     remote = Remote(inventories.load(inventory))
     number, chosen = whole("size", size) or 1, whole("seed", seed, least=0) or 0
     for done in generators.make(remote, of, number, chosen, to, force=force):

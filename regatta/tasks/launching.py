@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from regatta.tasks.common import gigabytes, seconds, task, whole
 
 if TYPE_CHECKING:
+    from regatta.environment.requirements import Requirements
     from regatta.environment.variables import Variables
-    from regatta.environment.wish import Wish
     from regatta.frameworks.plan import Program
     from regatta.hosts.selection import Selection
     from regatta.run.request import Request
@@ -76,7 +76,7 @@ class Launch:
     hosts: "Selection"
     fetch: str | None
     max_gb: float
-    environment: "Wish"
+    environment: "Requirements"
     variables: "Variables"
     keep: tuple[str, ...]
 
@@ -84,7 +84,7 @@ class Launch:
     def of(cls, typed: Mapping[str, Any]) -> "Launch":
         """Of what was typed, by flag. UsageError where a value makes no sense."""
         from regatta.environment import variables
-        from regatta.environment.wish import Wish
+        from regatta.environment.requirements import Requirements
         from regatta.hosts.selection import Selection
 
         requirements = Path(typed["requirements"]) if typed["requirements"] else None
@@ -97,7 +97,7 @@ class Launch:
             Selection(typed["nodes"], typed["without"], typed["skip_lost"]),
             typed["fetch"],
             gigabytes("max-gb", typed["max_gb"]),
-            Wish(requirements, more, typed["no_environment"]),
+            Requirements(requirements, more, typed["no_environment"]),
             variables.typed(typed["env"] or (), typed["env_file"] or ()),
             tuple(one for text in typed["keep"] or () for one in text.split(",")),
         )
@@ -114,11 +114,11 @@ class Launch:
     def kept(self, root: Path) -> tuple[str, ...]:
         """The folders to keep: those of `--keep`, else those of the project around `root`. UsageError, CardError."""
         from regatta.cards import project
-        from regatta.run import keeping
+        from regatta.run import kept_folders
 
         if self.keep:
-            return keeping.folders(self.keep)
-        return keeping.folders(project.read(root).keep, f"{root / project.FILE}: keep")
+            return kept_folders.folders(self.keep)
+        return kept_folders.folders(project.read(root).keep, f"{root / project.FILE}: keep")
 
     def outputs(self, root: Path) -> tuple[str, ...]:
         """Patterns of the files to bring here at the end: those of `--fetch`, else those of the project around `root`.

@@ -20,7 +20,7 @@ from regatta.terminal.table import print_table
 from regatta.text import shown
 
 if TYPE_CHECKING:
-    from regatta.run.outputs import Part, Run
+    from regatta.run.outputs import NodeOutput, Run
 
 RUN_HELP = "id of a run, a unique beginning of it, or 'last'"
 PATTERN_HELP = "files below the run's working directory: out/*.pt, logs (all in it), **/*.csv (default: all)"
@@ -124,24 +124,24 @@ def board(
     """Open TensorBoard on the event files of runs, also of those that go on, until Ctrl-C."""
     import webbrowser
 
-    from regatta.run import board, catalogue, outputs
+    from regatta.run import catalogue, outputs, tensorboard
 
     at = whole("port", port)
     remote = Remote(inventories.load(inventory))
     runs = [outputs.Run.of(catalogue.find(remote, one)) for one in dict.fromkeys([run, *more])]
-    folders = board.bring(remote, runs)
-    with contextlib.suppress(KeyboardInterrupt), board.serving(folders, at, print) as url:
+    folders = tensorboard.bring(remote, runs)
+    with contextlib.suppress(KeyboardInterrupt), tensorboard.serving(folders, at, print) as url:
         print(f"{url} shows {', '.join(folder.name for folder in folders)} (Ctrl-C ends it)", flush=True)
         if open:
             webbrowser.open(url)
         while True:
             time.sleep(BOARD_SECONDS)
-            board.bring(remote, runs, io.StringIO())
+            tensorboard.bring(remote, runs, io.StringIO())
 
 
 def _look(
     run: str, pattern: list[str], inventory: str | None, most: int
-) -> "tuple[Remote, Run, list[Part], dict[str, Exception]]":
+) -> "tuple[Remote, Run, list[NodeOutput], dict[str, Exception]]":
     from regatta.run import catalogue, outputs
 
     wanted = outputs.patterns(pattern)

@@ -18,7 +18,7 @@ from regatta.hosts import cluster, inventories
 from regatta.hosts.remote import Remote
 from regatta.release import sync as syncing
 from regatta.release import tree
-from regatta.tasks import words
+from regatta.tasks import argv
 from regatta.tasks.common import task, whole
 from regatta.tasks.launching import LAUNCH, Flag, Launch, command
 from regatta.terminal.confirm import confirmed
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from regatta.report.listing import Line
     from regatta.run.catalogue import RunInfo
     from regatta.run.session import Session
-    from regatta.run.sharing import Part
+    from regatta.run.shared_cleanup import SharedFolder
 
 ELASTIC = {
     "restarts": Flag("with --elastic: so many times (default 1)"),
@@ -140,7 +140,7 @@ def _run_script(framework: str, typed: dict[str, Any], **more: Any) -> None:
     relative = check_script(root, typed["script"])
     source = tree.read(root)
     check_synced(source, relative)
-    program = plan.Program.script(relative, words.of_script())
+    program = plan.Program.script(relative, argv.of_script())
     request = launch.request(program, framework, root, source=source, elastic=typed.get("elastic", False), **more)
     with session(launch.inventory, launch.hosts) as made:
         kept = going_on.run(made, request)
@@ -230,7 +230,7 @@ def runs_gc(
 ) -> None:
     """Delete from the nodes what runs have left there: logs, files, input nobody uses (asks first; records stay)."""
     from regatta.report import listing
-    from regatta.run import catalogue, recording, sharing
+    from regatta.run import catalogue, recording, shared_cleanup
 
     start = listing.moment("before", before)
     if start is None:
@@ -242,8 +242,8 @@ def runs_gc(
         pass  # so many at a time; what a record is made from goes with the runs
     if chosen:
         print_table([listing.HEADINGS, *(line.cells() for line in listing.of_nodes(chosen, [], remote.cluster.name))])
-    parts = sharing.look(remote)
-    old = sharing.to_go(parts, found, chosen, 0.0 if unasked else start.timestamp())
+    parts = shared_cleanup.look(remote)
+    old = shared_cleanup.to_go(parts, found, chosen, 0.0 if unasked else start.timestamp())
     ours = [part for part in parts.projects if part.name == project]
     if project and not ours:
         raise UsageError(f"no project '{project}' keeps anything: {_names(parts.projects) or 'none does'}")
@@ -261,18 +261,18 @@ def runs_gc(
             f"{name}: {len(said['runs'])} run(s), {said['inputs']} input file(s), {said['bytes'] / 1e6:.1f} MB deleted"
             + (f"; still going on there: {', '.join(said['going'])}" if said["going"] else "")
         )
-    gone = sharing.remove(remote, old, ours, time.time() - start.timestamp())
+    gone = shared_cleanup.remove(remote, old, ours, time.time() - start.timestamp())
     count = f"{len(gone['runs'])} part(s) of runs, {len(gone['projects'])} of projects"
     print(f"shared folder: {count}, {size_text(gone['bytes'])} deleted")
     if problems := {**unasked, **failed}:
         raise NodesError("runs-gc", problems)
 
 
-def _names(parts: "tuple[Part, ...]") -> str:
+def _names(parts: "tuple[SharedFolder, ...]") -> str:
     return ", ".join(part.name for part in parts)
 
 
-def _show_shared(runs: "list[Part]", projects: "tuple[Part, ...]", ours: "list[Part]") -> None:
+def _show_shared(runs: "list[SharedFolder]", projects: "tuple[SharedFolder, ...]", ours: "list[SharedFolder]") -> None:
     """What is in the shared folder: parts of runs that go, and all that projects keep."""
     rows = [(part, "run", "goes") for part in runs]
     rows += [(part, "project", "goes" if part in ours else "stays") for part in projects]
@@ -281,7 +281,7 @@ def _show_shared(runs: "list[Part]", projects: "tuple[Part, ...]", ours: "list[P
         print_table([heading, *((part.name, kind, size_text(part.bytes), _day(part), end) for part, kind, end in rows)])
 
 
-def _day(part: "Part") -> str:
+def _day(part: "SharedFolder") -> str:
     return time.strftime("%Y-%m-%d %H:%M", time.gmtime(part.changed))
 
 

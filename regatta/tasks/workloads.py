@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regatta.cards import shelf, values
+from regatta.cards import discovery, values
 from regatta.cards.card import Option, Value, Workload
 from regatta.errors import CardError, UsageError
 from regatta.tasks.common import whole
@@ -12,7 +12,7 @@ from regatta.tasks.launching import LAUNCH, Flag, Launch, command
 from regatta.tasks.runs import session
 
 if TYPE_CHECKING:
-    from regatta.experiments.asked import Asked
+    from regatta.experiments.invocation import Invocation
     from regatta.records.record import Record
     from regatta.run.session import Session
 
@@ -39,9 +39,9 @@ def tasks() -> list[Any]:
     A project whose cards are damaged has none; `regatta run` says what is wrong with them.
     """
     try:
-        found = shelf.every(Path.cwd())
+        found = discovery.every(Path.cwd())
     except CardError:
-        found = shelf.ours()
+        found = discovery.ours()
     return [_made(workload) for workload in found.values()]
 
 
@@ -75,13 +75,13 @@ def _flag(option: Option) -> Flag:
 
 def _run(workload: Workload, typed: Mapping[str, Any]) -> None:
     from regatta.experiments import job
-    from regatta.experiments.asked import Asked
+    from regatta.experiments.invocation import Invocation
     from regatta.frameworks import choice, plan, registry
 
     card, launch = workload.card, Launch.of(typed)
     times = whole("repeats", typed["repeats"]) or 1
     lost = whole("restarts", typed.get("restarts")) or int(typed.get("elastic", False))
-    asked = Asked(
+    asked = Invocation(
         workload,
         {name: value for name, option in card.offered.items() if (value := _value(name, option, typed)) is not None},
         typed[card.input.option] if card.input else None,
@@ -103,10 +103,10 @@ def _run(workload: Workload, typed: Mapping[str, Any]) -> None:
         _show(made, done, typed["json"])
 
 
-def able(asked: "Asked", frameworks: tuple[str, ...], say: Callable[[str], None] | None) -> tuple[str, ...]:
+def able(asked: "Invocation", frameworks: tuple[str, ...], say: Callable[[str], None] | None) -> tuple[str, ...]:
     """The frameworks that can do what is asked; `say` gets a line about each of the others. UsageError without it, and
     where none is left."""
-    lacking = {name: wrong for name in frameworks if (wrong := asked.lacks(name))}
+    lacking = {name: wrong for name in frameworks if (wrong := asked.unsupported(name))}
     if lacking and (say is None or len(lacking) == len(frameworks)):
         raise UsageError(next(iter(lacking.values())))
     for name, wrong in lacking.items():

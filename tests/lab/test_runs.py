@@ -390,11 +390,11 @@ def test_requests_to_a_node_are_answered_by_one_process_which_ends_with_us(clust
     remote = Remote(load(str(cluster.lab.inventory)))
     node = remote.cluster.node("node2")
     for _ in range(3):
-        assert remote.call(node, "hello")["facts"]["hostname"] == "node2"
+        assert remote.call(node, "inspect")["facts"]["hostname"] == "node2"
         assert serving() == 1
     cluster.lab.ssh("node2", "sudo pkill -f '^/usr/bin/python3 -ISuc [i]mport os,sys;requests'")
     wait_for(lambda: serving() == 0)
-    assert remote.call(node, "hello")["facts"]["hostname"] == "node2"
+    assert remote.call(node, "inspect")["facts"]["hostname"] == "node2"
     remote.close()
     wait_for(lambda: serving() == 0)
 

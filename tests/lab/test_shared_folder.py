@@ -8,7 +8,7 @@ from clusters import Cluster
 from provisioning import left, provision, teardown, verify
 
 from lab.model import PROJECT
-from regatta.run import keeping
+from regatta.run import kept_folders
 
 POINT = "/var/lib/regatta/shared"
 DATA = "/var/lib/regatta-shared"
@@ -118,7 +118,7 @@ def test_the_next_run_goes_on_on_whichever_nodes(cluster: Cluster, project: Path
     assert "goes-on-2" in said and "stays" in said
     assert "last.pt" in of_run(cluster, cluster.lab.nodes[1], f"find {POINT}/projects")
     assert "goes-on" not in of_run(cluster, cluster.lab.nodes[1], f"find {POINT}/runs")
-    cluster.regatta(project, "runs-gc", "--before=2099-01-01", f"--project={keeping.project(project)}")
+    cluster.regatta(project, "runs-gc", "--before=2099-01-01", f"--project={kept_folders.project(project)}")
 
 
 def test_shards_of_six_ranks_are_loaded_by_four(cluster: Cluster, project: Path) -> None:
@@ -127,7 +127,7 @@ def test_shards_of_six_ranks_are_loaded_by_four(cluster: Cluster, project: Path)
     assert saved.count("saved by 6") == 6
     loaded = cluster.regatta(project, "torchrun", "--workers=4", "--keep=out", "shards.py").stdout
     assert loaded.count("loaded by 4") == 4
-    cluster.regatta(project, "runs-gc", "--before=2099-01-01", f"--project={keeping.project(project)}")
+    cluster.regatta(project, "runs-gc", "--before=2099-01-01", f"--project={kept_folders.project(project)}")
 
 
 @pytest.mark.parametrize(

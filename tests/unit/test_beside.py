@@ -13,7 +13,7 @@ from msgspec import structs
 from regatta import paths
 from regatta.frameworks import plan
 from regatta.hosts.remote import Remote
-from regatta.node import company
+from regatta.node import contention
 from regatta.records import compare
 from regatta.records.record import Beside, Record, Series
 from regatta.records.store import Store
@@ -80,16 +80,16 @@ def test_what_others_use_is_measured(remote: Remote, tmp_path: Path) -> None:
     folder = Path(place["state"]) / "runs/r1"
     folder.mkdir(parents=True)
     spin = "import time\nprint(flush=True)\nwhile time.process_time() < 0.5: pass\nprint(flush=True)\ninput()"
-    before = company.strangers()
+    before = contention.strangers()
     (folder / "spec.json").write_text(f'{{"started": {time.time()}, "mode": "member"}}')
     with subprocess.Popen([sys.executable, "-c", spin], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as busy:
         assert busy.stdout and busy.stdout.readline() and busy.stdout.readline()
         began = float((folder / "spec.json").read_text().split()[1].rstrip(","))
-        said = company.of_run(place, "r1", before)
+        said = contention.of_run(place, "r1", before)
         assert said["runs"] == []
         assert said["load"] >= 0.4 / (time.time() - began)
         busy.kill()
-    assert company.of_run(place, "r1")["load"] is None
+    assert contention.of_run(place, "r1")["load"] is None
 
 
 def beside(record: Record, run_id: str, *, times: float = 1.0, series: Series | None = None) -> Record:
@@ -156,4 +156,4 @@ def test_a_run_that_ended_before_is_not_beside(remote: Remote) -> None:
     (base / "spoilt").mkdir()
     (base / "spoilt/spec.json").write_text('{"started": []}')
     (base / "spoilt/exit.json").write_text("{}")
-    assert company.of_run(place, "mine")["runs"] == ["across", "within"]
+    assert contention.of_run(place, "mine")["runs"] == ["across", "within"]

@@ -9,11 +9,11 @@ import pytest
 
 from regatta import paths
 from regatta.cards import card as cards
-from regatta.cards import reading, shelf, values
+from regatta.cards import discovery, reading, values
 from regatta.cards.card import Card
-from regatta.environment.wish import Wish
+from regatta.environment.requirements import Requirements
 from regatta.errors import CardError, RegattaError, UsageError
-from regatta.experiments.asked import Asked
+from regatta.experiments.invocation import Invocation
 from regatta.experiments.job import Job
 from regatta.frameworks.plan import Program
 from regatta.run.request import Request
@@ -86,7 +86,7 @@ def test_what_a_card_includes_comes_after_its_own_and_gives_way_to_it() -> None:
 
 
 def test_words_are_in_the_card_s_order_and_a_rank_s_number_grows_for_one_that_works_alone() -> None:
-    card = shelf.ours()["digits"].card
+    card = discovery.ours()["digits"].card
     given: dict[str, cards.Value] = {"scale_batch": True, "epochs": 2, "learning_rate": 1e-3}
     assert values.words(card, given, 4) == ["--epochs=2", "--learning-rate=0.001", "--batch=64", "--scale-batch=4"]
     assert "--batch=256" in values.words(card, given, 4, alone=True)
@@ -107,7 +107,7 @@ def test_words_are_in_the_card_s_order_and_a_rank_s_number_grows_for_one_that_wo
 )
 def test_what_is_typed_is_checked_before_anything_starts(name: str, text: str, said: str) -> None:
     with pytest.raises(UsageError, match="^" + said.replace("(", r"\(")):
-        values.typed(name, shelf.ours()["ppr"].card.options[name], text)
+        values.typed(name, discovery.ours()["ppr"].card.options[name], text)
 
 
 @pytest.mark.parametrize(
@@ -122,24 +122,24 @@ def test_what_is_typed_is_checked_before_anything_starts(name: str, text: str, s
     ],
 )
 def test_options_that_do_not_go_together(given: dict[str, cards.Value], said: str | None) -> None:
-    found = values.together(shelf.ours()["ppr"].card, given)
+    found = values.together(discovery.ours()["ppr"].card, given)
     assert (found or "").startswith(said or "") and (found is None) == (said is None)
 
 
 def test_what_a_framework_lacks() -> None:
-    ppr = shelf.ours()["ppr"]
+    ppr = discovery.ours()["ppr"]
     assert values.together(ppr.card, {"engine": "push"}) is None
     every, said = ("single", "torch", "spark"), list[str]()
-    assert workloads.able(Asked(ppr, {"engine": "csr"}), every, said.append) == every and not said
-    assert workloads.able(Asked(ppr, {"engine": "push"}), every, said.append) == ("single", "torch")
+    assert workloads.able(Invocation(ppr, {"engine": "csr"}), every, said.append) == every and not said
+    assert workloads.able(Invocation(ppr, {"engine": "push"}), every, said.append) == ("single", "torch")
     assert said == ["without spark: --framework spark needs --engine csr: push works on the whole graph"]
     for names, say in ((every, None), (("spark",), said.append)):
         with pytest.raises(UsageError, match="--framework spark needs --engine csr"):
-            workloads.able(Asked(ppr, {"engine": "push"}), names, say)
+            workloads.able(Invocation(ppr, {"engine": "push"}), names, say)
 
 
 def test_estimates_multiply_what_the_card_says() -> None:
-    card = shelf.ours()["digits"].card
+    card = discovery.ours()["digits"].card
     one = card.work(1000, {"epochs": 1})
     assert one == pytest.approx(1000 * card.estimate.seconds)
     assert card.work(1000, {}) == pytest.approx(3 * one)
@@ -150,13 +150,13 @@ def test_workloads_of_a_project_are_found_from_below_it(tmp_path: Path) -> None:
     put(tmp_path, "regatta.toml", '[workloads.sums]\nabout = "x"\ncommand = "x.py"\nframeworks = ["single"]\n')
     put(tmp_path, "workloads/other/card.toml", 'about = "y"\nmodule = "other"\nframeworks = ["torch"]\n')
     put(tmp_path, "deep/down/x.py", "")
-    assert shelf.project(tmp_path / "deep/down") == tmp_path
-    found = shelf.every(tmp_path / "deep")
-    assert set(found) == {*shelf.ours(), "sums", "other"}
+    assert discovery.project(tmp_path / "deep/down") == tmp_path
+    found = discovery.every(tmp_path / "deep")
+    assert set(found) == {*discovery.ours(), "sums", "other"}
     assert found["sums"].own and found["sums"].root == tmp_path and not found["ppr"].own
-    assert shelf.project(paths.PROJECT / "regatta") is None
+    assert discovery.project(paths.PROJECT / "regatta") is None
     with pytest.raises(UsageError, match="no workload 'sum', did you mean sums"):
-        shelf.find("sum", tmp_path)
+        discovery.find("sum", tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_workloads_of_a_project_are_found_from_below_it(tmp_path: Path) -> None:
 def test_a_damaged_project_file(tmp_path: Path, text: str, said: str) -> None:
     put(tmp_path, "regatta.toml", text)
     with pytest.raises(RegattaError, match=said) as caught:
-        shelf.every(tmp_path)
+        discovery.every(tmp_path)
     assert str(tmp_path / "regatta.toml") in str(caught.value)
 
 
@@ -215,12 +215,12 @@ def test_packages_that_a_card_names_are_wished_for_by_its_runs(tmp_path: Path) -
     card = 'about = "x"\nmodule = "other"\nframeworks = ["torch"]\nrequirements = "needs.txt"\n'
     put(tmp_path, "workloads/other/card.toml", card)
     with pytest.raises(CardError, match=r"requirements: there is no file .*workloads/other/needs\.txt"):
-        shelf.every(tmp_path)
+        discovery.every(tmp_path)
     put(tmp_path, "workloads/other/needs.txt", "humanize\n")
-    found = shelf.every(tmp_path)["other"]
+    found = discovery.every(tmp_path)["other"]
     assert found.requirements == tmp_path / "workloads/other/needs.txt"
     job = Job({"torch": Program((), "other")}, {}, found.root, found.requirements)
     request = Request(Program((), "other"), "torch", found.root)
     assert job.request(request, "torch").environment.requirements == found.requirements
-    own = replace(request, environment=Wish(tmp_path / "mine.txt"))
+    own = replace(request, environment=Requirements(tmp_path / "mine.txt"))
     assert job.request(own, "torch").environment.requirements == tmp_path / "mine.txt"

@@ -45,7 +45,7 @@ def test_one_process_answers_one_request_after_the_other(
     ask: Callable[..., Stream], channel: Channel, kept: list[Channel]
 ) -> None:
     for _ in range(3):
-        (answer,) = whole(ask("hello"))
+        (answer,) = whole(ask("inspect"))
         assert answer["done"]["facts"]["cores"] == len(os.sched_getaffinity(0))
     assert kept == [channel] * 3
     assert channel.alive
@@ -55,7 +55,7 @@ def test_an_error_is_an_answer(ask: Callable[..., Stream], channel: Channel, kep
     with pytest.raises(RemoteError, match="no run 'nothing' on this node"):
         whole(ask("run.stop", run="nothing", reason="none"))
     assert kept == [channel]
-    assert "done" in whole(ask("hello"))[0]
+    assert "done" in whole(ask("inspect"))[0]
 
 
 def test_what_is_not_heard_to_its_end_is_not_used_again(
@@ -81,15 +81,15 @@ def test_a_request_that_takes_too_long_ends_the_process(
 def test_a_process_that_has_gone_is_told_apart_from_an_answer(
     ask: Callable[..., Stream], channel: Channel, kept: list[Channel]
 ) -> None:
-    whole(ask("hello"))
+    whole(ask("inspect"))
     os.kill(channel._process.pid, signal.SIGKILL)
     channel._process.wait()
     with pytest.raises(UnreachableError, match="does not answer"):
-        whole(ask("hello"))
+        whole(ask("inspect"))
     assert not channel.alive
     assert kept == [channel]  # of the first request alone
 
 
 def test_what_a_request_starts_cannot_read_the_next_one(ask: Callable[..., Stream], channel: Channel) -> None:
-    whole(ask("hello"))
+    whole(ask("inspect"))
     assert Path(f"/proc/{channel._process.pid}/fd/0").readlink() == Path(os.devnull)

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from regatta import paths
-from regatta.cards import shelf
+from regatta.cards import discovery
 from regatta.cards.card import Card, Workload
 from regatta.errors import DataError
 from regatta.experiments import checked, staging
@@ -51,7 +51,7 @@ def look(of: Workload, path: Path, module: str = "tools.look") -> tuple[str | No
 
 
 def ppr(path: Path) -> str:
-    found, trouble = look(shelf.ours()["ppr"], path, "workloads.ppr.check")
+    found, trouble = look(discovery.ours()["ppr"], path, "workloads.ppr.check")
     assert found and trouble is None
     return found
 
@@ -129,7 +129,7 @@ def staged(remote: Remote, asked: str, results: Path) -> tuple[list[str], str]:
     """What the program of PageRank is told of a graph, and what a person sees."""
     said = io.StringIO()
     with Session(remote.cluster, Console(said, said), results) as session:
-        words, _ = staging.stage(session, shelf.ours()["ppr"], asked)
+        words, _ = staging.stage(session, discovery.ours()["ppr"], asked)
     return words, said.getvalue()
 
 

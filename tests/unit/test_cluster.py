@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from regatta.errors import InventoryError, UsageError
-from regatta.hosts import inventories, spelling
+from regatta.hosts import inventories, inventory_lint
 from regatta.provisioning import commands
 
 
@@ -142,13 +142,13 @@ NAMED = listing(
     ],
 )
 def test_a_misspelt_name_is_named_with_what_is_meant(right: str, wrong: str, said: str) -> None:
-    assert spelling.problems(NAMED) == []
+    assert inventory_lint.problems(NAMED) == []
     listed = json.loads(json.dumps(NAMED).replace(right, wrong))
     used = {host for group in listed.values() for host in group.get("hosts", [])}
     listed["ungrouped"] = {"hosts": [host for host in listed["_meta"]["hostvars"] if host not in used]}
     for host in used - set(listed["_meta"]["hostvars"]):
         listed["_meta"]["hostvars"][host] = {"ansible_user": "me"}
-    found = spelling.problems(listed)
+    found = inventory_lint.problems(listed)
     assert len(found) == 1
     assert re.search(said, found[0])
 
@@ -171,10 +171,10 @@ def _misspelt(name: str, at: int) -> str:
 
 
 def test_every_variable_misspelt_once_is_noticed() -> None:
-    names = sorted(spelling.known_variables())
+    names = sorted(inventory_lint.known_variables())
     assert {"cluster_address", "hdfs_replication", "ray_gcs_port", "monitoring_enabled"} < set(names)
     wrong = {_misspelt(name, at): name for at, name in enumerate(names)}
-    said = spelling.problems(listing({"a": dict.fromkeys(wrong, 1)}, ["a"], ["a"]))
+    said = inventory_lint.problems(listing({"a": dict.fromkeys(wrong, 1)}, ["a"], ["a"]))
     assert len(said) == len(names)
     for typed, name in wrong.items():
         assert any(typed in line and line.endswith(f" {name}?") for line in said), typed
@@ -182,13 +182,13 @@ def test_every_variable_misspelt_once_is_noticed() -> None:
 
 def test_names_of_ansible_and_of_the_users_own_are_left_alone() -> None:
     names = ["ansible_become", "ansible_ssh_port", "ansible_python_interpreter", "my_rack", "hdfs_colour", "ray"]
-    assert spelling.variables(names) == {}
-    assert spelling.problems(listing({"a": {}, "b": {}}, ["a"], ["a", "b"])) == []
+    assert inventory_lint.variables(names) == {}
+    assert inventory_lint.problems(listing({"a": {}, "b": {}}, ["a"], ["a", "b"])) == []
 
 
 def test_a_misspelt_argument_is_named(here: Path) -> None:
     words = ["--diff", "-e", "ray_gsc_port=7000", "-e", '{"hdfs_replicaton": 2}', "-e", "own=1", "-e", "@file"]
-    assert spelling.arguments(words) == {"ray_gsc_port": "ray_gcs_port", "hdfs_replicaton": "hdfs_replication"}
+    assert inventory_lint.arguments(words) == {"ray_gsc_port": "ray_gcs_port", "hdfs_replicaton": "hdfs_replication"}
     with pytest.raises(UsageError, match="did you mean ray_gcs_port"):
         commands.run("provision", str(here), words)
 

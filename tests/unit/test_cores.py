@@ -13,7 +13,7 @@ from msgspec import structs
 from lab.cgroups import hierarchies
 from lab.lifecycle import cores_text
 from lab.model import Lab
-from regatta.hosts import machines
+from regatta.hosts import shared_cores
 from regatta.node import facts
 from regatta.paths import PROJECT
 from regatta.records import compare, document
@@ -42,15 +42,15 @@ def host(began: float, cpus: Sequence[int], **more: Any) -> dict[str, Any]:
     ],
 )
 def test_hosts_share_cores_of_one_kernel(one: dict[str, Any], other: dict[str, Any], shared: bool) -> None:
-    found = machines.sharing({"a": one, "b": other, "c": host(99.0, [0])})
+    found = shared_cores.sharing({"a": one, "b": other, "c": host(99.0, [0])})
     assert found == {"a": ("b",) if shared else (), "b": ("a",) if shared else (), "c": ()}
-    assert machines.sharing({"a": one, "b": other}, ["a"]) == {"a": ()}
+    assert shared_cores.sharing({"a": one, "b": other}, ["a"]) == {"a": ()}
 
 
 def test_two_looks_at_this_kernel_agree() -> None:
     place = {"python": "/usr/bin/python3"}
     one, other = facts.facts(place), facts.facts(place)
-    assert machines.one_machine(one, other)
+    assert shared_cores.one_machine(one, other)
     assert one["cpus"] == sorted(os.sched_getaffinity(0)) and len(one["cpus"]) == one["cores"]
 
 

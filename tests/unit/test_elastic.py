@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from regatta.cards import shelf
+from regatta.cards import discovery
 from regatta.errors import RunFailedError, UsageError
-from regatta.experiments.asked import Asked
+from regatta.experiments.invocation import Invocation
 from regatta.frameworks import plan
 from regatta.hosts import selection
 from regatta.hosts.cluster import Cluster
@@ -83,7 +83,7 @@ def test_each_loss_counts_from_the_first_run(
 
 
 def test_the_checkpoint_outlives_its_host() -> None:
-    asked = Asked(shelf.ours()["digits"], restarts=1, elastic=True)
+    asked = Invocation(discovery.ours()["digits"], restarts=1, elastic=True)
     assert "--checkpoint=hdfs:///checkpoints/{run}.pt" in asked.words(4)
     assert "--elastic=4" in asked.words(4)
     single = asked.words(4, alone=True)
@@ -92,7 +92,7 @@ def test_the_checkpoint_outlives_its_host() -> None:
 
 
 def test_a_checkpoint_on_a_host_is_refused() -> None:
-    asked = Asked(shelf.ours()["digits"], checkpoint="saved.pt", restarts=1, elastic=True)
+    asked = Invocation(discovery.ours()["digits"], checkpoint="saved.pt", restarts=1, elastic=True)
     with pytest.raises(UsageError, match="outlive its host is in HDFS"):
         asked.check(runs=1)
 

@@ -21,10 +21,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import wheels
 
 from regatta import files
-from regatta.cards import shelf
-from regatta.environment import base, build, bundled, ready, resolve, wish
+from regatta.cards import discovery
+from regatta.environment import base, build, bundled, layer_cache, requirements, resolve
 from regatta.environment.base import Base, Package
-from regatta.environment.wish import Wish
+from regatta.environment.requirements import Requirements
 from regatta.errors import EnvironmentFault, NodesError
 from regatta.frameworks import registry
 from regatta.hosts.remote import Remote
@@ -82,15 +82,15 @@ def resolved(
     """What a list comes to."""
     if lines:
         (tree / name).write_text("\n".join(lines) + "\n")
-    wanted = wish.of(Wish(), tree, fixed)
+    wanted = requirements.of(Requirements(), tree, fixed)
     assert wanted
     return resolve.resolve(wanted, on, tree, lambda _: None)
 
 
 def test_the_first_list_that_says_something_is_taken(tree: Path) -> None:
-    assert wish.of(Wish(), tree) is None
+    assert requirements.of(Requirements(), tree) is None
     (tree / "pyproject.toml").write_text('[project]\nname = "x"\ndynamic = ["dependencies"]\n')
-    assert wish.of(Wish(), tree) is None
+    assert requirements.of(Requirements(), tree) is None
     for name, text in (
         ("pyproject.toml", '[project]\nname = "x"\ndependencies = ["pear"]\n'),
         ("requirements.txt", "pear\n"),
@@ -98,12 +98,12 @@ def test_the_first_list_that_says_something_is_taken(tree: Path) -> None:
         ("uv.lock", "version = 1\n"),
     ):
         (tree / name).write_text(text)
-        found = wish.of(Wish(), tree)
+        found = requirements.of(Requirements(), tree)
         assert found and found.file == tree / name
-    assert wish.of(Wish(off=True), tree) is None
+    assert requirements.of(Requirements(off=True), tree) is None
     (tree / "own.txt").write_text("apple\n")
     (tree / "regatta.toml").write_text('[environment]\nrequirements = "own.txt"\nwith = ["pear"]\n')
-    found = wish.of(Wish(more=("clicky",)), tree)
+    found = requirements.of(Requirements(more=("clicky",)), tree)
     assert found and found.file == tree / "own.txt" and found.more == ("pear", "clicky")
 
 
@@ -225,7 +225,7 @@ def test_a_lock_beside_the_list_says_versions_and_files_where_the_list_allows_th
 
     def found(text: str, *more: str) -> dict[str, str]:
         lock.write_text(text)
-        wanted = wish.of(Wish(more=more, lock=lock), tree)
+        wanted = requirements.of(Requirements(more=more, lock=lock), tree)
         assert wanted
         made = resolve.resolve(wanted, HERE, tree, lambda _: None)
         assert made
@@ -239,7 +239,7 @@ def test_a_lock_beside_the_list_says_versions_and_files_where_the_list_allows_th
     assert found(damaged, "pear>2") == {"pear": "2.5"}
     with pytest.raises(EnvironmentFault, match=r"pear 1\.0: the index has other files than the lock"):
         found(damaged, "pear")
-    first, second = (wish.of(Wish(more=("pear",), lock=one), tree) for one in (lock, None))
+    first, second = (requirements.of(Requirements(more=("pear",), lock=one), tree) for one in (lock, None))
     assert first and second and first.digest != second.digest
 
 
@@ -247,7 +247,7 @@ def test_the_lock_of_layers_has_what_regatta_brings() -> None:
     folder = PROJECT / "requirements"
     asked = {Requirement(line) for line in (folder / "layers.in").read_text().splitlines() if line[0] != "#"}
     brought = [line for name in registry.names() for line in registry.find(name).requirements]
-    for workload in shelf.ours().values():
+    for workload in discovery.ours().values():
         brought += workload.requirements.read_text().splitlines() if workload.requirements else []
         for option in workload.card.options.values():
             brought += [line for lines in option.packages.values() for line in lines]
@@ -289,12 +289,12 @@ def test_nothing_is_left_of_a_download_that_was_stopped(tree: Path, monkeypatch:
     assert [path.name for path in build.folder().iterdir()] == [f".{found.key}.lock"]
 
 
-def placed(remote: Remote, tree: Path, *lines: str) -> ready.Layer | None:
+def placed(remote: Remote, tree: Path, *lines: str) -> layer_cache.Layer | None:
     (tree / "requirements.txt").write_text("\n".join(lines) + "\n")
-    made = ready.Layers(remote, print)
-    asked = made.asked(Wish(), tree)
+    made = layer_cache.Layers(remote, print)
+    asked = made.asked(Requirements(), tree)
     assert asked
-    answers = remote.everywhere(remote.cluster.nodes, "hello", args=lambda _: asked.question())
+    answers = remote.everywhere(remote.cluster.nodes, "inspect", args=lambda _: asked.question())
     return made.ready(asked, answers)
 
 
@@ -361,7 +361,7 @@ def test_a_bundle_brings_layers_to_where_nothing_can_be_downloaded(
     with pytest.raises(EnvironmentFault, match="clicky"):
         placed(remote, tree, "apple", "clicky==9.1")
     (tree / "requirements.txt").write_text("apple\n")
-    wanted = wish.of(Wish(), tree)
+    wanted = requirements.of(Requirements(), tree)
     assert wanted and bundled.find(wanted, nodes)
     name, package = next(iter(nodes.packages.items()))
     others = {**nodes.packages, name: replace(package, version="0.0")}

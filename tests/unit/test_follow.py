@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from regatta.frameworks import plan
-from regatta.frameworks.api import Handle, Judge
+from regatta.frameworks.api import Judge, StartedRun
 from regatta.hosts.channel import Channel
 from regatta.hosts.cluster import Node
 from regatta.hosts.remote import Remote
@@ -45,9 +45,9 @@ if os.environ["RANK"] == "0":
 @pytest.fixture
 def start(source: Path) -> Iterator[object]:
     """Start a script on as many ranks as there are nodes, or on two; what still runs at the end is stopped."""
-    started: list[tuple[Remote, Handle]] = []
+    started: list[tuple[Remote, StartedRun]] = []
 
-    def begin(remote: Remote, text: str) -> Handle:
+    def begin(remote: Remote, text: str) -> StartedRun:
         (source / "train.py").write_text(text)
         release = sync.sync(remote, tree.read(source), remote.cluster.nodes).tree.release
         ranks = placement.spread(2, remote.cluster.workers, {node.name: 1 for node in remote.cluster.nodes})

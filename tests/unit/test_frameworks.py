@@ -13,7 +13,7 @@ import pytest
 
 from regatta.errors import RegattaError, UsageError
 from regatta.frameworks import choice, registry
-from regatta.frameworks.api import Handle, Judge
+from regatta.frameworks.api import Judge, StartedRun
 from regatta.frameworks.plan import Plan, Program, Rank
 from regatta.hosts.cluster import Cluster, Node
 from regatta.hosts.remote import Remote
@@ -233,7 +233,7 @@ def test_a_rank_that_exits_because_another_is_gone_is_not_to_blame(pair: Remote)
         for rank, (code, at) in enumerate(failures)
     }
     for name, node in (("mpi", "node1"), ("torch", "node0")):
-        judge = Judge(Handle("r", pair.cluster, pair.cluster.nodes, registry.find(name), {}))
+        judge = Judge(StartedRun("r", pair.cluster, pair.cluster.nodes, registry.find(name), {}))
         found = causes.failure(judge, Accounts(exits=dict(exits)))
         assert found and found.node == node
 

@@ -4,12 +4,12 @@ import signal
 
 import pytest
 
-from regatta.run.interrupts import undisturbed
+from regatta.run.interrupts import interrupts_deferred
 
 
 def test_it_waits_and_then_counts() -> None:
     done = []
-    with pytest.raises(KeyboardInterrupt), undisturbed():
+    with pytest.raises(KeyboardInterrupt), interrupts_deferred():
         signal.raise_signal(signal.SIGINT)
         done.append("all of it")
     assert done == ["all of it"]
@@ -22,7 +22,7 @@ def test_again_while_an_earlier_one_is_dealt_with() -> None:
     try:
         raise KeyboardInterrupt
     except KeyboardInterrupt:
-        with undisturbed():
+        with interrupts_deferred():
             signal.raise_signal(signal.SIGINT)
             done.append("stopped")
         done.append("said")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import running
 
-from regatta.cards import reading, shelf
+from regatta.cards import discovery, reading
 from regatta.errors import CardError
 from regatta.records.store import Store
 
@@ -141,4 +141,4 @@ def test_a_package_that_hides_ours_is_refused(project: Path) -> None:
     (project / "workloads").mkdir()
     (project / "workloads/__init__.py").touch()
     with pytest.raises(CardError, match="its package 'workloads' hides that of Regatta's"):
-        shelf.own(project)
+        discovery.own(project)

@@ -14,7 +14,7 @@ import pytest
 
 from regatta.errors import NodesError, RunError
 from regatta.frameworks import plan
-from regatta.frameworks.api import Handle
+from regatta.frameworks.api import StartedRun
 from regatta.hosts import inventories
 from regatta.hosts.remote import Remote
 from regatta.hosts.sources import supervisor_files
@@ -69,7 +69,7 @@ def started(remote: Remote, source: Path) -> Iterator[object]:
     (source / "train.py").write_text(SCRIPT)
     handles = []
 
-    def start(*args: str, name: str | None = None, script: str = "train.py", workers: int = 2) -> Handle:
+    def start(*args: str, name: str | None = None, script: str = "train.py", workers: int = 2) -> StartedRun:
         synced = sync.sync(remote, tree.read(source), remote.cluster.nodes, ask={"here": {"ports": plan.PORTS}})
         cores = {"here": synced.answers["here"]["facts"]["cores"]}
         made = plan.Plan(
@@ -91,7 +91,7 @@ def started(remote: Remote, source: Path) -> Iterator[object]:
         launch.stop_everywhere(remote, handle, list(handle.nodes), "test over")
 
 
-def follow(remote: Remote, handle: Handle) -> tuple[Outcome, list[tuple[int | None, str]]]:
+def follow(remote: Remote, handle: StartedRun) -> tuple[Outcome, list[tuple[int | None, str]]]:
     lines: list[tuple[int | None, str]] = []
     outcome = Follower(remote, handle, lambda _, rank, text, _came: lines.append((rank, text))).follow()
     return outcome, lines
@@ -345,7 +345,7 @@ def test_inputs_stay_while_a_run_goes_on_or_asks_for_them(remote: Remote, starte
     assert said == {"runs": [], "going": ["going"], "inputs": 0, "bytes": 0}
     catalogue.cancel(remote, catalogue.find(remote, "going"))
     item = {"sha256": "asked", "name": "edges.txt", "size": 4}
-    assert remote.call(remote.cluster.head, "hello", facts_wanted=False, data=[item])["data"] == {"asked": True}
+    assert remote.call(remote.cluster.head, "inspect", facts_wanted=False, data=[item])["data"] == {"asked": True}
     assert catalogue.delete(remote, [], 50)[0]["here"]["inputs"] == 1
     assert sorted(path.name for path in data.iterdir()) == ["asked", "new"]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hostile import open_folder, state
 
-from regatta.node import company, launch, listing, notes, pruning, releases, rundirs, runs, supervisor
+from regatta.node import contention, launch, listing, notes, pruning, releases, rundirs, runs, supervisor
 from regatta.node.problem import Problem
 
 RUN = "evil"
@@ -52,7 +52,7 @@ def test_a_run_that_writes_its_own_end_is_running_while_its_unit_is(place: dict)
     assert (said["going"], said["ports"], said["releases"]) == ([RUN], [29400], ["ab12"])
     with notes.starting(place, "honest", {"mode": "member"}):
         (folder(place).parent / "honest").mkdir()
-        assert company.of_run(place, "honest")["runs"] == [RUN]
+        assert contention.of_run(place, "honest")["runs"] == [RUN]
 
 
 def test_a_run_has_succeeded_only_where_its_unit_has_and_its_times_are_the_units(place: dict) -> None:
@@ -103,7 +103,7 @@ def test_what_runs_have_made_of_their_specs_costs_the_others_little(place: dict)
         os.utime(made, (1.0, 1.0))
     found = listing.answer(place)
     assert len(found["runs"]) == 10 and len(json.dumps(found)) < 20_000
-    assert len(json.dumps(launch.hello(place, facts_wanted=False, ports=(29400, 29500)))) < 5_000
+    assert len(json.dumps(launch.inspect(place, facts_wanted=False, ports=(29400, 29500)))) < 5_000
 
 
 @pytest.mark.parametrize("value", ["x", [1], None, {"a": 1}, True, 1e400])

@@ -7,7 +7,7 @@ import pytest
 from msgspec import structs
 
 from regatta.frameworks import raydeaths, registry
-from regatta.frameworks.api import Handle
+from regatta.frameworks.api import StartedRun
 from regatta.frameworks.raydeaths import GONE, Death
 from regatta.hosts.remote import Remote
 from regatta.run import causes
@@ -90,7 +90,7 @@ def follower(pair: Remote) -> Follower:
     here, there = pair.cluster.nodes
     there = replace(there, local=False)
     cluster = replace(pair.cluster, nodes=(here, there), workers=(here, there))
-    handle = Handle("r", cluster, (here, there), registry.find("ray"), {0: "here", 1: "there"})
+    handle = StartedRun("r", cluster, (here, there), registry.find("ray"), {0: "here", 1: "there"})
     return Follower(Remote(cluster), handle, lambda *_: None)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import running
 
-from regatta.cards import reading, shelf
+from regatta.cards import discovery, reading
 from regatta.errors import CardError
 from regatta.paths import PROJECT
 from regatta.records.store import Store
@@ -182,6 +182,6 @@ def test_searches_that_cannot_be(search: dict[str, Any], said: str) -> None:
 
 
 def test_a_search_brings_the_packages_of_what_was_chosen() -> None:
-    card = shelf.ours()["tune"].card
+    card = discovery.ours()["tune"].card
     assert card.brings({}) == card.brings({"search": "pbt"}) == ()
     assert card.brings({"search": "optuna"}) == ("optuna>=4",)

@@ -11,7 +11,7 @@ import pytest
 
 from regatta import paths
 from regatta.frameworks import registry, spec
-from regatta.frameworks.api import Framework, Handle, JobService
+from regatta.frameworks.api import Framework, JobService, StartedRun
 from regatta.frameworks.plan import Plan, Program
 from regatta.frameworks.rayjob import JobApi
 from regatta.frameworks.rayjudge import RayJudge
@@ -115,7 +115,7 @@ def test_up_and_status_ask_the_service_that_an_adapter_names(
 def judge(remote: Remote) -> RayJudge:
     """Of a Ray run whose head is `here`."""
     service = RayService(remote, cast(JobApi, SimpleNamespace()))
-    return RayJudge(Handle("r", remote.cluster, remote.cluster.nodes, registry.find("ray"), {0: "here"}, service))
+    return RayJudge(StartedRun("r", remote.cluster, remote.cluster.nodes, registry.find("ray"), {0: "here"}, service))
 
 
 def test_a_run_is_over_when_its_driver_is(judge: RayJudge) -> None:

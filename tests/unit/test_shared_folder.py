@@ -14,7 +14,7 @@ from regatta.frameworks.plan import Plan, Program, describe
 from regatta.node import outputs, shared
 from regatta.node.problem import Problem
 from regatta.release import tree
-from regatta.run import causes, keeping, sharing
+from regatta.run import causes, kept_folders, shared_cleanup
 
 RESUMES = """\
 import os, pathlib, sys
@@ -89,7 +89,7 @@ def test_the_next_run_goes_on_and_each_has_its_own_part(project: Project, tmp_pa
     said = project.type("runs-gc", "--before=2099-01-01")
     assert "3 part(s) of runs" in said and "stays" in said
     assert not part.exists() and list((tmp_path / "root/state/shared/projects").iterdir())
-    key = keeping.project(project.folder)
+    key = kept_folders.project(project.folder)
     assert "1 of projects" in project.type("runs-gc", "--before=2099-01-01", f"--project={key}")
     assert not list((tmp_path / "root/state/shared/projects").iterdir())
 
@@ -109,27 +109,27 @@ def test_what_was_kept_under_the_former_key_is_carried_over_once(
     project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     projects = tmp_path / "root/state/shared/projects"
-    old = projects / keeping.former(project.folder)
+    old = projects / kept_folders.former(project.folder)
     (old / "out").mkdir(parents=True)
     (old / "out/epoch").write_text("7")
     assert "begins at epoch 7" in project.run("one")
     assert (old / "out/epoch").read_text() == "8", "runs that began under the former key find it there"
     place = {"state": str(tmp_path / "root/state"), "user": None}
-    assert shared.part(place, f"projects/{old.name}") == str(projects / keeping.project(project.folder))
+    assert shared.part(place, f"projects/{old.name}") == str(projects / kept_folders.project(project.folder))
     monkeypatch.setenv("REGATTA_IDENTITY", str(tmp_path / "another"))
     assert "begins at epoch 0" in project.run("theirs"), "the first one has taken it"
     monkeypatch.setenv("REGATTA_IDENTITY", str(tmp_path / "identity"))
-    project.type("runs-gc", "--before=2099-01-01", f"--project={keeping.project(project.folder)}")
+    project.type("runs-gc", "--before=2099-01-01", f"--project={kept_folders.project(project.folder)}")
     assert len(list(projects.iterdir())) == 1 and not old.is_symlink()
 
 
 @pytest.mark.parametrize("content", ["", "short", "0" * 40])
 def test_an_identity_that_is_none_is_refused(tmp_path: Path, content: str) -> None:
-    first = keeping.project(tmp_path)
-    assert keeping.project(tmp_path) == first and first != keeping.project(tmp_path.parent)
+    first = kept_folders.project(tmp_path)
+    assert kept_folders.project(tmp_path) == first and first != kept_folders.project(tmp_path.parent)
     (tmp_path / "identity").write_text(content)
     with pytest.raises(UsageError, match="has no identity"):
-        keeping.project(tmp_path)
+        kept_folders.project(tmp_path)
 
 
 def test_two_runs_at_once_that_keep_the_same_folder(project: Project) -> None:
@@ -157,7 +157,7 @@ def test_code_in_a_kept_folder_is_refused(project: Project) -> None:
 @pytest.mark.parametrize("words", [["/tmp"], [".."], ["."], [""], ["out", "out/deep"], ["a/../../b"]])
 def test_folders_that_cannot_be_kept(words: list[str]) -> None:
     with pytest.raises(UsageError, match="--keep"):
-        keeping.folders(words)
+        kept_folders.folders(words)
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ def test_advice_on_last_words(line: str, said: str) -> None:
 
 
 def test_folders_that_are_kept() -> None:
-    assert keeping.folders(["out/", "./logs", "out"]) == ("logs", "out")
+    assert kept_folders.folders(["out/", "./logs", "out"]) == ("logs", "out")
 
 
 def test_a_link_in_a_kept_folder_is_refused(tmp_path: Path) -> None:
@@ -182,7 +182,7 @@ def test_a_link_in_a_kept_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "train.py").touch()
     (tmp_path / "out/link").symlink_to("../train.py")
     with pytest.raises(UsageError, match="out/link"):
-        keeping.check(tree.read(tmp_path), ("out",))
+        kept_folders.check(tree.read(tmp_path), ("out",))
 
 
 @pytest.mark.parametrize("name", ["../x", "runs/..", "runs/", "runs/a/b", "runs/.verify", ""])
@@ -212,9 +212,9 @@ def test_parts_that_a_later_generation_needs_stay() -> None:
             self.run, self.plan = run, {"shared": first or run}
 
     first, second, alone = Info("first"), Info("first-g2", "first"), Info("alone")
-    old = tuple(sharing.Part(name, 1, 5.0) for name in ("first", "alone", "nobodys"))
-    parts = sharing.Parts((*old, sharing.Part("new", 1, 50.0)), ())
-    gone = sharing.to_go(parts, [first, second, alone], [first, alone], before=10.0)  # type: ignore[list-item, arg-type]
+    old = tuple(shared_cleanup.SharedFolder(name, 1, 5.0) for name in ("first", "alone", "nobodys"))
+    parts = shared_cleanup.Parts((*old, shared_cleanup.SharedFolder("new", 1, 50.0)), ())
+    gone = shared_cleanup.to_go(parts, [first, second, alone], [first, alone], before=10.0)  # type: ignore[list-item, arg-type]
     assert [part.name for part in gone] == ["alone", "nobodys"]
 
 
@@ -243,7 +243,7 @@ def test_two_runs_at_once_that_keep_the_same_folder_are_told() -> None:
 
     mine = made("mine", "digits-1", "logs", "out")
     others = [made("other", "digits-1", "out"), made("apart", "digits-1", "data"), made("theirs", "digits-2", "out")]
-    (said,) = keeping.clashes(mine, [Info(one) for one in (*others, made("plain", None))])  # type: ignore[misc]
+    (said,) = kept_folders.clashes(mine, [Info(one) for one in (*others, made("plain", None))])  # type: ignore[misc]
     assert said.startswith("other goes on and keeps out/ of this project")
     assert (mine.shared, made("mine-g2", None, first="mine").shared) == ("mine", "mine")
 

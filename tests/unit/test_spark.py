@@ -16,7 +16,7 @@ import pytest
 from regatta import files
 from regatta.errors import LaunchError, UsageError
 from regatta.frameworks import registry, sparkjudge, sparkservice
-from regatta.frameworks.api import Handle
+from regatta.frameworks.api import StartedRun
 from regatta.frameworks.plan import Plan, Program, Rank
 from regatta.frameworks.sparkjudge import SparkJudge
 from regatta.hosts.cluster import Cluster, Node
@@ -163,7 +163,7 @@ def test_why_there_is_no_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert spark.java_problem({}) == "this host has no Java"
 
 
-@pytest.mark.parametrize("answers", [launch.hello, node_services.status])
+@pytest.mark.parametrize("answers", [launch.inspect, node_services.status])
 def test_what_frameworks_ask_of_nodes_is_known_there(pair: Remote, answers: Callable[..., object]) -> None:
     asked = {word for name in registry.names() for word in registry.find(name).asks(pair.cluster)}
     assert {"java", "ray"} <= asked <= {*inspect.signature(answers).parameters}
@@ -173,8 +173,8 @@ def test_more_workers_than_cores_are_refused(pair: Remote) -> None:
     service, here = Asked(pair, state("127.0.0.1", "127.0.0.2")), pair.cluster.head
     ranks = tuple(Rank(number, number, here) for number in range(5))
     plan = Plan("r", "spark", Program.script("job.py", []), "rel", ranks[:4], 1, "env")
-    assert service.lacks(plan) is None
-    said = str(service.lacks(replace(plan, ranks=ranks)))
+    assert service.capacity_error(plan) is None
+    said = str(service.capacity_error(replace(plan, ranks=ranks)))
     assert said.startswith("--workers 5: Spark's workers have 4 core(s) together") and "--workers 4 or fewer" in said
 
 
@@ -200,7 +200,7 @@ def judged(pair: Remote, **application: Any) -> SparkJudge:
     """Of the run `r`, while the master knows of an application."""
     told = {"name": "r", "waiting": True, "cores": 0, "memory": 512, **application}
     service, cluster = Asked(pair, state("127.0.0.1", applications=[told])), pair.cluster
-    return SparkJudge(Handle("r", cluster, cluster.nodes, registry.find("spark"), {0: "here"}, service))
+    return SparkJudge(StartedRun("r", cluster, cluster.nodes, registry.find("spark"), {0: "here"}, service))
 
 
 @pytest.fixture
@@ -210,13 +210,13 @@ def judge(pair: Remote) -> SparkJudge:
 
 def test_a_driver_that_asks_for_too_much_is_ended_once_the_master_knows_it(pair: Remote) -> None:
     judge = judged(pair, memory=4096)
-    judge.take(judge.poll())
-    assert judge.over({}) and judge.failed() and "4096 MiB" in str(judge.words())
+    judge.on_state(judge.poll())
+    assert judge.over({}) and judge.failed() and "4096 MiB" in str(judge.failure_message())
 
 
 def test_a_driver_that_meets_its_time_limit_has_no_executor_to_blame(judge: SparkJudge) -> None:
     for line in HEAP.splitlines():
-        judge.hear(DRIVER, line.replace("127.0.0.2", "127.0.0.1"))
+        judge.on_line(DRIVER, line.replace("127.0.0.2", "127.0.0.1"))
     failure = {"rank": DRIVER, "code": 124, "signal": None, "at": 1.0, "last_lines": [], "cause": "time limit reached"}
     told = Accounts(exits={judge.handle.cluster.head.name: {"state": "failed", "failure": failure}})
     found = causes.failure(judge, told)
@@ -234,11 +234,11 @@ def test_a_driver_that_the_master_knows_is_not_asked_for_again(pair: Remote, mon
 
 
 def test_a_driver_that_waits_in_vain_is_ended(judge: SparkJudge) -> None:
-    judge.hear(DRIVER, "begun")
+    judge.on_line(DRIVER, "begun")
     assert judge.poll() is None and not judge.over({}) and not judge.failed()
-    judge.hear(DRIVER, "WARN TaskSchedulerImpl: Initial job has not accepted any resources; check your cluster UI")
-    judge.take(judge.poll())
-    assert judge.over({}) and judge.failed() and "4096 MiB" in str(judge.words())
+    judge.on_line(DRIVER, "WARN TaskSchedulerImpl: Initial job has not accepted any resources; check your cluster UI")
+    judge.on_state(judge.poll())
+    assert judge.over({}) and judge.failed() and "4096 MiB" in str(judge.failure_message())
 
 
 @pytest.mark.parametrize(
@@ -251,7 +251,7 @@ def test_a_driver_that_waits_in_vain_is_ended(judge: SparkJudge) -> None:
 )
 def test_the_executor_that_failed_is_named(judge: SparkJudge, printed: str, cause: str) -> None:
     for line in printed.splitlines():
-        judge.hear(DRIVER, line)
+        judge.on_line(DRIVER, line)
     found = judge.blame(DRIVER, [])
     assert found and found.node == "there" and found.rank is None and found.cause.startswith(cause)
     assert judge.over({"here": 1.0}) and not judge.over({"there": 1.0})
@@ -260,7 +260,7 @@ def test_the_executor_that_failed_is_named(judge: SparkJudge, printed: str, caus
 def test_a_driver_that_fails_by_itself_is_to_blame(judge: SparkJudge) -> None:
     once = RAISED.split("ERROR", maxsplit=1)[0]  # a task failed, and was done again
     for line in (*once.splitlines(), "ValueError: mine"):
-        judge.hear(DRIVER, line)
+        judge.on_line(DRIVER, line)
     assert judge.blame(DRIVER, ["ValueError: mine"]) is None
 
 
@@ -277,23 +277,23 @@ def test_a_driver_that_fails_by_itself_is_to_blame(judge: SparkJudge) -> None:
 )
 def test_a_driver_that_the_master_does_not_take(judge: SparkJudge, lines: list[str], words: str | None) -> None:
     for line in lines:
-        judge.hear(DRIVER, line)
+        judge.on_line(DRIVER, line)
     assert judge.over({}) is judge.failed() is (words is not None)
-    assert words is None or words in str(judge.words())
+    assert words is None or words in str(judge.failure_message())
 
 
 def test_a_driver_whose_java_is_gone_says_so(judge: SparkJudge) -> None:
-    judge.hear(DRIVER, "py4j.protocol.Py4JNetworkError: Answer from Java side is empty")
+    judge.on_line(DRIVER, "py4j.protocol.Py4JNetworkError: Answer from Java side is empty")
     found = judge.blame(DRIVER, [])
     assert found and (found.node, found.rank) == ("here", DRIVER) and found.cause.startswith("the Java of the driver")
 
 
 def test_the_rank_that_failed_is_named(judge: SparkJudge) -> None:
     told = {"event": "failed", "rank": DRIVER, "t": 1.0, "of": 1, "address": "127.0.0.2", "words": "a\nexecutor 3: oh"}
-    judge.hear(DRIVER, f"@regatta {json.dumps(told)}")
-    judge.hear(DRIVER, f"@regatta {json.dumps({**told, 'of': 0, 'address': '127.0.0.1'})}")
+    judge.on_line(DRIVER, f"@regatta {json.dumps(told)}")
+    judge.on_line(DRIVER, f"@regatta {json.dumps({**told, 'of': 0, 'address': '127.0.0.1'})}")
     for line in RAISED.splitlines():
-        judge.hear(DRIVER, line)
+        judge.on_line(DRIVER, line)
     found = judge.blame(DRIVER, [])
     assert found and (found.node, found.rank, found.cause) == ("there", 1, "executor 3: oh")
 

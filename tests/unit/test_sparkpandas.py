@@ -27,7 +27,7 @@ def test_it_is_said_once(tmp_path: Path) -> None:
     boot, package = tmp_path / "boot", tmp_path / "pyspark/sql/pandas"
     boot.mkdir()
     package.mkdir(parents=True)
-    shutil.copy(PROJECT / "regatta/node/rayboot.py", boot / "sitecustomize.py")
+    shutil.copy(PROJECT / "regatta/node/sitecustomize_ray.py", boot / "sitecustomize.py")
     for name in ("imports", "sparkpandas"):
         shutil.copy(PROJECT / f"regatta/node/{name}.py", boot / f"regatta_{name}.py")
     (package / "utils.py").write_text(UTILS)

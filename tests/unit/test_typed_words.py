@@ -10,7 +10,7 @@ from invoke.parser import Parser
 
 from regatta import paths
 from regatta.errors import UsageError
-from regatta.tasks import words
+from regatta.tasks import argv
 from regatta.tasks.namespace import namespace
 
 PRINTS = "import os, sys\nif os.environ['RANK'] == '0':\n    print('of', os.environ['WORLD_SIZE'], sys.argv[1:])\n"
@@ -25,18 +25,18 @@ def typed(line: str, *more: str, folder: Path = paths.PROJECT) -> tuple[int, str
 
 
 @pytest.fixture(scope="module")
-def commands() -> words.Commands:
+def commands() -> argv.Commands:
     known = Parser(contexts=namespace.to_contexts()).contexts
     scripts = [name for name, task in namespace.tasks.items() if task.runs_script]
-    return words.Commands("regatta", ["--list", "--help"], known, scripts, lambda: {"provision": "make provision"})
+    return argv.Commands("regatta", ["--list", "--help"], known, scripts, lambda: {"provision": "make provision"})
 
 
-def read(commands: words.Commands, line: str) -> words.Typed:
+def read(commands: argv.Commands, line: str) -> argv.Typed:
     given = line.split()
     if "--" not in given:
-        return words.read(commands, given, None)
+        return argv.read(commands, given, None)
     at = given.index("--")
-    return words.read(commands, given[:at], given[at + 1 :])
+    return argv.read(commands, given[:at], given[at + 1 :])
 
 
 @pytest.mark.parametrize("program", ["fab", "regatta"])
@@ -48,7 +48,7 @@ def test_help_works_before_and_after_a_command(program: str) -> None:
     assert typed(f"{program} torchrun --help") == (0, before, "")
 
 
-def test_help_among_the_flags_of_a_command(commands: words.Commands) -> None:
+def test_help_among_the_flags_of_a_command(commands: argv.Commands) -> None:
     code, said, _ = typed("fab run-ppr --workers 4 --help")
     assert code == 0 and said.startswith("Usage: fab run-ppr [FLAGS]\n") and "--max-iterations" in said
     for line in ("run-ppr --workers --help", "logs -h", "sync logs --help", "torchrun -h", "torchrun --workers 4 -h"):
@@ -110,7 +110,7 @@ def test_an_unknown_word_is_named_with_the_nearest_and_the_way_on(line: str, sai
         ("torchrun train.py status -- x", ["'status'", "'regatta torchrun train.py -- status x'"]),
     ],
 )
-def test_what_a_command_does_not_take(commands: words.Commands, line: str, said: list[str]) -> None:
+def test_what_a_command_does_not_take(commands: argv.Commands, line: str, said: list[str]) -> None:
     with pytest.raises(UsageError) as caught:
         read(commands, line)
     assert [part for part in said if part not in str(caught.value)] == [], str(caught.value)
@@ -146,9 +146,7 @@ def test_what_a_command_does_not_take(commands: words.Commands, line: str, said:
         ("run-ppr --tolerance=1e-3 --name=a=b", "run-ppr --tolerance 1e-3 --name a=b", None, []),
     ],
 )
-def test_whose_each_word_is(
-    commands: words.Commands, line: str, own: str, script: str | None, notes: list[str]
-) -> None:
+def test_whose_each_word_is(commands: argv.Commands, line: str, own: str, script: str | None, notes: list[str]) -> None:
     found = read(commands, line)
     assert found.own == own.split()
     assert found.script == (None if script is None else script.split())
@@ -180,7 +178,7 @@ def test_a_short_flag_means_one_thing_in_all_commands() -> None:
             for name in argument.names:
                 if len(name) == 1 and flag != f"-{name}":
                     meanings.setdefault(name, set()).add(argument.names[0])
-    listed = {letter: {name} for name, letter in words.SHORT_FLAGS.items() if name != "help"}
+    listed = {letter: {name} for name, letter in argv.SHORT_FLAGS.items() if name != "help"}
     assert meanings == listed
 
 

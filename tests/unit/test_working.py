@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from regatta.node import manifest, rayboot, working
+from regatta.node import manifest, sitecustomize_ray, working
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def test_workers_of_ray_and_spark_go_there(
     (tmp_path / where).mkdir(parents=True)
     (tmp_path / "run" / "work").mkdir(parents=True)
     monkeypatch.chdir(tmp_path / where)
-    rayboot.enter(argv, str(tmp_path / "run" / "boot"))
+    sitecustomize_ray.enter(argv, str(tmp_path / "run" / "boot"))
     assert Path.cwd() == (tmp_path / "run" / "work" if goes else tmp_path / where)
     (tmp_path / "run" / "work").rename(tmp_path / "gone")
-    rayboot.enter(argv, str(tmp_path / "run" / "boot"))  # a host where the run has no folder
+    sitecustomize_ray.enter(argv, str(tmp_path / "run" / "boot"))  # a host where the run has no folder

@@ -31,7 +31,7 @@ class MPI(Framework):
     token = True
     interfaces = True
     requirements = ("mpi4py>=4.1", "openmpi>=5,<6")
-    echoes = frozenset({14})  # OpenMPI's MPI_ERR_UNKNOWN: a connection to a rank has ended
+    secondary_exit_codes = frozenset({14})  # OpenMPI's MPI_ERR_UNKNOWN: a connection to a rank has ended
     rank_bytes = 80 * MIB
     start_seconds = 6.0
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from regatta.frameworks import raynodes, rayservice, spec
-from regatta.frameworks.api import MIB, Framework, Handle, JobService, Judge, Page
+from regatta.frameworks.api import MIB, Framework, JobService, Judge, Page, StartedRun
 from regatta.frameworks.plan import Plan, common_environment, layer_folder
 from regatta.frameworks.rayjudge import RayJudge
 from regatta.frameworks.spec import Spec
@@ -46,7 +46,7 @@ class Ray(Framework):
 
     def nodes(self, plan: Plan, cluster: Cluster) -> tuple[Node, ...]:
         """Those with ranks, and the head, where the driver runs; Ray puts a script's tasks on all workers."""
-        more = cluster.workers if plan.program.roams else ()
+        more = cluster.workers if plan.program.any_node else ()
         return tuple({node.name: node for node in (cluster.head, *plan.nodes, *more)}.values())
 
     def specs(self, plan: Plan, cluster: Cluster) -> dict[str, Spec]:
@@ -75,7 +75,7 @@ class Ray(Framework):
         """See `Framework`."""
         return rayservice.dashboard(remote)
 
-    def judge(self, handle: Handle, *, whole_log: bool = True) -> Judge:
+    def judge(self, handle: StartedRun, *, whole_log: bool = True) -> Judge:
         """See `Framework`."""
         return RayJudge(handle, whole_log=whole_log)
 
@@ -85,7 +85,7 @@ def member_spec(plan: Plan, node: Node) -> Spec:
     made = _spec(plan, node)
     made["mode"] = "member"
     made["files"] = {}
-    spec.start_python_by(made, plan, node, "rayboot")
+    spec.start_python_by(made, plan, node, "sitecustomize_ray")
     return made
 
 
@@ -95,7 +95,7 @@ def driver_spec(plan: Plan, head: Node) -> Spec:
     made["ray"] = True
     made["files"]["rayactors.py"] = source("rayactors")
     made["env"]["RAY_JOB_CONFIG_JSON_ENV_VAR"] = json.dumps(job_config(plan, head))
-    spec.start_python_by(made, plan, head, "rayboot")
+    spec.start_python_by(made, plan, head, "sitecustomize_ray")
     made["ranks"] = [spec.process(DRIVER, [head.python, *plan.program.argv])]
     return made
 
@@ -107,7 +107,7 @@ def private_spec(plan: Plan, node: Node) -> Spec:
     cpus = str(max(len(plan.ranks) * plan.threads, 1))
     made["files"]["private_ray.py"] = source("private_ray")
     made["temporary"] = f"/tmp/rg-{secrets.token_hex(8)}"
-    spec.start_python_by(made, plan, node, "rayboot")
+    spec.start_python_by(made, plan, node, "sitecustomize_ray")
     wrapper = [node.python, f"{folder}/private_ray.py", cpus, made["temporary"]]
     made["ranks"] = [spec.process(DRIVER, [*wrapper, node.python, *plan.program.argv])]
     return made

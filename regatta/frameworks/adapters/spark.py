@@ -13,7 +13,7 @@ from typing import Any
 from regatta.errors import UsageError
 from regatta.frameworks import sparkservice, spec
 from regatta.frameworks.adapters import ray
-from regatta.frameworks.api import MIB, Framework, Handle, JobService, Judge, Page
+from regatta.frameworks.api import MIB, Framework, JobService, Judge, Page, StartedRun
 from regatta.frameworks.plan import Plan
 from regatta.frameworks.sparkjudge import SparkJudge
 from regatta.frameworks.spec import Spec
@@ -119,7 +119,7 @@ class Spark(Framework):
         """See `Framework`."""
         return sparkservice.page(remote)
 
-    def judge(self, handle: Handle, *, whole_log: bool = True) -> Judge:
+    def judge(self, handle: StartedRun, *, whole_log: bool = True) -> Judge:
         """See `Framework`."""
         return SparkJudge(handle, whole_log=whole_log)
 
@@ -135,7 +135,7 @@ def _spec(plan: Plan, node: Node, head: Node, temporary: str, foreign: str | Non
     is_head = node.name == head.name
     if not is_head:
         made["mode"], made["files"] = "member", {}
-    spec.start_python_by(made, plan, node, "rayboot")
+    spec.start_python_by(made, plan, node, "sitecustomize_ray")
     spec.beside_python(made, "rayspark", "sparkpandas")
     if is_head:
         made["ranks"] = [spec.process(DRIVER, [head.python, *plan.program.argv])]

@@ -1,4 +1,4 @@
-"""What a rank's Python does before the user's script: regatta/node/boot.py as its sitecustomize."""
+"""What a rank's Python does before the user's script: regatta/node/sitecustomize_rank.py as its sitecustomize."""
 
 import os
 import shutil
@@ -16,7 +16,7 @@ print(distributed_c10d.default_pg_timeout.total_seconds(), gc.isenabled(), gc.ge
 
 
 def begin_as_ranks_do(folder: Path) -> None:
-    shutil.copy(NODE / "boot.py", folder / "sitecustomize.py")
+    shutil.copy(NODE / "sitecustomize_rank.py", folder / "sitecustomize.py")
     shutil.copy(NODE / "imports.py", folder / "regatta_imports.py")
 
 

@@ -106,7 +106,7 @@ def test_a_script_that_fails_leaves_nothing(tmp_path: Path, folder: Path) -> Non
     boot, scratch = tmp_path / "boot", tmp_path / "scratch"
     boot.mkdir()
     scratch.mkdir()
-    shutil.copy(PROJECT / "regatta/node/rayboot.py", boot / "sitecustomize.py")
+    shutil.copy(PROJECT / "regatta/node/sitecustomize_ray.py", boot / "sitecustomize.py")
     for name in ("rayspark", "imports"):
         shutil.copy(PROJECT / f"regatta/node/{name}.py", boot / f"regatta_{name}.py")
     token = tmp_path / "token"

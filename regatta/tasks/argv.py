@@ -241,14 +241,14 @@ class _Reader:
 
     def _unknown_workload(self, word: str) -> None:
         """Say which workloads there are, or that the project's cards are damaged, where `run` or `run-NAME` is none."""
-        from regatta.cards import shelf
+        from regatta.cards import discovery
 
-        known = shelf.every(Path.cwd())
+        known = discovery.every(Path.cwd())
         if word != RUN:
             return
         named = [word for word in self._words[self._at + 1 :] if not is_flag(word)]
         if named:
-            shelf.find(named[0], Path.cwd())
+            discovery.find(named[0], Path.cwd())
         raise UsageError(
             f"{RUN} needs a workload's name right after it: '{self._all.binary} {RUN} NAME [FLAGS]'; "
             f"there are {', '.join(known)}"

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regatta import paths
-from regatta.environment import wish as wishes
-from regatta.environment.wish import Wanted, Wish
+from regatta.environment import requirements as wishes
+from regatta.environment.requirements import Requirements, Wanted
 from regatta.errors import EnvironmentFault
 from regatta.hosts.cluster import Cluster
 from regatta.hosts.remote import Remote
@@ -39,15 +39,15 @@ class Layers:
         self._say = say
         self._said: set[str] = set()
 
-    def asked(self, wish: Wish, root: Path, fixed: tuple[str, ...] = ()) -> "Asked | None":
+    def asked(self, wish: Requirements, root: Path, fixed: tuple[str, ...] = ()) -> "LayerRequest | None":
         """What a run of the tree `root` wishes for; None where that is nothing. EnvironmentFault says where.
 
         `fixed`: packages that stay as the nodes have them.
         """
         wanted = wishes.of(wish, root, fixed)
-        return Asked(wanted, root, _memory(wanted, self._remote.cluster)) if wanted else None
+        return LayerRequest(wanted, root, _memory(wanted, self._remote.cluster)) if wanted else None
 
-    def ready(self, asked: "Asked", answers: Mapping[str, Mapping[str, Any]]) -> Layer | None:
+    def ready(self, asked: "LayerRequest", answers: Mapping[str, Mapping[str, Any]]) -> Layer | None:
         """The layer on every node, by what each has answered to `question`; None where the base has all."""
         from regatta.environment import base as bases
 
@@ -62,7 +62,7 @@ class Layers:
         found = self._resolved(asked, base)
         return self._placed(found, asked, answers) if found else None
 
-    def _resolved(self, asked: "Asked", base: str) -> "Resolution | None":
+    def _resolved(self, asked: "LayerRequest", base: str) -> "Resolution | None":
         """What the list comes to now; remembered."""
         from regatta.environment import base as bases
         from regatta.environment import bundled, resolve
@@ -78,7 +78,12 @@ class Layers:
         return found
 
     def _placed(
-        self, found: "Resolution", asked: "Asked", answers: Mapping[str, Mapping[str, Any]], *, remembered: bool = False
+        self,
+        found: "Resolution",
+        asked: "LayerRequest",
+        answers: Mapping[str, Mapping[str, Any]],
+        *,
+        remembered: bool = False,
     ) -> Layer:
         """The layer on every node. `remembered`: _Gone, and not a word of it, where it cannot be made any more."""
         if not remembered:
@@ -86,7 +91,7 @@ class Layers:
         if not (asked.known and asked.known["layer"] and asked.known["layer"]["key"] == found.key):
             nodes = [self._remote.cluster.node(name) for name in answers]
             question = {"layer": {"key": found.key, "label": asked.label}}
-            answers = self._remote.everywhere(nodes, "hello", args=lambda _: question)
+            answers = self._remote.everywhere(nodes, "inspect", args=lambda _: question)
         lacking = [name for name, answer in answers.items() if not answer["layer"]["there"]]
         if lacking:
             self._bring(found, lacking, asked, remembered)
@@ -101,8 +106,8 @@ class Layers:
             if hint := found.hint():
                 self._say(hint)
 
-    def _bring(self, found: "Resolution", lacking: list[str], asked: "Asked", remembered: bool) -> None:
-        from regatta.environment import bring, build, compiler
+    def _bring(self, found: "Resolution", lacking: list[str], asked: "LayerRequest", remembered: bool) -> None:
+        from regatta.environment import build, compiler, distribution
 
         nodes = [self._remote.cluster.node(name) for name in lacking]
         try:
@@ -115,11 +120,11 @@ class Layers:
         self._say(
             f"environment: putting layer {found.key} ({archive.bytes / 1e6:.1f} MB unpacked) on {len(nodes)} node(s)"
         )
-        bring.bring(self._remote, found, archive, nodes, asked.label)
+        distribution.bring(self._remote, found, archive, nodes, asked.label)
 
 
 @dataclass(frozen=True)
-class Asked:
+class LayerRequest:
     """A list of requirements and what is known of it: {"base", "layer"}, as it was resolved for this cluster last."""
 
     wanted: Wanted

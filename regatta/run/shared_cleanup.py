@@ -13,7 +13,7 @@ DELETE_TIMEOUT = 420.0
 
 
 @dataclass(frozen=True)
-class Part:
+class SharedFolder:
     """What a run or a project has there: bytes on the head's disk, and when it last changed (Unix time)."""
 
     name: str
@@ -25,21 +25,23 @@ class Part:
 class Parts:
     """All parts, by kind."""
 
-    runs: tuple[Part, ...]
-    projects: tuple[Part, ...]
+    runs: tuple[SharedFolder, ...]
+    projects: tuple[SharedFolder, ...]
 
 
 def look(remote: Remote) -> Parts:
     """What there is. RemoteError."""
     said = remote.call(remote.cluster.head, "shared.parts", timeout=LOOK_TIMEOUT)
     runs, projects = (
-        tuple(Part(str(name), int(size), float(changed)) for name, (size, changed) in sorted(said[kind].items()))
+        tuple(
+            SharedFolder(str(name), int(size), float(changed)) for name, (size, changed) in sorted(said[kind].items())
+        )
         for kind in ("runs", "projects")
     )
     return Parts(runs, projects)
 
 
-def to_go(parts: Parts, found: Sequence[RunInfo], chosen: Collection[RunInfo], before: float) -> list[Part]:
+def to_go(parts: Parts, found: Sequence[RunInfo], chosen: Collection[RunInfo], before: float) -> list[SharedFolder]:
     """The parts of runs that no run needs but `chosen`, which are deleted, and old ones that no node knows a run of."""
     needed = {_name(info) for info in found if info not in chosen}
     theirs = {_name(info) for info in chosen}
@@ -50,7 +52,9 @@ def _name(info: RunInfo) -> str:
     return str(info.plan.get("shared") or info.run)
 
 
-def remove(remote: Remote, runs: Sequence[Part], projects: Sequence[Part], unused: float) -> Mapping[str, Any]:
+def remove(
+    remote: Remote, runs: Sequence[SharedFolder], projects: Sequence[SharedFolder], unused: float
+) -> Mapping[str, Any]:
     """Delete these, and Ray's results that nothing was added to in `unused` seconds: {"runs", "projects", "bytes"}."""
     names = {"runs": [part.name for part in runs], "projects": [part.name for part in projects]}
     said = remote.call(remote.cluster.head, "shared.remove", timeout=DELETE_TIMEOUT, unused=unused, **names)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from regatta.node import unguarded
+from regatta.node import spawn_guard
 from regatta.paths import PROJECT
 
 POOL = """
@@ -41,7 +41,7 @@ def ended(folder: Path, text: str, module: str) -> "subprocess.CompletedProcess[
     (folder / "program.py").write_text(text)
     (folder / "boot").mkdir(exist_ok=True)
     shutil.copy(PROJECT / f"regatta/node/{module}.py", folder / "boot/sitecustomize.py")
-    for name in ("unguarded", "imports"):
+    for name in ("spawn_guard", "imports"):
         shutil.copy(PROJECT / f"regatta/node/{name}.py", folder / f"boot/regatta_{name}.py")
     with subprocess.Popen(
         [sys.executable, "program.py"],
@@ -60,23 +60,26 @@ def ended(folder: Path, text: str, module: str) -> "subprocess.CompletedProcess[
     return subprocess.CompletedProcess([], process.returncode, said)
 
 
-@pytest.mark.parametrize(("how", "module"), [("spawn", "boot"), ("forkserver", "boot"), ("spawn", "rayboot")])
+@pytest.mark.parametrize(
+    ("how", "module"),
+    [("spawn", "sitecustomize_rank"), ("forkserver", "sitecustomize_rank"), ("spawn", "sitecustomize_ray")],
+)
 def test_a_program_without_a_main_guard_ends_with_a_word(tmp_path: Path, how: str, module: str) -> None:
     done = ended(tmp_path, POOL.format(how=how), module)
     assert done.returncode == -signal.SIGTERM, done.stdout
-    assert unguarded.WORDS in done.stdout
+    assert spawn_guard.WORDS in done.stdout
 
 
 def test_one_with_a_guard_goes_on(tmp_path: Path) -> None:
-    done = ended(tmp_path, GUARDED.format(how="spawn"), "boot")
+    done = ended(tmp_path, GUARDED.format(how="spawn"), "sitecustomize_rank")
     assert (done.returncode, done.stdout) == (0, "[0, 2, 4, 6]\n")
 
 
 def test_what_is_not_of_the_run_is_left_alone() -> None:
-    assert not unguarded.of_this_run(os.getpid())
+    assert not spawn_guard.of_this_run(os.getpid())
 
 
-@pytest.mark.parametrize("program", [POOL.format(how="spawn"), MUCH_AFTER.format(words=unguarded.WORDS)])
+@pytest.mark.parametrize("program", [POOL.format(how="spawn"), MUCH_AFTER.format(words=spawn_guard.WORDS)])
 def test_the_run_says_what_to_do(here: Path, tmp_path: Path, program: str) -> None:
     project = tmp_path / "project"
     project.mkdir()

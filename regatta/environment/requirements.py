@@ -28,7 +28,7 @@ _REMOTE_SOURCE = re.compile(r"(\S+\s*@\s*)?(git|hg|svn|bzr)\+")
 
 
 @dataclass(frozen=True)
-class Wish:
+class Requirements:
     """What a person says of a run's packages: `requirements` is a file, `more` are requirements beside it.
 
     Where no file is named, the project's own is looked for; `off` asks for nothing at all. `lock`: see `Wanted`.
@@ -62,7 +62,7 @@ class Wanted:
         return " and ".join([*([self.file.name] if self.file else []), *self.more])
 
 
-def of(wish: Wish, root: Path, fixed: tuple[str, ...] = ()) -> Wanted | None:
+def of(wish: Requirements, root: Path, fixed: tuple[str, ...] = ()) -> Wanted | None:
     """What the project whose tree is `root` needs; None where nothing says so. EnvironmentFault names file and line.
 
     `fixed`: see `Wanted`.

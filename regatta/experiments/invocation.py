@@ -17,7 +17,7 @@ RUN_PLACE = "{run}"
 
 
 @dataclass(frozen=True)
-class Asked:
+class Invocation:
     """A workload with the `values` that were given for its options (what is not given has the program's default).
 
     `input`: a path here, an address in HDFS, or a word of the card's. `checkpoint`: where rank 0 keeps its state after
@@ -46,7 +46,7 @@ class Asked:
             words.append(f"--elastic={ranks}")
         return words
 
-    def keeping(self) -> "Asked":
+    def keeping(self) -> "Invocation":
         """The same, with its prepared input kept on the hosts for later runs, where the program can do that."""
         given = self.workload.card.input
         if given is None or given.keep is None:
@@ -54,7 +54,7 @@ class Asked:
         together = values.together(self.workload.card, {**self.values, given.keep: True})
         return self if together else replace(self, keep=given.keep)
 
-    def lacks(self, framework: str) -> str | None:
+    def unsupported(self, framework: str) -> str | None:
         """What of it cannot be done under a framework, as one sentence; None where all can."""
         return values.together(self.workload.card, self.values, framework)
 
@@ -80,12 +80,12 @@ class Asked:
             )
 
 
-def of_point(point: Point, data: str | None) -> Asked:
+def of_point(point: Point, data: str | None) -> Invocation:
     """What a point of a plan asks for, with its data in place."""
     card, given = point.of.card, dict(point.parameters)
     if point.size is not None and card.generate is None and card.size:
         given[card.size] = point.size
-    return Asked(point.of, given, data)
+    return Invocation(point.of, given, data)
 
 
 def options(point: Point) -> list[str]:

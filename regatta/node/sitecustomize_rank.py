@@ -5,7 +5,7 @@ other, so that two ranks' lines get mixed. Here each line is written at once, an
 
 torch makes a quarter of a million objects that stay. Looking for garbage among them costs 0.15 s of CPU while it is
 imported and 0.35 s when Python ends, in every rank.
-A program without a main guard ends, see `unguarded`.
+A program without a main guard ends, see `spawn_guard`.
 torch waits 30 minutes for a peer whose link is cut; a script that says nothing gets REGATTA_PG_TIMEOUT seconds.
 Both happen when the script imports torch, which is not imported for it.
 """
@@ -48,7 +48,7 @@ for stream in (sys.stdout, sys.stderr):
     if isinstance(stream, io.TextIOWrapper):
         stream.reconfigure(line_buffering=True, write_through=False)
 with contextlib.suppress(ImportError):
-    importlib.import_module("regatta_unguarded").watch(sys.orig_argv)
+    importlib.import_module("regatta_spawn_guard").watch(sys.orig_argv)
 if os.environ.get("REGATTA_PG_TIMEOUT"):
     around = {"torch": without_garbage, "torch.distributed.distributed_c10d": limited_waiting}
     importlib.import_module("regatta_imports").watch(around)

@@ -7,7 +7,7 @@ import os
 import time
 from typing import Any, Dict
 
-from regatta.node import believed, notes, rights, rundirs
+from regatta.node import notes, rights, rundirs, untrusted
 
 Place = Dict[str, Any]
 Answer = Dict[str, Any]
@@ -51,7 +51,7 @@ def of_run(place: Place, run: str, before: dict[str, float] | None = None) -> An
 
 def _noted_span(place: Place, run: str) -> list[float] | None:
     """When a run was on this node, by what is not the run's; None where only its own files tell."""
-    began = believed.number((notes.read(place, run) or {}).get("started"))
+    began = untrusted.number((notes.read(place, run) or {}).get("started"))
     if began is None:
         return None
     if rundirs.here(place, run):

@@ -3,7 +3,7 @@
 Ray starts its workers (those of tasks, actors, Train) wherever its daemons are, and so does Spark. What a worker
 starts itself, and one that was given a `working_dir` of its own by `runtime_env`, stay where they are. Both tell the
 variables of a job to whoever asks: hidden ones come from the run's own folder. A program without a main guard ends, see
-`unguarded`.
+`spawn_guard`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def take_hidden(folder: str) -> None:
 take_hidden(os.path.dirname(os.path.abspath(__file__)))
 enter(sys.orig_argv, os.path.dirname(os.path.abspath(__file__)))
 with contextlib.suppress(ImportError):
-    importlib.import_module("regatta_unguarded").watch(sys.orig_argv)
+    importlib.import_module("regatta_spawn_guard").watch(sys.orig_argv)
 for name in ("regatta_rayspark", "regatta_sparkpandas"):
     with contextlib.suppress(ImportError):
         importlib.import_module(name).watch()

@@ -81,7 +81,7 @@ demo: ## Everything: hosts, provision, verify, a timed run, the comparison
 test: setup-node ## Lint, types, unit tests, a cluster's life on real hosts; ONLY=lint|unit|local|lab: one part
 	@$(PY) tools/test.py first $(if $(ONLY),--only $(ONLY))
 
-test-lab: setup-node ## This machine alone, and the lab tests beyond `make test`; CI runs both
+test-lab: setup-node ## This machine alone, workloads under real frameworks, and the lab tests beyond `make test`; CI runs both
 	@$(PY) tools/test.py rest
 
 test-whole: setup-node ## The tests that take too long for CI, but the faults, and all of provisioning anew

@@ -88,11 +88,12 @@ def chosen(tier: str, only: str | None) -> list[Suite]:
         Suite("lint", ["tools/lint.sh"]),
         Suite("lab", pytest(CONTROLLER, "tests/lab", "-m", "first and not whole")),
         Suite("unit controller", unit_controller("not whole")),
-        Suite("unit workloads", pytest(NODE, "tests/unit/workloads", "-m", "not whole")),
+        Suite("unit workloads", pytest(NODE, "tests/unit/workloads", "-m", "not frameworks and not whole")),
     ]
     rest = [
         Suite("local", pytest(CONTROLLER, "tests/local", "-m", "not whole")),
         Suite("lab", pytest(CONTROLLER, "tests/lab", "-m", "not first and not whole")),
+        Suite("unit workloads", pytest(NODE, "tests/unit/workloads", "-m", "frameworks and not whole")),
     ]
     whole = [
         Suite("unit controller", unit_controller("whole")),

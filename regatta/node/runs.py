@@ -209,14 +209,13 @@ def _start_unit(place: Place, spec: Spec, folder: str) -> None:
         "LimitNOFILE": "1048576",
         "LimitCORE": "0",
         **cgroup.properties(spec["limits"]),
-        "ExecStopPost": f"/bin/sh -c 'test -e {folder}/exit.json || exec {python} {program} --post {folder}'",
+        "ExecStopPost": "+" + notes.at_end(place, run, f"{python} {program} --post {folder}"),
     }
     if spec.get("time_limit"):  # the supervisor ends the run in time, and says why; the run may have stopped it
         properties["RuntimeMaxSec"] = f"{spec['time_limit'] + LATE_SECONDS:g}"
     command = ["systemd-run", "--quiet", "--collect", f"--unit={rundirs.unit(run)}", f"--uid={place['user']}"]
     command += [f"--setenv=HOME={rundirs.home(place)}"]
     command += [f"--property={key}={value}" for key, value in properties.items()]
-    command += [f"--property=ExecStopPost=+{notes.at_end(place, run)}"]
     command += [f"--working-directory={folder}", "--", python, program, folder]
     done = subprocess.run(
         command, capture_output=True, text=True, errors="replace", check=False, stdin=subprocess.DEVNULL

@@ -377,4 +377,6 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    ended = main()
+    sys.stdout.flush()
+    os._exit(ended)  # what Python would tidy up goes with the process

@@ -1,10 +1,13 @@
 """From bare hosts to a cluster, proven, and back; and everything that may be wrong with the hosts."""
 
 import os
+import shutil
 import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from clusters import Cluster
@@ -23,6 +26,9 @@ from provisioning import (
 )
 
 from lab.handle import LabHandle
+from regatta.hosts import inventories
+from regatta.hosts.lease import Lease
+from regatta.hosts.remote import Remote
 
 HDFS_DATA = "/var/lib/regatta-hdfs"
 SHARED_DATA = "/var/lib/regatta-shared"
@@ -100,11 +106,21 @@ def test_check_changes_nothing_on_bare_hosts(hosts: LabHandle) -> None:
 
 @pytest.mark.first
 @pytest.mark.provisioning
-def test_life_of_a_cluster(cluster: Cluster) -> None:
-    """Bare hosts were provisioned when the lab was kept, and have booted since."""
-    provision_again(cluster.lab)
-    assert set(changed(check(cluster.lab)).values()) == {0}
-    verify(cluster.lab)
+def test_life_of_a_cluster(cluster: Cluster, tmp_path: Path) -> None:
+    """Bare hosts were provisioned when the lab was kept, and have booted since. A second checkout, which has the
+    inventory without its secrets, takes them from the hosts, and waits while another one works on the cluster.
+    """
+    lab = cluster.lab
+    second = replace(lab, inventory=tmp_path / lab.inventory.name)
+    shutil.copytree(lab.inventory, second.inventory, ignore=shutil.ignore_patterns("secrets"))
+    with Lease(Remote(inventories.load(str(lab.inventory))), "fab bench long"):
+        said = play(second, "provision", good=False)
+        assert "is in use: fab bench long" in said and not (second.inventory / "secrets").exists()
+    provision_again(second)
+    for path in (lab.inventory / "secrets").iterdir():
+        assert (second.inventory / "secrets" / path.name).read_bytes() == path.read_bytes(), path.name
+    assert set(changed(check(lab)).values()) == {0}
+    verify(lab)
 
 
 @pytest.mark.first

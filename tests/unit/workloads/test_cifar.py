@@ -17,6 +17,8 @@ from workloads.cifar import binary, generate, part, pictures
 from workloads.common.events import BadInput
 from workloads.common.ranks import Ranks
 
+pytestmark = pytest.mark.frameworks
+
 CIFAR = ("-m", "workloads.cifar", "--stem=large", "--seed=5", "--batch=8", "--learning-rate=0.002")
 SMALL = (*CIFAR, "--size=64", "--epochs=2")
 

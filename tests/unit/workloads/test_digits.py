@@ -18,6 +18,8 @@ from workloads.common.events import BadInput
 from workloads.common.ranks import Ranks
 from workloads.digits import idx, images, model
 
+pytestmark = pytest.mark.frameworks
+
 DIGITS = ("-m", "workloads.digits")
 SMALL = ("--size=600", "--epochs=2", "--seed=5")
 

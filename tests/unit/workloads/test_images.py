@@ -18,6 +18,8 @@ from workloads.images import tuning
 from workloads.images.datasets import DATASETS
 from workloads.images.part import Options, Part
 
+pytestmark = pytest.mark.frameworks
+
 IMAGES = ("-m", "workloads.images", "--seed=5", "--batch=16")
 TEXT = (*IMAGES, "--dataset=imdb", "--model=text", "--size=3000", "--epochs=3")
 CNN = (*IMAGES, "--size=200", "--epochs=2")

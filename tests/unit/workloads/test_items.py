@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from launching import Ended, python
 
+pytestmark = pytest.mark.frameworks
+
 PERFECT = ("-m", "workloads.perfect")
 SMALL = ("--below=1000", "--chunk=50")
 HERE = ("single", "multiprocessing", "processes", "joblib-loky")

@@ -10,6 +10,8 @@ from launching import PROJECT, Ended, python
 
 from workloads.common.cardfile import whole
 
+pytestmark = pytest.mark.frameworks
+
 CARD = """
 about = "Items that make trouble"
 module = "troubles"

@@ -24,6 +24,8 @@ from workloads.images import camelyon, generate
 from workloads.images.rows import GENERATED, Room
 from workloads.ppr import edgelist
 
+pytestmark = pytest.mark.frameworks
+
 LINES = b"".join(b"%d %d\n" % (number, number + 1) for number in range(200_000))
 
 

@@ -21,6 +21,8 @@ from workloads.common.networks import named as networks
 from workloads.common.parallel import asynchronous, layers, named, server
 from workloads.common.ranks import Ranks
 
+pytestmark = pytest.mark.frameworks
+
 PROGRAM = "tests/unit/workloads/sharing.py"
 IMAGES = ("-m", "workloads.images", "--size=200", "--epochs=2", "--batch=16", "--seed=5")
 

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from launching import PPR, Ended, ppr, python, ranks, start, torchrun
 
+pytestmark = pytest.mark.frameworks
+
 PARTS = str(Path(__file__).with_name("parts.py"))
 SOURCES = "--sources=s0,17,3,99,42"
 LAUNCHED = {"REGATTA_RUN_ID": "r"}

@@ -17,6 +17,8 @@ from sparkhere import unpacked
 
 from regatta.node import rayspark
 
+pytestmark = pytest.mark.frameworks
+
 SCRIPT = """
 import subprocess, sys
 from pyspark.sql import SparkSession

@@ -15,6 +15,8 @@ from workloads.common import training
 from workloads.common.ranks import Ranks
 from workloads.common.ray import train
 
+pytestmark = pytest.mark.frameworks
+
 DIGITS = ("-m", "workloads.digits", "--size=4000", "--epochs=30", "--seed=3")
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=3")
 """More than two: the order in which numbers of two are added does not matter."""

@@ -16,6 +16,8 @@ from workloads.common.events import BadInput
 from workloads.common.search import apart, asked, space
 from workloads.common.search.trial import Trial
 
+pytestmark = pytest.mark.frameworks
+
 TUNE = ("-m", "workloads.tune", "--size=300", "--trials=3", "--epochs=2")
 SPACE = {"rate": {"log": [0.001, 1.0]}, "width": {"range": [2, 9]}, "kind": ["a", "b"]}
 MODULE = """

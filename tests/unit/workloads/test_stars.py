@@ -18,6 +18,8 @@ from workloads.stars import prepare
 from workloads.stars import table as table_file
 from workloads.stars.columns import FEATURES, made_up
 
+pytestmark = pytest.mark.frameworks
+
 STARS = ("-m", "workloads.stars")
 
 

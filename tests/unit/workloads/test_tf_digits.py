@@ -18,6 +18,8 @@ from workloads.common.ranks import Ranks
 from workloads.digits import idx
 from workloads.tf_digits import networks, part, rows, with_torch
 
+pytestmark = pytest.mark.frameworks
+
 MODULE = ("-m", "workloads.tf_digits")
 SMALL = (*MODULE, "--data=handwritten", "--epochs=2", "--seed=3")
 

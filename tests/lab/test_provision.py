@@ -29,6 +29,7 @@ from lab.handle import LabHandle
 from regatta.hosts import inventories
 from regatta.hosts.lease import Lease
 from regatta.hosts.remote import Remote
+from regatta.provisioning import secrets
 
 HDFS_DATA = "/var/lib/regatta-hdfs"
 SHARED_DATA = "/var/lib/regatta-shared"
@@ -112,13 +113,12 @@ def test_life_of_a_cluster(cluster: Cluster, tmp_path: Path) -> None:
     """
     lab = cluster.lab
     second = replace(lab, inventory=tmp_path / lab.inventory.name)
-    shutil.copytree(lab.inventory, second.inventory, ignore=shutil.ignore_patterns("secrets"))
+    shutil.copytree(lab.inventory, second.inventory, ignore=shutil.ignore_patterns(*secrets.names(), "*.pub"))
     with Lease(Remote(inventories.load(str(lab.inventory))), "fab bench long"):
         said = play(second, "provision", good=False)
-        assert "is in use: fab bench long" in said and not (second.inventory / "secrets").exists()
+        assert "is in use: fab bench long" in said and secrets.held(second.inventory) == {}
     provision_again(second)
-    for path in (lab.inventory / "secrets").iterdir():
-        assert (second.inventory / "secrets" / path.name).read_bytes() == path.read_bytes(), path.name
+    assert secrets.held(second.inventory) == secrets.held(lab.inventory)
     assert set(changed(check(lab)).values()) == {0}
     verify(lab)
 

@@ -90,7 +90,7 @@ def test_not_ready_not_asked_and_not_reached(says: Callable[[int, object], str])
 def test_verify_knows_every_target_from_the_inventory(says: Callable[[int, object], str], tmp_path: Path) -> None:
     """The play as it is, but of its tasks only those about Prometheus, which is the test's and lacks one target."""
     (play,) = yaml.safe_load((ANSIBLE / "playbooks/verify.yml").read_text())
-    wanted = [task["name"] for task in play["tasks"]].index("Monitoring")
+    wanted = [task["name"] for task in play["tasks"]].index("Verify monitoring")
     for task in play["tasks"][:wanted]:
         task["when"] = False
     hosts = {name: {"preflight_host": {"address": f"10.0.0.{number}"}} for number, name in enumerate(("n1", "n2"), 1)}

@@ -53,7 +53,7 @@ def stopped_half_way(cluster: Cluster) -> None:
     said = ""
     for line in process.stdout:
         said += line
-        if "ray : Token and unit" in line:
+        if "ray : Write the token and the unit" in line:
             os.kill(process.pid, signal.SIGINT)
             break
     process.stdout.read()

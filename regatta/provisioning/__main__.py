@@ -16,66 +16,103 @@ def main(arguments: list[str] | None = None) -> int:
     screen.install()
     options = _parser().parse_args(arguments)
     try:
-        print(json.dumps(_step(options)))
+        print(json.dumps(_STEPS[options.step](options)))
     except RegattaError as error:
         print(error, file=sys.stderr)
         return error.exit_code
     return 0
 
 
-def _step(options: argparse.Namespace) -> object:
-    if options.step == "secrets":
-        if options.remove:
-            return {"changed": secrets.remove(options.inventory_dir)}
-        if options.rotate:
-            return {"changed": secrets.rotate(options.inventory_dir)}
-        if options.look:
-            return {"changed": secrets.missing(options.inventory_dir)}
-        return {"changed": secrets.ensure(options.inventory_dir)}
-    if options.step == "reasons":
-        return {"reasons": preflight.reasons(json.load(sys.stdin))}
-    if options.step == "login":
-        login.check(options.inventory, options.host)
-        return {"changed": False}
-    if options.step == "send":
-        archive.send(options.inventory, options.host, options.source, options.target)
-        return {"changed": True}
-    if options.step == "stage":
-        warnings: list[str] = []
-        ends = (options.source, options.target)
-        keepers = relay.stage(options.inventory, options.hosts.split(","), *ends, warnings.append)
-        return {"changed": bool(keepers), "keepers": keepers, "warnings": warnings}
-    if options.step == "deliver":
-        warnings = []
-        ends = (options.source, options.target)
-        relay.send(options.inventory, options.host, *ends, options.keeper, warnings.append)
-        return {"changed": True, "warnings": warnings}
-    if options.step == "unstage":
-        return {"changed": relay.unstage(options.inventory)}
-    if options.step == "bundle":
-        needs = {name: getattr(options, name) for name in ("lock", "wheels", "controller", "hadoop", "sha512")}
-        needs["torch_lock"] = Path(options.torch_lock) if options.torch_lock else None
-        needs |= {"packages": options.packages, "projects": options.project, "spark": options.spark}
-        who = (options.suite, options.python, options.machine, options.glibc)
-        return {"changed": True, "lines": bundling.make(options.out, *who, **needs)}
-    if options.step == "fetch":
-        archive.fetch(options.inventory, options.host, options.source, options.target, options.sha256)
-        return {"changed": True}
-    if options.step == "hadoop":
-        return {"path": str(hadoop.fetch(options.tarball, options.sha512))}
-    if options.step == "spark":
-        spark.check_properties(options.properties)
-        if options.look:
-            there = not options.secret or (secrets.folder(options.inventory_dir) / options.secret).is_file()
-            return {"changed": not there, "key": spark.key_of()}
-        made = bool(options.secret) and secrets.ensure_token(options.inventory_dir, options.secret)
-        return {"changed": made, **asdict(spark.make())}
+def _secrets(options: argparse.Namespace) -> object:
+    work = secrets.ensure
+    if options.remove:
+        work = secrets.remove
+    elif options.rotate:
+        work = secrets.rotate
+    elif options.look:
+        work = secrets.missing
+    return {"changed": work(options.inventory_dir)}
+
+
+def _reasons(_: argparse.Namespace) -> object:
+    return {"reasons": preflight.reasons(json.load(sys.stdin))}
+
+
+def _login(options: argparse.Namespace) -> object:
+    login.check(options.inventory, options.host)
+    return {"changed": False}
+
+
+def _send(options: argparse.Namespace) -> object:
+    archive.send(options.inventory, options.host, options.source, options.target)
+    return {"changed": True}
+
+
+def _stage(options: argparse.Namespace) -> object:
+    warnings: list[str] = []
+    ends = (options.source, options.target)
+    keepers = relay.stage(options.inventory, options.hosts.split(","), *ends, warnings.append)
+    return {"changed": bool(keepers), "keepers": keepers, "warnings": warnings}
+
+
+def _deliver(options: argparse.Namespace) -> object:
+    warnings: list[str] = []
+    relay.send(options.inventory, options.host, options.source, options.target, options.keeper, warnings.append)
+    return {"changed": True, "warnings": warnings}
+
+
+def _unstage(options: argparse.Namespace) -> object:
+    return {"changed": relay.unstage(options.inventory)}
+
+
+def _bundle(options: argparse.Namespace) -> object:
+    given = {name: value for name, value in vars(options).items() if name in bundling.Order.__annotations__}
+    given |= {"torch_lock": Path(options.torch_lock) if options.torch_lock else None, "projects": options.project}
+    return {"changed": True, "lines": bundling.make(bundling.Order(**given))}
+
+
+def _fetch(options: argparse.Namespace) -> object:
+    archive.fetch(options.inventory, options.host, options.source, options.target, options.sha256)
+    return {"changed": True}
+
+
+def _hadoop(options: argparse.Namespace) -> object:
+    return {"path": str(hadoop.fetch(options.tarball, options.sha512))}
+
+
+def _spark(options: argparse.Namespace) -> object:
+    spark.check_properties(options.properties)
+    if options.look:
+        there = not options.secret or (secrets.folder(options.inventory_dir) / options.secret).is_file()
+        return {"changed": not there, "key": spark.key_of()}
+    made = bool(options.secret) and secrets.ensure_token(options.inventory_dir, options.secret)
+    return {"changed": made, **asdict(spark.make())}
+
+
+def _environment(options: argparse.Namespace) -> object:
     target = locks.Target(options.python, options.machine, options.glibc, options.torch_build)
     chosen = locks.read(options.lock, target, Path(options.torch_lock) if options.torch_lock else None)
     plan = archive.make_plan(chosen, target)
     if options.step == "wheels":
         wheels.make(Path(plan.wheels), chosen, target, options.torch_index)
     return json.loads(archive.as_json(plan))
+
+
+_STEPS = {
+    "secrets": _secrets,
+    "reasons": _reasons,
+    "login": _login,
+    "send": _send,
+    "stage": _stage,
+    "deliver": _deliver,
+    "unstage": _unstage,
+    "bundle": _bundle,
+    "fetch": _fetch,
+    "hadoop": _hadoop,
+    "spark": _spark,
+    "plan": _environment,
+    "wheels": _environment,
+}
 
 
 def _parser() -> argparse.ArgumentParser:

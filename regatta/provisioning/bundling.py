@@ -54,87 +54,106 @@ def wish(environ: Mapping[str, str]) -> dict[str, object]:
     }
 
 
-def make(
-    out: Path,
-    suite: str,
-    python: str,
-    machine: str,
-    glibc: str,
-    *,
-    lock: Path,
-    torch_lock: Path | None,
-    wheels: Path,
-    controller: Path,
-    hadoop: str,
-    sha512: str,
-    packages: str,
-    spark: str = "",
-    projects: Sequence[Path] = (),
-) -> list[str]:
-    """Write the archive, and beside it the list of its parts; returns lines for a person.
+@dataclass(frozen=True)
+class Order:
+    """What a bundle is made of, and for which hosts: `python` X.Y.Z, `machine` as `uname -m` says it.
 
-    BundleError says what cannot be had.
-
-    `wheels` and `controller` are the wheelhouses of the nodes and of a controller with the same release. `spark`: the
-    archive that `regatta.provisioning.spark` made. `projects`: see `requirements`.
+    `wheels` and `controller` are the wheelhouses of the nodes and of a controller with the same release. `hadoop`: its
+    tarball, `spark`: the archive that `regatta.provisioning.spark` made, '' without them. `packages`: Debian's, with
+    commas between. `projects`: see `wish`.
     """
-    places = {f"locks/{path.name}": path for path in sorted((paths.PROJECT / "requirements").glob("*.lock"))}
-    places |= {f"locks/{path.name}": path for path in (lock, torch_lock) if path}
-    for house, inside in ((wheels, f"wheels/{wheels.name}"), (controller, CONTROLLER)):
-        places |= {f"{inside}/{path.name}": path for path in sorted(house.iterdir()) if path.is_file()}
-    tarball = f"hadoop/{Path(hadoop).name}" if hadoop else ""
-    if tarball:
-        places[tarball] = Path(hadoop)
-    if spark_archive := f"{SPARK}/{Path(spark).parent.name}/{Path(spark).name}" if spark else "":
-        places[spark_archive] = Path(spark)
-    with tempfile.TemporaryDirectory(prefix="regatta-bundle-", dir=out.parent) as work:
-        folder = Path(work) / bundleapt.FOLDER
-        chosen = bundleapt.sources(suite, bundleapt.own_sources())
-        lines, debs = bundleapt.mirror(folder, packages.split(","), chosen, machine)
-        places |= {str(path.relative_to(work)): path for path in sorted(folder.rglob("*")) if path.is_file()}
-        layers = []
-        base = bases.of_wheels(wheels, python, machine, glibc) if projects else None
-        for project in projects:
-            assert base
-            layer, more = bundled.pack(project, base, Path(work), lambda _: None)
-            places |= more
-            layers.append((project, layer))
-        content = Bundle(
-            python=".".join(python.split(".")[:2]),
-            machine=machine,
-            suite=suite,
-            lock=f"locks/{lock.name}",
-            torch_lock=f"locks/{torch_lock.name}" if torch_lock else "",
-            wheels=f"wheels/{wheels.name}",
-            hadoop=tarball,
-            hadoop_sha512=sha512 if tarball else "",
-            spark=spark_archive,
+
+    out: Path
+    suite: str
+    python: str
+    machine: str
+    glibc: str
+    lock: Path
+    torch_lock: Path | None
+    wheels: Path
+    controller: Path
+    hadoop: str
+    sha512: str
+    packages: str
+    spark: str = ""
+    projects: Sequence[Path] = ()
+
+    @property
+    def tarball(self) -> str:
+        """Hadoop's place in the bundle; '' without it."""
+        return f"hadoop/{Path(self.hadoop).name}" if self.hadoop else ""
+
+    @property
+    def spark_archive(self) -> str:
+        """Spark's place in the bundle; '' without it."""
+        return f"{SPARK}/{Path(self.spark).parent.name}/{Path(self.spark).name}" if self.spark else ""
+
+    def places(self) -> dict[str, Path]:
+        """What is in the cache already, by its place in the bundle."""
+        found = {f"locks/{path.name}": path for path in sorted((paths.PROJECT / "requirements").glob("*.lock"))}
+        found |= {f"locks/{path.name}": path for path in (self.lock, self.torch_lock) if path}
+        for house, inside in ((self.wheels, f"wheels/{self.wheels.name}"), (self.controller, CONTROLLER)):
+            found |= {f"{inside}/{path.name}": path for path in sorted(house.iterdir()) if path.is_file()}
+        for place, path in ((self.tarball, self.hadoop), (self.spark_archive, self.spark)):
+            found |= {place: Path(path)} if place else {}
+        return found
+
+    def content(self, places: Mapping[str, Path], lines: Sequence[str]) -> Bundle:
+        """The bundle's own account of itself; `lines` are its sources for apt."""
+        return Bundle(
+            python=".".join(self.python.split(".")[:2]),
+            machine=self.machine,
+            suite=self.suite,
+            lock=f"locks/{self.lock.name}",
+            torch_lock=f"locks/{self.torch_lock.name}" if self.torch_lock else "",
+            wheels=f"wheels/{self.wheels.name}",
+            hadoop=self.tarball,
+            hadoop_sha512=self.sha512 if self.tarball else "",
+            spark=self.spark_archive,
             sources=tuple(lines),
             files={name: files.sha256(path) for name, path in places.items()},
         )
+
+
+def make(order: Order) -> list[str]:
+    """Write the archive, and beside it the list of its parts; returns lines for a person.
+
+    BundleError says what cannot be had.
+    """
+    out, places = order.out, order.places()
+    with tempfile.TemporaryDirectory(prefix="regatta-bundle-", dir=out.parent) as work:
+        folder = Path(work) / bundleapt.FOLDER
+        chosen = bundleapt.sources(order.suite, bundleapt.own_sources())
+        lines, debs = bundleapt.mirror(folder, order.packages.split(","), chosen, order.machine)
+        places |= {str(path.relative_to(work)): path for path in sorted(folder.rglob("*")) if path.is_file()}
+        layers = _layers(order, Path(work), places)
+        content = order.content(places, lines)
         total = pack(content, places, out)
+    made = {**made_here(order.controller), **made_here(order.wheels)}
+    parts = (*_parts(content, debs, made), *(part for layer in layers.values() for part in _of_layer(layer)))
     listed = out.with_name(f"{out.name}.cdx.json")
-    _write(
-        listed,
-        sbom.document(
-            out.name,
-            total,
-            (
-                *_parts(content, debs, {**made_here(controller), **made_here(wheels)}),
-                *(part for _, layer in layers for part in _of_layer(layer)),
-            ),
-        ),
-    )
+    _write(listed, sbom.document(out.name, total, parts))
     kinds = {kind: sum(name.startswith(f"{kind}/") and name.endswith(end) for name in places) for kind, end in _COUNTED}
     return [
-        f"{out}: {out.stat().st_size / 1e6:,.0f} MB for hosts with {suite} on {machine}: {kinds['wheels']} wheels, "
-        f"{kinds['apt']} Debian packages, {'Hadoop' if tarball else 'no Hadoop'}, {'Spark' if spark else 'no Spark'}, "
-        f"{kinds[CONTROLLER]} wheels for a controller with the same",
-        *(f"{project}: {layer.headline() if layer else 'the nodes have it all'}" for project, layer in layers),
+        f"{out}: {out.stat().st_size / 1e6:,.0f} MB for hosts with {order.suite} on {order.machine}: "
+        f"{kinds['wheels']} wheels, {kinds['apt']} Debian packages, {'Hadoop' if order.hadoop else 'no Hadoop'}, "
+        f"{'Spark' if order.spark else 'no Spark'}, {kinds[CONTROLLER]} wheels for a controller with the same",
+        *(f"{project}: {layer.headline() if layer else 'the nodes have it all'}" for project, layer in layers.items()),
         f"SHA-256 {total}: compare it where you use the bundle (sha256sum)",
         f"{listed}: every wheel, package and archive in it, with version and sums (CycloneDX)",
         f"then: make setup BUNDLE={out}; make provision BUNDLE={out}",
     ]
+
+
+def _layers(order: Order, work: Path, places: dict[str, Path]) -> dict[Path, Resolution | None]:
+    """The layers of the projects, whose archives join `places`; None for one that needs none."""
+    layers = {}
+    base = bases.of_wheels(order.wheels, order.python, order.machine, order.glibc) if order.projects else None
+    for project in order.projects:
+        assert base
+        layers[project], more = bundled.pack(project, base, work, lambda _: None)
+        places |= more
+    return layers
 
 
 def _parts(content: Bundle, debs: Mapping[str, bundleapt.Package], made: Mapping[str, str]) -> Iterator[sbom.Component]:

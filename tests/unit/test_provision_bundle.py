@@ -315,7 +315,7 @@ def test_a_bundle_has_a_list_of_its_parts_beside_it(
     locks = {name: tmp_path / f"{name}.lock" for name in ("node", "torch")}
     for path in locks.values():
         path.write_text("")
-    lines = bundling.make(
+    order = bundling.Order(
         tmp_path / "out.tar",
         *("bookworm", "3.11.2", "x86_64", "2.36"),
         lock=locks["node"],
@@ -327,6 +327,7 @@ def test_a_bundle_has_a_list_of_its_parts_beside_it(
         packages="boat",
         spark=str(spark),
     )
+    lines = bundling.make(order)
     listed = tmp_path / "out.tar.cdx.json"
     assert any(str(listed) in line for line in lines)
     assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(listed.read_text()) is None

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from cyclonedx.model.component import Component
+
 from regatta import files, paths
 from regatta.environment import base as bases
 from regatta.environment import build, bundled
@@ -156,7 +158,7 @@ def _layers(order: Order, work: Path, places: dict[str, Path]) -> dict[Path, Res
     return layers
 
 
-def _parts(content: Bundle, debs: Mapping[str, bundleapt.Package], made: Mapping[str, str]) -> Iterator[sbom.Component]:
+def _parts(content: Bundle, debs: Mapping[str, bundleapt.Package], made: Mapping[str, str]) -> Iterator[Component]:
     """Every file of the bundle that somebody else published. `made`: wheel -> SHA-256 of what it was made from."""
     for path, sha256_ in content.files.items():
         if path.endswith(".whl"):
@@ -169,7 +171,7 @@ def _parts(content: Bundle, debs: Mapping[str, bundleapt.Package], made: Mapping
             yield sbom.debian(path, sha256_, deb.name, deb.version, deb.architecture, content.suite)
 
 
-def _of_layer(layer: Resolution | None) -> Iterator[sbom.Component]:
+def _of_layer(layer: Resolution | None) -> Iterator[Component]:
     """The packages that a project's layer is made of."""
     for package in layer.packages if layer else ():
         path = f"{build.IN_BUNDLE}/{layer.key}.tar.gz" if layer else ""

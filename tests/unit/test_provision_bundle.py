@@ -363,4 +363,4 @@ def test_spark_comes_from_the_bundle_or_is_missing_there(packed: Path, monkeypat
 
 def test_names_with_plus_and_epochs_are_package_urls() -> None:
     part = sbom.debian("x.deb", "0" * 64, "libstdc++6", "1:12.2.0-14+deb12u1", "amd64", "noble")
-    assert part.purl == "pkg:deb/ubuntu/libstdc%2B%2B6@1:12.2.0-14%2Bdeb12u1?arch=amd64&distro=noble"
+    assert str(part.purl) == "pkg:deb/ubuntu/libstdc%2B%2B6@1:12.2.0-14%2Bdeb12u1?arch=amd64&distro=noble"

@@ -57,6 +57,7 @@ def document(subject: str, sha256: str, parts: Iterable[Component]) -> str:
         known.properties.update(part.properties)
     bom = Bom(components=places.values())
     bom.metadata.component = Component(name=subject, type=ComponentType.FILE, hashes=_hashes({"SHA-256": sha256}))
+    bom.register_dependency(bom.metadata.component, bom.components)
     bom.metadata.tools.components.add(Component(name="regatta", type=ComponentType.APPLICATION))
     return JsonV1Dot6(bom).output_as_string(indent=1) + "\n"
 

@@ -6,17 +6,19 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-
-from cyclonedx.model.component import Component
+from typing import TYPE_CHECKING
 
 from regatta import files, paths
 from regatta.environment import base as bases
 from regatta.environment import build, bundled
 from regatta.environment.resolve import Resolution
 from regatta.errors import UsageError
-from regatta.provisioning import bundleapt, sbom
+from regatta.provisioning import bundleapt
 from regatta.provisioning.bundle import CONTROLLER, Bundle, BundleError, pack, unpack
 from regatta.provisioning.wheels import made_here
+
+if TYPE_CHECKING:
+    from cyclonedx.model.component import Component
 
 FOLDER_VARIABLE = "REGATTA_BUNDLE"
 SOURCES_VARIABLE = "REGATTA_BUNDLE_SOURCES"
@@ -122,6 +124,8 @@ def make(order: Order) -> list[str]:
 
     BundleError says what cannot be had.
     """
+    from regatta.provisioning import sbom  # its library is slow to import, and each step imports this module
+
     out, places = order.out, order.places()
     with tempfile.TemporaryDirectory(prefix="regatta-bundle-", dir=out.parent) as work:
         folder = Path(work) / bundleapt.FOLDER
@@ -158,8 +162,10 @@ def _layers(order: Order, work: Path, places: dict[str, Path]) -> dict[Path, Res
     return layers
 
 
-def _parts(content: Bundle, debs: Mapping[str, bundleapt.Package], made: Mapping[str, str]) -> Iterator[Component]:
+def _parts(content: Bundle, debs: Mapping[str, bundleapt.Package], made: Mapping[str, str]) -> "Iterator[Component]":
     """Every file of the bundle that somebody else published. `made`: wheel -> SHA-256 of what it was made from."""
+    from regatta.provisioning import sbom
+
     for path, sha256_ in content.files.items():
         if path.endswith(".whl"):
             yield sbom.wheel(path, sha256_, made.get(Path(path).name))
@@ -171,8 +177,10 @@ def _parts(content: Bundle, debs: Mapping[str, bundleapt.Package], made: Mapping
             yield sbom.debian(path, sha256_, deb.name, deb.version, deb.architecture, content.suite)
 
 
-def _of_layer(layer: Resolution | None) -> Iterator[Component]:
+def _of_layer(layer: Resolution | None) -> "Iterator[Component]":
     """The packages that a project's layer is made of."""
+    from regatta.provisioning import sbom
+
     for package in layer.packages if layer else ():
         path = f"{build.IN_BUNDLE}/{layer.key}.tar.gz" if layer else ""
         yield sbom.package(path, package.files[0].sha256, package.name, package.version)

@@ -112,8 +112,9 @@ def _run_script(name: str, framework: str, words: dict[str, Any]) -> None:
     said = declaration.said(RunOptions, project.read(root).options, given)
     if said.restarts and not said.elastic and name == "rayrun":
         raise UsageError("--restarts needs --elastic: what a script under Ray starts again is its own affair")
-    program = plan.Program.script(relative, argv.of_script())
-    request = Request(program, framework, root, said, source=source)
+    arguments, notes = argv.of_script()
+    program = plan.Program.script(relative, arguments)
+    request = Request(program, framework, root, said, source=source, notes=notes)
     with session(said.inventory, hosts(said)) as made:
         kept = going_on.run(made, request)
         made.console.note(

@@ -169,7 +169,7 @@ class _Reader:
             if value in HELP:
                 self._typed.help = command.name
                 return
-            if value is None or _known(value, command):
+            if value in (None, "--") or _known(value, command):
                 raise UsageError(f"{name} of {command.name} needs a value; {self._look()}")
             self._at += 1
         self._typed.own.append(value)

@@ -94,6 +94,7 @@ def test_an_unknown_word_is_named_with_the_nearest_and_the_way_on(line: str, sai
         ("status --json=yes", ["--json of status takes no value"]),
         ("run-ppr --workers", ["--workers of run-ppr needs a value"]),
         ("run-ppr --workers --top 3", ["--workers of run-ppr needs a value"]),
+        ("torchrun --workers -- train.py", ["--workers of torchrun needs a value"]),
         ("run-ppr --workers 3 -w 4", ["-w of run-ppr is given twice"]),
         ("run-ppr -workers 3", ["no flag -workers", "did you mean --workers?"]),
         ("sync -- x", ["sync runs no script"]),

@@ -136,10 +136,10 @@ def death(inventory: Path, repeats: int) -> Samples:
             command: list[str | Path] = [
                 _PROGRAMS / "regatta",
                 "torchrun",
-                VICTIM_SCRIPT,
                 *words,
                 "--inventory",
                 inventory,
+                VICTIM_SCRIPT,
             ]
             done = shell.run(command, cwd=source.root, env=results, check=False)
             died = re.search(rf"{DEATH_MARK} (\d+\.\d+)", done.output)

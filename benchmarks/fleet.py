@@ -130,12 +130,12 @@ class Bench:
         return done.seconds
 
     def _torchrun(self, script: str, name: str) -> shell.Done:
-        words = ["torchrun", script, "--workers", str(self.nodes), "--name", name, "--inventory", str(self.inventory)]
+        words = ["torchrun", "--workers", str(self.nodes), "--name", name, "--inventory", str(self.inventory), script]
         with self._watched():
             return shell.run([PROGRAMS / "regatta", *words], cwd=self.tree.root, env=self.results)
 
     def _cancelled(self, name: str) -> float:
-        words = ["torchrun", WAITING, "--workers", str(self.nodes), "--name", name, "--inventory", str(self.inventory)]
+        words = ["torchrun", "--workers", str(self.nodes), "--name", name, "--inventory", str(self.inventory), WAITING]
         with subprocess.Popen(
             [str(PROGRAMS / "regatta"), *words],
             cwd=self.tree.root,

@@ -80,7 +80,7 @@ def run(
     (folder / "job.py").write_text(script)
     environment = {"REGATTA_INVENTORY": str(inventory), "REGATTA_RESULTS": str(folder.parent / "results")}
     own = Path(sys.executable).parent / "regatta"
-    done = shell.run([own, *command, "job.py", "--", *words], cwd=folder, env=environment, limit=7200)
+    done = shell.run([own, *command, "job.py", *words], cwd=folder, env=environment, limit=7200)
     return done.seconds, done.output
 
 

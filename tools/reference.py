@@ -1,4 +1,4 @@
-"""`make docs`: writes docs/reference.md, from the cards, and the schemas of a card and of a record, from types."""
+"""`make docs`: writes docs/reference.md from declared options and cards, schemas of cards and records from types."""
 
 from pathlib import Path
 from typing import Any
@@ -8,20 +8,32 @@ from msgspec import json
 from regatta.cards import card as cards
 from regatta.cards import discovery
 from regatta.cards.card import Option, Workload, flag
+from regatta.options.declaration import OF_COMPARISONS, OF_RUNS
+from regatta.options.option import EVERY
+from regatta.options.option import Option as Declared
 from regatta.records import record
 
 PROJECT = Path(__file__).resolve().parents[1]
-HEAD = """# Workloads: reference
+HEAD = """# Reference: options
 
-Made by `make docs` from the cards (`workloads/*/card.toml`): edit those, not this. What the workloads do is in
-[workloads.md](workloads.md), what a card may say in [cards.md](cards.md). Flags that all `run` commands have are in
-`fab run-NAME --help`.
-"""
+Made by `make docs` from `regatta/options/declaration.py` and the cards (`workloads/*/card.toml`): edit those, not this.
+What the workloads do is in [workloads.md](workloads.md), what a card may say in [cards.md](cards.md).
+
+## Options of runs
+
+`all`: `run NAME`, `torchrun`, `rayrun`, `sparkrun` and `bench`, for all runs of a plan. What is typed comes first, then
+what an experiment of the plan says, the plan, and `regatta.toml`. With a star, what `regatta.toml` says is not for the
+runs of a plan.
+
+| option | kind | default | commands | in a plan | in `regatta.toml` | meaning |
+|---|---|---|---|---|---|---|"""
 
 
 def page() -> str:
-    """docs/reference.md: a part for each of Regatta's workloads."""
-    return "\n".join([HEAD, *(line for workload in discovery.ours().values() for line in _workload(workload))])
+    """docs/reference.md: the options of runs, and a part for each of Regatta's workloads."""
+    options = [_option(one) for one in {**OF_RUNS, **OF_COMPARISONS}.values()]
+    workloads = [line for workload in discovery.ours().values() for line in _workload(workload)]
+    return "\n".join([HEAD, *options, "", *workloads])
 
 
 def schemas() -> dict[str, str]:
@@ -31,6 +43,15 @@ def schemas() -> dict[str, str]:
         "regatta/records/schemas/record.schema.json": record.schema(),
     }
     return {path: json.format(json.encode(schema), indent=1).decode() + "\n" for path, schema in made.items()}
+
+
+def _option(one: Declared) -> str:
+    commands = "all" if one.commands == EVERY else ", ".join(f"`{name}`" for name in EVERY if name in one.commands)
+    usual = f"`{one.usual}`" if one.usual else ""
+    plan, project = f"`{one.key}`" if one.plan else "", f"`{one.project}`" if one.project else ""
+    project += "" if one.timed or not project else " *"
+    meaning = (one.help or "the frameworks that are compared").replace("|", "\\|")
+    return f"| `{one.flag}` | {one.kind.about} | {usual} | {commands} | {plan} | {project} | {meaning} |"
 
 
 def _workload(workload: Workload) -> list[str]:

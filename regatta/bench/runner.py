@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from regatta.bench import order
@@ -151,9 +151,11 @@ class Bench:
             program=job.programs[entry.framework],
             framework=entry.framework,
             root=self.survey.source.root,
-            workers=entry.point.workers,
-            name=naming.new_run_name(job.label, entry.framework),
-            time_limit=entry.point.time_limit,
+            options=replace(
+                entry.point.options,
+                workers=entry.point.workers,
+                name=naming.new_run_name(job.label, entry.framework),
+            ),
             series=entry.series(self.survey.plan, self.survey.set),
             source=self.survey.source,
             cache=cache,
@@ -182,15 +184,15 @@ class Bench:
 
     def _run(self, request: Request) -> Record:
         """Run, and find or make the record, whatever happens."""
-        assert request.name is not None
+        assert request.options.name is not None
         kept = store.Store(self.session.results)
         try:
             return self.session.run(request)
         except RunFailedError:
-            return kept.find(request.name)
+            return kept.find(request.options.name)
         except RecordError as error:
             raise RecordError(
-                f"{error}\nThe run {request.name} has no record, and will be repeated: {self._again()}"
+                f"{error}\nThe run {request.options.name} has no record, and will be repeated: {self._again()}"
             ) from None
         except RegattaError as error:
             lost = isinstance(error, UnreachableError | ConnectionLostError) or (
@@ -216,7 +218,7 @@ class Bench:
             self.view.say("all nodes answer again")
             self.session.reconnect()
             with contextlib.suppress(RegattaError):  # it may have ended, or never begun
-                catalogue.cancel(self.session.remote, catalogue.find(self.session.remote, str(request.name)))
+                catalogue.cancel(self.session.remote, catalogue.find(self.session.remote, str(request.options.name)))
             if not self.session.cluster.local:
                 services.wait_for_hdfs(self.session.remote)
                 for framework in services.served(self.session.cluster):

@@ -1,11 +1,17 @@
 """A project of the user's: what its `regatta.toml` says beside the cards of its workloads."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from dataclasses import field as with_default
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, field
 
 from regatta.cards import reading
+from regatta.errors import CardError
+from regatta.options.declaration import OF_PROJECTS
+from regatta.options.option import from_table
 
 FILE = "regatta.toml"
 
@@ -21,22 +27,36 @@ class Environment(Struct, frozen=True, forbid_unknown_fields=True):
     variables: dict[str, str] = {}
 
 
-class Project(Struct, frozen=True, forbid_unknown_fields=True):
-    """All that a `regatta.toml` may have; `workloads` are tables of cards (`regatta.cards.discovery`).
-
-    `outputs`: patterns of the files that are fetched at the end of each run; `keep`: folders that all its runs share.
-    """
+class _Tables(Struct, frozen=True, forbid_unknown_fields=True):
+    """The tables of a `regatta.toml`; its other keys are options of runs."""
 
     workloads: dict[str, dict[str, Any]] = {}
-    outputs: tuple[str, ...] = ()
     environment: Environment = Environment()
-    keep: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Project:
+    """All that a `regatta.toml` may have; `workloads` are tables of cards (`regatta.cards.discovery`).
+
+    `options`: what its runs have where nobody says otherwise, by name (`regatta.options.declaration`).
+    """
+
+    workloads: Mapping[str, dict[str, Any]] = with_default(default_factory=dict)
+    environment: Environment = with_default(default_factory=Environment)
+    options: Mapping[str, Any] = with_default(default_factory=dict)
 
 
 def read(root: Path) -> Project:
     """The project file of a folder; that of one that has none says nothing. CardError where it is damaged."""
     path = root / FILE
-    return reading.convert_table(reading.document(path), Project, str(path)) if path.is_file() else Project()
+    if not path.is_file():
+        return Project()
+    document, faults = reading.document(path), list[str]()
+    options = from_table(OF_PROJECTS, document, f"{path}: ", faults)
+    tables = reading.convert_table({k: v for k, v in document.items() if k not in OF_PROJECTS}, _Tables, str(path))
+    if faults:
+        raise CardError("\n".join(faults))
+    return Project(tables.workloads, tables.environment, options)
 
 
 def find(folder: Path) -> Path | None:

@@ -13,19 +13,15 @@ from regatta import paths
 from regatta.cards import values
 from regatta.cards.card import Card, Estimate, Generator, Input, Kind, Made, Option, Search, Span, flag, missing
 from regatta.errors import CardError
+from regatta.options import declaration
+from regatta.options.declaration import OF_PROJECTS
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
 
-RESERVED = {
-    "env", "env_file", "fetch", "framework", "help", "inventory", "json", "keep", "launcher", "max_gb", "name",
-    "no_environment", "no_single", "nodes", "repeats", "requirements", "skip_lost", "time_limit", "with_", "without",
-    "workers",
-}  # fmt: skip
-"""Flags of every `run` command."""
-CHECKPOINTS = ("checkpoint", "checkpoint_every", "restarts", "elastic")
+CHECKPOINTS = ("checkpoint", "checkpoint_every", *declaration.OF_CHECKPOINTS)
 """Options of a program that goes on from checkpoints; of the command, too."""
 INCLUDED = paths.PROJECT / "workloads" / "common"
 OF_FUNCTIONS, OF_SEARCHES = ("function", "items"), ("search",)
@@ -92,7 +88,9 @@ def convert_table(table: object, to: type[_Made], where: str) -> _Made:
         place = place.rstrip("`").lstrip(".")
         hint = ""
         if unknown := _UNKNOWN.search(said):
-            near = difflib.get_close_matches(unknown[1], {*_KEYS, *getattr(to, "__struct_fields__", ())}, 1)
+            near = difflib.get_close_matches(
+                unknown[1], {*_KEYS, *OF_PROJECTS, *getattr(to, "__struct_fields__", ())}, 1
+            )
             hint = f", did you mean '{near[0]}'?" if near else ""
         elif "enum" in said:
             hint = f"; there are {', '.join(get_args(Kind))}" if place.endswith("kind") else ""
@@ -205,7 +203,7 @@ def _of_search(found: Card) -> Iterator[str]:
 
 
 def _of_option(found: Card, name: str, option: Option) -> Iterator[str]:
-    taken = RESERVED | ({*CHECKPOINTS} if found.checkpoints and not option.hidden else set())
+    taken = declaration.reserved() | ({*CHECKPOINTS} if found.checkpoints and not option.hidden else set())
     if name in taken and not option.hidden:
         yield f"{flag(name)} is a flag of every run command: give the option another name"
     if option.default is not None and (wrong := values.fault(option, option.default)):

@@ -93,16 +93,15 @@ def run(
     asked: Invocation,
     frameworks: Sequence[str],
     *,
-    workers: int | None,
     repeats: int,
     request: Request,
 ) -> dict[str, list[record.Record]]:
     """Do what is asked `repeats` times under each framework, in turns."""
     runs = len(frameworks) * repeats
     asked.check(runs)
-    ranks = workers if workers is not None else session.cores()
+    ranks = request.options.workers or session.cores()
     job = prepare(session, asked, ranks, compared=runs > 1)
-    return in_turns(session, request, job, frameworks, workers=workers, repeats=repeats)
+    return in_turns(session, request, job, frameworks, repeats=repeats)
 
 
 def in_turns(
@@ -111,7 +110,6 @@ def in_turns(
     job: Job,
     frameworks: Sequence[str],
     *,
-    workers: int | None,
     repeats: int,
 ) -> dict[str, list[record.Record]]:
     """Run a job `repeats` times under each framework, their order reversed every other time."""
@@ -121,14 +119,14 @@ def in_turns(
     label = f"{job.label}-{naming.new_run_name('series', 'x').rpartition('x-')[2]}"
     for index in range(repeats):
         for framework in frameworks if index % 2 == 0 else list(reversed(frameworks)):
-            name = request.name and (
-                request.name if len(frameworks) == repeats == 1 else _name(request, framework, index)
+            name = request.options.name and (
+                request.options.name if len(frameworks) == repeats == 1 else _name(request, framework, index)
             )
             series = record.Series(label, index + 1, repeats)
-            base = replace(request, workers=workers, name=name, series=series)
+            base = replace(request, options=replace(request.options, name=name), series=series)
             done[framework].append(elastic.run(session, job.request(base, framework)))
     return done
 
 
 def _name(request: Request, framework: str, index: int) -> str:
-    return f"{request.name}-{framework}-{index + 1}"
+    return f"{request.options.name}-{framework}-{index + 1}"

@@ -6,15 +6,17 @@ from pathlib import Path
 from typing import Any
 
 from regatta import paths
-from regatta.cards import discovery, reading, values
+from regatta.cards import discovery, project, reading, values
 from regatta.cards.card import Value, Workload
 from regatta.cards.reading import Reader, count
 from regatta.errors import CardError, PlanError
 from regatta.experiments.plans import DOUBLING, EACH, BenchPlan, Experiment, Published
 from regatta.frameworks import registry
+from regatta.options.declaration import OF_PLANS, OF_RUNS, RunOptions, said
+from regatta.options.option import from_table
 
 ENTRIES = "experiments"
-_PLAN_KEYS = {"about", "repeats", "warm_ups", "cache", "seed", "budget_minutes", "time_limit", "frameworks", ENTRIES}
+_PLAN_KEYS = {"about", "repeats", "warm_ups", "cache", "seed", "budget_minutes", "frameworks", ENTRIES, *OF_PLANS}
 _ENTRY_KEYS = {
     "name",
     "workload",
@@ -26,8 +28,8 @@ _ENTRY_KEYS = {
     "no_single",
     "parameters",
     "memory_mb",
-    "time_limit",
     "published",
+    *OF_PLANS,
 }
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,39}\Z")
 USUAL = ("torch", "ray")
@@ -45,19 +47,21 @@ def _parts(name: str) -> list[Path]:
     return [*sorted(folder.glob(f"plans/{name}.toml")), *sorted(folder.glob(f"*/plans/{name}.toml"))]
 
 
-def load(wanted: str, folder: Path | None = None) -> BenchPlan:
+def load(wanted: str, given: Mapping[str, Any] | None = None, folder: Path | None = None) -> BenchPlan:
     """A plan of Regatta's by its name, or the plan in a file; `folder`: whose project's workloads it may name.
+
+    `given`: options of all its runs, by name, which come before those of the plan.
 
     Raises PlanError, CardError.
     """
     known = discovery.every(folder or Path.cwd())
     if wanted in shipped():
         parts = _parts(wanted)
-        return parse(_joined(parts), wanted, f"plan {wanted}", known)
+        return parse(_joined(parts), wanted, f"plan {wanted}", known, given)
     path = Path(wanted).expanduser()
     if not path.is_file():
         raise PlanError(f"there is no plan '{wanted}': give the path of a TOML file, or {', '.join(shipped())}")
-    return parse(_document(path), path.stem, str(path), known)
+    return parse(_document(path), path.stem, str(path), known, given)
 
 
 def _document(path: Path) -> dict[str, Any]:
@@ -80,9 +84,16 @@ def _joined(parts: Sequence[Path]) -> dict[str, Any]:
 
 
 def parse(
-    document: Mapping[str, Any], name: str, source: str, known: Mapping[str, Workload] | None = None
+    document: Mapping[str, Any],
+    name: str,
+    source: str,
+    known: Mapping[str, Workload] | None = None,
+    given: Mapping[str, Any] | None = None,
 ) -> BenchPlan:
-    """The plan in a TOML document; PlanError lists all faults of `source`. `known`: the workloads that it may name."""
+    """The plan in a TOML document; PlanError lists all faults of `source`. `known`: the workloads that it may name.
+
+    `given`: see `load`.
+    """
     known = discovery.ours() if known is None else known
     reader = Reader(document, "")
     if not _NAME.match(name):
@@ -91,7 +102,7 @@ def parse(
         reader.fault("races", f"is called {ENTRIES} now: write [[{ENTRIES}]]")
     reader.known(_PLAN_KEYS | {"races"})
     frameworks = _frameworks(reader)
-    time_limit = reader.number("time_limit", above=0)
+    options = from_table(OF_PLANS, document, "", reader.faults)
     budget = reader.number("budget_minutes", above=0)
     cache = reader.choice("cache", ("warm", "cold"), "warm")
     warm_ups = reader.whole("warm_ups", 0 if cache == "cold" else 1, least=0)
@@ -102,7 +113,7 @@ def parse(
         reader.fault(ENTRIES, f"the plan needs at least one [[{ENTRIES}]] table")
         entries = []
     found = [
-        _experiment(Reader(entry, f"{ENTRIES}[{index}]", reader.faults), known, frameworks, time_limit)
+        _experiment(Reader(entry, f"{ENTRIES}[{index}]", reader.faults), known, frameworks, options, given or {})
         for index, entry in enumerate(entries, 1)
     ]
     plan = BenchPlan(
@@ -121,7 +132,11 @@ def parse(
 
 
 def _experiment(
-    reader: Reader, known: Mapping[str, Workload], frameworks: tuple[str, ...] | None, time_limit: float | None
+    reader: Reader,
+    known: Mapping[str, Workload],
+    frameworks: tuple[str, ...] | None,
+    options: Mapping[str, Any],
+    given: Mapping[str, Any],
 ) -> Experiment | None:
     reader.known(_ENTRY_KEYS)
     workload = reader.choice("workload", tuple(known), None)
@@ -148,6 +163,8 @@ def _experiment(
     if weak and not sizes:
         reader.fault("weak", "grows the data with the workers: say sizes, of one worker")
     under = _of_workload(reader, card.frameworks, frameworks)
+    usual = {name: value for name, value in project.read(of.root).options.items() if OF_RUNS[name].timed}
+    own = from_table(OF_PLANS, reader.table, reader.at("") + ".", reader.faults)
     return Experiment(
         name=name,
         of=of,
@@ -158,7 +175,7 @@ def _experiment(
         weak=weak,
         parameters=_parameters(reader, of, under),
         memory_mb=reader.number("memory_mb", above=0),
-        time_limit=reader.number("time_limit", above=0) or time_limit,
+        options=said(RunOptions, usual, options, own, given),
         published=_published(reader, card.frameworks),
     )
 

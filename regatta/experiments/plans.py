@@ -10,6 +10,7 @@ from regatta.cards import reading
 from regatta.cards.card import Value, Workload
 from regatta.cards.reading import count
 from regatta.errors import PlanError
+from regatta.options.declaration import RunOptions
 
 EACH, DOUBLING = "1..N", "1,2,4..N"
 """Words for `workers`: each number up to the cluster's cores, or powers of two up to them."""
@@ -43,13 +44,13 @@ class Experiment:
     weak: bool = False
     parameters: Mapping[str, Value] = field(default_factory=dict)
     memory_mb: float | None = None
-    time_limit: float | None = None
+    options: RunOptions = field(default_factory=RunOptions)
     published: tuple[Published, ...] = ()
 
 
 @dataclass(frozen=True)
 class BenchPlan:
-    """A whole plan; `seed` orders the runs and makes the data, `budget` and `time_limit` are seconds."""
+    """A whole plan; `seed` orders the runs and makes the data, `budget` is in seconds."""
 
     name: str
     experiments: tuple[Experiment, ...]
@@ -77,7 +78,7 @@ class Point:
     frameworks: tuple[str, ...]
     parameters: Mapping[str, Value]
     memory_mb: float | None
-    time_limit: float | None
+    options: RunOptions
     published: Mapping[str, float]
     published_size: Mapping[str, int] = field(default_factory=dict)
 
@@ -114,8 +115,19 @@ def expand(plan: BenchPlan, cores: int) -> tuple[Point, ...]:
 
 def digest(plan: BenchPlan, points: Sequence[Point]) -> str:
     """What tells plans apart whose runs do not belong together: all but the number of repeats, and words."""
-    identity = [plan.warm_ups, plan.cache, plan.seed, [{**vars(point), "of": point.workload} for point in points]]
+    told = [{**vars(point), "of": point.workload, **_of_options(point)} for point in points]
+    identity = [
+        plan.warm_ups,
+        plan.cache,
+        plan.seed,
+        [{k: v for k, v in one.items() if k != "options"} for one in told],
+    ]
     return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:8]
+
+
+def _of_options(point: Point) -> dict[str, object]:
+    """What of a point's options tells its runs from others."""
+    return {"time_limit": point.options.time_limit, **point.options.of_case()}
 
 
 def _numbers(workers: tuple[int, ...] | str, cores: int) -> tuple[int, ...]:
@@ -151,7 +163,7 @@ def _point(experiment: Experiment, size: int | None, workers: int) -> Point:
         frameworks=experiment.frameworks,
         parameters=parameters,
         memory_mb=experiment.memory_mb,
-        time_limit=experiment.time_limit,
+        options=experiment.options,
         published={one.framework: one.seconds for one in beside},
         published_size={one.framework: one.size for one in beside if one.size and one.size != whole},
     )

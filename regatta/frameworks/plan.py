@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from regatta.hosts.cluster import Node
+from regatta.options.declaration import RunOptions
 
 PORTS = (29400, 29499)
-PG_TIMEOUT_SECONDS = 60
 FUNCTION = "workloads.common.items.function"
 """The program that applies the function of a user's project to items."""
 SEARCH = "workloads.common.search.function"
@@ -60,12 +60,13 @@ class Rank:
 class Plan:
     """Everything that decides how a run is started. `threads` is a rank's, equal for all ranks.
 
-    `master_port`: a free port of the first rank's node. `ports`: one for each rank of a node, by the node's name, where
-    the framework wants that.
+    `options`: what was said of the run; `launcher`: the one that it has, also where nobody said so. `master_port`: a
+    free port of the first rank's node. `ports`: one for each rank of a node, by the node's name, where the framework
+    wants that.
 
     `layer`: the packages that the run has beyond the nodes' environment, by key. `variables`: those that a person gives
-    its processes; `hidden`: those whose values nobody else sees. `keep`: folders of its working directory that all runs
-    of its `project`, by key, share; `former`: the key that it had once.
+    its processes; `hidden`: those whose values nobody else sees. `project`: the key under which it shares kept folders
+    with other runs; `former`: the key that it had once.
     """
 
     run: str
@@ -75,16 +76,13 @@ class Plan:
     ranks: tuple[Rank, ...]
     threads: int
     launcher: str
-    pg_timeout: int = PG_TIMEOUT_SECONDS
+    options: RunOptions = field(default_factory=RunOptions)
     master_port: int | None = None
     ports: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    time_limit: float | None = None
-    restarts: int = 0
     first_run: str | None = None
     layer: str | None = None
     variables: Mapping[str, str] = field(default_factory=dict)
     hidden: Mapping[str, str] = field(default_factory=dict, repr=False)
-    keep: tuple[str, ...] = ()
     project: str | None = None
     former: str | None = None
 
@@ -141,7 +139,7 @@ def common_environment(plan: Plan, node: Node) -> dict[str, str]:
         "REGATTA_SHARED": f"{node.state}/shared/runs/{plan.shared}",
         "REGATTA_WORKERS": str(len(plan.ranks)),
         "REGATTA_RANK_MAP": json.dumps(plan.addresses),
-        "REGATTA_PG_TIMEOUT": str(plan.pg_timeout),
+        "REGATTA_PG_TIMEOUT": str(plan.options.pg_timeout),
         "REGATTA_PORTS": f"{PORTS[0]}-{PORTS[1]}",
     }
 
@@ -155,12 +153,12 @@ def describe(plan: Plan) -> dict[str, object]:
         "ranks": {str(rank.rank): rank.node.name for rank in plan.ranks},
         "threads": plan.threads,
         "launcher": plan.launcher,
-        "restarts": plan.restarts,
+        "restarts": plan.options.restarts,
         "master_port": plan.master_port,
         "ports": sorted({port for own in plan.ports.values() for port in own}),
         "release": plan.release,
         "layer": plan.layer,
         "shared": plan.shared,
         "project": plan.project,
-        "keep": list(plan.keep),
+        "keep": list(plan.options.keep),
     }

@@ -23,14 +23,14 @@ def run(session: Session, request: Request) -> Record:
     Gives the record of the last generation; each has one. Raises RunFailedError where no host was lost, or the head,
     which holds HDFS' names and with them the checkpoint.
     """
-    if not request.elastic:
+    if not request.options.elastic:
         return session.run(request)
-    first = request.name or naming.new_run_name(request.program.label, request.framework)
+    first = request.options.name or naming.new_run_name(request.program.label, request.framework)
     cores = _cores(session)
-    ranks = request.workers or sum(cores.values())
-    request = replace(request, name=first, first_run=first)
+    ranks = request.options.workers or sum(cores.values())
+    request = replace(request, options=replace(request.options, name=first), first_run=first)
     with contextlib.ExitStack() as stack:
-        for generation in range(2, request.restarts + 2):
+        for generation in range(2, request.options.restarts + 2):
             try:
                 return session.run(request)
             except RunFailedError as error:
@@ -43,7 +43,8 @@ def run(session: Session, request: Request) -> Record:
             wanted = ranks_left(ranks, cores, [node.name for node in left.workers])
             next_name = f"{first[: naming.NAME_LENGTH - 4]}-g{generation}"
             note = f"generation {generation} of {first}, without {names}"
-            request = replace(request, name=next_name, workers=wanted, notes=(*request.notes, note))
+            options = replace(request.options, name=next_name, workers=wanted)
+            request = replace(request, options=options, notes=(*request.notes, note))
             session.console.warn(f"{failed}\ngoing on from the checkpoint: {next_name}, {note}, {wanted} rank(s)")
             session = stack.enter_context(Session(left, session.console, session.results))
         return session.run(request)

@@ -259,17 +259,17 @@ def _room(target: Path, needed: int) -> None:
 
 def at_end(remote: Remote, handle: StartedRun, request: Request, results: Path, console: Console) -> None:
     """Fetch what fits the request's patterns beside the run's record; what does not come is said, and fails nothing."""
-    project = kept_folders.project(request.root) if request.keep else None
+    project = kept_folders.project(request.root) if request.options.keep else None
     parts_of_it = outputs.shared_parts({"shared": request.first_run or handle.run, "project": project})
     known = outputs.Run(handle.run, handle.nodes, tuple(node.name for node in handle.nodes), parts_of_it)
-    words = " ".join(f"'{shown(word)}'" for word in request.fetch)
+    words = " ".join(f"'{shown(word)}'" for word in request.options.fetch)
     again = f"later: fab fetch {known.id} {words}"
     try:
-        parts, failed = outputs.look(remote, known, request.fetch)
+        parts, failed = outputs.look(remote, known, request.options.fetch)
         for line in outputs.reasons(parts):
             console.warn(line)
         if any(part.count for part in parts):
-            check(known.id, parts, request.fetch_gb)
+            check(known.id, parts, request.options.max_gb)
             done = fetch(remote, known, parts, results / known.id, _Notes(console))
             for line in done.notes:
                 console.warn(line)
@@ -277,7 +277,7 @@ def at_end(remote: Remote, handle: StartedRun, request: Request, results: Path, 
                 console.note(done.line())
             failed |= done.failed
         elif not failed:
-            words = ", ".join(map(shown, request.fetch))
+            words = ", ".join(map(shown, request.options.fetch))
             console.warn(f"{known.id}: nothing to fetch: no file that it has written fits {words} (fab ls {known.id})")
         for error in failed.values():
             console.warn(f"{error}; {again}")

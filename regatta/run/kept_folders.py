@@ -18,17 +18,6 @@ from regatta.run.catalogue import RunInfo
 _NOTHING = hashlib.sha256().hexdigest()
 
 
-def folders(words: Iterable[str], where: str = "--keep") -> tuple[str, ...]:
-    """The folders as paths relative to the working directory. UsageError for one that lies elsewhere, or in another."""
-    made = {os.path.normpath(word) if word.strip() else "" for word in words}
-    for path in sorted(made):
-        if not path or path == "." or path.startswith(("/", "..")) or not path.isprintable():
-            raise UsageError(f"{where}: '{path}' is no folder below the run's working directory, as out/")
-        if outer := next((one for one in made if path.startswith(f"{one}/")), None):
-            raise UsageError(f"{where}: {path} lies in {outer}, which is kept already")
-    return tuple(sorted(made))
-
-
 def check(tree: Tree, kept: Sequence[str]) -> None:
     """UsageError where files of the tree lie in a folder that is kept: the run would see those that are kept instead.
 
@@ -84,7 +73,7 @@ def clashes(made: Plan, going: Iterable[RunInfo]) -> list[str]:
     """A line for each run that goes on and keeps a folder that `made` keeps, too."""
     found = []
     for info in going:
-        both = set(made.keep) & set(info.plan.get("keep") or ())
+        both = set(made.options.keep) & set(info.plan.get("keep") or ())
         if both and info.plan.get("project") in (made.project, made.former):
             names = ", ".join(f"{path}/" for path in sorted(both))
             found.append(

@@ -1,11 +1,10 @@
 """What a run has left in its working directory on each of its nodes: looked at, chosen by patterns."""
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from regatta.errors import RemoteError, UsageError
+from regatta.errors import RemoteError
 from regatta.hosts.cluster import Node
 from regatta.hosts.remote import Remote
 from regatta.run.catalogue import RunInfo
@@ -15,8 +14,6 @@ from regatta.text import shown
 LOOK_TIMEOUT = 130.0
 MOST_FILES = 200_000
 _PLACES = {"runs": "shared", "projects": "kept"}
-NOTHING = "none"
-"""As a pattern: fetch nothing."""
 
 
 @dataclass(frozen=True)
@@ -92,17 +89,6 @@ def shared_parts(plan: Mapping[str, Any]) -> tuple[str, ...]:
     """The parts of the shared folder that a run has, of its plan as the nodes keep it: its own, and its project's."""
     known = {"runs": plan.get("shared"), "projects": plan.get("project")}
     return tuple(f"{kind}/{name}" for kind, name in known.items() if name)
-
-
-def patterns(words: Iterable[str]) -> list[str]:
-    """Patterns as nodes take them. UsageError for one that leads out of the working directory."""
-    made = []
-    for word in words:
-        pattern = os.path.normpath(word) if word else ""
-        if not pattern or pattern.startswith(("/", "..")):
-            raise UsageError(f"'{word}': a pattern is relative to the run's working directory, as out/*.pt or logs")
-        made.append("**" if pattern == "." else pattern)
-    return made
 
 
 def look(

@@ -95,7 +95,7 @@ class Preparer:
         source = request.source or tree.read(request.root)
         variables = request.variables.beside(request.root)
         variables.check_synced(source.root, {path for path, _, _ in source.entries})
-        kept_folders.check(source, request.keep)
+        kept_folders.check(source, request.options.keep)
         self._tell(source.notes)
         more = dict.fromkeys((*framework.requirements, *request.environment.more))
         wish = replace(request.environment, more=tuple(more))
@@ -103,7 +103,7 @@ class Preparer:
             wish = replace(wish, lock=LOCK)
         wanted = self._layers.asked(wish, request.root, framework.fixed)
         seen = self._pool.submit(lambda: service.result().look()) if service else None
-        ask = self._asked(framework, wanted.question() if wanted else {}, request.workers)
+        ask = self._asked(framework, wanted.question() if wanted else {}, request.options.workers)
         synced = sync.sync(self._remote, source, self._cluster.nodes, ask=ask)
         layer = self._layers.ready(wanted, synced.answers) if wanted else None
         synced_at = time.monotonic()
@@ -177,10 +177,11 @@ class Preparer:
         variables: Variables,
     ) -> plan.Plan:
         cores = {name: answer["facts"]["cores"] for name, answer in answers.items()}
-        ranks = placement.placed(framework, request.workers, self._cluster, cores)
+        said = request.options
+        ranks = placement.placed(framework, said.workers, self._cluster, cores)
         for warning in placement.crowded(ranks, cores):
             self._console.warn(warning)
-        name = naming.check_run_name(request.name) if request.name else None
+        name = naming.check_run_name(said.name) if said.name else None
         return plan.Plan(
             run=name or naming.new_run_name(request.program.label, request.framework),
             framework=request.framework,
@@ -188,19 +189,16 @@ class Preparer:
             release=source.release,
             ranks=ranks,
             threads=placement.threads(ranks, cores),
-            launcher=request.launcher or framework.launcher(request.restarts),
-            pg_timeout=request.pg_timeout,
+            launcher=said.launcher or framework.launcher(said.restarts),
+            options=said,
             master_port=answers[ranks[0].node.name].get("port"),
             ports=_ports(ranks, answers) if framework.port_each_rank else {},
-            time_limit=request.time_limit,
-            restarts=request.restarts,
             first_run=request.first_run,
             layer=layer.key if layer else None,
             variables=variables.public,
             hidden=variables.hidden,
-            keep=request.keep,
-            project=kept_folders.project(source.root) if request.keep else None,
-            former=kept_folders.former(source.root) if request.keep else None,
+            project=kept_folders.project(source.root) if said.keep else None,
+            former=kept_folders.former(source.root) if said.keep else None,
         )
 
 

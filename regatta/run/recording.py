@@ -68,7 +68,7 @@ def asked(
     """
     framework = registry.of_run(request.framework)
     brought = {"packages": dict(layer), "variables": dict(made.variables)}
-    given = {name: value for name, value in {**brought, "keep": list(made.keep)}.items() if value}
+    given = {name: value for name, value in {**brought, **made.options.kept()}.items() if value}
     identity = record.RunIdentity(
         run_id=made.run,
         workload=made.program.label,
@@ -139,13 +139,13 @@ def of_run(
 
 def of_unstarted(cluster: Cluster, request: "Request", cause: str, *, lost: bool) -> record.Record:
     """The record of a run that could not be started: it has a row, and the cause, and no clocks."""
-    assert request.name is not None
+    assert request.options.name is not None
     identity = record.RunIdentity(
-        run_id=request.name,
+        run_id=request.options.name,
         workload=request.program.label,
         framework=request.framework,
         started=now(),
-        parameters=parameters(cluster, request, request.workers),
+        parameters=parameters(cluster, request, request.options.workers),
         seed=request.seed,
         release=request.source.release if request.source else None,
     )

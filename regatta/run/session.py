@@ -54,8 +54,10 @@ class Session:
 
     def run(self, request: Request) -> record.Record:
         """Sync, start, follow, record. Raises RunFailedError after the record of a failed run has been kept."""
-        if request.name and store.Store(self.results).has(request.name):
-            raise UsageError(f"a record of a run named '{request.name}' is in {self.results}: choose another name")
+        if request.options.name and store.Store(self.results).has(request.options.name):
+            raise UsageError(
+                f"a record of a run named '{request.options.name}' is in {self.results}: choose another name"
+            )
         ready = self._preparer.ready(request)
         clocks = ready.clocks()
         handle = self._start(ready)
@@ -82,7 +84,7 @@ class Session:
         """Bring here what was asked for of a run that has ended; what does not come is said, and fails nothing."""
         from regatta.run import fetching
 
-        if request.fetch:
+        if request.options.fetch:
             with self._told_of_what_is_left(handle.run):
                 fetching.at_end(self.remote, handle, request, self.results, self.console)
 

@@ -1,8 +1,6 @@
 """Whose each word of a command line is: a command's, its script's, or nobody's, of which is said what was meant.
 
-The rule for a script's arguments, as docs/operations.md tells it: with `--`, what stands before it is Regatta's, and
-what follows is the script's. Without `--`, flags of the command stand before the script's name, or directly after it;
-from the first word that is none of these, or that was given before, all is the script's.
+Words before a script's name are Regatta's, and all after it the script's, as with torchrun and python.
 """
 
 import os
@@ -20,6 +18,7 @@ from invoke.program import Program as InvokeProgram
 from invoke.tasks import Task as InvokeTask
 
 from regatta.errors import RegattaError, UsageError
+from regatta.options.option import RUN
 
 SHORT_FLAGS = {"help": "h", "inventory": "i", "name": "n", "workers": "w", "yes": "y"}
 """All short flags of commands: each means the same wherever it is known."""
@@ -28,17 +27,26 @@ HELP = ("--help", f"-{SHORT_FLAGS['help']}")
 TAKEN_BY_FABRIC = {"identity": "-i", "warn-only": "-w"}
 """Flags of Fabric's own, known before a command only, whose letters mean something else after it."""
 
-RUN = "run"
-"""`run NAME` runs a workload."""
 
-_script: list[str] | None = None
+@dataclass
+class Typed:
+    """What was typed: `own` is Regatta's, `script` the script's (None where none is named), `help` names a command.
+
+    `notes`: what a person is told of the script's words.
+    """
+
+    own: list[str] = field(default_factory=list)
+    script: list[str] | None = None
+    help: str | None = None
+    notes: list[str] = field(default_factory=list)
 
 
-def of_script() -> list[str]:
-    """The words of the command line that belong to the script, exactly as typed."""
-    if _script is not None:
-        return _script
-    return sys.argv[sys.argv.index("--") + 1 :] if "--" in sys.argv else []
+_typed = Typed()
+
+
+def of_script() -> tuple[list[str], tuple[str, ...]]:
+    """The words of the command line that belong to the script, exactly as typed, and notes about them."""
+    return _typed.script or [], tuple(_typed.notes)
 
 
 class Task(InvokeTask[Any]):
@@ -73,28 +81,17 @@ class Commands:
     further: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass
-class Typed:
-    """What was typed: `own` is Regatta's, `script` the script's (None where none is named), `help` names a command."""
-
-    own: list[str] = field(default_factory=list)
-    script: list[str] | None = None
-    help: str | None = None
-    notes: list[str] = field(default_factory=list)
-
-
-def read(commands: Commands, words: list[str], after: list[str] | None) -> Typed:
-    """Tell the words of a command line apart; `after` follows `--`. UsageError where a word is nobody's."""
-    return _Reader(commands, words, after).read()
+def read(commands: Commands, words: list[str]) -> Typed:
+    """Tell the words of a command line apart. UsageError where a word is nobody's."""
+    return _Reader(commands, words).read()
 
 
 class _Reader:
-    def __init__(self, commands: Commands, words: list[str], after: list[str] | None) -> None:
-        self._all, self._words, self._after = commands, words, after
+    def __init__(self, commands: Commands, words: list[str]) -> None:
+        self._all, self._words = commands, words
         self._at = 0
         self._typed = Typed()
         self._command: ParserContext | None = None
-        self._began = 0
         self._missing: list[str] = []
         self._given: set[str] = set()
 
@@ -102,13 +99,8 @@ class _Reader:
         typed = self._typed
         while typed.help is None and typed.script is None and self._at < len(self._words):
             self._next()
-        if typed.help is not None:
-            return typed
-        self._complete()
-        if self._after is not None and typed.script is None:
-            if not self._runs_script():
-                raise UsageError(f"{self._name()} runs no script, and takes no words after --; {self._look()}")
-            typed.script = self._after
+        if typed.help is None:
+            self._complete()
         return typed
 
     def _name(self) -> str:
@@ -120,7 +112,9 @@ class _Reader:
     def _next(self) -> None:
         self._join()
         word = self._words[self._at]
-        if self._command is not None and is_flag(word):
+        if word == "--" and self._command is not None:
+            self._refuse_dashes()
+        elif self._command is not None and is_flag(word):
             self._flag(word, self._command)
         elif self._missing:
             self._given.add(self._missing.pop(0))
@@ -128,18 +122,22 @@ class _Reader:
         elif self._name() in self._all.further:
             self._typed.own += [f"--{self._all.further[self._name()]}", word]
             self._at += 1
-        elif word in self._all.known and not (self._command and self._runs_script()):
+        elif word in self._all.known:
             self._complete()
-            self._command, self._began = self._all.known[word], self._at
+            self._command = self._all.known[word]
             self._given = set()
             self._missing = [str(argument.name) for argument in self._command.positional_args]
             self._take(1)
             return
         else:
             self._unknown(word)
-        named = self._typed.help is None and self._command is not None and self._runs_script() and not self._missing
-        if named and self._after is None:
-            self._after_script()
+        if self._typed.help is None and self._command is not None and self._runs_script() and not self._missing:
+            self._after_script(self._command)
+
+    def _refuse_dashes(self) -> NoReturn:
+        if self._runs_script():
+            self._complete()
+        raise UsageError(f"{self._name()} runs no script, and takes no words after --; {self._look()}")
 
     def _join(self) -> None:
         """`run ppr` is `run-ppr`, where a command may stand and there is none of the first word alone."""
@@ -171,7 +169,7 @@ class _Reader:
             if value in HELP:
                 self._typed.help = command.name
                 return
-            if value is None or _known(value, command):
+            if value in (None, "--") or _known(value, command):
                 raise UsageError(f"{name} of {command.name} needs a value; {self._look()}")
             self._at += 1
         self._typed.own.append(value)
@@ -183,26 +181,14 @@ class _Reader:
         if argument.name in self._missing:
             self._missing.remove(argument.name)
 
-    def _after_script(self) -> None:
-        """No `--`: flags directly after the script's name, given once, are the command's; the rest is the script's."""
-        command = self._command
-        assert command is not None
-        path, began = self._typed.own[-1], self._at
-        while self._at < len(self._words) and self._typed.help is None:
-            word = self._words[self._at]
-            known = _known(word, command)
-            if word not in HELP and (known is None or command.flags[known[0]].name in self._given):
-                break
-            self._flag(word, command)
-        script = self._words[self._at :]
-        self._typed.script = script
-        if taken := shlex.join(self._words[began : self._at]):
+    def _after_script(self, command: ParserContext) -> None:
+        """All further words are the script's, less a `--` right after its name; without it, our flags are told of."""
+        path, words = self._typed.own[-1], self._words[self._at :]
+        self._typed.script = words[1:] if words[:1] == ["--"] else words
+        ours = [word for word in words if is_flag(word) and (_known(word, command) or word in HELP)]
+        if names := ", ".join(dict.fromkeys(word.partition("=")[0] for word in ours if words[0] != "--")):
             self._typed.notes.append(
-                f"'{taken}' after {path} was read as Regatta's: write it before {path}, or after -- if it is {path}'s"
-            )
-        if left := [word for word in script if is_flag(word) and _known(word, command)]:
-            self._typed.notes.append(
-                f"{', '.join(left)} after {path} was given to {path}: write it before {path} if it is Regatta's"
+                f"{names} after {path} goes to the script; for {self._all.binary} write it before {path}"
             )
 
     def _complete(self) -> None:
@@ -210,7 +196,7 @@ class _Reader:
             return
         name = self._name()
         needed = " ".join(name.replace("_", "-").upper() for name in self._missing)
-        before = " before --" if self._after is not None else ""
+        before = " before --" if self._words[self._at : self._at + 1] == ["--"] else ""
         raise UsageError(f"{name} needs {needed}{before}: '{usage(self._all, name)}'; {self._look()}")
 
     def _look(self) -> str:
@@ -218,7 +204,7 @@ class _Reader:
         return f"'{self._all.binary} {name} --help' says what it takes" if name else _all_of(self._all)
 
     def _unknown(self, word: str) -> NoReturn:
-        command, binary = self._command, self._all.binary
+        command = self._command
         if command is None and word.partition("-")[0] == RUN:
             self._unknown_workload(word)
         if command is None:
@@ -228,15 +214,11 @@ class _Reader:
             near = _near_flag(name, [*command.flags, *command.inverse_flags, HELP[0]])
             what = f"{command.name} has no flag {name}"
         else:
-            near = nearest(word, [] if self._runs_script() else self._all.known)
+            near = nearest(word, self._all.known)
             what = f"{command.name} takes no further word '{word}'"
         way = [self._look()]
-        if self._runs_script() and self._missing:
+        if self._runs_script():
             way.insert(0, f"arguments of a script follow its name: '{usage(self._all, self._name())}'")
-        elif self._runs_script():
-            before = shlex.join(self._words[self._began : self._at])
-            rest = shlex.join([*self._words[self._at :], *(self._after or [])])
-            way.insert(0, f"arguments of the script follow --: '{binary} {before} -- {rest}'")
         raise UsageError(f"{what}{f', did you mean {near}?' if near else ';'} {'; '.join(way)}")
 
     def _unknown_workload(self, word: str) -> None:
@@ -359,7 +341,6 @@ class Program(InvokeProgram):
         return Commands(self.binary, first, self.parser.contexts, scripts, self.others, further)
 
     def _parse(self) -> None:
-        global _script
         asked, commands = self.args.help.value, self._commands()
         if isinstance(asked, str):
             self._help(asked, commands)
@@ -374,14 +355,13 @@ class Program(InvokeProgram):
         if asked or not self.core.unparsed:
             self.core.unparsed = []
         else:
-            line = self.argv[1:]
-            after = line[line.index("--") + 1 :] if "--" in line else None
-            typed = read(commands, self.core.unparsed, after)
-            if typed.help:
-                self._help(typed.help, commands)
-            for note in typed.notes:
+            after = self.argv[self.argv.index("--") :] if "--" in self.argv else []
+            found = read(commands, [*self.core.unparsed, *after])
+            if found.help:
+                self._help(found.help, commands)
+            for note in found.notes:
                 print(f"note: {note}", file=sys.stderr)
-            self.core.unparsed, _script = typed.own, typed.script
+            self.core.unparsed, _typed.script, _typed.notes = found.own, found.script, found.notes
         super().parse_tasks()
 
     def _help(self, name: str, commands: Commands) -> NoReturn:
@@ -397,7 +377,7 @@ class Program(InvokeProgram):
         for line in (self.collection[name].__doc__ or "").strip().splitlines():
             print(f"{self.leading_indent}{line.strip()}".rstrip())
         if name in commands.scripts:
-            print(f"{self.leading_indent}With --, what is before it is Regatta's, what follows it is the script's.")
+            print(f"{self.leading_indent}Flags stand before SCRIPT; all words after it are the script's.")
         print("\nFlags:\n")
         self.print_columns([*commands.known[name].help_tuples(), (", ".join(HELP[::-1]), "show this")])
 

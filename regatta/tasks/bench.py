@@ -1,76 +1,61 @@
 """The task that runs plans (imports: see `regatta.tasks.runs`)."""
 
 import contextlib
-
-from invoke.context import Context
+from collections.abc import Mapping
+from typing import Any
 
 from regatta import paths
 from regatta.errors import RegattaError
 from regatta.hosts import inventories
-from regatta.tasks.common import seconds, task
-from regatta.tasks.launching import LAUNCH, NODES_HELP
+from regatta.options import declaration
+from regatta.options.declaration import RunOptions
+from regatta.options.kinds import SECONDS, SWITCH
+from regatta.options.option import BENCH, Option, typed
+from regatta.tasks.launching import command, hosts
 from regatta.tasks.runs import advising, choose_hosts
 
+PLAN = Option("a plan that comes with Regatta (a wrong name is answered with all), or the path of a TOML file")
+OWN = {
+    "dry_run": Option("show the plan with an estimate, start nothing", SWITCH),
+    "fresh": Option("begin a new set, also where one is unfinished", SWITCH),
+    "retry": Option("also repeat runs that failed or were lost", SWITCH),
+    "wait": Option("seconds to wait for a node that is lost", SECONDS, 1800.0, "wait"),
+}
+OPTIONS = {**OWN, **declaration.of(BENCH)}
 
-@task(
-    positional=["plan"],
-    help={
-        "plan": "a plan that comes with Regatta (a wrong name is answered with all), or the path of a TOML file",
-        "dry-run": "show the plan with an estimate, start nothing",
-        "fresh": "begin a new set, also where one is unfinished",
-        "retry": "also repeat runs that failed or were lost",
-        "wait": "seconds to wait for a node that is lost (default 1800)",
-        "env": LAUNCH["env"].help,
-        "env-file": LAUNCH["env_file"].help,
-        **NODES_HELP,
-    },
-    iterable=["env", "env_file"],
-)
-def bench(
-    c: Context,
-    plan: str,
-    dry_run: bool = False,
-    fresh: bool = False,
-    retry: bool = False,
-    wait: str | None = None,
-    env: list[str] | None = None,
-    env_file: list[str] | None = None,
-    inventory: str | None = None,
-    nodes: str | None = None,
-    without: str | None = None,
-    skip_lost: bool = False,
-) -> None:
-    """Run a plan of many runs, interleaved; goes on where it was interrupted."""
+
+def _bench(words: Mapping[str, Any]) -> None:
     from regatta.bench import findings
-    from regatta.bench.runner import WAIT_SECONDS, Bench
+    from regatta.bench.runner import Bench
     from regatta.bench.survey import survey
     from regatta.bench.view import View
     from regatta.environment import variables
     from regatta.experiments import plan_file
     from regatta.hosts.lease import Lease
-    from regatta.hosts.selection import Selection
     from regatta.run.session import Session
 
-    given = variables.typed(env or (), env_file or ())
-    chosen, found_hosts = plan_file.load(plan), inventories.load(inventory)
-    limit = seconds("wait", wait) or WAIT_SECONDS
-    results = paths.results_dir()
+    given = typed(OPTIONS, words)
+    said = declaration.said(RunOptions, given)
+    plan = plan_file.load(words["plan"], given)
+    given_variables = variables.typed(said.env, said.env_file)
+    found_hosts, results = inventories.load(said.inventory), paths.results_dir()
     with contextlib.ExitStack() as stack:
         view = stack.enter_context(View())
-        used = choose_hosts(found_hosts, Selection(nodes, without, skip_lost), view.warn)
+        used = choose_hosts(found_hosts, hosts(said), view.warn)
         stack.enter_context(advising(used))
         session = stack.enter_context(Session(used, view, results))
-        lease = Lease(session.remote, f"fab bench {chosen.name}", view.warn)
-        if not dry_run:
+        lease = Lease(session.remote, f"fab bench {plan.name}", view.warn)
+        if not words["dry_run"]:
             stack.enter_context(lease)
-        found = survey(session.remote, chosen, results, fresh=fresh, retry=retry)
+        found = survey(session.remote, plan, results, fresh=words["fresh"], retry=words["retry"])
         for text in found.warnings:
             view.warn(text)
         for text in [*found.notes, *found.lines()]:
             view.say(text)
-        if dry_run:
+        if words["dry_run"]:
             return
-        running = Bench(session, found, view, lease, wait_seconds=limit, variables=given)
+        limit = given.get("wait", OWN["wait"].default)
+        running = Bench(session, found, view, lease, wait_seconds=limit, variables=given_variables)
         try:
             running.run()
         finally:
@@ -82,3 +67,12 @@ def bench(
             view.say(line)
         if bad := sum(len(one.failed) for one in shown):
             raise RegattaError(f"{bad} run(s) failed: see above, and 'fab logs RUN'; --retry repeats them")
+
+
+bench = command(
+    BENCH,
+    "Run a plan of many runs, interleaved; goes on where it was interrupted.",
+    OPTIONS,
+    _bench,
+    positional={"plan": PLAN},
+)

@@ -1,4 +1,4 @@
-"""What the tasks share: errors as one message, whole numbers, questions, tables."""
+"""What the tasks share: errors as one message, and numbers that are typed."""
 
 import errno
 import functools
@@ -12,13 +12,12 @@ from invoke.exceptions import Exit
 from invoke.tasks import task as invoke_task
 
 from regatta import paths
-from regatta.errors import RegattaError, UsageError
+from regatta.errors import RegattaError
+from regatta.options import kinds
+from regatta.options.declaration import OF_RUNS
 from regatta.tasks.argv import Task
 
 INTERRUPTED = 130
-MOST_GB = 2.0
-"""So much is fetched of a run unless somebody says more."""
-INVENTORY_HELP = "inventory folder (default: $REGATTA_INVENTORY, then inventory/lab)"
 
 
 def task(
@@ -51,7 +50,7 @@ def task(
                 raise Exit(code=INTERRUPTED) from None
 
         options["iterable"] = [*options.get("iterable", ()), *([further] if further else [])]
-        shared = {"inventory": INVENTORY_HELP} if "inventory" in inspect.signature(body).parameters else {}
+        shared = {"inventory": OF_RUNS["inventory"].help} if "inventory" in inspect.signature(body).parameters else {}
         made: Any = invoke_task(guarded, help=shared | (help or {}), klass=Task, auto_shortflags=False, **options)
         made.is_regatta_task = True
         made.runs_script = runs_script
@@ -63,36 +62,9 @@ def task(
 
 def whole(option: str, text: str | int | None, *, least: int = 1) -> int | None:
     """A whole number given as an option. UsageError where it is none or too small."""
-    if text is None:
-        return None
-    try:
-        value = int(text)
-    except ValueError:
-        raise UsageError(f"--{option} takes a whole number, not '{text}'") from None
-    if value < least:
-        raise UsageError(f"--{option} must be at least {least}, not {value}")
-    return value
+    return None if text is None else kinds.Whole(least=least).word(f"--{option}", text)
 
 
 def seconds(option: str, text: str | float | None) -> float | None:
     """A positive number of seconds given as an option."""
-    if text is None:
-        return None
-    try:
-        value = float(text)
-    except ValueError:
-        raise UsageError(f"--{option} takes seconds, not '{text}'") from None
-    if not value > 0:
-        raise UsageError(f"--{option} must be more than 0, not {text}")
-    return value
-
-
-def gigabytes(option: str, text: str | None) -> float:
-    """A number of gigabytes given as an option. UsageError where it is none."""
-    try:
-        value = MOST_GB if text is None else float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < float("inf"):
-        raise UsageError(f"--{option} takes a number of gigabytes, not '{text}'")
-    return value
+    return None if text is None else kinds.SECONDS.word(f"--{option}", text)

@@ -13,8 +13,9 @@ from regatta import paths
 from regatta.errors import DataError, NodesError
 from regatta.hosts import inventories
 from regatta.hosts.remote import Remote
-from regatta.tasks.common import gigabytes, task, whole
-from regatta.tasks.launching import LAUNCH
+from regatta.options.declaration import OF_RUNS
+from regatta.options.kinds import GIGABYTES, patterns
+from regatta.tasks.common import task, whole
 from regatta.terminal.meter import size_text
 from regatta.terminal.table import print_table
 from regatta.text import shown
@@ -63,9 +64,9 @@ def ls(c: Context, run: str, pattern: list[str], inventory: str | None = None, c
         "run": RUN_HELP,
         "pattern": PATTERN_HELP,
         "to": "folder to bring them to (default: RUN beside the records), or s3://bucket/key: there, too",
-        "max-gb": "fetch so many gigabytes at most (default 2)",
-        "env": LAUNCH["env"].help.replace("the run's processes", "what puts them into a bucket"),
-        "env-file": LAUNCH["env_file"].help,
+        "max-gb": OF_RUNS["max_gb"].about,
+        "env": OF_RUNS["env"].help.replace("the run's processes", "what puts them into a bucket"),
+        "env-file": OF_RUNS["env_file"].help,
     },
     iterable=["env", "env_file"],
 )
@@ -84,7 +85,7 @@ def fetch(
     from regatta.release import objects
     from regatta.run import fetching, outputs
 
-    most = gigabytes("max-gb", max_gb)
+    most = OF_RUNS["max_gb"].default if max_gb is None else GIGABYTES.word("--max-gb", max_gb)
     bucket = to if to and objects.is_address(to) else None
     given = variables.typed(env or (), env_file or ())
     remote, known, parts, failed = _look(run, pattern, inventory, outputs.MOST_FILES)
@@ -144,7 +145,7 @@ def _look(
 ) -> "tuple[Remote, Run, list[NodeOutput], dict[str, Exception]]":
     from regatta.run import catalogue, outputs
 
-    wanted = outputs.patterns(pattern)
+    wanted = patterns(pattern)
     remote = Remote(inventories.load(inventory))
     known = outputs.Run.of(catalogue.find(remote, run))
     return remote, known, *outputs.look(remote, known, wanted, most)

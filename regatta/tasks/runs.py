@@ -13,14 +13,19 @@ from typing import TYPE_CHECKING, Any
 from invoke.context import Context
 
 from regatta import paths
+from regatta.cards import project
 from regatta.errors import NodesError, RegattaError, RunError, UsageError
 from regatta.hosts import cluster, inventories
 from regatta.hosts.remote import Remote
+from regatta.options import declaration
+from regatta.options.declaration import RunOptions
+from regatta.options.declaration import of as options
+from regatta.options.option import typed
 from regatta.release import sync as syncing
 from regatta.release import tree
 from regatta.tasks import argv
 from regatta.tasks.common import task, whole
-from regatta.tasks.launching import LAUNCH, Flag, Launch, command
+from regatta.tasks.launching import command, hosts
 from regatta.terminal.confirm import confirmed
 from regatta.terminal.meter import size_text
 from regatta.terminal.table import print_table
@@ -32,37 +37,25 @@ if TYPE_CHECKING:
     from regatta.run.session import Session
     from regatta.run.shared_cleanup import SharedFolder
 
-ELASTIC = {
-    "restarts": Flag("with --elastic: so many times (default 1)"),
-    "elastic": Flag(
-        "go on without hosts that are lost, --restarts times (default 1): $REGATTA_FIRST_RUN names the first run", False
-    ),
-}
-TORCHRUN = {
-    **LAUNCH,
-    "launcher": Flag("env (fastest), static or c10d (the torchrun program with that rendezvous); with --restarts c10d"),
-    "pg_timeout": Flag("seconds until a process group gives up on a silent peer (default 60)"),
-    **ELASTIC,
-    "restarts": Flag("let torchrun start all ranks again so many times when one is lost (--launcher c10d)"),
-}
-RAYRUN = {**LAUNCH, **ELASTIC}
-
 
 @contextlib.contextmanager
-def session(inventory: str | None, hosts: "Selection | None" = None) -> Iterator["Session"]:
+def session(inventory: str | None, chosen: "Selection | None" = None) -> Iterator["Session"]:
     """A session on the chosen hosts of a cluster, with a console that is left as it was found."""
     from regatta.run.session import Session
     from regatta.terminal.console import Console
 
     with Console() as console:
-        used = choose_hosts(inventories.load(inventory), hosts, console.warn)
-        with advising(used) if hosts else contextlib.nullcontext(), Session(used, console, paths.results_dir()) as made:
+        used = choose_hosts(inventories.load(inventory), chosen, console.warn)
+        with (
+            advising(used) if chosen else contextlib.nullcontext(),
+            Session(used, console, paths.results_dir()) as made,
+        ):
             yield made
 
 
-def choose_hosts(found: cluster.Cluster, hosts: "Selection | None", say: Callable[[str], None]) -> cluster.Cluster:
+def choose_hosts(found: cluster.Cluster, chosen: "Selection | None", say: Callable[[str], None]) -> cluster.Cluster:
     """The cluster of the hosts that a person wants to use; `say` gets a line about the others."""
-    return hosts.of(found, say) if hosts else found
+    return chosen.of(found, say) if chosen else found
 
 
 @contextlib.contextmanager
@@ -94,55 +87,35 @@ def sync(c: Context, inventory: str | None = None, path: str = ".", repair: bool
     )
 
 
-def _torchrun(typed: dict[str, Any]) -> None:
-    from regatta.frameworks import plan
-
-    timeout = whole("pg-timeout", typed["pg_timeout"]) or plan.PG_TIMEOUT_SECONDS
-    again = whole("restarts", typed["restarts"]) or int(typed["elastic"])
-    _run_script("torch", typed, launcher=typed["launcher"], pg_timeout=timeout, restarts=again)
+def _script(name: str, framework: str, about: str) -> Any:
+    return command(name, about, options(name), lambda words: _run_script(name, framework, words), script=True)
 
 
-def _rayrun(typed: dict[str, Any]) -> None:
-    again = whole("restarts", typed["restarts"]) or int(typed["elastic"])
-    if again and not typed["elastic"]:
-        raise UsageError("--restarts needs --elastic: what a script under Ray starts again is its own affair")
-    _run_script("ray", typed, restarts=again)
-
-
-torchrun = command(
-    "torchrun",
-    "Run a script under PyTorch: fab torchrun --workers 4 train.py --epochs 3.",
-    TORCHRUN,
-    _torchrun,
-    script=True,
-)
-rayrun = command(
-    "rayrun", "Run a script under Ray: fab rayrun --workers 4 train.py --epochs 3.", RAYRUN, _rayrun, script=True
+torchrun = _script("torchrun", "torch", "Run a script under PyTorch: fab torchrun --workers 4 train.py --epochs 3.")
+rayrun = _script("rayrun", "ray", "Run a script under Ray: fab rayrun --workers 4 train.py --epochs 3.")
+sparkrun = _script(
+    "sparkrun", "spark", "Run a script under the cluster's Spark: fab sparkrun --workers 4 job.py --epochs 3."
 )
 
 
-sparkrun = command(
-    "sparkrun",
-    "Run a script under the cluster's Spark: fab sparkrun --workers 4 job.py -- --epochs 3.",
-    LAUNCH,
-    lambda typed: _run_script("spark", typed),
-    script=True,
-)
-
-
-def _run_script(framework: str, typed: dict[str, Any], **more: Any) -> None:
+def _run_script(name: str, framework: str, words: dict[str, Any]) -> None:
     from regatta.frameworks import plan
     from regatta.run import elastic as going_on
+    from regatta.run.request import Request
     from regatta.run.scripts import check_script, check_synced
 
-    launch = Launch.of(typed)
+    given = typed(options(name), words)
     root = tree.find_root(Path.cwd())
-    relative = check_script(root, typed["script"])
+    relative = check_script(root, words["script"])
     source = tree.read(root)
     check_synced(source, relative)
-    program = plan.Program.script(relative, argv.of_script())
-    request = launch.request(program, framework, root, source=source, elastic=typed.get("elastic", False), **more)
-    with session(launch.inventory, launch.hosts) as made:
+    said = declaration.said(RunOptions, project.read(root).options, given)
+    if said.restarts and not said.elastic and name == "rayrun":
+        raise UsageError("--restarts needs --elastic: what a script under Ray starts again is its own affair")
+    arguments, notes = argv.of_script()
+    program = plan.Program.script(relative, arguments)
+    request = Request(program, framework, root, said, source=source, notes=notes)
+    with session(said.inventory, hosts(said)) as made:
         kept = going_on.run(made, request)
         made.console.note(
             f"{kept.run_id}: succeeded in {kept.phases.total:.1f} s; record {paths.results_dir()}/{kept.run_id}.json"

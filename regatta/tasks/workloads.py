@@ -1,14 +1,19 @@
 """A `run-NAME` task for each workload, made from its card (imports: see `regatta.tasks.runs`)."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regatta.cards import discovery, values
+from regatta.cards import discovery, project, values
 from regatta.cards.card import Option, Value, Workload
 from regatta.errors import CardError, UsageError
-from regatta.tasks.common import whole
-from regatta.tasks.launching import LAUNCH, Flag, Launch, command
+from regatta.options import declaration
+from regatta.options.declaration import ComparisonOptions, RunOptions
+from regatta.options.kinds import SWITCH, TEXT
+from regatta.options.option import RUN, typed
+from regatta.options.option import Option as Declared
+from regatta.tasks.launching import command, hosts
 from regatta.tasks.runs import session
 
 if TYPE_CHECKING:
@@ -16,21 +21,9 @@ if TYPE_CHECKING:
     from regatta.records.record import Record
     from regatta.run.session import Session
 
-COMPARE = {
-    "repeats": Flag("runs under each framework, in turns (default 1)", "1"),
-    "json": Flag("write the comparison to this file"),
-    "no_single": Flag("leave out the single process that the cluster has to beat", False),
-    "launcher": Flag("how torch ranks meet: env, static or c10d (default env; with --restarts c10d)"),
-}
-GOING_ON = {
-    "checkpoint": Flag(
-        "where rank 0 keeps its state after each epoch, to go on from; hdfs:// and s3:// too; {run} is the run's id"
-    ),
-    "restarts": Flag("start lost ranks again so many times; they go on from the checkpoint (torch: --launcher c10d)"),
-    "elastic": Flag(
-        "go on without hosts that are lost, as many times (default 1), from the checkpoint, then in HDFS", False
-    ),
-}
+CHECKPOINT = Declared(
+    "where rank 0 keeps its state after each epoch, to go on from; hdfs:// and s3:// too; {run} is the run's id"
+)
 
 
 def tasks() -> list[Any]:
@@ -52,55 +45,56 @@ def _made(workload: Workload) -> Any:
     options: Mapping[str, Option] = {**given, **card.offered}
     compared = "both" if {"torch", "ray"} <= {*card.frameworks} else "all"
     names = f"{', '.join(card.frameworks)}: one, or several with commas between; both: torch and ray; all"
+    of_runs = declaration.of(RUN, checkpoints=card.checkpoints)
     flags = {
-        "framework": Flag(f"{names} (default {compared})", compared),
+        **of_runs,
+        "framework": replace(of_runs["framework"], help=f"{names} (default {compared})"),
         **{name: _flag(option) for name, option in options.items()},
-        **(GOING_ON if card.checkpoints else {}),
-        **COMPARE,
-        **LAUNCH,
+        **({"checkpoint": CHECKPOINT} if card.checkpoints else {}),
     }
     if card.input and card.input.default:
         own = flags[card.input.option]
-        flags[card.input.option] = Flag(f"{own.help} (default: {card.input.default.about})")
+        flags[card.input.option] = replace(own, help=f"{own.help} (default: {card.input.default.about})")
     about = f"{card.about}: timed, recorded, compared."
-    return command(f"run-{workload.name}", about, flags, lambda typed: _run(workload, typed))
+    return command(f"run-{workload.name}", about, flags, lambda words: _run(workload, compared, words))
 
 
-def _flag(option: Option) -> Flag:
+def _flag(option: Option) -> Declared:
     usual = None if option.default is False else option.default
     text = f"{option.help}: {', '.join(option.choices)}" if option.choices and ":" not in option.help else option.help
     text = f"{text} (default {usual})" if usual is not None else text
-    return Flag(text or option.kind, False if option.kind in values.FLAGS else None)
+    return Declared(text or option.kind, SWITCH if option.kind in values.FLAGS else TEXT)
 
 
-def _run(workload: Workload, typed: Mapping[str, Any]) -> None:
+def _run(workload: Workload, compared: str, words: Mapping[str, Any]) -> None:
     from regatta.experiments import job
     from regatta.experiments.invocation import Invocation
     from regatta.frameworks import choice, plan, registry
+    from regatta.run.request import Request
 
-    card, launch = workload.card, Launch.of(typed)
-    times = whole("repeats", typed["repeats"]) or 1
-    lost = whole("restarts", typed.get("restarts")) or int(typed.get("elastic", False))
+    card = workload.card
+    given = typed(declaration.of(RUN, checkpoints=card.checkpoints), words)
+    said = declaration.said(RunOptions, project.read(workload.root).options, given)
+    comparison = declaration.said(ComparisonOptions, {"framework": compared}, given)
     asked = Invocation(
         workload,
-        {name: value for name, option in card.offered.items() if (value := _value(name, option, typed)) is not None},
-        typed[card.input.option] if card.input else None,
-        typed.get("checkpoint"),
-        lost,
-        typed.get("elastic", False),
+        {name: value for name, option in card.offered.items() if (value := _value(name, option, words)) is not None},
+        words[card.input.option] if card.input else None,
+        words.get("checkpoint"),
+        said.restarts,
+        said.elastic,
     )
-    program = plan.Program((), workload.name)
-    more = {"launcher": typed["launcher"], "restarts": lost, "elastic": asked.elastic}
-    base = launch.request(program, card.frameworks[0], workload.root, **more)
-    with session(launch.inventory, launch.hosts) as made:
-        frameworks = choice.chosen(typed["framework"], card.frameworks, made.cluster)
-        frameworks = able(asked, frameworks, made.console.note if typed["framework"] == choice.ALL else None)
-        choice.check_launcher(typed["launcher"], frameworks)
-        if typed["framework"] == choice.BOTH and not typed["no_single"]:
+    base = Request(plan.Program((), workload.name), card.frameworks[0], workload.root, said)
+    with session(said.inventory, hosts(said)) as made:
+        wanted = comparison.framework or compared
+        frameworks = choice.chosen(wanted, card.frameworks, made.cluster)
+        frameworks = able(asked, frameworks, made.console.note if wanted == choice.ALL else None)
+        choice.check_launcher(said.launcher, frameworks)
+        if wanted == choice.BOTH and not comparison.no_single:
             alone = [name for name in card.frameworks if registry.of_run(name).single]
             frameworks = (*alone, *frameworks)
-        done = job.run(made, asked, frameworks, workers=launch.workers, repeats=times, request=base)
-        _show(made, done, typed["json"])
+        done = job.run(made, asked, frameworks, repeats=comparison.repeats, request=base)
+        _show(made, done, comparison.json)
 
 
 def able(asked: "Invocation", frameworks: tuple[str, ...], say: Callable[[str], None] | None) -> tuple[str, ...]:
@@ -115,12 +109,12 @@ def able(asked: "Invocation", frameworks: tuple[str, ...], say: Callable[[str], 
     return tuple(name for name in frameworks if name not in lacking)
 
 
-def _value(name: str, option: Option, typed: Mapping[str, Any]) -> Value | None:
-    text = typed[name]
+def _value(name: str, option: Option, words: Mapping[str, Any]) -> Value | None:
+    text = words[name]
     return None if text is None or text is False else values.typed(name, option, text)
 
 
-def _show(made: "Session", done: "dict[str, list[Record]]", json: str | None) -> None:
+def _show(made: "Session", done: "dict[str, list[Record]]", json: Path | None) -> None:
     """The answer, then the comparison, which also goes to the file `json`."""
     from regatta.records import compare
     from regatta.terminal import comparison
@@ -134,5 +128,5 @@ def _show(made: "Session", done: "dict[str, list[Record]]", json: str | None) ->
         return
     result = compare.compare(done)
     if json:
-        comparison.write_json(result, Path(json))
+        comparison.write_json(result, json)
     comparison.show(result, made.console)

@@ -97,7 +97,7 @@ def test_every_panel_has_data_while_a_run_lives_and_no_more(
 ) -> None:
     (tmp_path / "project").mkdir()
     (tmp_path / "project/endless.py").write_text(ENDLESS)
-    process = cluster.background(tmp_path / "project", "rayrun", "endless.py", "--name", RUN, "--workers", "3")
+    process = cluster.background(tmp_path / "project", "rayrun", "--name", RUN, "--workers", "3", "endless.py")
     try:
         variables = json.loads((DASHBOARDS / "run.json").read_text())["templating"]["list"]
         metric, label = re.match(r"label_values\((.+), (\w+)\)$", variables[0]["definition"]).groups()  # type: ignore[union-attr]

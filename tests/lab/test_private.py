@@ -155,7 +155,7 @@ def test_dashboard_through_the_head(private: Cluster, project: Path) -> None:
 
 
 def test_a_lost_host_is_named_and_comes_back(private: Cluster, project: Path) -> None:
-    process = private.background(project, "torchrun", "waits.py", "--workers", "3")
+    process = private.background(project, "torchrun", "--workers", "3", "waits.py")
     read_until(process, "all have met")
     private.lab.off("node3")
     said = finish(process, 120)

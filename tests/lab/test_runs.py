@@ -122,7 +122,7 @@ def small_graph(tmp_path: Path) -> Path:
 
 def test_runs_are_limited_and_go_before_daemons(cluster: Cluster, project: Path) -> None:
     run = named("limited")
-    process = cluster.background(project, "torchrun", "wait.py", "--workers", "1", "--name", run)
+    process = cluster.background(project, "torchrun", "--workers", "1", "--name", run, "wait.py")
     waits = re.search(r"waits as (\d+)", read_until(process, " waits as "))
     assert waits
     try:
@@ -232,7 +232,7 @@ def test_own_edge_list_and_sources_and_a_bad_source(cluster: Cluster, small_grap
 
 @pytest.mark.parametrize("launcher", ["env", "static", "c10d"])
 def test_torchrun_forms_one_group_over_all_hosts(cluster: Cluster, project: Path, launcher: str) -> None:
-    words = ("torchrun", "allreduce.py", "--workers", "4", "--launcher", launcher, "--", *TYPED)
+    words = ("torchrun", "--workers", "4", "--launcher", launcher, "allreduce.py", *TYPED)
     done = cluster.regatta(project, *words)
     lines = [line for line in done.stdout.splitlines() if "sum 10 of 4 on host0" in line]
     assert len(lines) == 4, done.stdout
@@ -242,7 +242,7 @@ def test_torchrun_forms_one_group_over_all_hosts(cluster: Cluster, project: Path
 @pytest.mark.first
 def test_exit_code_node_rank_and_last_lines_of_the_first_failure(cluster: Cluster, project: Path) -> None:
     began = time.monotonic()
-    done = cluster.regatta(project, "torchrun", "fail.py", "--workers", "3", "--name", named("fails"), check=False)
+    done = cluster.regatta(project, "torchrun", "--workers", "3", "--name", named("fails"), "fail.py", check=False)
     assert done.returncode == 9
     assert "rank 2 on node3: exited with code 9" in done.stdout
     assert "rank two gives up" in done.stdout.partition("its last lines:")[2]
@@ -252,7 +252,7 @@ def test_exit_code_node_rank_and_last_lines_of_the_first_failure(cluster: Cluste
 
 @pytest.mark.first
 def test_cancel_attach_logs_and_runs(cluster: Cluster, project: Path) -> None:
-    process = cluster.background(project, "torchrun", "wait.py", "--workers", "3", "--name", named("kept"))
+    process = cluster.background(project, "torchrun", "--workers", "3", "--name", named("kept"), "wait.py")
     read_until(process, "waits as")
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
@@ -274,7 +274,7 @@ def test_cancel_attach_logs_and_runs(cluster: Cluster, project: Path) -> None:
 
 
 def test_the_same_name_twice_and_after_the_run_was_deleted(cluster: Cluster, project: Path) -> None:
-    words = ("torchrun", "allreduce.py", "--workers", "3", "--name", named("once"))
+    words = ("torchrun", "--workers", "3", "--name", named("once"), "allreduce.py")
     cluster.regatta(project, *words)
     recorded = cluster.regatta(project, *words, check=False)
     assert recorded.returncode == 2
@@ -292,11 +292,11 @@ def test_the_same_name_twice_and_after_the_run_was_deleted(cluster: Cluster, pro
 
 @pytest.mark.first
 def test_ray_script_finds_its_release_on_every_node(cluster: Cluster, project: Path) -> None:
-    done = cluster.regatta(project, "rayrun", "--workers", "2", "rayhosts.py", "--", *TYPED)
+    done = cluster.regatta(project, "rayrun", "--workers", "2", "rayhosts.py", *TYPED)
     hosts = [f"at {address}" for address in cluster.lab.addresses.values()]
     assert f"hosts {sorted(hosts)} {TYPED}" in done.stdout
     assert "niceness {0}" in done.stdout, "under Ray ranks would give way to everything else, under torchrun not"
-    failing = cluster.regatta(project, "rayrun", "rayhosts.py", "--", "exit", check=False)
+    failing = cluster.regatta(project, "rayrun", "rayhosts.py", "exit", check=False)
     assert failing.returncode == 6
     assert "the driver on node1: exited with code 6" in failing.stdout
 
@@ -313,14 +313,14 @@ def slow_to_return(cluster: Cluster) -> Iterator[str]:
 
 def test_a_run_waits_for_a_node_whose_ray_has_just_died(cluster: Cluster, project: Path, slow_to_return: str) -> None:
     cluster.lab.ssh(slow_to_return, "sudo systemctl kill --signal=KILL --kill-whom=all regatta-ray-worker")
-    done = cluster.regatta(project, "rayrun", "rayhosts.py", "--workers", "6")
+    done = cluster.regatta(project, "rayrun", "--workers", "6", "rayhosts.py")
     assert re.search(rf"wait.*{slow_to_return}.*Ray", done.stdout)
     hosts = [f"at {address}" for address in cluster.lab.addresses.values()]
     assert f"hosts {sorted(hosts)} []" in done.stdout
 
 
 def test_cancelled_ray_run_leaves_nothing(cluster: Cluster, project: Path) -> None:
-    process = cluster.background(project, "rayrun", "rayhosts.py", "--name", named("rayed"), "--", "wait")
+    process = cluster.background(project, "rayrun", "--name", named("rayed"), "rayhosts.py", "wait")
     read_until(process, "waiting")
     cluster.fab("cancel", named("rayed"))
     finish(process)
@@ -330,7 +330,7 @@ def test_cancelled_ray_run_leaves_nothing(cluster: Cluster, project: Path) -> No
 
 
 def test_more_ranks_than_cores_is_allowed_and_said(cluster: Cluster, project: Path) -> None:
-    done = cluster.regatta(project, "torchrun", "allreduce.py", "--workers", "7")
+    done = cluster.regatta(project, "torchrun", "--workers", "7", "allreduce.py")
     assert "runs 3 ranks on 2 core(s)" in done.stdout
     assert done.stdout.count("sum 28 of 7") == 7
 
@@ -338,11 +338,11 @@ def test_more_ranks_than_cores_is_allowed_and_said(cluster: Cluster, project: Pa
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("torchrun", "allreduce.py", "--workers", "0"), "--workers must be at least 1"),
-        (("torchrun", "allreduce.py", "--workers", "two"), "--workers takes a whole number"),
+        (("torchrun", "--workers", "0", "allreduce.py"), "--workers must be at least 1"),
+        (("torchrun", "--workers", "two", "allreduce.py"), "--workers takes a whole number"),
         (("torchrun", "nothing.py"), "there is no script nothing.py"),
-        (("torchrun", "allreduce.py", "--launcher", "mpi"), "--launcher must be one of"),
-        (("torchrun", "allreduce.py", "--name", "../x"), "cannot name a run"),
+        (("torchrun", "--launcher", "mpi", "allreduce.py"), "--launcher must be one of"),
+        (("torchrun", "--name", "../x", "allreduce.py"), "cannot name a run"),
         (("run-ppr", "--graph", "nothing.txt"), "there is no graph file nothing.txt"),
         (("run-ppr", "--framework", "storm"), "there is no framework 'storm'"),
         (("logs", "nothing"), "no run 'nothing'"),
@@ -362,13 +362,13 @@ def test_a_release_changed_on_a_node_stops_the_launch(cluster: Cluster, project:
     cluster.regatta(project, "sync")
     release = cluster.lab.ssh("node2", "readlink /opt/regatta/current").stdout.strip()
     cluster.lab.ssh("node2", f"sudo sh -c 'echo changed >> /opt/regatta/{release}/helper.py'")
-    done = cluster.regatta(project, "torchrun", "allreduce.py", "--workers", "3", check=False)
+    done = cluster.regatta(project, "torchrun", "--workers", "3", "allreduce.py", check=False)
     assert done.returncode == 1
     assert "node2: release" in done.stdout
     assert "helper.py has other content" in done.stdout
     assert "sum" not in done.stdout
     cluster.regatta(project, "sync", "--repair")
-    assert "sum 6 of 3" in cluster.regatta(project, "torchrun", "allreduce.py", "--workers", "3").stdout
+    assert "sum 6 of 3" in cluster.regatta(project, "torchrun", "--workers", "3", "allreduce.py").stdout
 
 
 def test_one_line_reaches_every_node_and_two_may_sync_at_once(cluster: Cluster, project: Path) -> None:
@@ -460,7 +460,7 @@ def test_top_shows_nodes_and_ranks(cluster: Cluster, project: Path, spoiled_inve
     )
     known = spoiled_inventory / "known_hosts"
     known.write_text("".join(line for line in known.open() if cluster.lab.addresses["node3"] not in line))
-    process = cluster.background(project, "torchrun", "slow.py", "--workers", "3", "--name", named("slow"))
+    process = cluster.background(project, "torchrun", "--workers", "3", "--name", named("slow"), "slow.py")
     try:
         wait_for(lambda: " loss 0.5" in cluster.fab("top", "--once").stdout, 60)
         shown = cluster.fab("top", "--json", "--inventory", str(spoiled_inventory)).stdout
@@ -484,7 +484,7 @@ def test_changed_host_key_is_refused(cluster: Cluster, project: Path, spoiled_in
     said = f"shows now: ED25519 {real}"
     for refused in (
         cluster.regatta(project, "sync", "--inventory", str(spoiled_inventory), check=False),
-        cluster.regatta(project, "torchrun", "allreduce.py", "--inventory", str(spoiled_inventory), check=False),
+        cluster.regatta(project, "torchrun", "--inventory", str(spoiled_inventory), "allreduce.py", check=False),
         cluster.regatta(project, "dashboard", "--inventory", str(spoiled_inventory), check=False),
         cluster.make("provision", "--inventory", str(spoiled_inventory), check=False),
     ):
@@ -541,7 +541,7 @@ def test_works_through_a_jump_host(cluster: Cluster, project: Path, spoiled_inve
         wait_for(lambda: cluster.lab.ssh("node2", "true", check=False).returncode == 255)
         shown = cluster.regatta(project, "status", *inventory).stdout
         assert len(re.findall(r"^node\d .* active +yes ", shown, re.M)) == 3
-        done = cluster.regatta(project, "torchrun", "allreduce.py", "--workers", "3", *inventory)
+        done = cluster.regatta(project, "torchrun", "--workers", "3", *inventory, "allreduce.py")
         assert "sum 6 of 3" in done.stdout
     finally:
         for node in ("node2", "node3"):

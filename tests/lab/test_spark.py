@@ -84,13 +84,13 @@ def test_proven_and_closed(spark: Cluster) -> None:
 
 
 def test_a_script_of_a_persons_own(spark: Cluster, project: Path) -> None:
-    done = spark.regatta(project, "sparkrun", "job.py", "--", "0", "0")
+    done = spark.regatta(project, "sparkrun", "job.py", "0", "0")
     assert done.stdout.count("sum 20540") == 2
-    assert spark.regatta(project, "sparkrun", "job.py", "--", "3", "0", check=False).returncode == 3
+    assert spark.regatta(project, "sparkrun", "job.py", "3", "0", check=False).returncode == 3
 
 
 def test_a_killed_worker_is_made_good(spark: Cluster, project: Path) -> None:
-    going = spark.background(project, "sparkrun", "job.py", "--name", "killed-worker", "--", "0", "1")
+    going = spark.background(project, "sparkrun", "--name", "killed-worker", "job.py", "0", "1")
     read_until(going, "second")
     spark.lab.ssh("node2", "sudo systemctl kill --signal=KILL regatta-spark-worker")
     assert "sum 20540" in finish(going, 300) and going.returncode == 0
@@ -105,7 +105,7 @@ def temporary(spark: Cluster) -> set[str]:
 
 def test_a_run_that_is_cancelled_leaves_nothing(spark: Cluster, project: Path) -> None:
     before = temporary(spark)
-    going = spark.background(project, "sparkrun", "job.py", "--name", "cancelled", "--", "0", "5")
+    going = spark.background(project, "sparkrun", "--name", "cancelled", "job.py", "0", "5")
     read_until(going, "begun")
     spark.fab("cancel", "cancelled")
     finish(going, 120)
@@ -114,34 +114,34 @@ def test_a_run_that_is_cancelled_leaves_nothing(spark: Cluster, project: Path) -
 
 
 def test_the_first_failure_is_named(spark: Cluster, project: Path) -> None:
-    said = spark.regatta(project, "sparkrun", "fails.py", "--", "raise", "512m", check=False)
+    said = spark.regatta(project, "sparkrun", "fails.py", "raise", "512m", check=False)
     assert said.returncode == 1
     assert re.search(r"failed: node\d: executor \d+: .*ValueError: no such number", said.stdout)
 
 
 def test_an_executor_out_of_memory_is_named(spark: Cluster, project: Path) -> None:
-    said = spark.regatta(project, "sparkrun", "fails.py", "--name", "full", "--", "heap", "512m", check=False)
+    said = spark.regatta(project, "sparkrun", "--name", "full", "fails.py", "heap", "512m", check=False)
     assert said.returncode == 1
     assert re.search(r"failed: node\d: executor \d+: .*(memory|heap)", said.stdout)
     assert spark.nothing_runs("full")
 
 
 def test_more_memory_than_any_worker_has_is_refused(spark: Cluster, project: Path) -> None:
-    said = spark.regatta(project, "sparkrun", "fails.py", "--name", "much", "--", "count", "9000g", check=False)
+    said = spark.regatta(project, "sparkrun", "--name", "much", "fails.py", "count", "9000g", check=False)
     assert said.returncode == 1
     assert re.search(r"failed: node1: .*executors of \d+ MiB, and the largest worker gives \d+ MiB", said.stdout)
     assert spark.nothing_runs("much")
 
 
 def test_a_time_limit_ends_executors(spark: Cluster, project: Path) -> None:
-    words = ("--name", "limited", "--time-limit", "60", "--", "0", "600")
-    said = spark.regatta(project, "sparkrun", "job.py", *words, check=False)
+    words = ("--name", "limited", "--time-limit", "60", "job.py", "0", "600")
+    said = spark.regatta(project, "sparkrun", *words, check=False)
     assert said.returncode != 0 and "begun" in said.stdout
     assert spark.nothing_runs("limited")
 
 
 def test_hdfs_is_read_and_written(spark: Cluster, project: Path) -> None:
-    done = spark.regatta(project, "sparkrun", "hdfs.py", "--name", "in-hdfs")
+    done = spark.regatta(project, "sparkrun", "--name", "in-hdfs", "hdfs.py")
     assert "rows 499500" in done.stdout
     assert "part-" in spark.fab("data-ls", "/spark-test/numbers").stdout
     assert "app-" in spark.fab("data-ls", "/spark_events").stdout
@@ -166,7 +166,7 @@ def test_frames_go_to_a_ray_on_spark_and_come_back(spark: Cluster, ray_on_spark:
 
 
 def test_a_ray_on_spark_ends_with_a_script_that_fails(spark: Cluster, ray_on_spark: Path) -> None:
-    words = ("--workers", "2", "--name", "ray-fails", "job.py", "--", "--fail")
+    words = ("--workers", "2", "--name", "ray-fails", "job.py", "--fail")
     said = spark.regatta(ray_on_spark, "sparkrun", *words, check=False)
     assert said.returncode == 1 and "RuntimeError: asked to fail" in said.stdout
     assert no_ray_is_left(spark, "ray-fails")
@@ -181,7 +181,7 @@ def listening(spark: Cluster, node: str, run: str) -> list[int]:
 
 
 def test_a_ray_on_spark_is_guarded_and_ends_with_its_run(spark: Cluster, ray_on_spark: Path) -> None:
-    words = ("--workers", "2", "--name", "ray-ends", "job.py", "--", "--rows", "3000000", "--epochs", "200")
+    words = ("--workers", "2", "--name", "ray-ends", "job.py", "--rows", "3000000", "--epochs", "200")
     going = spark.background(ray_on_spark, "sparkrun", *words)
     try:
         found = re.search(r"Ray is up after .* at ([\d.]+):(\d+)", read_until(going, "Ray is up"))
@@ -208,7 +208,7 @@ def test_services_stop_and_start(spark: Cluster, project: Path) -> None:
     spark.fab("down")
     assert re.search(r"spark-master.* inactive", spark.fab("status", check=False).stdout)
     assert re.search(r"Spark is up on 2 node", spark.fab("up").stdout)
-    assert "sum 20540" in spark.regatta(project, "sparkrun", "job.py", "--", "0", "0").stdout
+    assert "sum 20540" in spark.regatta(project, "sparkrun", "job.py", "0", "0").stdout
 
 
 def test_new_secrets(spark: Cluster, project: Path) -> None:
@@ -324,7 +324,7 @@ def test_past_jobs_are_shown(spark: Cluster, project: Path) -> None:
 def test_prometheus_has_what_daemons_and_executors_hold(spark: Cluster, project: Path) -> None:
     with_spark(spark.lab, monitoring_enabled=True)
     play(spark.lab, "provision")
-    going = spark.background(project, "sparkrun", "job.py", "--workers", "2", "--name", "watched", "--", "0", "1")
+    going = spark.background(project, "sparkrun", "--workers", "2", "--name", "watched", "job.py", "0", "1")
     with metrics.opened(spark) as prometheus:
 
         def said(series: str) -> list[float]:
@@ -351,7 +351,7 @@ def test_a_node_leaves(spark: Cluster, project: Path) -> None:
     inventory.write_text(without)
     try:
         play(spark.lab, "provision")
-        done = spark.regatta(project, "sparkrun", "job.py", "--", "0", "0")
+        done = spark.regatta(project, "sparkrun", "job.py", "0", "0")
         assert done.stdout.count("sum 20540") == 2 and "node2" not in done.stdout
     finally:
         inventory.write_text(whole)

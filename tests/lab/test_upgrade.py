@@ -139,8 +139,8 @@ def test_all_is_carried_over_beside_a_run(earlier: Earlier, hosts: LabHandle, tm
     (project / "ends.py").write_text("print('ended')\n")
     (tmp_path / "kept.txt").write_text("kept\n")
     earlier.run("fab", "data-put", str(tmp_path / "kept.txt"), "/tmp/")
-    earlier.run(str(BIN / "regatta"), "torchrun", "ends.py", "--workers", "1", "--name", "ended", folder=project)
-    going = earlier.background(project, "torchrun", "goes_on.py", "--workers", "2", "--name", "going")
+    earlier.run(str(BIN / "regatta"), "torchrun", "--workers", "1", "--name", "ended", "ends.py", folder=project)
+    going = earlier.background(project, "torchrun", "--workers", "2", "--name", "going", "goes_on.py")
     read_until(going, "all have met")
     releases = {node: as_root(hosts, node, "ls -A /opt/regatta/releases | grep -v lock") for node in hosts.nodes}
     attack = Attack(hosts, ["node1"])

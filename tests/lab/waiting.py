@@ -32,7 +32,7 @@ class Waiting:
         self.folder.mkdir()
         (self.folder / "waits.py").write_text(WAITS)
         self._process = self.cluster.background(
-            self.folder, "torchrun", "waits.py", "--workers", "3", "--name", self.run
+            self.folder, "torchrun", "--workers", "3", "--name", self.run, "waits.py"
         )
         read_until(self._process, "all have met")
         return self.run

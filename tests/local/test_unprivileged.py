@@ -94,7 +94,7 @@ class Waiting:
     """A run that waits, and the command that follows it."""
 
     def __init__(self, person: Person, folder: Path, name: str, task: str, *words: str) -> None:
-        command = (person.regatta, task, words[0], "--workers=2", f"--name={name}", "--", *words[1:])
+        command = (person.regatta, task, "--workers=2", f"--name={name}", *words)
         self.name = name
         self.process = person.start(*command, cwd=folder)
         self.printed = ""
@@ -141,12 +141,12 @@ def test_a_chosen_inventory_is_said_first(ready: Person) -> None:
 
 
 def test_torchrun_in_a_folder_of_theirs(ready: Person, scripts: Path) -> None:
-    code, text = ready.type(ready.regatta, "torchrun", "train.py", "--workers=2", "--", "a b", "*", cwd=scripts)
+    code, text = ready.type(ready.regatta, "torchrun", "--workers=2", "train.py", "a b", "*", cwd=scripts)
     assert code == 0, text
     assert text.count("| sum 3.0 ['a b', '*']") == 2
     kept = document.load(next((scripts / "results").glob("train-torch-*.json")))
     assert (kept.exit.state, kept.exit.code) == ("succeeded", 0)
-    code, text = ready.type(ready.regatta, "torchrun", "train.py", "--workers=2", "--", "exit", "7", cwd=scripts)
+    code, text = ready.type(ready.regatta, "torchrun", "--workers=2", "train.py", "exit", "7", cwd=scripts)
     assert code == 7, text
     assert "exited with code 7" in text
 
@@ -157,7 +157,7 @@ def test_a_place_of_their_choice_and_a_container_without_tools(ready: Person, sc
     env = {"REGATTA_HOME": str(place), "REGATTA_RESULTS": str(place / "results"), "PATH": str(ready.base / "bin")}
     for name in ("one", "two"):
         ready.write(scripts / "note.txt", name)
-        words = ("torchrun", "train.py", "--workers=1", f"--name={name}")
+        words = ("torchrun", "--workers=1", f"--name={name}", "train.py")
         code, text = ready.type(ready.regatta, *words, cwd=scripts, **env)
         assert code == 0, text
         assert (place / f"local/state/runs/{name}/exit.json").is_file()
@@ -175,7 +175,7 @@ def test_a_home_that_cannot_be_written_is_said_without_a_traceback(ready: Person
 
 
 def test_two_private_rays_at_once_each_closed_to_others(ready: Person, scripts: Path) -> None:
-    command = (ready.regatta, "rayrun", "actors.py", "--workers=2", "--")
+    command = (ready.regatta, "rayrun", "--workers=2", "actors.py")
     both = [
         (0, ready.start(*command, "auto", "look", "0", cwd=scripts)),
         (5, ready.start(*command, "plain", "look", "5", cwd=scripts)),
@@ -197,7 +197,7 @@ def test_two_private_rays_at_once_each_closed_to_others(ready: Person, scripts: 
 
 
 def test_a_killed_rank_is_named(ready: Person, scripts: Path) -> None:
-    code, text = ready.type(ready.regatta, "torchrun", "train.py", "--workers=2", "--", "kill", cwd=scripts)
+    code, text = ready.type(ready.regatta, "torchrun", "--workers=2", "train.py", "kill", cwd=scripts)
     assert code == 137, text
     assert "rank 1 on localhost: killed by SIGKILL" in text
 

@@ -143,6 +143,9 @@ def test_workers(workers: str, cores: int, numbers: list[int]) -> None:
         ("frameworks = [\"spark\"]\n[[experiments]]\nworkload = \"ppr\"\nsizes = [9]\nworkers = [2]\n"
          "parameters = { engine = \"push\" }", "E[1].parameters: --framework spark needs --engine csr: push works"),
         (SMALL + "data = \"x.csv\"", "E[2].sizes: say either sizes"),
+        (SMALL + "time_limit = 0", "E[2].time_limit: must be a number above 0, not 0"),
+        (SMALL + "with = \"pear\"", "E[2].with: must be a list of words"),
+        ("keep = [\"/tmp\"]" + SMALL, "keep: '/tmp' is no folder below the run's working directory"),
         (SMALL + "memory_mb = -1", "E[2].memory_mb: must be a number above 0, not -1"),
         (SMALL + "published = [{ framework = \"torch\", time = \"2:25\" }]", "E[2].published[1].time: must be"),
         ("repeats = 0" + SMALL.replace("repeats = 3", ""), "repeats: must be a whole number of at least 1, not 0"),
@@ -204,8 +207,13 @@ def test_more_repeats_go_on_with_the_same_set_and_other_parameters_do_not() -> N
         return plans.digest(plan, expand(plan, 4))
 
     assert digest(SMALL) == digest(SMALL.replace("repeats = 3", "repeats = 9\nabout = 'longer'"))
-    others = {digest(SMALL), digest(SMALL.replace("epochs = 1", "epochs = 2")), digest("seed = 1" + SMALL)}
-    assert len(others | {digest('cache = "cold"' + SMALL)}) == 4
+    others = {
+        digest(SMALL),
+        digest(SMALL.replace("epochs = 1", "epochs = 2")),
+        digest("seed = 1" + SMALL),
+        digest('with = ["pear"]' + SMALL),
+    }
+    assert len(others | {digest('cache = "cold"' + SMALL)}) == 5
 
 
 def test_rounds_are_complete_interleaved_and_shuffled_by_the_seed() -> None:

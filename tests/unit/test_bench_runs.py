@@ -27,6 +27,7 @@ from regatta.frameworks import plan
 from regatta.hosts import inventories
 from regatta.hosts.lease import Lease
 from regatta.hosts.remote import Remote
+from regatta.options.declaration import RunOptions
 from regatta.records import store
 from regatta.records.record import Record, Series
 from regatta.release import tree
@@ -287,7 +288,7 @@ def test_a_node_that_does_not_answer_makes_a_lost_row_and_is_waited_for(
 def test_an_unstarted_run_has_a_record_that_fits_the_schema(fab: Fab) -> None:
     source = tree.read(paths.PROJECT)
     with View() as view, Session(inventories.load(str(fab.inventory)), view, fab.results) as session:
-        request = Request(plan.Program((), "ppr"), "ray", paths.PROJECT, 2, name="never-began", source=source)
+        request = Request(plan.Program((), "ppr"), "ray", paths.PROJECT, RunOptions(2, "never-began"), source=source)
         session.keep_unstarted(request, "no way to it", lost=False)
     document = json.loads((fab.results / "never-began.json").read_text())
     assert document["exit"]["failure"]["cause"] == "no way to it"

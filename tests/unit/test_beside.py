@@ -14,6 +14,7 @@ from regatta import paths
 from regatta.frameworks import plan
 from regatta.hosts.remote import Remote
 from regatta.node import contention
+from regatta.options.declaration import RunOptions
 from regatta.records import compare
 from regatta.records.record import Beside, Record, Series
 from regatta.records.store import Store
@@ -51,7 +52,7 @@ def test_both_of_two_runs_on_one_node_are_marked(remote: Remote, source: Path, t
     sign = tmp_path / "sign"
 
     def request(name: str, *args: str) -> Request:
-        return Request(plan.Program.script("train.py", args), "torch", source, name=name, workers=1)
+        return Request(plan.Program.script("train.py", args), "torch", source, RunOptions(1, name))
 
     with Heard() as console, Session(remote.cluster, console, paths.results_dir()) as session:
         alone = session.run(request("alone"))

@@ -13,6 +13,7 @@ from regatta.frameworks import plan
 from regatta.hosts import selection
 from regatta.hosts.cluster import Cluster
 from regatta.hosts.inventories import build
+from regatta.options.declaration import RunOptions
 from regatta.run import elastic
 from regatta.run.request import Request
 from regatta.terminal.console import Console
@@ -69,7 +70,7 @@ def test_each_loss_counts_from_the_first_run(
             pass
 
         def run(self, request: Request) -> int:
-            started.append(request.workers or sum(cores[node.name] for node in self.cluster.workers))
+            started.append(request.options.workers or sum(cores[node.name] for node in self.cluster.workers))
             if len(self.cluster.workers) > 1:
                 raise RunFailedError("lost", 1, self.cluster.workers[-1].name)
             return 0
@@ -77,7 +78,8 @@ def test_each_loss_counts_from_the_first_run(
     monkeypatch.setattr(elastic, "Session", Losing)
     monkeypatch.setattr(elastic, "_cores", lambda session: cores)
     monkeypatch.setattr(elastic, "_lost", lambda session, error: [error.host])
-    asked = Request(plan.Program.script("a.py", []), "torch", Path(), workers=wanted, restarts=3, elastic=True)
+    said = RunOptions(wanted, restarts=3, elastic=True)
+    asked = Request(plan.Program.script("a.py", []), "torch", Path(), said)
     elastic.run(Losing(cluster, Console(io.StringIO(), io.StringIO()), Path()), asked)  # type: ignore[arg-type]
     assert started == ranks
 

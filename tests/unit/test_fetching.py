@@ -15,6 +15,7 @@ from regatta.hosts.remote import Remote
 from regatta.hosts.rsync import PARTIAL
 from regatta.node import outputs as node_outputs
 from regatta.node import runs
+from regatta.options import kinds
 from regatta.release import sync, tree
 from regatta.run import fetching, outputs
 from regatta.run.outputs import Run
@@ -38,13 +39,13 @@ def work(remote: Remote, run: Run) -> Path:
 
 
 def names(remote: Remote, run: Run, *patterns: str) -> dict[str, bool]:
-    parts, failed = outputs.look(remote, run, outputs.patterns(patterns))
+    parts, failed = outputs.look(remote, run, kinds.patterns(patterns))
     assert not failed
     return {file.path: file.changed for part in parts for file in part.files}
 
 
 def fetch(remote: Remote, run: Run, target: Path, *patterns: str) -> fetching.Fetched:
-    parts, _ = outputs.look(remote, run, outputs.patterns(patterns))
+    parts, _ = outputs.look(remote, run, kinds.patterns(patterns))
     return fetching.fetch(remote, run, parts, target)
 
 
@@ -80,7 +81,7 @@ def test_patterns(pattern: str, fits: list[str], fits_not: list[str]) -> None:
 @pytest.mark.parametrize("pattern", ["", "/etc/passwd", "../x", "out/../../x"])
 def test_a_pattern_leads_nowhere_else(pattern: str) -> None:
     with pytest.raises(UsageError, match="relative"):
-        outputs.patterns([pattern])
+        kinds.patterns([pattern])
 
 
 def test_files_come_whole_with_names_of_any_kind(remote: Remote, run: Run, work: Path, tmp_path: Path) -> None:

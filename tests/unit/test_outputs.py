@@ -33,7 +33,7 @@ class Project:
     def type(self, *words: str, **variables: str) -> "subprocess.CompletedProcess[str]":
         """`regatta` with these words."""
         return subprocess.run(
-            [str(Path(sys.executable).with_name("regatta")), *words, "--inventory", str(self.inventory)],
+            [str(Path(sys.executable).with_name("regatta")), words[0], f"--inventory={self.inventory}", *words[1:]],
             cwd=self.folder,
             env=os.environ | {"REGATTA_RESULTS": str(self.folder / "results")} | variables,
             stdin=subprocess.DEVNULL,

@@ -11,6 +11,7 @@ from regatta.errors import UsageError
 from regatta.frameworks import plan, registry
 from regatta.frameworks.adapters import ray as ray_adapter
 from regatta.hosts.cluster import Cluster, Node
+from regatta.options.declaration import RunOptions
 from regatta.run import naming, placement
 
 
@@ -143,8 +144,8 @@ def test_torchrun_program(launcher: str) -> None:
 
 def test_only_c10d_starts_ranks_again() -> None:
     with pytest.raises(UsageError, match="--restarts needs --launcher c10d"):
-        specs(made(1, {"n1": 1}, restarts=2))
-    (start,) = specs(made(1, {"n1": 1}, launcher="c10d", restarts=2))["n1"]["ranks"]
+        specs(made(1, {"n1": 1}, options=RunOptions(restarts=2)))
+    (start,) = specs(made(1, {"n1": 1}, launcher="c10d", options=RunOptions(restarts=2)))["n1"]["ranks"]
     assert "--max-restarts=2" in start["argv"]
 
 

@@ -58,7 +58,7 @@ class Fab:
 
     def orphan(self, name: str, *words: str) -> None:
         """Start a run and kill its `regatta`; the run ends when the sign is given."""
-        fab = self.start("torchrun", "train.py", f"--name={name}", "--workers=2", "--", str(self.sign), *words)
+        fab = self.start("torchrun", f"--name={name}", "--workers=2", "train.py", str(self.sign), *words)
         assert fab.stdout is not None
         assert any("begun" in line for line in fab.stdout)
         os.kill(fab.pid, signal.SIGKILL)
@@ -124,7 +124,7 @@ def test_runs_writes_it_and_tells_how_the_run_ended_as_show_does(fab: Fab, remot
 
 def test_a_run_that_has_a_record_gets_none_elsewhere(fab: Fab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fab.sign.touch()
-    code, said = fab.run("torchrun", "train.py", "--name=mine", "--workers=2", "--", str(fab.sign))
+    code, said = fab.run("torchrun", "--name=mine", "--workers=2", "train.py", str(fab.sign))
     assert code == 0, said
     assert kept("mine") is not None
     monkeypatch.setenv("REGATTA_RESULTS", str(tmp_path / "others"))

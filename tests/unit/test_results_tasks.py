@@ -14,6 +14,7 @@ from regatta import paths
 from regatta.errors import RecordError, RunFailedError, UsageError
 from regatta.frameworks import plan
 from regatta.hosts import inventories
+from regatta.options.declaration import RunOptions
 from regatta.records import document
 from regatta.records.store import Store
 from regatta.report import diff, listing, make, parquet, show, sources
@@ -69,7 +70,7 @@ def run(here: Path, source: Path, *args: str, name: str) -> None:
     (source / "train.py").write_text(SCRIPT)
     with Session(inventories.load(str(here)), Console(), paths.results_dir()) as session:
         program = plan.Program.script("train.py", args)
-        session.run(Request(program=program, framework="torch", root=source, workers=2, name=name))
+        session.run(Request(program, "torch", source, RunOptions(2, name)))
 
 
 def test_a_real_run_has_its_progress_and_is_listed_once(here: Path, source: Path) -> None:

@@ -13,6 +13,7 @@ from regatta.hosts import selection
 from regatta.hosts.cluster import Cluster
 from regatta.hosts.remote import Remote
 from regatta.hosts.selection import Selection
+from regatta.options.declaration import RunOptions
 from regatta.records import store
 from regatta.report import show
 from regatta.run.request import Request
@@ -85,7 +86,7 @@ def test_a_head_that_does_not_answer_is_not_skipped(down: Cluster) -> None:
 
 def test_a_run_goes_on_without_a_host_that_is_down_and_says_so(down: Cluster, source: Path) -> None:
     (source / "train.py").write_text("print('trained')\n")
-    request = Request(plan.Program.script("train.py", []), "torch", source, name="without", workers=2)
+    request = Request(plan.Program.script("train.py", []), "torch", source, RunOptions(2, "without"))
     with Console() as console:
         with (
             pytest.raises(RegattaError, match=r"there(.|\n)*--skip-lost"),

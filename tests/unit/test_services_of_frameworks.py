@@ -18,6 +18,7 @@ from regatta.frameworks.rayjudge import RayJudge
 from regatta.frameworks.rayservice import RayService
 from regatta.hosts.cluster import Cluster
 from regatta.hosts.remote import Remote
+from regatta.options.declaration import RunOptions
 from regatta.records.store import Store
 from regatta.run import services
 from regatta.run.request import Request
@@ -81,7 +82,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> Served:
 
 def run(session: Session, source: Path, name: str, text: str) -> None:
     (source / "train.py").write_text(text)
-    session.run(Request(Program.script("train.py", []), "served", source, workers=1, name=name))
+    session.run(Request(Program.script("train.py", []), "served", source, RunOptions(1, name)))
 
 
 def test_a_service_is_reached_once_and_asked_before_each_run(served: Served, remote: Remote, source: Path) -> None:

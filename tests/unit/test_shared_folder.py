@@ -13,6 +13,8 @@ from regatta.errors import UsageError
 from regatta.frameworks.plan import Plan, Program, describe
 from regatta.node import outputs, shared
 from regatta.node.problem import Problem
+from regatta.options import kinds
+from regatta.options.declaration import RunOptions
 from regatta.release import tree
 from regatta.run import causes, kept_folders, shared_cleanup
 
@@ -157,7 +159,7 @@ def test_code_in_a_kept_folder_is_refused(project: Project) -> None:
 @pytest.mark.parametrize("words", [["/tmp"], [".."], ["."], [""], ["out", "out/deep"], ["a/../../b"]])
 def test_folders_that_cannot_be_kept(words: list[str]) -> None:
     with pytest.raises(UsageError, match="--keep"):
-        kept_folders.folders(words)
+        kinds.folders(words)
 
 
 @pytest.mark.parametrize(
@@ -174,7 +176,7 @@ def test_advice_on_last_words(line: str, said: str) -> None:
 
 
 def test_folders_that_are_kept() -> None:
-    assert kept_folders.folders(["out/", "./logs", "out"]) == ("logs", "out")
+    assert kinds.folders(["out/", "./logs", "out"]) == ("logs", "out")
 
 
 def test_a_link_in_a_kept_folder_is_refused(tmp_path: Path) -> None:
@@ -235,7 +237,9 @@ def test_what_is_mounted_below(tmp_path: Path) -> None:
 def test_two_runs_at_once_that_keep_the_same_folder_are_told() -> None:
     def made(run: str, project: str | None, *keep: str, first: str | None = None) -> Plan:
         program = Program(("train.py",), "train")
-        return Plan(run, "torch", program, "0", (), 1, "env", keep=keep, project=project, first_run=first)
+        return Plan(
+            run, "torch", program, "0", (), 1, "env", options=RunOptions(keep=keep), project=project, first_run=first
+        )
 
     class Info:
         def __init__(self, plan: Plan) -> None:

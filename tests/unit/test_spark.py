@@ -23,6 +23,7 @@ from regatta.hosts.cluster import Cluster, Node
 from regatta.hosts.remote import Remote
 from regatta.node import launch, spark
 from regatta.node import services as node_services
+from regatta.options.declaration import RunOptions
 from regatta.paths import PROJECT
 from regatta.provisioning import secrets
 from regatta.provisioning import spark as spark_release
@@ -302,7 +303,7 @@ def test_lost_ranks_are_not_started_again(pair: Remote) -> None:
     plan = Plan("r", "spark", Program.script("job.py", []), "rel", (Rank(0, 0, pair.cluster.head),), 1, "env")
     registry.find("spark").check(plan)
     with pytest.raises(UsageError, match="--restarts"):
-        registry.find("spark").check(replace(plan, restarts=1))
+        registry.find("spark").check(replace(plan, options=RunOptions(restarts=1)))
 
 
 def test_executors_get_the_variables_of_the_run_and_no_hidden_ones(pair: Remote) -> None:
@@ -394,7 +395,7 @@ def test_java_gets_a_class_path_that_an_archive_of_classes_fits(
 
 
 def test_a_run_under_spark_is_refused_at_once_where_there_is_none(remote: Remote, source: Path, tmp_path: Path) -> None:
-    request = Request(Program.script("train.py", []), "spark", source, workers=1, name="one")
+    request = Request(Program.script("train.py", []), "spark", source, RunOptions(1, "one"))
     refused = pytest.raises(UsageError, match=r"spark cannot be used on .*spark_enabled.*provision")
     with Console() as console, Session(remote.cluster, console, tmp_path) as session, refused:
         session.run(request)

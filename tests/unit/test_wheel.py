@@ -95,7 +95,7 @@ def test_it_works_outside_of_the_checkout(wheel: Path, tmp_path: Path) -> None:
     (elsewhere / "mine").mkdir()
     text = (tmp_path / "site/regatta/project/inventory/local/hosts.yml").read_text()
     (elsewhere / "mine/hosts.yml").write_text(text + "".join(f"    {name}: {path}\n" for name, path in home.items()))
-    ran = regatta("torchrun", "train.py", "--workers", "2", "--inventory", "mine")
+    ran = regatta("torchrun", "--workers", "2", "--inventory", "mine", "train.py")
     assert ran.returncode == 0, ran.stderr
     assert "rank 1 of 2" in ran.stdout
     refused = regatta("provision", "--inventory", "inventory/local")

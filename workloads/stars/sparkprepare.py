@@ -1,4 +1,4 @@
-"""``fab sparkrun workloads/stars/sparkprepare.py -- hdfs:///stars.csv FOLDER``: what ``prepare`` does, by Spark.
+"""``fab sparkrun workloads/stars/sparkprepare.py hdfs:///stars.csv FOLDER``: what ``prepare`` does, by Spark.
 
 The same columns go for the same reasons, the same rows are held out, and the same three files come of it. Executors
 read the file's lines as a data frame, and take them apart as ``prepare`` does where its machine code does not. Whatever

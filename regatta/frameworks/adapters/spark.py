@@ -77,7 +77,7 @@ class Spark(Framework):
     def check(self, plan: Plan) -> None:
         """See `Framework`."""
         super().check(plan)
-        if plan.restarts:
+        if plan.options.restarts:
             raise UsageError(
                 "--restarts and --elastic: under spark nothing starts lost ranks again; take torch or ray, or leave "
                 "them out"

@@ -43,7 +43,7 @@ class Torch(Framework):
     def check(self, plan: Plan) -> None:
         """See `Framework`."""
         super().check(plan)
-        if plan.restarts and plan.launcher != "c10d":
+        if plan.options.restarts and plan.launcher != "c10d":
             raise UsageError(
                 f"--restarts needs --launcher c10d: with '{plan.launcher}' nothing starts lost ranks again"
             )
@@ -61,7 +61,7 @@ def _spec(plan: Plan, node: Node) -> Spec:
     made = spec.python_ranks(plan, node, ranks)
     made["interface_variables"] = INTERFACE_VARIABLES
     made["env"]["TORCH_NCCL_ASYNC_ERROR_HANDLING"] = "1"
-    if plan.restarts:
+    if plan.options.restarts:
         # The store that all rounds share keeps the addresses of ranks that are gone, and new ones call them.
         made["env"]["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"
     return made
@@ -93,7 +93,7 @@ def torchrun_command(plan: Plan, node: Node) -> list[str]:
     nodes = [other.name for other in plan.nodes]
     command = [node.python, "-m", "torch.distributed.run", f"--nnodes={len(nodes)}"]
     command += [f"--nproc-per-node={len(plan.on(node))}", f"--local-addr={node.cluster_address}"]
-    command += [f"--max-restarts={plan.restarts}"]
+    command += [f"--max-restarts={plan.options.restarts}"]
     master = plan.ranks[0].node.cluster_address
     if plan.launcher == "static":
         command += [
@@ -103,7 +103,7 @@ def torchrun_command(plan: Plan, node: Node) -> list[str]:
         ]
     else:
         command += ["--rdzv-backend=c10d", f"--rdzv-endpoint={master}:{plan.master_port}", f"--rdzv-id={plan.run}"]
-        command += [f"--rdzv-conf=join_timeout={plan.pg_timeout},is_host={int(nodes[0] == node.name)}"]
+        command += [f"--rdzv-conf=join_timeout={plan.options.pg_timeout},is_host={int(nodes[0] == node.name)}"]
     return [*command, *plan.program.argv]
 
 

@@ -7,7 +7,7 @@ import secrets
 import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -61,17 +61,17 @@ def new_name() -> str:
     return f"f-{secrets.token_hex(4)}"
 
 
-def command(framework: str, script: str, name: str, *words: str) -> list[str]:
-    """Words of `regatta` that run a script with three ranks, one a host."""
+def command(framework: str, script: str, name: str, *words: str, options: Sequence[str] = ()) -> list[str]:
+    """Words of `regatta` that run a script, which gets `words`, with three ranks, one a host."""
     task = {"torch": "torchrun", "ray": "rayrun"}[framework]
-    return [task, f"{framework}_{script}.py", "--workers", "3", "--name", name, *words]
+    return [task, "--workers", "3", "--name", name, *options, f"{framework}_{script}.py", *words]
 
 
 def begin(cluster: Cluster, project: Path, framework: str, *options: str, rounds: int = 10**6) -> Run:
     """A run of three ranks, one a host, that has got going."""
     name = new_name()
     order = f"/tmp/{name}"
-    words = command(framework, "ranks", name, *options, "--", order, str(rounds))
+    words = command(framework, "ranks", name, order, str(rounds), options=options)
     run = Run(name, framework, cluster.background(project, *words), order, "")
     while len(run.pids) < 3:
         run.said += read_until(run.process, " goes as ")
@@ -175,6 +175,6 @@ def healthy(cluster: Cluster) -> bool:
 
 def next_run(cluster: Cluster, project: Path, framework: str) -> None:
     """A run just works."""
-    done = cluster.regatta(project, *command(framework, "ranks", new_name(), "--", "/none", "3"), check=False)
+    done = cluster.regatta(project, *command(framework, "ranks", new_name(), "/none", "3"), check=False)
     assert done.returncode == 0, done.stdout
     assert "sum 3" in done.stdout

@@ -47,7 +47,7 @@ def test_a_daemon_of_hdfs_is_killed(
     tell.begin("hdfs", f"the {daemon} gets SIGKILL while all ranks read", framework)
     address, sum_of_it = stored
     name = new_name()
-    process = struck.background(project, *command(framework, "read", name, "--", address))
+    process = struck.background(project, *command(framework, "read", name, address))
     reading: set[str] = set()
     while len(reading) < 3:
         reading.add(read_until(process, " reads").splitlines()[-1].partition(" reads")[0])

@@ -43,7 +43,7 @@ def fill(cluster: Cluster, node: str) -> None:
 def test_no_run_starts_on_a_full_disk(struck: Cluster, project: Path, tell: Teller, framework: str) -> None:
     tell.begin("resources", "the disk of a node is full when a run starts", framework)
     name = new_name()
-    words = command(framework, "ranks", name, "--", "/none", "3")
+    words = command(framework, "ranks", name, "/none", "3")
     with small_disk(struck, "node2"):
         fill(struck, "node2")
         told = strike(struck.background(project, *words), lambda: None)
@@ -85,7 +85,7 @@ def tight(struck: Cluster) -> Iterator[None]:
 def greedy(cluster: Cluster, project: Path, what: str, *options: str) -> tuple[str, Told]:
     """A run of one rank, on the first host, that takes all that it gets of something: its name, and what was said."""
     name = new_name()
-    words = ("torchrun", "greedy.py", "--workers", "1", "--name", name, *options, "--", what)
+    words = ("torchrun", "--workers", "1", "--name", name, *options, "greedy.py", what)
     return name, strike(cluster.background(project, *words), lambda: None)
 
 

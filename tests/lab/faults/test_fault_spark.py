@@ -36,7 +36,7 @@ def scripts(tmp_path: Path) -> Path:
 
 def begin(cluster: Cluster, scripts: Path, rounds: int) -> "subprocess.Popen[str]":
     """A script under Spark that has got going."""
-    process = cluster.background(scripts, "sparkrun", "rounds.py", "--name", new_name(), "--", str(rounds))
+    process = cluster.background(scripts, "sparkrun", "--name", new_name(), "rounds.py", str(rounds))
     read_until(process, "round 2")
     return process
 
@@ -44,7 +44,7 @@ def begin(cluster: Cluster, scripts: Path, rounds: int) -> "subprocess.Popen[str
 def ask(cluster: Cluster, scripts: Path, what: str, *words: str) -> Told:
     """What a person is told who asks for that."""
     name = new_name()
-    going = cluster.background(scripts, "sparkrun", "asks.py", "--name", name, *words, "--", what)
+    going = cluster.background(scripts, "sparkrun", "--name", name, *words, "asks.py", what)
     told = strike(going, lambda: None, LOST_SECONDS)
     wait_for(lambda: cluster.nothing_runs(name))
     return told
@@ -52,7 +52,7 @@ def ask(cluster: Cluster, scripts: Path, what: str, *words: str) -> Told:
 
 def next_run(cluster: Cluster, scripts: Path) -> None:
     """A run just works, on both hosts."""
-    done = cluster.regatta(scripts, "sparkrun", "rounds.py", "--name", new_name(), "--", "1")
+    done = cluster.regatta(scripts, "sparkrun", "--name", new_name(), "rounds.py", "1")
     assert f"total {TOTAL}" in done.stdout
 
 
@@ -245,7 +245,7 @@ def test_a_time_limit_ends_a_training(spark: Cluster, scripts: Path, tell: Telle
 
 def test_a_time_limit_ends_a_stage(spark: Cluster, scripts: Path, tell: Teller) -> None:
     tell.begin("spark", "a stage that does not end, `--time-limit 60`", "spark")
-    words = ("sparkrun", "rounds.py", "--name", new_name(), "--time-limit", "60", "--", "1", "900")
+    words = ("sparkrun", "--name", new_name(), "--time-limit", "60", "rounds.py", "1", "900")
     told = strike(spark.background(scripts, *words), lambda: None, LOST_SECONDS)
     assert told.code == 124 and f"total {TOTAL}" in told.said, told.said
     tell.end("the run ends everywhere", told.first)
@@ -290,7 +290,7 @@ def test_a_worker_has_a_wrong_secret(spark: Cluster, scripts: Path, tell: Teller
     file = "/etc/regatta/spark/daemons.conf"
     wrong = f'cp -p {file} {file}.away && sed -i "s/^\\(spark.authenticate.secret\\).*/\\1 {"0" * 64}/" {file}'
     with without(spark, "node2", wrong, f"mv {file}.away {file}"):
-        told = strike(spark.background(scripts, "sparkrun", "rounds.py", "--", "1"), lambda: None, LOST_SECONDS)
+        told = strike(spark.background(scripts, "sparkrun", "rounds.py", "1"), lambda: None, LOST_SECONDS)
     explained(told, "node2", "not in Spark after 60 s")
     tell.end("nothing is started", told.first)
     nothing_left(spark, scripts)
@@ -317,7 +317,7 @@ def test_more_workers_than_cores(spark: Cluster, scripts: Path, tell: Teller, tm
 def test_java_is_missing(spark: Cluster, scripts: Path, tell: Teller) -> None:
     tell.begin("spark", "a host has lost its Java", "spark")
     with without(spark, "node2", "mv /usr/lib/jvm /usr/lib/jvm.away", "mv /usr/lib/jvm.away /usr/lib/jvm"):
-        told = strike(spark.background(scripts, "sparkrun", "rounds.py", "--", "1"), lambda: None)
+        told = strike(spark.background(scripts, "sparkrun", "rounds.py", "1"), lambda: None)
     explained(told, "node2", "Spark has no Java there: this host has no Java 17 to 21")
     tell.end("nothing is started", told.first)
     nothing_left(spark, scripts)
@@ -330,7 +330,7 @@ def test_a_spark_of_a_persons_own(spark: Cluster, scripts: Path, tell: Teller, m
         file.write_text(f"{variable}=/opt/mine\n")
         file.chmod(0o600)
         for words in ([f"--env-file={file}"], [f"--env={variable}=/opt/mine"]):
-            done = spark.regatta(scripts, "sparkrun", "rounds.py", *words, "--", "1", check=False)
+            done = spark.regatta(scripts, "sparkrun", *words, "rounds.py", "1", check=False)
             (message,) = re.findall(rf"^error: .*{variable} is set by Regatta.*$", done.stdout, re.M)
         monkeypatch.setenv(variable, "/opt/mine")
     next_run(spark, scripts)
@@ -368,7 +368,7 @@ def test_ctrl_c(spark: Cluster, scripts: Path, tell: Teller, phase: str) -> None
     tell.begin("controller", f"Ctrl-C in {phase}, `fab sparkrun`", "spark")
     name = new_name()
     rounds = "1" if phase == "collect" else "1000"
-    process = spark.background(scripts, "sparkrun", "rounds.py", "--name", name, "--", rounds, "60")
+    process = spark.background(scripts, "sparkrun", "--name", name, "rounds.py", rounds, "60")
     if phase in WORDS:
         read_until(process, WORDS[phase])
     else:

@@ -1,0 +1,181 @@
+"""Kinds of options: how a word of the command line becomes a value, and which values a TOML file may have.
+
+`where` names the place in errors: `--workers`, or the key of a file. All raise UsageError for what is no such value.
+"""
+
+import os
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from regatta.errors import UsageError
+
+NOTHING = "none"
+"""As a pattern of files: none of them."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Text, as it is. `about`: what it is called in the reference.
+
+    `switch`: it takes no value; `many`: its flag may be given more than once.
+    """
+
+    about: str = "text"
+    switch: bool = False
+    many: bool = False
+
+    def word(self, where: str, typed: Any) -> Any:
+        """The value of what was typed: a word, a list of them where there may be `many`, true of a switch."""
+        return typed
+
+    def value(self, where: str, given: object) -> Any:
+        """The value that a file gives."""
+        if not isinstance(given, str) or not given:
+            _refuse(where, self.about, given)
+        return self.word(where, given)
+
+
+@dataclass(frozen=True)
+class Switch(Kind):
+    """True where it is given."""
+
+    about: str = "true or false"
+    switch: bool = True
+
+    def value(self, where: str, given: object) -> bool:
+        """See `Kind`."""
+        if not isinstance(given, bool):
+            _refuse(where, self.about, given)
+        return given
+
+
+@dataclass(frozen=True)
+class Place(Kind):
+    """The path of a file."""
+
+    about: str = "path"
+
+    def word(self, where: str, typed: Any) -> Path:
+        """See `Kind`."""
+        return Path(typed)
+
+
+@dataclass(frozen=True)
+class Whole(Kind):
+    """A whole number of at least `least`."""
+
+    about: str = "whole number"
+    least: int = 1
+
+    def word(self, where: str, typed: Any) -> int:
+        """See `Kind`."""
+        try:
+            value = int(typed)
+        except ValueError:
+            raise UsageError(f"{where} takes a whole number, not '{typed}'") from None
+        if value < self.least:
+            raise UsageError(f"{where} must be at least {self.least}, not {value}")
+        return value
+
+    def value(self, where: str, given: object) -> int:
+        """See `Kind`."""
+        if isinstance(given, bool) or not isinstance(given, int) or given < self.least:
+            _refuse(where, f"a whole number of at least {self.least}", given)
+        return given
+
+
+@dataclass(frozen=True)
+class Amount(Kind):
+    """A finite number above 0; `about` says of what."""
+
+    about: str = "number"
+
+    def word(self, where: str, typed: Any) -> float:
+        """See `Kind`."""
+        try:
+            value = float(typed)
+        except ValueError:
+            raise UsageError(f"{where} takes {self.about}, not '{typed}'") from None
+        if not 0 < value < float("inf"):
+            raise UsageError(f"{where} must be more than 0, not {typed}")
+        return value
+
+    def value(self, where: str, given: object) -> float:
+        """See `Kind`."""
+        if isinstance(given, bool) or not isinstance(given, int | float) or not 0 < given < float("inf"):
+            _refuse(where, "a number above 0", given)
+        return float(given)
+
+
+@dataclass(frozen=True)
+class Words(Kind):
+    """A list of words: `split` takes a typed word apart, `check` makes them the value."""
+
+    about: str = "words"
+    many: bool = True
+    split: Callable[[str], Sequence[str]] = lambda text: [text]
+    check: Callable[[Iterable[str], str], tuple[str, ...]] = lambda words, where: tuple(words)
+
+    def word(self, where: str, typed: Any) -> tuple[str, ...]:
+        """See `Kind`."""
+        return self.check(
+            [one for text in ([typed] if isinstance(typed, str) else typed) for one in self.split(text)], where
+        )
+
+    def value(self, where: str, given: object) -> tuple[str, ...]:
+        """See `Kind`."""
+        if not isinstance(given, list) or not all(isinstance(word, str) for word in given):
+            _refuse(where, 'a list of words, as ["a", "b"]', given)
+        return self.check(given, where)
+
+
+def folders(words: Iterable[str], where: str = "--keep") -> tuple[str, ...]:
+    """The folders as paths relative to the working directory. UsageError for one that lies elsewhere, or in another."""
+    made = {os.path.normpath(word) if word.strip() else "" for word in words}
+    for path in sorted(made):
+        if not path or path == "." or path.startswith(("/", "..")) or not path.isprintable():
+            raise UsageError(f"{where}: '{path}' is no folder below the run's working directory, as out/")
+        if outer := next((one for one in made if path.startswith(f"{one}/")), None):
+            raise UsageError(f"{where}: {path} lies in {outer}, which is kept already")
+    return tuple(sorted(made))
+
+
+def patterns(words: Iterable[str], where: str = "PATTERN") -> tuple[str, ...]:
+    """Patterns as nodes take them. UsageError for one that leads out of the working directory."""
+    made = []
+    for word in words:
+        pattern = os.path.normpath(word) if word else ""
+        if not pattern or pattern.startswith(("/", "..")):
+            raise UsageError(
+                f"{where}: '{word}': a pattern is relative to the run's working directory, as out/*.pt or logs"
+            )
+        made.append("**" if pattern == "." else pattern)
+    return tuple(made)
+
+
+def _patterns(text: str) -> list[str]:
+    return [] if text == NOTHING else [word for word in text.split(",") if word]
+
+
+def _requirements(text: str) -> list[str]:
+    """Requirements with commas between: not those in the extras or the range of one."""
+    return [one.strip() for one in re.split(r",(?=\s*[A-Za-z])(?![^\[]*\])", text) if one.strip()]
+
+
+def _refuse(where: str, wanted: str, given: object) -> NoReturn:
+    raise UsageError(f"{where}: must be {wanted}, not {given!r}")
+
+
+TEXT = Kind()
+SWITCH = Switch()
+PATH = Place()
+WHOLE = Whole()
+SECONDS = Amount("seconds")
+GIGABYTES = Amount("a number of gigabytes")
+LIST = Words()
+REQUIREMENTS = Words("requirements", split=_requirements)
+FOLDERS = Words("folders", split=lambda text: text.split(","), check=folders)
+PATTERNS = Words("patterns of files", many=False, split=_patterns, check=patterns)

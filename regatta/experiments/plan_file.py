@@ -183,7 +183,7 @@ def _frameworks(reader: Reader) -> tuple[str, ...] | None:
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value) or len(set(value)) != len(value):
         reader.fault("frameworks", names)
         return None
-    known = [name for name in registry.ordered(registry.names()) if not registry.of_run(name).single]
+    known = [name for name in registry.names() if not registry.of_run(name).single]
     if unknown := [item for item in value if item not in known]:
         reader.fault("frameworks", f"{names}: there are {' and '.join(known)}, not {', '.join(unknown)}")
         return None

@@ -43,7 +43,7 @@ def check_launcher(launcher: str | None, frameworks: Sequence[str]) -> None:
 
 def recorded(name: str, seen: Iterable[str]) -> str:
     """A framework to choose runs by: one that there is, or that one of the runs was `seen` under. UsageError."""
-    known = registry.ordered({*registry.names(), *seen})
+    known = sorted({*registry.names(), *seen})
     if name not in known:
         raise UsageError(_unknown(name, known))
     return name

@@ -9,6 +9,7 @@ from typing import Any
 from regatta.frameworks import registry
 from regatta.records import compare
 from regatta.records.record import Record
+from regatta.report import theme
 
 _UNSHOWN = {"workers", "graph_sha256", "graph_checksum", "graph_bytes"}
 
@@ -33,7 +34,7 @@ class Configuration:
     @property
     def order(self) -> tuple[int, tuple[int, str]]:
         """Where it stands among others: by workers, then as frameworks do."""
-        return self.workers, registry.order(self.framework)
+        return self.workers, theme.order(self.framework)
 
 
 @dataclass(frozen=True)

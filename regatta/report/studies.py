@@ -9,9 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from regatta.cards.card import Card
-from regatta.frameworks import registry
 from regatta.records.record import Record
-from regatta.report import published
+from regatta.report import published, theme
 from regatta.report.cases import Case, Configuration, Group, describe
 from regatta.report.summary import Summary
 
@@ -69,7 +68,7 @@ class Study:
     @property
     def frameworks(self) -> list[str]:
         """Those that spread the work, in their order."""
-        return registry.ordered({p.configuration.framework for p in self.points if not p.configuration.single})
+        return theme.ordered({p.configuration.framework for p in self.points if not p.configuration.single})
 
     @property
     def synthetic(self) -> bool:

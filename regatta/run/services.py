@@ -55,9 +55,9 @@ class NodeStatus:
 
 
 def served(cluster: Cluster) -> tuple[Framework, ...]:
-    """A framework for each service of the cluster that takes runs: the first, as they are shown, of those it takes."""
+    """A framework for each service of the cluster that takes runs: of those that it takes, the first of `every`."""
     found: dict[str, Framework] = {}
-    for framework in map(registry.of_run, registry.ordered(registry.names())):
+    for framework in registry.every():
         if framework.served(cluster):
             found.setdefault(framework.service, framework)
     return tuple(found.values())
@@ -66,7 +66,7 @@ def served(cluster: Cluster) -> tuple[Framework, ...]:
 def foreign(cluster: Cluster) -> list[str]:
     """A line for each framework whose runs go to a service of somebody else."""
     found: dict[str, None] = {}
-    for framework in map(registry.of_run, registry.ordered(registry.names())):
+    for framework in registry.every():
         if address := framework.foreign(cluster):
             found[f"{framework.service}: runs go to {address}, which is not of this cluster"] = None
     return list(found)
@@ -79,13 +79,13 @@ def framework_units(cluster: Cluster) -> tuple[str, ...]:
 
 def framework_secrets() -> tuple[str, ...]:
     """Files of secrets that services of frameworks have, on clusters that have the services."""
-    found = (registry.of_run(name).secret for name in registry.ordered(registry.names()))
+    found = (framework.secret for framework in registry.every())
     return tuple(dict.fromkeys(filter(None, found)))
 
 
 def foreign_files() -> tuple[str, ...]:
     """Files beside these secrets in which provisioning keeps the addresses of services of somebody else."""
-    found = (registry.of_run(name).foreign_file for name in registry.ordered(registry.names()))
+    found = (framework.foreign_file for framework in registry.every())
     return tuple(dict.fromkeys(filter(None, found)))
 
 
@@ -134,7 +134,7 @@ def _act(
 def wait_until_joined(remote: Remote, framework: Framework) -> int:
     """Wait until a framework's service answers and every node of the cluster is its member; returns their number."""
     end, nodes = time.monotonic() + READY_SECONDS, remote.cluster.nodes
-    asks = {"facts_wanted": False, **framework.asks(remote.cluster)}
+    asks = {"facts_wanted": False, "asks": framework.asks(remote.cluster)}
     with framework.open(remote) as service:
         while True:
             try:
@@ -176,7 +176,7 @@ def status(remote: Remote) -> list[NodeStatus]:
     }
 
     def ask(node: Node) -> NodeStatus:
-        answer = remote.call(node, "status", timeout=15, units=() if node.local else every, **asks)
+        answer = remote.call(node, "status", timeout=15, units=() if node.local else every, asks=asks)
         units = {unit: value["state"] for unit, value in answer["units"].items()}
         return NodeStatus(node, answer["facts"], units, answer["runs"], answer)
 

@@ -293,7 +293,7 @@ def spark_history(c: Context, inventory: str | None = None, port: str | None = N
     head, local = remote.cluster.head, whole("port", port) or 0
     if remote.cluster.local:
         raise RegattaError("inventory/local has no Spark")
-    told = remote.call(head, "spark.history", timeout=30)
+    told = remote.call(head, "framework.call", function="spark.master.history", timeout=30)
     try:
         with contextlib.suppress(KeyboardInterrupt), tunnels.Tunnels(remote.cluster, head) as opened:
             url = f"http://127.0.0.1:{opened.open(told['port'], local_port=local)}/"

@@ -12,6 +12,7 @@ from regatta.cards.reading import Reader, count
 from regatta.errors import CardError, PlanError
 from regatta.experiments.plans import DOUBLING, EACH, BenchPlan, Experiment, Published
 from regatta.frameworks import registry
+from regatta.frameworks.table import OF_BOTH
 
 ENTRIES = "experiments"
 _PLAN_KEYS = {"about", "repeats", "warm_ups", "cache", "seed", "budget_minutes", "time_limit", "frameworks", ENTRIES}
@@ -30,8 +31,6 @@ _ENTRY_KEYS = {
     "published",
 }
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,39}\Z")
-USUAL = ("torch", "ray")
-"""Frameworks that are compared where a plan names none."""
 
 
 def shipped() -> tuple[str, ...]:
@@ -195,7 +194,7 @@ def _of_workload(reader: Reader, own: Sequence[str], frameworks: tuple[str, ...]
     named = _frameworks(reader) if "frameworks" in reader.table else frameworks
     if named is not None and (lost := [name for name in named if name not in own]):
         reader.fault("frameworks", f"its card has {', '.join(own)}, and not {', '.join(lost)}")
-    chosen = named if named is not None else [name for name in USUAL if name in own] or own
+    chosen = named if named is not None else [name for name in OF_BOTH if name in own] or own
     alone = [name for name in own if registry.of_run(name).single and not reader.flag("no_single")]
     made = tuple(dict.fromkeys([*alone, *(name for name in chosen if not registry.of_run(name).single)]))
     if not made:

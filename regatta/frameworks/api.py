@@ -169,12 +169,21 @@ class Framework(abc.ABC):
     title: str = ""
     """As a person calls it, where that is not its name."""
 
+    command: str = ""
+    """The command that runs a person's script under it: `torchrun`."""
     single: bool = False
     """Whether it is one process on the head that takes the work of all ranks: what a cluster has to beat."""
     driver: bool = False
     """Whether a driver on the head (rank -1) speaks for all ranks: the run is ready, and ends, when the driver says."""
     launchers: tuple[str, ...] = ()
     """What `--launcher` may be; empty where ranks meet in one way only."""
+    packages: tuple[str, ...] = ()
+    """Packages of the nodes' environment that it is: versions of them are recorded, and no layer brings another one
+    where that can be avoided."""
+    cpu_builds: str = ""
+    """The index that has builds of these without CUDA."""
+    sets: str = ""
+    """Names of variables, as a regular expression, by which its processes find each other: nobody else may set them."""
     fixed: tuple[str, ...] = ()
     """Packages that its runs have as the nodes have them, whatever their lists say: its services are made of them."""
     requirements: tuple[str, ...] = ()

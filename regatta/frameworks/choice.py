@@ -5,10 +5,8 @@ from collections.abc import Collection, Iterable, Sequence
 
 from regatta.errors import UsageError
 from regatta.frameworks import registry
+from regatta.frameworks.table import ALL, BOTH, OF_BOTH
 from regatta.hosts.cluster import Cluster
-
-ALL, BOTH = "all", "both"
-OF_BOTH = ("torch", "ray")
 
 
 def chosen(text: str, allowed: Sequence[str], cluster: Cluster) -> tuple[str, ...]:

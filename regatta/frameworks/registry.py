@@ -68,6 +68,18 @@ def every() -> list[Framework]:
     return [of_run(name) for name in sorted(names(), key=lambda name: (name in table.NAMED, name))]
 
 
+def of_command(command: str) -> str:
+    """The name of the framework under which a command runs a script."""
+    return next(one.name for one in every() if one.command == command)
+
+
+@functools.cache
+def packages() -> tuple[str, ...]:
+    """The packages of the nodes' environment that frameworks are; last those of which services are made."""
+    found = {(name in one.fixed, name) for one in every() for name in one.packages}
+    return tuple(name for _, name in sorted(found))
+
+
 def _folders() -> set[str]:
     return {path.parent.name for path in Path(__file__).parent.glob("*/adapter.py")}
 

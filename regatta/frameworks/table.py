@@ -1,13 +1,19 @@
-"""Frameworks that are another one by a name of their own: how the node's side uses it differs, and little else."""
+"""What needs no adapter: words for several frameworks, and those that are another one by a name of their own.
+
+Of the latter the workloads' side differs, and here little else.
+"""
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from regatta.frameworks.api import Framework
 
+ALL, BOTH = "all", "both"
+OF_BOTH = ("torch", "ray")
+"""What is compared beside the single process where nobody names others."""
 MIB = 1 << 20
 TENSORFLOW = ("tensorflow-cpu>=2.21,<2.22",)
 """What all frameworks of TensorFlow need beyond the nodes' environment."""
@@ -51,3 +57,8 @@ NAMED = {
         },
     ),
 }
+
+
+def usual(frameworks: Collection[str]) -> str:
+    """The word for what of these is compared where nobody names others."""
+    return BOTH if {*OF_BOTH} <= {*frameworks} else ALL

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Sequence
 
 from regatta.node import facts, files, frameworks, layers, network, releases, rundirs
 
@@ -14,6 +14,7 @@ def inspect(
     patch: dict[str, Any] | None = None,
     data: list[dict[str, Any]] | None = None,
     facts_wanted: bool = True,
+    versions: Sequence[str] = (),
     ports: tuple[int, int] | None = None,
     layer: dict[str, str] | None = None,
     packages: bool = False,
@@ -22,12 +23,12 @@ def inspect(
 ) -> dict[str, Any]:
     """What a launch asks of a node in one round trip: facts, release, layer, data files, a free port.
 
-    `packages`: also the versions of all that is in its environment. `free`: how many free ports are wanted. `asks`:
-    what a framework asks besides, see `frameworks.answers`.
+    `versions`: of these packages, among the facts. `packages`: also the versions of all that is in its environment.
+    `free`: how many free ports are wanted. `asks`: what a framework asks besides, see `frameworks.answers`.
     """
     answer: dict[str, Any] = {}
     if facts_wanted:
-        answer["facts"] = facts.facts(place)
+        answer["facts"] = facts.facts(place, versions)
     if release:
         answer["release"] = releases.check(place, release)
         if answer["release"]["state"] == "missing" and patch and releases.patched(place, release, patch):

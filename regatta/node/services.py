@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Sequence
 
 from regatta.node import cgroup, facts, frameworks, listing
 
@@ -26,10 +26,12 @@ def act(place: Place, action: str, units: List[str]) -> dict[str, Any]:
     return {"units": states, "message": message}
 
 
-def status(place: Place, units: List[str], asks: Dict[str, str] | None = None) -> dict[str, Any]:
+def status(
+    place: Place, units: List[str], asks: Dict[str, str] | None = None, versions: Sequence[str] = ()
+) -> dict[str, Any]:
     """Facts of the node, states of its units, its runs; what frameworks ask besides."""
     return {
-        "facts": {**facts.facts(place), "without_limits": cgroup.missing() if place.get("user") else []},
+        "facts": {**facts.facts(place, versions), "without_limits": cgroup.missing() if place.get("user") else []},
         "runs": listing.runs(place),
         **frameworks.answers(place, asks),
         **act(place, "status", units),

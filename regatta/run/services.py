@@ -72,6 +72,15 @@ def foreign(cluster: Cluster) -> list[str]:
     return list(found)
 
 
+def every() -> dict[str, tuple[str, ...]]:
+    """The units of all services that runs need, by what people call the service, also of those that no cluster has."""
+    found: dict[str, tuple[str, ...]] = {"HDFS": HDFS_UNITS}
+    for framework in registry.every():
+        if framework.service:
+            found.setdefault(framework.service, framework.units)
+    return found
+
+
 def framework_units(cluster: Cluster) -> tuple[str, ...]:
     """The units of these services."""
     return tuple(dict.fromkeys(unit for framework in served(cluster) for unit in framework.units))
@@ -170,13 +179,14 @@ def wait_for_hdfs(remote: Remote) -> int | None:
 
 def status(remote: Remote) -> list[NodeStatus]:
     """Every node's facts and unit states, asked at the same time; nodes that do not answer say why."""
-    every = (*HDFS_UNITS, *framework_units(remote.cluster))
+    every, packages = (*HDFS_UNITS, *framework_units(remote.cluster)), registry.packages()
     asks = {
         name: value for framework in served(remote.cluster) for name, value in framework.asks(remote.cluster).items()
     }
 
     def ask(node: Node) -> NodeStatus:
-        answer = remote.call(node, "status", timeout=15, units=() if node.local else every, asks=asks)
+        there = () if node.local else every
+        answer = remote.call(node, "status", timeout=15, units=there, asks=asks, versions=packages)
         units = {unit: value["state"] for unit, value in answer["units"].items()}
         return NodeStatus(node, answer["facts"], units, answer["runs"], answer)
 

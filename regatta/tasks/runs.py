@@ -99,14 +99,14 @@ def _torchrun(typed: dict[str, Any]) -> None:
 
     timeout = whole("pg-timeout", typed["pg_timeout"]) or plan.PG_TIMEOUT_SECONDS
     again = whole("restarts", typed["restarts"]) or int(typed["elastic"])
-    _run_script("torch", typed, launcher=typed["launcher"], pg_timeout=timeout, restarts=again)
+    _run_script("torchrun", typed, launcher=typed["launcher"], pg_timeout=timeout, restarts=again)
 
 
 def _rayrun(typed: dict[str, Any]) -> None:
     again = whole("restarts", typed["restarts"]) or int(typed["elastic"])
     if again and not typed["elastic"]:
         raise UsageError("--restarts needs --elastic: what a script under Ray starts again is its own affair")
-    _run_script("ray", typed, restarts=again)
+    _run_script("rayrun", typed, restarts=again)
 
 
 torchrun = command(
@@ -125,17 +125,17 @@ sparkrun = command(
     "sparkrun",
     "Run a script under the cluster's Spark: fab sparkrun --workers 4 job.py -- --epochs 3.",
     LAUNCH,
-    lambda typed: _run_script("spark", typed),
+    lambda typed: _run_script("sparkrun", typed),
     script=True,
 )
 
 
-def _run_script(framework: str, typed: dict[str, Any], **more: Any) -> None:
-    from regatta.frameworks import plan
+def _run_script(command: str, typed: dict[str, Any], **more: Any) -> None:
+    from regatta.frameworks import plan, registry
     from regatta.run import elastic as going_on
     from regatta.run.scripts import check_script, check_synced
 
-    launch = Launch.of(typed)
+    launch, framework = Launch.of(typed), registry.of_command(command)
     root = tree.find_root(Path.cwd())
     relative = check_script(root, typed["script"])
     source = tree.read(root)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from regatta.terminal.top import Watch
 
 HEADINGS = ("node", "address", "services")
-FACTS = ("cores", "load", "free memory", "python", "torch", "ray")
+FACTS = ("cores", "load", "free memory", "python")
 FIRST_SECONDS = 15.0
 KEEP_SECONDS = 2.0
 NAMENODE_PORT = 9870
@@ -128,7 +128,10 @@ def _monitoring_text(found: dict[str, Any]) -> str:
 
 def _status_rows(nodes: "list[NodeStatus]", members: Mapping[str, list[str] | str]) -> list[tuple[str, ...]]:
     """`members`: of each service that takes runs, the addresses that are in it, or why it cannot be asked."""
-    rows: list[tuple[str, ...]] = [(*HEADINGS, *(f"in {service}" for service in members), *FACTS)]
+    from regatta.frameworks import registry
+
+    packages = registry.packages()
+    rows: list[tuple[str, ...]] = [(*HEADINGS, *(f"in {service}" for service in members), *FACTS, *packages)]
     for item in nodes:
         if item.error:
             rows.append(
@@ -146,7 +149,7 @@ def _status_rows(nodes: "list[NodeStatus]", members: Mapping[str, list[str] | st
                 str(facts["cores"]),
                 f"{facts['load']:.2f}",
                 f"{(facts['available_bytes'] or 0) / 2**30:.1f} of {(facts['ram_bytes'] or 0) / 2**30:.1f} GiB",
-                *(str(versions[name] or "-") for name in ("python", "torch", "ray")),
+                *(str(versions[name] or "-") for name in ("python", *packages)),
             )
         )
     return rows

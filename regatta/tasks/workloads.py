@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from regatta.cards import discovery, values
 from regatta.cards.card import Option, Value, Workload
 from regatta.errors import CardError, UsageError
+from regatta.frameworks import table
 from regatta.tasks.common import whole
 from regatta.tasks.launching import LAUNCH, Flag, Launch, command
 from regatta.tasks.runs import session
@@ -50,8 +51,8 @@ def _made(workload: Workload) -> Any:
     card = workload.card
     given = {card.input.option: card.options[card.input.option]} if card.input else {}
     options: Mapping[str, Option] = {**given, **card.offered}
-    compared = "both" if {"torch", "ray"} <= {*card.frameworks} else "all"
-    names = f"{', '.join(card.frameworks)}: one, or several with commas between; both: torch and ray; all"
+    compared, both = table.usual(card.frameworks), f"{table.BOTH}: {' and '.join(table.OF_BOTH)}"
+    names = f"{', '.join(card.frameworks)}: one, or several with commas between; {both}; {table.ALL}"
     flags = {
         "framework": Flag(f"{names} (default {compared})", compared),
         **{name: _flag(option) for name, option in options.items()},
@@ -94,9 +95,9 @@ def _run(workload: Workload, typed: Mapping[str, Any]) -> None:
     base = launch.request(program, card.frameworks[0], workload.root, **more)
     with session(launch.inventory, launch.hosts) as made:
         frameworks = choice.chosen(typed["framework"], card.frameworks, made.cluster)
-        frameworks = able(asked, frameworks, made.console.note if typed["framework"] == choice.ALL else None)
+        frameworks = able(asked, frameworks, made.console.note if typed["framework"] == table.ALL else None)
         choice.check_launcher(typed["launcher"], frameworks)
-        if typed["framework"] == choice.BOTH and not typed["no_single"]:
+        if typed["framework"] == table.BOTH and not typed["no_single"]:
             alone = [name for name in card.frameworks if registry.of_run(name).single]
             frameworks = (*alone, *frameworks)
         done = job.run(made, asked, frameworks, workers=launch.workers, repeats=times, request=base)

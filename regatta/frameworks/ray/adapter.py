@@ -32,6 +32,7 @@ class Ray(Framework):
     """Ray: a driver on the head, actors where the driver places them."""
 
     name = "ray"
+    command = "rayrun"
     title = "Ray"
     driver = True
     service = "Ray"
@@ -39,7 +40,8 @@ class Ray(Framework):
     secret = "ray_token"
     backend = "ray"
     token = True
-    fixed = ("ray",)
+    packages = fixed = ("ray",)
+    sets = "RAY_(AUTH|JOB)_.*|RAY_ADDRESS"
     rank_bytes = 500 * MIB
     driver_bytes = 400 * MIB
     start_seconds = 10.0

@@ -55,6 +55,7 @@ class Spark(Framework):
     """The cluster's Spark: as many cores of its executors as there are ranks."""
 
     name = "spark"
+    command = "sparkrun"
     title = "Spark"
     driver = True
     service = "Spark"
@@ -62,6 +63,7 @@ class Spark(Framework):
     secret = of_cluster.SECRET
     foreign_file = of_cluster.FOREIGN
     backend = "spark"
+    sets = "SPARK_(HOME|CONF_DIR|LOCAL_IP|LOCAL_DIRS)|PYSPARK_(DRIVER_PYTHON|SUBMIT_ARGS)"
     token = True
     rank_bytes = 300 * MIB
     driver_bytes = 700 * MIB

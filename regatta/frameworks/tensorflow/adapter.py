@@ -20,6 +20,7 @@ class TensorFlow(Framework):
     name = "tensorflow"
     title = "TensorFlow (MultiWorkerMirroredStrategy)"
     backend = "tensorflow"
+    sets = "TF_CONFIG"
     port_each_rank = True
     walled = True
     requirements = TENSORFLOW

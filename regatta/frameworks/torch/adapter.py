@@ -20,6 +20,10 @@ class Torch(Framework):
     """PyTorch distributed: a process a rank, which meet by gloo."""
 
     name = "torch"
+    command = "torchrun"
+    packages = ("torch",)
+    cpu_builds = "https://download.pytorch.org/whl/cpu"
+    sets = "TORCHELASTIC_.*"
     launchers = ("env", "static", "c10d")
     backend = "gloo"
     interfaces = True

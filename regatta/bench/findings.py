@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from regatta.bench import order
 from regatta.experiments.plans import Point
-from regatta.frameworks import registry
 from regatta.records import compare, stats
 from regatta.records.record import SINGLE, Record
 from regatta.terminal.comparison import to_text
@@ -48,7 +47,7 @@ def lines(found: Sequence[Finding]) -> list[str]:
     A row has a point with all its frameworks; where they are many, one of them, beside the single process alone.
     """
     published = any(finding.point.published for finding in found)
-    sides = registry.ordered({SINGLE, *(framework for finding in found for framework in finding.point.frameworks)})
+    sides = [*dict.fromkeys([SINGLE, *(framework for finding in found for framework in finding.point.frameworks)])]
     others = [side for side in sides if side != SINGLE]
     shown: list[str] = []
     for phase, what in CLOCKS.items():
@@ -113,7 +112,7 @@ def _rows(finding: Finding, phase: str, references: Sequence[str]) -> list[list[
     """A row for each framework of the point."""
     comparison = finding.comparison
     made: list[list[str]] = []
-    for side in registry.ordered(finding.point.frameworks):
+    for side in finding.point.frameworks:
         if comparison is None or not comparison.comparable:
             cells = ["-", _why(comparison)]
         else:

@@ -23,7 +23,8 @@ class Option(Struct, frozen=True, forbid_unknown_fields=True):
     `kind` "ranks" is a flag for a person, for which the program gets the number of ranks. `each_rank`: a number that
     each rank takes, so that the single process takes as many times as much; `total` is what a plan calls the sum.
     `hidden`: known to the program alone. `packages`: what a choice needs beyond the nodes' environment. `excludes`:
-    options that do not go with it. Bounds: `least` <= value, `above` < value < `below`.
+    options that do not go with it. `way`: it says by which way, or in which pieces, the same answer is
+    found. Bounds: `least` <= value, `above` < value < `below`.
     """
 
     kind: Kind = "text"
@@ -40,6 +41,7 @@ class Option(Struct, frozen=True, forbid_unknown_fields=True):
     total: str | None = None
     excludes: tuple[str, ...] = ()
     of_run: bool = False
+    way: bool = False
     packages: dict[str, tuple[str, ...]] = {}
 
 

@@ -13,8 +13,6 @@ from regatta.errors import EnvironmentFault
 from regatta.hosts.cluster import Node
 from regatta.hosts.remote import Remote
 
-PINNED = ("torch", "ray")
-"""What a layer leaves as the base has it wherever the requirements allow: it is large, or a service is made of it."""
 INSTALLER = "uv"
 """What installs the others on a node, and is not installed itself."""
 _METADATA = re.compile(r"[^/]+\.dist-info/METADATA")

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import Any
 
+from regatta.frameworks import registry
 from regatta.hosts.remote import Remote
 
 HEADINGS = ("what", "size", "last used", "on", "for", "packages")
@@ -12,9 +13,9 @@ HEADINGS = ("what", "size", "last used", "on", "for", "packages")
 
 def lines(remote: Remote) -> tuple[list[tuple[str, ...]], dict[str, Exception]]:
     """A line for each layer and each environment, and the nodes that could not be asked."""
-    nodes = remote.cluster.nodes
+    nodes, packages = remote.cluster.nodes, registry.packages()
     layers, failed = remote.gather(nodes, lambda node: remote.call(node, "layer.look")["layers"])
-    said, unasked = remote.gather(nodes, lambda node: remote.call(node, "env.look")["there"])
+    said, unasked = remote.gather(nodes, lambda node: remote.call(node, "env.look", packages=packages)["there"])
     found = [_environment(name, there) for name, there in _together(said, "hash").items()]
     found += [_layer(key, there) for key, there in _together(layers, "key").items()]
     return found, failed | unasked

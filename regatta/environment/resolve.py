@@ -20,6 +20,7 @@ from regatta.environment import uv
 from regatta.environment.base import Base, canonical
 from regatta.environment.requirements import Wanted, digest, document
 from regatta.errors import EnvironmentFault
+from regatta.frameworks import registry
 
 FORMAT = 2
 """Raised when a layer of the same packages is made in another way."""
@@ -27,7 +28,6 @@ _HASH = re.compile(r"--hash[= ]\s*sha256:([0-9a-f]{64})")
 _PIN = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s;\\]+)")
 _EXPORT = ("export", "--quiet", "--frozen", "--no-dev", "--no-emit-project", "--no-emit-workspace", "--no-annotate")
 _CUDA = ("nvidia-", "cuda-")
-_CPU_BUILDS = "https://download.pytorch.org/whl/cpu"
 _UNSATISFIABLE = "No solution found"
 
 
@@ -84,7 +84,9 @@ class Resolution:
             [f"{len(fresh)} package{'s' if len(fresh) > 1 else ''} beyond the base ({_some(fresh)})"] if fresh else []
         )
         words += [f"{len(other)} in another version ({_some(other)})"] if other else []
-        if own := [f"{one.name} {one.version}" for one in self.packages if one.instead and one.name in bases.PINNED]:
+        if own := [
+            f"{one.name} {one.version}" for one in self.packages if one.instead and one.name in registry.packages()
+        ]:
             words.insert(0, f"a {' and '.join(own)} of its own")
         size = f"{self.size / 1e6:.1f} MB" if self.size >= 1e5 else f"{max(1, self.size // 1000)} kB"
         if not all(any(file.size for file in one.files) for one in self.packages):
@@ -92,13 +94,15 @@ class Resolution:
         return f"environment: {', '.join([*words, *([size] if self.size else []), f'layer {self.key}'])}"
 
     def hint(self) -> str:
-        """How its torch can be had smaller; empty where it is as the nodes' is."""
-        torch = next((one for one in self.packages if one.name == "torch" and "+cpu" in (one.instead or "")), None)
-        if torch is None or not any(one.name.startswith(_CUDA) for one in self.packages):
+        """How a framework of its own can be had smaller; empty where it is as the nodes' is."""
+        indexes = {name: one.cpu_builds for one in registry.every() for name in one.packages if one.cpu_builds}
+        large = next((one for one in self.packages if one.name in indexes and "+cpu" in (one.instead or "")), None)
+        if large is None or not any(one.name.startswith(_CUDA) for one in self.packages):
             return ""
         return (
-            "environment: this torch brings CUDA's libraries, which the nodes' own does without; for PyTorch's build "
-            f"for CPUs write '--extra-index-url {_CPU_BUILDS}' and 'torch=={torch.version}+cpu' into requirements.txt"
+            f"environment: this {large.name} brings CUDA's libraries, which the nodes' own does without; for its build "
+            f"for CPUs write '--extra-index-url {indexes[large.name]}' and '{large.name}=={large.version}+cpu' into "
+            "requirements.txt"
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -240,7 +244,7 @@ def _versions(
     What is large, or a service, stays as it is where that is possible. Where it is not, the run gets another one of
     its own, unless it is fixed.
     """
-    fixed = [name for name in bases.PINNED if name in base.packages]
+    fixed = [name for name in registry.packages() if name in base.packages]
     first: EnvironmentFault | None = None
     while True:
         try:
@@ -265,9 +269,9 @@ def _resolved(
     root: Path,
     say: Callable[[str], None],
 ) -> dict[str, str]:
-    """The versions, with those of `fixed` as the base has them; the rest of `PINNED` only where it is asked for."""
+    """The versions, with those of `fixed` as the base has them; of other frameworks only what is asked for."""
     roots, out = work / "roots.txt", work / "resolved.txt"
-    roots.write_text("".join(f"{one.name}\n" for name, one in base.packages.items() if name not in bases.PINNED))
+    roots.write_text("".join(f"{one.name}\n" for name, one in base.packages.items() if name not in registry.packages()))
     pins = work / "pins.txt"
     pins.write_text("".join(f"{base.packages[name].name}=={base.packages[name].version}\n" for name in fixed))
     locked = [line for line in _without_hashes(_text(wanted.lock)).splitlines() if _PIN.match(line)]

@@ -8,14 +8,14 @@ from pathlib import Path
 
 from regatta.cards import project
 from regatta.errors import UsageError
+from regatta.frameworks import registry
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _LINE = re.compile(r"(?:export\s+)?([^=\s]+)\s*=\s*(.*)\Z", re.S)
 _OURS = re.compile(
-    r"(REGATTA|TORCHELASTIC|RAY_AUTH|RAY_JOB)_.*"
+    r"REGATTA_.*"
     r"|PATH|PYTHONPATH|PYTHONUNBUFFERED|HOME|RANK|LOCAL_RANK|GROUP_RANK|WORLD_SIZE|LOCAL_WORLD_SIZE"
-    r"|MASTER_ADDR|MASTER_PORT|RAY_ADDRESS|TF_CONFIG"
-    r"|SPARK_(HOME|CONF_DIR|LOCAL_IP|LOCAL_DIRS)|PYSPARK_(DRIVER_PYTHON|SUBMIT_ARGS)"
+    r"|MASTER_ADDR|MASTER_PORT"
 )
 MOST_BYTES = 100_000
 """Of all variables together: more does not fit beside a program's arguments."""
@@ -101,7 +101,7 @@ def _read(file: Path) -> dict[str, str]:
 def _check(name: str, value: str, where: str) -> None:
     if not _NAME.match(name):
         raise UsageError(f"{where}: '{name[:40]}' is no name of a variable")
-    if _OURS.fullmatch(name):
+    if _OURS.fullmatch(name) or any(re.fullmatch(one.sets, name) for one in registry.every()):
         raise UsageError(f"{where}: {name} is set by Regatta for each process of a run, and cannot be given")
     if "\0" in value:
         raise UsageError(f"{where}: the value of {name} has a zero byte")

@@ -12,6 +12,7 @@ from regatta.cards.reading import Reader, count
 from regatta.errors import CardError, PlanError
 from regatta.experiments.plans import DOUBLING, EACH, BenchPlan, Experiment, Published
 from regatta.frameworks import registry
+from regatta.frameworks.table import OF_BOTH
 from regatta.options.declaration import OF_PLANS, OF_RUNS, RunOptions, said
 from regatta.options.option import from_table
 
@@ -32,8 +33,6 @@ _ENTRY_KEYS = {
     *OF_PLANS,
 }
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,39}\Z")
-USUAL = ("torch", "ray")
-"""Frameworks that are compared where a plan names none."""
 
 
 def shipped() -> tuple[str, ...]:
@@ -200,7 +199,7 @@ def _frameworks(reader: Reader) -> tuple[str, ...] | None:
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value) or len(set(value)) != len(value):
         reader.fault("frameworks", names)
         return None
-    known = [name for name in registry.ordered(registry.names()) if not registry.of_run(name).single]
+    known = [name for name in registry.names() if not registry.of_run(name).single]
     if unknown := [item for item in value if item not in known]:
         reader.fault("frameworks", f"{names}: there are {' and '.join(known)}, not {', '.join(unknown)}")
         return None
@@ -212,7 +211,7 @@ def _of_workload(reader: Reader, own: Sequence[str], frameworks: tuple[str, ...]
     named = _frameworks(reader) if "frameworks" in reader.table else frameworks
     if named is not None and (lost := [name for name in named if name not in own]):
         reader.fault("frameworks", f"its card has {', '.join(own)}, and not {', '.join(lost)}")
-    chosen = named if named is not None else [name for name in USUAL if name in own] or own
+    chosen = named if named is not None else [name for name in OF_BOTH if name in own] or own
     alone = [name for name in own if registry.of_run(name).single and not reader.flag("no_single")]
     made = tuple(dict.fromkeys([*alone, *(name for name in chosen if not registry.of_run(name).single)]))
     if not made:

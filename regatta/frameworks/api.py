@@ -1,19 +1,21 @@
 """What a framework is to the controller: one adapter, which has everything that differs between frameworks.
 
-To add a framework, write `regatta/frameworks/adapters/NAME.py` with a class of `Framework` and one object of it,
-`FRAMEWORK`. A package of one's own names that object as an entry point of the group `regatta.frameworks`. Nothing else
-of the controller changes. `specs` alone must be written; all else has a default, that of plain ranks:
+To add a framework, write `regatta/frameworks/NAME/adapter.py` with a class of `Framework` and one object of it,
+`FRAMEWORK`; one that is another by a name of its own is an entry of `table.py`. A package of one's own names that
+object as an entry point of the group `regatta.frameworks`. Nothing else of the controller changes. `specs` alone must
+be written; all else has a default, that of plain ranks:
 
 - **Ranks that are started one by one** (MPI, a queue, sockets): `specs` gives each rank its program and the variables
-  by which ranks find each other; `regatta.frameworks.spec` has the parts that all share. `adapters/torch.py` does so.
+  by which ranks find each other; `regatta.frameworks.spec` has the parts that all share. `torch/adapter.py` does so.
 - **One host only** (multiprocessing): `hosts` gives the head.
 - **A driver** that speaks for all ranks, as rank -1 on the head: `driver = True`, and `nodes` has the head. How it ends
   is how the run ends; other processes end by themselves when it has.
 - **A service of the cluster** that takes runs (Ray, Spark's master): `served`, `asks` and `open` with a
   `JobService`, and a `Judge` that asks the service how the run goes; `service`, `units` and `page` for `fab up`,
-  `down`, `status` and `dashboard`; `secret` for provisioning. `adapters/ray.py` and `spark.py` do so.
+  `down`, `status` and `dashboard`; `secret` for provisioning. `ray/` and `spark/` do so.
 
-The node's side of a framework is `workloads/common/frameworks/NAME.py`; neither imports the other.
+What answers requests about it on nodes is in `node/` of its folder, what goes with a run in `run/`. The workloads' side
+of a framework is `workloads/common/frameworks/NAME.py`; neither imports the other.
 """
 
 import abc
@@ -33,8 +35,6 @@ UNWALLED = (
     "ours keeps others away: --framework single works here, and clusters have a firewall"
 )
 MIB = 1 << 20
-LAST = 1000
-"""The order of frameworks that name none: behind the others, by their names."""
 SETTLE_SECONDS = 6.0
 """So long a run that is over is waited for where nodes have not told their end yet."""
 
@@ -166,17 +166,24 @@ class Framework(abc.ABC):
 
     name: str
     """As in `--framework`, in records and in names of runs: a-z, 0-9 and `-`."""
-    order: int = LAST
-    """Where it stands among others in charts, tables and lists; those of the same number by name."""
-    colour: str | None = None
-    """On charts, `#rrggbb`; None: a spare one, always the same for a name."""
+    title: str = ""
+    """As a person calls it, where that is not its name."""
 
+    command: str = ""
+    """The command that runs a person's script under it: `torchrun`."""
     single: bool = False
     """Whether it is one process on the head that takes the work of all ranks: what a cluster has to beat."""
     driver: bool = False
     """Whether a driver on the head (rank -1) speaks for all ranks: the run is ready, and ends, when the driver says."""
     launchers: tuple[str, ...] = ()
     """What `--launcher` may be; empty where ranks meet in one way only."""
+    packages: tuple[str, ...] = ()
+    """Packages of the nodes' environment that it is: versions of them are recorded, and no layer brings another one
+    where that can be avoided."""
+    cpu_builds: str = ""
+    """The index that has builds of these without CUDA."""
+    sets: str = ""
+    """Names of variables, as a regular expression, by which its processes find each other: nobody else may set them."""
     fixed: tuple[str, ...] = ()
     """Packages that its runs have as the nodes have them, whatever their lists say: its services are made of them."""
     requirements: tuple[str, ...] = ()
@@ -218,7 +225,7 @@ class Framework(abc.ABC):
 
     def headline(self, plan: Plan) -> str:
         """How a run is started, in the first line that a person sees."""
-        return self.name
+        return self.title or self.name
 
     def launcher(self, restarts: int) -> str:
         """How ranks meet where nobody says it; `restarts`: how often lost ranks are started again."""
@@ -260,8 +267,9 @@ class Framework(abc.ABC):
         path = cluster.folder / "secrets" / self.foreign_file
         return path.read_text().strip() if path.is_file() else None
 
-    def asks(self, cluster: Cluster) -> Mapping[str, Any]:
-        """What every node is asked with the release (`inspect`), for `JobService.wait`."""
+    def asks(self, cluster: Cluster) -> Mapping[str, str]:
+        """What every node is asked with the release, for `JobService.wait`: functions of `node/` in the framework's
+        folder, as `framework.module.function`, by the name of each answer."""
         return {}
 
     def open(self, remote: Remote) -> contextlib.AbstractContextManager[JobService]:

@@ -5,10 +5,8 @@ from collections.abc import Collection, Iterable, Sequence
 
 from regatta.errors import UsageError
 from regatta.frameworks import registry
+from regatta.frameworks.table import ALL, BOTH, OF_BOTH
 from regatta.hosts.cluster import Cluster
-
-ALL, BOTH = "all", "both"
-OF_BOTH = ("torch", "ray")
 
 
 def chosen(text: str, allowed: Sequence[str], cluster: Cluster) -> tuple[str, ...]:
@@ -43,7 +41,7 @@ def check_launcher(launcher: str | None, frameworks: Sequence[str]) -> None:
 
 def recorded(name: str, seen: Iterable[str]) -> str:
     """A framework to choose runs by: one that there is, or that one of the runs was `seen` under. UsageError."""
-    known = registry.ordered({*registry.names(), *seen})
+    known = sorted({*registry.names(), *seen})
     if name not in known:
         raise UsageError(_unknown(name, known))
     return name

@@ -1,15 +1,15 @@
-"""Which frameworks there are: a module each in `adapters/`, and entry points of packages outside Regatta.
+"""Which frameworks there are: a folder each beside this file, names in `table`, entry points of packages outside.
 
 Only the adapter that is asked for is imported; names cost no import of any.
 """
 
 import functools
 import importlib
-from collections.abc import Iterable
 from importlib import metadata
 from pathlib import Path
 
 from regatta.errors import RegattaError, UsageError
+from regatta.frameworks import table
 from regatta.frameworks.api import Framework
 from regatta.frameworks.plan import Plan
 from regatta.frameworks.spec import Spec
@@ -17,7 +17,6 @@ from regatta.hosts.cluster import Cluster
 
 GROUP = "regatta.frameworks"
 """The group of entry points by which other packages bring adapters: `dask = "their.module:FRAMEWORK"`."""
-ADAPTERS = Path(__file__).with_name("adapters")
 
 
 class Unknown(Framework):
@@ -33,16 +32,17 @@ class Unknown(Framework):
 
 def names() -> tuple[str, ...]:
     """All frameworks that there are, by name."""
-    return tuple(sorted({*_own(), *_brought()}))
+    return tuple(sorted({*_folders(), *table.NAMED, *_brought()}))
 
 
 @functools.cache
 def find(name: str) -> Framework:
     """The adapter of a framework. UsageError where there is none, RegattaError where it cannot be loaded."""
     try:
-        if name in _own():
-            module = importlib.import_module(f"regatta.frameworks.adapters.{name.replace('-', '_')}")
-            made = module.FRAMEWORK
+        if name in table.NAMED:
+            made = table.NAMED[name].of(find(table.NAMED[name].framework), name)
+        elif name in _folders():
+            made = importlib.import_module(f"regatta.frameworks.{name}.adapter").FRAMEWORK
         elif name in _brought():
             made = _brought()[name].load()
         else:
@@ -63,18 +63,25 @@ def of_run(name: str) -> Framework:
         return Unknown(name)
 
 
-def order(name: str) -> tuple[int, str]:
-    """Where a framework stands among others: to sort by."""
-    return of_run(name).order, name
+def every() -> list[Framework]:
+    """The adapters of all, those behind the others that are another one by a name of their own."""
+    return [of_run(name) for name in sorted(names(), key=lambda name: (name in table.NAMED, name))]
 
 
-def ordered(found: Iterable[str]) -> list[str]:
-    """Frameworks, each once, in the order in which they are shown."""
-    return sorted(set(found), key=order)
+def of_command(command: str) -> str:
+    """The name of the framework under which a command runs a script."""
+    return next(one.name for one in every() if one.command == command)
 
 
-def _own() -> set[str]:
-    return {path.stem.replace("_", "-") for path in ADAPTERS.glob("*.py") if not path.stem.startswith("_")}
+@functools.cache
+def packages() -> tuple[str, ...]:
+    """The packages of the nodes' environment that frameworks are; last those of which services are made."""
+    found = {(name in one.fixed, name) for one in every() for name in one.packages}
+    return tuple(name for _, name in sorted(found))
+
+
+def _folders() -> set[str]:
+    return {path.parent.name for path in Path(__file__).parent.glob("*/adapter.py")}
 
 
 @functools.cache

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from regatta.frameworks.plan import Plan, Rank, common_environment, describe
+from regatta.hosts import sources
 from regatta.hosts.cluster import Node
 from regatta.hosts.sources import library_files, source, supervisor_files
 
@@ -49,22 +50,22 @@ def python_ranks(plan: Plan, node: Node, ranks: list[dict[str, Any]]) -> Spec:
     """A run of these processes, each of which starts Python as `regatta.node.sitecustomize_rank` has it."""
     made = common(plan, node)
     made["ranks"] = ranks
-    start_python_by(made, plan, node, "sitecustomize_rank")
+    start_python_by(made, plan, node, source("sitecustomize_rank"))
     return made
 
 
-def start_python_by(made: Spec, plan: Plan, node: Node, module: str) -> None:
-    """Let each Python of the run begin with a module of the node's side, as its `sitecustomize`."""
+def start_python_by(made: Spec, plan: Plan, node: Node, text: str) -> None:
+    """Let each Python of the run begin with a module, its `sitecustomize`, of this text."""
     made["env"]["PYTHONPATH"] += f":{boot_folder(plan, node)}"
-    made["files"]["boot/sitecustomize.py"] = source(module)
-    beside_python(made, "imports", "spawn_guard")
+    made["files"]["boot/sitecustomize.py"] = text
+    beside_python(made, sources.NODE, "imports", "spawn_guard")
     if plan.program.library:
         made["files"] |= {f"boot/{path}": text for path, text in library_files().items()}
 
 
-def beside_python(made: Spec, *modules: str) -> None:
-    """Let what Python begins with find these modules of the node's side, as `regatta_<name>`."""
-    made["files"] |= {f"boot/regatta_{name}.py": source(name) for name in modules}
+def beside_python(made: Spec, package: str, *modules: str) -> None:
+    """Let what Python begins with find these modules of a package, as `regatta_<name>`."""
+    made["files"] |= {f"boot/regatta_{name}.py": source(name, package) for name in modules}
 
 
 def boot_folder(plan: Plan, node: Node) -> str:

@@ -9,9 +9,10 @@ from importlib import resources
 from regatta import paths
 
 _ELSEWHERE = {"__init__", "aptcache", "aptrelay", "sitecustomize_rank", "metrics", "siteproxy"}
-_ELSEWHERE |= {"imports", "mpilaunch", "private_ray", "sitecustomize_ray", "rayspark", "sparkpandas", "spawn_guard"}
+_ELSEWHERE |= {"imports", "spawn_guard"}
 """Modules of the node's side that serve no request: a rank's, a service's, a run's own."""
 _SUPERVISOR = ("supervisor", "cgroup", "rank", "runlog", "usage")
+NODE, FRAMEWORKS = "regatta.node", "regatta.frameworks"
 BOOT = "import sys;exec(sys.stdin.buffer.read(int(sys.argv[1])))"
 """What the process runs, with the length of the program that it is sent first."""
 _LOADER = """
@@ -42,9 +43,9 @@ def program(sources: Mapping[str, str], then: str) -> bytes:
 
 def of_requests() -> dict[str, str]:
     """What a node may need for a request, by full name."""
-    files = (file.name for file in resources.files("regatta.node").iterdir())
-    names = {name.removesuffix(".py") for name in files if name.endswith(".py")} - _ELSEWHERE
-    return {f"regatta.node.{name}": source(name) for name in sorted(names)}
+    return {
+        f"{package}.{name}": source(name, package) for package in (NODE, *_of_frameworks()) for name in _in(package)
+    }
 
 
 def supervisor_files() -> dict[str, str]:
@@ -59,6 +60,17 @@ def library_files() -> dict[str, str]:
     return {str(path.relative_to(package.parent)): path.read_text() for path in found}
 
 
-def source(module: str) -> str:
+def source(module: str, package: str = NODE) -> str:
     """Source text of a module of the node's side."""
-    return resources.files("regatta.node").joinpath(f"{module}.py").read_text()
+    return resources.files(package).joinpath(f"{module}.py").read_text()
+
+
+def _of_frameworks() -> list[str]:
+    """The packages by which frameworks answer requests on a node: `node` in the folder of each that has one."""
+    found = (folder.name for folder in resources.files(FRAMEWORKS).iterdir() if folder.joinpath("node").is_dir())
+    return sorted(f"{FRAMEWORKS}.{name}.node" for name in found)
+
+
+def _in(package: str) -> list[str]:
+    files = (file.name for file in resources.files(package).iterdir())
+    return sorted({name.removesuffix(".py") for name in files if name.endswith(".py")} - _ELSEWHERE)

@@ -11,30 +11,39 @@ from regatta.node import disk
 STARTED = "/etc/regatta/started"
 
 
-def look(place: dict[str, Any]) -> dict[str, Any]:
-    """{"current": hash or None, "there": whole environments, the one that was switched to last first}."""
+def look(place: dict[str, Any], packages: list[str]) -> dict[str, Any]:
+    """{"current": hash or None, "there": whole environments, the one that was switched to last first}.
+
+    Of each the versions of these packages.
+    """
     root, there = place["root"], []
     for name in os.listdir(root) if os.path.isdir(root) else []:
         described = os.path.join(root, name, "regatta-env.json")
         if name.startswith("env-") and os.path.isfile(described):
             with open(described) as file:
                 value = json.load(file)
-            packages = {key: value["packages"].get(key) for key in ("torch", "ray")}
             since = os.path.getmtime(os.path.join(root, name))
-            there.append({"hash": value["hash"], "since": since, "packages": packages})
+            there.append(
+                {
+                    "hash": value["hash"],
+                    "since": since,
+                    "packages": {key: value["packages"].get(key) for key in packages},
+                }
+            )
     there.sort(key=lambda item: -item["since"])
     link = os.path.join(root, "env")
     current = os.path.basename(os.path.realpath(link))[len("env-") :] if os.path.islink(link) else None
     return {"current": current, "there": there}
 
 
-def switch(place: dict[str, Any], name: str) -> dict[str, Any]:
-    """Point the link at an environment in one step. The next provisioning then knows to start Ray anew."""
+def switch(place: dict[str, Any], name: str, units: list[str]) -> dict[str, Any]:
+    """Point the link at an environment in one step. The next provisioning then knows to start anew what is made of it:
+    these units."""
     root = place["root"]
     if not os.path.isfile(os.path.join(root, f"env-{name}", "regatta-env.json")):
         raise FileNotFoundError(2, "no such environment", f"{root}/env-{name}")
     for unit in os.listdir(STARTED) if os.path.isdir(STARTED) else []:
-        if unit.startswith("regatta-ray-"):
+        if unit in units:
             with open(os.path.join(STARTED, unit), "w") as file:
                 file.write("another environment\n")
     disk.point(os.path.join(root, "env"), f"env-{name}")

@@ -7,13 +7,13 @@ import json
 import os
 import platform
 import time
-from typing import Any
+from typing import Any, Sequence
 
 
-def facts(place: dict[str, Any]) -> dict[str, Any]:
-    """Facts for the record and for spreading ranks; unknown ones are None."""
+def facts(place: dict[str, Any], packages: Sequence[str] = ()) -> dict[str, Any]:
+    """Facts for the record and for spreading ranks, versions of these packages among them; unknown ones are None."""
     env = environment(place)
-    packages = env.get("packages", {})
+    there = env.get("packages", {})
     return {
         "cores": len(os.sched_getaffinity(0)),
         "cpus": sorted(os.sched_getaffinity(0)),
@@ -29,8 +29,7 @@ def facts(place: dict[str, Any]) -> dict[str, Any]:
         "environment": env.get("hash"),
         "versions": {
             "python": env.get("python"),
-            "torch": packages.get("torch"),
-            "ray": packages.get("ray"),
+            **{name: there.get(name) for name in packages},
             "java": None,
             "hadoop": None,
         },

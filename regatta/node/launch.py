@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Sequence
 
-from regatta.node import facts, files, layers, network, raylet, releases, rundirs
+from regatta.node import facts, files, frameworks, layers, network, releases, rundirs
 
 
 def inspect(
@@ -14,21 +14,21 @@ def inspect(
     patch: dict[str, Any] | None = None,
     data: list[dict[str, Any]] | None = None,
     facts_wanted: bool = True,
+    versions: Sequence[str] = (),
     ports: tuple[int, int] | None = None,
-    ray: bool = False,
     layer: dict[str, str] | None = None,
     packages: bool = False,
     free: int = 1,
-    java: bool = False,
+    asks: dict[str, str] | None = None,
 ) -> dict[str, Any]:
-    """What a launch asks of a node in one round trip: facts, release, layer, data files, a free port, Ray's id.
+    """What a launch asks of a node in one round trip: facts, release, layer, data files, a free port.
 
-    `packages`: also the versions of all that is in its environment. `free`: how many free ports are wanted. `java`:
-    why Spark has none there.
+    `versions`: of these packages, among the facts. `packages`: also the versions of all that is in its environment.
+    `free`: how many free ports are wanted. `asks`: what a framework asks besides, see `frameworks.answers`.
     """
     answer: dict[str, Any] = {}
     if facts_wanted:
-        answer["facts"] = facts.facts(place)
+        answer["facts"] = facts.facts(place, versions)
     if release:
         answer["release"] = releases.check(place, release)
         if answer["release"]["state"] == "missing" and patch and releases.patched(place, release, patch):
@@ -46,10 +46,4 @@ def inspect(
         answer["ports"] = network.free_ports(place, *ports, unfinished["ports"], free)
         answer["port"] = answer["ports"][0]
         answer["unfinished"] = unfinished["runs"]
-    if ray:
-        answer["ray_node"] = raylet.node_id(place)
-    if java:
-        from regatta.node import spark  # nothing else of a launch needs it
-
-        answer["java"] = spark.java_problem(place)
-    return answer
+    return {**answer, **frameworks.answers(place, asks)}

@@ -12,7 +12,7 @@ import sys
 import threading
 from typing import Any, Dict, Iterator, List, Tuple
 
-from regatta.node import progress, rundirs, sparkmetrics
+from regatta.node import frameworks, progress, rundirs
 
 Place = Dict[str, Any]
 Labels = Dict[str, str]
@@ -23,6 +23,7 @@ MOST_RUNS = 50
 """A node that has more runs at a time shows the first by name."""
 LABEL_LENGTH = 100
 TIMEOUT_SECONDS = 10.0
+OF_FRAMEWORKS = frameworks.metrics()
 HELP = {
     "regatta_service_up": "Whether a service that provisioning made here is started.",
     "regatta_run_info": "A run that has processes here.",
@@ -32,7 +33,7 @@ HELP = {
     "regatta_run_progress_total": "Units that there are in all.",
     "regatta_run_loss": "Loss as a rank has told it last.",
     "regatta_run_residual": "Residual as a rank has told it last.",
-    **sparkmetrics.HELP,
+    **{name: text for module in OF_FRAMEWORKS for name, text in module.HELP.items()},
 }
 
 
@@ -41,7 +42,8 @@ def samples(place: Place, runs: progress.Runs) -> Iterator[Sample]:
     started = set(progress.units())
     for service in progress.installed():
         yield "regatta_service_up", {"service": service}, float(service in started)
-    yield from sparkmetrics.samples()
+    for module in OF_FRAMEWORKS:
+        yield from module.samples()
     for number, run in enumerate(runs.going()):
         if number == MOST_RUNS:
             break

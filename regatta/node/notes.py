@@ -19,7 +19,9 @@ Place = Dict[str, Any]
 Note = Dict[str, Any]
 
 STOPPED = "stopped"
-KEPT = ("mode", "framework", "release", "layer", "plan", "ray")
+BEFORE = "ray"
+"""Runs that an earlier Regatta started have what they joined under this name; it was the one service."""
+KEPT = ("mode", "framework", "release", "layer", "plan", "service", "joined")
 
 
 def path(place: Place, run: str) -> str:
@@ -62,6 +64,14 @@ def read(place: Place, run: str) -> Note | None:
     with contextlib.suppress(OSError, ValueError), open(path(place, run)) as file:
         return dict(json.load(file))
     return None
+
+
+def joined(note: Note | None) -> Dict[str, Any] | None:
+    """The service that a run's driver has joined, and by what; None where it joined none."""
+    note = note or {}
+    if note.get(BEFORE):
+        return {"service": BEFORE, **note[BEFORE]}
+    return note.get("joined")
 
 
 def is_starting(place: Place, run: str) -> bool:

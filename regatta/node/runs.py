@@ -15,12 +15,11 @@ from regatta.node import (
     cgroup,
     contention,
     environments,
+    frameworks,
     layers,
     network,
     notes,
     outputs,
-    rayactors,
-    raylet,
     releases,
     rights,
     rundirs,
@@ -47,7 +46,6 @@ LATE_SECONDS = 5.0
 HADOOP_CONF_DIR = "/etc/regatta/hadoop"
 RESERVE_BYTES = 1 << 16
 DELETE_SECONDS = 400.0
-ACTORS_SECONDS = 60.0
 PREPARE_SECONDS = 140.0
 """A large tree is copied meanwhile."""
 CONFINED = (
@@ -68,14 +66,14 @@ def start(place: Place, spec: Spec, hidden: Dict[str, str] | None = None) -> Ans
     """Make the run's folder and start its processes. `spec["mode"]` says how:
 
     `unit`: a systemd unit of the user `regatta`; `session`: a session of this user's own; `member`: the folder
-    only, on a node whose processes of the run are started by a service. `spec["ray"]`: whether a driver of the
-    cluster's Ray is started.
+    only, on a node whose processes of the run are started by a service. `spec["service"]`: the framework whose service
+    starts these; a driver joins it.
     `hidden`: variables of its processes whose values nobody else is to see.
     """
     run = spec["id"]
     folder = rundirs.path(place, run)
-    if spec.get("ray"):
-        _join_ray(place, spec)
+    if spec.get("service") and spec["mode"] != "member":
+        spec["joined"] = {"service": spec["service"], **frameworks.service(spec["service"]).join(place, spec)}
     with contextlib.ExitStack() as starting:
         with releases.lock(place):
             _claim(place, spec, folder)
@@ -95,15 +93,6 @@ def start(place: Place, spec: Spec, hidden: Dict[str, str] | None = None) -> Ans
     others = contention.strangers()
     interface = network.interface(place["cluster_address"])
     return {"folder": folder, "interface": interface, "strangers": others, "unshared": without}
-
-
-def _join_ray(place: Place, spec: Spec) -> None:
-    """Let the driver that is started here find the cluster's Ray. Raises Problem where there is none."""
-    gcs = raylet.gcs_address(place)
-    if gcs is None:
-        raise Problem("Ray does not run here: run 'fab up'")
-    spec["ray"] = {"gcs": gcs, "python": environments.resolved(place, place["python"])}
-    spec["env"]["RAY_ADDRESS"] = gcs
 
 
 def _claim(place: Place, spec: Spec, folder: str) -> None:
@@ -158,9 +147,9 @@ def _prepare(place: Place, spec: Spec, folder: str, hidden: Dict[str, str]) -> s
     spec["started"] = time.time()
     spec["network"] = {"interface": name, "at_start": usage.network(name)}
     spec["oom_kills"] = usage.oom_kills()
-    if spec["mode"] == "member" or spec.get("ray"):
-        spec["daemons"] = raylet.daemons(place)
-        spec["hits"] = cgroup.hits(spec["daemons"].get("raylet", "self"))
+    if spec["mode"] == "member" or spec.get("service"):
+        spec["daemons"] = frameworks.service(spec["service"]).daemons(place) if spec.get("service") else {}
+        spec["hits"] = cgroup.hits(next(iter(spec["daemons"].values()), "self"))
         spec["boot"] = boot()
     with open(os.path.join(folder, "reserve"), "wb") as file:
         file.write(b"\1" * RESERVE_BYTES)
@@ -396,25 +385,21 @@ def _stop_session(place: Place, run: str) -> None:
 def finish(place: Place, run: str, state: str, code: int) -> Answer:
     """End what is left of the run's processes, drop its scratch folder, write how it ended."""
     _must_be_there(place, run)
-    if ray := (notes.read(place, run) or {}).get("ray"):
-        _end_actors(place, run, **ray)
+    note = notes.read(place, run) or {}
+    if joined := notes.joined(note):
+        frameworks.service(joined["service"]).end(place, run, joined)
     killed = sweep(place, run)
     notes.mark_ended(place, run)
-    return {"killed": killed, **_written_off(place, run, state, code)}
-
-
-def _end_actors(place: Place, run: str, gcs: str, python: str) -> None:
-    left = rights.call(place.get("user"), lambda: rayactors.end(run, python, gcs), ACTORS_SECONDS)
-    if left:
-        raise Problem(f"{left} actor(s) of {run} are still in Ray: 'fab cancel {run}' tries again")
+    return {"killed": killed, **_written_off(place, run, state, code, note.get("service"))}
 
 
 @rights.of_run()
-def _written_off(place: Place, run: str, state: str, code: int) -> Answer:
+def _written_off(place: Place, run: str, state: str, code: int, service: str | None) -> Answer:
     folder, spec = rundirs.path(place, run), rundirs.spec(place, run) or {}
     supervisor.write_exit(folder, state, code, None, {}, None)
     rundirs.clear_halves(folder)
-    died = sorted(set((spec.get("daemons") or {}).items()) - set(raylet.daemons(place).items()))
+    now = frameworks.service(service).daemons(place) if service else spec.get("daemons") or {}
+    died = sorted(set((spec.get("daemons") or {}).items()) - set(now.items()))
     rebooted = "boot" in spec and spec["boot"] != boot()
     return {"exit": rundirs.ended(place, run), "died": [name for name, _ in died], "rebooted": rebooted}
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import subprocess
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Sequence
 
-from regatta.node import cgroup, facts, listing, raylet, spark
+from regatta.node import cgroup, facts, frameworks, listing
 
 Place = Dict[str, Any]
 
@@ -26,13 +26,14 @@ def act(place: Place, action: str, units: List[str]) -> dict[str, Any]:
     return {"units": states, "message": message}
 
 
-def status(place: Place, units: List[str], ray: bool = False, java: bool = False) -> dict[str, Any]:
-    """Facts of the node, states of its units, its runs; where asked for its id in Ray, why Spark has no Java."""
+def status(
+    place: Place, units: List[str], asks: Dict[str, str] | None = None, versions: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Facts of the node, states of its units, its runs; what frameworks ask besides."""
     return {
-        "facts": {**facts.facts(place), "without_limits": cgroup.missing() if place.get("user") else []},
+        "facts": {**facts.facts(place, versions), "without_limits": cgroup.missing() if place.get("user") else []},
         "runs": listing.runs(place),
-        **({"ray_node": raylet.node_id(place)} if ray else {}),
-        **({"java": spark.java_problem(place)} if java else {}),
+        **frameworks.answers(place, asks),
         **act(place, "status", units),
     }
 

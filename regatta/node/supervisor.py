@@ -90,10 +90,10 @@ class Supervisor:
                 self.write(one.rank, one.remember(one.lines.flush()))
             with contextlib.suppress(OSError):
                 os.unlink(os.path.join(self.folder, "live.json"))
-        if ray := self.spec.get("ray"):
-            import rayactors  # type: ignore[import-not-found]
+        if service := self.spec.get("joined"):
+            import joined  # type: ignore[import-not-found]
 
-            rayactors.end(self.spec["id"], ray["python"], ray["gcs"], 0.0)
+            joined.end(self.spec["id"], service, 0.0)
         return self.finish()
 
     def on_stop(self, *_: Any) -> None:
@@ -217,10 +217,10 @@ class Supervisor:
         return code
 
     def used(self) -> dict[str, Any]:
-        """What the run's processes have used here. Those of a run under a cluster's Ray are Ray's own, but for the
-        driver, whose share alone would say too little.
+        """What the run's processes have used here. Those of a run that has joined a service are the service's own, but
+        for the driver, whose share alone would say too little.
         """
-        return {} if self.spec.get("ray") else {**usage.of_unit(self.folder), **usage.of_children()}
+        return {} if self.spec.get("joined") else {**usage.of_unit(self.folder), **usage.of_children()}
 
 
 def disk_full(folder: str) -> bool:
@@ -232,11 +232,11 @@ def disk_full(folder: str) -> bool:
 
 
 def reached(spec: dict[str, Any]) -> dict[str, int]:
-    """Limits of the run's unit that the run has met, under Ray those of Ray's own unit too: see `cgroup.reached`."""
+    """Limits of its unit that the run has met, and of that of a service it has joined: see `cgroup.reached`."""
     found = cgroup.reached({})
     with contextlib.suppress(AttributeError, TypeError, ValueError):  # a run can write its own spec.json
-        if raylet := (spec.get("daemons") or {}).get("raylet"):
-            found |= cgroup.reached(spec.get("hits") or {}, int(raylet))
+        if daemon := next(iter((spec.get("daemons") or {}).values()), None):
+            found |= cgroup.reached(spec.get("hits") or {}, int(daemon))
     return found
 
 

@@ -8,7 +8,7 @@ from regatta.errors import RegattaError, RunError, UsageError
 from regatta.hosts.cluster import Cluster
 from regatta.hosts.remote import Remote
 from regatta.provisioning import playbook
-from regatta.run import catalogue
+from regatta.run import catalogue, services
 from regatta.run.catalogue import RunInfo
 
 Anew = Mapping[str, Sequence[str]]
@@ -49,7 +49,7 @@ def check(inventory: Path, cluster: Cluster, extra: Sequence[str], bundle: Path 
 def ended_by(runs: Sequence[RunInfo], anew: Anew) -> list[RunInfo]:
     """Runs that do not outlive these units: those of a service that starts anew, and of HDFS all that may read it."""
     units = [unit for held in anew.values() for unit in held]
-    hdfs = any(unit.startswith("regatta-hdfs-") for unit in units)
+    hdfs = bool({*units} & {*services.HDFS_UNITS})
     return [info for info in runs if hdfs or set(info.adapter.units) & set(units)]
 
 
@@ -90,7 +90,7 @@ def named(runs: Sequence[RunInfo]) -> str:
 
 def _sentence(anew: Anew) -> str:
     parts = []
-    for service, prefix in (("Ray", "regatta-ray-"), ("HDFS", "regatta-hdfs-"), ("Spark", "regatta-spark-")):
-        if hosts := [host for host, units in anew.items() if any(unit.startswith(prefix) for unit in units)]:
+    for service, units in services.every().items():
+        if hosts := [host for host, held in anew.items() if {*held} & {*units}]:
             parts.append(f"{service} on {', '.join(hosts)}")
     return f"{' and '.join(parts)} would start anew or go"

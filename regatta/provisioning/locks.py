@@ -8,6 +8,8 @@ from pathlib import Path
 
 from regatta.provisioning.lockfile import Entry, LockError, entries
 
+BUILT = "torch"
+"""The package of which an environment has one build or another; a lock of its own has each build."""
 PYPI = "pypi"
 """The build of torch that the ordinary index of packages has, without a local label."""
 _FORMAT = 2  # raise it when environments must be built anew although the lock is the same
@@ -104,7 +106,7 @@ def read(path: Path, target: Target, torch_path: Path | None = None) -> Chosen:
         raise LockError(
             f"{torch_path}: line {twice[0].line} of the lock: {twice[0].name} is in {path} too; take it out"
         )
-    (built,) = [entry.version for entry in torch if entry.name == "torch"] or [""]
+    (built,) = [entry.version for entry in torch if entry.name == BUILT] or [""]
     label = "" if target.torch_build == PYPI else target.torch_build
     if not built or built.partition("+")[2] != label:
         raise LockError(f"{torch_path} has {f'torch {built}' if built else 'no torch'}, not build '{label}' of torch")

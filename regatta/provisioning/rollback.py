@@ -1,6 +1,7 @@
 """`make rollback`: back to the Python environment that was there before, on every node."""
 
 from regatta.errors import RegattaError
+from regatta.frameworks import registry
 from regatta.hosts.cluster import Cluster
 from regatta.hosts.remote import Remote
 from regatta.provisioning import playbook, rotate
@@ -15,7 +16,9 @@ def rollback(cluster: Cluster) -> int:
     """
     remote = Remote(cluster)
     with playbook.alone(cluster):
-        found = remote.everywhere(cluster.nodes, "env.look", step="looking for environments")
+        found = remote.everywhere(
+            cluster.nodes, "env.look", args=lambda _: {"packages": registry.packages()}, step="looking for environments"
+        )
         now = found[cluster.head.name]["current"]
         everywhere = set.intersection(*({item["hash"] for item in one["there"]} for one in found.values()))
         earlier = [item for item in found[cluster.head.name]["there"] if item["hash"] in everywhere - {now}]
@@ -28,9 +31,11 @@ def rollback(cluster: Cluster) -> int:
         target = earlier[0]
         versions = ", ".join(f"{name} {version}" for name, version in target["packages"].items())
         print(f"{cluster.name}: from environment {now} back to {target['hash']} ({versions})", flush=True)
+        made = [unit for one in services.served(cluster) if one.fixed for unit in one.units]
+        to = {"name": target["hash"], "units": made}
         others = [node for node in cluster.nodes if node != cluster.head]
         for group in (others, [cluster.head]):
-            remote.everywhere(group, "env.switch", args=lambda _: {"name": target["hash"]}, step="rollback")
+            remote.everywhere(group, "env.switch", args=lambda _: to, step="rollback")
         again = {"action": "restart", "units": services.framework_units(cluster)}
         remote.everywhere(cluster.nodes, "services", args=lambda _: again, timeout=90, step="starting services anew")
         up = [

@@ -18,7 +18,7 @@ from regatta.errors import RegattaError
 from regatta.files import locked, put, sha256
 from regatta.node import siteproxy
 from regatta.provisioning.lockfile import Entry
-from regatta.provisioning.locks import PYPI, Chosen, Target
+from regatta.provisioning.locks import BUILT, PYPI, Chosen, Target
 
 MANIFEST = "manifest.json"
 _SOURCES = "sources.json"  # wheel that was made here: SHA-256 of what it was made from
@@ -155,7 +155,7 @@ def _download_torch(folder: Path, wanted: Sequence[Entry], target: Target, index
                 f"'make torch-lock BUILD={target.torch_build}' takes all of them from PyTorch's index"
             ) from None
         except WheelError as error:
-            pin = next(str(entry) for entry in wanted if entry.name == "torch")
+            pin = next(str(entry) for entry in wanted if entry.name == BUILT)
             raise WheelError(
                 f"no build of {pin} for Python {target.minor} on {target.machine}, neither in this machine's own pip "
                 f"sources nor at {index} (python_env_torch_index; python_env_torch_build is "

@@ -42,20 +42,12 @@ class RunIdentity(Struct, frozen=True, forbid_unknown_fields=True):
     dirty: bool | None = None
 
 
-class Versions(Struct, frozen=True, forbid_unknown_fields=True):
-    """Versions on a node; None where the thing is not installed or was not asked for."""
-
-    python: str | None = None
-    torch: str | None = None
-    ray: str | None = None
-    java: str | None = None
-    hadoop: str | None = None
-
-
 class NodeFacts(Struct, frozen=True, forbid_unknown_fields=True):
     """A node that the run used and the ranks on it; None where the node could not be asked.
 
-    `shares`: the other nodes with ranks of the run that have some of its cores, being containers of one machine.
+    `versions`: of Python, frameworks' packages and others there, by name; None where the thing is not installed or was
+    not asked for. `shares`: the other nodes with ranks of the run that have some of its cores, being containers of one
+    machine.
     """
 
     name: Text
@@ -66,7 +58,7 @@ class NodeFacts(Struct, frozen=True, forbid_unknown_fields=True):
     ram_bytes: Count | None = None
     kernel: str | None = None
     os: str | None = None
-    versions: Versions = Versions()
+    versions: Mapping[str, str | None] = {}
     shares: tuple[str, ...] = ()
 
     @property
@@ -86,7 +78,7 @@ class ClusterFacts(Struct, frozen=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         """Whatever a file says: they are those of the nodes."""
         ranks = sorted((rank, node.name) for node in self.nodes for rank in node.ranks)
-        force_setattr(self, "versions_equal", len({node.versions for node in self.nodes}) <= 1)
+        force_setattr(self, "versions_equal", all(node.versions == self.nodes[0].versions for node in self.nodes))
         force_setattr(self, "rank_map", tuple(name for _, name in ranks))
 
 

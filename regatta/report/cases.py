@@ -1,16 +1,24 @@
 """Puts records into cases: a workload with its parameters on one cluster, and in it each framework with its workers."""
 
+import functools
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
+from regatta.cards import discovery
+from regatta.cards.card import Card, Workload
+from regatta.errors import CardError
 from regatta.frameworks import registry
 from regatta.records import compare
 from regatta.records.record import Record
+from regatta.report import theme
 
-_UNSHOWN = {"workers", "graph_sha256", "graph_checksum", "graph_bytes"}
+_ABOUT = re.compile(r"(.+)_(sha256|checksum|bytes)")
+"""What parameters say beside the name of an input."""
 
 
 @dataclass(frozen=True, order=True)
@@ -33,7 +41,7 @@ class Configuration:
     @property
     def order(self) -> tuple[int, tuple[int, str]]:
         """Where it stands among others: by workers, then as frameworks do."""
-        return self.workers, registry.order(self.framework)
+        return self.workers, theme.order(self.framework)
 
 
 @dataclass(frozen=True)
@@ -82,7 +90,7 @@ class Case:
     @cached_property
     def title(self) -> str:
         """The parameters for a person: `debian.txt.gz, count=4`."""
-        return describe(self.parameters) or "default parameters"
+        return describe(self.parameters, self.workload) or "default parameters"
 
     @property
     def runs(self) -> tuple[Record, ...]:
@@ -144,12 +152,30 @@ def cases(records: Sequence[Record]) -> tuple[Case, ...]:
     return tuple(sorted(made_cases, key=lambda case: case.workload))
 
 
-def describe(parameters: Mapping[str, Any]) -> str:
-    """Parameters as a person would say them, without checksums."""
+@functools.cache
+def _cards() -> Mapping[str, Workload]:
+    """The workloads that are known here; Regatta's alone where a card of the project is damaged."""
+    try:
+        return discovery.every(Path.cwd())
+    except CardError:
+        return discovery.ours()
+
+
+def card_of(workload: str) -> Card | None:
+    """The card of a workload; None where it is not known here."""
+    found = _cards().get(workload)
+    return found.card if found else None
+
+
+def describe(parameters: Mapping[str, Any], workload: str) -> str:
+    """Parameters of a workload as a person would say them, without checksums; of its input the name alone."""
+    card = card_of(workload)
+    given = card.input.option if card and card.input else None
     words: list[str] = []
     told = {str(word).partition("=")[2] for word in parameters.get("options") or ()}
     for name, value in parameters.items():
-        if name in _UNSHOWN or (name == "size" and (value is None or str(value) in told)):
+        about, shown = _ABOUT.fullmatch(name), name != "size" or not (value is None or str(value) in told)
+        if name == "workers" or not shown or (about and about[1] in parameters):
             continue
         if name in ("options", "argv") and isinstance(value, list):
             words += [str(word).removeprefix("--") for word in value]
@@ -157,7 +183,7 @@ def describe(parameters: Mapping[str, Any]) -> str:
             words.append(f"{name}: {', '.join(map(str, value))}")
         elif name == "without" and isinstance(value, list):
             words.append(f"without {' and '.join(map(str, value))}")
-        elif name in ("graph", "data"):
+        elif name == given:
             words.append(str(value))
         else:
             words.append(f"{name}={value}")

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from regatta.frameworks import registry
 from regatta.records.clocks import ITERATIONS
 from regatta.records.record import Record
 from regatta.records.stats import Interval
-from regatta.report import published, searches, specs
+from regatta.report import published, searches, specs, theme
 from regatta.report.cases import Case, Group
 from regatta.report.regressions import Change
 from regatta.report.specs import PHASES, Spec
@@ -95,7 +94,7 @@ def shares(summary: Summary) -> list[Row]:
 def speedups(summary: Summary) -> list[Row]:
     """Speed-up and efficiency against one process, with interval; and the line that is as large as the ranks."""
     against = [ratio for ratio in summary.ratios if ratio.below.single]
-    beside = [(name, clock) for name in registry.ordered(r.above.framework for r in against) for clock in CLOCKS]
+    beside = [(name, clock) for name in theme.ordered(r.above.framework for r in against) for clock in CLOCKS]
     aside = {place: _DODGE * (index - (len(beside) - 1) / 2) for index, place in enumerate(beside)}
     found = [
         {

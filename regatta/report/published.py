@@ -1,18 +1,11 @@
 """What others have published, beside runs that did the same or a scaled form of it. Other hardware: not compared."""
 
-import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
-from regatta.cards import discovery, reading, values
-from regatta.cards.card import Card, Workload
-from regatta.errors import CardError
+from regatta.cards import reading, values
 from regatta.records.record import Record
-from regatta.report.cases import Case, Configuration
-
-METHOD = "method"
-"""The option by which workloads name other ways to the same answer."""
+from regatta.report.cases import Case, Configuration, card_of
 
 
 @dataclass(frozen=True)
@@ -52,10 +45,10 @@ def method(case: Case) -> tuple[tuple[str, str, str], str | None]:
     """What tells the case from others but for its method, and which that is; None where its card has no methods."""
     card = card_of(case.workload)
     given = options_of(case)
-    option = card.options.get(METHOD) if card else None
-    rest = {name: value for name, value in given.items() if name not in (METHOD, "chunk")}
+    ways = {name: option for name, option in card.options.items() if option.way} if card else {}
+    rest = {name: value for name, value in given.items() if name not in ways}
     key = (case.workload, case.cluster, f"{case.parameters.get('size')} {_said(rest)}")
-    return key, given.get(METHOD, str(option.default)) if option else None
+    return key, next((given.get(name, str(option.default)) for name, option in ways.items() if option.choices), None)
 
 
 def unit(case: Case) -> str:
@@ -98,21 +91,6 @@ def _of_card(case: Case) -> Mapping[Configuration, Figure]:
         for one in given.figures
         if card and one.size == own and _said(_parsed(values.words(card, given.parameters, one.workers))) == asked
     }
-
-
-@functools.cache
-def _cards() -> Mapping[str, Workload]:
-    """The workloads that are known here; Regatta's alone where a card of the project is damaged."""
-    try:
-        return discovery.every(Path.cwd())
-    except CardError:
-        return discovery.ours()
-
-
-def card_of(workload: str) -> Card | None:
-    """The card of a workload; None where it is not known here."""
-    found = _cards().get(workload)
-    return found.card if found else None
 
 
 def options_of(case: Case) -> dict[str, str]:

@@ -86,4 +86,4 @@ def _machines(runs: Sequence[Record]) -> set[tuple[str | None, int | None, int]]
 
 
 def _versions(runs: Sequence[Record]) -> set[object]:
-    return {node.versions for run in runs for node in run.cluster.nodes}
+    return {frozenset(node.versions.items()) for run in runs for node in run.cluster.nodes}

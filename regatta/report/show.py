@@ -24,7 +24,7 @@ def _lines(record: Record) -> Iterator[str]:
     yield f"{record.run_id}: {identity.workload} under {identity.framework}, {end.state}"
     yield f"  started     {identity.started} on {record.cluster.name}"
     yield f"  ranks       {len(record.cluster.rank_map)}: {places}" + _threads(record)
-    yield f"  parameters  {describe(identity.parameters) or '-'}"
+    yield f"  parameters  {describe(identity.parameters, identity.workload) or '-'}"
     yield f"  release     {_release(record)}"
     if record.series:
         yield f"  repeat      {record.series.index} of {record.series.total} ({record.series.label})"

@@ -9,10 +9,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from regatta.cards.card import Card
-from regatta.frameworks import registry
 from regatta.records.record import Record
-from regatta.report import published
-from regatta.report.cases import Case, Configuration, Group, describe
+from regatta.report import published, theme
+from regatta.report.cases import Case, Configuration, Group, card_of, describe
 from regatta.report.summary import Summary
 
 
@@ -69,7 +68,7 @@ class Study:
     @property
     def frameworks(self) -> list[str]:
         """Those that spread the work, in their order."""
-        return registry.ordered({p.configuration.framework for p in self.points if not p.configuration.single})
+        return theme.ordered({p.configuration.framework for p in self.points if not p.configuration.single})
 
     @property
     def synthetic(self) -> bool:
@@ -96,7 +95,7 @@ def studies(summaries: Sequence[Summary]) -> list[Study]:
     found: dict[tuple[str, str, str], list[Point]] = {}
     titles: dict[tuple[str, str, str], str] = {}
     for summary in summaries:
-        card = published.card_of(summary.case.workload)
+        card = card_of(summary.case.workload)
         batch = _batch_of(card) if card else None
         if card and batch:
             key, rest = _key(summary.case, card, batch)
@@ -123,7 +122,7 @@ def _key(case: Case, card: Card, batch: str) -> tuple[tuple[str, str, str], str]
     left = {name: value for name, value in _given(case).items() if name not in {batch, *_growing(card)}}
     rest = {name: value for name, value in case.parameters.items() if name != "options"}
     words = [f"{name.replace('_', '-')}={value}" if value else name for name, value in left.items()]
-    title = describe({**rest, "options": words})
+    title = describe({**rest, "options": words}, case.workload)
     return (case.workload, case.cluster, json.dumps([rest, sorted(left.items())], sort_keys=True)), title
 
 

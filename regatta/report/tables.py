@@ -213,10 +213,12 @@ def changes(found: Sequence[Change], against: str) -> Table:
 
 def machines(records: Sequence[Record]) -> Table:
     """Machines and versions that the runs used, and how many runs each."""
-    counts = Counter((record.cluster.name, *_machine(node)) for record in records for node in record.cluster.nodes)
+    nodes = [(record.cluster.name, node) for record in records for node in record.cluster.nodes]
+    things = [*dict.fromkeys(thing for _, node in nodes for thing in node.versions)]
+    counts = Counter((cluster, *_machine(node, things)) for cluster, node in nodes)
     rows = tuple((*row, str(count)) for row, count in sorted(counts.items()))
-    columns = ("cluster", "node", "CPU", "cores", "memory", "system", "kernel", "python", "torch", "ray", "java")
-    return Table("machines", "Machines and versions", (*columns, "hadoop", "runs"), rows)
+    columns = ("cluster", "node", "CPU", "cores", "memory", "system", "kernel", *things, "runs")
+    return Table("machines", "Machines and versions", columns, rows)
 
 
 def runs(records: Sequence[Record]) -> Table:
@@ -320,12 +322,11 @@ def _whole(value: float | None) -> int | None:
     return round(value) if value is not None else None
 
 
-def _machine(node: NodeFacts) -> tuple[str, ...]:
-    versions = node.versions
+def _machine(node: NodeFacts, things: Sequence[str]) -> tuple[str, ...]:
     memory = f"{node.ram_bytes / 2**30:.1f} GiB" if node.ram_bytes else "–"
     facts = (node.cpu, node.cores, memory, node.os, node.kernel)
     return (
         node.name,
         *(str(fact) if fact is not None else "–" for fact in facts),
-        *(v or "–" for v in (versions.python, versions.torch, versions.ray, versions.java, versions.hadoop)),
+        *(node.versions.get(thing) or "–" for thing in things),
     )

@@ -142,9 +142,12 @@ class Preparer:
             found[node.name] = {"ports": list(plan.PORTS), "free": free if framework.port_each_rank else 1}
         if framework.served(self._cluster):
             for node in self._cluster.nodes:
-                found[node.name] = {**found.get(node.name, {}), **framework.asks(self._cluster)}
+                found[node.name] = {**found.get(node.name, {}), "asks": framework.asks(self._cluster)}
         found[self._cluster.head.name]["packages"] = True
-        return {node.name: {**found.get(node.name, {}), **all_of_them} for node in self._cluster.nodes}
+        return {
+            node.name: {"versions": registry.packages(), **found.get(node.name, {}), **all_of_them}
+            for node in self._cluster.nodes
+        }
 
     def _tell(self, lines: Sequence[str]) -> None:
         """Say once what of a tree is not synced."""

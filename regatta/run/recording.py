@@ -281,7 +281,7 @@ def _node_facts(
         ram_bytes=facts.get("ram_bytes"),
         kernel=facts.get("kernel"),
         os=facts.get("os"),
-        versions=record.Versions(**facts.get("versions") or {}),
+        versions=facts.get("versions") or {},
         shares=tuple(shares),
     )
 

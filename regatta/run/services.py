@@ -55,9 +55,9 @@ class NodeStatus:
 
 
 def served(cluster: Cluster) -> tuple[Framework, ...]:
-    """A framework for each service of the cluster that takes runs: the first, as they are shown, of those it takes."""
+    """A framework for each service of the cluster that takes runs: of those that it takes, the first of `every`."""
     found: dict[str, Framework] = {}
-    for framework in map(registry.of_run, registry.ordered(registry.names())):
+    for framework in registry.every():
         if framework.served(cluster):
             found.setdefault(framework.service, framework)
     return tuple(found.values())
@@ -66,10 +66,19 @@ def served(cluster: Cluster) -> tuple[Framework, ...]:
 def foreign(cluster: Cluster) -> list[str]:
     """A line for each framework whose runs go to a service of somebody else."""
     found: dict[str, None] = {}
-    for framework in map(registry.of_run, registry.ordered(registry.names())):
+    for framework in registry.every():
         if address := framework.foreign(cluster):
             found[f"{framework.service}: runs go to {address}, which is not of this cluster"] = None
     return list(found)
+
+
+def every() -> dict[str, tuple[str, ...]]:
+    """The units of all services that runs need, by what people call the service, also of those that no cluster has."""
+    found: dict[str, tuple[str, ...]] = {"HDFS": HDFS_UNITS}
+    for framework in registry.every():
+        if framework.service:
+            found.setdefault(framework.service, framework.units)
+    return found
 
 
 def framework_units(cluster: Cluster) -> tuple[str, ...]:
@@ -79,13 +88,13 @@ def framework_units(cluster: Cluster) -> tuple[str, ...]:
 
 def framework_secrets() -> tuple[str, ...]:
     """Files of secrets that services of frameworks have, on clusters that have the services."""
-    found = (registry.of_run(name).secret for name in registry.ordered(registry.names()))
+    found = (framework.secret for framework in registry.every())
     return tuple(dict.fromkeys(filter(None, found)))
 
 
 def foreign_files() -> tuple[str, ...]:
     """Files beside these secrets in which provisioning keeps the addresses of services of somebody else."""
-    found = (registry.of_run(name).foreign_file for name in registry.ordered(registry.names()))
+    found = (framework.foreign_file for framework in registry.every())
     return tuple(dict.fromkeys(filter(None, found)))
 
 
@@ -134,7 +143,7 @@ def _act(
 def wait_until_joined(remote: Remote, framework: Framework) -> int:
     """Wait until a framework's service answers and every node of the cluster is its member; returns their number."""
     end, nodes = time.monotonic() + READY_SECONDS, remote.cluster.nodes
-    asks = {"facts_wanted": False, **framework.asks(remote.cluster)}
+    asks = {"facts_wanted": False, "asks": framework.asks(remote.cluster)}
     with framework.open(remote) as service:
         while True:
             try:
@@ -170,13 +179,14 @@ def wait_for_hdfs(remote: Remote) -> int | None:
 
 def status(remote: Remote) -> list[NodeStatus]:
     """Every node's facts and unit states, asked at the same time; nodes that do not answer say why."""
-    every = (*HDFS_UNITS, *framework_units(remote.cluster))
+    every, packages = (*HDFS_UNITS, *framework_units(remote.cluster)), registry.packages()
     asks = {
         name: value for framework in served(remote.cluster) for name, value in framework.asks(remote.cluster).items()
     }
 
     def ask(node: Node) -> NodeStatus:
-        answer = remote.call(node, "status", timeout=15, units=() if node.local else every, **asks)
+        there = () if node.local else every
+        answer = remote.call(node, "status", timeout=15, units=there, asks=asks, versions=packages)
         units = {unit: value["state"] for unit, value in answer["units"].items()}
         return NodeStatus(node, answer["facts"], units, answer["runs"], answer)
 

@@ -87,24 +87,22 @@ def sync(c: Context, inventory: str | None = None, path: str = ".", repair: bool
     )
 
 
-def _script(name: str, framework: str, about: str) -> Any:
-    return command(name, about, options(name), lambda words: _run_script(name, framework, words), script=True)
+def _script(name: str, about: str) -> Any:
+    return command(name, about, options(name), lambda words: _run_script(name, words), script=True)
 
 
-torchrun = _script("torchrun", "torch", "Run a script under PyTorch: fab torchrun --workers 4 train.py --epochs 3.")
-rayrun = _script("rayrun", "ray", "Run a script under Ray: fab rayrun --workers 4 train.py --epochs 3.")
-sparkrun = _script(
-    "sparkrun", "spark", "Run a script under the cluster's Spark: fab sparkrun --workers 4 job.py --epochs 3."
-)
+torchrun = _script("torchrun", "Run a script under PyTorch: fab torchrun --workers 4 train.py --epochs 3.")
+rayrun = _script("rayrun", "Run a script under Ray: fab rayrun --workers 4 train.py --epochs 3.")
+sparkrun = _script("sparkrun", "Run a script under the cluster's Spark: fab sparkrun --workers 4 job.py --epochs 3.")
 
 
-def _run_script(name: str, framework: str, words: dict[str, Any]) -> None:
-    from regatta.frameworks import plan
+def _run_script(name: str, words: dict[str, Any]) -> None:
+    from regatta.frameworks import plan, registry
     from regatta.run import elastic as going_on
     from regatta.run.request import Request
     from regatta.run.scripts import check_script, check_synced
 
-    given = typed(options(name), words)
+    given, framework = typed(options(name), words), registry.of_command(name)
     root = tree.find_root(Path.cwd())
     relative = check_script(root, words["script"])
     source = tree.read(root)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from regatta.terminal.top import Watch
 
 HEADINGS = ("node", "address", "services")
-FACTS = ("cores", "load", "free memory", "python", "torch", "ray")
+FACTS = ("cores", "load", "free memory", "python")
 FIRST_SECONDS = 15.0
 KEEP_SECONDS = 2.0
 NAMENODE_PORT = 9870
@@ -128,7 +128,10 @@ def _monitoring_text(found: dict[str, Any]) -> str:
 
 def _status_rows(nodes: "list[NodeStatus]", members: Mapping[str, list[str] | str]) -> list[tuple[str, ...]]:
     """`members`: of each service that takes runs, the addresses that are in it, or why it cannot be asked."""
-    rows: list[tuple[str, ...]] = [(*HEADINGS, *(f"in {service}" for service in members), *FACTS)]
+    from regatta.frameworks import registry
+
+    packages = registry.packages()
+    rows: list[tuple[str, ...]] = [(*HEADINGS, *(f"in {service}" for service in members), *FACTS, *packages)]
     for item in nodes:
         if item.error:
             rows.append(
@@ -146,7 +149,7 @@ def _status_rows(nodes: "list[NodeStatus]", members: Mapping[str, list[str] | st
                 str(facts["cores"]),
                 f"{facts['load']:.2f}",
                 f"{(facts['available_bytes'] or 0) / 2**30:.1f} of {(facts['ram_bytes'] or 0) / 2**30:.1f} GiB",
-                *(str(versions[name] or "-") for name in ("python", "torch", "ray")),
+                *(str(versions[name] or "-") for name in ("python", *packages)),
             )
         )
     return rows
@@ -293,7 +296,7 @@ def spark_history(c: Context, inventory: str | None = None, port: str | None = N
     head, local = remote.cluster.head, whole("port", port) or 0
     if remote.cluster.local:
         raise RegattaError("inventory/local has no Spark")
-    told = remote.call(head, "spark.history", timeout=30)
+    told = remote.call(head, "framework.call", function="spark.master.history", timeout=30)
     try:
         with contextlib.suppress(KeyboardInterrupt), tunnels.Tunnels(remote.cluster, head) as opened:
             url = f"http://127.0.0.1:{opened.open(told['port'], local_port=local)}/"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from regatta.cards import discovery, project, values
 from regatta.cards.card import Option, Value, Workload
 from regatta.errors import CardError, UsageError
+from regatta.frameworks import table
 from regatta.options import declaration
 from regatta.options.declaration import ComparisonOptions, RunOptions
 from regatta.options.kinds import SWITCH, TEXT
@@ -43,8 +44,8 @@ def _made(workload: Workload) -> Any:
     card = workload.card
     given = {card.input.option: card.options[card.input.option]} if card.input else {}
     options: Mapping[str, Option] = {**given, **card.offered}
-    compared = "both" if {"torch", "ray"} <= {*card.frameworks} else "all"
-    names = f"{', '.join(card.frameworks)}: one, or several with commas between; both: torch and ray; all"
+    compared, both = table.usual(card.frameworks), f"{table.BOTH}: {' and '.join(table.OF_BOTH)}"
+    names = f"{', '.join(card.frameworks)}: one, or several with commas between; {both}; {table.ALL}"
     of_runs = declaration.of(RUN, checkpoints=card.checkpoints)
     flags = {
         **of_runs,
@@ -88,9 +89,9 @@ def _run(workload: Workload, compared: str, words: Mapping[str, Any]) -> None:
     with session(said.inventory, hosts(said)) as made:
         wanted = comparison.framework or compared
         frameworks = choice.chosen(wanted, card.frameworks, made.cluster)
-        frameworks = able(asked, frameworks, made.console.note if wanted == choice.ALL else None)
+        frameworks = able(asked, frameworks, made.console.note if wanted == table.ALL else None)
         choice.check_launcher(said.launcher, frameworks)
-        if wanted == choice.BOTH and not comparison.no_single:
+        if wanted == table.BOTH and not comparison.no_single:
             alone = [name for name in card.frameworks if registry.of_run(name).single]
             frameworks = (*alone, *frameworks)
         done = job.run(made, asked, frameworks, repeats=comparison.repeats, request=base)

@@ -12,7 +12,7 @@ import pytest
 
 from regatta.paths import PROJECT
 
-PROGRAM = PROJECT / "regatta/node/mpilaunch.py"
+PROGRAM = PROJECT / "regatta/frameworks/mpi/run/mpilaunch.py"
 DAEMON = '#!/bin/sh\nprintf "%s\\n" "$@" > {asked}\nexit 3\n'
 ASKED = [
     "PRTE_PREFIX=/elsewhere;export PRTE_PREFIX;LD_LIBRARY_PATH=/elsewhere/lib:$LD_LIBRARY_PATH;/elsewhere/bin/prted",

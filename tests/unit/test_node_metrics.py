@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
+from regatta.frameworks.spark.node import metrics as sparkmetrics
 from regatta.hosts.remote import Remote
-from regatta.node import metrics, progress, rundirs, sparkmetrics
+from regatta.node import metrics, progress, rundirs
 from regatta.terminal import top
 
 PLAN = {"label": "digits", "ranks": {"0": "n1", "1": "n2"}}

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from regatta.errors import LaunchError, UnreachableError
-from regatta.frameworks.rayjob import JobApi
+from regatta.frameworks.ray.jobs import JobApi
 from regatta.run import pages
 
 Serve = Callable[..., str]

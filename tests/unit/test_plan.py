@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from regatta.errors import UsageError
 from regatta.frameworks import plan, registry
-from regatta.frameworks.adapters import ray as ray_adapter
+from regatta.frameworks.ray import adapter as ray_adapter
 from regatta.hosts.cluster import Cluster, Node
 from regatta.options.declaration import RunOptions
 from regatta.run import naming, placement

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from regatta.frameworks import plan
-from regatta.frameworks.adapters import mpi
+from regatta.frameworks.mpi import adapter as mpi
 
 PROJECT = Path(__file__).resolve().parents[2]
 ANSIBLE = PROJECT / "ansible"

@@ -6,9 +6,10 @@ from dataclasses import replace
 import pytest
 from msgspec import structs
 
-from regatta.frameworks import raydeaths, registry
+from regatta.frameworks import registry
 from regatta.frameworks.api import StartedRun
-from regatta.frameworks.raydeaths import GONE, Death
+from regatta.frameworks.ray import deaths
+from regatta.frameworks.ray.deaths import GONE, Death
 from regatta.hosts.remote import Remote
 from regatta.run import causes
 from regatta.run.follow import Follower
@@ -48,18 +49,18 @@ SEGV = "(Rank pid=4711, ip=127.0.0.2) *** SIGSEGV received at time=1763870000 on
     ],
 )
 def test_words_of_a_failed_actor(text: str, signals: dict[int, str], cause: str) -> None:
-    assert raydeaths.in_words(text, signals) == Death(cause, "127.0.0.2", 4711, "Rank")
+    assert deaths.in_words(text, signals) == Death(cause, "127.0.0.2", 4711, "Rank")
 
 
 @pytest.mark.parametrize("text", ["", "ValueError: my own mistake", "Traceback (most recent call last):\n  x"])
 def test_a_driver_that_failed_by_itself_is_to_blame(text: str) -> None:
-    assert raydeaths.in_words(text, {}) is None
-    assert not raydeaths.speaks_of_ray(text.split("\n"))
+    assert deaths.in_words(text, {}) is None
+    assert not deaths.speaks_of_ray(text.split("\n"))
 
 
 def test_a_signal_is_read_where_ray_tells_it() -> None:
-    assert raydeaths.signal_in(SEGV) == (4711, "SIGSEGV")
-    assert raydeaths.signal_in("pid=4711 got no signal") is None
+    assert deaths.signal_in(SEGV) == (4711, "SIGSEGV")
+    assert deaths.signal_in("pid=4711 got no signal") is None
 
 
 def actor(number: int, words: str, ended: int, **fields: object) -> dict[str, object]:
@@ -79,9 +80,9 @@ def test_of_what_ray_lists_the_first_that_died_by_itself_counts() -> None:
         {"error_type": "WORKER_DIED", "node_id": "n3", "worker_pid": 5, "func_or_class_name": "f", "end_time_ms": 20}
     ]
     addresses = {"n2": "127.0.0.2", "n3": "127.0.0.3"}
-    assert raydeaths.in_state(actors, [], addresses, {}) == Death(GONE, "127.0.0.2", 2, "Rank")
-    assert raydeaths.in_state(actors, tasks, addresses, {}) == Death(GONE, "127.0.0.3", 5, "f")
-    assert raydeaths.in_state(actors[2:], [{"error_type": None}], addresses, {}) is None
+    assert deaths.in_state(actors, [], addresses, {}) == Death(GONE, "127.0.0.2", 2, "Rank")
+    assert deaths.in_state(actors, tasks, addresses, {}) == Death(GONE, "127.0.0.3", 5, "f")
+    assert deaths.in_state(actors[2:], [{"error_type": None}], addresses, {}) is None
 
 
 @pytest.fixture

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from regatta.frameworks.rayjob import RayNode
-from regatta.frameworks.raynodes import present, unsettled
+from regatta.frameworks.ray.jobs import RayNode
+from regatta.frameworks.ray.node import service
+from regatta.frameworks.ray.nodes import present, unsettled
 from regatta.hosts import cluster, inventories
-from regatta.node import raylet
+from regatta.node.problem import Problem
 
 HOSTS = """\
 head: {hosts: {one: {cluster_address: 10.0.0.1}}}
@@ -51,14 +52,20 @@ def test_the_id_is_that_of_the_raylet_that_runs(tmp_path: Path) -> None:
     program = tmp_path / "raylet"
     program.write_text("#!/bin/bash\nread -r line\n")
     program.chmod(0o755)
-    place, session = {"state": str(tmp_path)}, f"--session_dir={tmp_path}/ray/session_1"
-    assert raylet.node_id(place) is None
-    process = subprocess.Popen([str(program), session, "--node_id=c073"], stdin=subprocess.PIPE)
+    place, session = {"state": str(tmp_path), "root": "/r", "python": "/p"}, f"--session_dir={tmp_path}/ray/session_1"
+    spec: dict[str, dict[str, str]] = {"env": {}}
+    assert service.node_id(place) is None
+    with pytest.raises(Problem, match="Ray does not run here"):
+        service.join(place, spec)
+    words = [session, "--node_id=c073", "--gcs-address=10.0.0.1:6379"]
+    process = subprocess.Popen([str(program), *words], stdin=subprocess.PIPE)
     try:
         end = time.monotonic() + 10
-        while raylet.node_id(place) is None and time.monotonic() < end:
+        while service.node_id(place) is None and time.monotonic() < end:
             time.sleep(0.01)
-        assert raylet.node_id(place) == "c073"
+        assert service.node_id(place) == "c073" and service.daemons(place) == {"raylet": process.pid}
+        assert service.join(place, spec) == {"gcs": "10.0.0.1:6379", "python": "/p"}
+        assert spec["env"] == {"RAY_ADDRESS": "10.0.0.1:6379"}
     finally:
         process.kill()
         process.wait()

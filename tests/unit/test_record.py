@@ -26,10 +26,9 @@ from regatta.records.record import (
     RunIdentity,
     Series,
     Speed,
-    Versions,
 )
 
-VERSIONS = Versions(python="3.11.2", torch="2.13.0", ray="2.50.0")
+VERSIONS = {"python": "3.11.2", "torch": "2.13.0", "ray": "2.50.0"}
 NODES = (
     NodeFacts("node1", "10.0.0.1", (0, 2), "EPYC", 8, 2**34, "6.1.0", "Debian 12", VERSIONS),
     NodeFacts("node2", "10.0.0.2", (1,), None, None, None, None, None, VERSIONS),
@@ -168,7 +167,7 @@ def test_the_driver_is_on_its_node() -> None:
 
 
 def test_unequal_versions_are_seen() -> None:
-    other = structs.replace(NODES[1], versions=Versions(python="3.11.2", torch="2.13.1", ray="2.50.0"))
+    other = structs.replace(NODES[1], versions={**VERSIONS, "torch": "2.13.1"})
     assert not ClusterFacts("lab", (NODES[0], other)).versions_equal
 
 
@@ -222,7 +221,7 @@ def test_a_wrong_type_anywhere_is_named(path: tuple[str | int, ...]) -> None:
     assert name in str(caught.value)
 
 
-MAPS = ("phases", "repetitions", "progress", "tolerance", "interfaces", "wall", "work", "within")
+MAPS = ("phases", "repetitions", "progress", "tolerance", "interfaces", "wall", "work", "within", "versions")
 REQUIRED = [p for p in ALL_PATHS if isinstance(p[-1], str) and not any(p[-2:-1] == (m,) for m in MAPS)]
 
 

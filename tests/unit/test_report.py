@@ -57,11 +57,11 @@ def test_runs_are_in_the_case_of_their_parameters() -> None:
 
 
 def test_a_size_that_an_option_says_is_said_once() -> None:
-    assert (
-        describe({"workers": 2, "options": ["--below=20000", "--chunk=200"], "size": 20000}) == "below=20000, chunk=200"
-    )
-    assert describe({"data": "generated", "size": 500, "options": ["--epochs=50"]}) == "generated, size=500, epochs=50"
-    assert describe({"size": None, "options": ["--calls=1000"]}) == "calls=1000"
+    words = {"workers": 2, "options": ["--below=20000", "--chunk=200"], "size": 20000}
+    assert describe(words, "perfect") == "below=20000, chunk=200"
+    words = {"data": "generated", "size": 500, "options": ["--epochs=50"]}
+    assert describe(words, "digits") == "generated, size=500, epochs=50"
+    assert describe({"size": None, "options": ["--calls=1000"]}, "pi") == "calls=1000"
 
 
 def test_one_process_stands_beside_the_ranks_it_was_run_with() -> None:

@@ -16,6 +16,7 @@ from regatta.paths import PROJECT
 PACKAGE = PROJECT / "regatta"
 GROUND = {"errors", "files", "paths", "text", "typed"}
 DOOR = {"cli"}
+ON_NODES = re.compile(r"regatta\.frameworks\.\w+\.(node|run)\b")
 ROW = re.compile(r"\| `(\w+)/` \|.*\| (?:`([\w ]+)`|) ?\|")
 
 
@@ -42,8 +43,8 @@ def imports(path: Path) -> Iterator[str]:
 
 
 def room(module: str) -> str:
-    """The room of a module; of one at the top of `regatta/` its own name."""
-    return module.split(".")[1]
+    """The room of a module; of one at the top of `regatta/` its own name. What frameworks have on nodes is `node`'s."""
+    return "node" if ON_NODES.match(module) else module.split(".")[1]
 
 
 def arrows(files: dict[str, Path]) -> list[tuple[str, str]]:
@@ -114,17 +115,20 @@ def test_a_circle_would_be_found() -> None:
 
 def test_the_controller_imports_nothing_of_the_nodes_library() -> None:
     for name, path in FILES.items():
-        beside_ray = {"ray"} if name == "regatta.node.private_ray" else set()  # a run's own, in the nodes' environment
+        beside_ray = (
+            {"ray"} if name == "regatta.frameworks.ray.run.private_ray" else set()
+        )  # a run's own, in the nodes' environment
         assert not {found.partition(".")[0] for found in imports(path)} & {"torch", "ray", "workloads"} - beside_ray, (
             path
         )
 
 
 def test_what_is_sent_to_nodes_needs_the_standard_library_alone() -> None:
-    files = {name.rpartition(".")[2]: path for name, path in FILES.items() if name.startswith("regatta.node.")}
-    there = sys.stdlib_module_names | {"regatta"} | set(files)  # a run's supervisor has its modules beside it
-    for name, path in files.items():
-        if name != "private_ray":
+    files = [(name, path) for name, path in FILES.items() if name != "regatta" and room(name) == "node"]
+    beside = {name.rpartition(".")[2] for name, _ in files} | {"joined"}  # files in the folder of a run
+    there = sys.stdlib_module_names | {"regatta"} | beside
+    for name, path in files:
+        if not name.endswith(".private_ray"):
             assert {found.partition(".")[0] for found in imports(path)} <= there, path
 
 

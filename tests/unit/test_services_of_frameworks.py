@@ -13,9 +13,9 @@ from regatta import paths
 from regatta.frameworks import registry, spec
 from regatta.frameworks.api import Framework, JobService, StartedRun
 from regatta.frameworks.plan import Plan, Program
-from regatta.frameworks.rayjob import JobApi
-from regatta.frameworks.rayjudge import RayJudge
-from regatta.frameworks.rayservice import RayService
+from regatta.frameworks.ray.jobs import JobApi
+from regatta.frameworks.ray.judge import RayJudge
+from regatta.frameworks.ray.service import RayService
 from regatta.hosts.cluster import Cluster
 from regatta.hosts.remote import Remote
 from regatta.options.declaration import RunOptions
@@ -62,8 +62,8 @@ class Served(Framework):
     def served(self, cluster: Cluster) -> bool:
         return True
 
-    def asks(self, cluster: Cluster) -> Mapping[str, Any]:
-        return {"ray": True}
+    def asks(self, cluster: Cluster) -> Mapping[str, str]:
+        return {"ray_node": "ray.service.node_id"}
 
     @contextlib.contextmanager
     def open(self, remote: Remote) -> Iterator[JobService]:

@@ -1,12 +1,11 @@
 """Spark's side of the controller: what its master says, who is a member, what a driver prints of a failure."""
 
 import http.server
-import inspect
 import json
 import shlex
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,14 +14,15 @@ import pytest
 
 from regatta import files
 from regatta.errors import LaunchError, UsageError
-from regatta.frameworks import registry, sparkjudge, sparkservice
+from regatta.frameworks import registry
 from regatta.frameworks.api import StartedRun
 from regatta.frameworks.plan import Plan, Program, Rank
-from regatta.frameworks.sparkjudge import SparkJudge
+from regatta.frameworks.spark import judge as sparkjudge
+from regatta.frameworks.spark import service as sparkservice
+from regatta.frameworks.spark.judge import SparkJudge
+from regatta.frameworks.spark.node import master as spark
 from regatta.hosts.cluster import Cluster, Node
 from regatta.hosts.remote import Remote
-from regatta.node import launch, spark
-from regatta.node import services as node_services
 from regatta.options.declaration import RunOptions
 from regatta.paths import PROJECT
 from regatta.provisioning import secrets
@@ -164,10 +164,12 @@ def test_why_there_is_no_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert spark.java_problem({}) == "this host has no Java"
 
 
-@pytest.mark.parametrize("answers", [launch.inspect, node_services.status])
-def test_what_frameworks_ask_of_nodes_is_known_there(pair: Remote, answers: Callable[..., object]) -> None:
-    asked = {word for name in registry.names() for word in registry.find(name).asks(pair.cluster)}
-    assert {"java", "ray"} <= asked <= {*inspect.signature(answers).parameters}
+@pytest.mark.parametrize("op", ["inspect", "status"])
+def test_what_frameworks_ask_of_nodes_is_known_there(pair: Remote, op: str) -> None:
+    asks = {word: of for name in registry.names() for word, of in registry.find(name).asks(pair.cluster).items()}
+    assert {"java", "ray_node"} <= {*asks}
+    answer = pair.call(pair.cluster.head, op, asks=asks, **({"units": []} if op == "status" else {}))
+    assert {*asks} <= {*answer}
 
 
 def test_more_workers_than_cores_are_refused(pair: Remote) -> None:

@@ -27,9 +27,9 @@ def test_it_is_said_once(tmp_path: Path) -> None:
     boot, package = tmp_path / "boot", tmp_path / "pyspark/sql/pandas"
     boot.mkdir()
     package.mkdir(parents=True)
-    shutil.copy(PROJECT / "regatta/node/sitecustomize_ray.py", boot / "sitecustomize.py")
-    for name in ("imports", "sparkpandas"):
-        shutil.copy(PROJECT / f"regatta/node/{name}.py", boot / f"regatta_{name}.py")
+    shutil.copy(PROJECT / "regatta/frameworks/ray/run/sitecustomize.py", boot / "sitecustomize.py")
+    for name in ("node/imports", "frameworks/spark/run/sparkpandas"):
+        shutil.copy(PROJECT / f"regatta/{name}.py", boot / f"regatta_{Path(name).name}.py")
     (package / "utils.py").write_text(UTILS)
     env = {"PATH": os.environ["PATH"], "PYTHONPATH": f"{tmp_path}:{boot}"}
     done = subprocess.run([sys.executable, "-c", PROGRAM], env=env, capture_output=True, text=True, check=True)

@@ -28,6 +28,7 @@ if __name__ == "__main__":
     with multiprocessing.get_context("{how}").Pool(2) as pool:
         print(pool.map(double, range(4)))
 """
+OF_RANKS, OF_RAY = "node/sitecustomize_rank", "frameworks/ray/run/sitecustomize"
 # Two of the processes end at once: the traceback of one comes after the words of the other.
 MUCH_AFTER = """
 import os, signal, sys
@@ -40,7 +41,7 @@ def ended(folder: Path, text: str, module: str) -> "subprocess.CompletedProcess[
     """A program whose Python begins as that of a run does."""
     (folder / "program.py").write_text(text)
     (folder / "boot").mkdir(exist_ok=True)
-    shutil.copy(PROJECT / f"regatta/node/{module}.py", folder / "boot/sitecustomize.py")
+    shutil.copy(PROJECT / f"regatta/{module}.py", folder / "boot/sitecustomize.py")
     for name in ("spawn_guard", "imports"):
         shutil.copy(PROJECT / f"regatta/node/{name}.py", folder / f"boot/regatta_{name}.py")
     with subprocess.Popen(
@@ -62,7 +63,7 @@ def ended(folder: Path, text: str, module: str) -> "subprocess.CompletedProcess[
 
 @pytest.mark.parametrize(
     ("how", "module"),
-    [("spawn", "sitecustomize_rank"), ("forkserver", "sitecustomize_rank"), ("spawn", "sitecustomize_ray")],
+    [("spawn", OF_RANKS), ("forkserver", OF_RANKS), ("spawn", OF_RAY)],
 )
 def test_a_program_without_a_main_guard_ends_with_a_word(tmp_path: Path, how: str, module: str) -> None:
     done = ended(tmp_path, POOL.format(how=how), module)
@@ -71,7 +72,7 @@ def test_a_program_without_a_main_guard_ends_with_a_word(tmp_path: Path, how: st
 
 
 def test_one_with_a_guard_goes_on(tmp_path: Path) -> None:
-    done = ended(tmp_path, GUARDED.format(how="spawn"), "sitecustomize_rank")
+    done = ended(tmp_path, GUARDED.format(how="spawn"), OF_RANKS)
     assert (done.returncode, done.stdout) == (0, "[0, 2, 4, 6]\n")
 
 

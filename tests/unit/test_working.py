@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from regatta.node import manifest, sitecustomize_ray, working
+from regatta.frameworks.ray.run import sitecustomize
+from regatta.node import manifest, working
 
 
 @pytest.fixture
@@ -66,7 +67,7 @@ def test_workers_of_ray_and_spark_go_there(
     (tmp_path / where).mkdir(parents=True)
     (tmp_path / "run" / "work").mkdir(parents=True)
     monkeypatch.chdir(tmp_path / where)
-    sitecustomize_ray.enter(argv, str(tmp_path / "run" / "boot"))
+    sitecustomize.enter(argv, str(tmp_path / "run" / "boot"))
     assert Path.cwd() == (tmp_path / "run" / "work" if goes else tmp_path / where)
     (tmp_path / "run" / "work").rename(tmp_path / "gone")
-    sitecustomize_ray.enter(argv, str(tmp_path / "run" / "boot"))  # a host where the run has no folder
+    sitecustomize.enter(argv, str(tmp_path / "run" / "boot"))  # a host where the run has no folder

@@ -130,7 +130,7 @@ def test_ray_train_gives_the_same_weights_to_the_bit(two: Ended, tmp_path: Path,
 
 @pytest.mark.whole  # a Ray of its own
 def test_a_training_does_not_wait_for_a_dashboard_that_its_own_ray_has_not(tmp_path: Path) -> None:
-    private = str(PROJECT / "regatta/node/private_ray.py")
+    private = str(PROJECT / "regatta/frameworks/ray/run/private_ray.py")
     with tempfile.TemporaryDirectory(prefix="rt-") as short:  # sockets
         words = (private, "2", f"{short}/r", sys.executable, *DIGITS, *SMALL, "--framework=ray")
         run = python(*words, REGATTA_WORKERS="2", REGATTA_SCRATCH=str(tmp_path))

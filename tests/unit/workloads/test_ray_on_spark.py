@@ -15,7 +15,7 @@ import pytest
 from launching import PROJECT, python
 from sparkhere import unpacked
 
-from regatta.node import rayspark
+from regatta.frameworks.spark.run import rayspark
 
 pytestmark = pytest.mark.frameworks
 
@@ -36,7 +36,7 @@ print(subprocess.run(["ss", "-Hltnp"], capture_output=True, text=True).stdout, f
 raise ValueError("in the middle")
 """
 CHANGED = """
-from regatta.node import rayspark
+from regatta.frameworks.spark.run import rayspark
 import ray.util.spark.cluster_init as init
 rayspark.change(init)
 print(init._create_hook_entry(False).get_default_temp_root_dir(), init.get_random_unused_port("127.0.0.1", min_port=9))
@@ -108,9 +108,9 @@ def test_a_script_that_fails_leaves_nothing(tmp_path: Path, folder: Path) -> Non
     boot, scratch = tmp_path / "boot", tmp_path / "scratch"
     boot.mkdir()
     scratch.mkdir()
-    shutil.copy(PROJECT / "regatta/node/sitecustomize_ray.py", boot / "sitecustomize.py")
-    for name in ("rayspark", "imports"):
-        shutil.copy(PROJECT / f"regatta/node/{name}.py", boot / f"regatta_{name}.py")
+    shutil.copy(PROJECT / "regatta/frameworks/ray/run/sitecustomize.py", boot / "sitecustomize.py")
+    for name in ("frameworks/spark/run/rayspark", "node/imports"):
+        shutil.copy(PROJECT / f"regatta/{name}.py", boot / f"regatta_{Path(name).name}.py")
     token = tmp_path / "token"
     token.write_text(secrets.token_hex(32))
     token.chmod(0o600)

@@ -1,1 +1,0 @@
-"""One module a framework, which has its name: `-` is `_` there. `regatta.frameworks.registry` finds them."""

@@ -1,0 +1,1 @@
+"""MPI, by OpenMPI and mpi4py."""

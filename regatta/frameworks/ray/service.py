@@ -1,0 +1,75 @@
+"""Ray on a cluster as what takes runs: its API, of jobs and state, through a tunnel to the head."""
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from regatta.frameworks.api import JobService, Page
+from regatta.frameworks.ray import nodes as members
+from regatta.frameworks.ray.jobs import DASHBOARD_PORT, JobApi, RayNode
+from regatta.hosts.cluster import Node
+from regatta.hosts.remote import Remote
+
+UNITS = ("regatta-ray-head.service", "regatta-ray-worker.service")
+
+
+class RayService(JobService):
+    """The Ray of a cluster. A driver joins it by itself, and Ray ends what a driver has started when that ends."""
+
+    def __init__(self, remote: Remote, api: JobApi) -> None:
+        self.api = api
+        self._remote = remote
+
+    def look(self) -> list[RayNode]:
+        """See `JobService`."""
+        return self.api.nodes()
+
+    def wait(
+        self, nodes: Sequence[Node], seen: Any, answers: Mapping[str, Mapping[str, Any]], say: Callable[[str], None]
+    ) -> None:
+        """See `JobService`."""
+        members.wait(self._remote, self.api, nodes, listed=seen, own=_own(answers), say=say)
+
+    def members(self, nodes: Sequence[Node], answers: Mapping[str, Mapping[str, Any]]) -> list[str]:
+        """See `JobService`."""
+        return members.present(self.api.nodes(), nodes, _own(answers))
+
+
+def _own(answers: Mapping[str, Mapping[str, Any]]) -> dict[str, str | None]:
+    """Each node's id in Ray, as it has said."""
+    return {name: answer["ray_node"] for name, answer in answers.items()}
+
+
+@contextlib.contextmanager
+def opened(remote: Remote) -> Iterator[JobService]:
+    """The Ray of the cluster, as what takes runs."""
+    with job_api(remote) as api:
+        yield RayService(remote, api)
+
+
+@contextlib.contextmanager
+def job_api(remote: Remote) -> Iterator[JobApi]:
+    """Ray's job API of the cluster through a tunnel, proven to answer."""
+    from regatta.hosts import tunnels  # loads paramiko, and the adapter is also loaded for what it declares
+
+    cluster = remote.cluster
+    with tunnels.tunnel(cluster, cluster.head, DASHBOARD_PORT) as port:
+        yield JobApi(port, token(remote), cluster.name)
+
+
+def dashboard(remote: Remote) -> Page:
+    """Ray's own page, which asks for the token."""
+    secret = remote.cluster.folder / "secrets" / "ray_token"
+
+    def check(port: int) -> None:
+        JobApi(port, token(remote), remote.cluster.name).version()
+
+    return Page("Ray dashboard", f"  (it asks for the token in {secret})", DASHBOARD_PORT, check)
+
+
+def token(remote: Remote) -> str:
+    """Ray's token: the inventory's own copy, else the head's (which only those who are root there can read)."""
+    own = remote.cluster.folder / "secrets" / "ray_token"
+    if own.is_file():
+        return own.read_text().strip()
+    return str(remote.call(remote.cluster.head, "secret", name="ray_token")["value"])

@@ -1,0 +1,112 @@
+"""How a run's ranks are started under PyTorch distributed: pure functions from a plan to a node's `run.start`.
+
+Three launchers, by measured time from the start to the first all_reduce on two hosts: `env` (each rank started with
+RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT: 1.1 s) is the default; `static` and `c10d` are the torchrun program with
+that rendezvous (2.8 s; 3.6 to 7.6 s), for scripts that use torchrun's own features. Ranks that are lost are started
+again by c10d alone, where the nodes notice each other's losses.
+"""
+
+from regatta.errors import UsageError
+from regatta.frameworks import spec
+from regatta.frameworks.api import MIB, Framework
+from regatta.frameworks.plan import Plan, Rank
+from regatta.frameworks.spec import Spec
+from regatta.hosts.cluster import Cluster, Node
+
+INTERFACE_VARIABLES = ["GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"]
+
+
+class Torch(Framework):
+    """PyTorch distributed: a process a rank, which meet by gloo."""
+
+    name = "torch"
+    command = "torchrun"
+    packages = ("torch",)
+    cpu_builds = "https://download.pytorch.org/whl/cpu"
+    sets = "TORCHELASTIC_.*"
+    launchers = ("env", "static", "c10d")
+    backend = "gloo"
+    interfaces = True
+    rank_bytes = 400 * MIB
+    start_seconds = 9.0
+
+    def headline(self, plan: Plan) -> str:
+        """See `Framework`."""
+        return f"torch ({plan.launcher})"
+
+    def launcher(self, restarts: int) -> str:
+        """See `Framework`."""
+        return "c10d" if restarts else "env"
+
+    def rendezvous(self, plan: Plan) -> str | None:
+        """See `Framework`."""
+        return plan.launcher
+
+    def check(self, plan: Plan) -> None:
+        """See `Framework`."""
+        super().check(plan)
+        if plan.options.restarts and plan.launcher != "c10d":
+            raise UsageError(
+                f"--restarts needs --launcher c10d: with '{plan.launcher}' nothing starts lost ranks again"
+            )
+
+    def specs(self, plan: Plan, cluster: Cluster) -> dict[str, Spec]:
+        """See `Framework`."""
+        return {node.name: _spec(plan, node) for node in plan.nodes}
+
+
+def _spec(plan: Plan, node: Node) -> Spec:
+    if plan.launcher == "env":
+        ranks = spec.one_by_one(plan, node, lambda rank: rank_environment(plan, rank))
+    else:
+        ranks = [spec.process(plan.on(node)[0].rank, torchrun_command(plan, node))]
+    made = spec.python_ranks(plan, node, ranks)
+    made["interface_variables"] = INTERFACE_VARIABLES
+    made["env"]["TORCH_NCCL_ASYNC_ERROR_HANDLING"] = "1"
+    if plan.options.restarts:
+        # The store that all rounds share keeps the addresses of ranks that are gone, and new ones call them.
+        made["env"]["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"
+    return made
+
+
+def rank_environment(plan: Plan, rank: Rank) -> dict[str, str]:
+    """The variables that torchrun sets for a rank."""
+    nodes = [node.name for node in plan.nodes]
+    return {
+        "RANK": str(rank.rank),
+        "LOCAL_RANK": str(rank.local),
+        "WORLD_SIZE": str(len(plan.ranks)),
+        "LOCAL_WORLD_SIZE": str(len(plan.on(rank.node))),
+        "GROUP_RANK": str(nodes.index(rank.node.name)),
+        "GROUP_WORLD_SIZE": str(len(nodes)),
+        "ROLE_RANK": str(rank.rank),
+        "ROLE_WORLD_SIZE": str(len(plan.ranks)),
+        "ROLE_NAME": "default",
+        "MASTER_ADDR": plan.ranks[0].node.cluster_address,
+        "MASTER_PORT": str(plan.master_port),
+        "TORCHELASTIC_RUN_ID": plan.run,
+        "TORCHELASTIC_RESTART_COUNT": "0",
+        "TORCHELASTIC_MAX_RESTARTS": "0",
+    }
+
+
+def torchrun_command(plan: Plan, node: Node) -> list[str]:
+    """The torchrun program on one node."""
+    nodes = [other.name for other in plan.nodes]
+    command = [node.python, "-m", "torch.distributed.run", f"--nnodes={len(nodes)}"]
+    command += [f"--nproc-per-node={len(plan.on(node))}", f"--local-addr={node.cluster_address}"]
+    command += [f"--max-restarts={plan.options.restarts}"]
+    master = plan.ranks[0].node.cluster_address
+    if plan.launcher == "static":
+        command += [
+            f"--node-rank={nodes.index(node.name)}",
+            f"--master-addr={master}",
+            f"--master-port={plan.master_port}",
+        ]
+    else:
+        command += ["--rdzv-backend=c10d", f"--rdzv-endpoint={master}:{plan.master_port}", f"--rdzv-id={plan.run}"]
+        command += [f"--rdzv-conf=join_timeout={plan.options.pg_timeout},is_host={int(nodes[0] == node.name)}"]
+    return [*command, *plan.program.argv]
+
+
+FRAMEWORK = Torch()

@@ -1,0 +1,40 @@
+"""What frameworks have on a node: functions of `regatta/frameworks/<name>/node/`, found by their names.
+
+A framework that has a service here has a module `service` there: `join` a run to it, its `daemons`, `end` what a run
+has left in it. Its `metrics` are what the service tells of itself.
+"""
+
+from __future__ import annotations
+
+import glob
+import importlib
+import os
+from typing import Any, Dict, List
+
+Place = Dict[str, Any]
+_PACKAGE = "regatta.frameworks"
+
+
+def call(place: Place, function: str, **given: Any) -> Any:
+    """What a function says, named as `framework.module.function`."""
+    framework, module, name = function.split(".")
+    return getattr(importlib.import_module(f"{_PACKAGE}.{framework}.node.{module}"), name)(place, **given)
+
+
+def answers(place: Place, asks: Dict[str, str] | None) -> Dict[str, Any]:
+    """What several functions say of this node, by the name of each answer."""
+    return {answer: call(place, function) for answer, function in (asks or {}).items()}
+
+
+def service(framework: str) -> Any:
+    """The module of a framework's service on this node."""
+    return importlib.import_module(f"{_PACKAGE}.{framework}.node.service")
+
+
+def metrics() -> List[Any]:
+    """The modules that tell what services say of themselves, of those whose files are beside this package."""
+    files = os.path.join(
+        os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "frameworks", "*", "node", "metrics.py"
+    )
+    there = sorted(path.split(os.sep)[-3] for path in glob.glob(files))
+    return [importlib.import_module(f"{_PACKAGE}.{name}.node.metrics") for name in there]

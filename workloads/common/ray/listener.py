@@ -12,7 +12,7 @@ from typing import Any
 from ray import tune
 
 from workloads.common import events
-from workloads.common.ray.tuning import HOST, KEPT, LOST, POINT, REPORT, SECONDS
+from workloads.common.ray.reports import HOST, KEPT, LOST, POINT, REPORT, SECONDS
 from workloads.common.search.memory import Memory
 from workloads.common.search.trial import Outcome, Report, Trial, explained
 

@@ -20,6 +20,7 @@ from typing import Any
 from workloads.common import events
 from workloads.common.events import BadInput
 from workloads.common.ray import cluster
+from workloads.common.ray.reports import KEPT, POINT, REPORT, SECONDS
 from workloads.common.search.asked import Search
 from workloads.common.search.memory import Memory
 from workloads.common.search.space import Axis, Span
@@ -27,12 +28,8 @@ from workloads.common.search.trial import Outcome, Trial, limit_memory
 
 BROUGHT = ("optuna", "hyperopt")
 """Searches that are packages of their own."""
-POINT, REPORT, SECONDS, KEPT = "point", "report", "seconds", "kept"
-HOST = "hostname"
-"""What Tune itself adds to a report."""
 TUNE = {"RAY_CHDIR_TO_TRIAL_DIR": "0", "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1", "RAY_AIR_NEW_OUTPUT": "0"}
 """What Tune reads when it is imported: trials stay in the run's folder, and their reports go to us alone."""
-LOST = "its process was lost"
 
 
 @contextlib.contextmanager

@@ -4,7 +4,7 @@ import secrets
 import shutil
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from regatta.bench import fits, inputs, order
@@ -93,6 +93,11 @@ def survey(remote: Remote, plan: BenchPlan, results: Path, *, fresh: bool = Fals
     begin = f"{plan.name}-{plans.digest(plan, points)}-"
     sets = _sets(listing.records, begin, remote.cluster.name)
     notes: list[str] = []
+
+    def of_set(name: str, done: Sequence[Record], left: tuple[Entry, ...]) -> Survey:
+        told = (tuple(warnings), tuple(notes), shared)
+        return Survey(plan, points, name, source, tuple(done), left, len(entries), estimates, *told)
+
     for name in reversed(sets):
         keys = order.recorded(sets[name], retry=retry)
         left = tuple(entry for entry in entries if entry.key not in keys)
@@ -105,11 +110,9 @@ def survey(remote: Remote, plan: BenchPlan, results: Path, *, fresh: bool = Fals
             break
         if len(left) < len(entries):
             notes.append(f"{name} goes on: {len(entries) - len(left)} of {len(entries)} runs are recorded")
-        made = _surveyed(plan, points, name, source, sets[name], left, entries, estimates, warnings, notes)
-        return replace(made, cores_shared=shared)
+        return of_set(name, sets[name], left)
     name = f"{begin}{time.strftime('%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(2)}"
-    made = _surveyed(plan, points, name, source, [], entries, entries, estimates, warnings, notes)
-    return replace(made, cores_shared=shared)
+    return of_set(name, [], entries)
 
 
 def _root(plan: BenchPlan) -> Path:
@@ -142,29 +145,3 @@ def _sets(records: Sequence[Record], begin: str, cluster: str) -> dict[str, list
         if name and name.startswith(begin) and record.cluster.name == cluster:
             sets.setdefault(name, []).append(record)
     return sets
-
-
-def _surveyed(
-    plan: BenchPlan,
-    points: tuple[Point, ...],
-    name: str,
-    source: tree.Tree,
-    done: Sequence[Record],
-    left: tuple[Entry, ...],
-    entries: tuple[Entry, ...],
-    estimates: Estimates,
-    warnings: Sequence[str],
-    notes: Sequence[str],
-) -> Survey:
-    return Survey(
-        plan,
-        points,
-        name,
-        source,
-        tuple(done),
-        left,
-        len(entries),
-        estimates,
-        tuple(warnings),
-        tuple(notes),
-    )

@@ -7,7 +7,7 @@ from typing import Any, Sequence
 from regatta.node import facts, files, frameworks, layers, network, releases, rundirs
 
 
-def inspect(
+def inspect(  # noqa: PLR0913 (the keys of one question)
     place: dict[str, Any],
     release: str | None = None,
     hint: str | None = None,

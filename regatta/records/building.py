@@ -1,6 +1,7 @@
 """The record of a run that has ended, of what the controller and the nodes know of it."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from msgspec.structs import replace
@@ -22,28 +23,28 @@ from regatta.records.record import (
 )
 
 
-def build(
-    identity: RunIdentity,
-    cluster: ClusterFacts,
-    speed: Speed,
-    clocks: Clocks,
-    exit: ExitInfo,
-    *,
-    series: Series | None = None,
-    driver_node: str | None = None,
-    warnings: Sequence[str] = (),
-    used: Mapping[str, Mapping[str, Any]] | None = None,
-    beside: Mapping[str, Mapping[str, Any]] | None = None,
-    packages: Mapping[str, str] | None = None,
-) -> Record:
-    """The record of a run that has ended, in whatever way; `driver_node` is where the Ray driver ran.
+@dataclass(frozen=True)
+class Account:
+    """What else is known of a run; `driver_node` is where the Ray driver ran.
 
     `warnings` of the controller come before those of the workload; `used` is what nodes say that the run used there,
-    `beside` what else was there. `packages`: versions of those that it could
-    import.
+    `beside` what else was there. `packages`: versions of those that it could import.
     """
+
+    series: Series | None = None
+    driver_node: str | None = None
+    warnings: Sequence[str] = ()
+    used: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    beside: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    packages: Mapping[str, str] = field(default_factory=dict)
+
+
+def build(
+    identity: RunIdentity, cluster: ClusterFacts, speed: Speed, clocks: Clocks, exit: ExitInfo, known: Account
+) -> Record:
+    """The record of a run that has ended, in whatever way."""
     nodes = {rank: node.name for node in cluster.nodes for rank in node.ranks}
-    nodes |= {-1: driver_node} if driver_node else {}
+    nodes |= {-1: known.driver_node} if known.driver_node else {}
     result = clocks.result
     return Record(
         identity=replace(identity, parameters=plain(identity.parameters)),
@@ -66,11 +67,11 @@ def build(
         answer=plain(result.answer) if result else None,
         tolerance=result.tolerance if result else {},
         show=result.show if result else (),
-        warnings=(*warnings, *clocks.warnings),
-        series=series,
-        use=tuple(_use(node.name, (used or {})[node.name]) for node in cluster.nodes if (used or {}).get(node.name)),
-        beside=tuple(_beside(name, said) for name, said in (beside or {}).items()),
-        packages=packages or {},
+        warnings=(*known.warnings, *clocks.warnings),
+        series=known.series,
+        use=tuple(_use(node.name, said) for node in cluster.nodes if (said := known.used.get(node.name))),
+        beside=tuple(_beside(name, said) for name, said in known.beside.items()),
+        packages=known.packages,
         overhead=_overhead(clocks.overhead),
     )
 

@@ -174,20 +174,10 @@ class Clocks:
                 case Ready(rank=rank, t=t):
                     self._ready.setdefault(rank, arrived)
                     self._ready_there.setdefault(rank, t)
-                case Progress(rank=rank, what=what, done=done, iterations=iterations):
-                    told = (event.loss, event.residual, event.accuracy)
-                    value = next((value for value in told if value is not None), None)
-                    known = value if value is not None and math.isfinite(value) else None
-                    seconds = max(0.0, event.t - self._ready_there.setdefault(rank, event.t))
-                    points = self._progress.setdefault(rank, {})
-                    if self._room(points, what):
-                        points.setdefault(what, _Thinned()).add((round(seconds, 3), done, known))
-                    if iterations is not None:
-                        points.setdefault(ITERATIONS, _Thinned()).add((round(seconds, 3), iterations, None))
-                case Phase(rank=rank, name=name, seconds=seconds):
-                    phases = self._seconds.setdefault(rank, {})
-                    if self._room(phases, name) and not phases.setdefault(name, _Repeated()).add(seconds):
-                        self._left_out += 1
+                case Progress():
+                    self._take_progress(event)
+                case Phase():
+                    self._take_phase(event)
                 case Memory(rank=rank, peak_bytes=peak):
                     self._peak[rank] = max(peak, self._peak.get(rank, 0))
                 case Cpu(rank=rank, seconds=seconds):
@@ -202,6 +192,22 @@ class Clocks:
                     self._warn(rank, message)
                 case ErrorEvent() if self.error is None:
                     self.error = event
+
+    def _take_progress(self, event: Progress) -> None:
+        told = (event.loss, event.residual, event.accuracy)
+        value = next((value for value in told if value is not None), None)
+        known = value if value is not None and math.isfinite(value) else None
+        seconds = round(max(0.0, event.t - self._ready_there.setdefault(event.rank, event.t)), 3)
+        points = self._progress.setdefault(event.rank, {})
+        if self._room(points, event.what):
+            points.setdefault(event.what, _Thinned()).add((seconds, event.done, known))
+        if event.iterations is not None:
+            points.setdefault(ITERATIONS, _Thinned()).add((seconds, event.iterations, None))
+
+    def _take_phase(self, event: Phase) -> None:
+        phases = self._seconds.setdefault(event.rank, {})
+        if self._room(phases, event.name) and not phases.setdefault(event.name, _Repeated()).add(event.seconds):
+            self._left_out += 1
 
     def _knows(self, rank: int) -> bool:
         """Whether a rank is one of the run's, or one of the first others that spoke."""

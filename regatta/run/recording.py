@@ -9,6 +9,7 @@ import os
 import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -97,19 +98,28 @@ def parameters(cluster: Cluster, request: "Request", workers: int | None) -> dic
     return {"workers": workers, **(request.parameters or {"argv": list(request.program.argv)}), **left_out}
 
 
+@dataclass(frozen=True)
+class Ended:
+    """What is known of a run that has ended: `ranks` maps each to its node, `facts` are those of the nodes it used.
+
+    `interfaces`: of each node the one that holds its address in the cluster. `beside`: what else was on the nodes.
+    """
+
+    ranks: Mapping[int, str]
+    facts: Mapping[str, Mapping[str, Any]]
+    interfaces: Mapping[str, str | None]
+    beside: Mapping[str, Mapping[str, Any]]
+    notes: Sequence[str] = ()
+
+
 def of_run(
     cluster: Cluster,
     asked: Mapping[str, Any],
-    ranks: Mapping[int, str],
-    facts: Mapping[str, Mapping[str, Any]],
+    run: Ended,
     clocks: Clocks,
     outcome: Outcome,
-    *,
-    interfaces: Mapping[str, str | None],
-    beside: Mapping[str, Mapping[str, Any]],
-    notes: Sequence[str] = (),
 ) -> record.Record:
-    """The record of a run that has ended: `ranks` maps each to its node, `facts` are those of the nodes it used."""
+    """The record of a run that has ended. `asked`: what `asked` made of it before it started."""
     identity, speed, failure = asked["identity"], asked["speed"], outcome.failure
     framework = registry.of_run(identity["framework"])
     end = record.ExitInfo(
@@ -117,23 +127,25 @@ def of_run(
         code=outcome.code,
         failure=record.Failure(failure.cause, failure.node, failure.rank, failure.last_lines) if failure else None,
     )
-    shares = shared_cores.sharing(facts, ranks.values())
+    shares = shared_cores.sharing(run.facts, run.ranks.values())
     nodes = tuple(
-        _node_facts(name, cluster.node(name).cluster_address, ranks, said, shares.get(name, ()))
-        for name, said in facts.items()
+        _node_facts(name, cluster.node(name).cluster_address, run.ranks, said, shares.get(name, ()))
+        for name, said in run.facts.items()
     )
     return building.build(
         record.RunIdentity(**identity),
         record.ClusterFacts(cluster.name, nodes),
-        record.Speed(**{**speed, "interfaces": dict(interfaces) if framework.interfaces else {}}),
+        record.Speed(**{**speed, "interfaces": dict(run.interfaces) if framework.interfaces else {}}),
         clocks,
         end,
-        series=record.Series(**asked["series"]) if asked["series"] else None,
-        driver_node=cluster.head.name if framework.driver else None,
-        warnings=[*asked["warnings"], *notes],
-        used=outcome.used,
-        beside=beside,
-        packages=asked.get("packages") or {},
+        building.Account(
+            series=record.Series(**asked["series"]) if asked["series"] else None,
+            driver_node=cluster.head.name if framework.driver else None,
+            warnings=[*asked["warnings"], *run.notes],
+            used=outcome.used,
+            beside=run.beside,
+            packages=asked.get("packages") or {},
+        ),
     )
 
 
@@ -156,8 +168,7 @@ def of_unstarted(cluster: Cluster, request: "Request", cause: str, *, lost: bool
         record.Speed(cache=request.cache),
         Clocks(0),
         record.ExitInfo("lost" if lost else "failed", None, record.Failure(cause)),
-        series=request.series,
-        warnings=request.notes,
+        building.Account(series=request.series, warnings=request.notes),
     )
 
 
@@ -201,18 +212,14 @@ def from_nodes(remote: Remote, info: RunInfo, clocks: Clocks, outcome: Outcome) 
         told = {name: dict(answer["record"]) for name, answer in said.items()}
         asked = dict(next(iter(told.values())))
         asked["identity"] = {**asked["identity"], "run_id": info.run}
-        ranks = info.places
-        made = of_run(
-            remote.cluster,
-            asked,
-            ranks,
+        ended = Ended(
+            info.places,
             {node.name: told.get(node.name, {}).get("facts") or {} for node in info.nodes},
-            clocks,
-            outcome,
-            interfaces={name: answer["interface"] for name, answer in said.items()},
-            beside=contention(remote, unserved(remote, info), outcome),
-            notes=[NOTE],
+            {name: answer["interface"] for name, answer in said.items()},
+            contention(remote, unserved(remote, info), outcome),
+            [NOTE],
         )
+        made = of_run(remote.cluster, asked, ended, clocks, outcome)
         document.to_json(made)
     except (StopIteration, AttributeError, KeyError, TypeError, ValueError) as error:
         why = "; ".join(map(str, failed.values())) or f"what they keep of it is damaged ({type(error).__name__})"

@@ -163,16 +163,13 @@ class Session:
     def _keep(self, ready: Ready, handle: StartedRun, clocks: Clocks, outcome: Outcome) -> record.Record:
         """Write the record of a run that has ended, and tell the nodes. Raises RecordError."""
         clocks.end()
-        kept = recording.of_run(
-            self.cluster,
-            ready.about,
+        ended = recording.Ended(
             ready.places,
             {node.name: ready.facts[node.name] for node in ready.nodes},
-            clocks,
-            outcome,
-            interfaces=handle.interfaces,
-            beside=recording.contention(self.remote, handle, outcome),
+            handle.interfaces,
+            recording.contention(self.remote, handle, outcome),
         )
+        kept = recording.of_run(self.cluster, ready.about, ended, clocks, outcome)
         store.Store(self.results).save(kept)
         recording.mark(self.remote, handle, outcome)
         return kept

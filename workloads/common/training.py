@@ -225,7 +225,7 @@ class Way:
         return []
 
 
-def train_and_test(
+def train_and_test(  # noqa: PLR0913 (all that a training is made of)
     model: nn.Module,
     optimizer: torch.optim.Optimizer,
     loss_of: Callable[[Tensor, Tensor], Tensor],

@@ -44,7 +44,7 @@ def is_folder(url: str) -> StorageError:
     return StorageError(f"{url}: is a folder, and a file is meant; name one of the files in it")
 
 
-def translate(error: BaseException, url: str, step: str) -> StorageError:
+def translate(error: BaseException, url: str, step: str) -> StorageError:  # noqa: PLR0911 (one a cause)
     """What an exception of a client means for the person who gave `url`; `step` says what was being done."""
     if isinstance(error, StorageError):
         return error

@@ -12,7 +12,7 @@ from msgspec import structs
 
 from regatta.errors import RecordError
 from regatta.records import record
-from regatta.records.building import build
+from regatta.records.building import Account, build
 from regatta.records.clocks import Clocks
 from regatta.records.document import load, parse, to_dict, to_json, validate
 from regatta.records.events import DRIVER, Cpu, Memory, OverheadEvent, Phase, Ready, Result, WarningEvent
@@ -84,9 +84,7 @@ def example() -> Record:
         Speed(threads=2, backend="gloo", interfaces={"node1": "eth0", "node2": None}, token=True, cache="warm"),
         clocks,
         ExitInfo("succeeded", 0),
-        series=Series("ray", 2, 3),
-        driver_node="node1",
-        used={"node2": USED, "node3": USED},
+        Account(series=Series("ray", 2, 3), driver_node="node1", used={"node2": USED, "node3": USED}),
     )
 
 
@@ -136,7 +134,7 @@ def test_what_a_run_used_is_kept_by_node() -> None:
 def test_what_a_node_cannot_have_used_is_not_believed(odd: object) -> None:
     said = {"node1": {"cpu_seconds": odd, "sent_bytes": odd, "interface": 7, "node": "node2", "weather": "fine"}}
     clocks = Clocks(1)
-    made = build(IDENTITY, ClusterFacts("lab", NODES), Speed(), clocks, ExitInfo("succeeded", 0), used=said)
+    made = build(IDENTITY, ClusterFacts("lab", NODES), Speed(), clocks, ExitInfo("succeeded", 0), Account(used=said))
     assert made.use == (NodeUse("node1"),)
     assert parse(to_json(made), "r").use == made.use
 
@@ -162,7 +160,7 @@ def test_older_records_are_read_as_if_new(version: int) -> None:
 def test_the_driver_is_on_its_node() -> None:
     clocks = Clocks(0, driver=True)
     clocks.feed(Phase(DRIVER, 0.0, "compute", 1.0), 0.0)
-    made = build(IDENTITY, ClusterFacts("lab", NODES), Speed(), clocks, ExitInfo("lost"), driver_node="node2")
+    made = build(IDENTITY, ClusterFacts("lab", NODES), Speed(), clocks, ExitInfo("lost"), Account(driver_node="node2"))
     assert [(r.rank, r.node) for r in made.ranks] == [(-1, "node2")]
 
 

@@ -137,7 +137,7 @@ class ComparisonOptions:
 OF_RUNS: Mapping[str, Option] = declared(RunOptions)
 """All options of runs, by name."""
 OF_COMPARISONS: Mapping[str, Option] = declared(ComparisonOptions)
-OF_CHECKPOINTS = frozenset({"restarts", "elastic"})
+OF_CHECKPOINTS = ("restarts", "elastic")
 """Options that `run NAME` has for workloads with checkpoints only."""
 OF_PROJECTS: Mapping[str, Option] = {one.project: one for one in OF_RUNS.values() if one.project}
 """Options that `regatta.toml` may have, by key."""

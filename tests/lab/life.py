@@ -30,6 +30,7 @@ READS = (
     "lab/inventory.py",
     "lab/model.py",
     "lab/nodes.py",
+    "regatta/frameworks",
     "regatta/hosts/cluster.py",
     "regatta/hosts/hostkeys.py",
     "regatta/hosts/inventories.py",

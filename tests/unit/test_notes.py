@@ -80,6 +80,16 @@ def test_the_folder_of_a_run_elsewhere_is_in_use_until_root_has_finished_it(plac
     assert rundirs.unfinished(place)["releases"] == ["ab12"]
 
 
+def test_what_a_driver_has_joined_is_known_of_an_earlier_regattas_runs_too(place: dict) -> None:
+    joined = {"service": "ray", "gcs": "10.0.0.1:6379", "python": "/p"}
+    with notes.starting(place, "now", {"mode": "unit", "framework": "ray-pool", "service": "ray", "joined": joined}):
+        pass
+    path = Path(notes.path(place, "before"))
+    path.write_text(json.dumps({"mode": "unit", "ray": {"gcs": "10.0.0.1:6379", "python": "/p"}}))
+    assert notes.joined(notes.read(place, "now")) == notes.joined(notes.read(place, "before")) == joined
+    assert notes.joined(notes.read(place, RUN)) is None
+
+
 def test_a_run_that_starts_is_not_lost(place: dict) -> None:
     gone(place, "success")
     with notes.starting(place, RUN, {"mode": "unit", "framework": "torch", "plan": {}}):

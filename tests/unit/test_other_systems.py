@@ -70,6 +70,7 @@ def test_systems_that_are_known_and_newer_ones(system: str, version: str, warned
 
 def test_no_module_of_the_nodes_imports_what_newer_pythons_lack() -> None:
     files = [*PROJECT.glob("regatta/node/*.py"), *PROJECT.glob("ansible/**/library/*.py")]
+    files += [path for part in ("node", "run") for path in PROJECT.glob(f"regatta/frameworks/*/{part}/*.py")]
     files += PROJECT.glob("ansible/module_utils/*.py")
     assert len(files) > 30
     for path in files:

@@ -11,7 +11,7 @@ import pytest
 
 from regatta import paths
 
-TREES = ("ansible", "workloads", "requirements", "regatta/node")
+TREES = re.compile(r"(ansible|workloads|requirements|regatta/node|regatta/frameworks/\w+/node)/")
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +52,7 @@ def test_everything_that_runs_need_is_in_it_and_no_more(wheel: Path) -> None:
         cwd=paths.PROJECT, capture_output=True, text=True, check=True,
     ).stdout.split()  # fmt: skip
     code = {path for path in listed if path.startswith("regatta/") and (paths.PROJECT / path).is_file()}
-    trees = {f"regatta/project/{path}" for path in listed if path.startswith(tuple(f"{tree}/" for tree in TREES))}
+    trees = {f"regatta/project/{path}" for path in listed if TREES.match(path)}
     there = {name for name in names if not name.startswith(("regatta/project/inventory/", "regatta-"))}
     assert there == code | trees
     assert {name for name in names if "/inventory/" in name} == {
@@ -115,3 +115,4 @@ def test_its_playbooks_find_their_roles_and_what_these_read(wheel: Path, tmp_pat
     assert "n1: " in done.stdout and "does not answer" in done.stdout, done.stdout + done.stderr
     sources = tmp_path / "site/regatta/project/regatta/node"
     assert {"metrics.py", "rundirs.py", "progress.py"} <= {path.name for path in sources.iterdir()}
+    assert (sources.parent / "frameworks/spark/node/metrics.py").is_file()

@@ -1,10 +1,7 @@
 """Ray's REST API at the head's dashboard port: jobs, nodes, actors, tasks."""
 
-import http.client
 import json
-import urllib.error
 import urllib.parse
-import urllib.request
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,6 +57,10 @@ class JobApi:
         return dict(self._get("/api/version"))
 
     def _get(self, path: str, *, again: bool = True) -> Any:
+        import http.client  # the adapter is also loaded for what it declares: without these that is over sooner
+        import urllib.error
+        import urllib.request
+
         request = urllib.request.Request(self._base + path, headers={"Authorization": f"Bearer {self._token}"})
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         try:

@@ -9,6 +9,7 @@ from invoke.exceptions import Exit, ParseError
 from invoke.executor import Executor as InvokeExecutor
 
 from regatta.errors import UsageError
+from regatta.program import ABOUT_HOSTS
 from regatta.tasks import argv
 from regatta.tasks.namespace import namespace
 from regatta.terminal import screen
@@ -59,9 +60,7 @@ class Program(argv.Program):
 
 
 def _commands_about_hosts() -> dict[str, str]:
-    from regatta.provisioning.commands import COMMANDS
-
-    return COMMANDS
+    return ABOUT_HOSTS
 
 
 def _about_hosts(arguments: list[str]) -> int:

@@ -12,6 +12,7 @@ from regatta.environment.requirements import digest
 from regatta.errors import EnvironmentFault
 from regatta.hosts.cluster import Node
 from regatta.hosts.remote import Remote
+from regatta.program import about_hosts
 
 PINNED = ("torch", "ray")
 """What a layer leaves as the base has it wherever the requirements allow: it is large, or a service is made of it."""
@@ -102,7 +103,8 @@ def same(answers: Mapping[str, Mapping[str, Any]]) -> str:
     for name, answer in answers.items():
         if answer["layer"]["base"] != answers[first]["layer"]["base"]:
             raise EnvironmentFault(
-                f"{name} has another Python environment than {first}: one layer would not fit both. 'make provision' "
+                f"{name} has another Python environment than {first}: one layer would not fit both. "
+                f"'{about_hosts('provision')}' "
                 "gives all nodes the same; --no-environment runs without a layer"
             )
     return str(answers[first]["layer"]["base"])

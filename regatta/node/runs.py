@@ -101,7 +101,7 @@ def _join_ray(place: Place, spec: Spec) -> None:
     """Let the driver that is started here find the cluster's Ray. Raises Problem where there is none."""
     gcs = raylet.gcs_address(place)
     if gcs is None:
-        raise Problem("Ray does not run here: run 'fab up'")
+        raise Problem("Ray does not run here: run 'regatta up'")
     spec["ray"] = {"gcs": gcs, "python": environments.resolved(place, place["python"])}
     spec["env"]["RAY_ADDRESS"] = gcs
 
@@ -109,7 +109,7 @@ def _join_ray(place: Place, spec: Spec) -> None:
 def _claim(place: Place, spec: Spec, folder: str) -> None:
     """Raise Problem where the run cannot start here: its code is gone, or its name is taken."""
     if not os.path.isdir(releases.folder(place, spec["release"])):
-        raise Problem(f"release {spec['release']} is not on this node: run 'fab sync'")
+        raise Problem(f"release {spec['release']} is not on this node: run 'regatta sync'")
     if spec.get("layer") and not layers.have(place, spec["layer"]):
         raise Problem(f"layer {spec['layer']} is not on this node any more: start the run again")
     os.makedirs(rundirs.base(place), exist_ok=True)
@@ -407,7 +407,7 @@ def finish(place: Place, run: str, state: str, code: int) -> Answer:
 def _end_actors(place: Place, run: str, gcs: str, python: str) -> None:
     left = rights.call(place.get("user"), lambda: rayactors.end(run, python, gcs), ACTORS_SECONDS)
     if left:
-        raise Problem(f"{left} actor(s) of {run} are still in Ray: 'fab cancel {run}' tries again")
+        raise Problem(f"{left} actor(s) of {run} are still in Ray: 'regatta cancel {run}' tries again")
 
 
 @rights.of_run()

@@ -1,12 +1,14 @@
 """The task that runs plans (imports: see `regatta.tasks.runs`)."""
 
 import contextlib
+import os
 
 from invoke.context import Context
 
 from regatta import paths
 from regatta.errors import RegattaError
 from regatta.hosts import inventories
+from regatta.program import hint
 from regatta.tasks.common import seconds, task
 from regatta.tasks.launching import LAUNCH, NODES_HELP
 from regatta.tasks.runs import advising, choose_hosts
@@ -20,6 +22,7 @@ from regatta.tasks.runs import advising, choose_hosts
         "fresh": "begin a new set, also where one is unfinished",
         "retry": "also repeat runs that failed or were lost",
         "wait": "seconds to wait for a node that is lost (default 1800)",
+        "lease": "break: take the cluster from a command that is gone (also LEASE=break)",
         "env": LAUNCH["env"].help,
         "env-file": LAUNCH["env_file"].help,
         **NODES_HELP,
@@ -39,6 +42,7 @@ def bench(
     nodes: str | None = None,
     without: str | None = None,
     skip_lost: bool = False,
+    lease: str | None = None,
 ) -> None:
     """Run a plan of many runs, interleaved; goes on where it was interrupted."""
     from regatta.bench import findings
@@ -47,7 +51,7 @@ def bench(
     from regatta.bench.view import View
     from regatta.environment import variables
     from regatta.experiments import plan_file
-    from regatta.hosts.lease import Lease
+    from regatta.hosts.lease import Lease, may_break
     from regatta.hosts.selection import Selection
     from regatta.run.session import Session
 
@@ -60,9 +64,10 @@ def bench(
         used = choose_hosts(found_hosts, Selection(nodes, without, skip_lost), view.warn)
         stack.enter_context(advising(used))
         session = stack.enter_context(Session(used, view, results))
-        lease = Lease(session.remote, f"fab bench {chosen.name}", view.warn)
+        taken = may_break(os.environ.get("LEASE", "") if lease is None else lease)
+        held = Lease(session.remote, hint("bench", chosen.name), view.warn, breaks=taken)
         if not dry_run:
-            stack.enter_context(lease)
+            stack.enter_context(held)
         found = survey(session.remote, chosen, results, fresh=fresh, retry=retry)
         for text in found.warnings:
             view.warn(text)
@@ -70,7 +75,7 @@ def bench(
             view.say(text)
         if dry_run:
             return
-        running = Bench(session, found, view, lease, wait_seconds=limit, variables=given)
+        running = Bench(session, found, view, held, wait_seconds=limit, variables=given)
         try:
             running.run()
         finally:
@@ -81,4 +86,4 @@ def bench(
         for line in findings.lines(shown):
             view.say(line)
         if bad := sum(len(one.failed) for one in shown):
-            raise RegattaError(f"{bad} run(s) failed: see above, and 'fab logs RUN'; --retry repeats them")
+            raise RegattaError(f"{bad} run(s) failed: see above, and '{hint('logs', 'RUN')}'; --retry repeats them")

@@ -16,6 +16,7 @@ from regatta import paths
 from regatta.errors import NodesError, RegattaError, RunError, UsageError
 from regatta.hosts import cluster, inventories
 from regatta.hosts.remote import Remote
+from regatta.program import hint
 from regatta.release import sync as syncing
 from regatta.release import tree
 from regatta.tasks import argv
@@ -111,19 +112,19 @@ def _rayrun(typed: dict[str, Any]) -> None:
 
 torchrun = command(
     "torchrun",
-    "Run a script under PyTorch: fab torchrun --workers 4 train.py --epochs 3.",
+    f"Run a script under PyTorch: {hint('torchrun --workers 4 train.py --epochs 3')}.",
     TORCHRUN,
     _torchrun,
     script=True,
 )
 rayrun = command(
-    "rayrun", "Run a script under Ray: fab rayrun --workers 4 train.py --epochs 3.", RAYRUN, _rayrun, script=True
+    "rayrun", f"Run a script under Ray: {hint('rayrun --workers 4 train.py --epochs 3')}.", RAYRUN, _rayrun, script=True
 )
 
 
 sparkrun = command(
     "sparkrun",
-    "Run a script under the cluster's Spark: fab sparkrun --workers 4 job.py -- --epochs 3.",
+    f"Run a script under the cluster's Spark: {hint('sparkrun --workers 4 job.py -- --epochs 3')}.",
     LAUNCH,
     lambda typed: _run_script("spark", typed),
     script=True,
@@ -197,7 +198,10 @@ def runs(
     if chosen:
         print_table([listing.HEADINGS, *(line.cells() for line in chosen)])
         if any(line.left != "-" for line in chosen):
-            print(f"left: in runs/RUN/work of each node's {remote.cluster.head.state}; fab ls RUN, fab fetch RUN")
+            print(
+                f"left: in runs/RUN/work of each node's {remote.cluster.head.state}; {hint('ls', 'RUN')}, "
+                f"{hint('fetch', 'RUN')}"
+            )
     else:
         print(f"no runs {'like that ' if lines else ''}on {where}{'' if lines else ' yet'}")
     if unasked:

@@ -14,7 +14,7 @@ import pytest
 from regatta.paths import PROJECT
 
 PACKAGE = PROJECT / "regatta"
-GROUND = {"errors", "files", "paths", "text", "typed"}
+GROUND = {"errors", "files", "paths", "program", "text", "typed"}
 DOOR = {"cli"}
 ROW = re.compile(r"\| `(\w+)/` \|.*\| (?:`([\w ]+)`|) ?\|")
 

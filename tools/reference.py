@@ -1,4 +1,4 @@
-"""`make docs`: writes docs/reference.md, from the cards, and the schemas of a card and of a record, from types."""
+"""`make docs`: writes docs/reference.md, from cards and errors, and JSON schemas, from types."""
 
 from pathlib import Path
 from typing import Any
@@ -8,20 +8,47 @@ from msgspec import json
 from regatta.cards import card as cards
 from regatta.cards import discovery
 from regatta.cards.card import Option, Workload, flag
+from regatta.errors import RegattaError, RunFailedError
 from regatta.records import record
+from regatta.tasks.common import INTERRUPTED
 
 PROJECT = Path(__file__).resolve().parents[1]
 HEAD = """# Workloads: reference
 
-Made by `make docs` from the cards (`workloads/*/card.toml`): edit those, not this. What the workloads do is in
+Made by `make docs` from the cards (`workloads/*/card.toml`) and, for the exit codes at its end, from
+`regatta/errors.py`: edit those, not this. What the workloads do is in
 [workloads.md](workloads.md), what a card may say in [cards.md](cards.md). Flags that all `run` commands have are in
 `fab run-NAME --help`.
 """
 
 
 def page() -> str:
-    """docs/reference.md: a part for each of Regatta's workloads."""
-    return "\n".join([HEAD, *(line for workload in discovery.ours().values() for line in _workload(workload))])
+    """docs/reference.md: a part for each of Regatta's workloads, then the exit codes."""
+    return "\n".join(
+        [HEAD, *(line for workload in discovery.ours().values() for line in _workload(workload)), *_exit_codes()]
+    )
+
+
+def _exit_codes() -> list[str]:
+    """A row for each error that a command ends with; RunFailedError has the code of the run."""
+    found = [RegattaError, *_below(RegattaError)]
+    lines = ["## Exit codes", "", "| code | error | when |", "|---|---|---|", "| 0 | | it is done |"]
+    rows = []
+    for one in found:
+        code = "the run's, or 1" if one is RunFailedError else str(one.exit_code)
+        about = str(one.__doc__).partition(".")[0]
+        rows.append(f"| {code} | `{one.__name__}` | {about} |")
+    lines += [row for code in ("2", "the", "1") for row in rows if row.startswith(f"| {code}")]
+    interrupted = f"| {INTERRUPTED} | | Ctrl-C; a run that it followed was told to stop |"
+    ansible = "| Ansible's | | a command about hosts failed on a host: what ansible-playbook ended with (2, 4) |"
+    text = "2 is bad input; 1 is the cluster's, or what stands in the message"
+    return [*lines, interrupted, ansible, "", f"{text}; a run that failed passes its own code on.", ""]
+
+
+def _below(kind: type[RegattaError]) -> list[type[RegattaError]]:
+    return [
+        one for child in kind.__subclasses__() if child.__module__ == kind.__module__ for one in (child, *_below(child))
+    ]
 
 
 def schemas() -> dict[str, str]:

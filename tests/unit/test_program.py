@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from regatta import program
+from regatta import completion, program
+from regatta.errors import UsageError
 from regatta.paths import PROJECT
 from regatta.provisioning import commands, flags
 from regatta.tasks.namespace import namespace
@@ -117,6 +118,39 @@ def test_make_passes_its_variables_on_as_flags(tmp_path: Path) -> None:
 def test_slips_are_named(capsys: pytest.CaptureFixture[str], words: list[str], said: str) -> None:
     assert commands.main(words) == 2
     assert said in capsys.readouterr().err
+
+
+def shell(text: str, folder: Path) -> str:
+    """What bash prints, with this environment's `regatta`."""
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    return subprocess.run(
+        ["bash", "-c", text], cwd=folder, env={**os.environ, "PATH": path}, capture_output=True, text=True, check=True
+    ).stdout
+
+
+def test_bash_completes_commands_and_flags(tmp_path: Path) -> None:
+    typed = "COMP_WORDS=(regatta {}); COMP_CWORD={}; _regatta; echo ${{COMPREPLY[@]}};"
+    lines = shell(
+        "source <(regatta completion bash);" + typed.format("prov", 1) + typed.format("teardown --data ''", 3),
+        tmp_path,
+    ).splitlines()
+    assert lines == ["provision", "destroy keep"]
+    assert {"logs", "teardown", "completion"} <= {*completion.candidates([""])}
+    assert completion.candidates(["verify", "--l"]) == ["--lease"]
+    assert completion.candidates(["runs", "--jso", "--fai"]) == ["--failed"]
+    assert "ppr" in completion.candidates(["run", "p"])
+    with pytest.raises(UsageError, match=r"bash\|zsh\|fish"):
+        completion.said(["tcsh"])
+
+
+def test_regatta_alone_shows_its_commands_and_none_of_invokes_options(tmp_path: Path) -> None:
+    shown = shell("regatta", tmp_path)
+    assert shown.startswith("Usage: regatta COMMAND [FLAGS]\n")
+    assert set(re.findall(r"^  .*(--[a-z-]+)  ", shown, re.M)) == {"--help", "--list", "--version"}
+    assert {*program.ABOUT_HOSTS, *namespace.tasks} <= set(re.findall(r"^  ([a-z-]+)  ", shown, re.M))
+    (tmp_path / "train.py").touch()
+    said = shell("regatta torchrun train.py 2>&1 || true", tmp_path)
+    assert "--inventory inventory/local" in said and "make " not in said, said
 
 
 def test_the_help_of_a_command_shows_its_own_flags(capsys: pytest.CaptureFixture[str]) -> None:

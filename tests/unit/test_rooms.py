@@ -15,7 +15,7 @@ from regatta.paths import PROJECT
 
 PACKAGE = PROJECT / "regatta"
 GROUND = {"errors", "files", "paths", "program", "text", "typed"}
-DOOR = {"cli"}
+DOOR = {"cli", "completion"}
 ROW = re.compile(r"\| `(\w+)/` \|.*\| (?:`([\w ]+)`|) ?\|")
 
 

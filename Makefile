@@ -16,6 +16,22 @@ PY := .venv/bin/python
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 export REGATTA_INVENTORY := $(INVENTORY)
 
+# $(call regatta,COMMAND,FLAGS): a command about hosts, with those of its flags whose variables are given.
+regatta = REGATTA_TYPED=make $(PY) -m regatta.provisioning.commands $(1) --inventory $(INVENTORY) $(foreach one,$(2),$(flag-$(one))) $(ARGS)
+given = $(if $($(2)),--$(1) "$$$(2)")
+switch = $(if $(filter-out yes no,$($(2))),$(error $(2) is 'yes' or 'no', not '$($(2))'))$(if $(filter yes,$($(2))),--$(1))
+flag-node = $(if $(NODE),--node $(NODE))
+flag-bundle = $(call given,bundle,BUNDLE)
+flag-out = $(call given,out,OUT)
+flag-suite = $(call given,suite,SUITE)
+flag-machine = $(call given,machine,MACHINE)
+flag-project = $(call given,project,PROJECT)
+flag-data = $(call given,data,DATA)
+flag-lease = $(call given,lease,LEASE)
+flag-confirm = $(call given,confirm,CONFIRM)
+flag-force = $(call switch,force,FORCE)
+flag-yes = $(if $(filter yes,$(CONFIRM)),--yes)
+
 .PHONY: help docs fuzz test-faults test-whole setup setup-node lab lab-down lab-status provision check verify teardown add-node remove-node forget rotate-secrets rebuild rollback support-bundle bundle hdfs-restore-metadata demo test test-lab coverage lint bench locks torch-lock audit
 
 help: ## Show this list
@@ -37,43 +53,43 @@ lab-status: ## Show the labs of this machine
 	@$(if $(wildcard $(PY)),$(PY),python3) -m lab status
 
 provision: setup ## Bare hosts -> cluster: INVENTORY=inventory/NAME; BUNDLE=file downloads nothing; FORCE=yes cancels runs in its way
-	@$(PY) -m regatta.provisioning.commands provision --inventory $(INVENTORY) $(ARGS)
+	@$(call regatta,provision,force bundle lease)
 
 check: setup ## Say what provisioning would change, change nothing
-	@$(PY) -m regatta.provisioning.commands check --inventory $(INVENTORY) $(ARGS)
+	@$(call regatta,check,bundle)
 
 verify: setup ## Prove the cluster: SSH between nodes, versions, all-reduce, Ray, its token
-	@$(PY) -m regatta.provisioning.commands verify --inventory $(INVENTORY) $(ARGS)
+	@$(call regatta,verify,lease)
 
 teardown: setup ## Remove what provisioning made but HDFS's data, and prove it (asks; CONFIRM=yes does not; DATA=destroy; FORCE=yes cancels runs)
-	@$(PY) -m regatta.provisioning.commands teardown --inventory $(INVENTORY) $(ARGS)
+	@$(call regatta,teardown,force data confirm lease)
 
 add-node: setup ## Make a host that you added to the inventory a member: NODE=name
-	@$(PY) -m regatta.provisioning.commands add-node --inventory $(INVENTORY) $(if $(NODE),--node $(NODE)) $(ARGS)
+	@$(call regatta,add-node,node force bundle lease)
 
 remove-node: setup ## Move a node's HDFS data away, then remove its services: NODE=name
-	@$(PY) -m regatta.provisioning.commands remove-node --inventory $(INVENTORY) $(if $(NODE),--node $(NODE)) $(ARGS)
+	@$(call regatta,remove-node,node force lease)
 
 forget: setup ## Drop the pinned host key of a host and pin the one it shows now (asks; CONFIRM=yes does not): NODE=name
-	@$(PY) -m regatta.provisioning.commands forget --inventory $(INVENTORY) $(if $(NODE),--node $(NODE)) $(ARGS)
+	@$(call regatta,forget,node yes)
 
 rotate-secrets: setup ## New token for Ray, new key between the nodes, everywhere (not while runs go on; FORCE=yes cancels them)
-	@$(PY) -m regatta.provisioning.commands rotate-secrets --inventory $(INVENTORY) $(ARGS)
+	@$(call regatta,rotate-secrets,force lease)
 
 rebuild: setup ## Provision a host that was made anew: its host key is pinned anew (asks), its data comes from the others: NODE=name
-	@$(PY) -m regatta.provisioning.commands rebuild --inventory $(INVENTORY) $(if $(NODE),--node $(NODE)) $(ARGS)
+	@$(call regatta,rebuild,node force bundle yes lease)
 
 rollback: setup ## Back to the Python environment that was there before, on every node (Ray starts anew; FORCE=yes cancels its runs)
-	@$(PY) -m regatta.provisioning.commands rollback --inventory $(INVENTORY) $(ARGS)
+	@$(call regatta,rollback,force lease)
 
 support-bundle: setup ## One archive with versions, states, logs and configuration of all nodes, without secrets
-	@$(PY) -m regatta.provisioning.commands support-bundle --inventory $(INVENTORY) $(ARGS)
+	@$(call regatta,support-bundle,out)
 
 bundle: setup ## Everything that provision would download, in one archive: OUT=regatta-bundle.tar SUITE=bookworm MACHINE=x86_64; PROJECT=dir: its packages too
-	@$(PY) -m regatta.provisioning.commands bundle --inventory $(INVENTORY) $(ARGS)
+	@$(call regatta,bundle,out suite machine project)
 
 hdfs-restore-metadata: setup ## Make the NameNode anew from the newest copy of its metadata (asks; CONFIRM=yes does not)
-	@$(PY) -m regatta.provisioning.commands hdfs-restore-metadata --inventory $(INVENTORY) $(ARGS)
+	@$(call regatta,hdfs-restore-metadata,force bundle yes lease)
 
 demo: ## Everything: hosts, provision, verify, a timed run, the comparison
 	@tools/demo.sh $(if $(filter command line environment,$(origin INVENTORY)),$(INVENTORY))

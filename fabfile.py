@@ -2,6 +2,7 @@
 
 from fabric.main import program
 
+from regatta.program import ABOUT_HOSTS
 from regatta.tasks import argv
 from regatta.tasks.namespace import namespace
 from regatta.terminal import screen
@@ -11,9 +12,7 @@ __all__ = ["namespace"]
 
 def elsewhere() -> dict[str, str]:
     """Commands about hosts."""
-    from regatta.provisioning.commands import COMMANDS
-
-    return {name: f"make {name}" for name in COMMANDS}
+    return {name: f"make {name}" for name in ABOUT_HOSTS}
 
 
 screen.install()

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, NoReturn
 from invoke.exceptions import Exit, ParseError
 from invoke.executor import Executor as InvokeExecutor
 
+from regatta import completion
 from regatta.errors import UsageError
+from regatta.program import ABOUT_HOSTS
 from regatta.tasks import argv
 from regatta.tasks.namespace import namespace
 from regatta.terminal import screen
@@ -18,6 +20,11 @@ if TYPE_CHECKING:
 
 BEFORE_A_COMMAND = ("h", "l", "V")
 """Short flags before a command: help, list, version."""
+FIRST = (
+    (("-h", "--help"), "show this, or with a command's name what that takes"),
+    (("-l", "--list"), "show the commands"),
+    (("-V", "--version"), "show the version"),
+)
 
 
 class Executor(InvokeExecutor):
@@ -41,12 +48,19 @@ class Program(argv.Program):
         except ParseError as error:
             raise Exit(f"error: {error}; 'regatta --help' says more", code=UsageError.exit_code) from None
 
+    def print_help(self) -> None:
+        """See invoke.program.Program. Of its flags before a command only those that one needs."""
+        print("Usage: regatta COMMAND [FLAGS]\n       regatta COMMAND --help\n")
+        print("Flags before a command:\n")
+        self.print_columns([(", ".join(names), what) for names, what in FIRST])
+        self.list_tasks()
+
     def others(self) -> dict[str, str]:
         """Commands about hosts."""
-        return {name: f"regatta {name}" for name in _commands_about_hosts()}
+        return {name: f"regatta {name}" for name in (*ABOUT_HOSTS, completion.NAME)}
 
     def _help(self, name: str, commands: argv.Commands) -> NoReturn:
-        if name in _commands_about_hosts():
+        if name in ABOUT_HOSTS:
             raise Exit(code=_about_hosts([name, "--help"]))
         super()._help(name, commands)
 
@@ -55,13 +69,20 @@ class Program(argv.Program):
         super().list_tasks()
         if self.list_format != "json":
             print("About hosts:\n")
-            self.print_columns(list(_commands_about_hosts().items()))
+            self.print_columns(list(ABOUT_HOSTS.items()))
+            print("About this program:\n")
+            self.print_columns(
+                [(completion.NAME, "print what completes words in a shell: regatta completion bash|zsh|fish")]
+            )
 
 
-def _commands_about_hosts() -> dict[str, str]:
-    from regatta.provisioning.commands import COMMANDS
-
-    return COMMANDS
+def _complete(words: list[str]) -> int:
+    try:
+        print(completion.said(words), end="")
+    except UsageError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_code
+    return 0
 
 
 def _about_hosts(arguments: list[str]) -> int:
@@ -74,8 +95,10 @@ def main() -> None:
     """Run the program `regatta` with the arguments of the process. Ends by SystemExit, with its exit code."""
     screen.install()
     first = sys.argv[1] if len(sys.argv) > 1 else "--help"
-    if first[0:1] != "-" and first not in namespace.tasks and first in _commands_about_hosts():
+    if first[0:1] != "-" and first not in namespace.tasks and first in ABOUT_HOSTS:
         raise SystemExit(_about_hosts(sys.argv[1:]))
+    if first == completion.NAME:
+        raise SystemExit(_complete(sys.argv[2:]))
     program = Program(
         name="Regatta",
         binary="regatta",

@@ -1,4 +1,4 @@
-"""`make docs`: writes docs/reference.md from declared options and cards, schemas of cards and records from types."""
+"""`make docs`: writes docs/reference.md from declared options, cards and errors, JSON schemas from types."""
 
 from pathlib import Path
 from typing import Any
@@ -8,15 +8,18 @@ from msgspec import json
 from regatta.cards import card as cards
 from regatta.cards import discovery
 from regatta.cards.card import Option, Workload, flag
+from regatta.errors import RegattaError, RunFailedError
 from regatta.options.declaration import OF_COMPARISONS, OF_RUNS
 from regatta.options.option import EVERY
 from regatta.options.option import Option as Declared
 from regatta.records import record
+from regatta.tasks.common import INTERRUPTED
 
 PROJECT = Path(__file__).resolve().parents[1]
 HEAD = """# Reference: options
 
-Made by `make docs` from `regatta/options/declaration.py` and the cards (`workloads/*/card.toml`): edit those, not this.
+Made by `make docs` from `regatta/options/declaration.py`, the cards (`workloads/*/card.toml`) and `regatta/errors.py`
+(the exit codes at its end): edit those, not this.
 What the workloads do is in [workloads.md](workloads.md), what a card may say in [cards.md](cards.md).
 
 ## Options of runs
@@ -30,10 +33,32 @@ runs of a plan.
 
 
 def page() -> str:
-    """docs/reference.md: the options of runs, and a part for each of Regatta's workloads."""
+    """docs/reference.md: the options of runs, and a part for each of Regatta's workloads, then exit codes."""
     options = [_option(one) for one in {**OF_RUNS, **OF_COMPARISONS}.values()]
     workloads = [line for workload in discovery.ours().values() for line in _workload(workload)]
-    return "\n".join([HEAD, *options, "", *workloads])
+    return "\n".join([HEAD, *options, "", *workloads, *_exit_codes()])
+
+
+def _exit_codes() -> list[str]:
+    """A row for each error that a command ends with; RunFailedError has the code of the run."""
+    found = [RegattaError, *_below(RegattaError)]
+    lines = ["## Exit codes", "", "| code | error | when |", "|---|---|---|", "| 0 | | it is done |"]
+    rows = []
+    for one in found:
+        code = "the run's, or 1" if one is RunFailedError else str(one.exit_code)
+        about = str(one.__doc__).partition(".")[0]
+        rows.append(f"| {code} | `{one.__name__}` | {about} |")
+    lines += [row for code in ("2", "the", "1") for row in rows if row.startswith(f"| {code}")]
+    interrupted = f"| {INTERRUPTED} | | Ctrl-C; a run that it followed was told to stop |"
+    ansible = "| Ansible's | | a command about hosts failed on a host: what ansible-playbook ended with (2, 4) |"
+    text = "2 is bad input; 1 is the cluster's, or what stands in the message"
+    return [*lines, interrupted, ansible, "", f"{text}; a run that failed passes its own code on.", ""]
+
+
+def _below(kind: type[RegattaError]) -> list[type[RegattaError]]:
+    return [
+        one for child in kind.__subclasses__() if child.__module__ == kind.__module__ for one in (child, *_below(child))
+    ]
 
 
 def schemas() -> dict[str, str]:

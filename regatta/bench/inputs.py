@@ -13,6 +13,7 @@ from regatta.experiments.plans import Point
 from regatta.hdfs import client as hdfs
 from regatta.hosts.cluster import Cluster
 from regatta.hosts.remote import Remote
+from regatta.program import checkout_only
 from regatta.release import objects
 from regatta.run.session import Session
 
@@ -89,5 +90,7 @@ def _python(cluster: Cluster) -> str:
     own = Path(sys.executable) if paths.INSTALLED else paths.PROJECT / ".venv-node/bin/python"
     found = Path(cluster.head.python) if cluster.local else own
     if not found.exists():
-        raise DataError(f"there is no {found} to make data with: 'make setup-node', or name data that are there")
+        raise DataError(
+            f"there is no {found} to make data with: {checkout_only('setup-node')}, or name data that are there"
+        )
     return str(found)

@@ -16,6 +16,7 @@ from regatta.errors import BusyError, NodesError, RecordError, RegattaError, Run
 from regatta.experiments import job
 from regatta.hosts.cluster import Node
 from regatta.hosts.lease import Lease
+from regatta.program import hint
 from regatta.records import store
 from regatta.records.record import Record
 from regatta.release import sync
@@ -107,7 +108,7 @@ class Bench:
         if going:
             raise BusyError(
                 f"{', '.join(going)} still run(s) on {self.session.cluster.name} and would be timed with the bench: "
-                f"wait, or 'fab cancel {going[0]}'"
+                f"wait, or '{hint('cancel', going[0])}'"
             )
 
     def recorded(self) -> int:
@@ -229,7 +230,7 @@ class Bench:
         self._prepare()
 
     def _again(self) -> str:
-        return f"the same `fab bench` goes on with what is left of {self.survey.set}"
+        return f"the same `{hint('bench')}` goes on with what is left of {self.survey.set}"
 
     def _away(self) -> list[str]:
         def ask(node: Node) -> None:

@@ -15,6 +15,7 @@ from regatta.experiments import plans
 from regatta.experiments.plans import BenchPlan, Point
 from regatta.frameworks import registry
 from regatta.hosts.remote import Remote
+from regatta.program import hint
 from regatta.records.record import Record
 from regatta.records.store import Store
 from regatta.release import tree
@@ -63,7 +64,9 @@ class Survey:
         seconds = self.estimates.total(self.left)
         shown += ["", f"{len(self.left)} runs to go, about {span(seconds)}; data are made before, outside the clocks"]
         if plan.budget is not None and seconds > plan.budget:
-            shown.append(f"the budget is {span(plan.budget)}: what it does not reach is left for the next `fab bench`")
+            shown.append(
+                f"the budget is {span(plan.budget)}: what it does not reach is left for the next `{hint('bench')}`"
+            )
         return shown
 
     def _cores(self, point: Point) -> str:

@@ -101,7 +101,7 @@ class GeneratedFile(Struct, frozen=True, forbid_unknown_fields=True):
 class Generator(Struct, frozen=True, forbid_unknown_fields=True):
     """Made-up input: `module` writes `--size` units of `--seed` to standard output.
 
-    `kind`: what `fab data-gen` calls it. `name`: of the file or folder, with `{size}` and `{seed}`.
+    `kind`: what `data-gen` calls it. `name`: of the file or folder, with `{size}` and `{seed}`.
     """
 
     kind: Name

@@ -12,6 +12,7 @@ from regatta.environment.requirements import digest
 from regatta.errors import EnvironmentFault
 from regatta.hosts.cluster import Node
 from regatta.hosts.remote import Remote
+from regatta.program import about_hosts
 
 INSTALLER = "uv"
 """What installs the others on a node, and is not installed itself."""
@@ -100,7 +101,8 @@ def same(answers: Mapping[str, Mapping[str, Any]]) -> str:
     for name, answer in answers.items():
         if answer["layer"]["base"] != answers[first]["layer"]["base"]:
             raise EnvironmentFault(
-                f"{name} has another Python environment than {first}: one layer would not fit both. 'make provision' "
+                f"{name} has another Python environment than {first}: one layer would not fit both. "
+                f"'{about_hosts('provision')}' "
                 "gives all nodes the same; --no-environment runs without a layer"
             )
     return str(answers[first]["layer"]["base"])

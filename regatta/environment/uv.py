@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from regatta.errors import EnvironmentFault
+from regatta.program import about_hosts, setup
 
 SECONDS = 3600.0
 SAY_SECONDS = 10.0
@@ -83,7 +84,8 @@ def explain(told: str) -> str:
     if _OFFLINE.search(text):
         return (
             f"{text}\nThe index of packages was not reached, and what is needed is not in uv's cache. Try again with a "
-            "network, bring the project's packages in a bundle ('make bundle PROJECT=...'), or put wheels into a "
+            f"network, bring the project's packages in a bundle ('{about_hosts('bundle', project='...')}'), or "
+            "put wheels into a "
             "folder and name that in PIP_FIND_LINKS; --no-environment runs without"
         )
     if _BUILD.search(text):
@@ -99,7 +101,7 @@ def program() -> str:
     beside = Path(sys.executable).parent / "uv"
     found = str(beside) if beside.is_file() else shutil.which("uv")
     if found is None:
-        raise EnvironmentFault("uv is missing beside this Python: run 'make setup' (or 'pip install uv')")
+        raise EnvironmentFault(f"uv is missing beside this Python: run '{setup('uv')}'")
     return found
 
 

@@ -18,6 +18,7 @@ from regatta import paths
 from regatta.errors import DataError, RemoteError, UsageError
 from regatta.hosts import sources
 from regatta.hosts.remote import Remote, explain
+from regatta.program import about_hosts
 
 CONF_DIR = "/etc/regatta/hadoop"
 LARGEST = 16 << 20
@@ -183,7 +184,7 @@ class Exchange:
         text = b"".join(self._said).decode("utf-8", "replace").strip()
         missing = ("No such file or directory", "command not found")
         if "unknown user" in text or (self._node.python in text and any(words in text for words in missing)):
-            return RemoteError(self._node.name, "is not provisioned: run 'make provision'")
+            return RemoteError(self._node.name, f"is not provisioned: run '{about_hosts('provision')}'")
         return explain(self._node, code, text)
 
 

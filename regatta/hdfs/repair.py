@@ -9,6 +9,7 @@ from regatta.errors import DataError, NodesError
 from regatta.hdfs.client import require
 from regatta.hosts.cluster import Node
 from regatta.hosts.remote import Remote
+from regatta.program import hint
 from regatta.terminal.meter import size_text
 
 STALL_SECONDS = 120.0
@@ -37,7 +38,9 @@ def repair(remote: Remote, path: str, note: Callable[[str], None]) -> Repaired:
     head = remote.cluster.head
     state = remote.call(head, "hdfs.state")
     if not state["installed"] or state.get("problem"):
-        raise DataError(f"HDFS does not answer: {state.get('problem') or 'it is not set up'}; see 'fab hdfs-status'")
+        raise DataError(
+            f"HDFS does not answer: {state.get('problem') or 'it is not set up'}; see '{hint('hdfs-status')}'"
+        )
     holders = {node.cluster_address: node for node in remote.cluster.nodes if node.cluster_address in state["live"]}
     done, failed = remote.gather(holders.values(), lambda node: _read_own(remote, node, path, note))
     if failed:
@@ -85,5 +88,5 @@ def _wait_until_copied(remote: Remote, node: Node, path: str, before: Mapping[st
         if time.monotonic() - since > STALL_SECONDS:
             raise DataError(
                 f"{left} block(s) have got no new copy for {STALL_SECONDS:g} s: is there room on the DataNodes? "
-                "See 'fab hdfs-status'"
+                f"See '{hint('hdfs-status')}'"
             )

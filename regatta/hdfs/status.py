@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from regatta.program import hint
 from regatta.terminal.meter import size_text
 
 
@@ -68,11 +69,11 @@ class Status:
         """What somebody should look at."""
         found = []
         if not self.live:
-            found.append("no DataNode is live: nothing can be read or written; 'fab up' starts them")
+            found.append(f"no DataNode is live: nothing can be read or written; '{hint('up')}' starts them")
         if self.missing:
             found.append(f"{self.missing} block(s) have no copy on any live DataNode: bring the dead ones back")
         if self.corrupt:
-            found.append(f"{self.corrupt} block(s) have a damaged copy: 'fab hdfs-repair' replaces it")
+            found.append(f"{self.corrupt} block(s) have a damaged copy: '{hint('hdfs-repair')}' replaces it")
         return found
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from regatta.errors import RemoteError, UnreachableError
 from regatta.hosts.cluster import Node
+from regatta.program import retold
 
 LEAVE_SECONDS = 0.2
 _KEPT_ERRORS = 100
@@ -128,7 +129,7 @@ class Stream:
                 raise RemoteError(self.node.name, f"unexpected output: {line[:200]!r}") from None
             if "error" in value:
                 self._end()
-                raise RemoteError(self.node.name, str(value["error"]))
+                raise RemoteError(self.node.name, retold(str(value["error"])))
             if "done" in value:
                 self._end()
                 yield value

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from regatta.errors import HostKeyError, UnknownHostKeyError, UsageError
+from regatta.program import about_hosts
 
 _SHOWN = re.compile(r"fingerprint for the (\S+) key sent by the remote host is\s+(SHA256:[A-Za-z0-9+/]+)")
 _PINNED = re.compile(r"Offending (?:key for IP|\S+ key) in (\S.*):(\d+)")
@@ -85,14 +86,15 @@ def changed(name: str, host: str, shows: str, pinned: str) -> HostKeyError:
     return HostKeyError(
         name,
         f"the host key of {host} is not the pinned one: it shows {shows}, pinned is {pinned}. Somebody may be in "
-        f"between, or the host was made anew. If you know why it changed: 'make forget NODE={name}'",
+        f"between, or the host was made anew. If you know why it changed: '{about_hosts('forget', node=name)}'",
     )
 
 
 def unknown(name: str, host: str) -> UnknownHostKeyError:
     """The one message about a host that answers and whose key is not pinned yet."""
     return UnknownHostKeyError(
-        name, f"{host} answers, and its host key is not pinned yet: 'make provision' pins it at first contact"
+        name,
+        f"{host} answers, and its host key is not pinned yet: '{about_hosts('provision')}' pins it at first contact",
     )
 
 

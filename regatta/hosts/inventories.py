@@ -22,6 +22,7 @@ from regatta.errors import InventoryError
 from regatta.hosts import inventory_lint
 from regatta.hosts import limits as run_limits
 from regatta.hosts.cluster import Cluster, Node
+from regatta.program import about_hosts, in_checkout, setup
 
 DEFAULT_INVENTORY = "inventory/lab"
 _NOT_INVENTORY = {"known_hosts", "secrets"}
@@ -41,9 +42,20 @@ def choose(inventory: str | None) -> Path:
     for candidate in (Path(wanted).expanduser(), paths.PROJECT / wanted):
         if candidate.exists():
             return candidate.resolve()
-    known = sorted(p.name for p in (paths.PROJECT / "inventory").glob("*") if p.is_dir())
-    raise InventoryError(
-        f"there is no inventory '{wanted}'. Make one: 'make lab NODES=3' for throw-away hosts on this machine, or "
+    raise InventoryError(f"there is no inventory '{wanted}'. {_how_to_make_one()}")
+
+
+def _how_to_make_one() -> str:
+    own = paths.PROJECT / "inventory"
+    known = sorted(p.name for p in own.glob("*") if p.is_dir())
+    if not in_checkout():
+        return (
+            "To run on this machine alone, add --inventory inventory/local. For a cluster, copy the folder "
+            f"{own / 'example'} to inventory/NAME, name your hosts in it, then 'regatta provision --inventory "
+            "inventory/NAME'. REGATTA_INVENTORY=inventory/NAME chooses it for all commands"
+        )
+    return (
+        f"Make one: '{about_hosts('lab', nodes='3')}' for throw-away hosts on this machine, or "
         f"copy inventory/example to inventory/NAME and name your hosts there; inventory/local is this machine "
         f"alone. Choose with INVENTORY=inventory/NAME. Here now: {', '.join(known) or 'none'}."
     )
@@ -272,7 +284,9 @@ def _ask_ansible(path: Path) -> dict[str, Any]:
             "machine very busy? Try again"
         ) from None
     except FileNotFoundError:
-        raise InventoryError("ansible-inventory is not installed beside this Python: run 'make setup'") from None
+        raise InventoryError(
+            f"ansible-inventory is not installed beside this Python: run '{setup('ansible-core')}'"
+        ) from None
     if done.returncode or "Failed to parse" in done.stderr:
         said = done.stderr.partition("\nTraceback ")[0].strip()
         raise InventoryError(f"{path}: Ansible cannot read this inventory:\n{said}")

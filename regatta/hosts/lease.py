@@ -12,6 +12,7 @@ from regatta.errors import BusyError, RegattaError, RemoteError, UsageError
 from regatta.hosts.channel import Stream
 from regatta.hosts.cluster import Cluster
 from regatta.hosts.remote import Remote, ourselves
+from regatta.program import option
 
 GONE_MINUTES = 20
 """Until a head notices that a connection is dead whose other end has said nothing any more (TCP's own limit, 16)."""
@@ -24,11 +25,14 @@ def _warn(text: str) -> None:
 class Lease:
     """The lease on a cluster, kept at its head within `with`; it ends with this process, however that ends.
 
-    `told` hears that it is lost, once. Where somebody takes it away, this process gets SIGINT, as by Ctrl-C.
+    `breaks`: take it from whoever has it. `told` hears that it is lost, once. Where somebody takes it away, this
+    process gets SIGINT, as by Ctrl-C.
     """
 
-    def __init__(self, remote: Remote, command: str, told: Callable[[str], object] = _warn) -> None:
-        self.remote, self.command, self.told = remote, command, told
+    def __init__(
+        self, remote: Remote, command: str, told: Callable[[str], object] = _warn, breaks: bool = False
+    ) -> None:
+        self.remote, self.command, self.told, self.breaks = remote, command, told, breaks
         self._stream: Stream | None = None
         self._watcher: threading.Thread | None = None
 
@@ -42,8 +46,8 @@ class Lease:
     def take(self) -> None:
         """Take it, also again after the head was away. Raises BusyError, RemoteError."""
         self.leave()
-        head, broken = self.remote.cluster.head, _may_break()
-        stream = self.remote.stream(head, "lease.hold", who=_who(), command=self.command, broken=broken)
+        head = self.remote.cluster.head
+        stream = self.remote.stream(head, "lease.hold", who=_who(), command=self.command, broken=self.breaks)
         lines = iter(stream)
         try:
             answer = next(lines)
@@ -71,7 +75,7 @@ class Lease:
         try:
             for line in lines:
                 if "broken" in line:
-                    self.told(f"{name}: somebody has taken the lease on it away (LEASE=break): ending")
+                    self.told(f"{name}: somebody has taken the lease on it away ({option(lease='break')}): ending")
                     os.kill(os.getpid(), signal.SIGINT)
                     return
         except (RegattaError, OSError, ValueError) as error:
@@ -81,7 +85,7 @@ class Lease:
 
 
 @contextlib.contextmanager
-def held(cluster: Cluster, command: str) -> Iterator[None]:
+def held(cluster: Cluster, command: str, breaks: bool = False) -> Iterator[None]:
     """Hold the lease while a command changes the hosts, bare ones too. Raises BusyError.
 
     Where the head cannot be asked, a warning says that: whatever the command does there says what is wrong.
@@ -90,16 +94,16 @@ def held(cluster: Cluster, command: str) -> Iterator[None]:
         # A connection of its own: provisioning ends those that it shares with Ansible.
         remote = Remote(cluster, accept_new=True, options=("-o", "ControlPath=none"))
         try:
-            stack.enter_context(Lease(remote, command))
+            stack.enter_context(Lease(remote, command, breaks=breaks))
         except RemoteError as error:
             _warn(f"{error}. So whether another command works on {cluster.name} is not known")
         yield
 
 
-def _may_break() -> bool:
-    given = os.environ.get("LEASE", "")
+def may_break(given: str) -> bool:
+    """Whether a lease is to be taken away. UsageError for a word that is not `break`."""
     if given not in ("", "break"):
-        raise UsageError(f"LEASE is 'break' (take the lease of a command that is gone) or nothing, not '{given}'")
+        raise UsageError(f"a lease takes 'break' (from a command that is gone) or nothing, not '{given}'")
     return given == "break"
 
 
@@ -114,5 +118,5 @@ def _taken(cluster: str, holder: Mapping[str, Any]) -> str:
     return (
         f"{cluster} is in use: {holder['command']} by {holder['who']}, for {age} now. Wait for its end, or end it "
         f"there with Ctrl-C. Where that process is gone, its lease ends within {GONE_MINUTES} minutes, or at once if "
-        "you say the same with LEASE=break. Nothing was changed"
+        f"you say the same with {option(lease='break')}. Nothing was changed"
     )

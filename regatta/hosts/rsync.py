@@ -14,6 +14,7 @@ from typing import IO
 from regatta.errors import DataError, RemoteError
 from regatta.hosts.cluster import Node
 from regatta.hosts.remote import Remote, explain
+from regatta.program import about_hosts
 
 AS_RUN = ["sudo", "-n", "setpriv", "--reuid=regatta", "--regid=regatta", "--init-groups", "--no-new-privs", "rsync"]
 """rsync on a node without root's rights: the account of runs, in whose folders it reads."""
@@ -154,7 +155,7 @@ def _failure(node: Node, code: int, message: str) -> RemoteError:
     if code == 255 or "Host key verification" in message or "Permission denied (" in message:
         return explain(node, 255, message)
     if "rsync: command not found" in message or "rsync: not found" in message:
-        return RemoteError(node.name, "rsync is not installed there: run 'make provision'")
+        return RemoteError(node.name, f"rsync is not installed there: run '{about_hosts('provision')}'")
     return RemoteError(node.name, f"rsync: {_first(message)}")
 
 

@@ -43,7 +43,7 @@ def decommission(place: Place, emit: Emit, address: str, name: str, stall: float
     if info["Safemode"]:
         raise Problem(
             "the NameNode is in safe mode, in which nothing moves and it does not know yet what is missing: "
-            "wait until 'fab hdfs-status' shows that it has ended, then try again"
+            "wait until 'regatta hdfs-status' shows that it has ended, then try again"
         )
     live = _live(info)
     if address not in live:
@@ -93,7 +93,7 @@ def _wait_until_moved(emit: Emit, address: str, name: str, stall: float) -> None
             why = f" ({open_files} of them in files that are being written)" if open_files else ""
             raise Problem(
                 f"no block of {name} has moved for {stall:g} s, {left} are left{why}: it stays a member. Is there room "
-                f"on the other DataNodes, and are there enough of them? See 'fab hdfs-status'"
+                f"on the other DataNodes, and are there enough of them? See 'regatta hdfs-status'"
             )
         time.sleep(POLL_SECONDS)
 
@@ -131,7 +131,7 @@ def dfsadmin(daemon: str, *words: str) -> None:
     with open(f"/etc/systemd/system/regatta-hdfs-{daemon}.service") as file:
         found = re.search(r"HADOOP_HOME=(\S+)", file.read())
     if not found:
-        raise Problem(f"the unit of the {daemon} does not say where Hadoop is: run 'make provision'")
+        raise Problem(f"the unit of the {daemon} does not say where Hadoop is: run 'regatta provision'")
     env = {"HADOOP_CONF_DIR": CONF, "PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/"}
     command = ["runuser", "--user=hdfs", "--", f"{found.group(1)}/bin/hdfs", "dfsadmin", *words]
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", env=env, cwd="/", check=False)
@@ -156,7 +156,7 @@ def setting(file: str, name: str) -> str:
     with open(f"{CONF}/{file}") as opened:
         found = re.search(rf"<name>{re.escape(name)}</name>\s*<value>([^<]+)<", opened.read())
     if not found:
-        raise Problem(f"{CONF}/{file} has no {name}: run 'make provision'")
+        raise Problem(f"{CONF}/{file} has no {name}: run 'regatta provision'")
     return found.group(1)
 
 

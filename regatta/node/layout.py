@@ -41,5 +41,5 @@ def differs(found: int) -> str:
         )
     return (
         f"was provisioned by an older Regatta (layout {found} of its folders, this checkout needs {NUMBER}): "
-        "run 'make provision' first, which keeps data, runs and releases; nothing was changed"
+        "run 'regatta provision' first, which keeps data, runs and releases; nothing was changed"
     )

@@ -49,7 +49,7 @@ def call(user: str | None, work: Callable[[], Any], seconds: float | None = SECO
     try:
         who = pwd.getpwnam(user)
     except KeyError:
-        raise Problem(f"there is no account '{user}' on this host: run 'make provision'") from None
+        raise Problem(f"there is no account '{user}' on this host: run 'regatta provision'") from None
     groups, parent = os.getgrouplist(user, who.pw_gid), os.getpid()
     reader, writer = os.pipe()
     pid = os.fork()

@@ -98,7 +98,7 @@ def start(place: Place, spec: Spec, hidden: Dict[str, str] | None = None) -> Ans
 def _claim(place: Place, spec: Spec, folder: str) -> None:
     """Raise Problem where the run cannot start here: its code is gone, or its name is taken."""
     if not os.path.isdir(releases.folder(place, spec["release"])):
-        raise Problem(f"release {spec['release']} is not on this node: run 'fab sync'")
+        raise Problem(f"release {spec['release']} is not on this node: run 'regatta sync'")
     if spec.get("layer") and not layers.have(place, spec["layer"]):
         raise Problem(f"layer {spec['layer']} is not on this node any more: start the run again")
     os.makedirs(rundirs.base(place), exist_ok=True)

@@ -18,6 +18,7 @@ from packaging.version import InvalidVersion, Version
 
 from regatta import paths
 from regatta.errors import RegattaError
+from regatta.program import checkout_only
 from regatta.provisioning.lockfile import LockError, entries
 from regatta.terminal import screen
 
@@ -226,7 +227,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         if len(words) != 1:
-            raise AuditError(f"say which file has the advisories: make audit DB=all.zip. {_WHERE}")
+            raise AuditError(f"say which file has the advisories: {checkout_only('audit DB=all.zip')}. {_WHERE}")
         pins = pinned(sorted((paths.PROJECT / "requirements").glob("*.lock")))
         found = audit(Path(words[0]).expanduser(), pins)
     except RegattaError as error:

@@ -19,6 +19,7 @@ from typing import IO, Any
 from regatta import paths
 from regatta.errors import RegattaError
 from regatta.files import beside, locked, replacing, sha256
+from regatta.program import about_hosts
 from regatta.terminal import screen
 
 FORMAT = 4
@@ -76,7 +77,7 @@ def unpack(path: Path) -> tuple[Bundle, Path]:
         with path.open("rb") as file, tarfile.open(fileobj=file, mode="r|") as archive:
             first = archive.next()
             if first is None or first.name != INDEX or first.size > _LARGEST_INDEX:
-                raise BundleError(f"{path} is no bundle: 'make bundle' writes one")
+                raise BundleError(f"{path} is no bundle: '{about_hosts('bundle')}' writes one")
             text = _content(archive, first).read()
             content = _parse(path, text)
             base = paths.cache_dir() / "bundle"

@@ -21,6 +21,7 @@ from urllib.parse import unquote
 
 from regatta.node import siteproxy
 from regatta.node.aptcache import BUNDLE_HOST
+from regatta.program import option
 from regatta.provisioning.bundle import BundleError
 
 FOLDER = "apt"
@@ -77,7 +78,7 @@ class Package:
 def choose(suite: str) -> Suite:
     """What is known of a release; BundleError names those that are."""
     if suite not in SUITES:
-        raise BundleError(f"SUITE={suite}: a bundle can be made for {', '.join(SUITES)}")
+        raise BundleError(f"{option(suite=suite)}: a bundle can be made for {', '.join(SUITES)}")
     return SUITES[suite]
 
 

@@ -13,8 +13,10 @@ from regatta.environment import base as bases
 from regatta.environment import build, bundled
 from regatta.environment.resolve import Resolution
 from regatta.errors import UsageError
+from regatta.program import about_hosts, in_checkout, option
 from regatta.provisioning import bundleapt
 from regatta.provisioning.bundle import CONTROLLER, Bundle, BundleError, pack, unpack
+from regatta.provisioning.flags import Options
 from regatta.provisioning.wheels import made_here
 
 if TYPE_CHECKING:
@@ -36,20 +38,17 @@ class Opened:
     environment: Mapping[str, str]
 
 
-def wish(environ: Mapping[str, str]) -> dict[str, object]:
-    """Variables of the playbook `bundle`: OUT, SUITE (default: this machine's) and MACHINE say what it is made for.
-
-    PROJECT: folders, or files of requirements, with ':' between, whose packages go along.
-    """
-    suite = environ.get("SUITE") or _own_suite()
+def wish(options: Options) -> dict[str, object]:
+    """Variables of the playbook `bundle`: for which hosts it is (default: like this machine), and what goes along."""
+    suite = options.suite or _own_suite()
     known = bundleapt.choose(suite)
-    out = Path(environ.get("OUT") or _DEFAULT).expanduser()
+    out = options.out or Path(_DEFAULT)
     if not out.resolve().parent.is_dir():
-        raise UsageError(f"OUT={out}: there is no folder {out.parent}")
-    projects = [Path(one).expanduser() for one in environ.get("PROJECT", "").split(os.pathsep) if one]
+        raise UsageError(f"{option(out=str(out))}: there is no folder {out.parent}")
+    projects = options.projects
     if missing := [str(one) for one in projects if not one.exists()]:
-        raise UsageError(f"PROJECT={missing[0]}: there is no such folder, nor a file of requirements")
-    host = {"python": known.python, "glibc": known.glibc, "machine": environ.get("MACHINE") or platform.machine()}
+        raise UsageError(f"{option(project=missing[0])}: there is no such folder, nor a file of requirements")
+    host = {"python": known.python, "glibc": known.glibc, "machine": options.machine or platform.machine()}
     return {
         "bundle_suite": suite,
         "bundle_host": host,
@@ -139,6 +138,7 @@ def make(order: Order) -> list[str]:
     parts = (*_parts(content, debs, made), *(part for layer in layers.values() for part in _of_layer(layer)))
     listed = out.with_name(f"{out.name}.cdx.json")
     _write(listed, sbom.document(out.name, total, parts))
+    offline = f"{about_hosts('setup', bundle=str(out))}; " if in_checkout() else ""
     kinds = {kind: sum(name.startswith(f"{kind}/") and name.endswith(end) for name in places) for kind, end in _COUNTED}
     return [
         f"{out}: {out.stat().st_size / 1e6:,.0f} MB for hosts with {order.suite} on {order.machine}: "
@@ -147,7 +147,7 @@ def make(order: Order) -> list[str]:
         *(f"{project}: {layer.headline() if layer else 'the nodes have it all'}" for project, layer in layers.items()),
         f"SHA-256 {total}: compare it where you use the bundle (sha256sum)",
         f"{listed}: every wheel, package and archive in it, with version and sums (CycloneDX)",
-        f"then: make setup BUNDLE={out}; make provision BUNDLE={out}",
+        f"then: {offline}{about_hosts('provision', bundle=str(out))}",
     ]
 
 
@@ -216,7 +216,7 @@ def wheelhouse(name: str) -> Path | None:
         others = ", ".join(sorted(path.name for path in (Path(folder) / "wheels").iterdir()))
         raise BundleError(
             f"the bundle has the wheels of another environment ({others}, not {name}): it was made for another Python, "
-            "machine or lock than these hosts have. 'make bundle SUITE=...' for them"
+            f"machine or lock than these hosts have. '{about_hosts('bundle', suite='...')}' for them"
         )
     return found
 
@@ -226,4 +226,4 @@ def _own_suite() -> str:
         key, _, value = line.partition("=")
         if key == "VERSION_CODENAME":
             return value.strip('"')
-    raise BundleError("say for which release of Debian or Ubuntu: make bundle SUITE=bookworm")
+    raise BundleError(f"say for which release of Debian or Ubuntu: {about_hosts('bundle', suite='bookworm')}")

@@ -11,6 +11,7 @@ from regatta.hosts import hostkeys
 from regatta.hosts.cluster import Cluster
 from regatta.hosts.hostkeys import Pin
 from regatta.hosts.remote import Remote, explain
+from regatta.program import about_hosts
 from regatta.provisioning import playbook
 from regatta.terminal.confirm import confirmed
 
@@ -27,17 +28,17 @@ class Target:
     destination: str
 
 
-def forget(cluster: Cluster, name: str, *, check: bool = False) -> int:
+def forget(cluster: Cluster, name: str, *, check: bool = False, yes: bool = False) -> int:
     """Show the pinned keys and the one that the host shows, ask, and replace them. Returns an exit code.
 
-    `check`: neither ask nor change anything. UsageError for a name that is neither a node nor in known_hosts,
-    RemoteError where the host does not answer.
+    `check`: neither ask nor change anything; `yes`: do not ask. UsageError for a name that is neither a node
+    nor in known_hosts, RemoteError where the host does not answer.
     """
-    renew(cluster, name, check=check)
+    renew(cluster, name, check=check, yes=yes)
     return 0
 
 
-def renew(cluster: Cluster, name: str, *, check: bool = False) -> bool:
+def renew(cluster: Cluster, name: str, *, check: bool = False, yes: bool = False) -> bool:
     """As `forget`; whether the key that the host shows is pinned now."""
     with playbook.alone(cluster):
         known = cluster.folder / "known_hosts"
@@ -53,10 +54,10 @@ def renew(cluster: Cluster, name: str, *, check: bool = False) -> bool:
             print(f"{target.name}: the key that it shows now would be pinned; nothing was changed")
             return False
         rest = hostkeys.without(known, target.names)
-        if not confirmed(f"trust the key that {target.name} shows now; compare it with what its console says", False):
+        if not confirmed(f"trust the key that {target.name} shows now; compare it with what its console says", yes):
             raise UsageError("not confirmed; nothing was changed")
         files.write(known, f"{rest}{_pinned(target, old, now).text}\n")
-    print(f"{target.name}: pinned anew. 'make provision' makes it known to the other nodes.")
+    print(f"{target.name}: pinned anew. '{about_hosts('provision')}' makes it known to the other nodes.")
     return True
 
 

@@ -1,12 +1,12 @@
 """Services that would start anew under runs: `make check` says which runs that ends, provisioning refuses it."""
 
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from regatta.errors import RegattaError, RunError, UsageError
+from regatta.errors import RegattaError, RunError
 from regatta.hosts.cluster import Cluster
 from regatta.hosts.remote import Remote
+from regatta.program import hint, option
 from regatta.provisioning import playbook
 from regatta.run import catalogue, services
 from regatta.run.catalogue import RunInfo
@@ -15,14 +15,13 @@ Anew = Mapping[str, Sequence[str]]
 
 
 def provision(
-    inventory: Path, cluster: Cluster, extra: Sequence[str], bundle: Path | None, command: str = "provision"
+    inventory: Path, cluster: Cluster, extra: Sequence[str], bundle: Path | None, command: str, *, force: bool = False
 ) -> int:
     """Provision, unless that ends runs in progress; returns Ansible's exit code.
 
     Only where runs go on, Ansible is first asked what it would start anew. RunError names runs that this would end,
-    unless FORCE=yes, which cancels them.
+    unless `force`, which cancels them. `command` is what was typed.
     """
-    forced()
     remote = Remote(cluster)
     if runs := going(remote):
         code, said = playbook.foresee("provision", inventory, cluster, extra, bundle)
@@ -30,9 +29,11 @@ def provision(
             print(said, flush=True)
             names = ", ".join(info.run for info in runs)
             what = f"what provisioning would start anew cannot be told (see above), and still running: {names}"
-            refuse_or_cancel(remote, runs, what, command)
+            refuse_or_cancel(remote, runs, what, command, force=force)
         elif hit := ended_by(runs, playbook.anew(cluster)):
-            refuse_or_cancel(remote, hit, f"{_sentence(playbook.anew(cluster))}, which ends {named(hit)}", command)
+            refuse_or_cancel(
+                remote, hit, f"{_sentence(playbook.anew(cluster))}, which ends {named(hit)}", command, force=force
+            )
     return playbook.play("provision", inventory, cluster, extra, bundle)
 
 
@@ -41,7 +42,8 @@ def check(inventory: Path, cluster: Cluster, extra: Sequence[str], bundle: Path 
     code = playbook.play("provision", inventory, cluster, extra, bundle)
     if anew := playbook.anew(cluster):
         hit = ended_by(going(Remote(cluster)), anew)
-        more = f"which ends {named(hit)}: it refuses that without FORCE=yes" if hit else "no run needs it now"
+        refused = f"which ends {named(hit)}: it refuses that without {option(force=True)}"
+        more = refused if hit else "no run needs it now"
         print(f"{cluster.name}: {_sentence(anew)}; {more}", flush=True)
     return code
 
@@ -53,25 +55,16 @@ def ended_by(runs: Sequence[RunInfo], anew: Anew) -> list[RunInfo]:
     return [info for info in runs if hdfs or set(info.adapter.units) & set(units)]
 
 
-def refuse_or_cancel(
-    remote: Remote, runs: Sequence[RunInfo], why: str, command: str, *, may_cancel: bool = True
-) -> None:
-    """Raise RunError with the reason, unless FORCE=yes, which cancels the runs."""
-    if runs and not (forced() and may_cancel):
+def refuse_or_cancel(remote: Remote, runs: Sequence[RunInfo], why: str, command: str, *, force: bool = False) -> None:
+    """Raise RunError with the reason and the command to say again, unless `force`, which cancels the runs."""
+    if runs and not force:
         raise RunError(
-            f"{why}. Wait for them, cancel them (fab cancel RUN), or all: make {command} FORCE=yes. Nothing was changed"
+            f"{why}. Wait for them, cancel them ({hint('cancel', 'RUN')}), or all: {command} "
+            f"{option(force=True)}. Nothing was changed"
         )
     for info in runs:
         catalogue.cancel(remote, info)
         print(f"{info.run}: cancelled", flush=True)
-
-
-def forced() -> bool:
-    """Whether FORCE=yes was given. UsageError for what is neither yes nor no."""
-    given = os.environ.get("FORCE", "")
-    if given not in ("", "no", "yes"):
-        raise UsageError(f"FORCE is 'yes' (cancel runs in progress) or 'no', not '{given}'")
-    return given == "yes"
 
 
 def going(remote: Remote) -> list[RunInfo]:

@@ -12,6 +12,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from regatta.errors import RegattaError
+from regatta.program import checkout_only
 
 _HASH = re.compile(r"--hash[= ]\s*sha256:([0-9a-f]{64})(?=\s|$)")
 _COMMENT = re.compile(r"(^|\s)#.*$")
@@ -69,7 +70,9 @@ def _entry(number: int, line: str) -> Entry:
     words, _, options = line.partition("--")
     if not words.strip():
         orphan = "belongs to no package: what it belonged to is gone" if _HASH.match(line) else "is an option of pip"
-        raise LockError(f"{said} {orphan}. A lock has packages and their hashes alone: 'make locks' writes it anew")
+        raise LockError(
+            f"{said} {orphan}. A lock has packages and their hashes alone: {checkout_only('locks')} writes it anew"
+        )
     try:
         requirement = Requirement(words.strip())
     except InvalidRequirement as error:
@@ -83,7 +86,7 @@ def _entry(number: int, line: str) -> Entry:
     if not hashes:
         raise LockError(
             f"{said} has no SHA-256 of its files (--hash=sha256:...), so that nothing proves what is downloaded: "
-            "'make locks' writes the lock anew, with them"
+            f"{checkout_only('locks')} writes the lock anew, with them"
         )
     version = str(Version(exact[0].version))
     return Entry(canonicalize_name(requirement.name), version, requirement.marker, hashes, number)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from regatta.program import checkout_only
 from regatta.provisioning.lockfile import Entry, LockError, entries
 
 BUILT = "torch"
@@ -98,7 +99,7 @@ def read(path: Path, target: Target, torch_path: Path | None = None) -> Chosen:
     if not torch_path.is_file():
         raise LockError(
             f"{torch_path}: there is no such lock, so no SHA-256 of torch's build '{target.torch_build}' is known "
-            f"(python_env_torch_build); 'make torch-lock BUILD={target.torch_build}' writes it"
+            f"(python_env_torch_build); {checkout_only(f'torch-lock BUILD={target.torch_build}')} writes it"
         )
     torch = _read(torch_path, target)
     names = {entry.name for entry in others}
@@ -117,7 +118,7 @@ def _read(path: Path, target: Target) -> tuple[Entry, ...]:
     try:
         return choose(path.read_text(), target)
     except (OSError, UnicodeDecodeError) as error:
-        raise LockError(f"cannot read the lock {path}: {error}; 'make locks' writes it") from None
+        raise LockError(f"cannot read the lock {path}: {error}; {checkout_only('locks')} writes it") from None
     except LockError as error:
         raise LockError(f"{path}: {error}") from None
 

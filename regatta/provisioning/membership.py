@@ -6,6 +6,7 @@ from pathlib import Path
 from regatta.errors import UsageError
 from regatta.hosts.cluster import Cluster
 from regatta.hosts.remote import Remote
+from regatta.program import about_hosts, option
 from regatta.provisioning import interruption, playbook
 
 STALL_SECONDS = 120.0
@@ -20,12 +21,11 @@ def must_be_known(cluster: Cluster, name: str) -> None:
         )
 
 
-def remove(inventory: Path, cluster: Cluster, name: str, extra: Sequence[str], *, check: bool = False) -> int:
+def remove(inventory: Path, cluster: Cluster, name: str, extra: Sequence[str], *, check: bool, force: bool) -> int:
     """Move the node's blocks away, with progress; then remove its services. Returns an exit code.
 
-    RunError names runs that the node takes part in, unless FORCE=yes, which cancels them.
+    RunError names runs that the node takes part in, unless `force`, which cancels them.
     """
-    interruption.forced()
     node = cluster.node(name)
     if node == cluster.head:
         raise UsageError(f"{name} is the head, which holds HDFS's metadata and Ray's: it cannot be removed")
@@ -37,9 +37,9 @@ def remove(inventory: Path, cluster: Cluster, name: str, extra: Sequence[str], *
     if check:
         print(f"{name}: its blocks would be moved to the other DataNodes, its services removed")
         if hit:
-            print(f"{ends}: remove-node refuses to end that without FORCE=yes")
+            print(f"{ends}: remove-node refuses to end that without {option(force=True)}")
         return 0
-    interruption.refuse_or_cancel(remote, hit, ends, f"remove-node NODE={name}")
+    interruption.refuse_or_cancel(remote, hit, ends, about_hosts("remove-node", node=name), force=force)
     moved, installed = "", remote.call(cluster.head, "hdfs.state")["installed"]
     if installed:
         with playbook.alone(cluster):
@@ -50,10 +50,14 @@ def remove(inventory: Path, cluster: Cluster, name: str, extra: Sequence[str], *
         if installed:
             remote.call(cluster.head, "hdfs.forget", address=node.cluster_address)
         print(
-            f"{name} has left. Take it out of {cluster.folder}/hosts.yml, then 'make provision': the others forget it"
+            f"{name} has left. Take it out of {cluster.folder}/hosts.yml, then '{about_hosts('provision')}': "
+            "the others forget it"
         )
     elif moved:
-        print(f"{name}: HDFS puts nothing there any more. Try again, or 'make provision' makes it a full member again")
+        print(
+            f"{name}: HDFS puts nothing there any more. Try again, or '{about_hosts('provision')}' makes it a "
+            "full member again"
+        )
     return code
 
 

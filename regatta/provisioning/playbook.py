@@ -21,6 +21,7 @@ from regatta.errors import RegattaError
 from regatta.hosts import sshconfig
 from regatta.hosts.cluster import Cluster
 from regatta.node import aptcache, layout
+from regatta.program import setup
 from regatta.provisioning import adopting, aptproxy, aptrelay, bundleapt, bundling, relay
 from regatta.provisioning import secrets as own_secrets
 from regatta.terminal import screen
@@ -151,7 +152,9 @@ def _ansible(words: Sequence[str], env: dict[str, str], output: IO[str] | None) 
             words, env=env, start_new_session=True, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe
         )
     except FileNotFoundError:
-        raise ProvisionError("ansible-playbook is not installed beside this Python: run 'make setup'") from None
+        raise ProvisionError(
+            f"ansible-playbook is not installed beside this Python: run '{setup('ansible-core')}'"
+        ) from None
     previous = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
 
     def stop(number: int, _: object) -> None:

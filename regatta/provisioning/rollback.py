@@ -4,15 +4,16 @@ from regatta.errors import RegattaError
 from regatta.frameworks import registry
 from regatta.hosts.cluster import Cluster
 from regatta.hosts.remote import Remote
+from regatta.program import about_hosts
 from regatta.provisioning import playbook, rotate
 from regatta.run import services
 
 
-def rollback(cluster: Cluster) -> int:
+def rollback(cluster: Cluster, force: bool = False) -> int:
     """Switch the link on every node, the head last, and start Ray anew. Returns an exit code.
 
     torch's runs that go on keep the environment they began with; Ray's would end, so that they are waited for, or
-    cancelled with FORCE=yes. Raises RegattaError where no earlier environment is on every node.
+    cancelled with `force`. Raises RegattaError where no earlier environment is on every node.
     """
     remote = Remote(cluster)
     with playbook.alone(cluster):
@@ -27,7 +28,7 @@ def rollback(cluster: Cluster) -> int:
                 f"{cluster.name}: no environment but {now}, the current one, is on every node; "
                 "python_env_keep says how many stay. Nothing was changed"
             )
-        rotate.nothing_runs(remote, "rollback", units=services.framework_units(cluster))
+        rotate.nothing_runs(remote, "rollback", force, units=services.framework_units(cluster))
         target = earlier[0]
         versions = ", ".join(f"{name} {version}" for name, version in target["packages"].items())
         print(f"{cluster.name}: from environment {now} back to {target['hash']} ({versions})", flush=True)
@@ -42,5 +43,5 @@ def rollback(cluster: Cluster) -> int:
             f"{one.service} is up on {services.wait_until_joined(remote, one)} node(s)"
             for one in services.served(cluster)
         ]
-    print(f"{cluster.name}: {', '.join(up)}. 'make provision' goes forward again to what the lock says")
+    print(f"{cluster.name}: {', '.join(up)}. '{about_hosts('provision')}' goes forward again to what the lock says")
     return 0

@@ -6,26 +6,26 @@ from pathlib import Path
 from regatta.errors import NodesError
 from regatta.hosts.cluster import Cluster
 from regatta.hosts.remote import Remote
+from regatta.program import about_hosts
 from regatta.provisioning import interruption, playbook
 from regatta.run import catalogue
 
 
-def rotate(inventory: Path, cluster: Cluster, extra: Sequence[str], *, check: bool = False) -> int:
+def rotate(inventory: Path, cluster: Cluster, extra: Sequence[str], *, check: bool, force: bool) -> int:
     """Make the secrets anew once every node is known to be well, and start Ray with them. Returns an exit code.
 
     Stopped half-way, either this or `make provision` goes on: every node gets what the controller has by then. Raises
-    RunError while runs go on, unless FORCE=yes, which cancels them; NodesError where a node cannot be asked.
+    RunError while runs go on, unless `force`, which cancels them; NodesError where a node cannot be asked.
     """
-    nothing_runs(Remote(cluster), "rotate-secrets", may_cancel=not check)
+    nothing_runs(Remote(cluster), "rotate-secrets", force and not check)
     code = playbook.play("provision", inventory, cluster, ["-e", "ssh_mesh_rotate=true", *extra])
     if code == 0 and not check:
         print(f"{cluster.name}: the secrets are new on every node and in {cluster.folder}/secrets")
     return code
 
 
-def nothing_runs(remote: Remote, command: str, *, units: Sequence[str] = (), may_cancel: bool = True) -> None:
-    """Raise RunError while runs (those that need these units, or any) go on, unless FORCE=yes, which cancels them."""
-    interruption.forced()
+def nothing_runs(remote: Remote, command: str, force: bool, *, units: Sequence[str] = ()) -> None:
+    """Raise RunError while runs (those that need these units, or any) go on, unless `force`, which cancels them."""
     found, failed = catalogue.listing(remote)
     if failed:
         raise NodesError("asking for runs in progress (nothing was changed)", failed)
@@ -33,4 +33,4 @@ def nothing_runs(remote: Remote, command: str, *, units: Sequence[str] = (), may
     going = [info for info in hit if info.state == "running"]
     names = ", ".join(info.run for info in going)
     why = f"still running: {names}; Ray starts anew, which ends its runs"
-    interruption.refuse_or_cancel(remote, going, why, command, may_cancel=may_cancel)
+    interruption.refuse_or_cancel(remote, going, why, about_hosts(command), force=force)

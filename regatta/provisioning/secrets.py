@@ -8,6 +8,7 @@ from pathlib import Path
 
 from regatta import files
 from regatta.errors import RegattaError
+from regatta.program import about_hosts
 
 RAY_TOKEN = "ray_token"
 CLUSTER_KEY, MESH_KEY = "cluster_key", "mesh_key"
@@ -141,7 +142,9 @@ def _token(path: Path) -> bool:
     if path.is_file():
         text = path.read_text().strip()
         if len(text) != 64 or set(text) - set("0123456789abcdef"):
-            raise RegattaError(f"{path} does not hold 64 hex digits: delete it, and 'make provision' makes a new one")
+            raise RegattaError(
+                f"{path} does not hold 64 hex digits: delete it, and '{about_hosts('provision')}' makes a new one"
+            )
         path.chmod(0o600)
         return False
     _may_make(path)
@@ -188,7 +191,9 @@ def _ssh_keygen(*words: str) -> str:
         ["ssh-keygen", *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False
     )
     if done.returncode:
-        raise RegattaError(f"ssh-keygen: {done.stderr.strip()}: delete that file, and 'make provision' makes a new one")
+        raise RegattaError(
+            f"ssh-keygen: {done.stderr.strip()}: delete that file, and '{about_hosts('provision')}' makes a new one"
+        )
     return done.stdout
 
 

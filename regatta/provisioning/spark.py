@@ -15,6 +15,7 @@ from pathlib import Path
 from regatta import paths
 from regatta.errors import RegattaError
 from regatta.files import locked, settle, sha256, write
+from regatta.program import about_hosts
 from regatta.provisioning import bundling
 
 LOCK = paths.PROJECT / "requirements/spark.lock"
@@ -95,7 +96,8 @@ def _bundled(bundle: Path, key: str) -> Release:
     archive = bundle / bundling.SPARK / key / "spark.tar"
     if not archive.is_file():
         raise SparkError(
-            "the bundle lacks the Spark that this inventory wants: make it anew ('make bundle') with an inventory that "
+            f"the bundle lacks the Spark that this inventory wants: make it anew ('{about_hosts('bundle')}') "
+            "with an inventory that "
             "has spark_enabled: true, by this version of Regatta; or set spark_enabled: false"
         )
     return Release(str(archive), sha256(archive), key)

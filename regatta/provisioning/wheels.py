@@ -17,6 +17,7 @@ from packaging.utils import parse_sdist_filename, parse_wheel_filename
 from regatta.errors import RegattaError
 from regatta.files import locked, put, sha256
 from regatta.node import siteproxy
+from regatta.program import checkout_only, setup
 from regatta.provisioning.lockfile import Entry
 from regatta.provisioning.locks import BUILT, PYPI, Chosen, Target
 
@@ -152,7 +153,7 @@ def _download_torch(folder: Path, wanted: Sequence[Entry], target: Target, index
         except HashError as error:
             raise HashError(
                 f"{error}\nIs it a build of torch for another Python or machine than those whose SHA-256 are known? "
-                f"'make torch-lock BUILD={target.torch_build}' takes all of them from PyTorch's index"
+                f"{checkout_only(f'torch-lock BUILD={target.torch_build}')} takes all of them from PyTorch's index"
             ) from None
         except WheelError as error:
             pin = next(str(entry) for entry in wanted if entry.name == BUILT)
@@ -199,7 +200,7 @@ def _must_hold(folder: Path, wanted: Sequence[str]) -> None:
 
 def _pip(command: Sequence[str]) -> None:
     if importlib.util.find_spec("pip") is None:
-        raise WheelError("pip is missing beside this Python: run 'make setup'")
+        raise WheelError(f"pip is missing beside this Python: run '{setup('pip')}'")
     done = subprocess.run(
         command,
         capture_output=True,
@@ -213,7 +214,8 @@ def _pip(command: Sequence[str]) -> None:
     if other := _OTHER_FILE.search(done.stderr):
         raise HashError(
             f"{other['what']}: this is not the file that the lock names, its SHA-256 is {other['got']}. Nothing of it "
-            "was kept. Either somebody has put another file there, or the lock is not the right one ('make locks')"
+            "was kept. Either somebody has put another file there, or the lock is not the right one "
+            f"({checkout_only('locks')})"
         )
     raise WheelError("pip: " + _reason(done.stderr))
 

@@ -15,6 +15,7 @@ from regatta.errors import NodesError, RemoteError, SyncError
 from regatta.hosts import routes, rsync
 from regatta.hosts.cluster import Node
 from regatta.hosts.remote import Remote
+from regatta.program import hint
 from regatta.release.tree import Tree
 
 COMMIT_TIMEOUT = 600.0
@@ -141,7 +142,7 @@ def _damage(node: Node, release: str, difference: tuple[str, str]) -> str:
     path, what = difference
     return (
         f"{node.name}: release {release} was changed there: {path} {what}. Nothing was started. "
-        f"'fab sync --repair' makes it anew."
+        f"'{hint('sync --repair')}' makes it anew."
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from regatta import files
 from regatta.errors import RecordError
+from regatta.program import hint
 from regatta.records import document
 from regatta.records.clocks import Phases
 from regatta.records.record import Record
@@ -44,9 +45,11 @@ def read(path: Path) -> Listing:
         found = parquet.read_table(path, columns=[WHOLE])
     except (OSError, pa.ArrowException, KeyError) as error:
         text = str(error).split("\n", maxsplit=1)[0]
-        raise RecordError(f"{path} is not a Parquet file of records (fab results-export makes one): {text}") from error
+        raise RecordError(
+            f"{path} is not a Parquet file of records ({hint('results-export')} makes one): {text}"
+        ) from error
     if found.column_names != [WHOLE]:
-        raise RecordError(f"{path} has no column '{WHOLE}': make it with fab results-export")
+        raise RecordError(f"{path} has no column '{WHOLE}': make it with {hint('results-export')}")
     made, broken = [], []
     for number, text in enumerate(found.column(WHOLE).to_pylist(), 1):
         try:

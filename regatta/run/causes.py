@@ -6,6 +6,7 @@ from typing import Any
 
 from regatta.frameworks.api import Judge
 from regatta.hosts.cluster import Cluster
+from regatta.program import hint
 from regatta.records.events import DRIVER
 from regatta.run.outcome import Accounts, Failure
 
@@ -20,12 +21,14 @@ def failure(judge: Judge, told: Accounts) -> Failure | None:
     """
     found = [(name, value["failure"]) for name, value in told.exits.items() if value.get("failure")]
     for name, error in told.lost.items():
-        left = "what is left of the run there ends with the next run or 'fab cancel'; 'fab status' shows who answers"
+        left = f"what is left of the run there ends with the next run or '{hint('cancel')}'; "
+        left += f"'{hint('status')}' shows who answers"
         return Failure(name, None, f"the node was lost in mid-run ({error.reason}): {left}", 1, host=name)
     vanished = [name for name, value in told.exits.items() if value["state"] == "lost"]
     if vanished:
         name = vanished[0]
-        how = _befell(judge, told, [name]) or ": was the host rebooted, or its supervisor killed? See 'fab status'"
+        unknown = f": was the host rebooted, or its supervisor killed? See '{hint('status')}'"
+        how = _befell(judge, told, [name]) or unknown
         return Failure(name, None, f"the run vanished there{how}", 1, host=name)
     if found:
         name, worst = min(found, key=lambda item: _weight(item[1], judge.handle.framework.secondary_exit_codes))
@@ -57,7 +60,8 @@ def _how(judge: Judge, told: Accounts, node: str, failure: dict[str, Any], lines
     how += "".join(f"; {text}" for name in met for text in reached(name, accounts[name]["reached"]))
     if failure.get("disk_full"):
         state = judge.handle.cluster.node(node).state
-        how += f"; the disk of {node} is full: free some room there (df -h {state}; 'fab runs-gc' deletes old runs)"
+        freed = f"(df -h {state}; '{hint('runs-gc')}' deletes old runs)"
+        how += f"; the disk of {node} is full: free some room there {freed}"
     how += advice(lines)
     short = [name for name in where if name not in met and accounts.get(name, {}).get("oom_kills", 0) > 0]
     if short:
@@ -73,7 +77,8 @@ def advice(lines: Sequence[str]) -> str:
     if any(words in line for line in lines for words in UNGUARDED):
         return '; its program starts processes by spawn: put what it does below `if __name__ == "__main__":`'
     if any("[Errno 5]" in line or "Input/output error" in line for line in lines):
-        return "; was it the shared folder: the head was away ('fab status'), or its disk is full ('fab runs-gc')"
+        full = f"its disk is full ('{hint('runs-gc')}')"
+        return f"; was it the shared folder: the head was away ('{hint('status')}'), or {full}"
     return ""
 
 
@@ -82,7 +87,7 @@ def _befell(judge: Judge, told: Accounts, nodes: list[str]) -> str:
     how = ""
     for name in dict.fromkeys(nodes):
         if name in told.rebooted:
-            how += f"; {name} was rebooted in mid-run ('fab status' shows whether its services are back)"
+            how += f"; {name} was rebooted in mid-run ('{hint('status')}' shows whether its services are back)"
         elif name in told.died:
             how += f"; {judge.died(name, told.died[name])}"
     return how

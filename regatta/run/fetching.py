@@ -18,6 +18,7 @@ from regatta.files import settle, settle_name
 from regatta.frameworks.api import StartedRun
 from regatta.hosts.remote import Remote
 from regatta.hosts.rsync import Fetch
+from regatta.program import hint
 from regatta.run import kept_folders, outputs
 from regatta.run.outputs import File, NodeOutput, Run
 from regatta.run.request import Request
@@ -58,7 +59,7 @@ def check(run: str, parts: Sequence[NodeOutput], most_gb: float) -> None:
         wanted = -(-total // GB)
         raise DataError(
             f"{outputs.words(parts)} are more than {most_gb:g} GB, and nothing was fetched: choose fewer by a pattern "
-            f"(what there is: fab ls {run}), or allow it: fab fetch {run} --max-gb {wanted}"
+            f"(what there is: {hint('ls', run)}), or allow it: {hint('fetch', run, f'--max-gb {wanted}')}"
         )
     if large := next((part for part in parts if part.count > len(part.files)), None):
         raise DataError(
@@ -263,7 +264,7 @@ def at_end(remote: Remote, handle: StartedRun, request: Request, results: Path, 
     parts_of_it = outputs.shared_parts({"shared": request.first_run or handle.run, "project": project})
     known = outputs.Run(handle.run, handle.nodes, tuple(node.name for node in handle.nodes), parts_of_it)
     words = " ".join(f"'{shown(word)}'" for word in request.options.fetch)
-    again = f"later: fab fetch {known.id} {words}"
+    again = f"later: {hint('fetch', known.id, words)}"
     try:
         parts, failed = outputs.look(remote, known, request.options.fetch)
         for line in outputs.reasons(parts):
@@ -278,7 +279,9 @@ def at_end(remote: Remote, handle: StartedRun, request: Request, results: Path, 
             failed |= done.failed
         elif not failed:
             words = ", ".join(map(shown, request.options.fetch))
-            console.warn(f"{known.id}: nothing to fetch: no file that it has written fits {words} (fab ls {known.id})")
+            console.warn(
+                f"{known.id}: nothing to fetch: no file that it has written fits {words} ({hint('ls', known.id)})"
+            )
         for error in failed.values():
             console.warn(f"{error}; {again}")
     except (RegattaError, OSError) as error:

@@ -13,6 +13,7 @@ from regatta.frameworks.api import SETTLE_SECONDS, StartedRun
 from regatta.hosts.channel import Stream
 from regatta.hosts.cluster import Node
 from regatta.hosts.remote import Remote
+from regatta.program import hint
 from regatta.run import causes
 from regatta.run.launch import stop_everywhere
 from regatta.run.outcome import Accounts, Outcome
@@ -177,7 +178,7 @@ class Follower:
             return
         if isinstance(error, UnreachableError):
             raise ConnectionLostError(
-                f"no node answers any more ({error}). The run goes on if they are up: fab attach {self.handle.run}"
+                f"no node answers any more ({error}). The run goes on if they are up: {hint('attach', self.handle.run)}"
             )
 
     def _watch(self, node: Node) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from regatta import files, paths
 from regatta.errors import UsageError
 from regatta.frameworks.plan import Plan
+from regatta.program import hint
 from regatta.release.tree import Tree
 from regatta.run.catalogue import RunInfo
 
@@ -78,6 +79,6 @@ def clashes(made: Plan, going: Iterable[RunInfo]) -> list[str]:
             names = ", ".join(f"{path}/" for path in sorted(both))
             found.append(
                 f"{info.run} goes on and keeps {names} of this project, too: both write there. Wait for its end, "
-                f"'fab cancel {info.run}', or keep another folder"
+                f"'{hint('cancel', info.run)}', or keep another folder"
             )
     return found

@@ -15,6 +15,7 @@ from regatta.frameworks import plan, registry
 from regatta.frameworks.api import Framework, JobService
 from regatta.hosts.cluster import Cluster, Node
 from regatta.hosts.remote import Remote
+from regatta.program import hint
 from regatta.records.clocks import Clocks
 from regatta.release import sync, tree
 from regatta.run import catalogue, kept_folders, naming, placement, recording, walls
@@ -166,7 +167,7 @@ class Preparer:
         for info in going:
             self._console.warn(
                 f"{info.run} goes on on {', '.join(node.name for node in info.nodes)}: times taken beside it are "
-                f"marked, and left out of verdicts. For clean ones wait for its end, or 'fab cancel {info.run}'"
+                f"marked, and left out of verdicts. For clean ones wait for its end, or '{hint('cancel', info.run)}'"
             )
         return going
 

@@ -20,6 +20,7 @@ from regatta.frameworks import registry
 from regatta.frameworks.api import Framework
 from regatta.hosts.cluster import Cluster, Node
 from regatta.hosts.remote import Remote
+from regatta.program import about_hosts, hint
 
 HDFS_UNITS = (
     "regatta-hdfs-namenode.service",
@@ -114,7 +115,7 @@ def act(remote: Remote, action: str) -> dict[str, dict[str, str]]:
         states |= _act(remote, group, action, lambda _: every)
     for name, units in states.items():
         if not units:
-            raise LaunchError(f"{name}: no service is installed there: run 'make provision'")
+            raise LaunchError(f"{name}: no service is installed there: run '{about_hosts('provision')}'")
     return states
 
 
@@ -173,7 +174,7 @@ def wait_for_hdfs(remote: Remote) -> int | None:
         if time.monotonic() > end:
             names = ", ".join(n.name for n in remote.cluster.nodes if n.cluster_address in missing)
             why = found.get("problem") or (f"no live DataNode on {names}" if missing else found["safe_mode"])
-            raise LaunchError(f"HDFS is not ready after {READY_SECONDS:g} s: {why}; see 'fab hdfs-status'")
+            raise LaunchError(f"HDFS is not ready after {READY_SECONDS:g} s: {why}; see '{hint('hdfs-status')}'")
         time.sleep(0.2)
 
 

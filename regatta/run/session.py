@@ -10,6 +10,7 @@ from regatta.errors import RecordError, RunFailedError, UsageError
 from regatta.frameworks.api import StartedRun
 from regatta.hosts.cluster import Cluster
 from regatta.hosts.remote import Remote
+from regatta.program import hint
 from regatta.records import events, record, store
 from regatta.records.clocks import Clocks
 from regatta.records.events import DRIVER
@@ -75,7 +76,7 @@ class Session:
             self.console.error(f"{error}: free some room")
             self._fetch(request, handle)
             _raise_unless_succeeded(run, outcome, clocks)
-            raise RecordError(f"{run} succeeded and has no record; what it printed: fab logs {run}") from None
+            raise RecordError(f"{run} succeeded and has no record; what it printed: {hint('logs', run)}") from None
         self._fetch(request, handle)
         _raise_unless_succeeded(run, outcome, clocks)
         return kept
@@ -93,7 +94,7 @@ class Session:
         try:
             yield
         except KeyboardInterrupt:
-            self.console.warn(f"{run}: interrupted; it goes on with: fab fetch {run}")
+            self.console.warn(f"{run}: interrupted; it goes on with: {hint('fetch', run)}")
             raise
 
     def keep_unstarted(self, request: Request, cause: str, *, lost: bool) -> record.Record:
@@ -200,7 +201,7 @@ class Session:
             self._warn_of_cancelling(handle.run)
             _, failed = launch.stop_everywhere(self.remote, handle, list(handle.nodes), "Ctrl-C")
             for name, error in failed.items():
-                self.console.error(f"{name}: could not be told to stop ({error}); later: fab cancel {handle.run}")
+                self.console.error(f"{name}: could not be told to stop ({error}); later: {hint('cancel', handle.run)}")
             raise
 
     def _warn_of_cancelling(self, run: str) -> None:
@@ -213,6 +214,6 @@ def _raise_unless_succeeded(run: str, outcome: Outcome, clocks: Clocks) -> None:
     if clocks.error is not None:
         raise RunFailedError(clocks.error.message, outcome.code)
     if outcome.failure is not None:
-        message = f"{run} failed: {outcome.failure.text()}\nthe whole log: fab logs {run}"
+        message = f"{run} failed: {outcome.failure.text()}\nthe whole log: {hint('logs', run)}"
         raise RunFailedError(message, outcome.code, outcome.failure.host)
     raise RunFailedError(f"{run} was {recording.STATES[outcome.state]}", outcome.code)

@@ -3,6 +3,7 @@
 from regatta.errors import UsageError
 from regatta.frameworks.api import Framework
 from regatta.hosts.remote import Remote
+from regatta.program import about_hosts
 
 UNIT = "regatta-firewall.service"
 
@@ -18,6 +19,6 @@ def check(remote: Remote, framework: Framework) -> None:
         raise UsageError(
             f"{framework.name} cannot be used on {cluster.name}: its ranks listen on all addresses of a host and "
             f"believe whoever reaches them, and {', '.join(bare)} has no firewall of ours: set firewall_enabled: true "
-            "in the inventory's group_vars/all.yml and 'make provision'; where it was stopped, "
+            f"in the inventory's group_vars/all.yml and '{about_hosts('provision')}'; where it was stopped, "
             f"'systemctl start {UNIT}' there"
         )

@@ -1,6 +1,7 @@
 """The task that runs plans (imports: see `regatta.tasks.runs`)."""
 
 import contextlib
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,6 +12,7 @@ from regatta.options import declaration
 from regatta.options.declaration import RunOptions
 from regatta.options.kinds import SECONDS, SWITCH
 from regatta.options.option import BENCH, Option, typed
+from regatta.program import hint
 from regatta.tasks.launching import command, hosts
 from regatta.tasks.runs import advising, choose_hosts
 
@@ -19,6 +21,7 @@ OWN = {
     "dry_run": Option("show the plan with an estimate, start nothing", SWITCH),
     "fresh": Option("begin a new set, also where one is unfinished", SWITCH),
     "retry": Option("also repeat runs that failed or were lost", SWITCH),
+    "lease": Option("break: take the cluster from a command that is gone (also LEASE=break)"),
     "wait": Option("seconds to wait for a node that is lost", SECONDS, 1800.0, "wait"),
 }
 OPTIONS = {**OWN, **declaration.of(BENCH)}
@@ -31,7 +34,7 @@ def _bench(words: Mapping[str, Any]) -> None:
     from regatta.bench.view import View
     from regatta.environment import variables
     from regatta.experiments import plan_file
-    from regatta.hosts.lease import Lease
+    from regatta.hosts.lease import Lease, may_break
     from regatta.run.session import Session
 
     given = typed(OPTIONS, words)
@@ -44,7 +47,8 @@ def _bench(words: Mapping[str, Any]) -> None:
         used = choose_hosts(found_hosts, hosts(said), view.warn)
         stack.enter_context(advising(used))
         session = stack.enter_context(Session(used, view, results))
-        lease = Lease(session.remote, f"fab bench {plan.name}", view.warn)
+        taken = may_break(words["lease"] or os.environ.get("LEASE", ""))
+        lease = Lease(session.remote, hint("bench", plan.name), view.warn, breaks=taken)
         if not words["dry_run"]:
             stack.enter_context(lease)
         found = survey(session.remote, plan, results, fresh=words["fresh"], retry=words["retry"])
@@ -66,7 +70,7 @@ def _bench(words: Mapping[str, Any]) -> None:
         for line in findings.lines(shown):
             view.say(line)
         if bad := sum(len(one.failed) for one in shown):
-            raise RegattaError(f"{bad} run(s) failed: see above, and 'fab logs RUN'; --retry repeats them")
+            raise RegattaError(f"{bad} run(s) failed: see above, and '{hint('logs', 'RUN')}'; --retry repeats them")
 
 
 bench = command(

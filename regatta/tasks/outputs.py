@@ -15,6 +15,7 @@ from regatta.hosts import inventories
 from regatta.hosts.remote import Remote
 from regatta.options.declaration import OF_RUNS
 from regatta.options.kinds import GIGABYTES, patterns
+from regatta.program import hint
 from regatta.tasks.common import task, whole
 from regatta.terminal.meter import size_text
 from regatta.terminal.table import print_table
@@ -51,7 +52,9 @@ def ls(c: Context, run: str, pattern: list[str], inventory: str | None = None, c
     for part in parts:
         if part.count > len(part.files):
             print(f"{part.place}: {part.count - len(part.files)} more; --count shows them")
-    print(f"{known.id}: {outputs.words(parts)}; fab fetch {known.id} brings them to {paths.results_dir() / known.id}")
+    print(
+        f"{known.id}: {outputs.words(parts)}; {hint('fetch', known.id)} brings them to {paths.results_dir() / known.id}"
+    )
     _say(outputs.reasons(parts))
     if failed:
         raise NodesError(f"ls {known.id}", failed)
@@ -158,7 +161,7 @@ def _nothing(remote: Remote, run: "Run", pattern: list[str]) -> str:
     every, _ = outputs.look(remote, run, most=5) if pattern else ([], {})
     if any(part.count for part in every):
         wanted = " or ".join(shown(word) for word in pattern)
-        left = f"{outputs.words(every)}: {outputs.first(every)} (fab ls {run.id})"
+        left = f"{outputs.words(every)}: {outputs.first(every)} ({hint('ls', run.id)})"
         return f"nothing that {run.id} has written fits {wanted}; there are {left}"
     return f"{run.id} has written nothing in its working directory, and nothing in $REGATTA_SHARED"
 

@@ -10,6 +10,7 @@ from regatta import paths
 from regatta.errors import RecordError, RegattaError, UsageError
 from regatta.hosts import inventories
 from regatta.hosts.remote import Remote
+from regatta.program import hint
 from regatta.tasks.common import task, whole
 from regatta.terminal.confirm import confirmed
 from regatta.terminal.table import print_table
@@ -87,7 +88,7 @@ def _left(record: "Record", inventory: str | None) -> list[str]:
         return []
     folders = ", ".join(f"{part.node.name}:{part.source}" for part in parts if part.count)
     lines = ["", f"  left        {outputs.words(parts)}: {outputs.first(parts)}", f"              in {folders}"]
-    return [*lines, f"              fab ls {known.id}; fab fetch {known.id} 'PATTERN' brings them here"]
+    return [*lines, f"              {hint('ls', known.id)}; {hint('fetch', known.id)} 'PATTERN' brings them here"]
 
 
 @task(positional=["a", "b"], help={"a": RUN_HELP, "b": "the other run"})

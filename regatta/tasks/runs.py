@@ -21,6 +21,7 @@ from regatta.options import declaration
 from regatta.options.declaration import RunOptions
 from regatta.options.declaration import of as options
 from regatta.options.option import typed
+from regatta.program import hint
 from regatta.release import sync as syncing
 from regatta.release import tree
 from regatta.tasks import argv
@@ -91,9 +92,11 @@ def _script(name: str, about: str) -> Any:
     return command(name, about, options(name), lambda words: _run_script(name, words), script=True)
 
 
-torchrun = _script("torchrun", "Run a script under PyTorch: fab torchrun --workers 4 train.py --epochs 3.")
-rayrun = _script("rayrun", "Run a script under Ray: fab rayrun --workers 4 train.py --epochs 3.")
-sparkrun = _script("sparkrun", "Run a script under the cluster's Spark: fab sparkrun --workers 4 job.py --epochs 3.")
+torchrun = _script("torchrun", f"Run a script under PyTorch: {hint('torchrun --workers 4 train.py --epochs 3')}.")
+rayrun = _script("rayrun", f"Run a script under Ray: {hint('rayrun --workers 4 train.py --epochs 3')}.")
+sparkrun = _script(
+    "sparkrun", f"Run a script under the cluster's Spark: {hint('sparkrun --workers 4 job.py --epochs 3')}."
+)
 
 
 def _run_script(name: str, words: dict[str, Any]) -> None:
@@ -168,7 +171,10 @@ def runs(
     if chosen:
         print_table([listing.HEADINGS, *(line.cells() for line in chosen)])
         if any(line.left != "-" for line in chosen):
-            print(f"left: in runs/RUN/work of each node's {remote.cluster.head.state}; fab ls RUN, fab fetch RUN")
+            print(
+                f"left: in runs/RUN/work of each node's {remote.cluster.head.state}; {hint('ls', 'RUN')}, "
+                f"{hint('fetch', 'RUN')}"
+            )
     else:
         print(f"no runs {'like that ' if lines else ''}on {where}{'' if lines else ' yet'}")
     if unasked:

@@ -16,6 +16,7 @@ from invoke.context import Context
 from regatta.errors import RegattaError, RunError
 from regatta.hosts import inventories
 from regatta.hosts.remote import Remote
+from regatta.program import hint
 from regatta.tasks.common import seconds, task, whole
 from regatta.terminal.table import print_table
 
@@ -62,7 +63,7 @@ def down(c: Context, inventory: str | None = None, force: bool = False) -> None:
     going = [info for info in found if info.state == "running"]
     if going and not force:
         names = ", ".join(info.run for info in going)
-        raise RunError(f"still running: {names}. Cancel them (fab cancel RUN), or all: fab down --force")
+        raise RunError(f"still running: {names}. Cancel them ({hint('cancel', 'RUN')}), or all: {hint('down --force')}")
     for info in going:
         catalogue.cancel(remote, info)
         print(f"{info.run}: cancelled")

@@ -4,6 +4,7 @@ import os
 import sys
 
 from regatta.errors import UsageError
+from regatta.program import in_checkout
 from regatta.terminal import screen
 
 
@@ -15,5 +16,5 @@ def confirmed(what: str, yes: bool) -> bool:
     if yes or os.environ.get("CONFIRM") == "yes":
         return True
     if not sys.stdin.isatty():
-        raise UsageError(f"this would {what}: say --yes (or CONFIRM=yes)")
+        raise UsageError(f"this would {what}: say --yes{' (or CONFIRM=yes)' if in_checkout() else ''}")
     return screen.ask(f"{what[0].upper()}{what[1:]}? Type yes:").strip() == "yes"

@@ -31,7 +31,8 @@ class Cluster:
 
     def make(self, word: str, *words: str, check: bool = True) -> Done:
         """`python -m regatta.provisioning.commands WORD`, what `make WORD` calls."""
-        return self._run(["python", "-m", "regatta.provisioning.commands", word, *words], PROJECT, None, check)
+        command = ["env", "REGATTA_TYPED=make", "python", "-m", "regatta.provisioning.commands", word, *words]
+        return self._run(command, PROJECT, None, check)
 
     def fab(self, *words: str, results: Path | None = None, check: bool = True) -> Done:
         """`fab WORDS` in the checkout."""

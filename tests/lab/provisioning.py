@@ -93,7 +93,7 @@ def verify(lab: LabHandle) -> str:
 
 def teardown(lab: LabHandle) -> str:
     """Remove everything again; the playbook proves it, `left` looks independently."""
-    return play(lab, "teardown", CONFIRM="yes")
+    return play(lab, "teardown", "--yes")
 
 
 def left(lab: LabHandle) -> dict[str, str]:

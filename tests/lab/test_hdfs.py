@@ -112,8 +112,8 @@ def test_hosts_boot_again(hosts: LabHandle, sums: str) -> None:
 @pytest.mark.provisioning
 @pytest.mark.whole
 def test_metadata_lost_and_restored(hosts: LabHandle, sums: str) -> None:
-    assert "CONFIRM=yes" in play(hosts, "hdfs-restore-metadata", good=False)
-    refused = play(hosts, "hdfs-restore-metadata", good=False, CONFIRM="yes")
+    assert "--yes" in play(hosts, "hdfs-restore-metadata", good=False)
+    refused = play(hosts, "hdfs-restore-metadata", "--yes", good=False)
     assert "has metadata" in refused
     wait_for_checkpoint(hosts)
     systemctl(hosts, 0, "stop regatta-hdfs-namenode")
@@ -121,8 +121,8 @@ def test_metadata_lost_and_restored(hosts: LabHandle, sums: str) -> None:
     said = " ".join(play(hosts, "provision", good=False).split())
     assert "formatting would lose what is there" in said
     assert f"{hosts.nodes[2]}: " in said and "block(s) of BP-" in said
-    assert "make hdfs-restore-metadata INVENTORY=" in said
-    play(hosts, "hdfs-restore-metadata", CONFIRM="yes")
+    assert "regatta hdfs-restore-metadata --inventory " in said
+    play(hosts, "hdfs-restore-metadata", "--yes")
     assert intact(hosts, sums)
     provision_again(hosts)
 
@@ -139,8 +139,8 @@ def wait_for_checkpoint(hosts: LabHandle) -> None:
 @pytest.mark.last
 @pytest.mark.provisioning
 def test_teardown_keeps_data_unless_told(hosts: LabHandle, sums: str) -> None:
-    refused = play(hosts, "teardown", good=False, DATA="destroy", CONFIRM="yes")
-    assert f"say CONFIRM={hosts.inventory.name}" in refused
+    refused = play(hosts, "teardown", "--data", "destroy", "--yes", good=False)
+    assert f"say --confirm {hosts.inventory.name}" in refused
     before = hosts.ssh(hosts.nodes[2], "id -u hdfs").stdout.strip()
     teardown(hosts)
     assert left(hosts) == {}

@@ -179,8 +179,8 @@ def spoiled(archive: Path, folder: Path) -> Path:
 def test_a_host_made_anew_is_provisioned_through_the_head(private: Cluster) -> None:
     private.lab.rebuild("node2", keep_known_hosts=True)
     refused = play(private.lab, "provision", good=False)
-    assert "make forget NODE=node2" in " ".join(refused.split())
-    play(private.lab, "rebuild", "--node", "node2", CONFIRM="yes")
+    assert "regatta forget --node node2" in " ".join(refused.split())
+    play(private.lab, "rebuild", "--node", "node2", "--yes")
     verify(private.lab)
     assert set(changed(play(private.lab, "provision")).values()) == {0}
 
@@ -230,7 +230,7 @@ def needing(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def bundle(hosts: LabHandle, needing: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A bundle for the hosts and the project, made while the controller has a network."""
     path = tmp_path_factory.mktemp("bundle") / "regatta-bundle.tar"
-    said = play(hosts, "bundle", OUT=str(path), PROJECT=str(needing))
+    said = play(hosts, "bundle", "--out", str(path), "--project", str(needing))
     assert str(path) in said and "SHA-256" in said
     yield path
     path.unlink()
@@ -252,7 +252,7 @@ def tampered(bundle: Path, pattern: str) -> Iterator[str]:
 @pytest.mark.parametrize("pattern", ["wheels/*/*.whl", "hadoop/*.tar.gz", "*.deb"])
 def test_a_tampered_bundle_is_refused_before_anything_is_changed(hosts: LabHandle, bundle: Path, pattern: str) -> None:
     with tampered(bundle, pattern) as name:
-        said = play(hosts, "provision", good=False, BUNDLE=str(bundle))
+        said = play(hosts, "provision", "--bundle", str(bundle), good=False)
     assert f"{name} in it is not the file that was packed" in said
     assert "PLAY" not in said
 

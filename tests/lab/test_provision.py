@@ -83,7 +83,7 @@ def test_a_changed_host_key_is_refused(hosts: LabHandle) -> None:
     flat = " ".join(play(hosts, "provision", good=False).split())
     assert f"{hosts.nodes[2]}: the host key of" in flat
     assert "is not the pinned one" in flat
-    said = play(hosts, "forget", "--node", hosts.nodes[2], CONFIRM="yes")
+    said = play(hosts, "forget", "--node", hosts.nodes[2], "--yes")
     assert said.count("SHA256:") == 2 and "pinned anew" in said
 
 
@@ -144,7 +144,7 @@ def test_a_host_made_anew_comes_back(cluster: Cluster) -> None:
     hosts = cluster.lab
     three = hosts.nodes[2]
     hosts.rebuild(three, keep_known_hosts=True)
-    play(hosts, "rebuild", "--node", three, CONFIRM="yes")
+    play(hosts, "rebuild", "--node", three, "--yes")
     verify(hosts)
 
 
@@ -164,7 +164,7 @@ def test_a_damaged_environment_is_put_right(cluster: Cluster) -> None:
 @pytest.mark.provisioning
 def test_teardown_destroys_data_when_told(cluster: Cluster) -> None:
     hosts = cluster.lab
-    play(hosts, "teardown", DATA="destroy", CONFIRM=hosts.inventory.name)
+    play(hosts, "teardown", "--data", "destroy", "--confirm", hosts.inventory.name)
     assert left(hosts) == {}
     assert not (hosts.inventory / "secrets/ray_token").exists()
     for node in hosts.nodes:

@@ -213,7 +213,7 @@ def test_services_stop_and_start(spark: Cluster, project: Path) -> None:
 
 def test_new_secrets(spark: Cluster, project: Path) -> None:
     before = (spark.lab.inventory / "secrets/spark_secret").read_text()
-    play(spark.lab, "rotate-secrets", CONFIRM="yes")
+    play(spark.lab, "rotate-secrets")
     after = (spark.lab.inventory / "secrets/spark_secret").read_text()
     assert before != after
     for node in spark.lab.nodes:

@@ -15,7 +15,7 @@ def test_spark_and_java_come_out_of_a_bundle(make_lab: Callable[..., LabHandle],
     host = make_lab(nodes=1, egress=False)
     with_spark(host, hdfs_enabled=False)
     bundle = tmp_path / "regatta-bundle.tar"
-    play(host, "bundle", OUT=str(bundle))
+    play(host, "bundle", "--out", str(bundle))
     assert host.ssh("node1", "command -v java", check=False).returncode
-    play(host, "provision", BUNDLE=str(bundle))
+    play(host, "provision", "--bundle", str(bundle))
     assert "Spark: a task has run on node1" in play(host, "verify")

@@ -7,6 +7,7 @@ import pytest
 from regatta.errors import InventoryError, UsageError
 from regatta.hosts import inventories, inventory_lint
 from regatta.provisioning import commands
+from regatta.provisioning.flags import Options
 
 
 def listing(hosts: dict[str, dict[str, object]], head: list[str], workers: list[str]) -> dict[str, object]:
@@ -76,7 +77,7 @@ def test_contradictions_are_named(
 
 
 def test_missing_inventory_says_how_to_make_one() -> None:
-    with pytest.raises(InventoryError, match=r"make lab.*inventory/example.*inventory/local"):
+    with pytest.raises(InventoryError, match=r"inventory/local.*inventory/example.*regatta provision"):
         inventories.choose("inventory/does-not-exist")
 
 
@@ -190,7 +191,7 @@ def test_a_misspelt_argument_is_named(here: Path) -> None:
     words = ["--diff", "-e", "ray_gsc_port=7000", "-e", '{"hdfs_replicaton": 2}', "-e", "own=1", "-e", "@file"]
     assert inventory_lint.arguments(words) == {"ray_gsc_port": "ray_gcs_port", "hdfs_replicaton": "hdfs_replication"}
     with pytest.raises(UsageError, match="did you mean ray_gcs_port"):
-        commands.run("provision", str(here), words)
+        commands.run("provision", Options(str(here), extra=words))
 
 
 def test_changes_are_seen_below_a_folder_of_any_name(here: Path) -> None:

@@ -13,6 +13,7 @@ from regatta.hosts import hostkeys
 from regatta.hosts.cluster import Cluster, Node
 from regatta.hosts.remote import Remote, explain
 from regatta.provisioning import commands, forget
+from regatta.provisioning.flags import Options
 from regatta.run import services
 from regatta.tasks.services import _status_rows
 
@@ -65,11 +66,11 @@ def test_both_fingerprints_and_the_way_on_are_said(tmp_path: Path, keys: list[st
     known.write_text(f"# mine\n10.0.0.1 {keys[0]}\n")
     said = str(hostkeys.explain("n1", "10.0.0.1", SAID.format(shows=SHOWS, known=known, whose="10.0.0.1")))
     assert f"it shows ED25519 SHA256:{SHOWS}, pinned is ED25519 {printed(keys[0])}" in said
-    assert "make forget NODE=n1" in said
+    assert "regatta forget --node n1" in said
     jump = str(hostkeys.explain("n1", "10.0.0.1", SAID.format(shows=SHOWS, known=known, whose="[jump]:2222")))
-    assert jump.startswith("n1: the host key of [jump]:2222") and "make forget NODE=[jump]:2222" in jump
+    assert jump.startswith("n1: the host key of [jump]:2222") and "regatta forget --node [jump]:2222" in jump
     unknown = hostkeys.explain("n1", "10.0.0.1", "Host key verification failed.")
-    assert all(word in str(unknown) for word in ("n1", "10.0.0.1", "not pinned", "make provision"))
+    assert all(word in str(unknown) for word in ("n1", "10.0.0.1", "not pinned", "regatta provision"))
 
 
 @pytest.mark.parametrize(
@@ -136,11 +137,10 @@ def test_the_line_is_replaced_and_others_stay(
     before = known.read_text()
     monkeypatch.delenv("CONFIRM", raising=False)
     monkeypatch.setattr("sys.stdin", io.StringIO(""))
-    with pytest.raises(UsageError, match="CONFIRM=yes"):
+    with pytest.raises(UsageError, match="--yes"):
         forget.forget(cluster(tmp_path), "n1")
     assert known.read_text() == before
-    monkeypatch.setenv("CONFIRM", "yes")
-    assert forget.forget(cluster(tmp_path), "n1") == 0
+    assert forget.forget(cluster(tmp_path), "n1", yes=True) == 0
     assert known.read_text() == f"# mine\n10.0.0.2 {keys[0]}\n10.0.0.1,n1 {keys[1]}\n"
     said = capsys.readouterr().out
     assert printed(keys[0]) in said and printed(keys[1]) in said
@@ -154,9 +154,8 @@ def test_a_line_for_many_hosts_leads_to_one_for_this_host(
 ) -> None:
     now = hostkeys.parse(f"10.0.0.1 {keys[1]}")
     monkeypatch.setattr(forget, "_shown", lambda *_: now)
-    monkeypatch.setenv("CONFIRM", "yes")
     (tmp_path / "known_hosts").write_text(f"10.0.0.* {keys[0]}\n")
-    forget.forget(cluster(tmp_path), "n1")
+    forget.forget(cluster(tmp_path), "n1", yes=True)
     assert (tmp_path / "known_hosts").read_text() == f"10.0.0.1 {keys[1]}\n"
 
 
@@ -167,9 +166,8 @@ def test_a_check_pins_nothing(
     now = hostkeys.parse(f"10.0.0.1 {keys[1]}")
     monkeypatch.setattr(forget, "_shown", lambda *_: now)
     monkeypatch.setattr(commands.inventories, "load", lambda _: cluster(here))
-    monkeypatch.setenv("CONFIRM", "yes")
     (here / "known_hosts").write_text(f"10.0.0.1 {keys[0]}\n")
-    assert commands.run(command, str(here), [], check=True, node="n1") == 0
+    assert commands.run(command, Options(str(here), "n1", check=True, confirm="yes")) == 0
     assert (here / "known_hosts").read_text() == f"10.0.0.1 {keys[0]}\n"
     assert printed(keys[1]) in capsys.readouterr().out
 

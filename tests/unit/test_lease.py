@@ -12,13 +12,13 @@ import pytest
 
 from regatta import paths
 from regatta.errors import BusyError, RemoteError, UsageError
-from regatta.hosts.lease import Lease
+from regatta.hosts.lease import Lease, may_break
 from regatta.hosts.remote import Remote
 
 HOLD = """
 import sys, time
 from regatta.hosts import inventories
-from regatta.hosts.lease import Lease
+from regatta.hosts.lease import Lease, may_break
 from regatta.hosts.remote import Remote
 with Lease(Remote(inventories.load(sys.argv[1])), "one"):
     print("held", flush=True)
@@ -65,7 +65,7 @@ def taken_within(remote: Remote, seconds: float) -> bool:
 
 def test_who_holds_it_is_said_and_it_is_given_back(remote: Remote) -> None:
     with Lease(remote, "make verify"):
-        mine = rf"here is in use: make verify by .* \(process {os.getpid()}\), for \d+ s now.*LEASE=break"
+        mine = rf"here is in use: make verify by .* \(process {os.getpid()}\), for \d+ s now.*--lease break"
         with pytest.raises(BusyError, match=mine):
             Lease(remote, "two").take()
     with Lease(remote, "two") as lease:
@@ -80,37 +80,30 @@ def test_it_ends_with_its_holder_however_that_ends(remote: Remote, hold: Callabl
     assert taken_within(remote, 20)
 
 
-def test_it_can_be_taken_away_and_its_holder_hears_of_it(
-    remote: Remote, hold: Callable[[], Holder], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_can_be_taken_away_and_its_holder_hears_of_it(remote: Remote, hold: Callable[[], Holder]) -> None:
     holder = hold()
-    monkeypatch.setenv("LEASE", "break")
-    with Lease(remote, "two"):
+    with Lease(remote, "two", breaks=True):
         _, said = holder.communicate(timeout=20)
     assert "somebody has taken the lease on it away" in said and "KeyboardInterrupt" in said
 
 
-def test_a_holder_that_does_not_hear_loses_it_too(
-    remote: Remote, hold: Callable[[], Holder], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_holder_that_does_not_hear_loses_it_too(remote: Remote, hold: Callable[[], Holder]) -> None:
     holder = hold()
     (node,) = Path(f"/proc/{holder.pid}/task/{holder.pid}/children").read_text().split()
     os.kill(int(node), signal.SIGSTOP)
     with pytest.raises(BusyError):
         Lease(remote, "two").take()
-    monkeypatch.setenv("LEASE", "break")
-    with Lease(remote, "two"):
+    with Lease(remote, "two", breaks=True):
         pass
 
 
-def test_only_the_holder_is_ended(remote: Remote, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_holder_is_ended(remote: Remote) -> None:
     """A number in the file that is another process by now."""
     with subprocess.Popen(["sleep", "60"]) as other:
         state = Path(remote.cluster.head.state)
         state.mkdir(parents=True, exist_ok=True)
         (state / "lease").write_text(f'{{"pid": {other.pid}}}')
-        monkeypatch.setenv("LEASE", "break")
-        with Lease(remote, "two"):
+        with Lease(remote, "two", breaks=True):
             assert other.poll() is None
         other.kill()
 
@@ -124,10 +117,9 @@ def test_that_it_is_lost_is_said(remote: Remote) -> None:
     assert len(told) == 1 and "here: the lease on it is lost" in told[0]
 
 
-def test_a_word_that_is_none(remote: Remote, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LEASE", "yes")
-    with pytest.raises(UsageError, match="LEASE is 'break'"):
-        Lease(remote, "two").take()
+def test_a_word_that_is_none() -> None:
+    with pytest.raises(UsageError, match="takes 'break'"):
+        may_break("yes")
 
 
 def test_a_head_that_cannot_be_asked(remote: Remote) -> None:

@@ -27,7 +27,7 @@ def test_a_host_without_any_and_this_machine_alone_have_none(node: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("described", "todo"), [({}, "make provision"), ({"layout": layout.NUMBER + 1}, "update this checkout")]
+    ("described", "todo"), [({}, "regatta provision"), ({"layout": layout.NUMBER + 1}, "update this checkout")]
 )
 def test_another_one_is_named_with_what_to_do(node: Path, described: dict, todo: str) -> None:
     node.write_text(json.dumps(described))

@@ -64,7 +64,7 @@ def test_a_run_changes_its_own_copy_and_all_of_it_comes_back(project: Project) -
     assert next(line for line in lines if line[-1] == "package/own.py")[-2] == "changed"
     assert "outside.txt" in listed.stdout + listed.stderr and "fifo" in listed.stdout + listed.stderr
     shown = project.type("show", "one").stdout
-    assert "left        5 files" in shown and "/runs/one/work" in shown and "fab fetch one" in shown
+    assert "left        5 files" in shown and "/runs/one/work" in shown and "regatta fetch one" in shown
     assert "out/" in project.type("runs").stdout.splitlines()[1]
     other = project.type("runs", REGATTA_RESULTS=str(project.folder / "another"))
     assert other.stdout.splitlines()[1].split()[-1].endswith(f":{project.folder / 'results'}")

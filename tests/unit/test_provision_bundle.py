@@ -27,6 +27,7 @@ from regatta.paths import PROJECT
 from regatta.provisioning import bundleapt, bundling, sbom
 from regatta.provisioning import spark as spark_release
 from regatta.provisioning.bundle import INDEX, Bundle, BundleError, pack, unpack
+from regatta.provisioning.flags import Options
 
 CONTENT = {
     "locks/node.lock": b"torch==2.13.0\n",
@@ -145,7 +146,7 @@ def test_a_changed_archive_is_refused_also_when_an_earlier_one_is_unpacked(packe
     [
         (lambda name, body: None if "rsync" in name else (name, body), "rsync.deb is missing in it: it is cut off"),
         (lambda name, body: ("apt/0/more.deb" if "rsync" in name else name, body), "more.deb does not belong in it"),
-        (lambda name, body: None if name == INDEX else (name, body), "is no bundle: 'make bundle' writes one"),
+        (lambda name, body: None if name == INDEX else (name, body), "is no bundle: 'regatta bundle' writes one"),
         (lambda name, body: (name, b"{}" if name == INDEX else body), "its bundle.json cannot be read"),
     ],
 )
@@ -196,13 +197,13 @@ def test_provisioning_from_it_is_told_where_all_is(packed: Path, monkeypatch: py
 
 
 def test_wishes_are_looked_at_first(tmp_path: Path) -> None:
-    with pytest.raises(BundleError, match="SUITE=sid: a bundle can be made for bookworm, jammy, noble"):
-        bundling.wish({"SUITE": "sid"})
+    with pytest.raises(BundleError, match="--suite sid: a bundle can be made for bookworm, jammy, noble"):
+        bundling.wish(Options(suite="sid"))
     with pytest.raises(UsageError, match="there is no folder"):
-        bundling.wish({"SUITE": "noble", "OUT": str(tmp_path / "no/bundle.tar")})
-    with pytest.raises(UsageError, match=r"PROJECT=.*none: there is no such folder"):
-        bundling.wish({"SUITE": "noble", "PROJECT": f"{tmp_path}:{tmp_path}/none"})
-    wish = bundling.wish({"SUITE": "noble", "MACHINE": "aarch64", "OUT": str(tmp_path / "b.tar")})
+        bundling.wish(Options(suite="noble", out=tmp_path / "no/bundle.tar"))
+    with pytest.raises(UsageError, match=r"--project .*none: there is no such folder"):
+        bundling.wish(Options(suite="noble", project=[f"{tmp_path}:{tmp_path}/none"]))
+    wish = bundling.wish(Options(suite="noble", machine="aarch64", out=tmp_path / "b.tar"))
     assert wish["bundle_host"] == {"python": "3.12.3", "glibc": "2.39", "machine": "aarch64"}
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import modules
 import pytest
 
+from regatta import program
 from regatta.errors import RegattaError
 from regatta.hosts.cluster import Cluster, Node
 from regatta.provisioning import adopting, aptproxy, commands, interruption, playbook, secrets
@@ -38,11 +39,16 @@ def cluster(folder: Path) -> Cluster:
     return Cluster("mine", folder, (node,), (node,), node)
 
 
-def test_a_missing_inventory_says_how_to_make_one(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_inventory_says_how_to_make_one(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert commands.main(["provision", "--inventory", "inventory/none-such"]) == 2
     said = capsys.readouterr().err
-    assert "make lab" in said
+    assert "--inventory inventory/local" in said and "make" not in said
     assert "inventory/example" in said
+    monkeypatch.setenv(program.TYPED, "make")
+    assert commands.main(["provision", "--inventory", "inventory/none-such"]) == 2
+    assert "'make lab NODES=3'" in capsys.readouterr().err
 
 
 def test_this_machine_alone_needs_none(capsys: pytest.CaptureFixture[str]) -> None:
@@ -57,14 +63,13 @@ def test_teardown_asks(inventory: Path, monkeypatch: pytest.MonkeyPatch, capsys:
     monkeypatch.delenv("CONFIRM", raising=False)
     monkeypatch.setattr("sys.stdin", io.StringIO("yes\n"))
     assert commands.main(["teardown", "--inventory", str(inventory)]) == 2
-    assert "CONFIRM=yes" in capsys.readouterr().err
+    assert "--yes" in capsys.readouterr().err
     terminal = io.StringIO("no\n")
     terminal.isatty = lambda: True  # type: ignore[method-assign]
     monkeypatch.setattr("sys.stdin", terminal)
     assert commands.main(["teardown", "--inventory", str(inventory)]) == 2
     assert not called
-    monkeypatch.setenv("CONFIRM", "yes")
-    assert commands.main(["teardown", "--inventory", str(inventory)]) == 0
+    assert commands.main(["teardown", "--inventory", str(inventory), "--yes"]) == 0
     assert called[0][0] == "teardown"
 
 
@@ -163,11 +168,9 @@ def test_rotation_waits_for_runs(
     monkeypatch.setattr(playbook, "play", lambda *words: called.append(words) or 0)
     monkeypatch.setattr(catalogue, "listing", lambda _: ([going], {}))
     monkeypatch.setattr(catalogue, "cancel", lambda _, info: cancelled.append(info.run))
-    monkeypatch.delenv("FORCE", raising=False)
     assert commands.main(["rotate-secrets", "--inventory", str(inventory)]) == 1
     assert "slow" in capsys.readouterr().err and not called
-    monkeypatch.setenv("FORCE", "yes")
-    assert commands.main(["rotate-secrets", "--inventory", str(inventory)]) == 0
+    assert commands.main(["rotate-secrets", "--inventory", str(inventory), "--force"]) == 0
     assert cancelled == ["slow"]
     assert called[0][0] == "provision" and "ssh_mesh_rotate=true" in called[0][3]
 
@@ -218,23 +221,21 @@ def test_provisioning_that_would_end_runs_names_and_refuses_them(
 ) -> None:
     monkeypatch.setattr(playbook, "anew", lambda _: anew)
     assert commands.main(["hdfs-restore-metadata", "--inventory", str(inventory)]) == 2
-    assert "CONFIRM=yes" in capsys.readouterr().err
-    monkeypatch.setenv("CONFIRM", "yes")
-    for command, *more in (["provision"], ["add-node", "--node", "n1"], ["hdfs-restore-metadata"]):
+    assert "--yes" in capsys.readouterr().err
+    for command, *more in (["provision"], ["add-node", "--node", "n1"], ["hdfs-restore-metadata", "--yes"]):
         assert commands.main([command, "--inventory", str(inventory), *more]) == 1
         said = capsys.readouterr().err
-        assert all(name in said for name in ends) and "FORCE=yes" in said and "n1" in said
+        assert all(name in said for name in ends) and "--force" in said and "n1" in said
         assert [name for name in ("rayed", "torched") if name in said] == ends
     assert busy == {"played": [], "cancelled": []}
-    assert commands.main(["teardown", "--inventory", str(inventory)]) == 1
-    assert "rayed" in (said := capsys.readouterr().err) and "torched" in said and "FORCE=yes" in said
+    assert commands.main(["teardown", "--inventory", str(inventory), "--yes"]) == 1
+    assert "rayed" in (said := capsys.readouterr().err) and "torched" in said and "--force" in said
     assert busy == {"played": [], "cancelled": []}
     assert commands.main(["check", "--inventory", str(inventory)]) == 0
     shown = capsys.readouterr().out
     assert all(name in shown for name in ends)
     assert busy == {"played": [["--check"]], "cancelled": []}
-    monkeypatch.setenv("FORCE", "yes")
-    assert commands.main(["provision", "--inventory", str(inventory)]) == 0
+    assert commands.main(["provision", "--inventory", str(inventory), "--force"]) == 0
     assert busy == {"played": [["--check"], []], "cancelled": ends}
 
 

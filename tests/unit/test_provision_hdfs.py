@@ -14,6 +14,7 @@ from lab import hadoop as lab_hadoop
 from regatta.errors import RunError, UsageError
 from regatta.hosts.cluster import Cluster, Node
 from regatta.provisioning import commands, hadoop, membership, playbook
+from regatta.provisioning.flags import Options
 from regatta.run import catalogue
 
 DATA = modules.load("hdfs_filters", "roles/hdfs/filter_plugins/hdfs.py")
@@ -43,8 +44,8 @@ def test_blocks_without_metadata_are_never_formatted_over() -> None:
     said = refusal(held, "n1", FOLDER, "/home/me/inventory/mine")
     assert "n2: 7 block(s) of BP-1" in said
     assert "n3: 5 block(s) of BP-1; a copy of the metadata up to change 42" in said
-    assert "copy on n3: make hdfs-restore-metadata INVENTORY=inventory/mine" in said
-    assert "DATA=destroy" in said
+    assert "copy on n3: regatta hdfs-restore-metadata --inventory inventory/mine" in said
+    assert "regatta teardown --inventory inventory/mine --data destroy" in said
     assert refusal(held, "n1", FOLDER, restore=True) == ""
 
 
@@ -152,7 +153,7 @@ def cluster(*names: str) -> Cluster:
 
 def test_who_may_leave() -> None:
     with pytest.raises(UsageError, match="is the head"):
-        membership.remove(Path("i"), cluster("n1", "n2"), "n1", [])
+        membership.remove(Path("i"), cluster("n1", "n2"), "n1", [], check=False, force=False)
     with pytest.raises(UsageError, match=r"add it to .*hosts\.yml"):
         membership.must_be_known(cluster("n1"), "n9")
 
@@ -170,41 +171,32 @@ def test_a_node_that_runs_need_leaves_only_when_it_is_forced(
     monkeypatch.setattr(catalogue, "cancel", lambda _, info: done.append(info.run))
     monkeypatch.setattr(membership.Remote, "call", lambda *_: {"installed": False})
     monkeypatch.setattr(playbook, "play", lambda book, *_: done.append(book) or 0)
-    monkeypatch.delenv("FORCE", raising=False)
-    assert membership.remove(Path("i"), made, "n2", [], check=True) == 0
+    assert membership.remove(Path("i"), made, "n2", [], check=True, force=False) == 0
     said = capsys.readouterr().out
-    assert "here" in said and "elsewhere" not in said and "FORCE=yes" in said
-    with pytest.raises(RunError, match=r"n2 .*here .*remove-node NODE=n2 FORCE=yes"):
-        membership.remove(Path("i"), made, "n2", [])
+    assert "here" in said and "elsewhere" not in said and "--force" in said
+    with pytest.raises(RunError, match=r"n2 .*here .*regatta remove-node --node n2 --force"):
+        membership.remove(Path("i"), made, "n2", [], check=False, force=False)
     assert not done
-    monkeypatch.setenv("FORCE", "yes")
-    assert membership.remove(Path("i"), made, "n2", []) == 0
+    assert membership.remove(Path("i"), made, "n2", [], check=False, force=True) == 0
     assert done == ["here", "remove_node"]
 
 
 @pytest.mark.parametrize(
     ("data", "confirm", "words"),
     [
-        ("", "yes", []),
         ("keep", "yes", []),
-        ("", "mine", []),
+        ("keep", "mine", []),
         ("destroy", "mine", ["-e", "hdfs_destroy=mine", "-e", "shared_folder_destroy=mine"]),
     ],
 )
-def test_what_confirms(monkeypatch: pytest.MonkeyPatch, data: str, confirm: str, words: list[str]) -> None:
-    monkeypatch.setenv("DATA", data)
-    monkeypatch.setenv("CONFIRM", confirm)
-    assert commands._confirm(["n1"], "mine") == words
+def test_what_confirms(data: str, confirm: str, words: list[str]) -> None:
+    assert commands._confirm(["n1"], "mine", Options(data=data, confirm=confirm)) == words
 
 
-@pytest.mark.parametrize(
-    ("data", "confirm"), [("destroy", "yes"), ("destroy", "other"), ("", "other"), ("all", "mine")]
-)
-def test_what_does_not_confirm(monkeypatch: pytest.MonkeyPatch, data: str, confirm: str) -> None:
-    monkeypatch.setenv("DATA", data)
-    monkeypatch.setenv("CONFIRM", confirm)
+@pytest.mark.parametrize(("data", "confirm"), [("destroy", "yes"), ("destroy", "other"), ("keep", "other")])
+def test_what_does_not_confirm(data: str, confirm: str) -> None:
     with pytest.raises(UsageError):
-        commands._confirm(["n1"], "mine")
+        commands._confirm(["n1"], "mine", Options(data=data, confirm=confirm))
 
 
 def test_the_labs_tarball_is_the_same_everywhere(tmp_path: Path) -> None:

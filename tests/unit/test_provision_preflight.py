@@ -115,7 +115,7 @@ def test_sources_without_a_java_that_fits_are_told_with_all_other_problems() -> 
         ),
         (
             {"unreachable": True, "msg": "@ REMOTE HOST IDENTIFICATION HAS CHANGED! @"},
-            "host key of .*make forget NODE=n1",
+            "host key of .*regatta forget --node n1",
         ),
     ],
 )
@@ -156,7 +156,7 @@ def test_a_firewall_of_the_user_that_keeps_members_apart() -> None:
         (layout.NUMBER + 1, {}, "update this checkout"),
         (layout.NUMBER + 1, {"only_reach": True, "older_layout": "removed"}, "update this checkout"),
         (1, {}, ""),
-        (1, {"only_reach": True}, "run 'make provision' first"),
+        (1, {"only_reach": True}, "run 'regatta provision' first"),
         (1, {"only_reach": True, "older_layout": "removed"}, ""),
         (layout.NUMBER, {"only_reach": True}, ""),
         (0, {"only_reach": True}, ""),

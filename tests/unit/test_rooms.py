@@ -14,8 +14,8 @@ import pytest
 from regatta.paths import PROJECT
 
 PACKAGE = PROJECT / "regatta"
-GROUND = {"errors", "files", "paths", "text", "typed"}
-DOOR = {"cli"}
+GROUND = {"errors", "files", "paths", "program", "text", "typed"}
+DOOR = {"cli", "completion"}
 ON_NODES = re.compile(r"regatta\.frameworks\.\w+\.(node|run)\b")
 ROW = re.compile(r"\| `(\w+)/` \|.*\| (?:`([\w ]+)`|) ?\|")
 

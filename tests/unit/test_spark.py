@@ -150,7 +150,7 @@ def test_who_has_not_joined_is_named(pair: Remote, monkeypatch: pytest.MonkeyPat
 
 def test_a_host_without_java_is_named_at_once(pair: Remote) -> None:
     service, both = Asked(pair, state("127.0.0.1", "127.0.0.2")), state("127.0.0.1", "127.0.0.2")
-    with pytest.raises(LaunchError, match=r"there: Spark has no Java there: none; 'make provision'"):
+    with pytest.raises(LaunchError, match=r"there: Spark has no Java there: none; 'regatta provision'"):
         service.wait(pair.cluster.nodes, both, {"here": {"java": ""}, "there": {"java": "none"}}, lambda _: None)
 
 

@@ -91,7 +91,7 @@ def _scene(threads: int) -> tuple[Any, Any]:
     except (ImportError, NameError) as error:  # drjit itself fails where it wants to say what failed
         why = error.__context__ or error
         raise BadInput(
-            f"Mitsuba cannot be loaded here: {why}; 'make provision' brings the libraries of hosts"
+            f"Mitsuba cannot be loaded here: {why}; 'regatta provision' brings the libraries of hosts"
         ) from None
 
     mitsuba.set_variant("scalar_rgb")

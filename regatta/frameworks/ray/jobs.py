@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from regatta.errors import LaunchError, RunError
+from regatta.program import about_hosts, hint
 
 DASHBOARD_PORT = 8265
 
@@ -71,11 +72,11 @@ class JobApi:
             if error.code in (401, 403):
                 raise LaunchError(
                     f"{self._cluster}: Ray refuses our token: inventory/{self._cluster}/secrets/ray_token is not "
-                    "the cluster's; run 'make provision' or copy the cluster's inventory folder"
+                    f"the cluster's; run '{about_hosts('provision')}' or copy the cluster's inventory folder"
                 ) from None
             raise RunError(f"{self._cluster}: Ray's API: {error.code} {said[-1] if said else error.reason}") from None
         except (OSError, http.client.HTTPException) as error:
             if again and isinstance(error, ConnectionError | http.client.HTTPException):
                 return self._get(path, again=False)  # a busy one closes a connection now and then
-            raise LaunchError(f"{self._cluster}: Ray's API does not answer ({error}): run 'fab up'") from None
+            raise LaunchError(f"{self._cluster}: Ray's API does not answer ({error}): run '{hint('up')}'") from None
         return json.loads(text)

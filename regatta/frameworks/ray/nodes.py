@@ -10,6 +10,7 @@ from regatta.errors import LaunchError
 from regatta.frameworks.ray.jobs import JobApi, RayNode
 from regatta.hosts.cluster import Node
 from regatta.hosts.remote import Remote
+from regatta.program import hint
 
 JOIN_SECONDS = 60.0
 POLL_SECONDS = 0.5
@@ -64,7 +65,7 @@ def wait(
     ):
         names = ", ".join(missing)
         if time.monotonic() > end:
-            raise LaunchError(f"{names}: not in Ray after {JOIN_SECONDS:g} s; see 'fab status'")
+            raise LaunchError(f"{names}: not in Ray after {JOIN_SECONDS:g} s; see '{hint('status')}'")
         if not said:
             said = True
             say(f"waiting until {names} {'is' if len(missing) == 1 else 'are'} in Ray, {JOIN_SECONDS:g} s at most")

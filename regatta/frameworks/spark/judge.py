@@ -10,6 +10,7 @@ from regatta.errors import RegattaError
 from regatta.frameworks.api import Blame, Judge, StartedRun
 from regatta.frameworks.spark import service as master
 from regatta.frameworks.spark.service import SparkService
+from regatta.program import about_hosts, hint
 from regatta.records import events
 from regatta.records.events import DRIVER
 from regatta.text import clean
@@ -25,9 +26,9 @@ REFUSED, UNREACHED = "IllegalArgumentException: Authentication failed", "Failed 
 GIVEN_UP = "All masters are unresponsive! Giving up"
 SECRET = (
     "Spark's master refuses its secret: leave spark.authenticate.secret to Regatta, and where nobody has set one let "
-    "'make provision' give all nodes the same"
+    f"'{about_hosts('provision')}' give all nodes the same"
 )
-DEAF = "Spark's master did not answer its driver; see 'fab status'"
+DEAF = f"Spark's master did not answer its driver; see '{hint('status')}'"
 FULL = "No space left on device"
 GATEWAY = "the Java of the driver has ended: it was killed, or the memory of its host is used up"
 _GATEWAY = re.compile(r"Answer from Java side is empty|Py4JNetworkError|Java gateway process exited")

@@ -10,11 +10,12 @@ from regatta.frameworks.api import JobService, Page
 from regatta.frameworks.plan import Plan
 from regatta.hosts.cluster import Node
 from regatta.hosts.remote import Remote
+from regatta.program import about_hosts, hint
 
 UNITS = ("regatta-spark-master.service", "regatta-spark-worker.service")
 SECRET = "spark_secret"
 FOREIGN = "spark_master"
-NONE = "it has no Spark: set spark_enabled: true in its group_vars/all.yml, and 'make provision' makes one"
+NONE = f"it has no Spark: set spark_enabled: true in its group_vars/all.yml, and '{about_hosts('provision')}' makes one"
 JOIN_SECONDS = 60.0
 POLL_SECONDS = 0.5
 
@@ -45,13 +46,15 @@ class SparkService(JobService):
         """
         for node in nodes:
             if why := answers.get(node.name, {}).get("java"):
-                raise LaunchError(f"{node.name}: Spark has no Java there: {why}; 'make provision' installs one")
+                raise LaunchError(
+                    f"{node.name}: Spark has no Java there: {why}; '{about_hosts('provision')}' installs one"
+                )
         end, said = time.monotonic() + JOIN_SECONDS, False
         while missing := self._missing(seen):
             names = ", ".join(missing)
             if time.monotonic() > end:
                 why = seen["problem"] or "its worker has not joined"
-                raise LaunchError(f"{names}: not in Spark after {JOIN_SECONDS:g} s ({why}); see 'fab status'")
+                raise LaunchError(f"{names}: not in Spark after {JOIN_SECONDS:g} s ({why}); see '{hint('status')}'")
             if not said:
                 said = True
                 say(
@@ -123,7 +126,7 @@ def too_much(said: State, run: str) -> str | None:
 def _too_much(asked: int, most: int) -> str:
     return (
         f"it asks for executors of {asked} MiB, and the largest worker gives {most} MiB: ask for less "
-        "(spark.executor.memory), or raise spark_memory_share and 'make provision'"
+        f"(spark.executor.memory), or raise spark_memory_share and '{about_hosts('provision')}'"
     )
 
 

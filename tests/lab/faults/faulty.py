@@ -14,7 +14,9 @@ from pathlib import Path
 
 from clusters import Cluster, read_until
 
-NEXT_STEP = re.compile(r"\b(fab (logs|status|attach|repair|cancel|up|hdfs-status)|make provision|journalctl|df -h)\b")
+NEXT_STEP = re.compile(
+    r"\b((fab|regatta) (logs|status|attach|repair|cancel|up|hdfs-status)|(make|regatta) provision|journalctl|df -h)\b"
+)
 PATIENCE_SECONDS = 120.0
 RECOVERY_SECONDS = 400.0
 # Ray Train starts an actor for the whole cluster, once, which Ray itself starts again whenever it ends.

@@ -16,7 +16,7 @@ def test_root_follows_nothing_that_a_run_owns(cluster: Cluster, tmp_path: Path) 
         attack.begin()
         wait_for(lambda: all(attack.tried(node)["planted"] for node in attack.nodes))
         listed = cluster.fab("runs", check=False).stdout
-        play(cluster.lab, "support-bundle", OUT=str(tmp_path))
+        play(cluster.lab, "support-bundle", "--out", str(tmp_path))
         going.close()
         cluster.fab("cancel", run, check=False)
         for _ in range(2):

@@ -96,7 +96,7 @@ def test_the_support_bundle_holds_no_secret(cluster: Cluster, tmp_path: Path) ->
     planted = 'echo "was $(cat /etc/regatta/ray_token), db_password = planted-secret" > /etc/regatta/planted.conf'
     lab.ssh("node2", f"sudo sh -c {shlex.quote(planted)}")
     try:
-        play(lab, "support-bundle", OUT=str(tmp_path))
+        play(lab, "support-bundle", "--out", str(tmp_path))
     finally:
         lab.ssh("node2", "sudo rm /etc/regatta/planted.conf")
     (bundle,) = tmp_path.glob("*.tar.gz")

@@ -76,7 +76,7 @@ def test_a_host_without_a_library_of_mitsubas_says_so(tmp_path: Path, monkeypatc
     (tmp_path / "drjit.py").write_text(hidden)
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(
-        BadInput, match=r"Mitsuba cannot be loaded here: libatomic\.so\.1: cannot open; 'make provision'"
+        BadInput, match=r"Mitsuba cannot be loaded here: libatomic\.so\.1: cannot open; 'regatta provision'"
     ):
         render.frame(render.Options(1, 2, 2, 1, 0, 1), 0)
 

@@ -54,7 +54,7 @@ def test_addresses(conf: Path) -> None:
 def test_without_hdfs_the_message_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
     for call in (storage.open, storage.size, storage.exists, storage.identity, storage.listing):
-        with pytest.raises(BadInput, match="make provision"):
+        with pytest.raises(BadInput, match="regatta provision"):
             call("hdfs:///x")
 
 
@@ -125,7 +125,7 @@ def test_every_line_is_whole_and_in_one_share(
             "not a folder",
             False,
         ),
-        ('InvalidArgument("No fs.defaultFS setting found")', "make provision", False),
+        ('InvalidArgument("No fs.defaultFS setting found")', "regatta provision", False),
         ("something else", "reading failed: something else", False),
     ],
 )

@@ -8,7 +8,7 @@ import re
 
 from workloads.common.events import BadInput
 
-NOT_PROVISIONED = "HDFS is not set up on this host: run 'make provision' for a cluster that has it"
+NOT_PROVISIONED = "HDFS is not set up on this host: run 'regatta provision' for a cluster that has it"
 
 _SAFE_MODE = re.compile(r"SafeMode|safe ?mode", re.IGNORECASE)
 _NO_ROOM = re.compile(r"could only be (written|replicated) to|No space left|DiskOutOfSpace|DSQuotaExceeded")
@@ -36,7 +36,7 @@ def user() -> str:
 
 def missing(url: str, step: str) -> StorageError:
     """The file is not there."""
-    return StorageError(f"{url}: there is no such file ({step}); 'fab data-ls' shows what there is")
+    return StorageError(f"{url}: there is no such file ({step}); 'regatta data-ls' shows what there is")
 
 
 def is_folder(url: str) -> StorageError:
@@ -69,12 +69,12 @@ def translate(error: BaseException, url: str, step: str) -> StorageError:  # noq
     if _SAFE_MODE.search(name) or _SAFE_MODE.search(said):
         return StorageError(
             f"{url}: HDFS is in safe mode and takes no changes ({step}): it leaves it when enough DataNodes are up; "
-            "see 'fab hdfs-status'",
+            "see 'regatta hdfs-status'",
             passing=True,
         )
     if _NO_ROOM.search(text):
         return StorageError(
-            f"{url}: no DataNode has room for another block, or none is live ({step}): see 'fab hdfs-status'"
+            f"{url}: no DataNode has room for another block, or none is live ({step}): see 'regatta hdfs-status'"
         )
     passing = isinstance(error, OSError | TimeoutError) or bool(_PASSING.search(text))
     return StorageError(f"{url}: {step} failed: {said or type(error).__name__}", passing=passing)

@@ -204,7 +204,7 @@ def _reach(place: Place) -> None:
             if not isinstance(error, ConnectionRefusedError) or time.monotonic() > end:
                 raise StorageError(
                     f"{place.url}: no NameNode answers at {host}:{port} ({error.strerror or error}); "
-                    "see 'fab hdfs-status'"
+                    "see 'regatta hdfs-status'"
                 ) from None
         time.sleep(0.5)
 

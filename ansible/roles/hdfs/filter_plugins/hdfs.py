@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from regatta.program import about_hosts, hint
+
 Held = Mapping[str, Any]
 
 
@@ -65,11 +67,13 @@ def unmoved(part: Held, moved: str, host: str, folder: str, enabled: bool) -> st
     if not left:
         return ""
     if not enabled:
-        why = "HDFS is disabled (hdfs_enabled: false), so that nothing could move them. Enable it and 'make provision'"
+        why = "HDFS is disabled (hdfs_enabled: false), so that nothing could move them. Enable it and "
+        why += f"'{about_hosts('provision')}'"
     elif moved:
         why = f"they are not of this cluster's HDFS ({moved}), which cannot move them. Bring them to where they belong"
     else:
-        why = f"HDFS has not moved them, as the DataNode of {host} is not live. Start it ('fab up', 'fab hdfs-status')"
+        way = f"Start it ('{hint('up')}', '{hint('hdfs-status')}')"
+        why = f"HDFS has not moved them, as the DataNode of {host} is not live. {way}"
     return (
         f"{host} holds blocks in {folder}/data, perhaps the only copies:\n{_listed({host: {'pools': left}}, folder)}\n"
         f"Nothing of them was removed: {why}, then try again. Or, if nobody needs these blocks any more, delete "
@@ -78,14 +82,17 @@ def unmoved(part: Held, moved: str, host: str, folder: str, enabled: bool) -> st
 
 
 def _advice(held: Mapping[str, Held], elsewhere: list[str], folder: str, inventory: str) -> str:
-    where = f"INVENTORY=inventory/{inventory}" if inventory else "INVENTORY=inventory/NAME"
+    where = f"inventory/{inventory or 'NAME'}"
     if elsewhere:
         first = f"Make {elsewhere[0]}, which has the metadata, the head again"
     elif copy := newest_checkpoint(held):
-        first = f"Bring the metadata back from its copy on {copy}: make hdfs-restore-metadata {where}"
+        first = (
+            f"Bring the metadata back from its copy on {copy}: {about_hosts('hdfs-restore-metadata', inventory=where)}"
+        )
     else:
         first = f"There is no copy of the metadata: put back the disk that had {folder}/name"
-    return f"{first}. Or give all data up: make teardown {where} DATA=destroy, then provision again."
+    away = about_hosts("teardown", inventory=where, data="destroy")
+    return f"{first}. Or give all data up: {away}, then provision again."
 
 
 def _listed(held: Mapping[str, Held], folder: str) -> str:

@@ -83,7 +83,7 @@ if lacking:
     problems.append(f"no task of Spark ran on {', '.join(lacking)}: {last}")
 if not answers:
     problems.append(
-        f"a driver with a wrong secret had no answer within {PATIENCE} s: is the host busy? 'make verify' again"
+        f"a driver with a wrong secret had no answer within {PATIENCE} s: is the host busy? 'regatta verify' again"
     )
 elif answers != [True]:
     problems.append("Spark did not refuse a driver with a wrong secret")

@@ -39,7 +39,7 @@ def shut(host):
         done = subprocess.run(command, capture_output=True, text=True, timeout=30, cwd="/", check=False)
     except subprocess.TimeoutExpired:
         return None
-    return "lets runs in by SSH: run 'make provision'" if "uid=" in done.stdout else None
+    return "lets runs in by SSH: run 'regatta provision'" if "uid=" in done.stdout else None
 
 
 def main():

@@ -20,7 +20,7 @@ def join(place: Place, spec: Dict[str, Any]) -> Dict[str, Any]:
     """Let the driver that is started here find the cluster's Ray. Raises Problem where there is none."""
     gcs = gcs_address(place)
     if gcs is None:
-        raise Problem("Ray does not run here: run 'fab up'")
+        raise Problem("Ray does not run here: run 'regatta up'")
     spec["env"]["RAY_ADDRESS"] = gcs
     return {"gcs": gcs, "python": environments.resolved(place, place["python"])}
 
@@ -29,7 +29,7 @@ def end(place: Place, run: str, joined: Dict[str, Any]) -> None:
     """End what a run whose driver has ended left in Ray. Raises Problem where something stays."""
     left = rights.call(place.get("user"), lambda: actors.end(run, joined), ACTORS_SECONDS)
     if left:
-        raise Problem(f"{left} actor(s) of {run} are still in Ray: 'fab cancel {run}' tries again")
+        raise Problem(f"{left} actor(s) of {run} are still in Ray: 'regatta cancel {run}' tries again")
 
 
 def daemons(place: Place) -> Dict[str, int]:

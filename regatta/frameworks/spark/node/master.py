@@ -60,7 +60,7 @@ def history(place: Place) -> dict[str, Any]:
         with open(CONF) as file:
             port = json.load(file).get("history")
     except (OSError, ValueError):
-        raise Problem("there is no Spark: set spark_enabled: true, and 'make provision' makes one") from None
+        raise Problem("there is no Spark: set spark_enabled: true, and 'regatta provision' makes one") from None
     if not port:
         raise Problem("no event logs are kept: without HDFS and a shared folder set spark_events_url")
     if subprocess.run(["systemctl", "is-active", "--quiet", HISTORY], check=False).returncode == 0:

@@ -6,7 +6,6 @@
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -16,16 +15,16 @@ NOTHING = "none"
 """As a pattern of files: none of them."""
 
 
-@dataclass(frozen=True)
 class Kind:
     """Text, as it is. `about`: what it is called in the reference.
 
     `switch`: it takes no value; `many`: its flag may be given more than once.
     """
 
-    about: str = "text"
-    switch: bool = False
-    many: bool = False
+    switch, many = False, False
+
+    def __init__(self, about: str = "text") -> None:
+        self.about = about
 
     def word(self, where: str, typed: Any) -> Any:
         """The value of what was typed: a word, a list of them where there may be `many`, true of a switch."""
@@ -38,12 +37,10 @@ class Kind:
         return self.word(where, given)
 
 
-@dataclass(frozen=True)
 class Switch(Kind):
     """True where it is given."""
 
-    about: str = "true or false"
-    switch: bool = True
+    switch = True
 
     def value(self, where: str, given: object) -> bool:
         """See `Kind`."""
@@ -52,23 +49,20 @@ class Switch(Kind):
         return given
 
 
-@dataclass(frozen=True)
 class Place(Kind):
     """The path of a file."""
-
-    about: str = "path"
 
     def word(self, where: str, typed: Any) -> Path:
         """See `Kind`."""
         return Path(typed)
 
 
-@dataclass(frozen=True)
 class Whole(Kind):
     """A whole number of at least `least`."""
 
-    about: str = "whole number"
-    least: int = 1
+    def __init__(self, least: int = 1) -> None:
+        super().__init__("whole number")
+        self.least = least
 
     def word(self, where: str, typed: Any) -> int:
         """See `Kind`."""
@@ -87,11 +81,8 @@ class Whole(Kind):
         return given
 
 
-@dataclass(frozen=True)
 class Amount(Kind):
     """A finite number above 0; `about` says of what."""
-
-    about: str = "number"
 
     def word(self, where: str, typed: Any) -> float:
         """See `Kind`."""
@@ -110,14 +101,19 @@ class Amount(Kind):
         return float(given)
 
 
-@dataclass(frozen=True)
 class Words(Kind):
     """A list of words: `split` takes a typed word apart, `check` makes them the value."""
 
-    about: str = "words"
-    many: bool = True
-    split: Callable[[str], Sequence[str]] = lambda text: [text]
-    check: Callable[[Iterable[str], str], tuple[str, ...]] = lambda words, where: tuple(words)
+    def __init__(
+        self,
+        about: str = "words",
+        split: Callable[[str], Sequence[str]] = lambda text: [text],
+        check: Callable[[Iterable[str], str], tuple[str, ...]] = lambda words, where: tuple(words),
+        *,
+        many: bool = True,
+    ) -> None:
+        super().__init__(about)
+        self.split, self.check, self.many = split, check, many
 
     def word(self, where: str, typed: Any) -> tuple[str, ...]:
         """See `Kind`."""
@@ -170,8 +166,8 @@ def _refuse(where: str, wanted: str, given: object) -> NoReturn:
 
 
 TEXT = Kind()
-SWITCH = Switch()
-PATH = Place()
+SWITCH = Switch("true or false")
+PATH = Place("path")
 WHOLE = Whole()
 SECONDS = Amount("seconds")
 GIGABYTES = Amount("a number of gigabytes")

@@ -16,7 +16,7 @@ EVERY = (RUN, *SCRIPTS, BENCH)
 """All commands that start runs."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Option:
     """An option of the commands in `commands`. `helps`: by command what is said there in the place of `help`.
 

@@ -85,7 +85,7 @@ def test_only_the_adapter_that_is_asked_for_is_imported() -> None:
 def test_every_adapter_has_its_name_and_a_place_of_its_own() -> None:
     found = [registry.find(name) for name in registry.names()]
     assert [framework.name for framework in found] == sorted(EVERY)
-    assert {*theme.FRAMEWORKS} == {*EVERY} and len({*theme.FRAMEWORKS.values()}) == len(EVERY)
+    assert len({*theme.of_frameworks(EVERY).values()}) == len(EVERY)
     assert [framework.name for framework in found if framework.single] == ["single"]
     drivers = {"ray", "ray-tune", "ray-tensorflow", "spark", *IN_PROCESSES}
     assert [framework.name for framework in found if framework.driver] == sorted(drivers)
@@ -214,63 +214,62 @@ def test_colours_of_unknown_frameworks_are_spare_ones_and_stay() -> None:
 OF_SERVICE = "what provisioning does for a service; its declaration will be one part"
 OF_BUILD = "the build of a package: variables and options of provisioning"
 A_WORD = "an English word: processes that are counted"
+RESULTS = "the folder where Ray's libraries keep results: a path on nodes"
 MAY_NAME = {
-    "hosts/limits.py": A_WORD,
-    "node/cgroup.py": A_WORD,
-    "run/causes.py": A_WORD,
-    "node/notes.py": "notes of runs that an earlier Regatta started",
-    "node/pruning.py": "the folder where Ray's libraries keep results: a path on nodes",
-    "node/shared.py": "the folder where Ray's libraries keep results: a path on nodes",
-    "node/secret.py": OF_SERVICE,
-    "node/support.py": OF_SERVICE,
-    "node/sitecustomize_rank.py": "any rank may import torch, whatever starts it",
-    "provisioning/__main__.py": OF_SERVICE,
-    "provisioning/bundle.py": OF_SERVICE,
-    "provisioning/bundling.py": OF_SERVICE,
-    "provisioning/locks.py": OF_BUILD,
-    "provisioning/sbom.py": OF_SERVICE,
-    "provisioning/secrets.py": OF_SERVICE,
-    "provisioning/spark.py": OF_SERVICE,
-    "provisioning/wheels.py": OF_BUILD,
-    "records/record.py": "records of the single process are read, whichever adapters there are",
-    "report/curves.py": "a field of a chart's rows",
-    "report/theme.py": "presentation: colours and order of those that are known, with a default",
-    "tasks/services.py": "the command `spark-history`",
+    "hosts/limits.py": ({"processes"}, A_WORD),
+    "node/cgroup.py": ({"processes"}, A_WORD),
+    "run/causes.py": ({"processes"}, A_WORD),
+    "node/notes.py": ({"ray"}, "notes of runs that an earlier Regatta started"),
+    "node/pruning.py": ({"ray"}, RESULTS),
+    "node/shared.py": ({"ray"}, RESULTS),
+    "node/secret.py": ({"spark"}, OF_SERVICE),
+    "node/support.py": ({"ray", "spark"}, OF_SERVICE),
+    "node/sitecustomize_rank.py": ({"torch"}, "any rank may import torch, whatever starts it"),
+    "provisioning/__main__.py": ({"spark", "torch"}, f"{OF_SERVICE}; {OF_BUILD}"),
+    "provisioning/bundle.py": ({"spark", "torch"}, f"{OF_SERVICE}; {OF_BUILD}"),
+    "provisioning/bundling.py": ({"spark", "torch"}, f"{OF_SERVICE}; {OF_BUILD}"),
+    "provisioning/locks.py": ({"torch"}, OF_BUILD),
+    "provisioning/sbom.py": ({"pyspark", "spark"}, OF_SERVICE),
+    "provisioning/secrets.py": ({"ray"}, OF_SERVICE),
+    "provisioning/spark.py": ({"pyspark", "spark"}, OF_SERVICE),
+    "provisioning/wheels.py": ({"torch"}, OF_BUILD),
+    "records/record.py": ({"single"}, "records of the single process are read, whichever adapters there are"),
+    "report/curves.py": ({"single"}, "a field of a chart's rows"),
+    "report/theme.py": ({*EVERY}, "presentation: colours and order of those that are known, with a default"),
+    "tasks/services.py": ({"spark"}, "the command `spark-history`"),
 }
-"""Files of `regatta/` that name a framework or a workload, and why. All others ask an adapter or a card."""
+"""Files of `regatta/` that name frameworks or workloads, which, and why. All others ask an adapter or a card."""
 WORDS = {"ray", "raylet", "spark", "pyspark", "torch", "mpi", "dask", "tensorflow", "zeromq", "joblib", "loky"}
 """Of names those that are no English words: they are found within identifiers and paths, too."""
 OWN = re.compile(r"regatta/(frameworks/(\w+/.*|table\.py)|project/.*)")
 
 
-def names_in(path: Path, known: set[str]) -> Iterator[str]:
-    """What of a file's identifiers and texts names a framework or a workload; not docstrings and sentences."""
+def names_in(path: Path, known: set[str]) -> set[str]:
+    """The frameworks and workloads that identifiers and texts of a file name; not docstrings and sentences."""
     tree = ast.parse(path.read_text())
     bodies = [getattr(node, "body", None) for node in ast.walk(tree)]
     said = {id(one.value) for body in bodies if isinstance(body, list) for one in body if isinstance(one, ast.Expr)}
+    found: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in said:
-            sentence = bool(re.search(r"\s", node.value.strip()))
-            if node.value in known or (not sentence and WORDS & {*re.split(r"[^a-z]+", node.value.lower())}):
-                yield f"{path}:{node.lineno}: {node.value}"
+            sentence = re.search(r"\s", node.value.strip())
+            within = set() if sentence else WORDS & {*re.split(r"[^a-z]+", node.value.lower())}
+            found |= {node.value} if node.value in known else within
         for field in ("id", "arg", "attr", "name", "asname"):
             if isinstance(word := getattr(node, field, None), str):
-                parts = re.split(r"[_.]", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", word).lower())
-                if WORDS & {*parts}:
-                    yield f"{path}:{getattr(node, 'lineno', 0)}: {word}"
+                found |= WORDS & {*re.split(r"[_.]", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", word).lower())}
+    return found
 
 
 def test_what_differs_between_frameworks_and_workloads_is_asked_of_them() -> None:
     cards = {path.parent.name for path in (PROJECT / "workloads").glob("*/card.toml")}
     known = {*registry.names(), *cards, *(name.replace("_", "-") for name in cards)}
     assert len(cards) > 10
-    found = {
-        path.relative_to(PROJECT / "regatta").as_posix(): [*names_in(path, known)]
-        for path in (PROJECT / "regatta").rglob("*.py")
-        if not OWN.match(path.relative_to(PROJECT).as_posix())
+    files = {path.relative_to(PROJECT).as_posix(): path for path in (PROJECT / "regatta").rglob("*.py")}
+    found = {name: names_in(path, known) for name, path in files.items() if not OWN.match(name)}
+    assert {name.partition("/")[2]: names for name, names in found.items() if names} == {
+        name: names for name, (names, _) in MAY_NAME.items()
     }
-    assert [name for path, names in found.items() if path not in MAY_NAME for name in names] == []
-    assert [path for path in MAY_NAME if not found[path]] == [], "they name none any more"
 
 
 def test_a_rank_that_exits_because_another_is_gone_is_not_to_blame(pair: Remote) -> None:

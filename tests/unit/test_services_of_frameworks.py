@@ -1,6 +1,7 @@
 """Runs that a service of the cluster takes: when it is asked, and what is made of what it says."""
 
 import contextlib
+import subprocess
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -10,9 +11,11 @@ from typing import Any, cast
 import pytest
 
 from regatta import paths
+from regatta.errors import RemoteError
 from regatta.frameworks import registry, spec
 from regatta.frameworks.api import Framework, JobService, StartedRun
-from regatta.frameworks.plan import Plan, Program
+from regatta.frameworks.plan import Plan, Program, Rank
+from regatta.frameworks.ray import adapter as ray
 from regatta.frameworks.ray.jobs import JobApi
 from regatta.frameworks.ray.judge import RayJudge
 from regatta.frameworks.ray.service import RayService
@@ -20,6 +23,7 @@ from regatta.hosts.cluster import Cluster
 from regatta.hosts.remote import Remote
 from regatta.options.declaration import RunOptions
 from regatta.records.store import Store
+from regatta.release import sync, tree
 from regatta.run import services
 from regatta.run.request import Request
 from regatta.run.session import Session
@@ -126,3 +130,27 @@ def test_a_run_is_over_when_its_driver_is(judge: RayJudge) -> None:
 
 def test_daemons_that_died_are_rays(judge: RayJudge) -> None:
     assert judge.died("n1", ["gcs", "raylet"]).startswith("Ray's gcs and raylet on n1 died in mid-run (journalctl -u")
+
+
+def test_a_driver_joins_the_service_on_its_node_whose_daemons_are_watched(
+    remote: Remote, source: Path, tmp_path: Path
+) -> None:
+    """By what is sent to a node; in the place of Ray's daemon is a process that says what that would."""
+    node = remote.cluster.head
+    (source / "driver.py").write_text("import os; print(os.environ['RAY_ADDRESS'])\n")
+    synced, program = tree.read(source), Program.script("driver.py", [])
+    sync.sync(remote, synced, remote.cluster.nodes)
+    made = ray.driver_spec(Plan("joins", "ray", program, synced.release, (Rank(0, 0, node),), 1, "env"), node)
+    with pytest.raises(RemoteError, match="Ray does not run here"):
+        remote.call(node, "run.start", spec={**made, "record": {}}, hidden={})
+    (tmp_path / "raylet").write_text("#!/bin/bash\nread -r line\n")
+    (tmp_path / "raylet").chmod(0o755)
+    words = [f"--session_dir={node.state}/ray/session_1", "--node_id=c0", "--gcs-address=127.0.0.1:1"]
+    with subprocess.Popen([tmp_path / "raylet", *words], stdin=subprocess.PIPE) as daemon:
+        remote.call(node, "run.start", spec={**made, "record": {}}, hidden={})
+        with remote.stream(node, "run.watch", run="joins", offset=0) as told:
+            said = [text for item in told for _, text in item.get("lines", ())]
+        daemon.kill()
+    assert said == ["127.0.0.1:1"]
+    end = remote.call(node, "run.finish", run="joins", state="lost", code=1)
+    assert (end["exit"]["state"], end["died"]) == ("succeeded", ["raylet"])

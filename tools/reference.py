@@ -10,6 +10,7 @@ from regatta.cards import discovery
 from regatta.cards.card import Option, Workload, flag
 from regatta.errors import RegattaError, RunFailedError
 from regatta.records import record
+from regatta.tasks import shown
 from regatta.tasks.common import INTERRUPTED
 
 PROJECT = Path(__file__).resolve().parents[1]
@@ -57,6 +58,7 @@ def schemas() -> dict[str, str]:
         "regatta/cards/card.schema.json": cards.schema(),
         "regatta/records/schemas/record.schema.json": record.schema(),
     }
+    made |= {f"regatta/tasks/schemas/{name}.schema.json": schema for name, schema in shown.schemas().items()}
     return {path: json.format(json.encode(schema), indent=1).decode() + "\n" for path, schema in made.items()}
 
 

@@ -13,6 +13,7 @@ from regatta.options.declaration import OF_COMPARISONS, OF_RUNS
 from regatta.options.option import EVERY
 from regatta.options.option import Option as Declared
 from regatta.records import record
+from regatta.tasks import shown
 from regatta.tasks.common import INTERRUPTED
 
 PROJECT = Path(__file__).resolve().parents[1]
@@ -67,6 +68,7 @@ def schemas() -> dict[str, str]:
         "regatta/cards/card.schema.json": cards.schema(),
         "regatta/records/schemas/record.schema.json": record.schema(),
     }
+    made |= {f"regatta/tasks/schemas/{name}.schema.json": schema for name, schema in shown.schemas().items()}
     return {path: json.format(json.encode(schema), indent=1).decode() + "\n" for path, schema in made.items()}
 
 

@@ -26,17 +26,28 @@ def lines(a: Record, b: Record, entries: Entries, repository: Path) -> list[str]
 def _lines(a: Record, b: Record, entries: Entries, repository: Path) -> Iterator[str]:
     yield f"A  {a.run_id}  {a.identity.started}  {a.exit.state}"
     yield f"B  {b.run_id}  {b.identity.started}  {b.exit.state}"
-    yield from _part("asked for", _asked(a), _asked(b))
+    found = parts(a, b)
+    yield from _part("asked for", found["asked"])
     yield from _release(a.identity, b.identity, entries, repository)
-    yield from _part("versions", _versions(a), _versions(b))
-    yield from _part("hosts", _hosts(a), _hosts(b))
+    yield from _part("versions", found["versions"])
+    yield from _part("hosts", found["hosts"])
     yield ""
     yield from _times(a, b)
     yield from _answers(a, b)
 
 
-def _part(title: str, a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[str]:
-    found = differences(a, b, {})
+def parts(a: Record, b: Record) -> dict[str, list[Difference]]:
+    """What differs in what was asked for, in versions and in hosts."""
+    made = {"asked": _asked, "versions": _versions, "hosts": _hosts}
+    return {name: differences(part(a), part(b), {}) for name, part in made.items()}
+
+
+def phases(a: Record, b: Record) -> dict[str, tuple[float | None, float | None]]:
+    """Seconds of each phase in both."""
+    return {name: (getattr(a.phases, name), getattr(b.phases, name)) for name in PHASES}
+
+
+def _part(title: str, found: list[Difference]) -> Iterator[str]:
     yield ""
     yield f"{title}: {'the same' if not found else ''}".rstrip()
     yield from (_difference(difference) for difference in found)
@@ -77,22 +88,33 @@ def _release(a: RunIdentity, b: RunIdentity, entries: Entries, repository: Path)
         yield f"release: the same ({a.release})"
         return
     yield f"release: {a.release or 'unknown'} -> {b.release or 'unknown'}"
-    one, other = (entries(run.release) if run.release else None for run in (a, b))
-    if one is not None and other is not None:
-        changes = sorted(
-            f"{'added' if path not in one else 'removed' if path not in other else 'changed'} {path}"
-            for path in one.keys() | other.keys()
-            if one.get(path) != other.get(path)
-        )
+    changes = _between(a, b, entries)
+    if changes is None and a.commit and b.commit:
+        yield f"  commit {a.commit[:12]} -> {b.commit[:12]}" + _uncommitted(a, b)
+        changes = changed_files(repository, a.commit, b.commit)
+    if changes is not None:
         yield from _listed(changes)
         return
-    if a.commit and b.commit:
-        yield f"  commit {a.commit[:12]} -> {b.commit[:12]}" + _uncommitted(a, b)
-        found = changed_files(repository, a.commit, b.commit)
-        if found is not None:
-            yield from _listed(found)
-            return
     yield "  which files changed is not known: no node has both releases, and git does not know both commits"
+
+
+def files(a: RunIdentity, b: RunIdentity, entries: Entries, repository: Path) -> list[str] | None:
+    """`changed train.py`, ...: by the releases of both, or else by their commits; None where nobody knows."""
+    if a.release is not None and a.release == b.release:
+        return []
+    changes = _between(a, b, entries)
+    return changed_files(repository, a.commit, b.commit) if changes is None and a.commit and b.commit else changes
+
+
+def _between(a: RunIdentity, b: RunIdentity, entries: Entries) -> list[str] | None:
+    one, other = (entries(run.release) if run.release else None for run in (a, b))
+    if one is None or other is None:
+        return None
+    return sorted(
+        f"{'added' if path not in one else 'removed' if path not in other else 'changed'} {path}"
+        for path in one.keys() | other.keys()
+        if one.get(path) != other.get(path)
+    )
 
 
 def _uncommitted(a: RunIdentity, b: RunIdentity) -> str:
@@ -110,8 +132,7 @@ def _listed(changes: list[str]) -> Iterator[str]:
 
 def _times(a: Record, b: Record) -> Iterator[str]:
     yield f"{'phase':<10}  {'A':>9}  {'B':>9}  {'B / A':>6}"
-    for name in PHASES:
-        one, other = getattr(a.phases, name), getattr(b.phases, name)
+    for name, (one, other) in phases(a, b).items():
         ratio = f"{other / one:.2f}" if one and other is not None else "-"
         yield f"{name:<10}  {texts.seconds(one):>9}  {texts.seconds(other):>9}  {ratio:>6}"
     for name, record in (("A", a), ("B", b)):
@@ -120,11 +141,18 @@ def _times(a: Record, b: Record) -> Iterator[str]:
     yield "Two single runs: no statement about whether a difference is real."
 
 
-def _answers(a: Record, b: Record) -> Iterator[str]:
+def answers(a: Record, b: Record) -> list[Difference] | None:
+    """In what the answers differ beyond the workload's tolerance; None where they cannot be compared."""
     if a.identity.workload != b.identity.workload or a.answer is None or b.answer is None:
-        return
+        return None
     tolerance = {name: min(value, b.tolerance[name]) for name, value in a.tolerance.items() if name in b.tolerance}
-    found = differences(a.answer, b.answer, tolerance)
+    return differences(a.answer, b.answer, tolerance)
+
+
+def _answers(a: Record, b: Record) -> Iterator[str]:
+    found = answers(a, b)
+    if found is None:
+        return
     yield "The answers are equal within the workload's tolerance." if not found else "The answers differ:"
     yield from (_difference(difference) for difference in found[:10])
     if len(found) > 10:

@@ -2,6 +2,7 @@
 
 import sys
 import time
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from regatta.cards import discovery
 from regatta.errors import DataError, RegattaError, UsageError
 from regatta.hosts import inventories
 from regatta.hosts.remote import Remote
+from regatta.tasks import shown
 from regatta.tasks.common import task, whole
 from regatta.terminal.confirm import confirmed
 from regatta.terminal.meter import size_text
@@ -61,14 +63,24 @@ def data_get(c: Context, hdfs_path: str, path: str, force: bool = False, invento
 @task(
     name="data-ls",
     positional=["hdfs_path"],
-    help={"hdfs-path": "folder or file in HDFS; / is the root", "recursive": "with all that is below"},
+    help={
+        "hdfs-path": "folder or file in HDFS; / is the root",
+        "recursive": "with all that is below",
+        "json": shown.HELP,
+    },
 )
-def data_ls(c: Context, hdfs_path: str, recursive: bool = False, inventory: str | None = None) -> None:
+def data_ls(
+    c: Context, hdfs_path: str, recursive: bool = False, inventory: str | None = None, json: bool = False
+) -> None:
     """List what is in HDFS."""
     from regatta.hdfs import client as hdfs
 
     url = hdfs.address(hdfs_path)
     found = hdfs.ask(Remote(inventories.load(inventory)), "list", url, recursive=recursive)["entries"]
+    if json:
+        names = [field.name for field in fields(shown.HdfsFile)]
+        shown.say(shown.HdfsFiles(url, [shown.HdfsFile(**{name: item[name] for name in names}) for item in found]))
+        return
     rows = [("size", "copies", "owner", "modified (UTC)", "path")]
     for item in found:
         when = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(item["modified"] / 1000))
@@ -102,20 +114,23 @@ def data_rm(
     print(f"removed {url}: {what}")
 
 
-@task(name="hdfs-status")
-def hdfs_status(c: Context, inventory: str | None = None) -> None:
+@task(name="hdfs-status", help={"json": shown.HELP})
+def hdfs_status(c: Context, inventory: str | None = None, json: bool = False) -> None:
     """Show HDFS: capacity, DataNodes, copies, safe mode."""
     from regatta.hdfs import client as hdfs
     from regatta.hdfs import status
 
     remote = Remote(inventories.load(inventory))
     state = status.read(hdfs.ask(remote, "status", "hdfs:///"))
-    print(f"HDFS of {remote.cluster.name}, Hadoop {state.version}")
-    for line in state.lines():
-        print(line)
-    if state.nodes:
-        print()
-        print_table(state.table())
+    if json:
+        shown.say(state)
+    else:
+        print(f"HDFS of {remote.cluster.name}, Hadoop {state.version}")
+        for line in state.lines():
+            print(line)
+        if state.nodes:
+            print()
+            print_table(state.table())
     if state.problems():
         raise RegattaError("\n       ".join(state.problems()))
 

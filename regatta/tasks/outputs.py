@@ -16,7 +16,9 @@ from regatta.hosts.remote import Remote
 from regatta.options.declaration import OF_RUNS
 from regatta.options.kinds import GIGABYTES, patterns
 from regatta.program import hint
+from regatta.tasks import shown as shown_as
 from regatta.tasks.common import task, whole
+from regatta.tasks.shown import HELP as JSON_HELP
 from regatta.terminal.meter import size_text
 from regatta.terminal.table import print_table
 from regatta.text import shown
@@ -34,12 +36,28 @@ BOARD_SECONDS = 10.0
 @task(
     positional=["run"],
     further="pattern",
-    help={"run": RUN_HELP, "pattern": PATTERN_HELP, "count": f"how many files of a node to show (default {SHOWN})"},
+    help={
+        "run": RUN_HELP,
+        "pattern": PATTERN_HELP,
+        "count": f"how many files of a node to show (default {SHOWN})",
+        "json": JSON_HELP,
+    },
 )
-def ls(c: Context, run: str, pattern: list[str], inventory: str | None = None, count: str = SHOWN) -> None:
+def ls(
+    c: Context, run: str, pattern: list[str], inventory: str | None = None, count: str = SHOWN, json: bool = False
+) -> None:
     """List what a run has written or changed in its working directory, on each of its nodes, and in $REGATTA_SHARED."""
     number = whole("count", count) or int(SHOWN)
     _, known, parts, failed = _look(run, pattern, inventory, number)
+    if json:
+        shown_as.say(shown_as.files(known.id, parts, failed))
+    else:
+        _list(known, parts)
+    if failed:
+        raise NodesError(f"ls {known.id}", failed)
+
+
+def _list(known: "Run", parts: "list[NodeOutput]") -> None:
     from regatta.run import outputs
 
     rows = [
@@ -56,8 +74,6 @@ def ls(c: Context, run: str, pattern: list[str], inventory: str | None = None, c
         f"{known.id}: {outputs.words(parts)}; {hint('fetch', known.id)} brings them to {paths.results_dir() / known.id}"
     )
     _say(outputs.reasons(parts))
-    if failed:
-        raise NodesError(f"ls {known.id}", failed)
 
 
 @task(

@@ -11,11 +11,14 @@ from regatta.errors import RecordError, RegattaError, UsageError
 from regatta.hosts import inventories
 from regatta.hosts.remote import Remote
 from regatta.program import hint
+from regatta.tasks import shown
 from regatta.tasks.common import task, whole
+from regatta.tasks.shown import HELP as JSON_HELP
 from regatta.terminal.confirm import confirmed
 from regatta.terminal.table import print_table
 
 if TYPE_CHECKING:
+    from regatta.records.answers import Difference
     from regatta.records.record import Record
     from regatta.report.diff import Entries
 
@@ -58,14 +61,18 @@ def report(
             print(f"{change.verdict}: {change.sentence}")
 
 
-@task(positional=["run"], help={"run": RUN_HELP})
-def show(c: Context, run: str, inventory: str | None = None) -> None:
+@task(positional=["run"], help={"run": RUN_HELP, "json": "print its record (schema: regatta/records/schemas/)"})
+def show(c: Context, run: str, inventory: str | None = None, json: bool = False) -> None:
     """Show one run: its phases, its ranks, the slowest of them, what it has left on its nodes."""
+    from regatta.records import document
     from regatta.records.store import Store
     from regatta.report import show as showing
     from regatta.report import sources
 
     found = sources.find(Store(paths.results_dir()), run)
+    if json:
+        print(document.to_json(found), end="")
+        return
     print("\n".join(showing.lines(found)))
     for line in _left(found, inventory):
         print(line)
@@ -91,8 +98,8 @@ def _left(record: "Record", inventory: str | None) -> list[str]:
     return [*lines, f"              {hint('ls', known.id)}; {hint('fetch', known.id)} 'PATTERN' brings them here"]
 
 
-@task(positional=["a", "b"], help={"a": RUN_HELP, "b": "the other run"})
-def diff(c: Context, a: str, b: str, inventory: str | None = None) -> None:
+@task(positional=["a", "b"], help={"a": RUN_HELP, "b": "the other run", "json": JSON_HELP})
+def diff(c: Context, a: str, b: str, inventory: str | None = None, json: bool = False) -> None:
     """Show what differs between two runs, then their times."""
     from regatta.records.store import Store
     from regatta.report import diff as differing
@@ -101,7 +108,30 @@ def diff(c: Context, a: str, b: str, inventory: str | None = None) -> None:
     store = Store(paths.results_dir())
     one, other = sources.find(store, a), sources.find(store, b)
     entries = _entries(one, other, inventory)
-    print("\n".join(differing.lines(one, other, entries, Path.cwd())))
+    if json:
+        shown.say(_diff(one, other, entries))
+    else:
+        print("\n".join(differing.lines(one, other, entries, Path.cwd())))
+
+
+def _diff(one: "Record", other: "Record", entries: "Entries") -> shown.Diff:
+    from regatta.records.answers import ABSENT
+    from regatta.report import diff as differing
+
+    def told(found: "list[Difference]") -> list[shown.Difference]:
+        return [shown.Difference(one.path, *(None if at is ABSENT else at for at in (one.a, one.b))) for one in found]
+
+    parts = differing.parts(one, other)
+    answers = differing.answers(one, other)
+    return shown.Diff(
+        one.run_id,
+        other.run_id,
+        **{name: told(found) for name, found in parts.items()},
+        releases=[one.identity.release, other.identity.release],
+        files=differing.files(one.identity, other.identity, entries, Path.cwd()),
+        phases={name: shown.Times(*seconds) for name, seconds in differing.phases(one, other).items()},
+        answers=None if answers is None else told(answers),
+    )
 
 
 def _entries(one: "Record", other: "Record", inventory: str | None) -> "Entries":

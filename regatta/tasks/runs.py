@@ -4,6 +4,8 @@ What a task needs is imported in it: a sync is over before rich and paramiko wou
 """
 
 import contextlib
+import functools
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -24,9 +26,10 @@ from regatta.options.option import typed
 from regatta.program import hint
 from regatta.release import sync as syncing
 from regatta.release import tree
-from regatta.tasks import argv
+from regatta.tasks import argv, shown
 from regatta.tasks.common import task, whole
 from regatta.tasks.launching import command, hosts
+from regatta.tasks.shown import HELP as JSON_HELP
 from regatta.terminal.confirm import confirmed
 from regatta.terminal.meter import size_text
 from regatta.terminal.table import print_table
@@ -132,6 +135,7 @@ def _run_script(name: str, words: dict[str, Any]) -> None:
         "failed": "only runs that did not succeed",
         "sort": "started (default), run, workload, framework, state or took",
         "records": "ask no node: the records of all clusters",
+        "json": JSON_HELP,
     }
 )
 def runs(
@@ -144,6 +148,7 @@ def runs(
     failed: bool = False,
     sort: str = "started",
     records: bool = False,
+    json: bool = False,
 ) -> None:
     """List the runs that the nodes know and those of the records, latest last."""
     from regatta.frameworks import choice
@@ -160,15 +165,18 @@ def runs(
     else:
         remote = Remote(inventories.load(inventory))
         found, unasked = catalogue.listing(remote)
-        if recording.adopt(remote, found, paths.results_dir(), unasked, print):
+        tell = functools.partial(print, file=sys.stderr) if json else print
+        if recording.adopt(remote, found, paths.results_dir(), unasked, tell):
             kept = Store(paths.results_dir()).list()
         lines, where = listing.of_nodes(found, kept.records, remote.cluster.name), remote.cluster.name
     if framework is not None:
         choice.recorded(framework, (line.framework for line in lines))
     chosen = listing.choose(lines, wanted, sort)[-number:]
-    if not records:
+    if not records and not json:
         chosen = _with_sizes(remote, found, chosen)
-    if chosen:
+    if json:
+        shown.say(shown.runs(chosen, unasked))
+    elif chosen:
         print_table([listing.HEADINGS, *(line.cells() for line in chosen)])
         if any(line.left != "-" for line in chosen):
             print(
@@ -296,15 +304,17 @@ def cancel(c: Context, run: str, inventory: str | None = None) -> None:
     print(f"{info.run}: cancelled on {', '.join(node.name for node in info.nodes)}")
 
 
-@task()
-def environments(c: Context, inventory: str | None = None) -> None:
+@task(help={"json": JSON_HELP})
+def environments(c: Context, inventory: str | None = None, json: bool = False) -> None:
     """List what runs have beyond the system: environments, and layers of projects with size, last use and whose."""
     from regatta.environment import listing
 
     remote = Remote(inventories.load(inventory))
-    found, unasked = listing.lines(remote)
-    if found:
-        print_table([listing.HEADINGS, *found])
+    found, unasked = listing.look(remote)
+    if json:
+        shown.say(shown.Environments(remote.cluster.name, found, shown.reasons(unasked)))
+    elif found:
+        print_table([listing.HEADINGS, *(layer.cells() for layer in found)])
     else:
         print(f"no environments and no layers on {remote.cluster.name} yet")
     if unasked:

@@ -17,6 +17,7 @@ from regatta.errors import RegattaError, RunError
 from regatta.hosts import inventories
 from regatta.hosts.remote import Remote
 from regatta.program import hint
+from regatta.tasks import shown
 from regatta.tasks.common import seconds, task, whole
 from regatta.terminal.table import print_table
 
@@ -76,7 +77,7 @@ def down(c: Context, inventory: str | None = None, force: bool = False) -> None:
     print(f"{remote.cluster.name}: services are down on {', '.join(states)}")
 
 
-@task(help={"json": "print it for programs"})
+@task(help={"json": shown.HELP})
 def status(c: Context, inventory: str | None = None, json: bool = False) -> None:
     """Show nodes, services, load, versions, runs in progress."""
     from regatta.run import catalogue, services
@@ -90,11 +91,9 @@ def status(c: Context, inventory: str | None = None, json: bool = False) -> None
     told = catalogue.together(remote, {item.node.name: item.runs for item in nodes if not item.error})
     going = [info.run for info in told if info.state == "running"]
     if json:
-        shown = [
-            {"node": item.node.name, "error": item.error, "units": item.units, "facts": item.facts} for item in nodes
-        ]
+        known = [shown.Node(item.node.name, item.error, item.units, item.facts) for item in nodes]
         joined = {one.name: found for one, found in members.items()}
-        print(dumps({"nodes": shown, **joined, "runs": going, "monitoring": monitoring}, indent=1))
+        shown.say({**vars(shown.Status(known, going, monitoring)), **joined})
     else:
         print_table(_status_rows(nodes, {one.service: found for one, found in members.items()}))
         if lacking := _without_limits(nodes):

@@ -5,9 +5,12 @@ import subprocess
 import sys
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from typing import Any
 
 import kept
+import msgspec
 import pytest
+from invoke.context import Context
 from msgspec import structs
 
 from regatta import paths
@@ -21,6 +24,8 @@ from regatta.report import diff, listing, make, parquet, show, sources
 from regatta.report.listing import Wanted, choose, moment, of_records
 from regatta.run.request import Request
 from regatta.run.session import Session
+from regatta.tasks import shown
+from regatta.tasks.namespace import namespace
 from regatta.terminal.console import Console
 
 SCRIPT = """\
@@ -88,9 +93,28 @@ def test_a_real_run_has_its_progress_and_is_listed_once(here: Path, source: Path
     ]
     code, text = fab("runs", "--failed", inventory=here)
     assert [line.split()[0] for line in text.splitlines()] == ["run", "broken"]
+    code, text = fab("ls", "mine", "--json", inventory=here)
+    assert code == 0 and msgspec.json.decode(text, type=shown.Files).run == "mine", text
     code, text = fab("show", "broken")
     assert code == 0, text
     assert "exit code 7" in text or "exit status 7" in text or "7" in text.partition("failure")[2].splitlines()[0]
+
+
+def test_programs_get_values_by_their_types(store: Store, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def told(command: str, *words: Any, **flags: Any) -> Any:
+        namespace[command](Context(), *words, **flags, json=True)
+        return msgspec.json.decode(capsys.readouterr().out, type=shown.TYPES.get(command, dict))
+
+    one, other = (kept.one("stars", framework) for framework in ("torch", "ray"))
+    listed = {run.run: run for run in told("runs", records=True).runs}
+    assert listed[one.run_id].took == one.phases.total and listed[one.run_id].record
+    assert told("show", one.run_id)["identity"] == document.to_dict(one)["identity"]
+    found = told("diff", one.run_id, other.run_id, inventory="none")
+    assert ("framework", "torch", "ray") in [(value.path, value.a, value.b) for value in found.asked]
+    assert found.phases["total"] == shown.Times(one.phases.total, other.phases.total) and found.answers == []
+    assert [(node.node, node.error) for node in told("status", inventory=str(here)).nodes] == [("here", None)]
+    assert told("environments", inventory=str(here)) == shown.Environments("here", [], {})
+    assert told("runs", inventory=str(here)).unasked == {}
 
 
 def test_records_alone_can_be_listed(store: Store) -> None:

@@ -30,7 +30,7 @@ def program() -> ModuleType:
 
 
 def shell(program: ModuleType, folder: Path, name: str, script: str) -> object:
-    part = program.Part(name, ["sh", "-c", script])
+    part = program.Suite(name, ["sh", "-c", script])
     part.folder = folder
     return part
 
@@ -81,7 +81,7 @@ def test_interrupted_it_ends_what_it_has_started(tmp_path: Path) -> None:
         f"spec = importlib.util.spec_from_file_location('program', {str(PROJECT / 'tools/test.py')!r})\n"
         "program = importlib.util.module_from_spec(spec); sys.modules['program'] = program\n"
         "spec.loader.exec_module(program)\n"
-        f"part = program.Part('sleeps', ['sh', '-c', 'trap \"touch {tmp_path}/ended; exit 1\" INT; "
+        f"part = program.Suite('sleeps', ['sh', '-c', 'trap \"touch {tmp_path}/ended; exit 1\" INT; "
         f"touch {tmp_path}/begun; while :; do sleep 0.1; done'])\n"
         "program.chosen = lambda *_: [part]\n"
         "sys.argv = ['test', 'first']; sys.exit(program.main())\n"

@@ -1,0 +1,220 @@
+"""What commands show a program that says --json: a type each, of which `make docs` makes the schema."""
+
+import json as plain_json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from msgspec import json
+
+from regatta.environment.listing import Layer
+from regatta.hdfs.status import Status as Hdfs
+from regatta.records.plain import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from regatta.report.listing import Line
+    from regatta.run.outputs import NodeOutput
+
+HELP = "print it for programs, as JSON (schema: regatta/tasks/schemas/)"
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run; `started` by ISO 8601, `took` in seconds; `record`: whether it is kept here, `elsewhere`: or where."""
+
+    run: str
+    state: str
+    framework: str
+    workload: str | None
+    ranks: int
+    nodes: list[str]
+    started: str
+    took: float | None
+    record: bool
+    elsewhere: str | None
+    beside: list[str]
+
+
+@dataclass(frozen=True)
+class Runs:
+    """`regatta runs --json`, latest last; `unasked`: nodes that did not answer, with the reason."""
+
+    runs: list[Run]
+    unasked: dict[str, str]
+
+
+@dataclass(frozen=True)
+class File:
+    """A file of a run: below its working directory; `changed`: it came with the code. Time in nanoseconds."""
+
+    path: str
+    size: int
+    mtime_ns: int
+    changed: bool
+
+
+@dataclass(frozen=True)
+class Place:
+    """What a run has left on one node, or in a folder that all see: the first files of `count`, in `source`."""
+
+    place: str
+    source: str
+    count: int
+    bytes: int
+    files: list[File]
+    left_out: list[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Files:
+    """`regatta ls RUN --json`."""
+
+    run: str
+    places: list[Place]
+    unasked: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Environments:
+    """`regatta environments --json`."""
+
+    cluster: str
+    environments: list[Layer]
+    unasked: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A value that differs; null where one has none."""
+
+    path: str
+    a: Any
+    b: Any
+
+
+@dataclass(frozen=True)
+class Times:
+    """Seconds of a phase in both runs."""
+
+    a: float | None
+    b: float | None
+
+
+@dataclass(frozen=True)
+class Diff:
+    """`regatta diff A B --json`; `answers` is null where they cannot be compared, `files` where nobody knows them."""
+
+    a: str
+    b: str
+    asked: list[Difference]
+    versions: list[Difference]
+    hosts: list[Difference]
+    releases: list[str | None]
+    files: list[str] | None
+    phases: dict[str, Times]
+    answers: list[Difference] | None
+
+
+@dataclass(frozen=True)
+class HdfsFile:
+    """A file or folder in HDFS; `modified` in milliseconds since 1970."""
+
+    path: str
+    folder: bool
+    length: int
+    replication: int
+    owner: str
+    modified: int
+
+
+@dataclass(frozen=True)
+class HdfsFiles:
+    """`regatta data-ls PATH --json`."""
+
+    url: str
+    entries: list[HdfsFile]
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node: `error` where it does not answer, systemd's state of each unit, versions and load."""
+
+    node: str
+    error: str | None
+    units: dict[str, str]
+    facts: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Status:
+    """`regatta status --json`; besides, by the name of each framework with a service: its members, or what is wrong."""
+
+    nodes: list[Node]
+    runs: list[str]
+    monitoring: dict[str, Any]
+
+
+TYPES = {
+    "runs": Runs,
+    "ls": Files,
+    "environments": Environments,
+    "diff": Diff,
+    "data-ls": HdfsFiles,
+    "hdfs-status": Hdfs,
+    "status": Status,
+}
+"""By command. `show --json` is the record, with the record's schema."""
+
+
+def schemas() -> "dict[str, dict[str, Any]]":
+    """The JSON schema of each, by command."""
+    dialect = "https://json-schema.org/draft/2020-12/schema"
+    return {command: {"$schema": dialect, **json.schema(kind)} for command, kind in TYPES.items()}
+
+
+def say(value: object) -> None:
+    """Print it as JSON."""
+    print(plain_json.dumps(plain(value), indent=1), flush=True)
+
+
+def runs(lines: "Sequence[Line]", unasked: "Mapping[str, Exception]") -> Runs:
+    """Lines of the list of runs."""
+    return Runs([_run(line) for line in lines], reasons(unasked))
+
+
+def _run(line: "Line") -> Run:
+    return Run(
+        line.run,
+        line.state,
+        line.framework,
+        line.workload,
+        line.ranks,
+        [*line.nodes],
+        line.started.isoformat(),
+        line.took,
+        line.record is not None,
+        line.elsewhere,
+        [*line.record.others] if line.record else [],
+    )
+
+
+def files(run: str, parts: "Sequence[NodeOutput]", failed: "Mapping[str, Exception]") -> Files:
+    """What a run has left."""
+    places = [
+        Place(
+            part.place,
+            part.source,
+            part.count,
+            part.bytes,
+            [File(one.path, one.size, one.mtime_ns, one.changed) for one in part.files],
+            [*part.left_out],
+        )
+        for part in parts
+    ]
+    return Files(run, places, reasons(failed))
+
+
+def reasons(failed: "Mapping[str, Exception]") -> dict[str, str]:
+    """By node why it could not be asked."""
+    return {name: str(error) for name, error in failed.items()}

@@ -18,7 +18,7 @@ from regatta import paths
 from regatta.errors import DataError, RemoteError, UsageError
 from regatta.hosts import sources
 from regatta.hosts.remote import Remote, explain
-from regatta.program import about_hosts
+from regatta.program import about_hosts, retold
 
 CONF_DIR = "/etc/regatta/hadoop"
 LARGEST = 16 << 20
@@ -155,7 +155,7 @@ class Exchange:
                 continue
             found = dict(json.loads(content))
             if "error" in found:
-                raise HdfsError(str(found["error"]), bool(found.get("passing")))
+                raise HdfsError(retold(str(found["error"])), bool(found.get("passing")))
             yield found
             if "done" in found:
                 return

@@ -1,4 +1,4 @@
-"""What commands show a program that says --json: a type each, of which `make docs` makes the schema."""
+"""What commands show a program that says --json: a type each, which the schemas in `schemas/` are made from."""
 
 import json as plain_json
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from regatta.program import about_hosts, hint
-
 Held = Mapping[str, Any]
 
 
@@ -68,11 +66,11 @@ def unmoved(part: Held, moved: str, host: str, folder: str, enabled: bool) -> st
         return ""
     if not enabled:
         why = "HDFS is disabled (hdfs_enabled: false), so that nothing could move them. Enable it and "
-        why += f"'{about_hosts('provision')}'"
+        why += "'regatta provision'"
     elif moved:
         why = f"they are not of this cluster's HDFS ({moved}), which cannot move them. Bring them to where they belong"
     else:
-        way = f"Start it ('{hint('up')}', '{hint('hdfs-status')}')"
+        way = "Start it ('regatta up', 'regatta hdfs-status')"
         why = f"HDFS has not moved them, as the DataNode of {host} is not live. {way}"
     return (
         f"{host} holds blocks in {folder}/data, perhaps the only copies:\n{_listed({host: {'pools': left}}, folder)}\n"
@@ -86,12 +84,10 @@ def _advice(held: Mapping[str, Held], elsewhere: list[str], folder: str, invento
     if elsewhere:
         first = f"Make {elsewhere[0]}, which has the metadata, the head again"
     elif copy := newest_checkpoint(held):
-        first = (
-            f"Bring the metadata back from its copy on {copy}: {about_hosts('hdfs-restore-metadata', inventory=where)}"
-        )
+        first = f"Bring the metadata back from its copy on {copy}: regatta hdfs-restore-metadata --inventory {where}"
     else:
         first = f"There is no copy of the metadata: put back the disk that had {folder}/name"
-    away = about_hosts("teardown", inventory=where, data="destroy")
+    away = f"regatta teardown --inventory {where} --data destroy"
     return f"{first}. Or give all data up: {away}, then provision again."
 
 

@@ -273,7 +273,9 @@ def test_a_node_that_does_not_answer_makes_a_lost_row_and_is_waited_for(
         programs = dict.fromkeys(entry.point.frameworks, plan.Program((), "ppr"))
         bench._jobs[entry.point.name] = job.Job(programs, {"size": 500}, paths.PROJECT)
         bench._one(len(found.left) - 1, found.left[-1])  # nothing follows that a node is needed for
-        with pytest.raises(RunError, match=r"away did not come back within 0 s\. When it is up again: the same `fab"):
+        with pytest.raises(
+            RunError, match=r"away did not come back within 0 s\. When it is up again: the same `regatta"
+        ):
             bench._one(0, entry)
     rows = fab.records()
     assert [row.exit.state for row in rows] == ["lost", "lost"]

@@ -37,12 +37,13 @@ def end_path(place: Place, run: str) -> str:
 def at_end(place: Place, run: str, unsaid: str) -> str:
     """The command by which systemd, as root, notes how a run's unit ended.
 
-    `unsaid`: what the account of runs does first where the supervisor has not said how it ended. One command, without
-    the unit's confinement, which takes systemd a tenth of a second to set up.
+    `unsaid`: what the account of runs does then where the supervisor has not said how it ended. Root looks at nothing
+    that is a run's. One command, without the unit's confinement, which takes systemd a tenth of a second to set up.
     """
     end = os.path.join(place["state"], "runs", run, "exit.json")
     account = f"setpriv --reuid={place['user']} --regid={place['user']} --init-groups --no-new-privs"
-    return f"/bin/sh -c 'test -e {end} || {account} {unsaid}; echo $SERVICE_RESULT >>{end_path(place, run)}'"
+    said = f'{account} /bin/sh -c "test -e {end} || exec {unsaid}"'
+    return f"/bin/sh -c 'echo $SERVICE_RESULT >>{end_path(place, run)}; exec {said}'"
 
 
 @contextlib.contextmanager

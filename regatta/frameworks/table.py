@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 ALL, BOTH = "all", "both"
 OF_BOTH = ("torch", "ray")
 """What is compared beside the single process where nobody names others."""
+USUAL = "torch"
+"""The framework of a script where a program names none."""
 MIB = 1 << 20
 TENSORFLOW = ("tensorflow-cpu>=2.21,<2.22",)
 """What all frameworks of TensorFlow need beyond the nodes' environment."""

@@ -3,7 +3,7 @@
 import contextlib
 import time
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from regatta.errors import RecordError, RunFailedError, UsageError
@@ -26,6 +26,16 @@ from regatta.terminal.console import Console
 INTERRUPTED = 130
 LATE_SECONDS = 0.5
 """So late may times be, for what was not shown at once, that nobody is told of it."""
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A run that has been started here, and is to be followed."""
+
+    request: Request
+    ready: Ready
+    clocks: Clocks
+    handle: StartedRun
 
 
 class Session:
@@ -55,13 +65,21 @@ class Session:
 
     def run(self, request: Request) -> record.Record:
         """Sync, start, follow, record. Raises RunFailedError after the record of a failed run has been kept."""
+        return self.finish(self.begin(request))
+
+    def begin(self, request: Request) -> Begun:
+        """Sync and start."""
         if request.options.name and store.Store(self.results).has(request.options.name):
             raise UsageError(
                 f"a record of a run named '{request.options.name}' is in {self.results}: choose another name"
             )
         ready = self._preparer.ready(request)
         clocks = ready.clocks()
-        handle = self._start(ready)
+        return Begun(request, ready, clocks, self._start(ready))
+
+    def finish(self, begun: Begun) -> record.Record:
+        """Follow a run that has begun, and record it. Ctrl-C cancels it. Raises RunFailedError as `run` does."""
+        request, ready, clocks, handle = begun.request, begun.ready, begun.clocks, begun.handle
         try:
             with self._cancelled_by_hand(handle):
                 outcome = self._follow(handle, clocks)

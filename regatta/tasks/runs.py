@@ -15,12 +15,9 @@ from typing import TYPE_CHECKING, Any
 from invoke.context import Context
 
 from regatta import paths
-from regatta.cards import project
 from regatta.errors import NodesError, RegattaError, RunError, UsageError
 from regatta.hosts import cluster, inventories
 from regatta.hosts.remote import Remote
-from regatta.options import declaration
-from regatta.options.declaration import RunOptions
 from regatta.options.declaration import of as options
 from regatta.options.option import typed
 from regatta.program import hint
@@ -103,23 +100,14 @@ sparkrun = _script(
 
 
 def _run_script(name: str, words: dict[str, Any]) -> None:
-    from regatta.frameworks import plan, registry
+    from regatta.api import scripts
+    from regatta.frameworks import registry
     from regatta.run import elastic as going_on
-    from regatta.run.request import Request
-    from regatta.run.scripts import check_script, check_synced
 
-    given, framework = typed(options(name), words), registry.of_command(name)
-    root = tree.find_root(Path.cwd())
-    relative = check_script(root, words["script"])
-    source = tree.read(root)
-    check_synced(source, relative)
-    said = declaration.said(RunOptions, project.read(root).options, given)
-    if said.restarts and not said.elastic and name == "rayrun":
-        raise UsageError("--restarts needs --elastic: what a script under Ray starts again is its own affair")
     arguments, notes = argv.of_script()
-    program = plan.Program.script(relative, arguments)
-    request = Request(program, framework, root, said, source=source, notes=notes)
-    with session(said.inventory, hosts(said)) as made:
+    given, framework = typed(options(name), words), registry.of_command(name)
+    request = scripts.request(framework, words["script"], arguments, given, notes)
+    with session(request.options.inventory, hosts(request.options)) as made:
         kept = going_on.run(made, request)
         made.console.note(
             f"{kept.run_id}: succeeded in {kept.phases.total:.1f} s; record {paths.results_dir()}/{kept.run_id}.json"

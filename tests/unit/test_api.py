@@ -1,0 +1,93 @@
+"""A program uses a cluster, here this machine: runs that it starts, follows, ends, and whose files it brings."""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from regatta.api.cluster import Cluster, Line
+from regatta.errors import RunError, RunFailedError, UsageError
+from regatta.records.store import Store
+
+JOB = """\
+import os, sys, time
+print("rank", os.environ["RANK"], *sys.argv[1:], flush=True)
+with open("said.txt", "w") as file:
+    file.write("made")
+if "wait" in sys.argv:
+    time.sleep(120)
+sys.exit(int(sys.argv[1]) if sys.argv[1:] else 0)
+"""
+
+
+@pytest.fixture
+def cluster(here: Path, source: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    (source / "job.py").write_text(JOB)
+    monkeypatch.chdir(source)
+    with Cluster(here) as made:
+        yield made
+
+
+def open_now() -> tuple[int, int]:
+    """Descriptors and threads of this process."""
+    return len([*Path("/proc/self/fd").iterdir()]), threading.active_count()
+
+
+def test_a_run_is_started_followed_recorded_and_its_files_come(cluster: Cluster, tmp_path: Path) -> None:
+    run = cluster.start("job.py", ["0"], workers=2, name="first")
+    assert run.id == "first" and sorted(line.text for line in run.follow()) == ["rank 0 0", "rank 1 0"]
+    record = run.wait()
+    assert record.exit.state == "succeeded" and [rank.rank for rank in record.ranks] == [0, 1]
+    assert cluster.records() == [record] == list(Store(tmp_path / "results").list().records)
+    assert {*cluster.find("fir").logs()} == {Line("here", 0, "rank 0 0"), Line("here", 1, "rank 1 0")}
+    assert (run.fetch("*.txt", to=tmp_path / "there") / "said.txt").read_text() == "made"
+    assert [info.run for info in cluster.runs()] == ["first"] and run.info.state == "succeeded"
+    assert [node.node.name for node in cluster.status()] == ["here"] == list(cluster.nodes)
+
+
+def test_many_in_turn_and_several_at_once_leave_nothing_open(cluster: Cluster) -> None:
+    cluster.run("job.py", workers=1)
+    before = open_now()
+    for _ in range(2):
+        cluster.run("job.py", workers=1)
+    going = [cluster.start("job.py", ["0", "wait"], workers=1) for _ in range(3)]
+    assert {run.info.state for run in going} == {"running"}
+    with pytest.raises(TimeoutError):
+        going[0].wait(timeout=0.1)
+    first = next(iter(going[0].follow()))
+    assert first.text == "rank 0 0 wait", "who stops reading in the middle leaves nothing"
+    for run in going:
+        run.cancel()
+    for run in going:
+        with pytest.raises(RunFailedError, match="was cancelled"):
+            run.wait()
+    assert open_now() == before
+    assert [record.exit.state for record in cluster.records()].count("cancelled") == 3
+
+
+def test_a_run_that_fails_has_its_code_and_a_record(cluster: Cluster) -> None:
+    with pytest.raises(RunFailedError, match="exited with code 3") as error:
+        cluster.run("job.py", ["3"], workers=1)
+    assert error.value.exit_code == 3
+    (record,) = cluster.records()
+    assert record.exit.state == "failed"
+    with pytest.raises(RunError, match="not running"):
+        cluster.find("last").cancel()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"worker": 1}, r"there is no option worker of a run: there are workers"),
+        ({"workers": 0}, "workers: must be a whole number of at least 1, not 0"),
+        ({"inventory": "x"}, "no option inventory"),
+        ({"elastic": True}, "elastic"),
+    ],
+)
+def test_bad_input_is_refused_before_anything_starts(cluster: Cluster, options: dict[str, object], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        cluster.run("job.py", **options)
+    with pytest.raises(UsageError, match=r"no script nojob\.py"):
+        cluster.run("nojob.py")
+    assert cluster.runs() == []

@@ -21,6 +21,10 @@ sys.exit(int(sys.argv[1]) if sys.argv[1:] else 0)
 """
 
 
+MOST_MB = 20
+"""So much more memory a program may have after many runs."""
+
+
 @pytest.fixture
 def cluster(here: Path, source: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
     (source / "job.py").write_text(JOB)
@@ -32,6 +36,12 @@ def cluster(here: Path, source: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
 def open_now() -> tuple[int, int]:
     """Descriptors and threads of this process."""
     return len([*Path("/proc/self/fd").iterdir()]), threading.active_count()
+
+
+def resident_mb() -> float:
+    """Memory of this process."""
+    (line,) = [line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmRSS:")]
+    return int(line.split()[1]) / 1024
 
 
 def test_a_run_is_started_followed_recorded_and_its_files_come(cluster: Cluster, tmp_path: Path) -> None:
@@ -46,12 +56,13 @@ def test_a_run_is_started_followed_recorded_and_its_files_come(cluster: Cluster,
     assert [node.node.name for node in cluster.status()] == ["here"] == list(cluster.nodes)
 
 
-def test_many_in_turn_and_several_at_once_leave_nothing_open(cluster: Cluster) -> None:
+@pytest.mark.parametrize(("turns", "at_once"), [(2, 3), pytest.param(200, 20, marks=pytest.mark.whole)])
+def test_many_in_turn_and_several_at_once_leave_nothing_open(cluster: Cluster, turns: int, at_once: int) -> None:
     cluster.run("job.py", workers=1)
-    before = open_now()
-    for _ in range(2):
+    before, memory = open_now(), resident_mb()
+    for _ in range(turns):
         cluster.run("job.py", workers=1)
-    going = [cluster.start("job.py", ["0", "wait"], workers=1) for _ in range(3)]
+    going = [cluster.start("job.py", ["0", "wait"], workers=1) for _ in range(at_once)]
     assert {run.info.state for run in going} == {"running"}
     with pytest.raises(TimeoutError):
         going[0].wait(timeout=0.1)
@@ -62,8 +73,8 @@ def test_many_in_turn_and_several_at_once_leave_nothing_open(cluster: Cluster) -
     for run in going:
         with pytest.raises(RunFailedError, match="was cancelled"):
             run.wait()
-    assert open_now() == before
-    assert [record.exit.state for record in cluster.records()].count("cancelled") == 3
+    assert open_now() == before and resident_mb() < memory + MOST_MB
+    assert [record.exit.state for record in cluster.records()].count("cancelled") == at_once
 
 
 def test_a_run_that_fails_has_its_code_and_a_record(cluster: Cluster) -> None:

@@ -41,7 +41,7 @@ fab run-ppr --workers "$workers"
 echo
 if [ "$inventory" = inventory/local ]; then
     echo "More of it: export REGATTA_INVENTORY=inventory/local PATH=\"$PWD/.venv/bin:\$PATH\""
-    echo "then 'fab torchrun SCRIPT -- ARGS', 'fab rayrun SCRIPT -- ARGS', 'fab runs', 'fab --list'."
+    echo "then 'fab torchrun SCRIPT ARGS', 'fab rayrun SCRIPT ARGS', 'fab runs', 'fab --list'."
 elif [ "$inventory" = inventory/lab ]; then
-    echo "The hosts stay: try 'fab status', 'fab torchrun SCRIPT -- ARGS', 'fab runs'. Away with them: make lab-down"
+    echo "The hosts stay: try 'fab status', 'fab torchrun SCRIPT ARGS', 'fab runs'. Away with them: make lab-down"
 fi

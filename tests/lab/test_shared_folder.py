@@ -104,10 +104,10 @@ def test_what_one_node_does_the_others_see_at_once(cluster: Cluster) -> None:
 def test_the_next_run_goes_on_on_whichever_nodes(cluster: Cluster, project: Path) -> None:
     (project / "regatta.toml").write_text('keep = ["out/"]\n')
     one, two, three = cluster.lab.nodes
-    words = ["torchrun", "--workers=2", "train.py"]
-    first = cluster.regatta(project, *words, f"--nodes={one},{two}", "--name=goes-on-1").stdout
+    words = ["torchrun", "--workers=2"]
+    first = cluster.regatta(project, *words, f"--nodes={one},{two}", "--name=goes-on-1", "train.py").stdout
     assert first.count("begins at epoch 0") == 2
-    again = cluster.regatta(project, *words, f"--nodes={one},{three}", "--name=goes-on-2").stdout
+    again = cluster.regatta(project, *words, f"--nodes={one},{three}", "--name=goes-on-2", "train.py").stdout
     assert again.count("begins at epoch 1") == 2
     listed = cluster.regatta(project, "ls", "goes-on-2").stdout
     for words in (["shared", "rank1"], ["kept", "out/last.pt"]):

@@ -34,6 +34,7 @@ from regatta.hosts.remote import Remote
 from regatta.hosts.selection import Selection
 from regatta.options.declaration import OF_RUNS
 from regatta.options.kinds import patterns
+from regatta.options.option import from_table
 from regatta.program import hint
 from regatta.records.events import Event
 from regatta.records.record import Record
@@ -119,7 +120,7 @@ class Cluster:
             future: Future[Record] = Future()
             self._followed.append(future)
         threading.Thread(target=_finish, args=(self._session, begun, future), daemon=True).start()
-        return Run(self, begun.handle.run, future)
+        return Run(self._session, begun.handle.run, future)
 
     def run(self, script: str, arguments: Sequence[str] = (), framework: str = USUAL, **options: Any) -> Record:
         """Start a script, wait for its end, and return its record. Raises RunFailedError, and what `start` does."""
@@ -134,7 +135,7 @@ class Cluster:
 
     def find(self, run: str) -> "Run":
         """A run by its id, a unique beginning of it, or `last`, whoever has started it. RunError."""
-        return Run(self, catalogue.find(self._session.remote, run).run)
+        return Run(self._session, catalogue.find(self._session.remote, run).run)
 
     def status(self) -> list[services.NodeStatus]:
         """What each host is and does now: facts, states of units, runs; those that do not answer say why."""
@@ -148,9 +149,9 @@ class Cluster:
 class Run:
     """A run of a cluster: one that this program has started, or another one."""
 
-    def __init__(self, cluster: Cluster, run: str, followed: "Future[Record] | None" = None) -> None:
+    def __init__(self, session: Session, run: str, followed: "Future[Record] | None" = None) -> None:
         self.id = run
-        self._session = cluster._session
+        self._session = session
         self._followed = followed
 
     @property
@@ -283,12 +284,16 @@ class _Told(Console):
 
 
 def _checked(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a run by name. UsageError for one that there is not, and a value that it cannot have."""
-    known = [name for name in OF_RUNS if name not in OF_CLUSTER]
+    """The options of a run by name. UsageError for one that there is not, and values that they cannot have."""
+    known = {name: one for name, one in OF_RUNS.items() if name not in OF_CLUSTER}
     if wrong := [name for name in options if name not in known]:
         raise UsageError(f"there is no option {wrong[0]} of a run: there are {', '.join(known)}")
-    plain = {name: value for name, value in options.items() if value is not None}
-    return {name: OF_RUNS[name].kind.value(name, _plain(value)) for name, value in plain.items()}
+    faults: list[str] = []
+    plain = {name: _plain(value) for name, value in options.items() if value is not None}
+    read = from_table(known, plain, "", faults)
+    if faults:
+        raise UsageError("; ".join(faults))
+    return read
 
 
 def _plain(value: object) -> object:

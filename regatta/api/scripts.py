@@ -5,13 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from regatta.cards import project
-from regatta.errors import UsageError
+from regatta.errors import LaunchError, UsageError
 from regatta.frameworks import plan, registry
 from regatta.options import declaration
 from regatta.options.declaration import RunOptions
 from regatta.release import tree
 from regatta.run.request import Request
-from regatta.run.scripts import check_script, check_synced
 
 
 def request(
@@ -23,11 +22,32 @@ def request(
     LaunchError, CardError.
     """
     root = tree.find_root(Path.cwd())
-    relative = check_script(root, script)
+    relative = _path(root, script)
     source = tree.read(root)
-    check_synced(source, relative)
+    _must_be_synced(source, relative)
     options = declaration.said(RunOptions, project.read(root).options, given)
     if options.restarts and not options.elastic and registry.find(framework).driver:
         raise UsageError(f"--restarts needs --elastic: what a script under {framework} starts again is its own affair")
     program = plan.Program.script(relative, arguments)
     return Request(program, framework, root, options, source=source, notes=tuple(notes))
+
+
+def _path(root: Path, script: str) -> str:
+    """A script's path relative to the tree that is synced. UsageError where it is missing or outside."""
+    path = Path(script)
+    full = (path if path.is_absolute() else Path.cwd() / path).resolve()
+    if not full.is_file():
+        raise UsageError(f"there is no script {script} in {Path.cwd()}")
+    try:
+        return str(full.relative_to(root.resolve()))
+    except ValueError:
+        raise UsageError(f"{full} is outside {root}, the tree that is synced; run from the folder it is in") from None
+
+
+def _must_be_synced(source: tree.Tree, script: str) -> None:
+    """LaunchError where the script is not synced: an ignore rule leaves it out, or it may be a secret."""
+    if script in {entry[0] for entry in source.entries}:
+        return
+    if reason := dict(source.left).get(script):
+        raise LaunchError(f"{script} is not synced ({reason}):\n" + "\n".join(source.notes))
+    raise LaunchError(f"{script} is ignored by git, so it is not synced: add '!/{script}' to {tree.IGNORE_FILE}")

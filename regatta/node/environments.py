@@ -37,7 +37,7 @@ def look(place: dict[str, Any], packages: list[str]) -> dict[str, Any]:
 
 
 def switch(place: dict[str, Any], name: str, units: list[str]) -> dict[str, Any]:
-    """Point the link at an environment in one step. The next provisioning then knows to start anew what is made of it:
+    """Point the link at an environment in one step. The next provisioning then knows to restart what is made of it:
     these units."""
     root = place["root"]
     if not os.path.isfile(os.path.join(root, f"env-{name}", "regatta-env.json")):

@@ -129,7 +129,7 @@ class ComparisonOptions:
     """What a person may say of a workload's runs under several frameworks, beside what each run may have."""
 
     framework: str | None = of_comparison(None, kinds.TEXT, "")
-    repeats: int = of_comparison(1, kinds.WHOLE, "runs under each framework, in turns")
+    repeats: int = of_comparison(1, kinds.WHOLE, "runs under each framework, interleaved")
     json: Path | None = of_comparison(None, kinds.PATH, "write the comparison to this file")
     no_single: bool = of_comparison(False, kinds.SWITCH, "leave out the single process that the cluster has to beat")
 
@@ -158,5 +158,5 @@ def said(of: type[_Options], *layers: Mapping[str, Any]) -> _Options:
 
 
 def reserved() -> frozenset[str]:
-    """Words that no option of a card may be, for each command that runs a workload has a flag of that name."""
+    """Words that no option of a card may be: each command that runs a workload has a flag of that name."""
     return frozenset({*of(RUN), "help"})

@@ -71,7 +71,7 @@ def _entry(number: int, line: str) -> Entry:
     if not words.strip():
         orphan = "belongs to no package: what it belonged to is gone" if _HASH.match(line) else "is an option of pip"
         raise LockError(
-            f"{said} {orphan}. A lock has packages and their hashes alone: {checkout_only('locks')} writes it anew"
+            f"{said} {orphan}. A lock has packages and their hashes alone: {checkout_only('locks')} writes it again"
         )
     try:
         requirement = Requirement(words.strip())
@@ -86,7 +86,7 @@ def _entry(number: int, line: str) -> Entry:
     if not hashes:
         raise LockError(
             f"{said} has no SHA-256 of its files (--hash=sha256:...), so that nothing proves what is downloaded: "
-            f"{checkout_only('locks')} writes the lock anew, with them"
+            f"{checkout_only('locks')} writes the lock with them"
         )
     version = str(Version(exact[0].version))
     return Entry(canonicalize_name(requirement.name), version, requirement.marker, hashes, number)

@@ -96,7 +96,7 @@ def _bundled(bundle: Path, key: str) -> Release:
     archive = bundle / bundling.SPARK / key / "spark.tar"
     if not archive.is_file():
         raise SparkError(
-            f"the bundle lacks the Spark that this inventory wants: make it anew ('{about_hosts('bundle')}') "
+            f"the bundle lacks the Spark that this inventory wants: make it again ('{about_hosts('bundle')}') "
             "with an inventory that "
             "has spark_enabled: true, by this version of Regatta; or set spark_enabled: false"
         )

@@ -142,7 +142,7 @@ def _damage(node: Node, release: str, difference: tuple[str, str]) -> str:
     path, what = difference
     return (
         f"{node.name}: release {release} was changed there: {path} {what}. Nothing was started. "
-        f"'{hint('sync --repair')}' makes it anew."
+        f"'{hint('sync --repair')}' replaces it."
     )
 
 

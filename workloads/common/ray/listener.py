@@ -112,6 +112,6 @@ class Heard(tune.Callback):  # type: ignore[misc]
 
 
 def _steps(trial: Any) -> int:
-    """After how many reports a trial's latest checkpoint was made; 0: it has none, and begins anew."""
+    """After how many reports a trial's latest checkpoint was made; 0: it has none, and begins at its start."""
     latest = trial.latest_checkpoint_result
     return latest.metrics["training_iteration"] if latest and latest.checkpoint else 0

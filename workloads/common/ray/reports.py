@@ -1,4 +1,4 @@
-"""Keys of what a trial reports to Tune, and what is said of one that reports no more."""
+"""Keys of what a trial reports to Tune, and the error of one whose process is lost."""
 
 POINT, REPORT, SECONDS, KEPT = "point", "report", "seconds", "kept"
 HOST = "hostname"

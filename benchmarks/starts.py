@@ -20,6 +20,7 @@ CASES = {
     "one rank of nothing": ("torchrun", "--workers=1", "nothing.py"),
     "three ranks of nothing": ("torchrun", "--workers=3", "nothing.py"),
     "three tasks under Ray": ("rayrun", "--workers=3", "task.py"),
+    "PageRank under torch": ("run-ppr", "--framework=torch", "--workers=3"),
     "PageRank under Ray": ("run-ppr", "--framework=ray", "--workers=3"),
 }
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from . import cgroups, network
 from .image import USER
 from .model import Node
-from .system import LabError, run, say, unmount_below
+from .system import LabError, run, say, signals_wait, unmount_below
 
 KEPT = "kept"
 """In a node's folder: a link to the layer of a kept lab that lies between the base image and the node's own changes."""
@@ -38,9 +38,11 @@ def mount(node: Node) -> None:
         raise LabError(f"{below[0]}, which {node.machine} was made from, is gone: remove the lab and make it again")
     lower = ":".join(one.replace("\\", "\\\\").replace(":", "\\:").replace(",", "\\,") for one in below)
     layers = f"lowerdir={lower},upperdir={node.folder}/up,workdir={node.folder}/work"
-    run(["mount", "-t", "overlay", "overlay", "-o", layers, node.root])
+    with signals_wait():
+        run(["mount", "-t", "overlay", "overlay", "-o", layers, node.root])
 
 
+@signals_wait()
 def write(root: Path, path: str, text: str, *, mode: int = 0o644, owner: int = 0, append: bool = False) -> None:
     """Write a file below `root` without following a link that somebody on the node may have put there."""
     *folders, name = path.split("/")

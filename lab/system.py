@@ -71,15 +71,36 @@ def lock(name: str) -> Iterator[None]:
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
+_waiting: list[int] = []
+"""Signals that came while `signals_wait` held them."""
+_held = False
+
+
 def catch_signals() -> None:
     """Turn Ctrl-C, SIGTERM and a closed terminal into `Interrupted`, once: a second one changes nothing."""
 
     def interrupt(number: int, _frame: FrameType | None) -> None:
         ignore_signals()
-        raise Interrupted(number)
+        if _held:
+            _waiting.append(number)
+        else:
+            raise Interrupted(number)
 
     for number in _ENDING:
         signal.signal(number, interrupt)
+
+
+@contextlib.contextmanager
+def signals_wait() -> Iterator[None]:
+    """Let a signal that ends the command wait until the block is done: nothing is left open or half made in it."""
+    global _held
+    _held = True
+    try:
+        yield
+    finally:
+        _held = False
+        if _waiting:
+            raise Interrupted(_waiting.pop())
 
 
 def ignore_signals() -> None:

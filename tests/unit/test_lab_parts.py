@@ -217,3 +217,26 @@ def test_unprivileged_user_is_told_what_to_do(command: str) -> None:
     assert "Traceback" not in done.stderr
     for part in ("you are not root", "make setup", "copy inventory/example"):
         assert part in done.stderr
+
+
+def test_a_signal_leaves_no_file_open(tmp_path: Path) -> None:
+    code = """if True:
+        import os, random, signal, sys
+        from pathlib import Path
+        from lab import nodes, system
+
+        root, before = Path(sys.argv[1]), len(os.listdir("/proc/self/fd"))
+        for number in range(300):
+            system.catch_signals()
+            signal.signal(signal.SIGALRM, signal.getsignal(signal.SIGINT))
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 0.0001 + random.random() / 1000)
+                while True:
+                    nodes.write(root, "a/b/c/d/file", "text")
+            except system.Interrupted:
+                pass
+        print(len(os.listdir("/proc/self/fd")) - before)
+    """
+    words = [sys.executable, "-c", code, str(tmp_path)]
+    done = subprocess.run(words, cwd=PROJECT, capture_output=True, text=True, check=False)
+    assert done.stdout == "0\n", done.stderr

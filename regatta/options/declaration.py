@@ -1,5 +1,6 @@
 """The options of runs, and of the comparison of runs: to add one, declare it here and use it where it matters."""
 
+import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -157,6 +158,7 @@ def said(of: type[_Options], *layers: Mapping[str, Any]) -> _Options:
     return of(**{name: value for layer in layers for name, value in layer.items() if name in names})
 
 
+@functools.cache
 def reserved() -> frozenset[str]:
     """Words that no option of a card may be: each command that runs a workload has a flag of that name."""
     return frozenset({*of(RUN), "help"})

@@ -142,7 +142,10 @@ def test_a_role_with_a_declaration_is_set_up_verified_restarted_and_torn_down(
     )
     (node,) = lab.nodes
     unit = "systemctl show --value -p ActiveState -p MainPID regatta-toy.service"
-    word = f"curl -s http://{lab.addresses[node]}:{PORT}/word"
+    url = f"http://{lab.addresses[node]}:{PORT}/word"
+    word = (
+        f"/usr/bin/python3 -c \"import urllib.request; print(urllib.request.urlopen('{url}').read().decode(), end='')\""
+    )
     toy = Checkout(tmp_path / "checkout", lab)
 
     toy.make("provision")

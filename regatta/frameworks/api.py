@@ -12,7 +12,7 @@ be written; all else has a default, that of plain ranks:
   is how the run ends; other processes end by themselves when it has.
 - **A service of the cluster** that takes runs (Ray, Spark's master): `served`, `asks` and `open` with a
   `JobService`, and a `Judge` that asks the service how the run goes; `service`, `units` and `page` for `fab up`,
-  `down`, `status` and `dashboard`; `secret` for provisioning. `ray/` and `spark/` do so.
+  `down`, `status` and `dashboard`. `ray/` and `spark/` do so.
 
 What answers requests about it on nodes is in `node/` of its folder, what goes with a run in `run/`. The workloads' side
 of a framework is `workloads/common/frameworks/NAME.py`; neither imports the other.
@@ -194,8 +194,6 @@ class Framework(abc.ABC):
     """What takes its runs on a cluster, where it is `served`: as people call it."""
     units: tuple[str, ...] = ()
     """Systemd units of that service, which `fab up` and `down` start and stop; a new start ends its runs."""
-    secret: str = ""
-    """The file of `inventory/<name>/secrets/` by which the parts of that service know each other."""
     foreign_file: str = ""
     """The file beside it in which provisioning keeps the address of such a service of somebody else."""
 

@@ -8,8 +8,6 @@ import stat
 from typing import Any
 
 KEYS = {"cluster_key": "{state}/.ssh/id_ed25519", "mesh_key": "/etc/regatta/mesh/id_ed25519"}
-SPARK = "spark_secret"
-_SPARK_LINE = re.compile(r"^spark\.authenticate\.secret\s+(\S+)$", re.M)
 _MOST_BYTES = 1 << 16
 
 
@@ -19,21 +17,20 @@ def read(place: dict[str, Any], name: str) -> dict[str, str]:
         return {"value": file.read().strip()}
 
 
-def held(place: dict[str, Any], names: list[str]) -> dict[str, str]:
-    """Those of these secrets that this host has, by name."""
-    found = {name: _text(_path(place, name)) for name in names}
-    if SPARK in found:
-        line = _SPARK_LINE.search(found[SPARK])
-        found[SPARK] = line[1] if line else ""
+def held(place: dict[str, Any], keys: list[str], tokens: list[dict[str, Any]]) -> dict[str, str]:
+    """Those of these secrets that this host has, by name. A token has `name`, `path`, and the `line` that sets it."""
+    found = {name: _text(KEYS[name].format(state=place["state"])) for name in keys}
+    found |= {token["name"]: _token(token["path"], token["line"]) for token in tokens}
     return {name: text for name, text in found.items() if text}
 
 
-def _path(place: dict[str, Any], name: str) -> str:
-    if name in KEYS:
-        return KEYS[name].format(state=place["state"])
-    if name == SPARK:
-        return "/etc/regatta/spark/daemons.conf"
-    return os.path.join("/etc/regatta", os.path.basename(name))
+def _token(path: str, line: str) -> str:
+    """What a file holds, or the value of its setting `line`, if that is named."""
+    text = _text(path)
+    if not line:
+        return text
+    found = re.search(rf"^{re.escape(line)}\s+(\S+)$", text, re.M)
+    return found[1] if found else ""
 
 
 def _text(path: str) -> str:

@@ -14,10 +14,9 @@ from regatta.node.problem import Problem
 UNITS = "regatta-*"
 LOG_LINES = 2000
 MOST_BYTES = 1 << 20
-SECRETS = ("/etc/regatta/ray_token", "{state}/.ssh/id_*", "/etc/regatta/mesh/id_*")
+SECRETS = ("{state}/.ssh/id_*", "/etc/regatta/mesh/id_*")
 FILES = (
     "/etc/regatta/*",
-    "/etc/regatta/hadoop/*",
     "/etc/systemd/system/regatta-*",
     "/etc/ssh/sshd_config",
     "/etc/ssh/sshd_config.d/*",
@@ -149,8 +148,9 @@ def runs(place: dict[str, Any]) -> str:
         return f"(not read: {error})"
 
 
-def collect(place: dict[str, Any]) -> dict[str, Any]:
-    """Texts by name. A run's arguments and output may be private, and stay out.
+def collect(place: dict[str, Any], tokens: list[dict[str, Any]], more: list[str]) -> dict[str, Any]:
+    """Texts by name. A run's arguments and output may be private, and stay out. `tokens`: secrets of services, see
+    `regatta.node.secret`; `more`: patterns of files that services name.
 
     All files are in folders of root's; runs' own are read as their account.
     """
@@ -158,12 +158,13 @@ def collect(place: dict[str, Any]) -> dict[str, Any]:
     for unit in units():
         found[f"logs/{unit}.log"] = run(["journalctl", "--no-pager", f"--lines={LOG_LINES}", "--unit", unit])
     hidden = [pattern.format(state=place["state"]) for pattern in SECRETS]
+    hidden += [token["path"] for token in tokens if not token["line"]]
     left_out = {path for pattern in hidden for path in glob.glob(pattern)}
-    for pattern in FILES:
+    for pattern in (*FILES, *more):
         for path in glob.glob(pattern):
             if path not in left_out and os.path.isfile(path):
                 found[f"files{path}"] = read(path)
     found["environment.json"] = read(os.path.join(place["root"], "env", "regatta-env.json"))
     found["runs.txt"] = runs(place)
-    secrets = [*held_by(hidden), *secret.held(place, [secret.SPARK]).values()]
+    secrets = [*held_by(hidden), *secret.held(place, [], tokens).values()]
     return {"texts": {name: scrub(text, secrets) for name, text in found.items()}}

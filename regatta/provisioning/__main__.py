@@ -133,8 +133,10 @@ def _parser() -> argparse.ArgumentParser:
     step.add_argument("source", type=Path)
     step.add_argument("target")
     step = steps.add_parser("bundle", help="Debian packages, and all that was downloaded, into one archive")
-    for name in ("suite", "python", "machine", "glibc", "torch-lock", "hadoop", "sha512", "packages"):
+    for name in ("suite", "python", "machine", "glibc", "torch-lock", "packages"):
         step.add_argument(f"--{name}", required=True)
+    step.add_argument("--hadoop", default="", help="Hadoop's tarball")
+    step.add_argument("--sha512", default="", help="that of the tarball")
     step.add_argument("--spark", default="", help="Spark's archive")
     for name in ("lock", "wheels", "controller"):
         step.add_argument(f"--{name}", required=True, type=Path)

@@ -10,6 +10,7 @@ from regatta.program import hint, option
 from regatta.provisioning import playbook
 from regatta.run import catalogue, services
 from regatta.run.catalogue import RunInfo
+from regatta.services import parts
 
 Anew = Mapping[str, Sequence[str]]
 
@@ -51,8 +52,8 @@ def check(inventory: Path, cluster: Cluster, extra: Sequence[str], bundle: Path 
 def ended_by(runs: Sequence[RunInfo], anew: Anew) -> list[RunInfo]:
     """Runs that do not outlive these units: those of a service that starts anew, and of HDFS all that may read it."""
     units = [unit for held in anew.values() for unit in held]
-    hdfs = bool({*units} & {*services.HDFS_UNITS})
-    return [info for info in runs if hdfs or set(info.adapter.units) & set(units)]
+    everybody = any({*part.units} & {*units} for part in parts.every() if part.restart_ends == "all")
+    return [info for info in runs if everybody or set(info.adapter.units) & set(units)]
 
 
 def refuse_or_cancel(remote: Remote, runs: Sequence[RunInfo], why: str, command: str, *, force: bool = False) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 from regatta import files
 from regatta.errors import RegattaError
 from regatta.program import about_hosts
+from regatta.services import parts
 
-RAY_TOKEN = "ray_token"
 CLUSTER_KEY, MESH_KEY = "cluster_key", "mesh_key"
 """The key of runs, which opens the shared folder, and root's, by which nodes fetch from each other."""
 KEYS = (CLUSTER_KEY, MESH_KEY)
@@ -80,7 +80,9 @@ def _may_make(path: Path) -> None:
 def ensure(inventory_dir: Path) -> bool:
     """Make what is missing; returns whether anything was. RegattaError where the hosts may have it."""
     where = _made(inventory_dir)
-    made = _token(where / RAY_TOKEN)
+    made = False
+    for name in _always():
+        made = _token(where / name) or made
     for name in KEYS:
         made = _key(where / name, inventory_dir.name) or made
     return made
@@ -96,7 +98,7 @@ def rotate(inventory_dir: Path) -> bool:
     where = _made(inventory_dir)
     (where / _ROTATING).touch()
     for name in _tokens():
-        if name == RAY_TOKEN or (where / name).exists():
+        if name in _always() or (where / name).exists():
             _write(where / name, _new_token())
     for name in KEYS:
         _new_key(where / name, inventory_dir.name)
@@ -105,7 +107,7 @@ def rotate(inventory_dir: Path) -> bool:
 
 def missing(inventory_dir: Path) -> bool:
     """Whether `ensure` would make something."""
-    return not all((folder(inventory_dir) / name).is_file() for name in (RAY_TOKEN, *_key_files()))
+    return not all((folder(inventory_dir) / name).is_file() for name in (*_always(), *_key_files()))
 
 
 def remove(inventory_dir: Path) -> bool:
@@ -126,16 +128,17 @@ def _key_files() -> tuple[str, ...]:
 
 def _tokens() -> tuple[str, ...]:
     """Files of tokens that a cluster may have."""
-    from regatta.run import services
+    return tuple(secret.name for secret in parts.secrets())
 
-    return services.framework_secrets()
+
+def _always() -> tuple[str, ...]:
+    """Files of tokens that every cluster has."""
+    return tuple(secret.name for secret in parts.secrets() if not secret.optional)
 
 
 def _addresses() -> tuple[str, ...]:
     """Files that say where services of somebody else are."""
-    from regatta.run import services
-
-    return services.foreign_files()
+    return tuple(part.foreign for part in parts.every() if part.foreign)
 
 
 def _token(path: Path) -> bool:

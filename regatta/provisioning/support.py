@@ -7,13 +7,16 @@ import subprocess
 import sys
 import tarfile
 import time
+from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 from regatta import paths
 from regatta.hosts.cluster import Cluster
 from regatta.hosts.remote import Remote
 from regatta.node import support
+from regatta.services import parts
 
 _SECONDS = 120.0
 _PROGRAMS = (
@@ -31,7 +34,11 @@ def bundle(cluster: Cluster, folder: Path) -> Path:
     A node that does not answer is in it with the reason: such a cluster needs help most.
     """
     remote = Remote(cluster)
-    answers, failed = remote.gather(cluster.nodes, lambda node: remote.call(node, "support", timeout=_SECONDS))
+    files = [pattern for part in parts.every() for pattern in part.files]
+    wanted: dict[str, Any] = {"tokens": [asdict(token) for token in parts.secrets()], "more": files}
+    answers, failed = remote.gather(
+        cluster.nodes, lambda node: remote.call(node, "support", timeout=_SECONDS, **wanted)
+    )
     texts = {f"{node}/{name}": text for node, answer in answers.items() for name, text in answer["texts"].items()}
     texts |= {f"{node}/unreachable.txt": f"{error}\n" for node, error in failed.items()}
     texts |= {f"controller/{name}": text for name, text in _own(cluster).items()}

@@ -21,12 +21,8 @@ from regatta.frameworks.api import Framework
 from regatta.hosts.cluster import Cluster, Node
 from regatta.hosts.remote import Remote
 from regatta.program import about_hosts, hint
+from regatta.services import parts
 
-HDFS_UNITS = (
-    "regatta-hdfs-namenode.service",
-    "regatta-hdfs-datanode.service",
-    "regatta-hdfs-checkpoint.service",
-)
 TROUBLES: dict[type[RemoteError], str] = {
     UnknownHostKeyError: "KEY NOT PINNED",
     HostKeyError: "KEY CHANGED",
@@ -75,7 +71,7 @@ def foreign(cluster: Cluster) -> list[str]:
 
 def every() -> dict[str, tuple[str, ...]]:
     """The units of all services that runs need, by what people call the service, also of those that no cluster has."""
-    found: dict[str, tuple[str, ...]] = {"HDFS": HDFS_UNITS}
+    found = {part.title: part.units for part in parts.every() if part.starts}
     for framework in registry.every():
         if framework.service:
             found.setdefault(framework.service, framework.units)
@@ -87,30 +83,23 @@ def framework_units(cluster: Cluster) -> tuple[str, ...]:
     return tuple(dict.fromkeys(unit for framework in served(cluster) for unit in framework.units))
 
 
-def framework_secrets() -> tuple[str, ...]:
-    """Files of secrets that services of frameworks have, on clusters that have the services."""
-    found = (framework.secret for framework in registry.every())
-    return tuple(dict.fromkeys(filter(None, found)))
-
-
-def foreign_files() -> tuple[str, ...]:
-    """Files beside these secrets in which provisioning keeps the addresses of services of somebody else."""
-    found = (framework.foreign_file for framework in registry.every())
-    return tuple(dict.fromkeys(filter(None, found)))
+def _units(cluster: Cluster) -> tuple[str, ...]:
+    """The units that `up` starts: those of parts, and of services that frameworks outside of Regatta bring."""
+    return tuple(dict.fromkeys((*parts.units(), *framework_units(cluster))))
 
 
 def act(remote: Remote, action: str) -> dict[str, dict[str, str]]:
     """`start` or `stop` the services; unit states by node.
 
-    Starting, all of HDFS and the head come first and together; stopping, the head comes last. Raises NodesError, and
+    Starting, what starts together (HDFS) and the head come first; stopping, the head comes last. Raises NodesError, and
     LaunchError where no service is installed or one does not reach the wanted state.
     """
     head, everybody = remote.cluster.head, remote.cluster.nodes
     others = tuple(node for node in everybody if node.name != head.name)
-    every = (*HDFS_UNITS, *framework_units(remote.cluster))
+    every, together = _units(remote.cluster), parts.units([parts.TOGETHER])
     states: dict[str, dict[str, str]] = {}
     if action == "start":
-        _act(remote, everybody, action, lambda node: every if node.name == head.name else HDFS_UNITS)
+        _act(remote, everybody, action, lambda node: every if node.name == head.name else together)
     for group in [(head,), others] if action == "start" else [others, (head,)]:
         states |= _act(remote, group, action, lambda _: every)
     for name, units in states.items():
@@ -180,7 +169,7 @@ def wait_for_hdfs(remote: Remote) -> int | None:
 
 def status(remote: Remote) -> list[NodeStatus]:
     """Every node's facts and unit states, asked at the same time; nodes that do not answer say why."""
-    every, packages = (*HDFS_UNITS, *framework_units(remote.cluster)), registry.packages()
+    every, packages = _units(remote.cluster), registry.packages()
     asks = {
         name: value for framework in served(remote.cluster) for name, value in framework.asks(remote.cluster).items()
     }

@@ -39,6 +39,7 @@ READS = (
     "regatta/node",
     "regatta/provisioning",
     "regatta/run/services.py",
+    "regatta/services",
     "requirements/controller.lock",
     "requirements/node.lock",
     "requirements/torch-cpu.lock",

@@ -264,7 +264,7 @@ def test_units_that_start_anew_or_go_are_those_that_the_roles_name() -> None:
         "n3": {"ray_started": {"anew": []}},
     }
     units_anew = modules.load("summary", "playbooks/filter_plugins/summary.py").units_anew
-    assert units_anew(said, ["n1", "n2", "n3"]) == {
+    assert units_anew(said, ["n1", "n2", "n3"], ["ray", "hdfs", "spark"]) == {
         "n1": ["regatta-ray-head.service"],
         "n2": ["regatta-hdfs-datanode.service"],
     }

@@ -25,6 +25,7 @@ LIMITS = {
     "clock_skew_s": 5,
     "fuse": True,
     "ports": {6379: "Ray (ray_gcs_port)"},
+    "java_homes": ["hdfs_java_home", "spark_java_home"],
 }
 GROUPS = {"head": ["n1"], "workers": ["n1", "n2"]}
 
@@ -255,11 +256,26 @@ def test_localhost_stays_even_where_it_claims_our_name() -> None:
     assert "\n127.0.0.1 localhost n1" in "\n" + with_block("127.0.0.1 localhost n1\n", {}, ["n1"])
 
 
-def test_verify_fails_for_versions_that_differ() -> None:
-    mesh = {"n1": {"problems": []}, "n2": {"problems": []}}
-    ray = {"problems": [], "refused": [401, 403]}
-    good = {name: {"problems": [], "versions": {"torch": "2"}} for name in mesh}
-    assert summary(mesh, good, ray, {}, {})["problems"] == []
-    bad = {**good, "n2": {"problems": [], "versions": {"torch": "3"}}}
-    assert summary(mesh, bad, ray, {}, {}) == {"lines": [], "problems": ["torch differs: n1 has 2, n2 has 3"]}
-    assert "n2: was not checked" in summary({**mesh, "n2": {}}, good, ray, {}, {})["problems"]
+def verified(**answers: dict) -> dict:
+    """What is registered on a host whose services are well, but for `answers`."""
+    well = {"problems": [], "lines": ["it works"]}
+    return {f"{role}_verified": well for role in ("ssh_mesh", "shared", "toy")} | answers
+
+
+def test_verify_fails_for_versions_that_differ_and_for_what_was_not_checked() -> None:
+    services = [["shared", "node"], ["toy", "cluster"]]
+    torch = {number: {"python_env_verified": {"problems": [], "versions": {"torch": number}}} for number in "23"}
+    good = {name: verified(**torch["2"]) for name in ("n1", "n2")}
+    assert summary(good, ["n1", "n2"], services)["problems"] == []
+    assert summary(good, ["n1", "n2"], services)["lines"].count("it works") == 1
+    bad = {**good, "n2": verified(**torch["3"])}
+    assert summary(bad, ["n1", "n2"], services) == {"lines": [], "problems": ["torch differs: n1 has 2, n2 has 3"]}
+    unchecked = {**good, "n2": {name: value for name, value in good["n2"].items() if name != "ssh_mesh_verified"}}
+    assert "n2: was not checked" in summary(unchecked, ["n1", "n2"], services)["problems"]
+
+
+def test_verify_names_the_node_of_a_problem_or_the_head_for_one_of_the_cluster() -> None:
+    answers = {"python_env_verified": {"problems": []}, "shared_verified": {"problems": ["gone"]}}
+    said = {name: verified(**answers, toy_verified={"problems": ["down"]}) for name in ("n1", "n2")}
+    found = summary(said, ["n1", "n2"], [["shared", "node"], ["toy", "cluster"], ["more", "cluster"]])
+    assert found["problems"] == ["n1: gone", "n2: gone", "head: down", "head: more was not checked"]

@@ -1,47 +1,45 @@
-"""What verify found on all nodes, for a person, and what provisioning would start anew."""
+"""What verify found on all nodes, for a person, and what provisioning would restart."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 Found = Mapping[str, Any]
+Answers = Mapping[str, Found]
 
 
-def summary(
-    mesh: Mapping[str, Found],
-    torchrun: Mapping[str, Found],
-    ray: Found,
-    hdfs: Mapping[str, Found],
-    monitoring: Found,
-    shared: Mapping[str, Found] | None = None,
-    spark: Found | None = None,
-) -> dict[str, list[str]]:
-    """`mesh`, `torchrun`, `hdfs` and `shared` are each node's answers, the others are the head's."""
-    nodes, shared = list(mesh), shared or {}
-    problems = [
-        f"{node}: {text}"
-        for answers in (mesh, torchrun, shared)
-        for node, answer in answers.items()
-        for text in answer.get("problems", ["was not checked"])
-    ]
-    problems += [f"head: {text}" for text in ray.get("problems", ["Ray was not checked"])]
-    problems += [f"{node}: {text}" for node, answer in hdfs.items() for text in answer.get("problems", [])]
-    problems += [f"head: {text}" for text in monitoring.get("problems", [])]
-    problems += [f"head: {text}" for text in (spark or {}).get("problems", [])]
+def summary(hostvars: Answers, hosts: Sequence[str], services: Iterable[Sequence[str]]) -> dict[str, list[str]]:
+    """Return {lines, problems} of what roles have registered as `<role>_verified` on each of these hosts.
+
+    `services`: pairs of a role and whether a `node` answers for itself, or one answer is that of the `cluster`.
+    """
+    mesh, torchrun = (_answers(hostvars, hosts, role) for role in ("ssh_mesh", "python_env"))
+    found = {role: _found(hostvars, hosts, role, of) for role, of in services}
+    problems = _problems(mesh) + _problems(torchrun)
+    problems += [text for role, answers in found.items() for text in _problems(answers, role)]
     versions = {node: answer.get("versions", {}) for node, answer in torchrun.items()}
     problems += _unequal(versions)
     first: Mapping[str, str] = next(iter(versions.values()), {})
     lines = [
-        f"SSH: each of {len(nodes)} node(s) reaches every node, host keys checked",
+        f"SSH: each of {len(hosts)} node(s) reaches every node, host keys checked",
         "Versions equal: " + ", ".join(f"{name} {version}" for name, version in first.items()),
-        f"torchrun: all-reduce over {len(nodes)} node(s) is right",
-        "Ray: a task has run on " + ", ".join(nodes),
-        f"Ray: without the token the API answers {' and with a wrong one '.join(map(str, ray.get('refused', [])))}",
-        *(["Shared folder: what each node writes, every node reads"] if shared else []),
-        *(text for answer in hdfs.values() for text in answer.get("lines", [])),
-        *(spark or {}).get("lines", []),
-        *monitoring.get("lines", []),
+        f"torchrun: all-reduce over {len(hosts)} node(s) is right",
+        *(text for answers in found.values() for answer in answers.values() for text in answer.get("lines", [])),
     ]
-    return {"lines": [] if problems else lines, "problems": problems}
+    return {"lines": [] if problems else list(dict.fromkeys(lines)), "problems": problems}
+
+
+def _answers(hostvars: Answers, hosts: Sequence[str], role: str) -> dict[str, Found]:
+    return {host: hostvars[host].get(f"{role}_verified", {}) for host in hosts}
+
+
+def _found(hostvars: Answers, hosts: Sequence[str], role: str, of: str) -> dict[str, Found]:
+    answers = _answers(hostvars, hosts, role)
+    return answers if of == "node" else {"head": answers[hosts[0]]}
+
+
+def _problems(answers: Answers, role: str = "") -> list[str]:
+    unchecked = [f"{role} was not checked".strip()]
+    return [f"{node}: {text}" for node, answer in answers.items() for text in answer.get("problems", unchecked)]
 
 
 def _unequal(versions: Mapping[str, Mapping[str, str]]) -> list[str]:
@@ -53,20 +51,20 @@ def _unequal(versions: Mapping[str, Mapping[str, str]]) -> list[str]:
     return found
 
 
-def units_anew(hostvars: Mapping[str, Mapping[str, Any]], hosts: Sequence[str]) -> dict[str, list[str]]:
-    """{host: units of Ray, HDFS and Spark that run, and start anew or go}, from what the roles have registered."""
+def units_anew(hostvars: Answers, hosts: Sequence[str], roles: Sequence[str]) -> dict[str, list[str]]:
+    """{host: units that run, and restart or go}, from what roles have registered as `_removed` and `_started`."""
     found = {}
     for host in hosts:
         said = hostvars[host]
-        units = [unit for role in ("ray", "hdfs", "spark") for unit in said.get(f"{role}_removed", {}).get("units", [])]
-        units += [unit for role in ("ray", "hdfs", "spark") for unit in said.get(f"{role}_started", {}).get("anew", [])]
+        units = [unit for role in roles for unit in said.get(f"{role}_removed", {}).get("units", [])]
+        units += [unit for role in roles for unit in said.get(f"{role}_started", {}).get("anew", [])]
         if units:
             found[host] = units
     return found
 
 
 class FilterModule:
-    """`hostvars of nodes | verify_summary` -> {lines, problems}; `hostvars | units_anew(hosts)` -> {host: units}."""
+    """`hostvars | verify_summary(hosts, services)` -> {lines, problems}; `hostvars | units_anew(hosts, roles)`."""
 
     def filters(self) -> dict[str, Callable[..., Any]]:
         """What Ansible finds here."""

@@ -37,7 +37,6 @@ class Ray(Framework):
     driver = True
     service = "Ray"
     units = of_cluster.UNITS
-    secret = "ray_token"
     backend = "ray"
     token = True
     packages = fixed = ("ray",)

@@ -60,7 +60,6 @@ class Spark(Framework):
     driver = True
     service = "Spark"
     units = of_cluster.UNITS
-    secret = of_cluster.SECRET
     foreign_file = of_cluster.FOREIGN
     backend = "spark"
     sets = "SPARK_(HOME|CONF_DIR|LOCAL_IP|LOCAL_DIRS)|PYSPARK_(DRIVER_PYTHON|SUBMIT_ARGS)"
@@ -104,7 +103,7 @@ class Spark(Framework):
 
     def served(self, cluster: Cluster) -> bool:
         """See `Framework`; provisioning makes a secret for it."""
-        return not cluster.local and (cluster.folder / "secrets" / self.secret).is_file()
+        return not cluster.local and (cluster.folder / "secrets" / of_cluster.SECRET).is_file()
 
     def asks(self, cluster: Cluster) -> Mapping[str, str]:
         """See `Framework`."""

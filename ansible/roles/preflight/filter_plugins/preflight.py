@@ -150,7 +150,7 @@ def _host_problems(result: Result, limits: Mapping[str, Any]) -> list[str]:
         either = names.replace("|", " or ")
         found.append(
             f"its apt sources have no {either}: add a source that has one ('apt-get update' there, where its lists are "
-            "old); of Java install one of these versions yourself, and name it (hdfs_java_home, spark_java_home)"
+            f"old); of Java install one of these versions yourself, and name it ({', '.join(limits['java_homes'])})"
         )
     return found + _disks(result, limits) + _ports(result, limits)
 

@@ -23,6 +23,7 @@ options:
   sent: {type: float, required: true, description: When the controller asked (Unix time)}
   packages: {type: list, elements: str, default: [], description: Debian packages to look for}
   brought: {type: bool, default: false, description: Whether packages come with us and not from its repositories}
+  accounts: {type: list, elements: str, default: [], description: Accounts of services to look for}
   javas: {type: dict, default: {}, description: 'Of variables that name a Java: {home, oldest, newest}'}
   root: {type: str, default: /opt/regatta, description: Where the environment is}
   state: {type: str, default: /var/lib/regatta, description: Where runs work}
@@ -268,6 +269,7 @@ def main():
             "sent": {"type": "float", "required": True},
             "packages": {"type": "list", "elements": "str", "default": []},
             "javas": {"type": "dict", "default": {}},
+            "accounts": {"type": "list", "elements": "str", "default": []},
             "brought": {"type": "bool", "default": False},
             "root": {"type": "str", "default": "/opt/regatta"},
             "state": {"type": "str", "default": "/var/lib/regatta"},
@@ -319,7 +321,7 @@ def main():
         has_user=has_user("regatta"),
         user_has_shell=has_shell("regatta"),
         has_relay_user=has_user("regatta-relay"),
-        has_hdfs_user=has_user("hdfs"),
+        missing_accounts=[name for name in wanted["accounts"] if not has_user(name)],
         units=sorted(os.path.basename(path) for path in glob.glob("/etc/systemd/system/regatta-*.service")),
         layout=layout(),
         state_is_roots=roots(wanted["state"]),

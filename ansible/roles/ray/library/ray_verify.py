@@ -89,7 +89,7 @@ def main():
     )
     wanted = module.params
     if not os.path.exists(wanted["token_path"]):
-        module.exit_json(changed=False, problems=[f"{wanted['token_path']} is missing"], refused=[])
+        module.exit_json(changed=False, problems=[f"{wanted['token_path']} is missing"])
     ran, found = run_tasks(wanted)
     problems = [found] if found else []
     if not found:
@@ -99,7 +99,11 @@ def main():
     for who, status in zip(("without a token", "with a wrong token"), refused, strict=True):
         if status not in (401, 403):
             problems.append(f"Ray's API answered {status} to a client {who}; 401 or 403 was expected")
-    module.exit_json(changed=False, problems=problems, refused=refused)
+    lines = [
+        "Ray: a task has run on " + ", ".join(wanted["nodes"]),
+        f"Ray: without the token the API answers {' and with a wrong one '.join(map(str, refused))}",
+    ]
+    module.exit_json(changed=False, problems=problems, lines=lines)
 
 
 if __name__ == "__main__":

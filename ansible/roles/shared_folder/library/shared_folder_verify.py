@@ -17,6 +17,7 @@ options:
 """
 FOLDER = ".verify"
 SECONDS = 40
+WELL = "Shared folder: what each node writes, every node reads"
 WRITE = """
 import os, sys
 folder, name, word = sys.argv[1:]
@@ -70,7 +71,7 @@ def main():
     found = json.loads(said)
     other = [name for name, word in words.items() if found[name] != word]
     text = f"shared folder: {module.params['point']} is not the folder that {', '.join(other)} has written to"
-    module.exit_json(changed=False, problems=[text] if other else [])
+    module.exit_json(changed=False, problems=[text] if other else [], lines=[WELL])
 
 
 if __name__ == "__main__":

@@ -42,8 +42,8 @@ def of_run(seconds: float | None = SECONDS, gives: Any = Any) -> Callable[[Funct
 def call(user: str | None, work: Callable[[], Any], seconds: float | None = SECONDS, gives: Any = Any) -> Any:
     """What `work()` gives, a value for JSON or of the type `gives`, done as `user` in a process of its own.
 
-    That ends with this one. Where this process is not root, or no user is given, it is done here. Problem and OSError come through; a Problem
-    says that it took longer than `seconds`, was killed, or said too much.
+    That ends with this one. Where this process is not root, or no user is given, it is done here. Problem and OSError
+    come through; a Problem says that it took longer than `seconds`, was killed, or said too much.
     """
     if user is None or os.geteuid() != 0:
         return work()

@@ -206,7 +206,7 @@ def test_ranks_of_tensorflow_know_where_the_servers_of_all_are() -> None:
     (workers,) = {tuple(config["cluster"]["worker"]) for config in configs}
     assert workers == ("10.0.0.1:29401", "10.0.0.1:29407", "10.0.0.2:29401")
     assert [rank["env"]["LOCAL_RANK"] for rank in ranks] == ["0", "1", "0"]
-    assert plan.describe(chosen)["ports"] == [29401, 29407]
+    assert plan.describe(chosen).ports == (29401, 29407)
 
 
 def test_processes_of_one_host_have_a_driver_on_the_head() -> None:

@@ -8,7 +8,7 @@ from setuptools.command.build_py import build_py
 
 HERE = Path(__file__).resolve().parent
 OF_FRAMEWORKS = sorted(str(path.relative_to(HERE)) for path in HERE.glob("regatta/frameworks/*/node"))
-TREES = ("ansible", "workloads", "requirements", "regatta/node", *OF_FRAMEWORKS)
+TREES = ("ansible", "regatta_protocol", "workloads", "requirements", "regatta/node", *OF_FRAMEWORKS)
 FILES = ("inventory/example/hosts.yml", "inventory/example/README.md", "inventory/local/hosts.yml")
 NOT = shutil.ignore_patterns("__pycache__", "*.pyc", ".ansible", ".ruff_cache", ".mypy_cache")
 

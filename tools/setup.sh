@@ -133,7 +133,8 @@ case "${1:-controller}" in
             environment .venv requirements/dev.lock
         fi
         version=$(sed -n 's/^version = "\(.*\)"$/\1/p' pyproject.toml)
-        { [ -x .venv/bin/regatta ] && compgen -G ".venv/lib/python3*/site-packages/regatta-$version.dist-info" >/dev/null; } ||
+        { [ -x .venv/bin/regatta ] && compgen -G ".venv/lib/python3*/site-packages/regatta-$version.dist-info" >/dev/null &&
+            .venv/bin/python -Ic 'import regatta, regatta_protocol' 2>/dev/null; } ||
             uv_pip_install --python .venv/bin/python --no-deps --no-build-isolation -e .
         ;;
     node)

@@ -36,12 +36,12 @@ from regatta.options.declaration import OF_RUNS
 from regatta.options.kinds import patterns
 from regatta.options.option import from_table
 from regatta.program import hint
-from regatta.records.events import Event
 from regatta.records.record import Record
 from regatta.records.store import Store
 from regatta.run import catalogue, fetching, outputs, services
 from regatta.run.session import Begun, Session
 from regatta.terminal.console import Console
+from regatta_protocol.events import Event
 
 OF_CLUSTER = ("inventory", "nodes", "without", "skip_lost")
 """Options that belong to the cluster, and not to one of its runs."""

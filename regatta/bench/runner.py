@@ -24,6 +24,7 @@ from regatta.run import catalogue, naming, services
 from regatta.run.follow import ConnectionLostError
 from regatta.run.request import Request
 from regatta.run.session import Session
+from regatta_protocol.states import State
 
 COOL_SECONDS = 120.0
 ASK_SECONDS = 10.0
@@ -104,7 +105,7 @@ class Bench:
 
     def _alone(self) -> None:
         """BusyError where something runs on the cluster, such as what a bench left whose controller was killed."""
-        going = [info.run for info in catalogue.listing(self.session.remote)[0] if info.state == "running"]
+        going = [info.run for info in catalogue.listing(self.session.remote)[0] if info.state is State.RUNNING]
         if going:
             raise BusyError(
                 f"{', '.join(going)} still run(s) on {self.session.cluster.name} and would be timed with the bench: "

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, TextIO
 
 from regatta.bench.estimate import span
 from regatta.bench.order import Entry
-from regatta.records.events import Event, Phase, Progress, Ready
 from regatta.records.record import Record
 from regatta.terminal.console import Console, label, progress_text
 from regatta.text import clean
+from regatta_protocol.events import Event, Phase, Progress, Ready
 
 if TYPE_CHECKING:
     import rich.console

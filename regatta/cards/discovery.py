@@ -12,8 +12,8 @@ from regatta.cards import project as projects
 from regatta.cards import reading
 from regatta.cards.card import Workload
 from regatta.errors import CardError, UsageError
+from regatta_protocol.cards import NAME
 
-CARD_FILE = "card.toml"
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,39}\Z")
 
 
@@ -28,7 +28,7 @@ def project(folder: Path) -> Path | None:
     for root in (folder.resolve(), *folder.resolve().parents):
         if root == paths.PROJECT:
             return None
-        if (root / projects.FILE).is_file() or any(root.glob(f"workloads/*/{CARD_FILE}")):
+        if (root / projects.FILE).is_file() or any(root.glob(f"workloads/*/{NAME}")):
             return root
     return None
 
@@ -64,7 +64,7 @@ def find(name: str, folder: Path) -> Workload:
 
 
 def _in_folders(root: Path, *, own: bool) -> Iterator[tuple[str, Workload]]:
-    for path in sorted(root.glob(f"workloads/*/{CARD_FILE}")):
+    for path in sorted(root.glob(f"workloads/*/{NAME}")):
         name = path.parent.name.replace("_", "-")
         yield name, _made(name, reading.document(path), root, str(path), own=own)
 

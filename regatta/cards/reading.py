@@ -15,6 +15,7 @@ from regatta.cards.card import Card, Estimate, Generator, Input, Kind, Made, Opt
 from regatta.errors import CardError
 from regatta.options import declaration
 from regatta.options.declaration import OF_PROJECTS
+from regatta_protocol.cards import includes, merged
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -24,8 +25,6 @@ else:
 CHECKPOINTS = ("checkpoint", "checkpoint_every", *declaration.OF_CHECKPOINTS)
 """Options of a program that goes on from checkpoints; of the command, too."""
 INCLUDED = paths.PROJECT / "workloads" / "common"
-OF_FUNCTIONS, OF_SEARCHES = ("function", "items"), ("search",)
-"""What cards of functions include, without saying so."""
 _Made = TypeVar("_Made")
 _UNKNOWN = re.compile(r"unknown field `(.*?)`")
 _TABLES = (Card, Option, Input, Made, Generator, Estimate, Search, Span)
@@ -55,13 +54,12 @@ def document(path: Path) -> dict[str, Any]:
 def card(table: Mapping[str, Any], where: str) -> Card:
     """The card in a table. CardError lists what is wrong with it."""
     whole = dict(table)
-    own = OF_SEARCHES if "search" in table else OF_FUNCTIONS if "function" in table else ()
-    for name in dict.fromkeys((*table.get("include", ()), *(own if "module" not in table else ()))):
+    for name in includes(table):
         path = INCLUDED / f"{name}.toml"
         if not re.fullmatch("[a-z-]+", str(name)) or not path.is_file():
             known = ", ".join(sorted(file.stem for file in INCLUDED.glob("*.toml")))
             raise CardError(f"{where}: include: there is no '{name}'; there is {known}")
-        whole = _merged(whole, document(path))
+        whole = merged(whole, document(path))
     options = whole.get("options", {})
     for name, given in options.items() if isinstance(options, Mapping) else ():
         convert_table(given, Option, f"{where}: options.{name}")
@@ -95,20 +93,6 @@ def convert_table(table: object, to: type[_Made], where: str) -> _Made:
         elif "enum" in said:
             hint = f"; there are {', '.join(get_args(Kind))}" if place.endswith("kind") else ""
         raise CardError(f"{where}: {place + ': ' if place else ''}{_plain(said)}{hint}; see docs/cards.md") from None
-
-
-def _merged(own: Mapping[str, Any], included: Mapping[str, Any]) -> dict[str, Any]:
-    """Tables key by key, lists of tables one after the other, all else as the card has it."""
-    made = {key: value for key, value in own.items() if key not in included}
-    for key, value in included.items():
-        mine = own.get(key)
-        if isinstance(value, Mapping) and isinstance(mine, Mapping):
-            made[key] = _merged(mine, value)
-        elif isinstance(value, list) and isinstance(mine, list) and key != "include":
-            made[key] = [*mine, *value]
-        else:
-            made[key] = own.get(key, value)
-    return made
 
 
 def _plain(said: str) -> str:

@@ -26,9 +26,9 @@ from typing import Any
 
 from regatta.errors import UsageError
 from regatta.frameworks.plan import Plan
-from regatta.frameworks.spec import Spec
 from regatta.hosts.cluster import Cluster, Node
 from regatta.hosts.remote import Remote
+from regatta_protocol.run import Spec
 
 UNWALLED = (
     "its ranks listen on all addresses of a host and believe whoever reaches them, and on this machine no firewall of "

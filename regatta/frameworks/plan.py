@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from regatta.hosts.cluster import Node
 from regatta.options.declaration import RunOptions
+from regatta_protocol.run import PlanKept
 
 PORTS = (29400, 29499)
 FUNCTION = "workloads.common.items.function"
@@ -144,21 +145,21 @@ def common_environment(plan: Plan, node: Node) -> dict[str, str]:
     }
 
 
-def describe(plan: Plan) -> dict[str, object]:
+def describe(plan: Plan) -> PlanKept:
     """The plan as the nodes keep it, so that a run can be attached to without the controller that started it."""
-    return {
-        "framework": plan.framework,
-        "program": list(plan.program.argv),
-        "label": plan.program.label,
-        "ranks": {str(rank.rank): rank.node.name for rank in plan.ranks},
-        "threads": plan.threads,
-        "launcher": plan.launcher,
-        "restarts": plan.options.restarts,
-        "master_port": plan.master_port,
-        "ports": sorted({port for own in plan.ports.values() for port in own}),
-        "release": plan.release,
-        "layer": plan.layer,
-        "shared": plan.shared,
-        "project": plan.project,
-        "keep": list(plan.options.keep),
-    }
+    return PlanKept(
+        framework=plan.framework,
+        program=plan.program.argv,
+        label=plan.program.label,
+        ranks={str(rank.rank): rank.node.name for rank in plan.ranks},
+        threads=plan.threads,
+        launcher=plan.launcher,
+        restarts=plan.options.restarts,
+        master_port=plan.master_port,
+        ports=tuple(sorted({port for own in plan.ports.values() for port in own})),
+        release=plan.release,
+        layer=plan.layer,
+        shared=plan.shared,
+        project=plan.project,
+        keep=plan.options.keep,
+    )

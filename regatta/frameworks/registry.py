@@ -12,8 +12,8 @@ from regatta.errors import RegattaError, UsageError
 from regatta.frameworks import table
 from regatta.frameworks.api import Framework
 from regatta.frameworks.plan import Plan
-from regatta.frameworks.spec import Spec
 from regatta.hosts.cluster import Cluster
+from regatta_protocol.run import Spec
 
 GROUP = "regatta.frameworks"
 """The group of entry points by which other packages bring adapters: `dask = "their.module:FRAMEWORK"`."""

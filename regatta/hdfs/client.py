@@ -40,6 +40,10 @@ _PROGRAM = (
 _MODULES = ("workloads", "workloads.common", *(f"workloads.common.{name}" for name in _PROGRAM))
 _MODULES = (
     *_MODULES,
+    "regatta_protocol.decoding",
+    "regatta_protocol.events",
+    "regatta_protocol.log",
+    "regatta_protocol.value",
     "workloads.common.storage.frames",
     "workloads.common.storage.swap",
     "workloads.common.storage.serve",

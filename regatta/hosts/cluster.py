@@ -1,10 +1,11 @@
 """A cluster and its nodes as values; `inventories` reads them."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from regatta.errors import InventoryError
 from regatta.hosts import limits as run_limits
+from regatta_protocol.run import Limits
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,7 @@ class Node:
     root: str
     state: str
     python: str
-    limits: run_limits.Limits = field(default_factory=run_limits.Limits)
+    limits: Limits = run_limits.DEFAULT
 
     @property
     def privileged(self) -> bool:

@@ -1,33 +1,24 @@
 """What a run may take of a node, as the inventory says it, so that a run cannot fill one."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from regatta.errors import InventoryError
+from regatta_protocol.run import Limits
 
 VARIABLES = {"regatta_run_log_mb", "regatta_run_memory_share", "regatta_run_processes"}
 
 
-@dataclass(frozen=True)
-class Limits:
-    """Of one run on one node: bytes of its log, share of the memory, processes and threads (None: so many a core)."""
-
-    log_bytes: int = 256_000_000
-    memory_share: float = 0.85
-    processes: int | None = None
-
-    def spec(self) -> dict[str, Any]:
-        """The limits as the node's operation `run.start` takes them."""
-        return {"log_bytes": self.log_bytes, "memory_share": self.memory_share, "processes": self.processes}
+LOG_BYTES, MEMORY_SHARE = 256_000_000, 0.85
+DEFAULT = Limits(LOG_BYTES, MEMORY_SHARE)
 
 
 def read(where: str, values: Mapping[str, Any]) -> Limits:
     """Limits from a host's variables; InventoryError names the one that cannot be, and `where`."""
     processes = values.get("regatta_run_processes")
     return Limits(
-        int(1e6 * _number(where, values, "regatta_run_log_mb", Limits.log_bytes / 1e6, 1, 1e6)),
-        _number(where, values, "regatta_run_memory_share", Limits.memory_share, 0.05, 1),
+        int(1e6 * _number(where, values, "regatta_run_log_mb", LOG_BYTES / 1e6, 1, 1e6)),
+        _number(where, values, "regatta_run_memory_share", MEMORY_SHARE, 0.05, 1),
         None if processes is None else int(_number(where, values, "regatta_run_processes", 0, 64, 1 << 22)),
     )
 

@@ -22,6 +22,7 @@ from regatta.errors import AuthenticationError, NodesError, PrivilegeError, Rega
 from regatta.hosts import hostkeys, sources, sshconfig
 from regatta.hosts.channel import Channel, Stream
 from regatta.hosts.cluster import Cluster, Node
+from regatta_protocol.decoding import encode
 
 AT_A_TIME = 32
 TIMEOUT = 30.0
@@ -118,7 +119,7 @@ class Remote:
         channel = self._idle.pop(node.name, None)
         if channel is None or not channel.alive:
             channel = self._channel(node)
-        request = {"op": op, "place": self.place(node), "args": args}
+        request = {"op": op, "place": self.place(node), "args": encode(args)}
         return Stream(node, channel, request, timeout, lambda channel: self._keep(node, channel), explain)
 
     def _channel(self, node: Node) -> Channel:

@@ -9,10 +9,12 @@ from importlib import resources
 from regatta import paths
 
 _ELSEWHERE = {"__init__", "aptcache", "aptrelay", "sitecustomize_rank", "metrics", "siteproxy"}
-_ELSEWHERE |= {"imports", "spawn_guard"}
-"""Modules of the node's side that serve no request: a rank's, a service's, a run's own."""
+_ELSEWHERE |= {"imports", "spawn_guard", "events", "cards"}
+"""Modules of the node's side, and of what is shared with it, that serve no request: a rank's, a service's, a run's."""
 _SUPERVISOR = ("supervisor", "cgroup", "rank", "runlog", "usage")
-NODE, FRAMEWORKS = "regatta.node", "regatta.frameworks"
+_OF_SUPERVISOR = ("__init__", "decoding", "log", "run", "states", "value")
+"""What it needs of what the controller shares with it."""
+NODE, FRAMEWORKS, PROTOCOL = "regatta.node", "regatta.frameworks", "regatta_protocol"
 BOOT = "import sys;exec(sys.stdin.buffer.read(int(sys.argv[1])))"
 """What the process runs, with the length of the program that it is sent first."""
 _LOADER = """
@@ -44,20 +46,24 @@ def program(sources: Mapping[str, str], then: str) -> bytes:
 def of_requests() -> dict[str, str]:
     """What a node may need for a request, by full name."""
     return {
-        f"{package}.{name}": source(name, package) for package in (NODE, *_of_frameworks()) for name in _in(package)
+        f"{package}.{name}": source(name, package)
+        for package in (NODE, PROTOCOL, *_of_frameworks())
+        for name in _in(package)
     }
 
 
 def supervisor_files() -> dict[str, str]:
-    """The run's supervisor and what it needs beside it, by file name."""
-    return {f"{module}.py": source(module) for module in _SUPERVISOR}
+    """The run's supervisor and what it needs beside it, by path."""
+    shared = {f"{PROTOCOL}/{module}.py": source(module, PROTOCOL) for module in _OF_SUPERVISOR}
+    return {**{f"{module}.py": source(module) for module in _SUPERVISOR}, **shared}
 
 
 def library_files() -> dict[str, str]:
-    """Regatta's `workloads.common`, by path, for programs whose tree lacks it."""
+    """Regatta's `workloads.common` and what that shares with the controller, by path, for trees that lack them."""
     package = paths.PROJECT / "workloads"
     found = [package / "__init__.py", *sorted((package / "common").rglob("*.py")), *(package / "common").glob("*.toml")]
-    return {str(path.relative_to(package.parent)): path.read_text() for path in found}
+    found += sorted((paths.PROJECT / PROTOCOL).glob("*.py"))
+    return {str(path.relative_to(paths.PROJECT)): path.read_text() for path in found}
 
 
 def source(module: str, package: str = NODE) -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import Any, Dict, Iterator
+from typing import Dict, Iterator
+
+from regatta_protocol.run import Limits
 
 ROOT = "/sys/fs/cgroup"
 CONTROLLERS = {"memory": "memory", "pids": "processes"}
@@ -13,12 +15,12 @@ RANK_OOM_SCORE, RUN_OOM_SCORE = 1000, 500
 """Ranks go first where the memory of a host is used up, as Ray's workers do; daemons come last."""
 
 
-def properties(limits: Dict[str, Any]) -> Dict[str, str]:
-    """The unit's properties for the limits of a run: {"memory_share", "processes": None for so many a core}."""
+def properties(limits: Limits) -> Dict[str, str]:
+    """The unit's properties for the limits of a run."""
     default = max(LEAST_PROCESSES, PROCESSES_A_CORE * len(os.sched_getaffinity(0)))
     return {
-        "MemoryMax": f"{limits['memory_share'] * 100:.2f}%",
-        "TasksMax": str(limits["processes"] or default),
+        "MemoryMax": f"{limits.memory_share * 100:.2f}%",
+        "TasksMax": str(limits.processes or default),
         "OOMPolicy": "continue",  # the supervisor says which rank it was, and ends the others
         "OOMScoreAdjust": str(RUN_OOM_SCORE),
     }
@@ -70,12 +72,10 @@ def limits(pid: int | str = "self") -> Dict[str, int]:
     return {name: value for name, value in found.items() if value < 1 << 62}
 
 
-def reached(before: Any, pid: int | str = "self") -> Dict[str, int]:
+def reached(before: Dict[str, int], pid: int | str = "self") -> Dict[str, int]:
     """Limits that were met since `hits` said `before`, as `limits` has them."""
     have = limits(pid)
-    with contextlib.suppress(AttributeError, TypeError):  # a run can write its own spec.json
-        return {name: have[name] for name, now in hits(pid).items() if name in have and now > before.get(name, 0)}
-    return {}
+    return {name: have[name] for name, now in hits(pid).items() if name in have and now > before.get(name, 0)}
 
 
 def _take(found: Dict[str, int], name: str, file: str, key: str = "") -> None:

@@ -7,7 +7,9 @@ import os
 import time
 from typing import Any, Dict
 
-from regatta.node import notes, rights, rundirs, untrusted
+from regatta.node import notes, rights, rundirs
+from regatta_protocol.decoding import fitting
+from regatta_protocol.run import Kept
 
 Place = Dict[str, Any]
 Answer = Dict[str, Any]
@@ -51,7 +53,7 @@ def of_run(place: Place, run: str, before: dict[str, float] | None = None) -> An
 
 def _noted_span(place: Place, run: str) -> list[float] | None:
     """When a run was on this node, by what is not the run's; None where only its own files tell."""
-    began = untrusted.number((notes.read(place, run) or {}).get("started"))
+    began: float | None = fitting(float, (notes.read(place, run) or {}).get("started"), None)
     if began is None:
         return None
     if rundirs.here(place, run):
@@ -67,9 +69,10 @@ def _spans(place: Place, noted: dict[str, list[float] | None]) -> dict[str, list
 
 def _own_span(place: Place, run: str) -> list[float]:
     """When a run was on this node, Unix time; one that vanished without a word was nowhere."""
-    began = (rundirs.spec(place, run, rundirs.SHARE_BYTES) or {}).get("started")
+    began = (rundirs.spec(place, run, rundirs.SHARE_BYTES) or Kept()).started
     if began is None:
         return [0.0, 0.0]
     if rundirs.active(place, run):
         return [began, time.time()]
-    return [began, (rundirs.ended(place, run) or {}).get("ended") or 0.0]
+    said = rundirs.ended(place, run)
+    return [began, (said.ended if said else None) or 0.0]

@@ -1,7 +1,8 @@
 """What frameworks have on a node: functions of `regatta/frameworks/<name>/node/`, found by their names.
 
-A framework that has a service here has a module `service` there: `join` a run to it, its `daemons`, `end` what a run
-has left in it. Its `metrics` are what the service tells of itself.
+A framework that has a service here has a module `service` there: `join` gives the variables by which a driver finds it,
+and what the node notes of that; its `daemons`; `end` what a run has left in it. Its `metrics`
+are what the service tells of itself.
 """
 
 from __future__ import annotations

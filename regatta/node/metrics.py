@@ -13,6 +13,8 @@ import threading
 from typing import Any, Dict, Iterator, List, Tuple
 
 from regatta.node import frameworks, progress, rundirs
+from regatta_protocol.run import PlanKept
+from regatta_protocol.states import Mode
 
 Place = Dict[str, Any]
 Labels = Dict[str, str]
@@ -55,16 +57,16 @@ def _run(place: Place, run: dict[str, Any]) -> Iterator[Sample]:
     if spec is None:
         return
     # The folder of a Ray run is on every node; its own process is the driver, on the head.
-    if spec["mode"] == "member" and rundirs.supervisor_pid(place, run["id"]) is None:
+    if spec.mode is Mode.MEMBER and rundirs.supervisor_pid(place, run["id"]) is None:
         return
-    plan = spec["plan"]
-    nodes: dict[str, str] = plan.get("ranks") or {}
-    own = {str(rank["rank"]) for rank in spec["ranks"]}
+    plan = spec.plan or PlanKept()
+    nodes = plan.ranks
+    own = {str(one.rank) for one in spec.ranks}
     shown = nodes if DRIVER in own else own & set(nodes)
     named = {"run": run["id"]}
-    about = {"workload": plan.get("label", ""), "framework": run["framework"], "workers": str(len(nodes))}
+    about = {"workload": plan.label, "framework": run["framework"], "workers": str(len(nodes))}
     yield "regatta_run_info", {**named, **about}, 1.0
-    yield "regatta_run_start_time_seconds", named, float(spec["started"] or 0.0)
+    yield "regatta_run_start_time_seconds", named, float(spec.started or 0.0)
     for rank in sorted(shown, key=int):
         state = run["ranks"].get(rank, {})
         place_of = {**named, "rank": rank, "node": nodes[rank]}

@@ -15,13 +15,16 @@ import os
 import time
 from typing import Any, Dict, Iterator
 
+from regatta_protocol.decoding import encode
+from regatta_protocol.run import Spec
+
 Place = Dict[str, Any]
 Note = Dict[str, Any]
 
 STOPPED = "stopped"
 BEFORE = "ray"
 """Runs that an earlier Regatta started have what they joined under this name; it was the one service."""
-KEPT = ("mode", "framework", "release", "layer", "plan", "service", "joined")
+KEPT = ("mode", "framework", "release", "layer", "plan", "service")
 
 
 def path(place: Place, run: str) -> str:
@@ -47,12 +50,11 @@ def at_end(place: Place, run: str, unsaid: str) -> str:
 
 
 @contextlib.contextmanager
-def starting(place: Place, run: str, spec: Dict[str, Any]) -> Iterator[None]:
+def starting(place: Place, run: str, spec: Spec, joined: Dict[str, Any] | None) -> Iterator[None]:
     """Note a run that is being started; it counts as starting until the end of the block, or of this process."""
     remove(place, run)
-    record = spec.get("record")
-    by = record.get("by") if isinstance(record, dict) else None
-    note = {**{name: spec.get(name) for name in KEPT}, "started": time.time(), "by": by}
+    told = {"joined": joined, "started": time.time(), "by": (spec.record or {}).get("by")}
+    note = {**{name: encode(getattr(spec, name)) for name in KEPT}, **told}
     with open(os.open(path(place, run), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         json.dump(note, file)

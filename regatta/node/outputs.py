@@ -15,8 +15,10 @@ import stat
 import time
 from typing import Any, Dict, Iterator, List, Tuple
 
-from regatta.node import releases, rights, rundirs, shared, untrusted
+from regatta.node import releases, rights, rundirs, shared
 from regatta.node.problem import Problem
+from regatta_protocol.decoding import fitting
+from regatta_protocol.run import Kept
 
 Place = Dict[str, Any]
 Answer = Dict[str, Any]
@@ -118,11 +120,11 @@ class _Given:
     """What came with the code of a run."""
 
     def __init__(self, place: Place, run: str) -> None:
-        spec = rundirs.spec(place, run) or {}
+        spec = rundirs.spec(place, run) or Kept()
         self._top = folder(place, run)
-        self._release = releases.folder(place, spec.get("release") or "-")
+        self._release = releases.folder(place, spec.release or "-")
         self.files: Dict[str, Any] = rundirs.load(given(place, run)) or {}
-        self._kept = set(spec["keep"]) if isinstance(spec.get("keep"), list) else set()
+        self._kept = set(spec.keep)
 
     def unchanged(self, path: str, info: os.stat_result | None) -> bool:
         """Whether it is as it came, or leads to what is kept; where only its time differs, whether its bytes do not."""
@@ -189,7 +191,7 @@ def _looked_at(path: str, top: str) -> Tuple[os.stat_result | None, str]:
 
 def _followed(path: str, top: str) -> Tuple[os.stat_result | None, str]:
     target = os.readlink(path)
-    shown = untrusted.text(target)[:200]
+    shown = fitting(str, target, "")[:200]
     real = os.path.realpath(path)
     if not real.startswith(top + os.sep):
         return None, f"is a link that leads out of the folder, to {shown}"

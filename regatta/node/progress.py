@@ -9,11 +9,13 @@ import os
 import time
 from typing import Any, Dict, Iterator
 
-from regatta.node import rundirs, runlog, untrusted
+from regatta.node import rundirs, runlog
+from regatta_protocol.decoding import fitting
+from regatta_protocol.log import PREFIX
+from regatta_protocol.run import Kept
 
 Place = Dict[str, Any]
 
-PREFIX = b"@regatta "
 TAIL_BYTES = 1 << 18
 MOST_BYTES = 1 << 22
 """What is read of a log at a time: of what a run prints faster, the older part is passed over."""
@@ -57,9 +59,9 @@ class Runs:
             if run in self._ended:
                 continue
             spec = rundirs.spec(self._place, run, rundirs.SHARE_BYTES)
-            if spec is None or spec["started"] is None:
+            if spec is None or spec.started is None:
                 continue
-            seconds = time.time() - spec["started"]
+            seconds = time.time() - spec.started
             ended = os.path.lexists(rundirs.path(self._place, run, "exit.json")) and not rundirs.unit_started(run)
             if ended or not rundirs.active(self._place, run):
                 if ended or seconds > BEGINNING_SECONDS:
@@ -69,21 +71,20 @@ class Runs:
             log = self._logs.setdefault(run, Log(rundirs.path(self._place, run)))
             log.read()
             phase = "starting" if self._waits(run, spec, log) else "running"
-            shown = {"id": run, "framework": spec["framework"], "seconds": seconds, "ranks": log.ranks}
-            yield {**shown, "phase": phase, "here": bool(spec.get("ranks"))}
+            shown = {"id": run, "framework": spec.framework, "seconds": seconds, "ranks": log.ranks}
+            yield {**shown, "phase": phase, "here": bool(spec.ranks)}
 
-    def _waits(self, run: str, spec: dict[str, Any], log: Log) -> bool:
+    def _waits(self, run: str, spec: Kept, log: Log) -> bool:
         """Whether its processes are not there yet, or are those of a workload of ours, which says when it is ready."""
         if not os.path.exists(rundirs.path(self._place, run, "pid.json")):
             return True
         return log.told or not _is_script(spec)
 
 
-def _is_script(spec: dict[str, Any]) -> bool:
+def _is_script(spec: Kept) -> bool:
     """Whether somebody's script was started, not a module of ours."""
-    plan = spec.get("plan")
-    program = plan.get("program") if isinstance(plan, dict) else None
-    return isinstance(program, list) and bool(program) and program[0] != "-m"
+    program = spec.plan.program if spec.plan else ()
+    return bool(program) and program[0] != "-m"
 
 
 class Log:
@@ -112,7 +113,7 @@ class Log:
                     break
                 self._offset = piece.offset
                 for line in (*piece.events, *piece.lines):
-                    _, found, text = line.partition(PREFIX)
+                    _, found, text = line.partition(PREFIX.encode())
                     if found:
                         self.told = True
                         self._take(text)
@@ -120,12 +121,12 @@ class Log:
     def _take(self, text: bytes) -> None:
         with contextlib.suppress(ValueError, KeyError, TypeError, RecursionError):
             event = json.loads(text)
-            number = untrusted.whole(event["rank"])
+            number = fitting(int, event["rank"], None)
             if number is None or (str(number) not in self.ranks and len(self.ranks) >= MOST_RANKS):
                 return
             rank = self.ranks.setdefault(str(number), {})
             if event["event"] == "progress":
-                counted = {key: untrusted.number(event.get(key)) for key in ("done", "total", "loss", "residual")}
-                rank["progress"] = {"what": untrusted.text(event.get("what")), **counted}
+                counted = {key: fitting(float, event.get(key), None) for key in ("done", "total", "loss", "residual")}
+                rank["progress"] = {"what": fitting(str, event.get("what"), ""), **counted}
             elif event["event"] in ("phase", "ready"):
-                rank["phase"] = untrusted.text(event.get("name")) or "ready"
+                rank["phase"] = fitting(str, event.get("name"), "") or "ready"

@@ -10,6 +10,7 @@ from typing import Any, Dict
 from regatta.node import notes, releases, rights, rundirs, trees
 from regatta.node import runs as node_runs
 from regatta.node.problem import Problem
+from regatta_protocol.states import State
 
 Place = Dict[str, Any]
 REMOVED = ".removed-"
@@ -28,10 +29,10 @@ def prune(place: Place, runs: list[str], unused: float) -> Dict[str, Any]:
     for run in filter(lambda name: rundirs.there(place, name), runs):
         try:
             state = rundirs.state(place, run)
-            if state == "running":
+            if state is State.RUNNING:
                 going.append(run)
                 continue
-            if state == "lost":
+            if state is State.LOST:
                 node_runs.stop(place, run, "its folder is deleted")
         except (Problem, OSError):  # a folder that cannot be told how its run ended goes all the same
             pass

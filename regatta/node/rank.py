@@ -6,7 +6,9 @@ import collections
 import contextlib
 import os
 import subprocess
-from typing import Any
+from typing import Mapping
+
+from regatta_protocol.run import Process
 
 if __package__:
     from regatta.node import cgroup
@@ -65,18 +67,17 @@ def _go_first() -> None:
 class Rank:
     """One process of the run, with its last lines, and what Regatta's own code in it said last (None: nothing)."""
 
-    def __init__(self, spec: dict[str, Any], common_env: dict[str, str], folder: str) -> None:
-        self.rank = spec["rank"]
+    def __init__(self, spec: Process, common_env: Mapping[str, str], folder: str) -> None:
+        self.rank = spec.rank
         self.lines = Output()
         self.last: collections.deque[str] = collections.deque(maxlen=LAST_LINES)
         self.ours: str | None = None
         self.code: int | None = None
         self.closed = False
-        env = {**os.environ, **common_env, **spec["env"]}
         self.process = subprocess.Popen(
-            spec["argv"],
+            spec.argv,
             cwd=folder,
-            env={name: value for name, value in env.items() if value is not None},
+            env={**os.environ, **common_env, **spec.env},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

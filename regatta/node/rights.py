@@ -17,6 +17,7 @@ import time
 from typing import Any, Callable, Dict, List, TypeVar, cast
 
 from regatta.node.problem import Problem
+from regatta_protocol.decoding import decode, encode
 
 SECONDS = 25.0
 MOST_BYTES = 64 << 20
@@ -25,24 +26,24 @@ PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_NO_NEW_PRIVS = 1, 4, 38
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def of_run(seconds: float | None = SECONDS) -> Callable[[Function], Function]:
-    """Makes a function of `place` and more work as the account of runs; see :func:`call`."""
+def of_run(seconds: float | None = SECONDS, gives: Any = Any) -> Callable[[Function], Function]:
+    """Makes a function of `place` and more, which `gives` this type, work as the account of runs, see :func:`call`."""
 
     def around(function: Function) -> Function:
         @functools.wraps(function)
         def work(place: Dict[str, Any], *args: Any, **options: Any) -> Any:
-            return call(place.get("user"), lambda: function(place, *args, **options), seconds)
+            return call(place.get("user"), lambda: function(place, *args, **options), seconds, gives)
 
         return cast(Function, work)
 
     return around
 
 
-def call(user: str | None, work: Callable[[], Any], seconds: float | None = SECONDS) -> Any:
-    """What `work()` gives, a value for JSON, done as `user` in a process of its own, which ends with this one.
+def call(user: str | None, work: Callable[[], Any], seconds: float | None = SECONDS, gives: Any = Any) -> Any:
+    """What `work()` gives, a value for JSON or of the type `gives`, done as `user` in a process of its own.
 
-    Where this process is not root, or no user is given, it is done here. Problem and OSError come through; a Problem
-    says that it took longer than `seconds`, was killed, or said too much.
+    That ends with this one. Where this process is not root, or no user is given, it is done here. Problem and OSError
+    come through; a Problem says that it took longer than `seconds`, was killed, or said too much.
     """
     if user is None or os.geteuid() != 0:
         return work()
@@ -66,7 +67,7 @@ def call(user: str | None, work: Callable[[], Any], seconds: float | None = SECO
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
-    return _understood(said, user)
+    return decode(gives, _understood(said, user))
 
 
 def _work(
@@ -76,7 +77,7 @@ def _work(
         try:
             os.setpgid(0, 0)
             _become(who, groups, parent)
-            answer = {"done": work()}
+            answer = {"done": encode(work())}
         except Problem as error:
             answer = {"problem": str(error)}
         except OSError as error:

@@ -1,7 +1,8 @@
 """The folders of runs on a node: what was started (`spec.json`), what it printed (`log`), its end (`exit.json`).
 
 A cluster's `runs/` is root's, and each folder in it belongs to the account of runs, which may put anything there. What
-is inside is therefore read and written as that account (`rights.of_run`), and believed as far as `untrusted` goes.
+is inside is therefore read and written as that account (`rights.of_run`), and believed as far as it fits the types of
+`regatta_protocol.run`: whatever it holds, it tells of that run alone, and breaks nothing for the others.
 Whether a run is still here is not asked of its files: its unit and its note (`notes`) tell.
 """
 
@@ -12,9 +13,12 @@ import json
 import os
 import re
 import stat
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Optional
 
-from regatta.node import notes, rights, runlog, untrusted
+from regatta.node import notes, rights, runlog
+from regatta_protocol import decoding
+from regatta_protocol.run import Ended, Failure, Kept, PlanKept
+from regatta_protocol.states import ENDS, Mode, State
 
 Place = Dict[str, Any]
 
@@ -22,6 +26,7 @@ MOST_BYTES = 8 << 20
 SHARE_BYTES = 256 << 10
 """What one run may add to what is read of all runs: a larger `spec.json` is passed over there."""
 EXIT_BYTES = 1 << 20
+MOST_DEEP = 24
 STARTED = "/run/systemd/units/invocation:"
 """With a unit's name behind it: there while the unit is not stopped. systemd's own, so nobody else makes one."""
 _RUN = re.compile(r"[a-z0-9]([a-z0-9-]{0,126}[a-z0-9])?\Z")
@@ -66,33 +71,57 @@ def load(file: str, most: int = MOST_BYTES) -> Any:
         value = json.loads(text.decode()) if len(text) <= most else None
     except (OSError, ValueError, RecursionError):
         return None
-    return value if isinstance(value, dict) and untrusted.shallow(value) else None
+    return value if isinstance(value, dict) and _shallow(value) else None
 
 
-def spec(place: Place, run: str, most: int = MOST_BYTES) -> Any:
+def _shallow(value: Any) -> bool:
+    """Whether a value of JSON is nested no deeper than ours are, so that it can be written and read anywhere."""
+    level = [value]
+    for _ in range(MOST_DEEP):
+        level = [item for one in level if isinstance(one, (dict, list)) for item in _inside(one)]
+        if not level:
+            return True
+    return False
+
+
+def _inside(value: Any) -> Any:
+    return value.values() if isinstance(value, dict) else value
+
+
+def spec(place: Place, run: str, most: int = MOST_BYTES) -> Kept | None:
     """What was started, as far as it is believed; None where that cannot be read (yet)."""
     found = load(path(place, run, "spec.json"), most)
-    return found and untrusted.spec(found)
+    return decoding.believe(Kept, found) if found else None
 
 
-def noted(place: Place, run: str) -> Any:
+def noted(place: Place, run: str) -> Kept | None:
     """What was started, by the node's own note; of a run without one by its `spec.json`, None where that is no help."""
     note = notes.read(place, run)
-    return untrusted.spec(note) if note else _shared_spec(place, run)
+    return decoding.believe(Kept, note) if note else _shared_spec(place, run)
 
 
-@rights.of_run()
-def _shared_spec(place: Place, run: str) -> Any:
+@rights.of_run(gives=Optional[Kept])  # noqa: UP045 (Python 3.9 makes it)
+def _shared_spec(place: Place, run: str) -> Kept | None:
     return spec(place, run, SHARE_BYTES)
 
 
-def ended(place: Place, run: str) -> Any:
+def ended(place: Place, run: str) -> Ended | None:
     """How the run has ended here, as far as that is believed; None where it has not said so.
 
     It has succeeded only where its unit has, too.
     """
     found = load(path(place, run, "exit.json"), EXIT_BYTES)
-    return found and untrusted.ended(found, notes.failure(place, run))
+    if not found:
+        return None
+    said, how = decoding.believe(Ended, found), notes.failure(place, run)
+    if said.state not in ENDS:
+        said = said.changed(state=State.FAILED)
+    if said.state is not State.SUCCEEDED or not how:
+        return said
+    if how == notes.STOPPED:
+        return said.changed(state=State.STOPPED, code=143, failure=None)
+    failure = Failure(cause=f"it says that it succeeded, and its unit failed ({how})")
+    return said.changed(state=State.FAILED, code=said.code or 1, failure=failure)
 
 
 def store(file: str, value: Any, mode: int = 0o644) -> None:
@@ -132,9 +161,9 @@ def here(place: Place, run: str) -> bool | None:
     if unit_started(run) or notes.is_starting(place, run):
         return True
     mode = (notes.read(place, run) or {}).get("mode")
-    if mode == "member":
+    if mode == Mode.MEMBER:
         return notes.ended(place, run) is None
-    return False if mode == "unit" else None
+    return False if mode == Mode.UNIT else None
 
 
 def active(place: Place, run: str) -> bool:
@@ -145,7 +174,7 @@ def active(place: Place, run: str) -> bool:
         return known
     if supervisor_pid(place, run) is not None:
         return True
-    if not _is_there(place, run, "pid.json") and (spec(place, run) or {}).get("mode") == "member":
+    if not _is_there(place, run, "pid.json") and (spec(place, run) or Kept()).mode is Mode.MEMBER:
         return there(place, run) and not _is_there(place, run, "exit.json")
     return False
 
@@ -156,7 +185,7 @@ def _is_there(place: Place, run: str, name: str) -> bool:
 
 def supervisor_pid(place: Place, run: str) -> int | None:
     """Process id of a run's supervisor while it lives; None otherwise (a reused id is not mistaken for it)."""
-    pid = untrusted.whole((load(path(place, run, "pid.json")) or {}).get("pid"))
+    pid: int | None = decoding.fitting(int, (load(path(place, run, "pid.json")) or {}).get("pid"), None)
     if pid is None or pid < 2:
         return None
     with contextlib.suppress(OSError), open(f"/proc/{pid}/cmdline", "rb") as file:
@@ -165,25 +194,26 @@ def supervisor_pid(place: Place, run: str) -> int | None:
     return None
 
 
-def state(place: Place, run: str) -> str:
+def state(place: Place, run: str) -> State:
     """`running`, or the state in which the run ended; `lost` where it vanished without a word (host went down).
 
     A run whose unit is there is running, whatever its files say.
     """
     known = here(place, run)
-    return "running" if known else _own_state(place, run, known)
+    return State.RUNNING if known else _own_state(place, run, known)
 
 
-@rights.of_run()
-def _own_state(place: Place, run: str, known: bool | None) -> str:
+@rights.of_run(gives=State)
+def _own_state(place: Place, run: str, known: bool | None) -> State:
     return own_state(place, run, known)
 
 
-def own_state(place: Place, run: str, known: bool | None) -> str:
+def own_state(place: Place, run: str, known: bool | None) -> State:
     """`state`, as the account of runs; `known` is what `here` says."""
     if known or (known is None and active(place, run)):
-        return "running"
-    return str((ended(place, run) or {"state": "lost"})["state"])
+        return State.RUNNING
+    said = ended(place, run)
+    return said.state if said else State.LOST
 
 
 def unfinished(place: Place) -> Dict[str, List[Any]]:
@@ -195,19 +225,18 @@ def unfinished(place: Place) -> Dict[str, List[Any]]:
     own = _own(place, unsure) if unsure else {"runs": [], "going": []}
     going = [run for run in known if known[run] or (known[run] is None and run in own["going"])]
     runs = [run for run in known if run in going or run in own["runs"]]
-    specs = {run: noted(place, run) or untrusted.spec({}) for run in runs}
+    specs = {run: noted(place, run) or Kept() for run in runs}
     return {
         "runs": runs,
         "going": going,
-        "ports": sorted({port for one in specs.values() for port in _ports(one["plan"])}),
-        "releases": sorted({specs[run]["release"] for run in going if specs[run]["release"]}),
-        "layers": sorted({str(specs[run]["layer"]) for run in going if specs[run].get("layer")}),
+        "ports": sorted({port for one in specs.values() for port in _ports(one.plan or PlanKept())}),
+        "releases": sorted({specs[run].release for run in going if specs[run].release}),
+        "layers": sorted({layer for run in going if (layer := specs[run].layer)}),
     }
 
 
-def _ports(plan: Dict[str, Any]) -> List[int]:
-    first = plan.get("master_port")
-    return [*plan.get("ports", []), *([first] if first else [])]
+def _ports(plan: PlanKept) -> List[int]:
+    return [port for port in (*plan.ports, plan.master_port) if port]
 
 
 @rights.of_run()

@@ -15,11 +15,13 @@ import re
 import stat
 from typing import BinaryIO, Iterable, Iterator, NamedTuple
 
-MARK = b"@regatta {"
+from regatta_protocol.log import PREFIX
+
 BLOCK = 1 << 18
 LONGEST_LINE = 1 << 21
 MOST_EVENTS = 64 << 20
 _PROGRESS = re.compile(rb'"event":\s*"progress"')
+MARK = PREFIX.encode() + b"{"
 _PART = re.compile(r"log\.(\d{15})\Z")
 
 

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from typing import Any, Callable, Dict, List
+from typing import Any, Callable, Dict, List, Sequence
 
 from regatta.node import (
     cgroup,
@@ -27,14 +27,15 @@ from regatta.node import (
     shared,
     supervisor,
     trees,
-    untrusted,
     usage,
     working,
 )
 from regatta.node.problem import Problem
+from regatta_protocol.decoding import decode, encode, fitting
+from regatta_protocol.run import Begun, Ended, Finished, Kept, RankName, Spec, Started
+from regatta_protocol.states import Mode, State
 
 Place = Dict[str, Any]
-Spec = Dict[str, Any]
 Answer = Dict[str, Any]
 Emit = Callable[[Dict[str, Any]], None]
 
@@ -62,48 +63,47 @@ CONFINED = (
 )
 
 
-def start(place: Place, spec: Spec, hidden: Dict[str, str] | None = None) -> Answer:
-    """Make the run's folder and start its processes. `spec["mode"]` says how:
+def start(place: Place, spec: Dict[str, Any], hidden: Dict[str, str] | None = None) -> Answer:
+    """Make the run's folder and start its processes, as a `Spec` says; a driver joins its service. A `Started`.
 
-    `unit`: a systemd unit of the user `regatta`; `session`: a session of this user's own; `member`: the folder
-    only, on a node whose processes of the run are started by a service. `spec["service"]`: the framework whose service
-    starts these; a driver joins it.
     `hidden`: variables of its processes whose values nobody else is to see.
     """
-    run = spec["id"]
+    asked, joined = decode(Spec, spec), None
+    run = asked.id
     folder = rundirs.path(place, run)
-    if spec.get("service") and spec["mode"] != "member":
-        spec["joined"] = {"service": spec["service"], **frameworks.service(spec["service"]).join(place, spec)}
+    if asked.service and asked.mode is not Mode.MEMBER:
+        env, joined = frameworks.service(asked.service).join(place)
+        asked, joined = asked.changed(env={**asked.env, **env}), {"service": asked.service, **joined}
     with contextlib.ExitStack() as starting:
         with releases.lock(place):
-            _claim(place, spec, folder)
-            starting.enter_context(notes.starting(place, run, spec))
+            _claim(place, asked, folder)
+            starting.enter_context(notes.starting(place, run, asked, joined))
             os.mkdir(folder, 0o750)
         try:
             _give(place, folder)
-            without = _prepare(place, spec, folder, hidden or {})
-            if spec["mode"] == "unit":
-                _start_unit(place, spec, folder)
-            elif spec["mode"] == "session":
-                _start_session(place, spec, folder)
+            without = _prepare(place, asked, folder, joined, hidden or {})
+            if asked.mode is Mode.UNIT:
+                _start_unit(place, asked, folder)
+            elif asked.mode is Mode.SESSION:
+                _start_session(folder)
         except BaseException:
             delete(place, folder)
             notes.remove(place, run)
             raise
     others = contention.strangers()
     interface = network.interface(place["cluster_address"])
-    return {"folder": folder, "interface": interface, "strangers": others, "unshared": without}
+    return dict(encode(Started(folder, interface, others, without)))
 
 
 def _claim(place: Place, spec: Spec, folder: str) -> None:
     """Raise Problem where the run cannot start here: its code is gone, or its name is taken."""
-    if not os.path.isdir(releases.folder(place, spec["release"])):
-        raise Problem(f"release {spec['release']} is not on this node: run 'regatta sync'")
-    if spec.get("layer") and not layers.have(place, spec["layer"]):
-        raise Problem(f"layer {spec['layer']} is not on this node any more: start the run again")
+    if not os.path.isdir(releases.folder(place, spec.release)):
+        raise Problem(f"release {spec.release} is not on this node: run 'regatta sync'")
+    if spec.layer and not layers.have(place, spec.layer):
+        raise Problem(f"layer {spec.layer} is not on this node any more: start the run again")
     os.makedirs(rundirs.base(place), exist_ok=True)
     if os.path.lexists(folder):
-        raise Problem(f"a run named '{spec['id']}' exists already: choose another name")
+        raise Problem(f"a run named '{spec.id}' exists already: choose another name")
 
 
 def _give(place: Place, folder: str) -> None:
@@ -133,54 +133,60 @@ def delete(place: Place, folder: str) -> int:
 
 
 @rights.of_run(seconds=PREPARE_SECONDS)
-def _prepare(place: Place, spec: Spec, folder: str, hidden: Dict[str, str]) -> str | None:
+def _prepare(
+    place: Place, asked: Spec, folder: str, joined: Dict[str, Any] | None, hidden: Dict[str, str]
+) -> str | None:
     """All that is in the folder when the run begins; why there is no shared folder, where there is none now."""
     scratch = os.path.join(folder, "scratch")
     os.mkdir(scratch, 0o700)
-    spec["env"].update(REGATTA_SCRATCH=scratch, REGATTA_RUN_ID=spec["id"])
-    if os.path.isdir(HADOOP_CONF_DIR):
-        spec["env"].setdefault("HADOOP_CONF_DIR", HADOOP_CONF_DIR)
-    _keep_environment(place, spec)
-    name = network.interface(place["cluster_address"])
-    if name and spec.get("interface_variables"):
-        spec["env"].update(dict.fromkeys(spec["interface_variables"], name))
-    spec["started"] = time.time()
-    spec["network"] = {"interface": name, "at_start": usage.network(name)}
-    spec["oom_kills"] = usage.oom_kills()
-    if spec["mode"] == "member" or spec.get("service"):
-        spec["daemons"] = frameworks.service(spec["service"]).daemons(place) if spec.get("service") else {}
-        spec["hits"] = cgroup.hits(next(iter(spec["daemons"].values()), "self"))
-        spec["boot"] = boot()
+    begun = _begun(place, asked, scratch, joined)
     with open(os.path.join(folder, "reserve"), "wb") as file:
         file.write(b"\1" * RESERVE_BYTES)
-    for file, source in spec.pop("files", {}).items():
-        os.makedirs(os.path.dirname(os.path.join(folder, file)), exist_ok=True)
-        with open(os.path.join(folder, file), "w") as handle:
+    for name, source in asked.files.items():
+        os.makedirs(os.path.dirname(os.path.join(folder, name)), exist_ok=True)
+        with open(os.path.join(folder, name), "w") as handle:
             handle.write(source)
     with open(os.path.join(folder, "log"), "w"):
         pass
-    came = working.make(releases.folder(place, spec["release"]), outputs.folder(place, spec["id"]))
-    rundirs.store(outputs.given(place, spec["id"]), came)
-    without = shared.enter(place, spec, outputs.folder(place, spec["id"]))
+    came = working.make(releases.folder(place, asked.release), outputs.folder(place, asked.id))
+    rundirs.store(outputs.given(place, asked.id), came)
+    without = shared.enter(place, asked, outputs.folder(place, asked.id))
     if hidden:
         rundirs.store(os.path.join(folder, supervisor.HIDDEN), hidden, 0o600)
-    rundirs.store(os.path.join(folder, "spec.json"), spec, 0o640)
+    rundirs.store(os.path.join(folder, "spec.json"), encode(begun), 0o640)
     return without
 
 
-def _keep_environment(place: Place, spec: Spec) -> None:
-    """The run stays with the environment of its start, also what it imports after a switch to another."""
-    for rank in spec.get("ranks", []):
-        rank["argv"] = [
-            environments.resolved(place, word) if word == place["python"] else word for word in rank["argv"]
-        ]
-    if "PATH" in spec["env"]:
-        folders = spec["env"]["PATH"].split(":")
-        spec["env"]["PATH"] = ":".join(environments.resolved(place, folder) for folder in folders)
+def _begun(place: Place, asked: Spec, scratch: str, joined: Dict[str, Any] | None) -> Begun:
+    """The spec with what is known of this node now. The run stays with the environment of its start."""
+    name = network.interface(place["cluster_address"])
+    kept = {**vars(asked), "files": {}, "env": _environment(place, asked, scratch, name)}
+    kept["ranks"] = tuple(rank.changed(argv=_resolved(place, rank.argv)) for rank in asked.ranks)
+    found: Dict[str, Any] = {"network": {"interface": name, "at_start": usage.network(name)}, "joined": joined}
+    if asked.mode is Mode.MEMBER or asked.service:
+        found["daemons"] = frameworks.service(asked.service).daemons(place) if asked.service else {}
+        found["hits"] = cgroup.hits(next(iter(found["daemons"].values()), "self"))
+        found["boot"] = boot()
+    return Begun(**kept, **found, started=time.time(), oom_kills=usage.oom_kills())
+
+
+def _environment(place: Place, asked: Spec, scratch: str, interface: str | None) -> Dict[str, str]:
+    env = {**asked.env, "REGATTA_SCRATCH": scratch, "REGATTA_RUN_ID": asked.id}
+    if os.path.isdir(HADOOP_CONF_DIR):
+        env.setdefault("HADOOP_CONF_DIR", HADOOP_CONF_DIR)
+    if interface:
+        env.update(dict.fromkeys(asked.interface_variables, interface))
+    if path := env.get("PATH"):
+        env["PATH"] = ":".join(environments.resolved(place, folder) for folder in path.split(":"))
+    return env
+
+
+def _resolved(place: Place, argv: Sequence[str]) -> tuple[str, ...]:
+    return tuple(environments.resolved(place, word) if word == place["python"] else word for word in argv)
 
 
 def _start_unit(place: Place, spec: Spec, folder: str) -> None:
-    run = spec["id"]
+    run = spec.id
     python = "/usr/bin/python3"
     program = os.path.join(folder, "supervisor.py")
     properties = {
@@ -197,11 +203,11 @@ def _start_unit(place: Place, spec: Spec, folder: str) -> None:
         "PrivateMounts": "yes",
         "LimitNOFILE": "1048576",
         "LimitCORE": "0",
-        **cgroup.properties(spec["limits"]),
+        **cgroup.properties(spec.limits),
         "ExecStopPost": "+" + notes.at_end(place, run, f"{python} {program} --post {folder}"),
     }
-    if spec.get("time_limit"):  # the supervisor ends the run in time, and says why; the run may have stopped it
-        properties["RuntimeMaxSec"] = f"{spec['time_limit'] + LATE_SECONDS:g}"
+    if spec.time_limit:  # the supervisor ends the run in time, and says why; the run may have stopped it
+        properties["RuntimeMaxSec"] = f"{spec.time_limit + LATE_SECONDS:g}"
     command = ["systemd-run", "--quiet", "--collect", f"--unit={rundirs.unit(run)}", f"--uid={place['user']}"]
     command += [f"--setenv=HOME={rundirs.home(place)}"]
     command += [f"--property={key}={value}" for key, value in properties.items()]
@@ -213,7 +219,7 @@ def _start_unit(place: Place, spec: Spec, folder: str) -> None:
         raise Problem(f"systemd did not start the run: {done.stderr.strip()}")
 
 
-def _start_session(place: Place, spec: Spec, folder: str) -> None:
+def _start_session(folder: str) -> None:
     program = os.path.join(folder, "supervisor.py")
     with open(os.path.join(folder, "supervisor.log"), "w") as log:
         process = subprocess.Popen(
@@ -243,7 +249,7 @@ def watch(place: Place, run: str, offset: int, emit: Emit, events_only: bool = F
     while notes.is_starting(place, run):
         emit({"beat": 1})
         time.sleep(POLL_SECONDS)
-    member = (notes.read(place, run) or {}).get("mode") == "member"
+    member = (notes.read(place, run) or {}).get("mode") == Mode.MEMBER
     _watch(place, run, offset, emit, events_only, member)
 
 
@@ -257,7 +263,7 @@ def _watch(place: Place, run: str, offset: int, emit: Emit, events_only: bool, m
         finished = None if said and _still_here(place, run) else said
         before, offset = offset, _emit_lines(folder, offset, emit, events_only)
         if finished:
-            emit({"exit": finished, "offset": offset})
+            emit({"exit": encode(finished), "offset": offset})
             return
         shown = _emit_bars(folder, shown, emit)
         wait = POLL_SECONDS if said or offset > before else min(IDLE_SECONDS, wait * 1.2)
@@ -270,7 +276,7 @@ def _watch(place: Place, run: str, offset: int, emit: Emit, events_only: bool, m
                 if not member and not rundirs.active(place, run) and not rundirs.ended(place, run):
                     time.sleep(0.5)
                     if not rundirs.ended(place, run):
-                        lost = {"state": "lost", "code": 1, "failure": None, "codes": {}}
+                        lost = encode(Ended(State.LOST))
                         emit({"exit": lost, "offset": _emit_lines(folder, offset, emit, events_only)})
                         return
         time.sleep(wait)
@@ -310,7 +316,7 @@ def _emit_bars(folder: str, seen: int, emit: Emit) -> int:
     bars = rundirs.load(path, rundirs.EXIT_BYTES) if now != seen else None
     if not isinstance(bars, dict):
         return seen
-    emit({"bars": [[int(rank), untrusted.text(text)] for rank, text in bars.items() if untrusted.is_rank(rank)]})
+    emit({"bars": [[int(rank), text] for rank, text in fitting(Dict[RankName, str], bars, {}).items()]})
     return now
 
 
@@ -338,8 +344,8 @@ def mark_recorded(place: Place, run: str) -> Answer:
 @rights.of_run()
 def account(place: Place, run: str) -> Answer:
     """What this node keeps of a run for its record: what was asked for, facts of the node, its interface."""
-    spec = rundirs.spec(place, run) or untrusted.spec({})
-    return {"record": spec.get("record"), "interface": spec["network"].get("interface")}
+    spec = rundirs.spec(place, run) or Kept()
+    return {"record": spec.record, "interface": spec.network.get("interface")}
 
 
 def stop(place: Place, run: str, reason: str) -> Answer:
@@ -349,7 +355,7 @@ def stop(place: Place, run: str, reason: str) -> Answer:
     """
     _must_be_there(place, run)
     if _vanished(place, run):
-        return finish(place, run, "lost", 1)
+        return finish(place, run, State.LOST, 1)
     with contextlib.suppress(
         Problem, OSError
     ):  # a run may have put something in the mark's way: it is stopped all the same
@@ -358,11 +364,11 @@ def stop(place: Place, run: str, reason: str) -> Answer:
         notes.mark_ended(place, run, stopped=True)
         subprocess.run(["systemctl", "stop", rundirs.unit(run)], capture_output=True, check=False)
     _stop_session(place, run)
-    return finish(place, run, "stopped", 143)
+    return finish(place, run, State.STOPPED, 143)
 
 
 def _vanished(place: Place, run: str) -> bool:
-    return rundirs.state(place, run) == "lost" and _has_begun(place, run)
+    return rundirs.state(place, run) is State.LOST and _has_begun(place, run)
 
 
 @rights.of_run()
@@ -383,25 +389,25 @@ def _stop_session(place: Place, run: str) -> None:
 
 
 def finish(place: Place, run: str, state: str, code: int) -> Answer:
-    """End what is left of the run's processes, drop its scratch folder, write how it ended."""
+    """End what is left of the run's processes, drop its scratch folder, write how it ended. A `Finished`."""
     _must_be_there(place, run)
     note = notes.read(place, run) or {}
     if joined := notes.joined(note):
         frameworks.service(joined["service"]).end(place, run, joined)
     killed = sweep(place, run)
     notes.mark_ended(place, run)
-    return {"killed": killed, **_written_off(place, run, state, code, note.get("service"))}
+    return dict(encode(_written_off(place, run, State(state), code, note.get("service")).changed(killed=killed)))
 
 
-@rights.of_run()
-def _written_off(place: Place, run: str, state: str, code: int, service: str | None) -> Answer:
-    folder, spec = rundirs.path(place, run), rundirs.spec(place, run) or {}
-    supervisor.write_exit(folder, state, code, None, {}, None)
+@rights.of_run(gives=Finished)
+def _written_off(place: Place, run: str, state: State, code: int, service: str | None) -> Finished:
+    folder, spec = rundirs.path(place, run), rundirs.spec(place, run) or Kept()
+    supervisor.write_exit(folder, Ended(state, code))
     rundirs.clear_halves(folder)
-    now = frameworks.service(service).daemons(place) if service else spec.get("daemons") or {}
-    died = sorted(set((spec.get("daemons") or {}).items()) - set(now.items()))
-    rebooted = "boot" in spec and spec["boot"] != boot()
-    return {"exit": rundirs.ended(place, run), "died": [name for name, _ in died], "rebooted": rebooted}
+    now = frameworks.service(service).daemons(place) if service else spec.daemons
+    died = sorted(set(spec.daemons.items()) - set(now.items()))
+    rebooted = spec.boot is not None and spec.boot != boot()
+    return Finished(exit=rundirs.ended(place, run), died=tuple(name for name, _ in died), rebooted=rebooted)
 
 
 def boot() -> str:

@@ -32,7 +32,7 @@ def status(
     """Facts of the node, states of its units, its runs; what frameworks ask besides."""
     return {
         "facts": {**facts.facts(place, versions), "without_limits": cgroup.missing() if place.get("user") else []},
-        "runs": listing.runs(place),
+        **listing.answer(place),
         **frameworks.answers(place, asks),
         **act(place, "status", units),
     }

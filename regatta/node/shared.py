@@ -14,9 +14,9 @@ from typing import Any, Dict, List
 
 from regatta.node import rights, trees
 from regatta.node.problem import Problem
+from regatta_protocol.run import Spec
 
 Place = Dict[str, Any]
-Spec = Dict[str, Any]
 
 RUNS, PROJECTS, RESULTS = "runs", "projects", "ray_results"
 LIST_SECONDS = 100.0
@@ -51,24 +51,24 @@ def enter(place: Place, spec: Spec, work: str) -> str | None:
     As the account of runs. Gives why there is no shared folder now, for a run that may do without; Problem for one that
     keeps something. Where the cluster has none, nothing is said.
     """
-    if not spec.get("shared"):
+    if not spec.shared:
         return None
     try:
         if place.get("user") and not os.path.lexists(folder(place)):
-            if spec.get("keep"):
+            if spec.keep:
                 raise Problem("this cluster has no shared folder, in which the project's folders would be kept")
             return None
-        os.makedirs(part(place, f"{RUNS}/{spec['shared']}"), 0o700, exist_ok=True)
+        os.makedirs(part(place, f"{RUNS}/{spec.shared}"), 0o700, exist_ok=True)
         os.makedirs(os.path.join(folder(place), RESULTS), 0o700, exist_ok=True)
-        if spec.get("keep") and spec.get("former"):
-            _carry_over(os.path.join(folder(place), PROJECTS), spec["former"], spec["project"])
-        for path in spec.get("keep", []):
-            _lead(os.path.join(work, path), os.path.join(part(place, f"{PROJECTS}/{spec['project']}"), path))
+        if spec.keep and spec.former and spec.project:
+            _carry_over(os.path.join(folder(place), PROJECTS), spec.former, spec.project)
+        for path in spec.keep:
+            _lead(os.path.join(work, path), os.path.join(part(place, f"{PROJECTS}/{spec.project}"), path))
     except OSError as error:
         said = f"the shared folder {folder(place)} cannot be used now: {error.strerror}"
         if place.get("user"):
             said += "; is the head up? systemctl status regatta-shared-folder"
-        if spec.get("keep"):
+        if spec.keep:
             raise Problem(said) from None
         return said
     return None

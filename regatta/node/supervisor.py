@@ -32,6 +32,10 @@ else:  # started in the run's folder
     import runlog  # type: ignore[import-not-found, no-redef, unused-ignore]
     import usage  # type: ignore[import-not-found, no-redef, unused-ignore]
 
+from regatta_protocol.decoding import believe, decode, encode
+from regatta_protocol.run import Begun, Ended, Failure, Kept
+from regatta_protocol.states import State
+
 GRACE_SECONDS = 1.0
 IDLE_SECONDS = 5.0
 SHOW_SECONDS = 1.0
@@ -50,18 +54,18 @@ class Supervisor:
     def __init__(self, folder: str) -> None:
         self.folder = folder
         with open(os.path.join(folder, "spec.json")) as file:
-            self.spec = json.load(file)
+            self.spec = decode(Begun, json.load(file))
+        self.env = dict(self.spec.env)
         with contextlib.suppress(FileNotFoundError), open(os.path.join(folder, HIDDEN)) as file:
-            self.spec["env"].update(json.load(file))
-        limit = self.spec.get("limits", {}).get("log_bytes")
-        self.log = runlog.Writer(folder, limit)
+            self.env.update(json.load(file))
+        self.log = runlog.Writer(folder, self.spec.limits.log_bytes)
         self.ranks: list[rank.Rank] = []
         self.selector = selectors.DefaultSelector()
-        self.failure: dict[str, Any] | None = None
+        self.failure: Failure | None = None
         self.stopped = False
         self.started, began = time.time(), time.monotonic()
         self.kill_at: float | None = None
-        self.end_at = began + self.spec["time_limit"] if self.spec.get("time_limit") else None
+        self.end_at = began + self.spec.time_limit if self.spec.time_limit else None
         self.show_at, self.shown = began, "{}"
         self.lost_lines = 0
 
@@ -90,10 +94,10 @@ class Supervisor:
                 self.write(one.rank, one.remember(one.lines.flush()))
             with contextlib.suppress(OSError):
                 os.unlink(os.path.join(self.folder, "live.json"))
-        if service := self.spec.get("joined"):
+        if service := self.spec.joined:
             import joined  # type: ignore[import-not-found]
 
-            joined.end(self.spec["id"], service, 0.0)
+            joined.end(self.spec.id, service, 0.0)
         return self.finish()
 
     def on_stop(self, *_: Any) -> None:
@@ -103,12 +107,13 @@ class Supervisor:
 
     def start_ranks(self) -> None:
         """Start the node's ranks in their order. One that cannot be started is the failure, and ends the others."""
-        for spec in self.spec["ranks"]:
+        for spec in self.spec.ranks:
             try:
-                one = rank.Rank(spec, self.spec["env"], self.spec["cwd"])
+                one = rank.Rank(spec, self.env, self.spec.cwd)
             except OSError as error:
-                self.write(spec["rank"], [f"cannot start {spec['argv'][0]}: {error}".encode()])
-                self.failure = self.describe(spec["rank"], 127, [f"cannot start {spec['argv'][0]}: {error}"])
+                said = f"cannot start {spec.argv[0]}: {error}"
+                self.write(spec.rank, [said.encode()])
+                self.failure = self.describe(spec.rank, 127, [said])
                 self.end_ranks()
                 return
             self.ranks.append(one)
@@ -126,9 +131,9 @@ class Supervisor:
             self.reap()
             now = time.monotonic()
             if self.end_at is not None and now >= self.end_at and self.failure is None:
-                limit = f"time limit of {self.spec['time_limit']:g} s reached (--time-limit)"
+                limit = f"time limit of {self.spec.time_limit:g} s reached (--time-limit)"
                 first = self.ranks[0]
-                self.failure = {**self.describe(first.rank, 124, first.last_lines()), "cause": limit}
+                self.failure = self.describe(first.rank, 124, first.last_lines()).changed(cause=limit)
                 self.end_ranks()
             if self.kill_at is not None and now >= self.kill_at:
                 for one in self.ranks:
@@ -156,16 +161,16 @@ class Supervisor:
                 self.failure = self.describe(one.rank, one.code, one.last_lines())
                 self.end_ranks()
 
-    def describe(self, number: int, code: int, lines: list[str]) -> dict[str, Any]:
+    def describe(self, number: int, code: int, lines: list[str]) -> Failure:
         """What is known of the first failure."""
-        return {
-            "rank": number,
-            "code": code if code > 0 else 128 - code,
-            "signal": signal.Signals(-code).name if code < 0 else None,
-            "at": time.time(),
-            "last_lines": lines,
-            "disk_full": disk_full(self.folder),
-        }
+        return Failure(
+            rank=number,
+            code=code if code > 0 else 128 - code,
+            signal=signal.Signals(-code).name if code < 0 else None,
+            at=time.time(),
+            last_lines=tuple(lines),
+            disk_full=disk_full(self.folder),
+        )
 
     def end_ranks(self) -> None:
         """Send SIGTERM to the ranks that live; SIGKILL follows GRACE_SECONDS after the first time."""
@@ -202,25 +207,25 @@ class Supervisor:
 
     def finish(self) -> int:
         """Write `exit.json`: how the run has ended here, and why. Gives the exit code."""
-        codes = {str(one.rank): one.code for one in self.ranks}
         if os.path.exists(os.path.join(self.folder, "stop.json")):
-            state, code, failure = "stopped", 143, None
+            said = Ended(State.STOPPED, 143)
         elif self.failure:
-            state, code, failure = "failed", self.failure["code"], self.failure
+            said = failed(self.failure)
         elif self.stopped:
-            state, code = "failed", 143
             cause = "the run was stopped there, not by Regatta: is the host shutting down?"
-            failure = own_failure(code, cause)
+            said = failed(own_failure(143, cause))
         else:
-            state, code, failure = "succeeded", 0, None
-        write_exit(self.folder, state, code, failure, codes, self.started, self.used(), self.lost_lines)
-        return code
+            said = Ended(State.SUCCEEDED, 0)
+        codes = {str(one.rank): one.code for one in self.ranks}
+        told = {"codes": codes, "started": self.started, "used": self.used(), "lost_lines": self.lost_lines}
+        write_exit(self.folder, said.changed(**told))
+        return said.code
 
     def used(self) -> dict[str, Any]:
         """What the run's processes have used here. Those of a run that has joined a service are the service's own, but
         for the driver, whose share alone would say too little.
         """
-        return {} if self.spec.get("joined") else {**usage.of_unit(self.folder), **usage.of_children()}
+        return {} if self.spec.joined else {**usage.of_unit(self.folder), **usage.of_children()}
 
 
 def disk_full(folder: str) -> bool:
@@ -231,70 +236,58 @@ def disk_full(folder: str) -> bool:
     return False
 
 
-def reached(spec: dict[str, Any]) -> dict[str, int]:
+def reached(spec: Kept) -> dict[str, int]:
     """Limits of its unit that the run has met, and of that of a service it has joined: see `cgroup.reached`."""
     found = cgroup.reached({})
-    with contextlib.suppress(AttributeError, TypeError, ValueError):  # a run can write its own spec.json
-        if daemon := next(iter((spec.get("daemons") or {}).values()), None):
-            found |= cgroup.reached(spec.get("hits") or {}, int(daemon))
+    if daemon := next(iter(spec.daemons.values()), None):
+        found.update(cgroup.reached(spec.hits, daemon))
     return found
 
 
-def own_failure(code: int, cause: str) -> dict[str, Any]:
+def own_failure(code: int, cause: str) -> Failure:
     """A failure that is no rank's, in words."""
-    return {"rank": None, "code": code, "signal": None, "cause": cause, "at": time.time(), "last_lines": []}
+    return Failure(code=code, cause=cause, at=time.time())
 
 
-def write_exit(
-    folder: str,
-    state: str,
-    code: int,
-    failure: Any,
-    codes: Any,
-    started: float | None,
-    used: Any = None,
-    lost_lines: int = 0,
-) -> None:
-    """Write `exit.json` once, whole, and drop the run's scratch folder, its folder in /tmp and its reserve.
+def failed(failure: Failure) -> Ended:
+    """The end by a failure."""
+    return Ended(State.FAILED, failure.code, failure)
+
+
+def write_exit(folder: str, said: Ended) -> None:
+    """Write `exit.json` once, whole, with what the node knows of the end. Its scratch folder, its folder in /tmp go.
 
     Always as the account that the run belongs to, which may have put anything at these paths.
     """
     remove_tree(os.path.join(folder, "scratch"))
     remove_tree(os.path.join(folder, HIDDEN))
     spec = own_spec(folder)
-    temporary = str(spec.get("temporary"))
-    if TEMPORARY.match(temporary):
-        remove_tree(temporary)
+    if spec.temporary and TEMPORARY.match(spec.temporary):
+        remove_tree(spec.temporary)
     target = os.path.join(folder, "exit.json")
     if os.path.isfile(target) and not os.path.islink(target):
         return
     if os.path.lexists(target):
         remove_tree(target)
-    ended = {
-        "state": state,
-        "code": code,
-        "failure": failure,
-        "codes": codes,
-        "started": started,
-        "ended": time.time(),
-        "used": {**(used or {}), **usage.over_network(spec.get("network"))},
-        "oom_kills": usage.oom_kills() - spec["oom_kills"] if type(spec.get("oom_kills")) is int else 0,
-        "lost_lines": lost_lines,
-        "reached": reached(spec),
-    }
+    ended = said.changed(
+        ended=time.time(),
+        used={**said.used, **usage.over_network(spec.network)},
+        oom_kills=0 if spec.oom_kills is None else usage.oom_kills() - spec.oom_kills,
+        reached=reached(spec),
+    )
     with contextlib.suppress(OSError):
         os.unlink(os.path.join(folder, "reserve"))
     remove_tree(target + ".new")
     with open(os.open(target + ".new", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644), "w") as file:
-        json.dump(ended, file)
+        json.dump(encode(ended), file)
     os.rename(target + ".new", target)
 
 
-def own_spec(folder: str) -> dict[str, Any]:
+def own_spec(folder: str) -> Kept:
     """What was started, as far as that can still be read: the run may have put anything in its place."""
-    with contextlib.suppress(OSError, TypeError, ValueError, RecursionError):
-        return dict(json.loads(_read(os.path.join(folder, "spec.json")).decode()))
-    return {}
+    with contextlib.suppress(OSError, ValueError, RecursionError):
+        return believe(Kept, json.loads(_read(os.path.join(folder, "spec.json")).decode()))
+    return Kept()
 
 
 def remove_tree(path: str) -> None:
@@ -353,15 +346,15 @@ def post(folder: str) -> None:
     result = os.environ.get("SERVICE_RESULT", "unknown")
     status = os.environ.get("EXIT_STATUS", "?")
     if os.path.exists(os.path.join(folder, "stop.json")):
-        write_exit(folder, "stopped", 143, None, {}, None, usage.of_unit(folder))
+        said = Ended(State.STOPPED, 143)
     elif result == "timeout":
-        cause = f"time limit of {own_spec(folder).get('time_limit')} s reached (--time-limit), and the run did not end"
-        write_exit(folder, "failed", 124, own_failure(124, cause), {}, None, usage.of_unit(folder))
+        limit = own_spec(folder).time_limit or 0.0
+        cause = f"time limit of {limit:g} s reached (--time-limit), and the run did not end"
+        said = failed(own_failure(124, cause))
     else:
         how = f"killed by SIG{status}" if os.environ.get("EXIT_CODE") in ("killed", "dumped") else f"ended by {result}"
-        write_exit(
-            folder, "failed", 137, own_failure(137, f"the run's supervisor was {how}"), {}, None, usage.of_unit(folder)
-        )
+        said = failed(own_failure(137, f"the run's supervisor was {how}"))
+    write_exit(folder, said.changed(used=usage.of_unit(folder)))
 
 
 def main() -> int:

@@ -10,6 +10,7 @@ from typing import Any, Iterable, Iterator
 
 from regatta.node import listing, secret
 from regatta.node.problem import Problem
+from regatta_protocol.decoding import encode
 
 UNITS = "regatta-*"
 LOG_LINES = 2000
@@ -143,7 +144,9 @@ def runs(place: dict[str, Any]) -> str:
     """The runs of this node, a line each; why they cannot be told, where they cannot."""
     kept = ("id", "state", "started", "ended", "code")
     try:
-        return "".join(f"{ {key: item.get(key) for key in kept} }\n" for item in listing.runs(place))
+        return "".join(
+            f"{ {key: item[key] for key in kept if key in item} }\n" for item in map(encode, listing.runs(place))
+        )
     except (Problem, OSError, RuntimeError) as error:
         return f"(not read: {error})"
 

@@ -7,7 +7,6 @@ from typing import Any
 from msgspec.structs import replace
 
 from regatta.records.clocks import Clocks
-from regatta.records.events import OverheadEvent
 from regatta.records.plain import plain
 from regatta.records.record import (
     Beside,
@@ -21,6 +20,7 @@ from regatta.records.record import (
     Series,
     Speed,
 )
+from regatta_protocol.events import OverheadEvent
 
 
 @dataclass(frozen=True)

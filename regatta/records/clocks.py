@@ -9,8 +9,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from regatta.records.events import (
-    DRIVER,
+from regatta_protocol.events import (
     Cpu,
     ErrorEvent,
     Event,
@@ -22,6 +21,7 @@ from regatta.records.events import (
     Result,
     WarningEvent,
 )
+from regatta_protocol.log import DRIVER
 
 ITERATIONS = "iterations"
 """What is counted beside whatever the progress is of, where a rank tells it."""

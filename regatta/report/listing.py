@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from regatta.errors import UsageError
 from regatta.records.record import Record
 from regatta.text import clean
+from regatta_protocol.states import State
 
 if TYPE_CHECKING:
     from regatta.run.catalogue import RunInfo
@@ -135,13 +136,13 @@ def of_nodes(known: "Sequence[RunInfo]", records: Iterable[Record], cluster: str
 
 def _place(info: "RunInfo") -> str | None:
     """Where who followed the run keeps its record, as far as the nodes know."""
-    by = info.by or {}
-    return clean(f"{by.get('host') or '?'}:{by['results']}") if info.recorded and by.get("results") else None
+    by = info.by
+    return clean(f"{by.host or '?'}:{by.results}") if by and info.recorded and by.results else None
 
 
 def _state(info: "RunInfo", record: Record | None) -> str:
-    if info.state == "running" or record is None:
-        return "cancelled" if info.state == "stopped" else info.state
+    if info.state is State.RUNNING or record is None:
+        return info.state.recorded
     return record.exit.state
 
 

@@ -7,8 +7,8 @@ rendezvous ends for all ranks at once, work begins then, and the run is collecte
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from regatta.records.events import DRIVER
 from regatta.records.record import RankRecord, Record
+from regatta_protocol.log import DRIVER
 
 _WORTH_SAYING = 0.05
 

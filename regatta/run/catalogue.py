@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,10 +12,13 @@ from regatta.frameworks.api import Framework, JobService, StartedRun
 from regatta.hosts.cluster import Node
 from regatta.hosts.remote import Remote
 from regatta.run.launch import STOP_TIMEOUT, stop_everywhere
+from regatta_protocol.decoding import decode
+from regatta_protocol.run import FollowedBy, Listed, Listing, PlanKept
+from regatta_protocol.states import State
 
 STALE_SECONDS = 10.0
 DELETE_TIMEOUT = 600.0
-_WORST = ("running", "failed", "lost", "stopped", "succeeded")
+_WORST = (State.RUNNING, State.FAILED, State.LOST, State.STOPPED, State.SUCCEEDED)
 
 
 @dataclass(frozen=True)
@@ -26,16 +29,16 @@ class RunInfo:
     """
 
     run: str
-    state: str
+    state: State
     framework: str
     started: float
     ended: float | None
     code: int | None
     nodes: tuple[Node, ...]
-    plan: dict[str, Any]
+    plan: PlanKept
     release: str
     recorded: bool = False
-    by: dict[str, Any] | None = None
+    by: FollowedBy | None = None
 
     @property
     def adapter(self) -> Framework:
@@ -45,12 +48,12 @@ class RunInfo:
     @property
     def places(self) -> dict[int, str]:
         """The name of each rank's node."""
-        return {int(rank): str(node) for rank, node in self.plan.get("ranks", {}).items()}
+        return {int(rank): node for rank, node in self.plan.ranks.items()}
 
     @property
     def ranks(self) -> int:
         """Number of ranks."""
-        return len(self.plan.get("ranks", {}))
+        return len(self.plan.ranks)
 
 
 def listing(remote: Remote) -> tuple[list[RunInfo], dict[str, Exception]]:
@@ -58,39 +61,39 @@ def listing(remote: Remote) -> tuple[list[RunInfo], dict[str, Exception]]:
     answers, failed = remote.gather(remote.cluster.nodes, lambda node: remote.call(node, "run.list"))
     if failed and not answers:
         raise NodesError("runs", failed)
-    return together(remote, {name: answer["runs"] for name, answer in answers.items()}), failed
+    return together(remote, {name: decode(Listing, answer).runs for name, answer in answers.items()}), failed
 
 
-def together(remote: Remote, said: Mapping[str, list[dict[str, Any]]]) -> list[RunInfo]:
+def together(remote: Remote, said: Mapping[str, Sequence[Listed]]) -> list[RunInfo]:
     """The runs that nodes, by name, have told of, oldest first."""
-    parts: dict[str, dict[str, dict[str, Any]]] = {}
+    parts: dict[str, dict[str, Listed]] = {}
     for name, items in said.items():
         for item in items:
-            parts.setdefault(item["id"], {})[name] = item
+            parts.setdefault(item.id, {})[name] = item
     return sorted((_merge(remote, run, by_node) for run, by_node in parts.items()), key=lambda info: info.started)
 
 
-def _merge(remote: Remote, run: str, by_node: dict[str, dict[str, Any]]) -> RunInfo:
+def _merge(remote: Remote, run: str, by_node: dict[str, Listed]) -> RunInfo:
     items = list(by_node.values())
-    spec = items[0]["spec"]
+    spec = items[0].spec
     telling = items
-    if registry.of_run(str(spec["framework"])).driver and remote.cluster.head.name in by_node:
+    if registry.of_run(spec.framework).driver and remote.cluster.head.name in by_node:
         telling = [by_node[remote.cluster.head.name]]
-    state = min((item["state"] for item in telling), key=_WORST.index)
-    ended = [item["ended"] for item in telling]
-    codes = [item["code"] for item in telling if item["state"] == state]
+    state = min((item.state for item in telling), key=_WORST.index)
+    ended = [item.ended for item in telling if item.ended]
+    codes = [item.code for item in telling if item.state is state]
     return RunInfo(
         run=run,
         state=state,
-        framework=str(spec["framework"]),
-        started=min(item["started"] for item in items),
-        ended=max(ended) if all(ended) else None,
+        framework=spec.framework,
+        started=min(item.started for item in items),
+        ended=max(ended) if len(ended) == len(telling) else None,
         code=codes[0] if codes else None,
         nodes=tuple(remote.cluster.node(name) for name in by_node),
-        plan=spec.get("plan") or {},
-        release=str(spec["release"]),
-        recorded=any(item.get("recorded") for item in items),
-        by=next((item["by"] for item in items if item.get("by")), None),
+        plan=spec.plan,
+        release=spec.release,
+        recorded=any(item.recorded for item in items),
+        by=next((item.by for item in items if item.by), None),
     )
 
 
@@ -127,7 +130,7 @@ def cancel(remote: Remote, info: RunInfo) -> None:
 
     RunError where it has ended already, NodesError where a node could not be asked.
     """
-    if info.state not in ("running", "lost"):
+    if info.state not in (State.RUNNING, State.LOST):
         raise RunError(f"{info.run} is not running: it has {info.state}")
     with contextlib.ExitStack() as stack:
         try:
@@ -150,7 +153,10 @@ def end_stale(remote: Remote) -> list[tuple[str, str]]:
     until = time.monotonic() + STALE_SECONDS + 1
     while True:
         answers, _ = remote.gather(remote.cluster.nodes, lambda node: remote.call(node, "run.list"))
-        by_node, head = {name: answer["runs"] for name, answer in answers.items()}, remote.cluster.head.name
+        by_node, head = (
+            {name: decode(Listing, answer).runs for name, answer in answers.items()},
+            remote.cluster.head.name,
+        )
         found = stale(by_node, head)
         if set(found) == set(stale(by_node, head, settled=0.0)) or time.monotonic() > until:
             break
@@ -166,7 +172,7 @@ def end_stale(remote: Remote) -> list[tuple[str, str]]:
     return [(name, run) for name, run in found if name in ended]
 
 
-def stale(by_node: dict[str, list[dict[str, Any]]], head: str, settled: float = STALE_SECONDS) -> list[tuple[str, str]]:
+def stale(by_node: Mapping[str, Sequence[Listed]], head: str, settled: float = STALE_SECONDS) -> list[tuple[str, str]]:
     """(node, run) of runs that are lost on a node, or go on there though they have failed or been stopped elsewhere.
 
     Where a driver speaks for all ranks, what counts is how it has ended on the head. A run that ended less than
@@ -175,17 +181,17 @@ def stale(by_node: dict[str, list[dict[str, Any]]], head: str, settled: float = 
     ended: set[str] = set()
     for name, items in by_node.items():
         for item in items:
-            over = item["state"] in ("failed", "stopped", "lost")
-            if registry.of_run(str(item["spec"]["framework"])).driver:
-                over = name == head and item["state"] != "running"
-            if over and item["idle"] is not None and item["idle"] > settled:
-                ended.add(item["id"])
+            over = item.state in (State.FAILED, State.STOPPED, State.LOST)
+            if registry.of_run(item.spec.framework).driver:
+                over = name == head and item.state is not State.RUNNING
+            if over and item.idle is not None and item.idle > settled:
+                ended.add(item.id)
     return [
-        (name, item["id"])
+        (name, item.id)
         for name, items in by_node.items()
         for item in items
-        if item["idle"] is None and item["age"] > STALE_SECONDS
-        if item["state"] == "lost" or item["id"] in ended
+        if item.idle is None and item.age > STALE_SECONDS
+        if item.state is State.LOST or item.id in ended
     ]
 
 

@@ -1,14 +1,15 @@
 """Why a run has failed, in words: out of what its nodes and its framework say of its end."""
 
 import re
-from collections.abc import Collection, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
 
 from regatta.frameworks.api import Judge
 from regatta.hosts.cluster import Cluster
 from regatta.program import hint
-from regatta.records.events import DRIVER
 from regatta.run.outcome import Accounts, Failure
+from regatta_protocol.log import DRIVER
+from regatta_protocol.run import Failure as Reported
+from regatta_protocol.states import State
 
 UNGUARDED = ("finished its bootstrapping phase", "regatta: this program starts processes by spawn")
 """Words of Python's and of ours, see `regatta.node.spawn_guard`."""
@@ -19,12 +20,12 @@ def failure(judge: Judge, told: Accounts) -> Failure | None:
 
     A rank killed by a signal comes before one that exited (its peers' complaint), then the earliest.
     """
-    found = [(name, value["failure"]) for name, value in told.exits.items() if value.get("failure")]
+    found = [(name, value.failure) for name, value in told.exits.items() if value.failure]
     for name, error in told.lost.items():
         left = f"what is left of the run there ends with the next run or '{hint('cancel')}'; "
         left += f"'{hint('status')}' shows who answers"
         return Failure(name, None, f"the node was lost in mid-run ({error.reason}): {left}", 1, host=name)
-    vanished = [name for name, value in told.exits.items() if value["state"] == "lost"]
+    vanished = [name for name, value in told.exits.items() if value.state is State.LOST]
     if vanished:
         name = vanished[0]
         unknown = f": was the host rebooted, or its supervisor killed? See '{hint('status')}'"
@@ -32,38 +33,38 @@ def failure(judge: Judge, told: Accounts) -> Failure | None:
         return Failure(name, None, f"the run vanished there{how}", 1, host=name)
     if found:
         name, worst = min(found, key=lambda item: _weight(item[1], judge.handle.framework.secondary_exit_codes))
-        lines = _named(judge.handle.cluster, worst["last_lines"])
-        host = name if worst["rank"] is None else None
-        rank = worst["rank"]
+        lines = _named(judge.handle.cluster, worst.last_lines)
+        rank = worst.rank
+        host = name if rank is None else None
         if rank == DRIVER:
             host = next((lost for lost in (*told.rebooted, *told.died) if lost != name), None)
-        if not worst.get("cause") and (blamed := judge.blame(rank, worst["last_lines"])):
+        if not worst.cause and (blamed := judge.blame(rank, worst.last_lines)):
             name, rank = blamed.node, blamed.rank
-            worst = {**worst, "cause": blamed.cause}
-        return Failure(name, rank, _how(judge, told, name, worst, lines), worst["code"], lines, host)
+            worst = worst.changed(cause=blamed.cause)
+        return Failure(name, rank, _how(judge, told, name, worst, lines), worst.code, lines, host)
     words = judge.failure_message()
     return Failure(judge.handle.cluster.head.name, None, words, 1) if words else None
 
 
-def _how(judge: Judge, told: Accounts, node: str, failure: dict[str, Any], lines: tuple[str, ...]) -> str:
+def _how(judge: Judge, told: Accounts, node: str, failure: Reported, lines: tuple[str, ...]) -> str:
     """The way in which a rank or a supervisor ended, and which host was short of memory meanwhile.
 
     That is asked of the node itself; a driver's failure may be that of any node which its last lines name.
     """
-    how = f"killed by {failure['signal']}" if failure["signal"] else f"exited with code {failure['code']}"
-    how = failure.get("cause") or how
+    how = f"killed by {failure.signal}" if failure.signal else f"exited with code {failure.code}"
+    how = failure.cause or how
     accounts, where = told.said | told.exits, [node]
-    if failure["rank"] == DRIVER:
+    if failure.rank == DRIVER:
         where = [name for name in accounts if any(f"({name})" in line for line in lines)] or [*accounts]
     how += _befell(judge, told, [*told.rebooted, *told.died])
-    met = [name for name in dict.fromkeys([*where, *accounts]) if accounts.get(name, {}).get("reached")]
-    how += "".join(f"; {text}" for name in met for text in reached(name, accounts[name]["reached"]))
-    if failure.get("disk_full"):
+    met = [name for name in dict.fromkeys([*where, *accounts]) if name in accounts and accounts[name].reached]
+    how += "".join(f"; {text}" for name in met for text in reached(name, accounts[name].reached))
+    if failure.disk_full:
         state = judge.handle.cluster.node(node).state
         freed = f"(df -h {state}; '{hint('runs-gc')}' deletes old runs)"
         how += f"; the disk of {node} is full: free some room there {freed}"
     how += advice(lines)
-    short = [name for name in where if name not in met and accounts.get(name, {}).get("oom_kills", 0) > 0]
+    short = [name for name in where if name not in met and name in accounts and accounts[name].oom_kills > 0]
     if short:
         kernel = f"the kernel of {', '.join(short)} has killed a process meanwhile (journalctl -k there)"
         how += f"; out of memory: {kernel}"
@@ -93,7 +94,7 @@ def _befell(judge: Judge, told: Accounts, nodes: list[str]) -> str:
     return how
 
 
-def _named(cluster: Cluster, lines: list[str]) -> tuple[str, ...]:
+def _named(cluster: Cluster, lines: Sequence[str]) -> tuple[str, ...]:
     """Lines in which an address of a node is followed by the node's name."""
     known = {node.cluster_address: node.name for node in cluster.nodes if not node.local}
     if not known:
@@ -102,7 +103,7 @@ def _named(cluster: Cluster, lines: list[str]) -> tuple[str, ...]:
     return tuple(address.sub(lambda found: f"{found[1]} ({known[found[1]]})", line) for line in lines)
 
 
-def reached(node: str, limits: dict[str, int]) -> list[str]:
+def reached(node: str, limits: Mapping[str, float]) -> list[str]:
     """In words which of its limits a run has met on a node, and which variable of the inventory sets it."""
     said = []
     if "memory" in limits:
@@ -112,14 +113,14 @@ def reached(node: str, limits: dict[str, int]) -> list[str]:
         )
     if "processes" in limits:
         said.append(
-            f"the limit of runs on {node}, {limits['processes']:,} processes and threads, was reached "
+            f"the limit of runs on {node}, {limits['processes']:,.0f} processes and threads, was reached "
             "(regatta_run_processes in the inventory)"
         )
     return said
 
 
-def _weight(failure: dict[str, Any], secondary: Collection[int]) -> tuple[int, float]:
+def _weight(failure: Reported, secondary: Collection[int]) -> tuple[int, float]:
     """Orders failures, the likeliest first cause first: a signal, what befell a supervisor, a rank that exited (its
     peers' complaint), one that exited as it does where a peer is gone, then by time."""
-    exited = 3 if failure["code"] in secondary else 2
-    return (0 if failure["signal"] else 1 if failure.get("cause") else exited, failure["at"])
+    exited = 3 if failure.code in secondary else 2
+    return (0 if failure.signal else 1 if failure.cause else exited, failure.at)

@@ -17,6 +17,9 @@ from regatta.program import hint
 from regatta.run import causes
 from regatta.run.launch import stop_everywhere
 from regatta.run.outcome import Accounts, Outcome
+from regatta_protocol.decoding import decode
+from regatta_protocol.run import Ended
+from regatta_protocol.states import State
 
 SILENT_SECONDS = 5.0
 FIRST_SECONDS = 10.0
@@ -96,7 +99,7 @@ class Follower:
             self._take(kind, name, value, came)
             if kind == "lost":
                 self._raise_if_alone(value)
-            gone = kind == "lost" or (kind == "exit" and value["state"] != "succeeded")
+            gone = kind == "lost" or (kind == "exit" and value.state != State.SUCCEEDED)
             if gone and not self.judge.outlives(name):
                 return self._end_all()
             if gone:
@@ -120,11 +123,11 @@ class Follower:
 
     def _success(self) -> Outcome:
         self._finish_members()
-        return Outcome("succeeded", 0, None, self.told.exits)
+        return Outcome(State.SUCCEEDED, 0, None, self.told.exits)
 
     def _finish_members(self) -> None:
         if self.handle.service is not None:
-            for_all = {"run": self.handle.run, "state": "succeeded", "code": 0}
+            for_all = {"run": self.handle.run, "state": State.SUCCEEDED, "code": 0}
             answers, _ = self.remote.gather(
                 [node for node in self.handle.nodes if node.name not in self.told.lost],
                 lambda node: self.remote.call(node, "run.finish", timeout=8, **for_all),
@@ -133,7 +136,7 @@ class Follower:
 
     def _end_all(self) -> Outcome:
         """Stop the run where it still goes on, hear every node's account, name the cause."""
-        vanished = {name for name, value in self.told.exits.items() if value["state"] == "lost"}
+        vanished = {name for name, value in self.told.exits.items() if value.state == State.LOST}
         ended = self.told.exits.keys() - vanished
         going = [node for node in self.handle.nodes if node.name not in ended and node.name not in self.told.lost]
         if self.handle.service is not None:
@@ -153,9 +156,9 @@ class Follower:
             self.told.hear(answers)
         failure = causes.failure(self.judge, self.told)
         if failure is None:
-            stopped = all(value["state"] in ("stopped", "succeeded") for value in self.told.exits.values())
-            return Outcome("stopped" if stopped else "lost", 143 if stopped else 1, None, self.told.exits)
-        return Outcome("lost" if self.told.lost else "failed", failure.code, failure, self.told.exits)
+            stopped = all(value.state in (State.STOPPED, State.SUCCEEDED) for value in self.told.exits.values())
+            return Outcome(State.STOPPED if stopped else State.LOST, 143 if stopped else 1, None, self.told.exits)
+        return Outcome(State.LOST if self.told.lost else State.FAILED, failure.code, failure, self.told.exits)
 
     def _check_silence(self) -> None:
         """End connections that say nothing; a new one has longer for its first word, as its node may be busy."""
@@ -197,7 +200,7 @@ class Follower:
                             self._put("bars", node.name, line["bars"], stream)
                         if "exit" in line:
                             ended = True
-                            self._put("exit", node.name, line["exit"], stream)
+                            self._put("exit", node.name, decode(Ended, line["exit"]), stream)
             except RemoteError as error:
                 if ended:
                     return

@@ -74,8 +74,8 @@ def clashes(made: Plan, going: Iterable[RunInfo]) -> list[str]:
     """A line for each run that goes on and keeps a folder that `made` keeps, too."""
     found = []
     for info in going:
-        both = set(made.options.keep) & set(info.plan.get("keep") or ())
-        if both and info.plan.get("project") in (made.project, made.former):
+        both = set(made.options.keep) & set(info.plan.keep)
+        if both and info.plan.project in (made.project, made.former):
             names = ", ".join(f"{path}/" for path in sorted(both))
             found.append(
                 f"{info.run} goes on and keeps {names} of this project, too: both write there. Wait for its end, "

@@ -32,7 +32,7 @@ def start(
     nodes = framework.nodes(plan, cluster)
     specs = framework.specs(plan, cluster)
     for node in nodes:
-        specs[node.name]["record"] = keep(node)
+        specs[node.name] = specs[node.name].changed(record=dict(keep(node)))
     places = {rank.rank: rank.node.name for rank in plan.ranks}
     handle = StartedRun(plan.run, cluster, nodes, framework, places, service)
     told, hidden = list(nodes), {**framework.secrets(plan), **plan.hidden}

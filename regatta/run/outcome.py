@@ -4,8 +4,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from regatta.errors import RemoteError
-from regatta.records.events import DRIVER
 from regatta.text import clean
+from regatta_protocol.decoding import decode
+from regatta_protocol.log import DRIVER, PREFIX
+from regatta_protocol.run import Ended, Finished
+from regatta_protocol.states import State
 
 
 @dataclass(frozen=True)
@@ -27,22 +30,22 @@ class Failure:
         where = self.node if self.rank is None or self.rank == DRIVER else f"rank {self.rank} on {self.node}"
         if self.rank == DRIVER:
             where = f"the driver on {self.node}"
-        shown = [clean(line) for line in self.last_lines if "@regatta {" not in line][-12:]
+        shown = [clean(line) for line in self.last_lines if PREFIX + "{" not in line][-12:]
         tail = "".join(f"\n    | {line}" for line in shown)
         return f"{where}: {self.cause}" + (f"; its last lines:{tail}" if shown else "")
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended: `state` is succeeded, failed, stopped or lost; `exits` is each node's own account.
+    """How a run ended; `exits` is each node's own account.
 
     `used`: what the run has used on each node, as its supervisor measured it.
     """
 
-    state: str
+    state: State
     code: int
     failure: Failure | None
-    exits: dict[str, dict[str, Any]] = field(default_factory=dict)
+    exits: dict[str, Ended] = field(default_factory=dict)
     used: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
@@ -54,8 +57,8 @@ class Accounts:
     of the end. `lost`: those that answer no more, `rebooted`: those that were, `died`: daemons that have, in mid-run.
     """
 
-    exits: dict[str, dict[str, Any]] = field(default_factory=dict)
-    said: dict[str, dict[str, Any]] = field(default_factory=dict)
+    exits: dict[str, Ended] = field(default_factory=dict)
+    said: dict[str, Ended] = field(default_factory=dict)
     lost: dict[str, RemoteError] = field(default_factory=dict)
     died: dict[str, list[str]] = field(default_factory=dict)
     rebooted: list[str] = field(default_factory=list)
@@ -63,10 +66,11 @@ class Accounts:
     @property
     def used(self) -> dict[str, dict[str, Any]]:
         """What the run has used on each node."""
-        return {name: said.get("used") or {} for name, said in self.said.items()}
+        return {name: said.used for name, said in self.said.items()}
 
     def hear(self, answers: dict[str, dict[str, Any]]) -> None:
         """What nodes say of the run's end: `run.finish`'s answers, by node."""
-        self.said |= {name: answer["exit"] for name, answer in answers.items() if answer.get("exit")}
-        self.rebooted = [name for name, answer in answers.items() if answer["rebooted"]]
-        self.died = {name: answer["died"] for name, answer in answers.items() if answer["died"]}
+        finished = {name: decode(Finished, answer) for name, answer in answers.items()}
+        self.said |= {name: answer.exit for name, answer in finished.items() if answer.exit}
+        self.rebooted = [name for name, answer in finished.items() if answer.rebooted]
+        self.died = {name: [*answer.died] for name, answer in finished.items() if answer.died}

@@ -66,7 +66,7 @@ class Run:
     def of(cls, info: RunInfo) -> "Run":
         """A run as the nodes know it."""
         names = (*(node.name for node in info.nodes), *map(str, info.places.values()))
-        return cls(info.run, info.nodes, tuple(dict.fromkeys(names)), shared_parts(info.plan))
+        return cls(info.run, info.nodes, tuple(dict.fromkeys(names)), shared_parts(info.plan.shared, info.plan.project))
 
     @property
     def several(self) -> bool:
@@ -85,9 +85,9 @@ def source(node: Node, run: str) -> str:
     return f"{node.state}/runs/{run}/work"
 
 
-def shared_parts(plan: Mapping[str, Any]) -> tuple[str, ...]:
-    """The parts of the shared folder that a run has, of its plan as the nodes keep it: its own, and its project's."""
-    known = {"runs": plan.get("shared"), "projects": plan.get("project")}
+def shared_parts(shared: str | None, project: str | None) -> tuple[str, ...]:
+    """The parts of the shared folder that a run has: its own, by its name there, and its project's, by its key."""
+    known = {"runs": shared, "projects": project}
     return tuple(f"{kind}/{name}" for kind, name in known.items() if name)
 
 

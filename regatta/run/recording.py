@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from regatta import paths
 from regatta.errors import RecordError, RegattaError
@@ -21,12 +21,15 @@ from regatta.frameworks.api import StartedRun
 from regatta.hosts import shared_cores
 from regatta.hosts.cluster import Cluster, Node
 from regatta.hosts.remote import Remote
-from regatta.records import building, document, events, record, store
+from regatta.records import building, document, record, store
 from regatta.records.clocks import Clocks
 from regatta.records.plain import plain
 from regatta.run.catalogue import RunInfo, unserved
 from regatta.run.follow import Follower
 from regatta.run.outcome import Outcome
+from regatta_protocol import events
+from regatta_protocol.run import FollowedBy
+from regatta_protocol.states import State
 
 if TYPE_CHECKING:
     from regatta.run.request import Request
@@ -35,13 +38,6 @@ MARK_TIMEOUT = 5.0
 ORPHAN_SECONDS = 60.0
 """So long after its end a run of another machine's controller counts as one that nobody follows."""
 MOST_AT_ONCE = 20
-STATES: dict[str, record.State] = {
-    "succeeded": "succeeded",
-    "failed": "failed",
-    "stopped": "cancelled",
-    "lost": "lost",
-}
-"""How a run has ended in the nodes' words, and in a record's."""
 NOTE = (
     "nobody followed this run to its end: the record is made from what its nodes know, without the controller's clocks"
 )
@@ -123,7 +119,7 @@ def of_run(
     identity, speed, failure = asked["identity"], asked["speed"], outcome.failure
     framework = registry.of_run(identity["framework"])
     end = record.ExitInfo(
-        state=STATES[outcome.state],
+        state=cast(record.State, outcome.state.recorded),
         code=outcome.code,
         failure=record.Failure(failure.cause, failure.node, failure.rank, failure.last_lines) if failure else None,
     )
@@ -197,7 +193,7 @@ def _answering(handle: StartedRun, outcome: Outcome) -> list[Node]:
 
 def is_orphan(info: RunInfo, results: store.Store) -> bool:
     """Whether the run has ended without a record, and nobody is left who would write it."""
-    if info.state == "running" or info.recorded or not info.by or results.has(info.run):
+    if info.state is State.RUNNING or info.recorded or not info.by or results.has(info.run):
         return False
     alive = _alive(info.by)
     if alive is None:
@@ -255,7 +251,7 @@ def adopt(
 
 def settle(remote: Remote, info: RunInfo) -> None:
     """Let the nodes of a run that a service took know that it has ended: without its controller the head alone does."""
-    if info.adapter.served(remote.cluster) and info.state != "running":
+    if info.adapter.served(remote.cluster) and info.state is not State.RUNNING:
         ended = {"run": info.run, "state": info.state, "code": info.code or 0}
         remote.gather(info.nodes, lambda node: remote.call(node, "run.finish", timeout=8, **ended))
 
@@ -273,7 +269,7 @@ def _account(remote: Remote, info: RunInfo, clocks: Clocks) -> Outcome:
 
 def _nodes(info: RunInfo) -> list[str]:
     """The nodes that the run was planned on, also those that have forgotten it."""
-    return list(dict.fromkeys([*(node.name for node in info.nodes), *map(str, info.plan.get("ranks", {}).values())]))
+    return list(dict.fromkeys([*(node.name for node in info.nodes), *info.plan.ranks.values()]))
 
 
 def _node_facts(
@@ -299,11 +295,11 @@ def _own() -> dict[str, Any]:
     return {"boot": _boot(), "pid": os.getpid(), "began": _began(os.getpid()), **place}
 
 
-def _alive(by: Mapping[str, Any]) -> bool | None:
+def _alive(by: FollowedBy) -> bool | None:
     """Whether the process that follows a run lives; None where it is, or was, one of another machine."""
-    if by.get("boot") != _boot():
+    if by.boot != _boot():
         return None
-    return isinstance(by.get("pid"), int) and _began(by["pid"]) == by.get("began")
+    return by.pid is not None and _began(by.pid) == by.began
 
 
 def _boot() -> str:

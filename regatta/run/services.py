@@ -22,6 +22,8 @@ from regatta.hosts.cluster import Cluster, Node
 from regatta.hosts.remote import Remote
 from regatta.program import about_hosts, hint
 from regatta.services import parts
+from regatta_protocol.decoding import decode
+from regatta_protocol.run import Listed, Listing
 
 TROUBLES: dict[type[RemoteError], str] = {
     UnknownHostKeyError: "KEY NOT PINNED",
@@ -45,7 +47,7 @@ class NodeStatus:
     node: Node
     facts: dict[str, Any]
     units: dict[str, str]
-    runs: list[dict[str, Any]] = field(default_factory=list)
+    runs: tuple[Listed, ...] = ()
     answer: dict[str, Any] = field(default_factory=dict)
     error: str | None = None
     trouble: str = ""
@@ -178,7 +180,7 @@ def status(remote: Remote) -> list[NodeStatus]:
         there = () if node.local else every
         answer = remote.call(node, "status", timeout=15, units=there, asks=asks, versions=packages)
         units = {unit: value["state"] for unit, value in answer["units"].items()}
-        return NodeStatus(node, answer["facts"], units, answer["runs"], answer)
+        return NodeStatus(node, answer["facts"], units, decode(Listing, answer).runs, answer)
 
     done, failed = remote.gather(remote.cluster.nodes, ask)
     return [

@@ -11,9 +11,8 @@ from regatta.frameworks.api import StartedRun
 from regatta.hosts.cluster import Cluster
 from regatta.hosts.remote import Remote
 from regatta.program import hint
-from regatta.records import events, record, store
+from regatta.records import record, store
 from regatta.records.clocks import Clocks
-from regatta.records.events import DRIVER
 from regatta.run import catalogue, launch, recording
 from regatta.run.causes import reached
 from regatta.run.follow import Follower
@@ -22,6 +21,9 @@ from regatta.run.outcome import Outcome
 from regatta.run.prepare import Preparer, Ready
 from regatta.run.request import Request
 from regatta.terminal.console import Console
+from regatta_protocol import events
+from regatta_protocol.log import DRIVER
+from regatta_protocol.states import State
 
 INTERRUPTED = 130
 LATE_SECONDS = 0.5
@@ -85,7 +87,7 @@ class Session:
                 outcome = self._follow(handle, clocks)
         except KeyboardInterrupt:
             with interrupts_deferred():
-                self._keep(ready, handle, clocks, Outcome("stopped", INTERRUPTED, None))
+                self._keep(ready, handle, clocks, Outcome(State.STOPPED, INTERRUPTED, None))
             raise
         run = handle.run
         try:
@@ -133,7 +135,7 @@ class Session:
                 outcome = self._follow(handle, clocks)
         except KeyboardInterrupt:
             with interrupts_deferred():
-                self._adopt(info, clocks, Outcome("stopped", INTERRUPTED, None))
+                self._adopt(info, clocks, Outcome(State.STOPPED, INTERRUPTED, None))
             raise
         self._adopt(info, clocks, outcome)
         _raise_unless_succeeded(info.run, outcome, clocks)
@@ -172,10 +174,10 @@ class Session:
         if (late := max(follower.held.values(), default=0.0)) >= LATE_SECONDS:
             warn(f"the run printed more than could be shown at once: its times here are late by up to {late:.1f} s")
         for name, ended in outcome.exits.items():
-            if outcome.state == "succeeded":
-                for text in reached(name, ended.get("reached") or {}):
+            if outcome.state is State.SUCCEEDED:
+                for text in reached(name, ended.reached):
                     self.console.warn(text)
-            if lost := ended.get("lost_lines"):
+            if lost := ended.lost_lines:
                 self.console.warn(f"{name}: {lost} line(s) of the log could not be written there: is a disk full?")
         return outcome
 
@@ -196,7 +198,7 @@ class Session:
     @contextlib.contextmanager
     def _attached(self, info: catalogue.RunInfo) -> Iterator[StartedRun]:
         """What following a run needs; Ctrl-C cancels one that goes on."""
-        if info.state != "running":
+        if info.state is not State.RUNNING:
             yield catalogue.unserved(self.remote, info)
             return
         with catalogue.handle(self.remote, info) as handle, self._cancelled_by_hand(handle):
@@ -227,11 +229,11 @@ class Session:
 
 
 def _raise_unless_succeeded(run: str, outcome: Outcome, clocks: Clocks) -> None:
-    if outcome.state == "succeeded":
+    if outcome.state is State.SUCCEEDED:
         return
     if clocks.error is not None:
         raise RunFailedError(clocks.error.message, outcome.code)
     if outcome.failure is not None:
         message = f"{run} failed: {outcome.failure.text()}\nthe whole log: {hint('logs', run)}"
         raise RunFailedError(message, outcome.code, outcome.failure.host)
-    raise RunFailedError(f"{run} was {recording.STATES[outcome.state]}", outcome.code)
+    raise RunFailedError(f"{run} was {outcome.state.recorded}", outcome.code)

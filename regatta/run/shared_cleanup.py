@@ -49,7 +49,7 @@ def to_go(parts: Parts, found: Sequence[RunInfo], chosen: Collection[RunInfo], b
 
 
 def _name(info: RunInfo) -> str:
-    return str(info.plan.get("shared") or info.run)
+    return info.plan.shared or info.run
 
 
 def remove(

@@ -30,6 +30,7 @@ from regatta.tasks.shown import HELP as JSON_HELP
 from regatta.terminal.confirm import confirmed
 from regatta.terminal.meter import size_text
 from regatta.terminal.table import print_table
+from regatta_protocol.states import State
 
 if TYPE_CHECKING:
     from regatta.hosts.selection import Selection
@@ -210,7 +211,7 @@ def runs_gc(
         raise UsageError("say which runs: --before 4w")
     remote = Remote(inventories.load(inventory))
     found, unasked = catalogue.listing(remote)
-    chosen = [info for info in found if info.started < start.timestamp() and info.state != "running"]
+    chosen = [info for info in found if info.started < start.timestamp() and info.state is not State.RUNNING]
     while recording.adopt(remote, chosen, paths.results_dir(), unasked, print):
         pass  # so many at a time; what a record is made from goes with the runs
     if chosen:

@@ -20,6 +20,7 @@ from regatta.program import hint
 from regatta.tasks import shown
 from regatta.tasks.common import seconds, task, whole
 from regatta.terminal.table import print_table
+from regatta_protocol.states import State
 
 if TYPE_CHECKING:
     from regatta.run.services import NodeStatus
@@ -61,7 +62,7 @@ def down(c: Context, inventory: str | None = None, force: bool = False) -> None:
 
     remote = Remote(inventories.load(inventory))
     found, failed = catalogue.listing(remote)
-    going = [info for info in found if info.state == "running"]
+    going = [info for info in found if info.state is State.RUNNING]
     if going and not force:
         names = ", ".join(info.run for info in going)
         raise RunError(f"still running: {names}. Cancel them ({hint('cancel', 'RUN')}), or all: {hint('down --force')}")
@@ -89,7 +90,7 @@ def status(c: Context, inventory: str | None = None, json: bool = False) -> None
     problems = [f"{item.node.name}: {item.error}" for item in nodes if item.error]
     problems += [f"{one.service}: {found}" for one, found in members.items() if isinstance(found, str)]
     told = catalogue.together(remote, {item.node.name: item.runs for item in nodes if not item.error})
-    going = [info.run for info in told if info.state == "running"]
+    going = [info.run for info in told if info.state is State.RUNNING]
     if json:
         known = [shown.Node(item.node.name, item.error, item.units, item.facts) for item in nodes]
         joined = {one.name: found for one, found in members.items()}

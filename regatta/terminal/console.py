@@ -11,9 +11,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, TextIO
 
-from regatta.records.events import DRIVER, ErrorEvent, Event, Phase, Progress, WarningEvent
 from regatta.terminal import screen
 from regatta.text import clean
+from regatta_protocol.events import ErrorEvent, Event, Phase, Progress, WarningEvent
+from regatta_protocol.log import DRIVER
 
 if TYPE_CHECKING:
     import rich.console

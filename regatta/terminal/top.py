@@ -14,10 +14,11 @@ from regatta.errors import RegattaError
 from regatta.hosts.channel import Stream
 from regatta.hosts.cluster import Node
 from regatta.hosts.remote import Remote
-from regatta.records.events import DRIVER, Progress
 from regatta.terminal.console import progress_text
 from regatta.terminal.meter import size_text
 from regatta.text import clean
+from regatta_protocol.events import Progress
+from regatta_protocol.log import DRIVER
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regatta.records.clocks import PHASES, Clocks, Phases, RankClocks
-from regatta.records.events import (
-    DRIVER,
+from regatta_protocol.events import (
     Cpu,
     ErrorEvent,
     Memory,
@@ -22,6 +21,7 @@ from regatta.records.events import (
     UnknownEvent,
     WarningEvent,
 )
+from regatta_protocol.log import DRIVER
 
 T = 0.0
 seconds = st.floats(0, 1e4)

@@ -16,9 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.table import Table
 
-from regatta.records.events import DRIVER, ErrorEvent, Memory, Phase, Progress, WarningEvent
 from regatta.terminal.console import Console, label, progress_text
 from regatta.text import clean
+from regatta_protocol.events import ErrorEvent, Memory, Phase, Progress, WarningEvent
+from regatta_protocol.log import DRIVER
 
 PROJECT = Path(__file__).resolve().parents[2]
 SGR = re.compile(r"\x1b\[[0-9;]*m")
@@ -27,7 +28,7 @@ HIDE, SHOW = "\x1b[?25l", "\x1b[?25h"
 SCRIPT = """
 import sys, time
 from regatta.terminal.console import Console
-from regatta.records.events import Phase, Progress
+from regatta_protocol.events import Phase, Progress
 with Console() as console:
     console.note("two [bold]ranks[/bold]")
     for step in range(11):

@@ -31,6 +31,8 @@ from regatta.hosts.remote import Remote
 from regatta.node import layers, notes
 from regatta.paths import PROJECT
 from regatta.provisioning import lockfile
+from regatta_protocol.run import Spec
+from regatta_protocol.states import Mode
 
 PYTHON = ".".join(map(str, sys.version_info[:3]))
 HERE = Base(
@@ -465,7 +467,7 @@ def test_layers_that_nobody_has_asked_for_go_and_those_of_runs_stay(remote: Remo
         (top / f".k{number}.json").write_text("{}")
         os.utime(top / f".k{number}.json", (number + 1, number + 1))
     (Path(place["state"]) / "runs/going").mkdir(parents=True)
-    with notes.starting(place, "going", {"mode": "member", "layer": "k0"}):
+    with notes.starting(place, "going", Spec("going", Mode.MEMBER, "ray", "ab", layer="k0"), None):
         pass
     assert sorted(layers.prune(place, "k1")) == ["k2", "k3"]
     assert (top / "k0").is_dir() and not (top / "k2").exists()

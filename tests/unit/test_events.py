@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regatta.records.events import (
-    DRIVER,
+from regatta_protocol.events import (
     Cpu,
     ErrorEvent,
     Event,
@@ -22,6 +21,7 @@ from regatta.records.events import (
     WarningEvent,
     parse_line,
 )
+from regatta_protocol.log import DRIVER
 
 KINDS = ["ready", "phase", "progress", "result", "memory", "cpu", "warning", "failed", "error"]
 NAMES = ["event", "rank", "t", "name", "seconds", "what", "done", "total", "answer", "tolerance", "show"]

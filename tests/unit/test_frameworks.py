@@ -22,6 +22,8 @@ from regatta.paths import PROJECT
 from regatta.report import theme
 from regatta.run import causes, walls
 from regatta.run.outcome import Accounts
+from regatta_protocol.run import Ended, Failure
+from regatta_protocol.states import State
 
 OURS = ("single", "torch", "ray")
 IN_PROCESSES = ("multiprocessing", "processes", "joblib-loky", "ray-actors", "ray-pool", "joblib-ray")
@@ -174,9 +176,9 @@ def test_spark_is_asked_for_as_many_cores_as_there_are_ranks(cluster: Cluster) -
     made = registry.find("spark").specs(plan, cluster)
     assert list(made) == [head.name]
     spec = made[head.name]
-    assert [(one["rank"], one["argv"][1:]) for one in spec["ranks"]] == [(-1, ["job.py", "1"])]
-    assert "spark.cores.max=3" in shlex.split(spec["env"]["PYSPARK_SUBMIT_ARGS"])
-    release, boot, spark, *_ = spec["env"]["PYTHONPATH"].split(":")
+    assert [(one.rank, one.argv[1:]) for one in spec.ranks] == [(-1, ("job.py", "1"))]
+    assert "spark.cores.max=3" in shlex.split(spec.env["PYSPARK_SUBMIT_ARGS"])
+    release, boot, spark, *_ = spec.env["PYTHONPATH"].split(":")
     assert release.endswith("/releases/rel") and boot.endswith("/boot") and spark == f"{head.root}/spark"
 
 
@@ -216,7 +218,6 @@ OF_BUILD = "the build of a package: variables and options of provisioning"
 A_WORD = "an English word: processes that are counted"
 RESULTS = "the folder where Ray's libraries keep results: a path on nodes"
 MAY_NAME = {
-    "hosts/limits.py": ({"processes"}, A_WORD),
     "node/cgroup.py": ({"processes"}, A_WORD),
     "run/causes.py": ({"processes"}, A_WORD),
     "node/notes.py": ({"ray"}, "notes of runs that an earlier Regatta started"),
@@ -273,10 +274,7 @@ def test_a_rank_that_exits_because_another_is_gone_is_not_to_blame(pair: Remote)
     """Under MPI that is an exit code; whoever has it may have been seen first."""
     failures = [(14, 1.0), (1, 2.0), (14, 3.0)]
     exits = {
-        f"node{rank}": {
-            "state": "failed",
-            "failure": {"rank": rank, "code": code, "signal": None, "at": at, "last_lines": []},
-        }
+        f"node{rank}": Ended(State.FAILED, failure=Failure(rank, code, at=at))
         for rank, (code, at) in enumerate(failures)
     }
     for name, node in (("mpi", "node1"), ("torch", "node0")):

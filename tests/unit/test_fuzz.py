@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from regatta.errors import InventoryError, RecordError, RegattaError
 from regatta.hosts import hostkeys, inventories, sshconfig
 from regatta.node import support
-from regatta.records import events
 from regatta.records.document import parse
+from regatta_protocol import events
 
 KEPT = sorted((Path(__file__).parent / "records").glob("*.json"))[:3]
 hostile = st.sampled_from(

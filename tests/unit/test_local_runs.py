@@ -23,6 +23,9 @@ from regatta.run import catalogue, launch, naming, placement
 from regatta.run import follow as following
 from regatta.run.follow import Follower
 from regatta.run.outcome import Outcome
+from regatta_protocol.decoding import encode
+from regatta_protocol.run import Begun, Process
+from regatta_protocol.states import Mode
 
 SCRIPT = """\
 SPIN = "import time; [None for _ in iter(lambda: time.process_time() < 0.3, False)]"
@@ -371,10 +374,11 @@ def test_supervisor_alone_ends_descendants_when_terminated(tmp_path: Path) -> No
     folder = tmp_path / "run"
     folder.mkdir()
     for name, text in supervisor_files().items():
+        (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(text)
     sleeper = [sys.executable, "-c", "import subprocess; subprocess.run(['setsid', 'sleep', '299'])"]
-    spec = {"cwd": str(tmp_path), "env": {"MARK": str(tmp_path)}, "ranks": [{"rank": 0, "argv": sleeper, "env": {}}]}
-    (folder / "spec.json").write_text(json.dumps(spec))
+    spec = Begun("r1", Mode.SESSION, "single", "ab", {"MARK": str(tmp_path)}, (Process(0, tuple(sleeper)),))
+    (folder / "spec.json").write_text(json.dumps(encode(spec.changed(cwd=str(tmp_path)))))
     process = subprocess.Popen([sys.executable, folder / "supervisor.py", folder])
     wait_for(lambda: len(processes(f"MARK={tmp_path}")) >= 2)
     process.terminate()
@@ -387,10 +391,12 @@ def test_supervisor_alone_ends_descendants_when_terminated(tmp_path: Path) -> No
 
 def test_supervisor_of_a_run_that_was_stopped_before_it_began_starts_nothing(tmp_path: Path) -> None:
     for name, text in supervisor_files().items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
     (tmp_path / "stop.json").write_text("{}")
-    rank = {"rank": 0, "argv": ["touch", str(tmp_path / "started")], "env": {}}
-    (tmp_path / "spec.json").write_text(json.dumps({"cwd": str(tmp_path), "env": {}, "ranks": [rank]}))
+    rank = Process(0, ("touch", str(tmp_path / "started")))
+    spec = Begun("r1", Mode.SESSION, "single", "ab", {}, (rank,), cwd=str(tmp_path))
+    (tmp_path / "spec.json").write_text(json.dumps(encode(spec)))
     done = subprocess.run([sys.executable, tmp_path / "supervisor.py", tmp_path], check=False)
     assert done.returncode == 143
     assert not (tmp_path / "started").exists()

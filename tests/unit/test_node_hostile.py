@@ -13,6 +13,7 @@ from hostile import PATHS, PLANTED, USER, Victim, dig, needs_root, open_folder, 
 
 from regatta.node import listing, pruning, rights, rundirs, runs, trees
 from regatta.node.problem import Problem
+from regatta_protocol.run import PlanKept
 
 RUN = "evil"
 SECONDS = 20.0
@@ -51,7 +52,7 @@ def used(place: dict, victim: Victim) -> None:
     tried(runs.stop, place, RUN, "tried")
     if Path(place["state"], "runs", RUN, "exit.json").is_file():
         tried(runs.watch, place, RUN, 0, heard)
-    assert {item["id"] for item in listing.runs(place)} <= {RUN}
+    assert {item.id for item in listing.runs(place)} <= {RUN}
     assert set(rundirs.unfinished(place)["runs"]) <= {RUN}
     assert victim.untouched
 
@@ -84,8 +85,8 @@ def test_a_run_tells_only_of_itself(place: dict, victim: Victim) -> None:
         plant(folder, name, "JSON of other types", victim)
     os.utime(folder, (1.0, 1.0))
     (item,) = listing.runs(place)
-    assert item["spec"]["framework"] == "?" * 2 + "[2J" and item["state"] == "failed" and item["spec"]["plan"] == {}
-    assert item["spec"]["release"] == "" and item["started"] > 0
+    assert item.spec.framework == "?" * 2 + "[2J" and item.state == "failed" and item.spec.plan == PlanKept()
+    assert item.spec.release == "" and item.started > 0
 
 
 @needs_root

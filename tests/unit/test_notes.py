@@ -6,16 +6,24 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hostile import open_folder, state
 
 from regatta.node import contention, launch, listing, notes, pruning, releases, rundirs, runs, supervisor
 from regatta.node.problem import Problem
+from regatta_protocol.decoding import decode
+from regatta_protocol.run import Ended, Spec
+from regatta_protocol.states import State
 
 RUN = "evil"
 FORGED = {"state": "succeeded", "code": 0, "failure": None, "codes": {}, "started": 1.0, "ended": 5.0, "oom_kills": 0}
 __all__ = ["open_folder"]
+
+
+def spec(fields: dict[str, Any]) -> Spec:
+    return decode(Spec, {"id": RUN, "framework": "torch", "release": "ab12", **fields})
 
 
 @pytest.fixture
@@ -25,7 +33,9 @@ def place(open_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict]:
     monkeypatch.setattr(rundirs, "STARTED", str(units))
     found = state(open_folder, RUN) | ({} if os.geteuid() == 0 else {"user": None})
     plan = {"label": "x", "master_port": 29400}
-    with notes.starting(found, RUN, {"mode": "unit", "framework": "torch", "release": "ab12", "plan": plan}):
+    with notes.starting(
+        found, RUN, spec({"mode": "unit", "framework": "torch", "release": "ab12", "plan": plan}), None
+    ):
         pass
     Path(f"{units}{rundirs.unit(RUN)}").touch()
     yield found
@@ -45,12 +55,12 @@ def test_a_run_that_writes_its_own_end_is_running_while_its_unit_is(place: dict)
     (folder(place) / "exit.json").write_text(json.dumps(FORGED))
     (folder(place) / "spec.json").write_text(json.dumps({"mode": "member", "framework": "y", "started": 9e9}))
     (item,) = listing.runs(place)
-    assert (item["state"], item["ended"], item["code"], item["idle"]) == ("running", None, None, None)
-    assert item["spec"]["framework"] == "torch" and item["age"] < 60
+    assert (item.state, item.ended, item.code, item.idle) == ("running", None, None, None)
+    assert item.spec.framework == "torch" and item.age < 60
     assert pruning.prune(place, [RUN], 1e9)["going"] == [RUN] and folder(place).is_dir()
     said = rundirs.unfinished(place)
     assert (said["going"], said["ports"], said["releases"]) == ([RUN], [29400], ["ab12"])
-    with notes.starting(place, "honest", {"mode": "member"}):
+    with notes.starting(place, "honest", spec({"mode": "member"}), None):
         (folder(place).parent / "honest").mkdir()
         assert contention.of_run(place, "honest")["runs"] == [RUN]
 
@@ -59,19 +69,22 @@ def test_a_run_has_succeeded_only_where_its_unit_has_and_its_times_are_the_units
     (folder(place) / "exit.json").write_text(json.dumps({**FORGED, "ended": -1.7e9}))
     gone(place, "timeout")
     (item,) = listing.runs(place)
-    assert item["state"] == "failed" and item["started"] <= item["ended"] <= time.time()
-    assert "timeout" in rundirs.ended(place, RUN)["failure"]["cause"]
+    assert item.state == "failed" and item.ended and item.started <= item.ended <= time.time()
+    ended = rundirs.ended(place, RUN)
+    assert ended and ended.failure and ended.failure.cause and "timeout" in ended.failure.cause
 
 
 def test_a_run_that_was_stopped_has_not_succeeded(place: dict) -> None:
     (folder(place) / "exit.json").write_text(json.dumps(FORGED))
     notes.mark_ended(place, RUN, stopped=True)
     gone(place, "exit-code")
-    assert listing.runs(place)[0]["state"] == "stopped"
+    assert listing.runs(place)[0].state == "stopped"
 
 
 def test_the_folder_of_a_run_elsewhere_is_in_use_until_root_has_finished_it(place: dict) -> None:
-    with notes.starting(place, "part", {"mode": "member", "release": "cd34", "framework": "ray", "plan": {}}):
+    with notes.starting(
+        place, "part", spec({"mode": "member", "release": "cd34", "framework": "ray", "plan": {}}), None
+    ):
         made = folder(place).parent / "part"
         made.mkdir()
     (made / "exit.json").write_text(json.dumps(FORGED))
@@ -82,7 +95,7 @@ def test_the_folder_of_a_run_elsewhere_is_in_use_until_root_has_finished_it(plac
 
 def test_what_a_driver_has_joined_is_known_of_an_earlier_regattas_runs_too(place: dict) -> None:
     joined = {"service": "ray", "gcs": "10.0.0.1:6379", "python": "/p"}
-    with notes.starting(place, "now", {"mode": "unit", "framework": "ray-pool", "service": "ray", "joined": joined}):
+    with notes.starting(place, "now", spec({"mode": "unit", "framework": "ray-pool", "service": "ray"}), joined):
         pass
     path = Path(notes.path(place, "before"))
     path.write_text(json.dumps({"mode": "unit", "ray": {"gcs": "10.0.0.1:6379", "python": "/p"}}))
@@ -92,9 +105,9 @@ def test_what_a_driver_has_joined_is_known_of_an_earlier_regattas_runs_too(place
 
 def test_a_run_that_starts_is_not_lost(place: dict) -> None:
     gone(place, "success")
-    with notes.starting(place, RUN, {"mode": "unit", "framework": "torch", "plan": {}}):
+    with notes.starting(place, RUN, spec({"mode": "unit", "framework": "torch", "plan": {}}), None):
         assert rundirs.state(place, RUN) == "running"
-        assert listing.runs(place)[0]["state"] == "running"
+        assert listing.runs(place)[0].state == "running"
     assert rundirs.state(place, RUN) == "lost"
 
 
@@ -120,7 +133,7 @@ def test_what_runs_have_made_of_their_specs_costs_the_others_little(place: dict)
 @pytest.mark.parametrize("name", ["oom_kills", "network", "daemons", "hits", "temporary", "time_limit"])
 def test_the_end_of_a_run_is_written_whatever_it_made_of_its_spec(tmp_path: Path, name: str, value: object) -> None:
     (tmp_path / "spec.json").write_text(json.dumps({"framework": "torch", name: value}))
-    supervisor.write_exit(str(tmp_path), "lost", 1, None, {}, None)
+    supervisor.write_exit(str(tmp_path), Ended(State.LOST))
     assert json.loads((tmp_path / "exit.json").read_text())["state"] == "lost"
 
 

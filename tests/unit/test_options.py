@@ -17,7 +17,7 @@ from regatta.options import declaration
 from regatta.options.declaration import OF_RUNS, RunOptions, said
 from regatta.options.option import typed
 
-COPIED = ("regatta", "workloads")
+COPIED = ("regatta", "regatta_protocol", "workloads")
 DECLARED = '    toys: int | None = option(None, kinds.WHOLE, "toys of each rank", record=True)\n'
 USED = '        "TOYS": str(plan.options.toys),\n'
 PROJECT = """\

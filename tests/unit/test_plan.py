@@ -13,6 +13,7 @@ from regatta.frameworks.ray import adapter as ray_adapter
 from regatta.hosts.cluster import Cluster, Node
 from regatta.options.declaration import RunOptions
 from regatta.run import naming, placement
+from regatta_protocol.decoding import encode
 
 
 def node(number: int) -> Node:
@@ -52,7 +53,8 @@ def specs(chosen: plan.Plan, head: int = 1) -> dict[str, dict[str, Any]]:
     nodes = tuple({other.name: other for other in (node(head), *chosen.nodes)}.values())
     found = registry.find(chosen.framework)
     found.check(chosen)
-    return found.specs(chosen, Cluster("three", Path(), nodes, chosen.nodes, node(head)))
+    made = found.specs(chosen, Cluster("three", Path(), nodes, chosen.nodes, node(head)))
+    return {name: encode(spec) for name, spec in made.items()}
 
 
 def places(workers: int, cores: dict[str, int]) -> list[str]:
@@ -204,7 +206,7 @@ def test_ranks_of_tensorflow_know_where_the_servers_of_all_are() -> None:
     (workers,) = {tuple(config["cluster"]["worker"]) for config in configs}
     assert workers == ("10.0.0.1:29401", "10.0.0.1:29407", "10.0.0.2:29401")
     assert [rank["env"]["LOCAL_RANK"] for rank in ranks] == ["0", "1", "0"]
-    assert plan.describe(chosen)["ports"] == [29401, 29407]
+    assert plan.describe(chosen).ports == (29401, 29407)
 
 
 def test_processes_of_one_host_have_a_driver_on_the_head() -> None:

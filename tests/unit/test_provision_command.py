@@ -13,6 +13,8 @@ from regatta.errors import RegattaError
 from regatta.hosts.cluster import Cluster, Node
 from regatta.provisioning import adopting, aptproxy, commands, interruption, playbook, secrets
 from regatta.run import catalogue
+from regatta_protocol.run import PlanKept
+from regatta_protocol.states import State
 
 HOSTS = """
 all:
@@ -164,7 +166,7 @@ def test_rotation_waits_for_runs(
     inventory: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     called, cancelled = [], []
-    going = catalogue.RunInfo("slow", "running", "torch", 0.0, None, None, (), {}, "r")
+    going = catalogue.RunInfo("slow", State.RUNNING, "torch", 0.0, None, None, (), PlanKept(), "r")
     monkeypatch.setattr(playbook, "play", lambda *words: called.append(words) or 0)
     monkeypatch.setattr(catalogue, "listing", lambda _: ([going], {}))
     monkeypatch.setattr(catalogue, "cancel", lambda _, info: cancelled.append(info.run))
@@ -191,7 +193,7 @@ def test_a_token_that_is_none_is_refused(inventory: Path) -> None:
 
 
 def going(name: str, framework: str) -> catalogue.RunInfo:
-    return catalogue.RunInfo(name, "running", framework, 0.0, None, None, (), {}, "r")
+    return catalogue.RunInfo(name, State.RUNNING, framework, 0.0, None, None, (), PlanKept(), "r")
 
 
 RAY, HDFS = {"n1": ["regatta-ray-head.service"]}, {"n1": ["regatta-hdfs-namenode.service"]}

@@ -16,6 +16,8 @@ from regatta.hosts.cluster import Cluster, Node
 from regatta.provisioning import commands, hadoop, membership, playbook
 from regatta.provisioning.flags import Options
 from regatta.run import catalogue
+from regatta_protocol.run import PlanKept
+from regatta_protocol.states import State
 
 DATA = modules.load("hdfs_filters", "roles/hdfs/filter_plugins/hdfs.py")
 newest_checkpoint, refusal = DATA.newest_checkpoint, DATA.refusal
@@ -163,7 +165,7 @@ def test_a_node_that_runs_need_leaves_only_when_it_is_forced(
 ) -> None:
     made = dataclasses.replace(cluster("n1", "n2", "n3"), folder=tmp_path)
     runs = [
-        catalogue.RunInfo(name, "running", "torch", 0.0, None, None, nodes, {}, "r")
+        catalogue.RunInfo(name, State.RUNNING, "torch", 0.0, None, None, nodes, PlanKept(), "r")
         for name, nodes in (("here", made.nodes), ("elsewhere", made.nodes[:1]))
     ]
     done: list[str] = []

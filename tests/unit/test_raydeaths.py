@@ -4,7 +4,6 @@ import json
 from dataclasses import replace
 
 import pytest
-from msgspec import structs
 
 from regatta.frameworks import registry
 from regatta.frameworks.api import StartedRun
@@ -14,6 +13,9 @@ from regatta.hosts.remote import Remote
 from regatta.run import causes
 from regatta.run.follow import Follower
 from regatta.run.outcome import Failure
+from regatta_protocol.run import Ended
+from regatta_protocol.run import Failure as Reported
+from regatta_protocol.states import State
 
 GONE_WORDS = (
     "The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR Worker exit detail: Worker "
@@ -97,8 +99,8 @@ def follower(pair: Remote) -> Follower:
 
 def cause(follower: Follower, *lines: str) -> Failure:
     follower._take("lines", "here", [[-1, line] for line in lines])
-    failure = {"rank": -1, "code": 1, "signal": None, "at": 1.0, "last_lines": list(lines)[-20:]}
-    follower.told.exits = {"here": {"state": "failed", "failure": failure}}
+    failure = Reported(-1, at=1.0, last_lines=lines[-20:])
+    follower.told.exits = {"here": Ended(State.FAILED, failure=failure)}
     found = causes.failure(follower.judge, follower.told)
     assert found is not None and found.code == 1
     return found
@@ -137,7 +139,7 @@ def test_what_a_workload_tells_of_its_rank_comes_first(follower: Follower) -> No
     follower._take("lines", "here", [[-1, SEGV], [-1, f"@regatta {json.dumps(told)}"]])
     found = cause(follower, "exit 1")
     assert (found.node, found.rank, found.cause) == ("there", 2, "killed by SIGSEGV")
-    follower.judge.told = structs.replace(follower.judge.told, words="something else", address=None)  # type: ignore[type-var]
+    follower.judge.told = follower.judge.told.changed(words="something else", address=None)
     assert cause(follower).cause == "something else"
 
 

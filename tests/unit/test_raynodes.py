@@ -53,10 +53,9 @@ def test_the_id_is_that_of_the_raylet_that_runs(tmp_path: Path) -> None:
     program.write_text("#!/bin/bash\nread -r line\n")
     program.chmod(0o755)
     place, session = {"state": str(tmp_path), "root": "/r", "python": "/p"}, f"--session_dir={tmp_path}/ray/session_1"
-    spec: dict[str, dict[str, str]] = {"env": {}}
     assert service.node_id(place) is None
     with pytest.raises(Problem, match="Ray does not run here"):
-        service.join(place, spec)
+        service.join(place)
     words = [session, "--node_id=c073", "--gcs-address=10.0.0.1:6379"]
     process = subprocess.Popen([str(program), *words], stdin=subprocess.PIPE)
     try:
@@ -64,8 +63,7 @@ def test_the_id_is_that_of_the_raylet_that_runs(tmp_path: Path) -> None:
         while service.node_id(place) is None and time.monotonic() < end:
             time.sleep(0.01)
         assert service.node_id(place) == "c073" and service.daemons(place) == {"raylet": process.pid}
-        assert service.join(place, spec) == {"gcs": "10.0.0.1:6379", "python": "/p"}
-        assert spec["env"] == {"RAY_ADDRESS": "10.0.0.1:6379"}
+        assert service.join(place) == ({"RAY_ADDRESS": "10.0.0.1:6379"}, {"gcs": "10.0.0.1:6379", "python": "/p"})
     finally:
         process.kill()
         process.wait()

@@ -15,7 +15,6 @@ from regatta.records import record
 from regatta.records.building import Account, build
 from regatta.records.clocks import Clocks
 from regatta.records.document import load, parse, to_dict, to_json, validate
-from regatta.records.events import DRIVER, Cpu, Memory, OverheadEvent, Phase, Ready, Result, WarningEvent
 from regatta.records.record import (
     ClusterFacts,
     ExitInfo,
@@ -27,6 +26,8 @@ from regatta.records.record import (
     Series,
     Speed,
 )
+from regatta_protocol.events import Cpu, Memory, OverheadEvent, Phase, Ready, Result, WarningEvent
+from regatta_protocol.log import DRIVER
 
 VERSIONS = {"python": "3.11.2", "torch": "2.13.0", "ray": "2.50.0"}
 NODES = (
@@ -75,7 +76,7 @@ def example() -> Record:
     clocks.feed(WarningEvent(1, 0.0, "few rows"), 9.0)
     answer = {"sum": 1.0, "loss": math.nan, "top": [["libc6", 0.25]], "low": -math.inf}
     clocks.feed(OVERHEAD, 9.0)
-    clocks.feed(structs.replace(OVERHEAD, jobs=9), 9.0)
+    clocks.feed(OVERHEAD.changed(jobs=9), 9.0)
     clocks.feed(Result(DRIVER, 0.0, answer, {"sum": 1e-9}, ("best: libc6",)), 9.0)
     clocks.end(8.0)
     return build(

@@ -1,8 +1,9 @@
 """The rooms of `regatta/`: what each may import, as docs/architecture.md says. No module imports itself through others,
-there and in `workloads/`."""
+there, in `workloads/` and in `regatta_protocol/`, which both of them import."""
 
 import ast
 import re
+import subprocess
 import sys
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from regatta.hosts import sources
 from regatta.paths import PROJECT
 
 PACKAGE = PROJECT / "regatta"
@@ -26,7 +28,8 @@ def name_of(path: Path) -> str:
 
 FILES = {name_of(path): path for path in sorted(PACKAGE.rglob("*.py")) if "project" not in path.parts}
 NODES = {name_of(path): path for path in sorted((PROJECT / "workloads").rglob("*.py"))}
-ALL = {**FILES, **NODES}
+SHARED = {name_of(path): path for path in sorted((PROJECT / "regatta_protocol").glob("*.py"))}
+ALL = {**FILES, **NODES, **SHARED}
 
 
 def imports(path: Path) -> Iterator[str]:
@@ -62,7 +65,7 @@ ARROWS = arrows(FILES)
 
 def table() -> dict[str, set[str]]:
     """Which rooms each room may import, in the order of the table."""
-    text = (PROJECT / "docs/architecture.md").read_text().partition("\n## Rooms of")[2].partition("\n## ")[0]
+    text = (PROJECT / "docs/architecture.md").read_text().partition("\n## Rooms of `regatta/`")[2].partition("\n## ")[0]
     return {name: set((below or "").split()) for name, below in ROW.findall(text)}
 
 
@@ -99,7 +102,7 @@ def test_what_stands_at_the_top_imports_no_room() -> None:
     assert not [(one, other) for one, other in ARROWS if room(one) in GROUND and room(other) not in GROUND]
 
 
-@pytest.mark.parametrize("files", [FILES, NODES], ids=["regatta", "workloads"])
+@pytest.mark.parametrize("files", [FILES, NODES, SHARED], ids=["regatta", "workloads", "regatta_protocol"])
 def test_no_module_imports_itself_through_others(files: dict[str, Path]) -> None:
     modules: dict[str, set[str]] = {name: set() for name in files}
     for one, other in arrows(files):
@@ -126,7 +129,7 @@ def test_the_controller_imports_nothing_of_the_nodes_library() -> None:
 def test_what_is_sent_to_nodes_needs_the_standard_library_alone() -> None:
     files = [(name, path) for name, path in FILES.items() if name != "regatta" and room(name) == "node"]
     beside = {name.rpartition(".")[2] for name, _ in files} | {"joined"}  # files in the folder of a run
-    there = sys.stdlib_module_names | {"regatta"} | beside
+    there = sys.stdlib_module_names | {"regatta", "regatta_protocol"} | beside
     for name, path in files:
         if not name.endswith(".private_ray"):
             assert {found.partition(".")[0] for found in imports(path)} <= there, path
@@ -137,7 +140,22 @@ def test_the_nodes_library_imports_nothing_of_the_controller() -> None:
         assert not {found.partition(".")[0] for found in imports(path)} & {"regatta", "fabric", "ansible"}, path
 
 
-@pytest.mark.parametrize("name", [name for name, path in FILES.items() if path.name == "__init__.py"])
+def test_what_both_sides_share_needs_the_standard_library_alone() -> None:
+    assert len(SHARED) > 3
+    for path in SHARED.values():
+        found = {one.partition(".")[0] for one in imports(path)}
+        for_type_checkers = {"typing_extensions"}
+        assert found - for_type_checkers <= sys.stdlib_module_names | {"regatta_protocol"}, path
+
+
+def test_what_a_request_or_a_supervisor_loads_is_quick_to_import() -> None:
+    """Dataclasses cost a start more than all else of the package."""
+    quick = sources.of_requests().keys() & SHARED.keys() | {"regatta_protocol.states"}
+    code = f"import sys, {', '.join(sorted(quick))}; assert 'dataclasses' not in sys.modules"
+    subprocess.run([sys.executable, "-Sc", code], cwd=PROJECT, check=True)
+
+
+@pytest.mark.parametrize("name", [name for name, path in {**FILES, **SHARED}.items() if path.name == "__init__.py"])
 def test_an_init_has_no_code(name: str) -> None:
-    body = ast.parse(FILES[name].read_text()).body
+    body = ast.parse(ALL[name].read_text()).body
     assert not [node for node in body if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))]

@@ -29,6 +29,7 @@ from regatta.run.request import Request
 from regatta.run.session import Session
 from regatta.tasks.services import _status_rows
 from regatta.terminal.console import Console
+from regatta_protocol.run import Spec
 
 
 class Desk(JobService):
@@ -60,7 +61,7 @@ class Served(Framework):
         self.desk = desk
         self.opened = 0
 
-    def specs(self, plan: Plan, cluster: Cluster) -> dict[str, spec.Spec]:
+    def specs(self, plan: Plan, cluster: Cluster) -> dict[str, Spec]:
         return {node.name: spec.python_ranks(plan, node, spec.one_by_one(plan, node)) for node in plan.nodes}
 
     def served(self, cluster: Cluster) -> bool:
@@ -142,12 +143,12 @@ def test_a_driver_joins_the_service_on_its_node_whose_daemons_are_watched(
     sync.sync(remote, synced, remote.cluster.nodes)
     made = ray.driver_spec(Plan("joins", "ray", program, synced.release, (Rank(0, 0, node),), 1, "env"), node)
     with pytest.raises(RemoteError, match="Ray does not run here"):
-        remote.call(node, "run.start", spec={**made, "record": {}}, hidden={})
+        remote.call(node, "run.start", spec=made.changed(record={}), hidden={})
     (tmp_path / "raylet").write_text("#!/bin/bash\nread -r line\n")
     (tmp_path / "raylet").chmod(0o755)
     words = [f"--session_dir={node.state}/ray/session_1", "--node_id=c0", "--gcs-address=127.0.0.1:1"]
     with subprocess.Popen([tmp_path / "raylet", *words], stdin=subprocess.PIPE) as daemon:
-        remote.call(node, "run.start", spec={**made, "record": {}}, hidden={})
+        remote.call(node, "run.start", spec=made.changed(record={}), hidden={})
         with remote.stream(node, "run.watch", run="joins", offset=0) as told:
             said = [text for item in told for _, text in item.get("lines", ())]
         daemon.kill()

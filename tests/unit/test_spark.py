@@ -27,12 +27,14 @@ from regatta.options.declaration import RunOptions
 from regatta.paths import PROJECT
 from regatta.provisioning import secrets
 from regatta.provisioning import spark as spark_release
-from regatta.records.events import DRIVER
 from regatta.run import causes, services
 from regatta.run.outcome import Accounts
 from regatta.run.request import Request
 from regatta.run.session import Session
 from regatta.terminal.console import Console
+from regatta_protocol.log import DRIVER
+from regatta_protocol.run import Ended, Failure
+from regatta_protocol.states import State
 
 ALIVE = {"host": "127.0.0.1", "cores": 2, "memory": 2048, "state": "ALIVE"}
 DEAD = {"host": "127.0.0.2", "cores": 2, "memory": 9999, "state": "DEAD"}
@@ -220,11 +222,11 @@ def test_a_driver_that_asks_for_too_much_is_ended_once_the_master_knows_it(pair:
 def test_a_driver_that_meets_its_time_limit_has_no_executor_to_blame(judge: SparkJudge) -> None:
     for line in HEAP.splitlines():
         judge.on_line(DRIVER, line.replace("127.0.0.2", "127.0.0.1"))
-    failure = {"rank": DRIVER, "code": 124, "signal": None, "at": 1.0, "last_lines": [], "cause": "time limit reached"}
-    told = Accounts(exits={judge.handle.cluster.head.name: {"state": "failed", "failure": failure}})
+    failure = Failure(DRIVER, 124, at=1.0, cause="time limit reached")
+    told = Accounts(exits={judge.handle.cluster.head.name: Ended(State.FAILED, failure=failure)})
     found = causes.failure(judge, told)
     assert found and (found.cause, found.code, found.rank) == ("time limit reached", 124, DRIVER)
-    told.exits[judge.handle.cluster.head.name]["failure"] = {**failure, "cause": None}
+    told.exits[judge.handle.cluster.head.name] = Ended(State.FAILED, failure=failure.changed(cause=None))
     assert (found := causes.failure(judge, told)) and "out of memory" in found.cause
 
 
@@ -313,8 +315,8 @@ def test_executors_get_the_variables_of_the_run_and_no_hidden_ones(pair: Remote)
     ranks, hidden = (Rank(0, 0, here), Rank(1, 0, there)), {"PASSWORD": "x"}
     plan = Plan("r", "spark", Program.script("job.py", []), "rel", ranks, 1, "env", hidden=hidden)
     made = registry.find("spark").specs(replace(plan, variables={"MINE": "a b"}), pair.cluster)
-    assert (made["here"]["mode"], made["there"]["mode"], made["there"]["ranks"]) == ("session", "member", [])
-    words = made["here"]["env"]["PYSPARK_SUBMIT_ARGS"]
+    assert (made["here"].mode, made["there"].mode, made["there"].ranks) == ("session", "member", ())
+    words = made["here"].env["PYSPARK_SUBMIT_ARGS"]
     assert "'spark.executorEnv.MINE=a b'" in words and "spark.executorEnv.REGATTA_RUN_ID=r" in words
     assert "PASSWORD" not in words
 
@@ -341,10 +343,10 @@ def test_a_master_of_somebody_else(pair: Remote, cluster_of_hosts: Cluster, mast
     ranks = tuple(Rank(number, number, head) for number in range(2))
     plan = Plan("r", "spark", Program.script("job.py", []), "rel", ranks, 1, "env", variables={"PYSPARK_PYTHON": "/p"})
     (spec,) = framework.specs(plan, cluster_of_hosts).values()
-    words = shlex.split(spec["env"]["PYSPARK_SUBMIT_ARGS"])
+    words = shlex.split(spec.env["PYSPARK_SUBMIT_ARGS"])
     assert asked in words and "spark.executorEnv.PYSPARK_PYTHON=/p" in words
     assert not [word for word in words if "REGATTA" in word or head.root in word or "spark.master" in word]
-    assert spec["env"]["PYSPARK_PYTHON"] == "/p" and spec["env"]["SPARK_CONF_DIR"] == "/etc/regatta/spark"
+    assert spec.env["PYSPARK_PYTHON"] == "/p" and spec.env["SPARK_CONF_DIR"] == "/etc/regatta/spark"
 
 
 def test_executors_of_our_own_take_no_other_python(pair: Remote, cluster_of_hosts: Cluster) -> None:

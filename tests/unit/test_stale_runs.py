@@ -8,13 +8,16 @@ import pytest
 
 from regatta.hosts.remote import Remote
 from regatta.run.catalogue import STALE_SECONDS, end_stale, stale
+from regatta_protocol.decoding import encode
+from regatta_protocol.run import About, Listed, Listing
+from regatta_protocol.states import State
 
 LONG = STALE_SECONDS + 1
 
 
-def item(state: str, idle: float | None, framework: str = "torch", age: float = LONG) -> dict[str, Any]:
+def item(state: str, idle: float | None, framework: str = "torch", age: float = LONG) -> Listed:
     """A run as a node tells of it."""
-    return {"id": "one", "state": state, "age": age, "idle": idle, "spec": {"framework": framework}}
+    return Listed("one", State(state), 0.0, age, About(framework), recorded=False, idle=idle)
 
 
 @pytest.mark.parametrize(
@@ -33,7 +36,7 @@ def item(state: str, idle: float | None, framework: str = "torch", age: float = 
         (item("running", None, "ray"), item("failed", LONG, "ray"), []),
     ],
 )
-def test_what_is_left_over(node1: dict[str, Any], node2: dict[str, Any], left: list[str]) -> None:
+def test_what_is_left_over(node1: Listed, node2: Listed, left: list[str]) -> None:
     assert stale({"node1": [node1], "node2": [node2]}, head="node1") == [(node, "one") for node in left]
 
 
@@ -47,7 +50,8 @@ def test_what_has_just_ended_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> N
         def gather(self, nodes: Any, _call: Any) -> tuple[dict[str, Any], dict[str, Exception]]:
             if nodes == self.cluster.nodes:
                 idle, state = next(told)
-                return {"node1": {"runs": [item("failed", idle)]}, "node2": {"runs": [item(state, None)]}}, {}
+                said = {"node1": item("failed", idle), "node2": item(state, None)}
+                return {name: encode(Listing((one,))) for name, one in said.items()}, {}
             asked.extend(nodes)
             return dict.fromkeys(nodes), {}
 

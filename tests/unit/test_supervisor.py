@@ -29,13 +29,15 @@ def folder(tmp_path: Path) -> Path:
     made = tmp_path / "runs/r1"
     made.mkdir(parents=True)
     for name, text in supervisor_files().items():
+        (made / name).parent.mkdir(exist_ok=True)
         (made / name).write_text(text)
     return made
 
 
 def begin(folder: Path, *programs: list[str], **spec: Any) -> "subprocess.Popen[bytes]":
     ranks = [{"rank": number, "argv": argv, "env": {}} for number, argv in enumerate(programs)]
-    whole = {"cwd": str(folder), "env": {}, "ranks": ranks, **spec}
+    about = {"id": "r1", "mode": "session", "framework": "single", "release": "ab"}
+    whole = {**about, "cwd": str(folder), "env": {}, "ranks": ranks, **spec}
     (folder / "spec.json").write_text(json.dumps(whole))
     return subprocess.Popen([sys.executable, folder / "supervisor.py", folder], stdout=subprocess.PIPE)
 

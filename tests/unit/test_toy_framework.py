@@ -12,14 +12,14 @@ import pytest
 from regatta.paths import PROJECT
 from regatta.records.store import Store
 
-COPIED = ("regatta", "workloads", "fabfile.py", "fabric.yaml", "pyproject.toml", "requirements")
+COPIED = ("regatta", "regatta_protocol", "workloads", "fabfile.py", "fabric.yaml", "pyproject.toml", "requirements")
 ADAPTER = '''\
 """Ranks that are started one by one and send what they have to rank 0."""
 
 from regatta.frameworks import spec
 from regatta.frameworks.api import Framework
 from regatta.frameworks.plan import Plan
-from regatta.frameworks.spec import Spec
+from regatta_protocol.run import Spec
 from regatta.hosts.cluster import Cluster
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from regatta import paths
 
-TREES = re.compile(r"(ansible|workloads|requirements|regatta/node|regatta/frameworks/\w+/node)/")
+TREES = re.compile(r"(ansible|regatta_protocol|workloads|requirements|regatta/node|regatta/frameworks/\w+/node)/")
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,11 @@ def test_everything_that_runs_need_is_in_it_and_no_more(wheel: Path) -> None:
         ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
         cwd=paths.PROJECT, capture_output=True, text=True, check=True,
     ).stdout.split()  # fmt: skip
-    code = {path for path in listed if path.startswith("regatta/") and (paths.PROJECT / path).is_file()}
+    code = {
+        path
+        for path in listed
+        if path.startswith(("regatta/", "regatta_protocol/")) and (paths.PROJECT / path).is_file()
+    }
     trees = {f"regatta/project/{path}" for path in listed if TREES.match(path)}
     there = {name for name in names if not name.startswith(("regatta/project/inventory/", "regatta-"))}
     assert there == code | trees

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
+from regatta_protocol.cards import NAME, OF_FUNCTIONS, OF_SEARCHES, PROJECT, merged
 from workloads.common.card import Card, Fault, Option, When
 from workloads.common.events import BadInput
 from workloads.common.part import Group
@@ -21,10 +22,6 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-NAME = "card.toml"
-PROJECT = "regatta.toml"
-FUNCTION = ("function", "items")
-"""What cards of functions include, without saying so."""
 ITEMS, SEARCH = "items", "search"
 """The groups of workloads that are a function over items, and a search, not parts."""
 
@@ -83,7 +80,7 @@ def of_project(folder: Path, name: str) -> Table:
     table = _table(own[0]) if own else _table(project).get("workloads", {}).get(name)
     if table is None:
         raise CardError(f"{project}: there is no workload {name}")
-    table["include"] = [*table.get("include", []), *([SEARCH] if SEARCH in table else FUNCTION)]
+    table["include"] = [*table.get("include", []), *(OF_SEARCHES if SEARCH in table else OF_FUNCTIONS)]
     whole = _included(table)
     for option in whole["options"].values():
         option.setdefault("kind", "text")
@@ -118,20 +115,6 @@ def _included(table: Table) -> Table:
             raise CardError(f"include: {name}.toml includes others itself")
         table = merged(table, included)
     return table
-
-
-def merged(own: Table, included: Table) -> Table:
-    """A card with what it includes: tables key by key, faults one after the other, and else its own value counts."""
-    made = dict(own)
-    for key, value in included.items():
-        mine = own.get(key)
-        if isinstance(mine, dict) and isinstance(value, dict):
-            made[key] = merged(mine, value)
-        elif key == "faults" and isinstance(mine, list):
-            made[key] = [*mine, *value]
-        else:
-            made.setdefault(key, value)
-    return made
 
 
 def _table(path: Path) -> Table:

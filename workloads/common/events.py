@@ -7,7 +7,6 @@ output may be lost, keeps its events with :func:`keep`; its driver prints them w
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import sys
@@ -17,15 +16,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-PREFIX = "@regatta "
+from regatta_protocol import events as told
+from regatta_protocol.events import Event
+from regatta_protocol.log import DRIVER
+
+__all__ = ["DRIVER", "Event"]
 BAD_INPUT_STATUS = 2
 _STAGED = re.compile(r"(?:/[^\s:'\",]*)?/data/[0-9a-f]{64}/")
 """Where a node has an input file, by its content (docs/architecture.md, "What is where on a node")."""
 MOST_WORDS = 4000
-DRIVER = -1
-"""The rank of a driver, which speaks for all others."""
-
-Event = dict[str, Any]
 
 
 class BadInput(Exception):
@@ -35,7 +34,7 @@ class BadInput(Exception):
 def write(event: Event) -> None:
     """Write one event as one line, after all that was printed before it."""
     sys.stdout.flush()
-    line = (PREFIX + json.dumps(event, separators=(",", ":"), allow_nan=False) + "\n").encode()
+    line = told.line(event).encode()
     while line:
         line = line[os.write(sys.stdout.fileno(), line) :]
 
@@ -80,14 +79,19 @@ def replay(events: Iterable[Event]) -> None:
         _State.sink(event)
 
 
-def emit(event: str, **fields: Any) -> None:
-    """Emit an event of this rank, now. Floats must be finite: JSON has no NaN."""
-    _State.sink({"event": event, "rank": _State.rank, "t": round(time.time(), 6), **fields})
+def own() -> dict[str, Any]:
+    """What events of this rank have now: its number, and the time."""
+    return {"rank": _State.rank, "t": round(time.time(), 6)}
+
+
+def emit(event: Event) -> None:
+    """Emit an event, now. Floats must be finite: JSON has no NaN."""
+    _State.sink(event)
 
 
 def ready() -> None:
     """Imports are done and the process group, or the actor, stands."""
-    emit("ready")
+    emit(told.Ready(**own()))
 
 
 @contextlib.contextmanager
@@ -95,12 +99,12 @@ def phase(name: str) -> Iterator[None]:
     """Time a phase, in seconds; it is reported when it has ended without an exception."""
     start = time.perf_counter()
     yield
-    emit("phase", name=name, seconds=round(time.perf_counter() - start, 6))
+    emit(told.Phase(**own(), name=name, seconds=round(time.perf_counter() - start, 6)))
 
 
-def progress(what: str, done: int, total: int, **extra: float) -> None:
+def progress(what: str, done: float, total: float, **extra: Any) -> None:
     """Say how far this rank is; `extra` may hold ``residual``, ``loss``, ``accuracy``, ``iterations`` (so far)."""
-    emit("progress", what=what, done=done, total=total, **extra)
+    emit(told.Progress(**own(), what=what, done=done, total=total, **extra))
 
 
 def result(answer: Mapping[str, Any], tolerance: Mapping[str, float], show: Sequence[str]) -> None:
@@ -109,28 +113,28 @@ def result(answer: Mapping[str, Any], tolerance: Mapping[str, float], show: Sequ
     `tolerance` maps dotted names in `answer`, in which lists do not count, to an absolute tolerance; what it does
     not name must be equal between runs. `show` are lines for a person.
     """
-    emit("result", answer=dict(answer), tolerance=dict(tolerance), show=list(show))
+    emit(told.Result(**own(), answer=dict(answer), tolerance=dict(tolerance), show=tuple(show)))
 
 
 def used() -> None:
     """Report what this process has used so far: its peak resident memory, and its seconds of CPU."""
-    emit("memory", peak_bytes=peak_bytes())
-    emit("cpu", seconds=round(cpu_seconds(), 3))
+    emit(told.Memory(**own(), peak_bytes=peak_bytes()))
+    emit(told.Cpu(**own(), seconds=round(cpu_seconds(), 3)))
 
 
 def warning(message: str) -> None:
     """Say something that the person should know and that stays in the record."""
-    emit("warning", message=message)
+    emit(told.WarningEvent(**own(), message=message))
 
 
 def failed(rank: int, address: str | None, words: str) -> None:
     """Say, as a driver, which rank has failed, on which host, and what is known of how (the end of it, where long)."""
-    emit("failed", of=rank, address=address, words=words[-MOST_WORDS:])
+    emit(told.RankFailed(**own(), of=rank, address=address, words=words[-MOST_WORDS:]))
 
 
 def bad_input(error: BadInput | str) -> NoReturn:
     """Emit `error` and end the process with status 2. Input files of a node are called by their name."""
-    emit("error", message=_STAGED.sub("", str(error)))
+    emit(told.ErrorEvent(**own(), message=_STAGED.sub("", str(error))))
     sys.exit(BAD_INPUT_STATUS)
 
 

@@ -10,8 +10,8 @@ from regatta.frameworks import spec
 from regatta.frameworks.api import MIB, Framework
 from regatta.frameworks.dask import tls
 from regatta.frameworks.plan import Plan, Rank
-from regatta.frameworks.spec import Spec
 from regatta.hosts.cluster import Cluster
+from regatta_protocol.run import Spec
 
 
 class Dask(Framework):

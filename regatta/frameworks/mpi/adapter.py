@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from regatta.frameworks import spec
 from regatta.frameworks.api import MIB, Framework
 from regatta.frameworks.plan import Plan, Rank
-from regatta.frameworks.spec import Spec
 from regatta.hosts.cluster import Cluster, Node
 from regatta.hosts.sources import source
+from regatta_protocol.run import Spec
 
 LAUNCH = "mpilaunch"
 PORTS = (29500, 29899)
@@ -50,10 +50,8 @@ def _spec(plan: Plan, node: Node) -> Spec:
         for rank in plan.on(node)
     ]
     made = spec.python_ranks(plan, node, ranks)
-    made["files"][f"{LAUNCH}.py"] = source(LAUNCH, "regatta.frameworks.mpi.run")
-    made["interface_variables"] = INTERFACE_VARIABLES
-    made["env"] = {**openmpi(plan, node), **made["env"]}
-    return made
+    made = spec.files(made, {f"{LAUNCH}.py": source(LAUNCH, "regatta.frameworks.mpi.run")})
+    return made.changed(interface_variables=INTERFACE_VARIABLES, env={**openmpi(plan, node), **made.env})
 
 
 def rank_environment(plan: Plan, rank: Rank) -> dict[str, str]:

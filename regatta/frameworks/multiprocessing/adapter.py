@@ -6,9 +6,9 @@ This one is multiprocessing.Pool of the standard library; `table` has those that
 from regatta.frameworks import spec
 from regatta.frameworks.api import MIB, Framework
 from regatta.frameworks.plan import Plan
-from regatta.frameworks.spec import Spec
 from regatta.hosts.cluster import Cluster, Node
-from regatta.records.events import DRIVER
+from regatta_protocol.log import DRIVER
+from regatta_protocol.run import Spec
 
 
 class Multiprocessing(Framework):

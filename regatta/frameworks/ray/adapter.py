@@ -16,11 +16,12 @@ from regatta.frameworks.plan import Plan, common_environment, layer_folder
 from regatta.frameworks.ray import nodes
 from regatta.frameworks.ray import service as of_cluster
 from regatta.frameworks.ray.judge import RayJudge
-from regatta.frameworks.spec import Spec
 from regatta.hosts.cluster import Cluster, Node
 from regatta.hosts.remote import Remote
 from regatta.hosts.sources import source
-from regatta.records.events import DRIVER
+from regatta_protocol.log import DRIVER
+from regatta_protocol.run import Spec
+from regatta_protocol.states import Mode
 
 TOKEN_PATH = "/etc/regatta/ray_token"
 SERVICE = "ray"
@@ -83,39 +84,32 @@ class Ray(Framework):
 
 def member_spec(plan: Plan, node: Node) -> Spec:
     """`run.start` on a node where the cluster's Ray starts the run's tasks and actors: the folder alone."""
-    made = _spec(plan, node)
-    made["mode"], made["service"] = "member", SERVICE
-    made["files"] = {}
-    spec.start_python_by(made, plan, node, source("sitecustomize", RUN))
-    return made
+    made = _spec(plan, node).changed(mode=Mode.MEMBER, service=SERVICE, files={})
+    return spec.python_begins_with(made, plan, node, source("sitecustomize", RUN))
 
 
 def driver_spec(plan: Plan, head: Node) -> Spec:
     """`run.start` on the head: the driver, which joins the cluster's Ray as a job with the run's variables."""
-    made = _spec(plan, head)
-    made["service"] = SERVICE
-    made["files"]["joined.py"] = source("actors", NODE)
-    made["env"]["RAY_JOB_CONFIG_JSON_ENV_VAR"] = json.dumps(job_config(plan, head))
-    spec.start_python_by(made, plan, head, source("sitecustomize", RUN))
-    made["ranks"] = [spec.process(DRIVER, [head.python, *plan.program.argv])]
-    return made
+    driver = spec.process(DRIVER, [head.python, *plan.program.argv])
+    made = _spec(plan, head).changed(service=SERVICE, ranks=(driver,))
+    made = spec.files(made, {"joined.py": source("actors", NODE)})
+    made = spec.variables(made, RAY_JOB_CONFIG_JSON_ENV_VAR=json.dumps(job_config(plan, head)))
+    return spec.python_begins_with(made, plan, head, source("sitecustomize", RUN))
 
 
 def private_spec(plan: Plan, node: Node) -> Spec:
     """`run.start` on inventory/local: a private Ray around the driver."""
-    made = _spec(plan, node)
-    folder = f"{node.state}/runs/{plan.run}"
+    folder, temporary = f"{node.state}/runs/{plan.run}", f"/tmp/rg-{secrets.token_hex(8)}"
     cpus = str(max(len(plan.ranks) * plan.threads, 1))
-    made["files"]["private_ray.py"] = source("private_ray", RUN)
-    made["temporary"] = f"/tmp/rg-{secrets.token_hex(8)}"
-    spec.start_python_by(made, plan, node, source("sitecustomize", RUN))
-    wrapper = [node.python, f"{folder}/private_ray.py", cpus, made["temporary"]]
-    made["ranks"] = [spec.process(DRIVER, [*wrapper, node.python, *plan.program.argv])]
-    return made
+    wrapper = [node.python, f"{folder}/private_ray.py", cpus, temporary]
+    driver = spec.process(DRIVER, [*wrapper, node.python, *plan.program.argv])
+    made = _spec(plan, node).changed(temporary=temporary, ranks=(driver,))
+    made = spec.files(made, {"private_ray.py": source("private_ray", RUN)})
+    return spec.python_begins_with(made, plan, node, source("sitecustomize", RUN))
 
 
 def _spec(plan: Plan, node: Node) -> Spec:
-    return {**spec.common(plan, node), "env": environment(plan, node)}
+    return spec.common(plan, node).changed(env=environment(plan, node))
 
 
 def environment(plan: Plan, node: Node) -> dict[str, str]:

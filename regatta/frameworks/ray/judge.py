@@ -9,9 +9,9 @@ from regatta.frameworks.api import Blame, Judge, StartedRun
 from regatta.frameworks.ray import deaths
 from regatta.frameworks.ray.jobs import JobApi
 from regatta.frameworks.ray.service import RayService
-from regatta.records import events
-from regatta.records.events import DRIVER
 from regatta.text import clean
+from regatta_protocol import events
+from regatta_protocol.log import DRIVER
 
 SPOKEN_LINES = 400
 """So much of what a driver printed last is looked through for why it failed."""

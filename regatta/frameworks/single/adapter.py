@@ -3,8 +3,8 @@
 from regatta.frameworks import spec
 from regatta.frameworks.api import MIB, Framework
 from regatta.frameworks.plan import Plan
-from regatta.frameworks.spec import Spec
 from regatta.hosts.cluster import Cluster
+from regatta_protocol.run import Spec
 
 
 class Single(Framework):

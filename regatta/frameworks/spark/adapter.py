@@ -16,11 +16,12 @@ from regatta.frameworks.plan import Plan
 from regatta.frameworks.ray import adapter as ray
 from regatta.frameworks.spark import service as of_cluster
 from regatta.frameworks.spark.judge import SparkJudge
-from regatta.frameworks.spec import Spec
 from regatta.hosts.cluster import Cluster, Node
 from regatta.hosts.remote import Remote
 from regatta.hosts.sources import source
-from regatta.records.events import DRIVER
+from regatta_protocol.log import DRIVER
+from regatta_protocol.run import Spec
+from regatta_protocol.states import Mode
 
 CONF = "/etc/regatta/spark"
 RUN = "regatta.frameworks.spark.run"
@@ -127,18 +128,17 @@ def _spec(plan: Plan, node: Node, head: Node, temporary: str, foreign: str | Non
 
     `temporary`: where a Ray on Spark has its files, on each node; its path is short, for sockets are among them.
     """
-    made = spec.common(plan, node)
-    made["temporary"] = temporary
-    made["env"] = {**RAY, **made["env"], "REGATTA_RAY_FOLDER": temporary}
+    common = spec.common(plan, node)
+    made = common.changed(temporary=temporary, env={**RAY, **common.env, "REGATTA_RAY_FOLDER": temporary})
     is_head = node.name == head.name
     if not is_head:
-        made["mode"], made["files"] = "member", {}
-    spec.start_python_by(made, plan, node, source("sitecustomize", ray.RUN))
-    spec.beside_python(made, RUN, "rayspark", "sparkpandas")
-    if is_head:
-        made["ranks"] = [spec.process(DRIVER, [head.python, *plan.program.argv])]
-        made["env"] |= environment(plan, head, made["env"], foreign)
-    return made
+        made = made.changed(mode=Mode.MEMBER, files={})
+    made = spec.python_begins_with(made, plan, node, source("sitecustomize", ray.RUN))
+    made = spec.beside_python(made, RUN, "rayspark", "sparkpandas")
+    if not is_head:
+        return made
+    made = made.changed(ranks=(spec.process(DRIVER, [head.python, *plan.program.argv]),))
+    return spec.variables(made, **environment(plan, head, made.env, foreign))
 
 
 def environment(plan: Plan, head: Node, common: Mapping[str, str], foreign: str | None = None) -> dict[str, str]:

@@ -11,9 +11,9 @@ from regatta.frameworks.api import Blame, Judge, StartedRun
 from regatta.frameworks.spark import service as master
 from regatta.frameworks.spark.service import SparkService
 from regatta.program import about_hosts, hint
-from regatta.records import events
-from regatta.records.events import DRIVER
 from regatta.text import clean
+from regatta_protocol import events
+from regatta_protocol.log import DRIVER
 
 WORDS = 100
 """So many lines are kept of what a driver prints of a task that failed."""

@@ -9,9 +9,9 @@ import json
 from regatta.frameworks import spec
 from regatta.frameworks.api import MIB, Framework
 from regatta.frameworks.plan import Plan, Rank
-from regatta.frameworks.spec import Spec
 from regatta.frameworks.table import TENSORFLOW
 from regatta.hosts.cluster import Cluster
+from regatta_protocol.run import Spec
 
 
 class TensorFlow(Framework):

@@ -10,8 +10,8 @@ from regatta.errors import UsageError
 from regatta.frameworks import spec
 from regatta.frameworks.api import MIB, Framework
 from regatta.frameworks.plan import Plan, Rank
-from regatta.frameworks.spec import Spec
 from regatta.hosts.cluster import Cluster, Node
+from regatta_protocol.run import Spec
 
 INTERFACE_VARIABLES = ["GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"]
 
@@ -60,13 +60,12 @@ def _spec(plan: Plan, node: Node) -> Spec:
         ranks = spec.one_by_one(plan, node, lambda rank: rank_environment(plan, rank))
     else:
         ranks = [spec.process(plan.on(node)[0].rank, torchrun_command(plan, node))]
-    made = spec.python_ranks(plan, node, ranks)
-    made["interface_variables"] = INTERFACE_VARIABLES
-    made["env"]["TORCH_NCCL_ASYNC_ERROR_HANDLING"] = "1"
+    env = {"TORCH_NCCL_ASYNC_ERROR_HANDLING": "1"}
     if plan.options.restarts:
         # The store that all rounds share keeps the addresses of ranks that are gone, and new ones call them.
-        made["env"]["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"
-    return made
+        env["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"
+    made = spec.python_ranks(plan, node, ranks).changed(interface_variables=INTERFACE_VARIABLES)
+    return spec.variables(made, **env)
 
 
 def rank_environment(plan: Plan, rank: Rank) -> dict[str, str]:

@@ -129,8 +129,7 @@ def write_project(folder: Path) -> Path:
     files["greedy"] = _GREEDY
     for name, text in files.items():
         (folder / f"{name}.py").write_text(text)
-    shutil.copytree(
-        PROJECT / "workloads/common", folder / "workloads/common", ignore=shutil.ignore_patterns("__pycache__")
-    )
+    for tree in ("workloads/common", "regatta_protocol"):
+        shutil.copytree(PROJECT / tree, folder / tree, ignore=shutil.ignore_patterns("__pycache__"))
     (folder / "workloads/__init__.py").touch()
     return folder

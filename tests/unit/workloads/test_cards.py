@@ -255,8 +255,8 @@ def test_what_a_card_includes_comes_behind_its_own(tmp_path: Path, monkeypatch: 
         '[[faults]]\nwhen = { own = "a" }\nsay = "first"\n[estimate]\nbytes = 4\n'
     )
     card = read(tmp_path, text)
-    assert [option.name for option in card.options] == ["own", "both", "first"]
-    assert (card.options[1].kind, card.options[1].least, card.options[1].default) == ("whole number", 1, 7)
+    assert [option.name for option in card.options] == ["own", "first", "both"]
+    assert (card.options[2].kind, card.options[2].least, card.options[2].default) == ("whole number", 1, 7)
     assert [fault.say for fault in card.faults] == ["first", "second"]
     table = cardfile.whole(tmp_path / "card.toml")
     assert (table["unit"], table["group"], "include" in table) == ("edges", "train", False)

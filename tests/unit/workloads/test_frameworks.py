@@ -51,7 +51,8 @@ def graph(tmp_path: Path) -> str:
 def copy(tmp_path: Path) -> Path:
     """A tree of its own, whose `workloads/` has one framework more."""
     made = tmp_path / "tree"
-    shutil.copytree(PROJECT / "workloads", made / "workloads", ignore=shutil.ignore_patterns("__pycache__"))
+    for tree in ("workloads", "regatta_protocol"):
+        shutil.copytree(PROJECT / tree, made / tree, ignore=shutil.ignore_patterns("__pycache__"))
     (made / "workloads/common/frameworks/toy_boat.py").write_text(TOY)
     return made
 

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow
 import pytest
 
-from workloads.common import events
+from regatta_protocol.log import PREFIX
 from workloads.common.spark import eventlog, overhead
 from workloads.common.spark.eventlog import EventLog, Unreadable
 from workloads.common.spark.overhead import Driver, Seen
@@ -94,7 +94,7 @@ def test_what_cannot_be_read_fails_no_run(tmp_path: Path, capfd: pytest.CaptureF
     log(tmp_path).tell(DRIVER.leaving)
     EventLog(None, APPLICATION, 0.0, 0.0).tell(0.0)
     (line,) = capfd.readouterr().out.splitlines()
-    said = json.loads(line.removeprefix(events.PREFIX))
+    said = json.loads(line.removeprefix(PREFIX))
     assert said["event"] == "warning" and "is no event log (KeyError" in said["message"]
 
 

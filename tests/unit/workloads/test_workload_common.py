@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from launching import PROJECT, ended, python, start
 
+from regatta_protocol.log import PREFIX
 from workloads.common import events
 from workloads.common.events import BadInput
 from workloads.common.failures import WorkerFailed
@@ -23,7 +24,7 @@ WRITER = """
 from workloads.common import events
 import sys
 for i in range(300):
-    events.emit("progress", what=sys.argv[1], filler="x" * 3000)
+    events.warning(sys.argv[1] + "x" * 3000)
 """
 
 MAPPER = """
@@ -59,8 +60,8 @@ def test_lines_of_processes_that_share_a_pipe_do_not_mix() -> None:
     assert [writer.wait() for writer in writers] == [0, 0, 0]
     assert reading.wait() == 0
     reading.stdout.close()
-    seen = [json.loads(line.removeprefix(events.PREFIX))["what"] for line in lines]
-    assert sorted(seen) == sorted("abc" * 300)
+    seen = [json.loads(line.removeprefix(PREFIX))["message"] for line in lines]
+    assert sorted(seen) == sorted(f"{name}{'x' * 3000}" for name in "abc" * 300)
 
 
 def test_what_was_printed_before_comes_before() -> None:

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+from regatta_protocol.events import Cpu, Memory
 from workloads.common import events
 from workloads.common.failures import WorkerFailed
 from workloads.common.items.work import Done, this_process
@@ -77,8 +78,8 @@ class Use:
         for rank in sorted(self._cpu):
             events.replay(
                 [
-                    {"event": "memory", "rank": rank, "t": now, "peak_bytes": self._peak[rank]},
-                    {"event": "cpu", "rank": rank, "t": now, "seconds": round(self._cpu[rank], 3)},
+                    Memory(rank, now, peak_bytes=self._peak[rank]),
+                    Cpu(rank, now, seconds=round(self._cpu[rank], 3)),
                 ]
             )
 

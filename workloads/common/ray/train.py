@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from regatta_protocol.events import Ready
 from workloads.common import events
 from workloads.common.events import BadInput, Event
 from workloads.common.failures import WorkerFailed
@@ -178,7 +179,7 @@ class _Fit:
         import ray
 
         kept, fault = ray.get(self._mailbox.take.remote())
-        self._ready |= {event["rank"] for event in kept if event["event"] == "ready"}
+        self._ready |= {event.rank for event in kept if isinstance(event, Ready)}
         events.replay(kept)
         if fault is not None:
             raise BadInput(fault)

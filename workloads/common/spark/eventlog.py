@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
+from regatta_protocol.events import OverheadEvent
 from workloads.common import events, storage
 from workloads.common.spark.overhead import Driver, Seen
 from workloads.common.storage.calls import within
@@ -56,7 +57,7 @@ class EventLog:
         except Exception as error:
             events.warning(f"how much of the run was Spark's own is not known: {error}")
         else:
-            events.emit("overhead", **fields)
+            events.emit(OverheadEvent(**events.own(), **fields))
 
     def account(self, driver: Driver) -> dict[str, Any]:
         """The fields of the event `overhead`. Raises :class:`Unreadable`, StorageError and ValueError."""

@@ -13,6 +13,8 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from regatta_protocol.events import Ready
+from regatta_protocol.log import PREFIX
 from workloads.common import events, failures
 from workloads.common.events import BadInput
 from workloads.common.failures import WorkerFailed
@@ -66,7 +68,7 @@ class Plain(io.TextIOBase):
 
     def write(self, text: str) -> int:
         """Write text, in which nothing begins as an event does."""
-        self._out.write(text.replace(events.PREFIX.strip(), "regatta:"))
+        self._out.write(text.replace(PREFIX.strip(), "regatta:"))
         return len(text)
 
     def flush(self) -> None:
@@ -151,7 +153,7 @@ class _Run:
 
     def _take(self, word: Word) -> None:
         if word.kind == "event":
-            if word.value["event"] == "ready":
+            if isinstance(word.value, Ready):
                 self._said["ready"].add(word.rank)
             events.replay([word.value])
         elif word.kind == "done":

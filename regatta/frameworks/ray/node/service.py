@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import Any, Dict
+from typing import Any, Dict, Tuple
 
 from regatta.frameworks.ray.node import actors
 from regatta.node import environments, rights
@@ -16,13 +16,15 @@ ACTORS_SECONDS = 60.0
 _ID, _GCS = b"--node_id=", b"--gcs-address="
 
 
-def join(place: Place, spec: Dict[str, Any]) -> Dict[str, Any]:
-    """Let the driver that is started here find the cluster's Ray. Raises Problem where there is none."""
+def join(place: Place) -> Tuple[Dict[str, str], Dict[str, Any]]:
+    """The variables by which a driver that is started here finds the cluster's Ray, and what `end` needs.
+
+    Raises Problem where there is none.
+    """
     gcs = gcs_address(place)
     if gcs is None:
         raise Problem("Ray does not run here: run 'regatta up'")
-    spec["env"]["RAY_ADDRESS"] = gcs
-    return {"gcs": gcs, "python": environments.resolved(place, place["python"])}
+    return {"RAY_ADDRESS": gcs}, {"gcs": gcs, "python": environments.resolved(place, place["python"])}
 
 
 def end(place: Place, run: str, joined: Dict[str, Any]) -> None:

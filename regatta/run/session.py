@@ -169,7 +169,7 @@ class Session:
 
         follower = Follower(self.remote, handle, on_line, self.console.bars, on_gone=on_gone)
         outcome = follower.follow()
-        if (late := max(follower.held.values(), default=0.0)) >= LATE_SECONDS:
+        if (late := max(follower.watch.held.values(), default=0.0)) >= LATE_SECONDS:
             warn(f"the run printed more than could be shown at once: its times here are late by up to {late:.1f} s")
         for name, ended in outcome.exits.items():
             if outcome.state == "succeeded":

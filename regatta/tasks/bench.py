@@ -13,8 +13,7 @@ from regatta.options.declaration import RunOptions
 from regatta.options.kinds import SECONDS, SWITCH
 from regatta.options.option import BENCH, Option, typed
 from regatta.program import hint
-from regatta.tasks.launching import command, hosts
-from regatta.tasks.runs import advising, choose_hosts
+from regatta.tasks.launching import advising, command
 
 PLAN = Option("a plan that comes with Regatta (a wrong name is answered with all), or the path of a TOML file")
 OWN = {
@@ -35,6 +34,7 @@ def _bench(words: Mapping[str, Any]) -> None:
     from regatta.environment import variables
     from regatta.experiments import plan_file
     from regatta.hosts.lease import Lease, may_break
+    from regatta.hosts.selection import Selection
     from regatta.run.session import Session
 
     given = typed(OPTIONS, words)
@@ -44,7 +44,7 @@ def _bench(words: Mapping[str, Any]) -> None:
     found_hosts, results = inventories.load(said.inventory), paths.results_dir()
     with contextlib.ExitStack() as stack:
         view = stack.enter_context(View())
-        used = choose_hosts(found_hosts, hosts(said), view.warn)
+        used = Selection(said.nodes, said.without, said.skip_lost).of(found_hosts, view.warn)
         stack.enter_context(advising(used))
         session = stack.enter_context(Session(used, view, results))
         taken = may_break(words["lease"] or os.environ.get("LEASE", ""))

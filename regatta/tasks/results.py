@@ -80,15 +80,15 @@ def show(c: Context, run: str, inventory: str | None = None, json: bool = False)
 
 def _left(record: "Record", inventory: str | None) -> list[str]:
     """What the run has left, where the chosen inventory is its cluster, which answers and knows the run still."""
-    from regatta.run import catalogue, outputs
+    from regatta.api.cluster import Cluster
+    from regatta.run import outputs
 
     try:
-        cluster = inventories.load(inventory)
+        cluster = Cluster(inventory)
         if cluster.name != record.cluster.name:
             return []
-        remote = Remote(cluster)
-        known = outputs.Run.of(catalogue.find(remote, record.run_id))
-        parts, _ = outputs.look(remote, known, most=3)
+        known = cluster.find(record.run_id)
+        parts, _ = known.files(most=3)
     except RegattaError:
         return []
     if not any(part.count for part in parts):

@@ -57,11 +57,13 @@ def up(c: Context, inventory: str | None = None) -> None:
 @task(help={"force": "cancel the runs in progress first"})
 def down(c: Context, inventory: str | None = None, force: bool = False) -> None:
     """Stop the services (not while runs are in progress)."""
+    from regatta.api.cluster import Cluster
     from regatta.run import catalogue, services
 
-    remote = Remote(inventories.load(inventory))
-    found, failed = catalogue.listing(remote)
-    going = [info for info in found if info.state == "running"]
+    failed: dict[str, Exception] = {}
+    cluster = Cluster(inventory)
+    remote = cluster.remote
+    going = [info for info in cluster.runs(failed) if info.state == "running"]
     if going and not force:
         names = ", ".join(info.run for info in going)
         raise RunError(f"still running: {names}. Cancel them ({hint('cancel', 'RUN')}), or all: {hint('down --force')}")
@@ -80,31 +82,27 @@ def down(c: Context, inventory: str | None = None, force: bool = False) -> None:
 @task(help={"json": shown.HELP})
 def status(c: Context, inventory: str | None = None, json: bool = False) -> None:
     """Show nodes, services, load, versions, runs in progress."""
-    from regatta.run import catalogue, services
+    from regatta.api.cluster import Cluster
+    from regatta.run import services
 
-    remote = Remote(inventories.load(inventory))
-    nodes = services.status(remote)
-    members = {one: services.members(remote, one, nodes) for one in services.served(remote.cluster)}
-    monitoring = {} if remote.cluster.local else services.monitoring(remote)
-    problems = [f"{item.node.name}: {item.error}" for item in nodes if item.error]
-    problems += [f"{one.service}: {found}" for one, found in members.items() if isinstance(found, str)]
-    told = catalogue.together(remote, {item.node.name: item.runs for item in nodes if not item.error})
-    going = [info.run for info in told if info.state == "running"]
+    cluster = Cluster(inventory)
+    found = cluster.status()
+    going = [info.run for info in found.runs]
     if json:
-        known = [shown.Node(item.node.name, item.error, item.units, item.facts) for item in nodes]
-        joined = {one.name: found for one, found in members.items()}
-        shown.say({**vars(shown.Status(known, going, monitoring)), **joined})
+        known = [shown.Node(item.node.name, item.error, item.units, item.facts) for item in found.nodes]
+        joined = {one.name: said for one, said in found.members.items()}
+        shown.say({**vars(shown.Status(known, going, found.monitoring)), **joined})
     else:
-        print_table(_status_rows(nodes, {one.service: found for one, found in members.items()}))
-        if lacking := _without_limits(nodes):
+        print_table(_status_rows(found.nodes, {one.service: said for one, said in found.members.items()}))
+        if lacking := _without_limits(found.nodes):
             print(lacking)
-        if monitoring.get("installed"):
-            print(_monitoring_text(monitoring))
-        for line in services.foreign(remote.cluster):
+        if found.monitoring.get("installed"):
+            print(_monitoring_text(found.monitoring))
+        for line in services.foreign(cluster.remote.cluster):
             print(line)
         print(f"runs in progress: {', '.join(going) or 'none'}")
-    if problems:
-        raise RegattaError("\n       ".join(problems))
+    if found.problems:
+        raise RegattaError("\n       ".join(found.problems))
 
 
 def _without_limits(nodes: "list[NodeStatus]") -> str:

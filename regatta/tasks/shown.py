@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from regatta.report.listing import Line
     from regatta.run.outputs import NodeOutput
 
+RUN_HELP = "id of a run, a unique beginning of it, or 'last'"
 HELP = "print it for programs, as JSON (schema: regatta/tasks/schemas/)"
 
 

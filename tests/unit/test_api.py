@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from regatta.api.cluster import Cluster, Line
+from regatta.api.cluster import Cluster
+from regatta.api.run import Line
 from regatta.errors import RunError, RunFailedError, UsageError
 from regatta.records.store import Store
 
@@ -53,7 +54,7 @@ def test_a_run_is_started_followed_recorded_and_its_files_come(cluster: Cluster,
     assert {*cluster.find("fir").logs()} == {Line("here", 0, "rank 0 0"), Line("here", 1, "rank 1 0")}
     assert (run.fetch("*.txt", to=tmp_path / "there") / "said.txt").read_text() == "made"
     assert [info.run for info in cluster.runs()] == ["first"] and run.info.state == "succeeded"
-    assert [node.node.name for node in cluster.status()] == ["here"] == list(cluster.nodes)
+    assert [node.node.name for node in cluster.status().nodes] == ["here"] == list(cluster.nodes)
 
 
 @pytest.mark.parametrize(("turns", "at_once"), [(2, 3), pytest.param(200, 20, marks=pytest.mark.whole)])

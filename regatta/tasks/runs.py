@@ -21,9 +21,10 @@ from regatta.options.option import typed
 from regatta.program import hint
 from regatta.release import sync as syncing
 from regatta.release import tree
-from regatta.tasks import argv, shown
+from regatta.tasks import shown
 from regatta.tasks.common import task, whole
 from regatta.tasks.launching import advising, command, opened
+from regatta.tasks.program import of_script
 from regatta.tasks.shown import HELP as JSON_HELP
 from regatta.tasks.shown import RUN_HELP
 from regatta.terminal.confirm import confirmed
@@ -65,7 +66,7 @@ def _run_script(name: str, words: dict[str, Any]) -> None:
     from regatta.api.requests import OF_CLUSTER
     from regatta.frameworks import registry
 
-    arguments, notes = argv.of_script()
+    arguments, notes = of_script()
     given = typed(options(name), words)
     where = {name: given.pop(name) for name in OF_CLUSTER if name in given}
     with opened(**where) as cluster, advising(cluster.remote.cluster):

@@ -127,29 +127,30 @@ class Cluster:
         script: str,
         arguments: Sequence[str] = (),
         framework: str = table.USUAL,
-        notes: Sequence[str] = (),
         **options: Any,
     ) -> Run:
         """Start a script on the cluster; returns when it runs. `options`: those of docs/reference.md.
 
-        The run is followed in the background; :meth:`Run.wait` gives its record, which keeps `notes`. Raises UsageError
-        for bad input, LaunchError and NodesError where it cannot be started.
+        The run is followed in the background; :meth:`Run.wait` gives its record. Raises UsageError for bad input, LaunchError and NodesError where it cannot be started.
         """
-        return self._start(requests.script(framework, script, arguments, options, notes))
+        return self._start(requests.script(framework, script, arguments, options))
 
     def run(
         self,
         script: str,
         arguments: Sequence[str] = (),
         framework: str = table.USUAL,
-        notes: Sequence[str] = (),
         **options: Any,
     ) -> Record:
         """Start a script, wait for its end, and return its record; Ctrl-C cancels it.
 
         Raises RunFailedError, and what `start` does.
         """
-        return elastic.run(self._session, requests.script(framework, script, arguments, options, notes))
+        return self.carry_out(requests.script(framework, script, arguments, options))
+
+    def carry_out(self, request: Request) -> Record:
+        """Do what :mod:`regatta.api.requests` has made, as `run` does."""
+        return elastic.run(self._session, request)
 
     def start_workload(self, workload: str, /, **options: Any) -> Run:
         """Start one run of a workload by its name, its input in place, as `start` does with a script.
@@ -160,7 +161,7 @@ class Cluster:
 
     def run_workload(self, workload: str, /, **options: Any) -> Record:
         """Start one run of a workload as `start_workload` does, wait for its end, and return its record, as `run`."""
-        return elastic.run(self._session, self._one(workload, options))
+        return self.carry_out(self._one(workload, options))
 
     def compare(self, workload: str, /, **options: Any) -> dict[str, list[Record]]:
         """Run a workload under several frameworks in turns, as `regatta run NAME` does: the records of each.

@@ -15,7 +15,7 @@ from regatta.options.kinds import patterns
 from regatta.records.record import Record
 from regatta.records.store import Store
 from regatta.release import objects
-from regatta.run import catalogue, fetching, outputs, uploading
+from regatta.run import catalogue, fetching, outputs
 from regatta.run.session import Session
 from regatta.run.watch import Watch
 
@@ -118,6 +118,8 @@ class Run:
             session.remote, self._left(), patterns(wanted), target, max_gb, session.console, progress
         )
         if bucket and parts:
+            from regatta.run import uploading
+
             note = session.console.note
             note(uploading.put(self._left(), parts, target, bucket, given, note, progress).line())
         if done.failed:

@@ -63,14 +63,15 @@ sparkrun = _script(
 
 
 def _run_script(name: str, words: dict[str, Any]) -> None:
-    from regatta.api.requests import OF_CLUSTER
+    from regatta.api import requests
     from regatta.frameworks import registry
 
     arguments, notes = of_script()
     given = typed(options(name), words)
-    where = {name: given.pop(name) for name in OF_CLUSTER if name in given}
+    where = {name: given.pop(name) for name in requests.OF_CLUSTER if name in given}
+    request = requests.script(registry.of_command(name), words["script"], arguments, given, notes)
     with opened(**where) as cluster, advising(cluster.remote.cluster):
-        kept = cluster.run(words["script"], arguments, registry.of_command(name), notes, **given)
+        kept = cluster.carry_out(request)
         cluster.console.note(
             f"{kept.run_id}: succeeded in {kept.phases.total:.1f} s; record {paths.results_dir()}/{kept.run_id}.json"
         )

@@ -210,8 +210,12 @@ TYPES = {
 
 def schemas() -> "dict[str, dict[str, Any]]":
     """The JSON schema of each, by command."""
-    dialect = "https://json-schema.org/draft/2020-12/schema"
-    return {command: {"$schema": dialect, **json.schema(kind)} for command, kind in TYPES.items()}
+    return {command: schema(kind) for command, kind in TYPES.items()}
+
+
+def schema(kind: type) -> "dict[str, Any]":
+    """The JSON schema of a type."""
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **json.schema(kind)}
 
 
 def say(value: object) -> None:

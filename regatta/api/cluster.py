@@ -131,7 +131,8 @@ class Cluster:
     ) -> Run:
         """Start a script on the cluster; returns when it runs. `options`: those of docs/reference.md.
 
-        The run is followed in the background; :meth:`Run.wait` gives its record. Raises UsageError for bad input, LaunchError and NodesError where it cannot be started.
+        The run is followed in the background; :meth:`Run.wait` gives its record. Raises UsageError for bad
+        input, LaunchError and NodesError where it cannot be started.
         """
         return self._start(requests.script(framework, script, arguments, options))
 

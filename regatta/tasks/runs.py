@@ -32,6 +32,7 @@ from regatta.terminal.meter import size_text
 from regatta.terminal.table import print_table
 
 if TYPE_CHECKING:
+    from regatta.report.listing import Line
     from regatta.run.shared_cleanup import SharedFolder
 
 
@@ -102,7 +103,6 @@ def runs(
     json: bool = False,
 ) -> None:
     """List the runs that the nodes know and those of the records, latest last."""
-    from regatta.api.cluster import Cluster
     from regatta.frameworks import choice
     from regatta.records.store import Store
     from regatta.report import listing
@@ -112,22 +112,26 @@ def runs(
     wanted = listing.Wanted(workload, framework, listing.moment("since", since), failed=failed)
     kept = Store(paths.results_dir()).list()
     unasked: dict[str, Exception] = {}
+
+    def choose(lines: "list[Line]") -> "list[Line]":
+        if framework is not None:
+            choice.recorded(framework, (line.framework for line in lines))
+        return listing.choose(lines, wanted, sort)[-number:]
+
     if records:
         lines, where = listing.of_records(kept.records), str(paths.results_dir())
+        chosen = choose(lines)
     else:
-        cluster = Cluster(inventory)
-        found = cluster.runs(unasked)
-        tell = functools.partial(print, file=sys.stderr) if json else print
-        if cluster.adopt(found, unasked, tell):
-            kept = Store(paths.results_dir()).list()
-        lines, where = listing.of_nodes(found, kept.records, cluster.name), cluster.name
-    if framework is not None:
-        choice.recorded(framework, (line.framework for line in lines))
-    chosen = listing.choose(lines, wanted, sort)[-number:]
-    if not records and not json:
-        shown_here = {line.run for line in chosen}
-        sizes = cluster.sizes([info for info in found if info.run in shown_here])
-        chosen = [replace(line, left=outputs.brief(sizes.get(line.run, ()))) for line in chosen]
+        with opened(inventory) as cluster:
+            found = cluster.runs(unasked)
+            tell = functools.partial(print, file=sys.stderr) if json else print
+            if cluster.adopt(found, unasked, tell):
+                kept = Store(paths.results_dir()).list()
+            lines, where = listing.of_nodes(found, kept.records, cluster.name), cluster.name
+            chosen = choose(lines)
+            names = {line.run for line in chosen}
+            sizes = {} if json else cluster.sizes([info for info in found if info.run in names])
+        chosen = [replace(line, left=outputs.brief(sizes[line.run])) if line.run in sizes else line for line in chosen]
     if json:
         shown.say(shown.runs(chosen, unasked))
     elif chosen:

@@ -19,6 +19,7 @@ from regatta.hosts.remote import Remote
 from regatta.program import hint
 from regatta.tasks import shown
 from regatta.tasks.common import seconds, task, whole
+from regatta.tasks.launching import opened
 from regatta.terminal.table import print_table
 
 if TYPE_CHECKING:
@@ -57,36 +58,34 @@ def up(c: Context, inventory: str | None = None) -> None:
 @task(help={"force": "cancel the runs in progress first"})
 def down(c: Context, inventory: str | None = None, force: bool = False) -> None:
     """Stop the services (not while runs are in progress)."""
-    from regatta.api.cluster import Cluster
     from regatta.run import catalogue, services
 
     failed: dict[str, Exception] = {}
-    cluster = Cluster(inventory)
-    remote = cluster.remote
-    going = [info for info in cluster.runs(failed) if info.state == "running"]
-    if going and not force:
-        names = ", ".join(info.run for info in going)
-        raise RunError(f"still running: {names}. Cancel them ({hint('cancel', 'RUN')}), or all: {hint('down --force')}")
-    for info in going:
-        catalogue.cancel(remote, info)
-        print(f"{info.run}: cancelled")
-    if remote.cluster.local:
-        print("inventory/local has no services to stop")
-        return
-    if failed:
-        raise RegattaError("; ".join(str(error) for error in failed.values()))
-    states = services.act(remote, "stop")
-    print(f"{remote.cluster.name}: services are down on {', '.join(states)}")
+    with opened(inventory) as cluster:
+        remote = cluster.remote
+        going = [info for info in cluster.runs(failed) if info.state == "running"]
+        if going and not force:
+            names, one, every = ", ".join(info.run for info in going), hint("cancel", "RUN"), hint("down --force")
+            raise RunError(f"still running: {names}. Cancel them ({one}), or all: {every}")
+        for info in going:
+            catalogue.cancel(remote, info)
+            print(f"{info.run}: cancelled")
+        if remote.cluster.local:
+            print("inventory/local has no services to stop")
+            return
+        if failed:
+            raise RegattaError("; ".join(str(error) for error in failed.values()))
+        states = services.act(remote, "stop")
+        print(f"{remote.cluster.name}: services are down on {', '.join(states)}")
 
 
 @task(help={"json": shown.HELP})
 def status(c: Context, inventory: str | None = None, json: bool = False) -> None:
     """Show nodes, services, load, versions, runs in progress."""
-    from regatta.api.cluster import Cluster
     from regatta.run import services
 
-    cluster = Cluster(inventory)
-    found = cluster.status()
+    with opened(inventory) as cluster:
+        found = cluster.status()
     going = [info.run for info in found.runs]
     if json:
         known = [shown.Node(item.node.name, item.error, item.units, item.facts) for item in found.nodes]

@@ -3,8 +3,8 @@
 from fabric.main import program
 
 from regatta.program import ABOUT_HOSTS
-from regatta.tasks import argv
 from regatta.tasks.namespace import namespace
+from regatta.tasks.program import take_over
 from regatta.terminal import screen
 
 __all__ = ["namespace"]
@@ -16,4 +16,4 @@ def elsewhere() -> dict[str, str]:
 
 
 screen.install()
-argv.take_over(program, elsewhere)
+take_over(program, elsewhere)

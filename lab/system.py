@@ -71,9 +71,11 @@ def lock(name: str) -> Iterator[None]:
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-_waiting: list[int] = []
-"""Signals that came while `signals_wait` held them."""
-_held = False
+class _Held:
+    """Whether signals wait (`signals_wait`), and the one that does."""
+
+    now = False
+    number = 0
 
 
 def catch_signals() -> None:
@@ -81,8 +83,8 @@ def catch_signals() -> None:
 
     def interrupt(number: int, _frame: FrameType | None) -> None:
         ignore_signals()
-        if _held:
-            _waiting.append(number)
+        if _Held.now:
+            _Held.number = number
         else:
             raise Interrupted(number)
 
@@ -93,14 +95,14 @@ def catch_signals() -> None:
 @contextlib.contextmanager
 def signals_wait() -> Iterator[None]:
     """Let a signal that ends the command wait until the block is done: nothing is left open or half made in it."""
-    global _held
-    _held = True
+    _Held.now = True
     try:
         yield
     finally:
-        _held = False
-        if _waiting:
-            raise Interrupted(_waiting.pop())
+        _Held.now = False
+        number, _Held.number = _Held.number, 0
+        if number:
+            raise Interrupted(number)
 
 
 def ignore_signals() -> None:

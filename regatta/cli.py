@@ -6,12 +6,12 @@ from importlib import metadata
 from typing import TYPE_CHECKING, NoReturn
 
 from invoke.exceptions import Exit, ParseError
-from invoke.executor import Executor as InvokeExecutor
+from invoke.executor import Executor
 
 from regatta import completion
 from regatta.errors import UsageError
 from regatta.program import ABOUT_HOSTS
-from regatta.tasks import argv
+from regatta.tasks import argv, program
 from regatta.tasks.namespace import namespace
 from regatta.terminal import screen
 
@@ -27,11 +27,7 @@ FIRST = (
 )
 
 
-class Executor(InvokeExecutor):
-    """Leaves the words after `--` to the task."""
-
-
-class Program(argv.Program):
+class Program(program.Program):
     """`regatta`."""
 
     def core_args(self) -> "list[Argument]":
@@ -99,11 +95,11 @@ def main() -> None:
         raise SystemExit(_about_hosts(sys.argv[1:]))
     if first == completion.NAME:
         raise SystemExit(_complete(sys.argv[2:]))
-    program = Program(
+    made = Program(
         name="Regatta",
         binary="regatta",
         namespace=namespace,
         version=metadata.version("regatta"),
         executor_class=Executor,
     )
-    program.run(sys.argv)
+    made.run(sys.argv)

@@ -61,17 +61,17 @@ def checkout_only(command: str) -> str:
 
 
 def retold(text: str) -> str:
-    """What a node says, with its `regatta X` as it is typed here."""
-    if not in_checkout():
-        return text
-    return re.sub(r"\bregatta ([a-z][a-z-]*)", lambda found: _named(found[0], found[1]), text)
+    """What a node or a role says, with its `regatta X --flag value` as it is typed here."""
+    return _TOLD.sub(lambda found: _named(found[0], found[1], found[2].split()), text) if in_checkout() else text
 
 
-def _named(whole: str, command: str) -> str:
+def _named(whole: str, command: str, flags: list[str]) -> str:
     if command in ABOUT_HOSTS:
-        return about_hosts(command)
-    return hint(command) if command in _OF_NODES else whole
+        given = zip(flags[::2], flags[1::2], strict=True)
+        return about_hosts(command, **{flag.removeprefix("--"): value for flag, value in given})
+    return hint(command, *flags) if command in _OF_NODES else whole
 
 
+_TOLD = re.compile(r"\bregatta ([a-z][a-z-]*)((?: --[a-z-]+ [^\s';,]+)*)")
 _OF_NODES = ("cancel", "hdfs-status", "runs-gc", "sync", "up")
 """Commands about runs that nodes name (a test compares)."""

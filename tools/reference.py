@@ -12,6 +12,7 @@ from regatta.errors import RegattaError, RunFailedError
 from regatta.options.declaration import OF_COMPARISONS, OF_RUNS
 from regatta.options.option import EVERY
 from regatta.options.option import Option as Declared
+from regatta.provisioning.verified import Verified
 from regatta.records import record
 from regatta.tasks import shown
 from regatta.tasks.common import INTERRUPTED
@@ -68,6 +69,7 @@ def schemas() -> dict[str, str]:
         "regatta/cards/card.schema.json": cards.schema(),
         "regatta/records/schemas/record.schema.json": record.schema(),
     }
+    made["regatta/provisioning/schemas/verify.schema.json"] = shown.schema(Verified)
     made |= {f"regatta/tasks/schemas/{name}.schema.json": schema for name, schema in shown.schemas().items()}
     return {path: json.format(json.encode(schema), indent=1).decode() + "\n" for path, schema in made.items()}
 

@@ -26,6 +26,23 @@ class Finding:
     comparison: compare.Comparison | None
     failed: tuple[str, ...]
 
+    def medians(self) -> dict[str, dict[str, float]]:
+        """Seconds by clock and framework; none where they must not be compared."""
+        if self.comparison is None or not self.comparison.comparable:
+            return {}
+        spreads = self.comparison.spreads
+        return {clock: {side: spread.median for side, spread in spreads[clock].items()} for clock in CLOCKS}
+
+    def ratios(self, clock: str) -> list[tuple[str, str, stats.Ratio]]:
+        """(framework, the one that it is compared with, ratio of their seconds) of each pair that has run."""
+        found = [(*pair, self.ratio(*pair, clock)) for pair in _pairs(self.point.frameworks)]
+        return [(other, base, ratio) for other, base, ratio in found if ratio]
+
+    def ratio(self, other: str, base: str, clock: str) -> stats.Ratio | None:
+        """How many times the seconds of `base` another framework took; None where one has not run."""
+        groups = self.groups
+        return compare.ratio(groups[base], groups[other], clock) if groups.get(base) and groups.get(other) else None
+
 
 def findings(points: Sequence[Point], records: Sequence[Record]) -> list[Finding]:
     """Compare what has succeeded at each point; warm-ups are left out, and failures named."""
@@ -135,6 +152,5 @@ def _clock(comparison: compare.Comparison, side: str, phase: str) -> str:
 
 
 def _ratio(finding: Finding, other: str, base: str, phase: str) -> str:
-    groups = finding.groups
-    ratio = compare.ratio(groups[base], groups[other], phase) if groups.get(base) and groups.get(other) else None
+    ratio = finding.ratio(other, base, phase)
     return f"{ratio} {ratio.verdict}" if ratio else "-"

@@ -98,10 +98,19 @@ def run(
 ) -> dict[str, list[record.Record]]:
     """Do what is asked `repeats` times under each framework, in turns."""
     runs = len(frameworks) * repeats
-    asked.check(runs)
-    ranks = request.options.workers or session.cores()
-    job = prepare(session, asked, ranks, compared=runs > 1)
+    job = _prepared(session, asked, runs, request)
     return in_turns(session, request, job, frameworks, repeats=repeats)
+
+
+def one(session: Session, asked: Invocation, framework: str, request: Request) -> Request:
+    """The one run that is asked for, its input in place."""
+    return _prepared(session, asked, 1, request).request(request, framework)
+
+
+def _prepared(session: Session, asked: Invocation, runs: int, request: Request) -> Job:
+    asked.check(runs)
+    ranks = request.options.workers or sum(session.cores().values())
+    return prepare(session, asked, ranks, compared=runs > 1)
 
 
 def in_turns(

@@ -6,7 +6,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import IO, Any
 
 from regatta.errors import RemoteError, UnreachableError
 from regatta.hosts.cluster import Node
@@ -18,7 +18,10 @@ Explain = Callable[[Node, int, str], RemoteError]
 
 
 class Channel:
-    """A process that leads to the node's side: `payload` makes that ready to take requests."""
+    """A process that leads to the node's side: `payload` makes that ready to take requests.
+
+    It ends with the last reference to its channel, whose end closes its input.
+    """
 
     def __init__(self, command: list[str], payload: bytes) -> None:
         self._process = subprocess.Popen(
@@ -29,7 +32,7 @@ class Channel:
             start_new_session=True,
         )
         self._errors: list[bytes] = []
-        self._reader = threading.Thread(target=self._read_errors, daemon=True)
+        self._reader = threading.Thread(target=_read, args=(self._process.stderr, self._errors), daemon=True)
         self._reader.start()
         self._payload = payload
 
@@ -78,12 +81,13 @@ class Channel:
             if pipe and not self._reader.is_alive():
                 pipe.close()
 
-    def _read_errors(self) -> None:
-        assert self._process.stderr is not None
-        for line in self._process.stderr:
-            self._errors.append(line)
-            if len(self._errors) > 2 * _KEPT_ERRORS:
-                del self._errors[:_KEPT_ERRORS]
+
+def _read(pipe: IO[bytes] | None, lines: list[bytes]) -> None:
+    """Keep the latest lines of a pipe, until it ends."""
+    for line in pipe or ():
+        lines.append(line)
+        if len(lines) > 2 * _KEPT_ERRORS:
+            del lines[:_KEPT_ERRORS]
 
 
 class Stream:

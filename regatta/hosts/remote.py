@@ -129,15 +129,18 @@ class Remote:
         return Channel(program, self._payload)
 
     def _keep(self, node: Node, channel: Channel) -> None:
-        """Keep one idle channel a node. This machine's own are cheap, and runs are their children, to be reaped."""
-        if node.local or not channel.alive or self._idle.setdefault(node.name, channel) is not channel:
+        """Keep one idle channel a node."""
+        if not channel.alive or self._idle.setdefault(node.name, channel) is not channel:
             channel.close()
 
     def rest(self, nodes: Iterable[Node]) -> None:
         """End the processes that wait for the next request of these nodes: something large comes first."""
-        for node in nodes:
+
+        def end(node: Node) -> None:
             if channel := self._idle.pop(node.name, None):
                 channel.close()
+
+        self.gather(nodes, end)
 
     def close(self) -> None:
         """End the kept connections (they end by themselves after a minute)."""

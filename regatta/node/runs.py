@@ -8,6 +8,7 @@ import pwd
 import signal
 import subprocess
 import sys
+import threading
 import time
 from typing import Any, Callable, Dict, List, Sequence
 
@@ -235,6 +236,7 @@ def _start_session(folder: str) -> None:
     while True:
         ended = process.poll() is not None
         if os.path.exists(os.path.join(folder, "pid.json")):
+            threading.Thread(target=process.wait, daemon=True).start()  # it is reaped when it ends
             return
         if ended or time.monotonic() > end:
             process.kill()

@@ -10,7 +10,18 @@ from regatta.hosts import inventories, inventory_lint, lease
 from regatta.hosts.cluster import Cluster
 from regatta.hosts.remote import Remote
 from regatta.program import ABOUT_HOSTS, about_hosts, hint, option
-from regatta.provisioning import bundling, flags, forget, interruption, membership, playbook, rollback, rotate, support
+from regatta.provisioning import (
+    bundling,
+    flags,
+    forget,
+    interruption,
+    membership,
+    playbook,
+    rollback,
+    rotate,
+    support,
+    verified,
+)
 from regatta.provisioning.flags import Options
 from regatta.terminal import screen
 from regatta.terminal.confirm import confirmed
@@ -69,7 +80,7 @@ def _carry_out(  # noqa: PLR0911 (one a command)
     if command == "bundle":
         return playbook.play("bundle", path, chosen, ["-e", json.dumps(bundling.wish(options)), *words])
     if command == "verify":
-        return playbook.play(command, path, chosen, words)
+        return verified.verify(path, chosen, words) if options.json else playbook.play(command, path, chosen, words)
     if command == "teardown":
         return _teardown(path, chosen, words, options)
     return _provision(command, path, chosen, words, options)

@@ -46,6 +46,7 @@ class Options:
     machine: str | None = None
     project: Sequence[str] = ()
     lease: str = ""
+    json: bool = False
     extra: Sequence[str] = ()
 
     @property
@@ -114,6 +115,7 @@ FLAGS = (
         "put packages of this project in, too: a folder or a file of requirements; repeat for more",
         {"metavar": "PATH", "action": "append"},
     ),
+    Flag("json", ("verify",), "print it for programs, as JSON (schema: regatta/provisioning/schemas/)", _SWITCH),
     Flag(
         "lease",
         tuple(_CHANGING),

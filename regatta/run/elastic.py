@@ -5,16 +5,24 @@ Its controller must live to see that; a run that nobody follows ends with its ho
 
 import contextlib
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from regatta.errors import RunFailedError
 from regatta.hosts.selection import without
 from regatta.records.record import Record
 from regatta.run import naming
 from regatta.run.request import Request
-from regatta.run.session import Session
+from regatta.run.session import Begun, Session
 
 ASK_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Going:
+    """A run that has begun; where it is elastic with the cores that each worker had then."""
+
+    begun: Begun
+    cores: Mapping[str, int]
 
 
 def run(session: Session, request: Request) -> Record:
@@ -23,16 +31,29 @@ def run(session: Session, request: Request) -> Record:
     Gives the record of the last generation; each has one. Raises RunFailedError where no host was lost, or the head,
     which holds HDFS' names and with them the checkpoint.
     """
+    return finish(session, begin(session, request))
+
+
+def begin(session: Session, request: Request) -> Going:
+    """Start the run, of an elastic one the first generation."""
     if not request.options.elastic:
-        return session.run(request)
+        return Going(session.begin(request), {})
+    cores = session.cores()
     first = request.options.name or naming.new_run_name(request.program.label, request.framework)
-    cores = _cores(session)
-    ranks = request.options.workers or sum(cores.values())
     request = replace(request, options=replace(request.options, name=first), first_run=first)
+    return Going(session.begin(request), cores)
+
+
+def finish(session: Session, going: Going) -> Record:
+    """Follow a run that has begun, and where it is elastic its further generations. Raises what `run` does."""
+    begun, request = going.begun, going.begun.request
+    if not request.options.elastic:
+        return session.finish(begun)
+    first, ranks = str(request.first_run), request.options.workers or sum(going.cores.values())
     with contextlib.ExitStack() as stack:
         for generation in range(2, request.options.restarts + 2):
             try:
-                return session.run(request)
+                return session.finish(begun)
             except RunFailedError as error:
                 lost = _lost(session, error)
                 left = without(session.cluster, lost)
@@ -40,19 +61,15 @@ def run(session: Session, request: Request) -> Record:
                     raise
                 failed = str(error)
             names = ", ".join(lost)
-            wanted = ranks_left(ranks, cores, [node.name for node in left.workers])
+            wanted = ranks_left(ranks, going.cores, [node.name for node in left.workers])
             next_name = f"{first[: naming.NAME_LENGTH - 4]}-g{generation}"
             note = f"generation {generation} of {first}, without {names}"
             options = replace(request.options, name=next_name, workers=wanted)
             request = replace(request, options=options, notes=(*request.notes, note))
             session.console.warn(f"{failed}\ngoing on from the checkpoint: {next_name}, {note}, {wanted} rank(s)")
             session = stack.enter_context(Session(left, session.console, session.results))
-        return session.run(request)
-
-
-def _cores(session: Session) -> dict[str, int]:
-    answers = session.remote.everywhere(session.cluster.workers, "inspect", step="cores")
-    return {name: int(answer["facts"]["cores"]) for name, answer in answers.items()}
+            begun = session.begin(request)
+        return session.finish(begun)
 
 
 def _lost(session: Session, error: RunFailedError) -> list[str]:

@@ -9,7 +9,7 @@ import stat
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TextIO
 
@@ -258,6 +258,46 @@ def _room(target: Path, needed: int) -> None:
         )
 
 
+def bring(
+    remote: Remote,
+    run: Run,
+    wanted: Sequence[str],
+    target: Path,
+    most_gb: float,
+    console: Console,
+    stream: TextIO | None = None,
+) -> tuple[Fetched, list[NodeOutput]]:
+    """Look for what fits, and fetch it: what came, and of which parts. Progress goes to `stream`, or is said.
+
+    DataError where nothing fits, or more than `most_gb`.
+    """
+    parts, failed = outputs.look(remote, run, wanted)
+    for line in outputs.reasons(parts):
+        console.warn(line)
+    if not any(part.count for part in parts):
+        if failed:
+            return Fetched(target, 0, 0, 0.0, (), (), failed), []
+        raise DataError(_nothing(remote, run, wanted))
+    check(run.id, parts, most_gb)
+    done = fetch(remote, run, parts, target, stream or _Notes(console))
+    for line in done.notes:
+        console.warn(line)
+    if done.nodes:
+        console.note(done.line())
+    whole = [part for part in parts if part.place in done.nodes]
+    return replace(done, failed={**failed, **done.failed}), whole
+
+
+def _nothing(remote: Remote, run: Run, wanted: Sequence[str]) -> str:
+    """What to say where nothing fits."""
+    every, _ = outputs.look(remote, run, most=5) if wanted else ([], {})
+    if any(part.count for part in every):
+        words = " or ".join(shown(word) for word in wanted)
+        left = f"{outputs.words(every)}: {outputs.first(every)} ({hint('ls', run.id)})"
+        return f"nothing that {run.id} has written fits {words}; there are {left}"
+    return f"{run.id} has written nothing in its working directory, and nothing in $REGATTA_SHARED"
+
+
 def at_end(remote: Remote, handle: StartedRun, request: Request, results: Path, console: Console) -> None:
     """Fetch what fits the request's patterns beside the run's record; files that do not come are named only."""
     project = kept_folders.project(request.root) if request.options.keep else None
@@ -265,24 +305,10 @@ def at_end(remote: Remote, handle: StartedRun, request: Request, results: Path, 
     known = outputs.Run(handle.run, handle.nodes, tuple(node.name for node in handle.nodes), parts_of_it)
     words = " ".join(f"'{shown(word)}'" for word in request.options.fetch)
     again = f"later: {hint('fetch', known.id, words)}"
+    most = request.options.max_gb
     try:
-        parts, failed = outputs.look(remote, known, request.options.fetch)
-        for line in outputs.reasons(parts):
-            console.warn(line)
-        if any(part.count for part in parts):
-            check(known.id, parts, request.options.max_gb)
-            done = fetch(remote, known, parts, results / known.id, _Notes(console))
-            for line in done.notes:
-                console.warn(line)
-            if done.nodes:
-                console.note(done.line())
-            failed |= done.failed
-        elif not failed:
-            words = ", ".join(map(shown, request.options.fetch))
-            console.warn(
-                f"{known.id}: nothing to fetch: no file that it has written fits {words} ({hint('ls', known.id)})"
-            )
-        for error in failed.values():
+        done, _ = bring(remote, known, request.options.fetch, results / known.id, most, console)
+        for error in done.failed.values():
             console.warn(f"{error}; {again}")
     except (RegattaError, OSError) as error:
         console.warn(f"{known.id}: its files were not fetched: {error}; {again}")

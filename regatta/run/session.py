@@ -1,6 +1,7 @@
 """One run from the synced tree to its record; what all `run` commands share."""
 
 import contextlib
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -41,7 +42,7 @@ class Begun:
 
 
 class Session:
-    """Runs on one cluster from one controller; connections are shared between its runs."""
+    """Runs on one cluster from one controller; connections are shared between its runs, which threads may start."""
 
     def __init__(self, cluster: Cluster, console: Console, results: Path) -> None:
         self.cluster = cluster
@@ -49,6 +50,7 @@ class Session:
         self.console = console
         self.results = results
         self._preparer = Preparer(self.remote, console)
+        self._beginning = threading.Lock()
 
     def __enter__(self) -> "Session":
         return self
@@ -56,10 +58,10 @@ class Session:
     def __exit__(self, *_: object) -> None:
         self._preparer.close()
 
-    def cores(self) -> int:
-        """Cores of all workers together: the ranks of a run that says nothing about its workers."""
+    def cores(self) -> dict[str, int]:
+        """Cores of each worker; together they are the ranks of a run that says nothing about its workers."""
         answers = self.remote.everywhere(self.cluster.workers, "inspect", step="cores")
-        return sum(int(answer["facts"]["cores"]) for answer in answers.values())
+        return {name: int(answer["facts"]["cores"]) for name, answer in answers.items()}
 
     def reconnect(self) -> None:
         """Reach services anew at the next run: the head was away."""
@@ -75,9 +77,10 @@ class Session:
             raise UsageError(
                 f"a record of a run named '{request.options.name}' is in {self.results}: choose another name"
             )
-        ready = self._preparer.ready(request)
-        clocks = ready.clocks()
-        return Begun(request, ready, clocks, self._start(ready))
+        with self._beginning:
+            ready = self._preparer.ready(request)
+            clocks = ready.clocks()
+            return Begun(request, ready, clocks, self._start(ready))
 
     def finish(self, begun: Begun) -> record.Record:
         """Follow a run that has begun, and record it. Ctrl-C cancels it. Raises RunFailedError as `run` does."""
@@ -171,7 +174,7 @@ class Session:
 
         follower = Follower(self.remote, handle, on_line, self.console.bars, on_gone=on_gone)
         outcome = follower.follow()
-        if (late := max(follower.held.values(), default=0.0)) >= LATE_SECONDS:
+        if (late := max(follower.watch.held.values(), default=0.0)) >= LATE_SECONDS:
             warn(f"the run printed more than could be shown at once: its times here are late by up to {late:.1f} s")
         for name, ended in outcome.exits.items():
             if outcome.state is State.SUCCEEDED:

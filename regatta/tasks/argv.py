@@ -3,29 +3,21 @@
 Words before a script's name are Regatta's, and all after it the script's, as with torchrun and python.
 """
 
-import os
 import shlex
-import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
-from invoke.exceptions import Exit, ParseError
-from invoke.parser import Parser
 from invoke.parser.context import ParserContext
-from invoke.program import Program as InvokeProgram
-from invoke.tasks import Task as InvokeTask
 
-from regatta.errors import RegattaError, UsageError
+from regatta.errors import UsageError
 from regatta.options.option import RUN
 
 SHORT_FLAGS = {"help": "h", "inventory": "i", "name": "n", "workers": "w", "yes": "y"}
 """All short flags of commands: each means the same wherever it is known."""
 
 HELP = ("--help", f"-{SHORT_FLAGS['help']}")
-TAKEN_BY_FABRIC = {"identity": "-i", "warn-only": "-w"}
-"""Flags of Fabric's own, known before a command only, whose letters mean something else after it."""
 
 
 @dataclass
@@ -39,30 +31,6 @@ class Typed:
     script: list[str] | None = None
     help: str | None = None
     notes: list[str] = field(default_factory=list)
-
-
-_typed = Typed()
-
-
-def of_script() -> tuple[list[str], tuple[str, ...]]:
-    """The words of the command line that belong to the script, exactly as typed, and notes about them."""
-    return _typed.script or [], tuple(_typed.notes)
-
-
-class Task(InvokeTask[Any]):
-    """A task whose flags have the short forms of `SHORT_FLAGS` and no others. `runs_script`: see `read`.
-
-    `further`: the flag that words behind its positional arguments are values of, each of them.
-    """
-
-    runs_script = False
-    further: str | None = None
-
-    def arg_opts(self, name: str, default: Any, taken_names: set[str]) -> dict[str, Any]:
-        """See invoke.tasks.Task."""
-        made: dict[str, Any] = super().arg_opts(name, default, taken_names)
-        made["names"] = [made["names"][0], *SHORT_FLAGS.get(name, "")]
-        return made
 
 
 @dataclass(frozen=True)
@@ -304,86 +272,3 @@ def _flag_first(commands: Commands, words: list[str]) -> str:
 
 def _all_of(commands: Commands) -> str:
     return f"'{commands.binary} --list' names all commands"
-
-
-class Program(InvokeProgram):
-    """Invoke's program, or Fabric's (`take_over`), which tells words apart by `read` and says what it does not know."""
-
-    _parser: Parser | None = None
-
-    def others(self) -> Mapping[str, str]:
-        """Commands that are typed elsewhere, each as it is typed there."""
-        return {}
-
-    def _make_parser(self) -> Parser:
-        # Once: a task hands out its help texts the first time only.
-        self._parser = self._parser or super()._make_parser()
-        return self._parser
-
-    def parse_tasks(self) -> None:
-        """See invoke.program.Program."""
-        self.parser = self._make_parser()
-        try:
-            self._parse()
-        except RegattaError as error:
-            raise Exit(f"error: {error}", code=error.exit_code) from None
-        except BrokenPipeError:  # the reader of a pipe (head) has seen enough of the help
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise Exit(code=1) from None
-        except ParseError as error:
-            raise Exit(f"error: {error}; '{self.binary} --help' says more", code=UsageError.exit_code) from None
-
-    def _commands(self) -> Commands:
-        tasks = self.collection.tasks
-        scripts = [name for name, task in tasks.items() if getattr(task, "runs_script", False)]
-        further = {name: task.further for name, task in tasks.items() if getattr(task, "further", None)}
-        first = list(self.initial_context.flags)
-        return Commands(self.binary, first, self.parser.contexts, scripts, self.others, further)
-
-    def _parse(self) -> None:
-        asked, commands = self.args.help.value, self._commands()
-        if isinstance(asked, str):
-            self._help(asked, commands)
-        if isinstance(self.args.list.value, str):
-            raise UsageError(f"--list takes no word; '{self.binary} --help {self.args.list.value}' tells of a command")
-        for name, letter in TAKEN_BY_FABRIC.items():
-            if letter[1:] in self.args and self.args[name].value:
-                raise UsageError(
-                    f"{letter} before a command is Fabric's --{name}, which does nothing here: "
-                    f"write flags of a command after its name, '{self.binary} COMMAND {letter} ...'"
-                )
-        if asked or not self.core.unparsed:
-            self.core.unparsed = []
-        else:
-            after = self.argv[self.argv.index("--") :] if "--" in self.argv else []
-            found = read(commands, [*self.core.unparsed, *after])
-            if found.help:
-                self._help(found.help, commands)
-            for note in found.notes:
-                print(f"note: {note}", file=sys.stderr)
-            self.core.unparsed, _typed.script, _typed.notes = found.own, found.script, found.notes
-        super().parse_tasks()
-
-    def _help(self, name: str, commands: Commands) -> NoReturn:
-        if name not in commands.known:
-            raise UsageError(unknown(commands, name))
-        self.print_task_help(name)
-        raise Exit
-
-    def print_task_help(self, name: str) -> None:
-        """See invoke.program.Program."""
-        commands = self._commands()
-        print(f"Usage: {usage(commands, name)}\n")
-        for line in (self.collection[name].__doc__ or "").strip().splitlines():
-            print(f"{self.leading_indent}{line.strip()}".rstrip())
-        if name in commands.scripts:
-            print(f"{self.leading_indent}Flags stand before SCRIPT; all words after it are the script's.")
-        print("\nFlags:\n")
-        self.print_columns([*commands.known[name].help_tuples(), (", ".join(HELP[::-1]), "show this")])
-
-
-def take_over(program: InvokeProgram, others: Callable[[], Mapping[str, str]]) -> None:
-    """Have a program of another's, which may be at work already, tell words apart as `Program` does."""
-    if not isinstance(program, Program):
-        body = {"others": lambda self: others()}
-        program.__class__ = type(type(program).__name__, (Program, type(program)), body)

@@ -2,19 +2,20 @@
 
 import contextlib
 import os
+import sys
 from collections.abc import Mapping
 from typing import Any
 
 from regatta import paths
-from regatta.errors import RegattaError
+from regatta.errors import RegattaError, UsageError
 from regatta.hosts import inventories
 from regatta.options import declaration
 from regatta.options.declaration import RunOptions
 from regatta.options.kinds import SECONDS, SWITCH
 from regatta.options.option import BENCH, Option, typed
 from regatta.program import hint
-from regatta.tasks.launching import command, hosts
-from regatta.tasks.runs import advising, choose_hosts
+from regatta.tasks import shown
+from regatta.tasks.launching import advising, command
 
 PLAN = Option("a plan that comes with Regatta (a wrong name is answered with all), or the path of a TOML file")
 OWN = {
@@ -22,6 +23,7 @@ OWN = {
     "fresh": Option("begin a new set, also where one is unfinished", SWITCH),
     "retry": Option("also repeat runs that failed or were lost", SWITCH),
     "lease": Option("break: take the cluster from a command that is gone (also LEASE=break)"),
+    "json": Option(f"at the end {shown.HELP}", SWITCH),
     "wait": Option("seconds to wait for a node that is lost", SECONDS, 1800.0, "wait"),
 }
 OPTIONS = {**OWN, **declaration.of(BENCH)}
@@ -35,16 +37,19 @@ def _bench(words: Mapping[str, Any]) -> None:
     from regatta.environment import variables
     from regatta.experiments import plan_file
     from regatta.hosts.lease import Lease, may_break
+    from regatta.hosts.selection import Selection
     from regatta.run.session import Session
 
+    if words["json"] and words["dry_run"]:
+        raise UsageError("--json shows what runs have shown: --dry-run starts none")
     given = typed(OPTIONS, words)
     said = declaration.said(RunOptions, given)
     plan = plan_file.load(words["plan"], given)
     given_variables = variables.typed(said.env, said.env_file)
     found_hosts, results = inventories.load(said.inventory), paths.results_dir()
     with contextlib.ExitStack() as stack:
-        view = stack.enter_context(View())
-        used = choose_hosts(found_hosts, hosts(said), view.warn)
+        view = stack.enter_context(View(sys.stderr) if words["json"] else View())
+        used = Selection(said.nodes, said.without, said.skip_lost).of(found_hosts, view.warn)
         stack.enter_context(advising(used))
         session = stack.enter_context(Session(used, view, results))
         taken = may_break(words["lease"] or os.environ.get("LEASE", ""))
@@ -66,10 +71,12 @@ def _bench(words: Mapping[str, Any]) -> None:
             if running.spent.count:
                 kept = f"{running.recorded()} of {found.total} runs recorded in {results}"
                 view.say(f"\n{running.spent.text()}\nset {found.set}: {kept}\n")
-        shown = findings.findings(found.points, running.records)
-        for line in findings.lines(shown):
+        told = findings.findings(found.points, running.records)
+        if words["json"]:
+            shown.say(shown.bench(plan.name, found.set, used.name, told))
+        for line in () if words["json"] else findings.lines(told):
             view.say(line)
-        if bad := sum(len(one.failed) for one in shown):
+        if bad := sum(len(one.failed) for one in told):
             raise RegattaError(f"{bad} run(s) failed: see above, and '{hint('logs', 'RUN')}'; --retry repeats them")
 
 

@@ -15,7 +15,7 @@ from regatta import paths
 from regatta.errors import RegattaError
 from regatta.options import kinds
 from regatta.options.declaration import OF_RUNS
-from regatta.tasks.argv import Task
+from regatta.tasks.program import Task
 
 INTERRUPTED = 130
 

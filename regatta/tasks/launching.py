@@ -1,24 +1,42 @@
-"""Commands made from declared options, and what their flags say of a run."""
+"""Commands made from declared options, and the cluster that they are about."""
 
+import contextlib
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from regatta.options.declaration import RunOptions
+from regatta.errors import NodesError, RunError
 from regatta.options.option import Option
 from regatta.tasks.common import task
 
 if TYPE_CHECKING:
-    from regatta.hosts.selection import Selection
+    from regatta.api.cluster import Cluster
+    from regatta.hosts import cluster
 
 SCRIPT = Option("Python script of this tree; all words after it are its own")
 
 
-def hosts(options: RunOptions) -> "Selection":
-    """Which hosts of the cluster a person wants to use."""
-    from regatta.hosts.selection import Selection
+@contextlib.contextmanager
+def opened(inventory: str | None = None, **chosen: Any) -> Iterator["Cluster"]:
+    """A cluster, or its `chosen` hosts, whose runs are shown on a console that is left as it was found."""
+    from regatta.api.cluster import Cluster
+    from regatta.terminal.console import Console
 
-    return Selection(options.nodes, options.without, options.skip_lost)
+    with Console() as console, Cluster(inventory, console=console, **chosen) as made:
+        yield made
+
+
+@contextlib.contextmanager
+def advising(used: "cluster.Cluster") -> Iterator[None]:
+    """Say how to go on without hosts that do not answer, where nothing can be started because of them."""
+    from regatta.hosts import selection
+
+    try:
+        yield
+    except NodesError as error:
+        if advice := selection.hint(error, used):
+            raise RunError(f"{error}\n{advice}") from None
+        raise
 
 
 def command(

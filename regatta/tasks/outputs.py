@@ -4,29 +4,29 @@ import contextlib
 import io
 import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from invoke.context import Context
 
 from regatta import paths
-from regatta.errors import DataError, NodesError
+from regatta.errors import NodesError
 from regatta.hosts import inventories
 from regatta.hosts.remote import Remote
 from regatta.options.declaration import OF_RUNS
-from regatta.options.kinds import GIGABYTES, patterns
+from regatta.options.kinds import GIGABYTES
 from regatta.program import hint
 from regatta.tasks import shown as shown_as
 from regatta.tasks.common import task, whole
+from regatta.tasks.launching import opened
 from regatta.tasks.shown import HELP as JSON_HELP
+from regatta.tasks.shown import RUN_HELP
 from regatta.terminal.meter import size_text
 from regatta.terminal.table import print_table
 from regatta.text import shown
 
 if TYPE_CHECKING:
-    from regatta.run.outputs import NodeOutput, Run
+    from regatta.run.outputs import NodeOutput
 
-RUN_HELP = "id of a run, a unique beginning of it, or 'last'"
 PATTERN_HELP = "files below the run's working directory: out/*.pt, logs (all in it), **/*.csv (default: all)"
 SHOWN = "100"
 BOARD_SECONDS = 10.0
@@ -48,16 +48,18 @@ def ls(
 ) -> None:
     """List what a run has written or changed in its working directory, on each of its nodes, and in $REGATTA_SHARED."""
     number = whole("count", count) or int(SHOWN)
-    _, known, parts, failed = _look(run, pattern, inventory, number)
+    with opened(inventory) as cluster:
+        known = cluster.find(run)
+        parts, failed = known.files(*pattern, most=number)
     if json:
         shown_as.say(shown_as.files(known.id, parts, failed))
     else:
-        _list(known, parts)
+        _list(known.id, parts)
     if failed:
         raise NodesError(f"ls {known.id}", failed)
 
 
-def _list(known: "Run", parts: "list[NodeOutput]") -> None:
+def _list(run: str, parts: "list[NodeOutput]") -> None:
     from regatta.run import outputs
 
     rows = [
@@ -70,10 +72,9 @@ def _list(known: "Run", parts: "list[NodeOutput]") -> None:
     for part in parts:
         if part.count > len(part.files):
             print(f"{part.place}: {part.count - len(part.files)} more; --count shows them")
-    print(
-        f"{known.id}: {outputs.words(parts)}; {hint('fetch', known.id)} brings them to {paths.results_dir() / known.id}"
-    )
-    _say(outputs.reasons(parts))
+    print(f"{run}: {outputs.words(parts)}; {hint('fetch', run)} brings them to {paths.results_dir() / run}")
+    for line in outputs.reasons(parts):
+        print(f"warning: {line}", file=sys.stderr)
 
 
 @task(
@@ -100,32 +101,10 @@ def fetch(
     env_file: list[str] | None = None,
 ) -> None:
     """Bring here what a run, also one that goes on, has written: proven by hash; what was interrupted goes on."""
-    from regatta.environment import variables
-    from regatta.release import objects
-    from regatta.run import fetching, outputs
-
     most = OF_RUNS["max_gb"].default if max_gb is None else GIGABYTES.word("--max-gb", max_gb)
-    bucket = to if to and objects.is_address(to) else None
-    given = variables.typed(env or (), env_file or ())
-    remote, known, parts, failed = _look(run, pattern, inventory, outputs.MOST_FILES)
-    _say(outputs.reasons(parts))
-    if any(part.count for part in parts):
-        fetching.check(known.id, parts, most)
-        target = Path(to).expanduser() if to and not bucket else paths.results_dir() / known.id
-        done = fetching.fetch(remote, known, parts, target)
-        _say(done.notes)
-        if done.nodes:
-            print(done.line())
-        if bucket and done.nodes:
-            from regatta.run import uploading
-
-            whole = [part for part in parts if part.place in done.nodes]
-            print(uploading.put(known, whole, target, bucket, given, print).line())
-        failed |= done.failed
-    elif not failed:
-        raise DataError(_nothing(remote, known, pattern))
-    if failed:
-        raise NodesError(f"fetch {known.id}", failed)
+    given = {"env": env or (), "env_file": env_file or ()}
+    with opened(inventory) as cluster:
+        cluster.find(run).fetch(*pattern, to=to, max_gb=most, **given, progress=sys.stderr)
 
 
 @task(
@@ -157,31 +136,3 @@ def board(
         while True:
             time.sleep(BOARD_SECONDS)
             tensorboard.bring(remote, runs, io.StringIO())
-
-
-def _look(
-    run: str, pattern: list[str], inventory: str | None, most: int
-) -> "tuple[Remote, Run, list[NodeOutput], dict[str, Exception]]":
-    from regatta.run import catalogue, outputs
-
-    wanted = patterns(pattern)
-    remote = Remote(inventories.load(inventory))
-    known = outputs.Run.of(catalogue.find(remote, run))
-    return remote, known, *outputs.look(remote, known, wanted, most)
-
-
-def _nothing(remote: Remote, run: "Run", pattern: list[str]) -> str:
-    """What to say where nothing fits."""
-    from regatta.run import outputs
-
-    every, _ = outputs.look(remote, run, most=5) if pattern else ([], {})
-    if any(part.count for part in every):
-        wanted = " or ".join(shown(word) for word in pattern)
-        left = f"{outputs.words(every)}: {outputs.first(every)} ({hint('ls', run.id)})"
-        return f"nothing that {run.id} has written fits {wanted}; there are {left}"
-    return f"{run.id} has written nothing in its working directory, and nothing in $REGATTA_SHARED"
-
-
-def _say(lines: "list[str] | tuple[str, ...]") -> None:
-    for line in lines:
-        print(f"warning: {line}", file=sys.stderr)

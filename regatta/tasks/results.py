@@ -13,6 +13,7 @@ from regatta.hosts.remote import Remote
 from regatta.program import hint
 from regatta.tasks import shown
 from regatta.tasks.common import task, whole
+from regatta.tasks.launching import opened
 from regatta.tasks.shown import HELP as JSON_HELP
 from regatta.terminal.confirm import confirmed
 from regatta.terminal.table import print_table
@@ -80,15 +81,14 @@ def show(c: Context, run: str, inventory: str | None = None, json: bool = False)
 
 def _left(record: "Record", inventory: str | None) -> list[str]:
     """What the run has left, where the chosen inventory is its cluster, which answers and knows the run still."""
-    from regatta.run import catalogue, outputs
+    from regatta.run import outputs
 
     try:
-        cluster = inventories.load(inventory)
-        if cluster.name != record.cluster.name:
-            return []
-        remote = Remote(cluster)
-        known = outputs.Run.of(catalogue.find(remote, record.run_id))
-        parts, _ = outputs.look(remote, known, most=3)
+        with opened(inventory) as cluster:
+            if cluster.name != record.cluster.name:
+                return []
+            known = cluster.find(record.run_id)
+            parts, _ = known.files(most=3)
     except RegattaError:
         return []
     if not any(part.count for part in parts):

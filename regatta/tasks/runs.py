@@ -3,11 +3,9 @@
 What a task needs is imported in it: a sync is over before rich and paramiko would be loaded.
 """
 
-import contextlib
 import functools
 import sys
 import time
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,61 +14,27 @@ from invoke.context import Context
 
 from regatta import paths
 from regatta.errors import NodesError, RegattaError, RunError, UsageError
-from regatta.hosts import cluster, inventories
+from regatta.hosts import inventories
 from regatta.hosts.remote import Remote
 from regatta.options.declaration import of as options
 from regatta.options.option import typed
 from regatta.program import hint
 from regatta.release import sync as syncing
 from regatta.release import tree
-from regatta.tasks import argv, shown
+from regatta.tasks import shown
 from regatta.tasks.common import task, whole
-from regatta.tasks.launching import command, hosts
+from regatta.tasks.launching import advising, command, opened
+from regatta.tasks.program import of_script
 from regatta.tasks.shown import HELP as JSON_HELP
+from regatta.tasks.shown import RUN_HELP
 from regatta.terminal.confirm import confirmed
 from regatta.terminal.meter import size_text
 from regatta.terminal.table import print_table
 from regatta_protocol.states import State
 
 if TYPE_CHECKING:
-    from regatta.hosts.selection import Selection
     from regatta.report.listing import Line
-    from regatta.run.catalogue import RunInfo
-    from regatta.run.session import Session
     from regatta.run.shared_cleanup import SharedFolder
-
-
-@contextlib.contextmanager
-def session(inventory: str | None, chosen: "Selection | None" = None) -> Iterator["Session"]:
-    """A session on the chosen hosts of a cluster, with a console that is left as it was found."""
-    from regatta.run.session import Session
-    from regatta.terminal.console import Console
-
-    with Console() as console:
-        used = choose_hosts(inventories.load(inventory), chosen, console.warn)
-        with (
-            advising(used) if chosen else contextlib.nullcontext(),
-            Session(used, console, paths.results_dir()) as made,
-        ):
-            yield made
-
-
-def choose_hosts(found: cluster.Cluster, chosen: "Selection | None", say: Callable[[str], None]) -> cluster.Cluster:
-    """The cluster of the hosts that a person wants to use; `say` gets a line about the others."""
-    return chosen.of(found, say) if chosen else found
-
-
-@contextlib.contextmanager
-def advising(used: cluster.Cluster) -> Iterator[None]:
-    """Say how to go on without hosts that do not answer, where nothing can be started because of them."""
-    from regatta.hosts import selection
-
-    try:
-        yield
-    except NodesError as error:
-        if advice := selection.hint(error, used):
-            raise RunError(f"{error}\n{advice}") from None
-        raise
 
 
 @task(help={"path": "tree to sync (default: the one around this folder)", "repair": "make a damaged copy anew"})
@@ -101,16 +65,16 @@ sparkrun = _script(
 
 
 def _run_script(name: str, words: dict[str, Any]) -> None:
-    from regatta.api import scripts
+    from regatta.api import requests
     from regatta.frameworks import registry
-    from regatta.run import elastic as going_on
 
-    arguments, notes = argv.of_script()
-    given, framework = typed(options(name), words), registry.of_command(name)
-    request = scripts.request(framework, words["script"], arguments, given, notes)
-    with session(request.options.inventory, hosts(request.options)) as made:
-        kept = going_on.run(made, request)
-        made.console.note(
+    arguments, notes = of_script()
+    given = typed(options(name), words)
+    where = {name: given.pop(name) for name in requests.OF_CLUSTER if name in given}
+    request = requests.script(registry.of_command(name), words["script"], arguments, given, notes)
+    with opened(**where) as cluster, advising(cluster.remote.cluster):
+        kept = cluster.carry_out(request)
+        cluster.console.note(
             f"{kept.run_id}: succeeded in {kept.phases.total:.1f} s; record {paths.results_dir()}/{kept.run_id}.json"
         )
 
@@ -143,48 +107,45 @@ def runs(
     from regatta.frameworks import choice
     from regatta.records.store import Store
     from regatta.report import listing
-    from regatta.run import catalogue, recording
+    from regatta.run import outputs
 
     number = whole("count", count) or 20
     wanted = listing.Wanted(workload, framework, listing.moment("since", since), failed=failed)
     kept = Store(paths.results_dir()).list()
     unasked: dict[str, Exception] = {}
+
+    def choose(lines: "list[Line]") -> "list[Line]":
+        if framework is not None:
+            choice.recorded(framework, (line.framework for line in lines))
+        return listing.choose(lines, wanted, sort)[-number:]
+
     if records:
         lines, where = listing.of_records(kept.records), str(paths.results_dir())
+        chosen = choose(lines)
     else:
-        remote = Remote(inventories.load(inventory))
-        found, unasked = catalogue.listing(remote)
-        tell = functools.partial(print, file=sys.stderr) if json else print
-        if recording.adopt(remote, found, paths.results_dir(), unasked, tell):
-            kept = Store(paths.results_dir()).list()
-        lines, where = listing.of_nodes(found, kept.records, remote.cluster.name), remote.cluster.name
-    if framework is not None:
-        choice.recorded(framework, (line.framework for line in lines))
-    chosen = listing.choose(lines, wanted, sort)[-number:]
-    if not records and not json:
-        chosen = _with_sizes(remote, found, chosen)
+        with opened(inventory) as cluster:
+            found = cluster.runs(unasked)
+            tell = functools.partial(print, file=sys.stderr) if json else print
+            if cluster.adopt(found, unasked, tell):
+                kept = Store(paths.results_dir()).list()
+            lines, where = listing.of_nodes(found, kept.records, cluster.name), cluster.name
+            chosen = choose(lines)
+            names = {line.run for line in chosen}
+            sizes = {} if json else cluster.sizes([info for info in found if info.run in names])
+        chosen = [replace(line, left=outputs.brief(sizes[line.run])) if line.run in sizes else line for line in chosen]
     if json:
         shown.say(shown.runs(chosen, unasked))
     elif chosen:
         print_table([listing.HEADINGS, *(line.cells() for line in chosen)])
         if any(line.left != "-" for line in chosen):
             print(
-                f"left: in runs/RUN/work of each node's {remote.cluster.head.state}; {hint('ls', 'RUN')}, "
+                f"left: in runs/RUN/work of each node's {cluster.remote.cluster.head.state}; {hint('ls', 'RUN')}, "
                 f"{hint('fetch', 'RUN')}"
             )
     else:
         print(f"no runs {'like that ' if lines else ''}on {where}{'' if lines else ' yet'}")
     if unasked:
         raise RegattaError("; ".join(str(error) for error in unasked.values()))
-
-
-def _with_sizes(remote: Remote, known: "list[RunInfo]", lines: "list[Line]") -> "list[Line]":
-    """The lines with what the runs in them have left."""
-    from regatta.run import outputs
-
-    shown = {line.run for line in lines}
-    sizes = outputs.sizes(remote, [info for info in known if info.run in shown])
-    return [replace(line, left=outputs.brief(sizes.get(line.run, ()))) for line in lines]
 
 
 @task(
@@ -259,38 +220,33 @@ def _day(part: "SharedFolder") -> str:
     return time.strftime("%Y-%m-%d %H:%M", time.gmtime(part.changed))
 
 
-@task(positional=["run"], help={"run": "id of a run, a unique beginning of it, or 'last'"})
+@task(positional=["run"], help={"run": RUN_HELP})
 def logs(c: Context, run: str, inventory: str | None = None) -> None:
     """Print what a run has printed so far."""
-    from regatta.run import catalogue
     from regatta.terminal.console import label
     from regatta.text import clean
 
-    remote = Remote(inventories.load(inventory))
-    for node, rank, text in catalogue.log(remote, catalogue.find(remote, run)):
-        print(f"{label(node, rank)} | {clean(text)}")
+    with opened(inventory) as cluster:
+        for line in cluster.find(run).logs():
+            print(f"{label(line.node, line.rank)} | {clean(line.text)}")
 
 
-@task(positional=["run"], help={"run": "id of a run, a unique beginning of it, or 'last'"})
+@task(positional=["run"], help={"run": RUN_HELP})
 def attach(c: Context, run: str, inventory: str | None = None) -> None:
     """Follow a run from its first line to its end (Ctrl-C cancels it)."""
-    from regatta.run import catalogue
-
-    with session(inventory) as made:
-        info = catalogue.find(made.remote, run)
-        made.attach(info)
-        made.console.note(f"{info.run}: succeeded")
+    with opened(inventory) as cluster:
+        found = cluster.find(run)
+        found.attach()
+        cluster.console.note(f"{found.id}: succeeded")
 
 
-@task(positional=["run"], help={"run": "id of a run, a unique beginning of it, or 'last'"})
+@task(positional=["run"], help={"run": RUN_HELP})
 def cancel(c: Context, run: str, inventory: str | None = None) -> None:
     """End a run on all its nodes, with everything that it started."""
-    from regatta.run import catalogue
-
-    remote = Remote(inventories.load(inventory))
-    info = catalogue.find(remote, run)
-    catalogue.cancel(remote, info)
-    print(f"{info.run}: cancelled on {', '.join(node.name for node in info.nodes)}")
+    with opened(inventory) as cluster:
+        found = cluster.find(run)
+        found.cancel()
+        print(f"{found.id}: cancelled on {', '.join(found.nodes)}")
 
 
 @task(help={"json": JSON_HELP})

@@ -19,6 +19,7 @@ from regatta.hosts.remote import Remote
 from regatta.program import hint
 from regatta.tasks import shown
 from regatta.tasks.common import seconds, task, whole
+from regatta.tasks.launching import opened
 from regatta.terminal.table import print_table
 from regatta_protocol.states import State
 
@@ -60,52 +61,48 @@ def down(c: Context, inventory: str | None = None, force: bool = False) -> None:
     """Stop the services (not while runs are in progress)."""
     from regatta.run import catalogue, services
 
-    remote = Remote(inventories.load(inventory))
-    found, failed = catalogue.listing(remote)
-    going = [info for info in found if info.state is State.RUNNING]
-    if going and not force:
-        names = ", ".join(info.run for info in going)
-        raise RunError(f"still running: {names}. Cancel them ({hint('cancel', 'RUN')}), or all: {hint('down --force')}")
-    for info in going:
-        catalogue.cancel(remote, info)
-        print(f"{info.run}: cancelled")
-    if remote.cluster.local:
-        print("inventory/local has no services to stop")
-        return
-    if failed:
-        raise RegattaError("; ".join(str(error) for error in failed.values()))
-    states = services.act(remote, "stop")
-    print(f"{remote.cluster.name}: services are down on {', '.join(states)}")
+    failed: dict[str, Exception] = {}
+    with opened(inventory) as cluster:
+        remote = cluster.remote
+        going = [info for info in cluster.runs(failed) if info.state is State.RUNNING]
+        if going and not force:
+            names, one, every = ", ".join(info.run for info in going), hint("cancel", "RUN"), hint("down --force")
+            raise RunError(f"still running: {names}. Cancel them ({one}), or all: {every}")
+        for info in going:
+            catalogue.cancel(remote, info)
+            print(f"{info.run}: cancelled")
+        if remote.cluster.local:
+            print("inventory/local has no services to stop")
+            return
+        if failed:
+            raise RegattaError("; ".join(str(error) for error in failed.values()))
+        states = services.act(remote, "stop")
+        print(f"{remote.cluster.name}: services are down on {', '.join(states)}")
 
 
 @task(help={"json": shown.HELP})
 def status(c: Context, inventory: str | None = None, json: bool = False) -> None:
     """Show nodes, services, load, versions, runs in progress."""
-    from regatta.run import catalogue, services
+    from regatta.run import services
 
-    remote = Remote(inventories.load(inventory))
-    nodes = services.status(remote)
-    members = {one: services.members(remote, one, nodes) for one in services.served(remote.cluster)}
-    monitoring = {} if remote.cluster.local else services.monitoring(remote)
-    problems = [f"{item.node.name}: {item.error}" for item in nodes if item.error]
-    problems += [f"{one.service}: {found}" for one, found in members.items() if isinstance(found, str)]
-    told = catalogue.together(remote, {item.node.name: item.runs for item in nodes if not item.error})
-    going = [info.run for info in told if info.state is State.RUNNING]
+    with opened(inventory) as cluster:
+        found = cluster.status()
+    going = [info.run for info in found.runs]
     if json:
-        known = [shown.Node(item.node.name, item.error, item.units, item.facts) for item in nodes]
-        joined = {one.name: found for one, found in members.items()}
-        shown.say({**vars(shown.Status(known, going, monitoring)), **joined})
+        known = [shown.Node(item.node.name, item.error, item.units, item.facts) for item in found.nodes]
+        joined = {one.name: said for one, said in found.members.items()}
+        shown.say({**vars(shown.Status(known, going, found.monitoring)), **joined})
     else:
-        print_table(_status_rows(nodes, {one.service: found for one, found in members.items()}))
-        if lacking := _without_limits(nodes):
+        print_table(_status_rows(found.nodes, {one.service: said for one, said in found.members.items()}))
+        if lacking := _without_limits(found.nodes):
             print(lacking)
-        if monitoring.get("installed"):
-            print(_monitoring_text(monitoring))
-        for line in services.foreign(remote.cluster):
+        if found.monitoring.get("installed"):
+            print(_monitoring_text(found.monitoring))
+        for line in services.foreign(cluster.remote.cluster):
             print(line)
         print(f"runs in progress: {', '.join(going) or 'none'}")
-    if problems:
-        raise RegattaError("\n       ".join(problems))
+    if found.problems:
+        raise RegattaError("\n       ".join(found.problems))
 
 
 def _without_limits(nodes: "list[NodeStatus]") -> str:

@@ -13,9 +13,11 @@ from regatta.records.plain import plain
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from regatta.bench import findings
     from regatta.report.listing import Line
     from regatta.run.outputs import NodeOutput
 
+RUN_HELP = "id of a run, a unique beginning of it, or 'last'"
 HELP = "print it for programs, as JSON (schema: regatta/tasks/schemas/)"
 
 
@@ -155,7 +157,46 @@ class Status:
     monitoring: dict[str, Any]
 
 
+@dataclass(frozen=True)
+class Compared:
+    """How many times the seconds of `to` the runs of a framework took, by a clock, with the ends of its interval."""
+
+    clock: str
+    framework: str
+    to: str
+    ratio: float
+    low: float | None
+    high: float | None
+    verdict: str
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A point of a plan: medians in seconds by clock and framework; what forbids to compare; runs that do not count."""
+
+    point: str
+    workload: str
+    workers: int
+    seconds: dict[str, dict[str, float]]
+    compared: list[Compared]
+    refused: list[str]
+    failed: list[str]
+    beside: list[str]
+    published: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Bench:
+    """`regatta bench PLAN --json`: what the runs of a set have shown."""
+
+    plan: str
+    set: str
+    cluster: str
+    points: list[Finding]
+
+
 TYPES = {
+    "bench": Bench,
     "runs": Runs,
     "ls": Files,
     "environments": Environments,
@@ -169,8 +210,12 @@ TYPES = {
 
 def schemas() -> "dict[str, dict[str, Any]]":
     """The JSON schema of each, by command."""
-    dialect = "https://json-schema.org/draft/2020-12/schema"
-    return {command: {"$schema": dialect, **json.schema(kind)} for command, kind in TYPES.items()}
+    return {command: schema(kind) for command, kind in TYPES.items()}
+
+
+def schema(kind: type) -> "dict[str, Any]":
+    """The JSON schema of a type."""
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **json.schema(kind)}
 
 
 def say(value: object) -> None:
@@ -213,6 +258,30 @@ def files(run: str, parts: "Sequence[NodeOutput]", failed: "Mapping[str, Excepti
         for part in parts
     ]
     return Files(run, places, reasons(failed))
+
+
+def bench(plan: str, of_set: str, cluster: str, found: "Sequence[findings.Finding]") -> Bench:
+    """What a bench has shown."""
+    return Bench(plan, of_set, cluster, [_finding(one) for one in found])
+
+
+def _finding(found: "findings.Finding") -> Finding:
+    comparison, point, medians = found.comparison, found.point, found.medians()
+    return Finding(
+        point.name,
+        point.workload,
+        point.workers,
+        medians,
+        [
+            Compared(clock, framework, to, ratio.value, ratio.low, ratio.high, ratio.verdict)
+            for clock in medians
+            for framework, to, ratio in found.ratios(clock)
+        ],
+        [*comparison.reasons, *map(str, comparison.differences)] if comparison else [],
+        [*found.failed],
+        [*comparison.beside] if comparison else [],
+        {**point.published},
+    )
 
 
 def reasons(failed: "Mapping[str, Exception]") -> dict[str, str]:

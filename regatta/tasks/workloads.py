@@ -1,26 +1,23 @@
 """A `run-NAME` task for each workload, made from its card (imports: see `regatta.tasks.runs`)."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regatta.cards import discovery, project, values
+from regatta.cards import discovery, values
 from regatta.cards.card import Option, Value, Workload
-from regatta.errors import CardError, UsageError
+from regatta.errors import CardError
 from regatta.frameworks import table
 from regatta.options import declaration
-from regatta.options.declaration import ComparisonOptions, RunOptions
 from regatta.options.kinds import SWITCH, TEXT
 from regatta.options.option import RUN, typed
 from regatta.options.option import Option as Declared
-from regatta.tasks.launching import command, hosts
-from regatta.tasks.runs import session
+from regatta.tasks.launching import advising, command, opened
 
 if TYPE_CHECKING:
-    from regatta.experiments.invocation import Invocation
     from regatta.records.record import Record
-    from regatta.run.session import Session
+    from regatta.terminal.console import Console
 
 CHECKPOINT = Declared(
     "where rank 0 keeps its state after each epoch, to go on from; hdfs:// and s3:// too; {run} is the run's id"
@@ -57,7 +54,7 @@ def _made(workload: Workload) -> Any:
         own = flags[card.input.option]
         flags[card.input.option] = replace(own, help=f"{own.help} (default: {card.input.default.about})")
     about = f"{card.about}: timed, recorded, compared."
-    return command(f"run-{workload.name}", about, flags, lambda words: _run(workload, compared, words))
+    return command(f"run-{workload.name}", about, flags, lambda words: _run(workload, words))
 
 
 def _flag(option: Option) -> Declared:
@@ -67,47 +64,17 @@ def _flag(option: Option) -> Declared:
     return Declared(text or option.kind, SWITCH if option.kind in values.FLAGS else TEXT)
 
 
-def _run(workload: Workload, compared: str, words: Mapping[str, Any]) -> None:
-    from regatta.experiments import job
-    from regatta.experiments.invocation import Invocation
-    from regatta.frameworks import choice, plan, registry
-    from regatta.run.request import Request
+def _run(workload: Workload, words: Mapping[str, Any]) -> None:
+    from regatta.api.requests import OF_CLUSTER
 
     card = workload.card
     given = typed(declaration.of(RUN, checkpoints=card.checkpoints), words)
-    said = declaration.said(RunOptions, project.read(workload.root).options, given)
-    comparison = declaration.said(ComparisonOptions, {"framework": compared}, given)
-    asked = Invocation(
-        workload,
-        {name: value for name, option in card.offered.items() if (value := _value(name, option, words)) is not None},
-        words[card.input.option] if card.input else None,
-        words.get("checkpoint"),
-        said.restarts,
-        said.elastic,
-    )
-    base = Request(plan.Program((), workload.name), card.frameworks[0], workload.root, said)
-    with session(said.inventory, hosts(said)) as made:
-        wanted = comparison.framework or compared
-        frameworks = choice.chosen(wanted, card.frameworks, made.cluster)
-        frameworks = able(asked, frameworks, made.console.note if wanted == table.ALL else None)
-        choice.check_launcher(said.launcher, frameworks)
-        if wanted == table.BOTH and not comparison.no_single:
-            alone = [name for name in card.frameworks if registry.of_run(name).single]
-            frameworks = (*alone, *frameworks)
-        done = job.run(made, asked, frameworks, repeats=comparison.repeats, request=base)
-        _show(made, done, comparison.json)
-
-
-def able(asked: "Invocation", frameworks: tuple[str, ...], say: Callable[[str], None] | None) -> tuple[str, ...]:
-    """The frameworks that can do what is asked; `say` gets a line about each of the others. UsageError without it, and
-    where none is left."""
-    lacking = {name: wrong for name in frameworks if (wrong := asked.unsupported(name))}
-    if lacking and (say is None or len(lacking) == len(frameworks)):
-        raise UsageError(next(iter(lacking.values())))
-    for name, wrong in lacking.items():
-        if say:
-            say(f"without {name}: {wrong}")
-    return tuple(name for name in frameworks if name not in lacking)
+    where = {name: given.pop(name) for name in OF_CLUSTER if name in given}
+    shown = given.pop("json", None)
+    own = {name: _value(name, option, words) for name, option in card.offered.items()}
+    own |= {name: words.get(name) for name in (*([card.input.option] if card.input else []), "checkpoint")}
+    with opened(**where) as cluster, advising(cluster.remote.cluster):
+        _show(cluster.console, cluster.compare(workload.name, **own, **given), shown)
 
 
 def _value(name: str, option: Option, words: Mapping[str, Any]) -> Value | None:
@@ -115,19 +82,19 @@ def _value(name: str, option: Option, words: Mapping[str, Any]) -> Value | None:
     return None if text is None or text is False else values.typed(name, option, text)
 
 
-def _show(made: "Session", done: "dict[str, list[Record]]", json: Path | None) -> None:
+def _show(console: "Console", done: "dict[str, list[Record]]", json: Path | None) -> None:
     """The answer, then the comparison, which also goes to the file `json`."""
     from regatta.records import compare
     from regatta.terminal import comparison
 
     shown = next(records[-1] for records in done.values())
-    made.console.note("\n".join(["", *shown.show]))
+    console.note("\n".join(["", *shown.show]))
     every = [record for records in done.values() for record in records]
     if json is None and len(done) > 1 and all(record.answer is None for record in every):
         for label, records in done.items():  # times of what prints no answer stand beside no others
-            comparison.show(compare.compare({label: records}), made.console)
+            comparison.show(compare.compare({label: records}), console)
         return
     result = compare.compare(done)
     if json:
         comparison.write_json(result, json)
-    comparison.show(result, made.console)
+    comparison.show(result, console)

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Any, TextIO, cast
 
+from regatta.program import retold
 from regatta.text import fit
 
 if TYPE_CHECKING:
@@ -110,7 +111,10 @@ def colours(wanted: bool) -> Callable[[str], str]:
 
 
 class Relay:
-    """Passes on what a child writes to its pipe, line by line, to standard output or error. `join` after its end."""
+    """Passes on what a child writes to its pipe, line by line, to standard output or error. `join` after its end.
+
+    Commands in it are named as they are typed here.
+    """
 
     def __init__(self, pipe: IO[bytes], file: TextIO) -> None:
         self._pipe = pipe
@@ -127,7 +131,7 @@ class Relay:
     def _pass(self) -> None:
         with self._pipe, suppress(OSError, ValueError):
             for line in iter(lambda: self._pipe.readline(_LINE), b""):
-                text = self._fitted(line.decode("utf-8", "backslashreplace"))
+                text = retold(self._fitted(line.decode("utf-8", "backslashreplace")))
                 with suppress(OSError):  # nobody reads any more; the child goes on
                     self._file.write(text.encode(self._encoding, "backslashreplace").decode(self._encoding))
                     self._file.flush()

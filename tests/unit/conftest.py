@@ -65,18 +65,22 @@ def here(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def remote(here: Path) -> Remote:
+def remote(here: Path) -> Iterator[Remote]:
     """Requests to this machine as a node."""
-    return Remote(inventories.load(str(here)))
+    made = Remote(inventories.load(str(here)))
+    yield made
+    made.close()
 
 
 @pytest.fixture
-def pair(remote: Remote, tmp_path: Path) -> Remote:
+def pair(remote: Remote, tmp_path: Path) -> Iterator[Remote]:
     """Requests to two nodes, `here` and `there`: this machine twice, each with folders of its own."""
     here = remote.cluster.head
     root = str(tmp_path / "root2")
     there = replace(here, name="there", cluster_address="127.0.0.2", root=root, state=f"{root}/state")
-    return Remote(replace(remote.cluster, nodes=(here, there), workers=(here, there)))
+    made = Remote(replace(remote.cluster, nodes=(here, there), workers=(here, there)))
+    yield made
+    made.close()
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from regatta import paths
+from regatta.api import requests
 from regatta.cards import card as cards
 from regatta.cards import discovery, reading, values
 from regatta.cards.card import Card
@@ -17,7 +18,6 @@ from regatta.experiments.invocation import Invocation
 from regatta.experiments.job import Job
 from regatta.frameworks.plan import Program
 from regatta.run.request import Request
-from regatta.tasks import workloads
 
 LEAST: dict[str, Any] = {"about": "x", "command": "x.py", "frameworks": ["torch"]}
 
@@ -130,12 +130,12 @@ def test_what_a_framework_lacks() -> None:
     ppr = discovery.ours()["ppr"]
     assert values.together(ppr.card, {"engine": "push"}) is None
     every, said = ("single", "torch", "spark"), list[str]()
-    assert workloads.able(Invocation(ppr, {"engine": "csr"}), every, said.append) == every and not said
-    assert workloads.able(Invocation(ppr, {"engine": "push"}), every, said.append) == ("single", "torch")
+    assert requests.able(Invocation(ppr, {"engine": "csr"}), every, said.append) == every and not said
+    assert requests.able(Invocation(ppr, {"engine": "push"}), every, said.append) == ("single", "torch")
     assert said == ["without spark: --framework spark needs --engine csr: push works on the whole graph"]
     for names, say in ((every, None), (("spark",), said.append)):
         with pytest.raises(UsageError, match="--framework spark needs --engine csr"):
-            workloads.able(Invocation(ppr, {"engine": "push"}), names, say)
+            requests.able(Invocation(ppr, {"engine": "push"}), names, say)
 
 
 def test_estimates_multiply_what_the_card_says() -> None:

@@ -3,6 +3,7 @@
 import io
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -69,14 +70,20 @@ def test_each_loss_counts_from_the_first_run(
         def __exit__(self, *_: object) -> None:
             pass
 
-        def run(self, request: Request) -> int:
+        def cores(self) -> dict[str, int]:
+            return cores
+
+        def begin(self, request: Request) -> SimpleNamespace:
+            return SimpleNamespace(request=request)
+
+        def finish(self, begun: SimpleNamespace) -> int:
+            request = begun.request
             started.append(request.options.workers or sum(cores[node.name] for node in self.cluster.workers))
             if len(self.cluster.workers) > 1:
                 raise RunFailedError("lost", 1, self.cluster.workers[-1].name)
             return 0
 
     monkeypatch.setattr(elastic, "Session", Losing)
-    monkeypatch.setattr(elastic, "_cores", lambda session: cores)
     monkeypatch.setattr(elastic, "_lost", lambda session, error: [error.host])
     said = RunOptions(wanted, restarts=3, elastic=True)
     asked = Request(plan.Program.script("a.py", []), "torch", Path(), said)

@@ -1,9 +1,13 @@
 """What a bench shows at its end, as tables that a terminal has room for."""
 
+import pytest
+from msgspec.structs import replace
+
 from regatta.bench.findings import findings, lines
 from regatta.experiments.plan_file import load
 from regatta.experiments.plans import expand
 from regatta.records.record import ClusterFacts, ExitInfo, NodeFacts, Phases, Record, RunIdentity, Series, Speed
+from regatta.tasks.shown import bench
 
 
 def made(point: str, framework: str, index: int, total: float) -> Record:
@@ -35,3 +39,15 @@ def test_many_frameworks_have_a_row_each_beside_the_single_process() -> None:
     assert rows["ray"].split()[-2:] == ["-", "-"], "what did not run"
     for name in ran[1:]:
         assert f"{(seconds[name] + 3) / 13:.2f}" in rows[name] and "faster" in rows[name]
+    said = bench("spectrum", "set", "lab", findings(points, records)).points[0]
+    assert said.seconds["total"] == {name: seconds[name] + 3 for name in ran} and not said.refused + said.failed
+    (against,) = [one for one in said.compared if (one.clock, one.framework, one.to) == ("total", ran[-1], ran[0])]
+    assert against.ratio == pytest.approx((seconds[ran[-1]] + 3) / 13) and against.verdict == "faster"
+    assert not [one for one in said.compared if "ray" in (one.framework, one.to)]
+
+
+def test_answers_that_differ_are_told_without_clocks() -> None:
+    (point,) = [point for point in expand(load("spectrum"), 2) if point.name == "spectrum-perfect-20000-w2"]
+    one, other = (made(point.name, name, 1, 10.0) for name in point.frameworks[:2])
+    said = bench("spectrum", "set", "lab", findings([point], [one, replace(other, answer={"sum": 2.0})])).points[0]
+    assert (said.seconds, said.compared) == ({}, []) and any("sum" in text for text in said.refused)

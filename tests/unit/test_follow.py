@@ -12,7 +12,7 @@ from regatta.hosts.channel import Channel
 from regatta.hosts.cluster import Node
 from regatta.hosts.remote import Remote
 from regatta.release import sync, tree
-from regatta.run import follow, launch, naming, placement
+from regatta.run import launch, naming, placement, watch
 from regatta.run.follow import Follower
 
 CHATTY = """\
@@ -73,7 +73,7 @@ def test_a_node_that_hangs_is_lost_however_much_another_says(
     pair: Remote, start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, seconds in (("FIRST_SECONDS", 4.0), ("SILENT_SECONDS", 4.0), ("LOST_SECONDS", 3.0)):
-        monkeypatch.setattr(follow, name, seconds)
+        monkeypatch.setattr(watch, name, seconds)
     handle = start(pair, CHATTY)
     lines: list[str] = []
 
@@ -102,7 +102,7 @@ class OfTheHead(Judge):
 
 def test_a_run_may_outlive_a_node(pair: Remote, start, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, seconds in (("FIRST_SECONDS", 1.0), ("SILENT_SECONDS", 1.0), ("LOST_SECONDS", 1.0)):
-        monkeypatch.setattr(follow, name, seconds)
+        monkeypatch.setattr(watch, name, seconds)
     gone: list[str] = []
     handle = start(pair, CHATTY.replace("40", "6"))
     follower = Follower(Hung(pair.cluster), handle, lambda *_: None, on_gone=gone.append)
@@ -122,12 +122,12 @@ def test_what_comes_faster_than_it_is_shown_waits_on_the_node_which_is_not_silen
     remote: Remote, start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, limit in (("SILENT_SECONDS", 1.0), ("LOST_SECONDS", 1.0), ("MOST_WAITING", 2)):
-        monkeypatch.setattr(follow, name, limit)
+        monkeypatch.setattr(watch, name, limit)
     waited = False
 
     def slow(_node: str, _rank: int | None, _text: str, _came: float) -> None:
         nonlocal waited
-        while not waited and not (follower.messages.full() and "here" in follower.held_back):
+        while not waited and not (follower.watch.messages.full() and "here" in follower.watch.held_back):
             time.sleep(0.01)
         if not waited:
             time.sleep(1.5)
@@ -137,7 +137,7 @@ def test_what_comes_faster_than_it_is_shown_waits_on_the_node_which_is_not_silen
     follower = Follower(remote, start(remote, text), slow)
     outcome = follower.follow()
     assert outcome.state == "succeeded" and not follower.told.lost
-    assert follower.held["here"] > follow.SILENT_SECONDS
+    assert follower.watch.held["here"] > watch.SILENT_SECONDS
 
 
 def test_lines_are_stamped_when_they_come_and_not_when_they_are_shown(remote: Remote, start) -> None:
@@ -151,7 +151,7 @@ def test_lines_are_stamped_when_they_come_and_not_when_they_are_shown(remote: Re
         came[text] = at
         if text == "first":
             go.touch()
-            while not follower.messages.qsize():
+            while not follower.watch.messages.qsize():
                 time.sleep(0.01)
             shown = time.monotonic()
 

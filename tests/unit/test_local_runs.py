@@ -19,8 +19,7 @@ from regatta.hosts import inventories
 from regatta.hosts.remote import Remote
 from regatta.hosts.sources import supervisor_files
 from regatta.release import sync, tree
-from regatta.run import catalogue, launch, naming, placement
-from regatta.run import follow as following
+from regatta.run import catalogue, launch, naming, placement, watch
 from regatta.run.follow import Follower
 from regatta.run.outcome import Outcome
 from regatta_protocol.decoding import encode
@@ -186,7 +185,7 @@ def test_cancel_ends_everything(remote: Remote, started, mode: str) -> None:
 def test_a_node_that_is_silent_for_a_while_is_asked_again(
     remote: Remote, started, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(following, "SILENT_SECONDS", 0.3)  # its heart beats once a second
+    monkeypatch.setattr(watch, "SILENT_SECONDS", 0.3)  # its heart beats once a second
     outcome, lines = follow(remote, started("short"))
     assert outcome.state == "succeeded", outcome
     assert sorted(text for _, text in lines if "ends" in text) == ["rank 0 ends", "rank 1 ends"]

@@ -62,6 +62,9 @@ def test_commands_are_named_as_they_were_typed(
     assert program.about_hosts("forget", node="n1", force=True, data="destroy") == about
     told = program.retold("regatta 1 is here: 'regatta provision', or 'regatta cancel x'")
     assert told == f"regatta 1 is here: '{program.about_hosts('provision')}', or '{program.hint('cancel x')}'"
+    told = program.retold("regatta teardown --inventory /i --data destroy removes it; 'regatta up'")
+    away = program.about_hosts("teardown", inventory="/i", data="destroy")
+    assert told == f"{away} removes it; '{program.hint('up')}'"
 
 
 def test_commands_that_nodes_name_are_known() -> None:
@@ -93,7 +96,7 @@ def test_make_passes_its_variables_on_as_flags(tmp_path: Path) -> None:
         ).stdout.strip()
         *said, typed = done.split("|")
         assert said[:3] == [command, "--inventory", "inventory/x"] and typed == "make"
-        names = {flag.name for flag in flags.of(command)} - {"inventory", "check"}
+        names = {flag.name for flag in flags.of(command)} - {"inventory", "check", "json"}
         names -= {"yes"} if "confirm" in names else set()
         want = [part for name in names for part in (f"--{name}", wanted[name]) if part]
         assert sorted(said[3:]) == sorted(want), command

@@ -1,9 +1,16 @@
 """What verify says of a node's part of the all-reduce."""
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import modules
 import pytest
+import yaml
+
+from regatta.paths import PROJECT
+from regatta.provisioning import verified
 
 verdict = modules.load("python_env_filters", "roles/python_env/filter_plugins/python_env.py").verdict
 
@@ -31,3 +38,23 @@ def test_a_right_sum_gives_the_versions() -> None:
 )
 def test_what_went_wrong(done: dict[str, object], problem: str) -> None:
     assert verdict(done, 60)["problems"] == [problem]
+
+
+def test_what_was_found_comes_to_the_controller_as_json(tmp_path: Path) -> None:
+    """The playbook's own task writes it, here on this machine."""
+    (play,) = yaml.safe_load((PROJECT / "ansible/playbooks/verify.yml").read_text())
+    (task,) = [one for one in play["tasks"] if one["name"] == "Tell the controller what was found"]
+    book, out = tmp_path / "book.yml", tmp_path / "found.json"
+    book.write_text(json.dumps([{"hosts": "node1", "gather_facts": False, "become": True, "tasks": [task]}]))
+    found = {"lines": ["node1: all-reduce"], "problems": []}
+    program = [str(Path(sys.executable).parent / "ansible-playbook"), "-i", "node1,", str(book)]
+    subprocess.run([*program, "-e", json.dumps({"verify_out": str(out), "verify_found": found})], check=True)
+    told = json.loads(out.read_text())
+    assert verified.verdict("lab", 0, told, "") == verified.Verified("lab", True, ["node1: all-reduce"], [])
+
+
+def test_verify_that_stops_tells_why_by_ansibles_words() -> None:
+    said = "TASK [x]\nok: [node1]\nfatal: [node2]: UNREACHABLE!\nverify of lab: FAILED\n"
+    stopped = verified.verdict("lab", 4, {}, said)
+    assert not stopped.works and stopped.problems == ["fatal: [node2]: UNREACHABLE!"]
+    assert verified.verdict("lab", 2, {"problems": ["no Ray"]}, said).problems == ["no Ray"]

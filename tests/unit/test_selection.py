@@ -18,7 +18,7 @@ from regatta.records import store
 from regatta.report import show
 from regatta.run.request import Request
 from regatta.run.session import Session
-from regatta.tasks.runs import advising
+from regatta.tasks.launching import advising
 from regatta.terminal.console import Console
 
 

@@ -1,0 +1,160 @@
+"""A script or a workload, made into requests for runs; what commands and programs share."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from regatta.cards import discovery, project, values
+from regatta.cards.card import Card, Value
+from regatta.errors import LaunchError, UsageError
+from regatta.experiments.invocation import Invocation
+from regatta.frameworks import choice, plan, registry, table
+from regatta.hosts.cluster import Cluster
+from regatta.options import declaration
+from regatta.options.declaration import OF_RUNS, ComparisonOptions, RunOptions
+from regatta.options.option import RUN, Option, from_table
+from regatta.release import tree
+from regatta.run.request import Request
+
+OF_CLUSTER = ("inventory", "nodes", "without", "skip_lost")
+"""Options that belong to the cluster, and not to one of its runs."""
+CHECKPOINT = "checkpoint"
+"""What workloads with checkpoints take besides."""
+
+
+def script(
+    framework: str, script: str, arguments: Sequence[str], given: Mapping[str, Any], notes: Sequence[str] = ()
+) -> Request:
+    """A run of a script under a framework. `given`: options by name, before those of the project's `regatta.toml`.
+
+    `script` is relative to the current folder, whose tree is synced. `notes` are kept in the record. Raises UsageError,
+    LaunchError, CardError.
+    """
+    given = _checked(OF_RUNS, given)
+    root = tree.find_root(Path.cwd())
+    relative = _path(root, script)
+    source = tree.read(root)
+    _must_be_synced(source, relative)
+    options = declaration.said(RunOptions, project.read(root).options, given)
+    if options.restarts and not options.elastic and registry.find(framework).driver:
+        raise UsageError(f"--restarts needs --elastic: what a script under {framework} starts again is its own affair")
+    program = plan.Program.script(relative, arguments)
+    return Request(program, framework, root, options, source=source, notes=tuple(notes))
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A workload as it is asked for: `asked` of its program, `request` of each run, `said` of how they are compared."""
+
+    asked: Invocation
+    request: Request
+    said: ComparisonOptions
+
+    def frameworks(self, cluster: Cluster, say: Callable[[str], None]) -> tuple[str, ...]:
+        """Those that it is to run under on a cluster; `say` gets a line about each that cannot do it. UsageError."""
+        card, wanted = self.asked.workload.card, str(self.said.framework)
+        chosen = choice.chosen(wanted, card.frameworks, cluster)
+        chosen = able(self.asked, chosen, say if wanted == table.ALL else None)
+        choice.check_launcher(self.request.options.launcher, chosen)
+        if wanted == table.BOTH and not self.said.no_single:
+            alone = [name for name in card.frameworks if registry.of_run(name).single]
+            return (*alone, *chosen)
+        return chosen
+
+
+def one(frameworks: Sequence[str]) -> str:
+    """The framework of a single run, of those that a card has, where nobody names one."""
+    return table.USUAL if table.USUAL in frameworks else frameworks[0]
+
+
+def workload(name: str, given: Mapping[str, Any], usual: Callable[[Sequence[str]], str] = table.usual) -> Comparison:
+    """A workload of Regatta's, or of the project around this folder. UsageError, CardError.
+
+    `given`: its card's options, those of runs and of their comparison, by name. `usual`: the word for frameworks where
+    none is given.
+    """
+    found = discovery.find(name, Path.cwd())
+    card = found.card
+    offered = {*card.offered, *([card.input.option] if card.input else []), *([CHECKPOINT] if card.checkpoints else [])}
+    own = {name: value for name, value in given.items() if name in offered}
+    known = declaration.of(RUN, checkpoints=card.checkpoints)
+    read = _checked(known, {name: value for name, value in given.items() if name not in own}, more=offered)
+    options = declaration.said(RunOptions, project.read(found.root).options, read)
+    asked = Invocation(
+        found,
+        {name: value for name in card.offered if (value := _value(card, name, own.get(name))) is not None},
+        _text(own.get(card.input.option)) if card.input else None,
+        _text(own.get(CHECKPOINT)),
+        options.restarts,
+        options.elastic,
+    )
+    request = Request(plan.Program((), found.name), card.frameworks[0], found.root, options)
+    said = declaration.said(ComparisonOptions, {"framework": usual(card.frameworks)}, read)
+    return Comparison(asked, request, said)
+
+
+def able(asked: Invocation, frameworks: tuple[str, ...], say: Callable[[str], None] | None) -> tuple[str, ...]:
+    """The frameworks that can do what is asked; `say` gets a line about each of the others. UsageError without it, and
+    where none is left."""
+    lacking = {name: wrong for name in frameworks if (wrong := asked.unsupported(name))}
+    if lacking and (say is None or len(lacking) == len(frameworks)):
+        raise UsageError(next(iter(lacking.values())))
+    for name, wrong in lacking.items():
+        if say:
+            say(f"without {name}: {wrong}")
+    return tuple(name for name in frameworks if name not in lacking)
+
+
+def _value(card: Card, name: str, given: object) -> Value | None:
+    if given is None or given is False:
+        return None
+    value = str(given) if isinstance(given, Path) else given
+    if wrong := values.fault(card.offered[name], value):
+        raise UsageError(f"{name} {wrong}")
+    return value  # type: ignore[return-value]
+
+
+def _text(given: object) -> str | None:
+    return None if given is None else str(given)
+
+
+def _checked(options: Mapping[str, Option], given: Mapping[str, Any], more: Collection[str] = ()) -> dict[str, Any]:
+    """Options by name. UsageError for one that there is not, and values that they cannot have."""
+    known = {name: one for name, one in options.items() if name not in OF_CLUSTER}
+    plain = {name: _plain(value) for name, value in given.items() if value is not None}
+    if wrong := [name for name in plain if name not in known]:
+        raise UsageError(f"there is no option {wrong[0]} of a run: there are {', '.join((*known, *more))}")
+    faults: list[str] = []
+    read = from_table(known, plain, "", faults)
+    if faults:
+        raise UsageError("; ".join(faults))
+    return read
+
+
+def _plain(value: object) -> object:
+    """As a file would have it."""
+    if isinstance(value, tuple):
+        return list(value)
+    return str(value) if isinstance(value, Path) else value
+
+
+def _path(root: Path, script: str) -> str:
+    """A script's path relative to the tree that is synced. UsageError where it is missing or outside."""
+    path = Path(script)
+    full = (path if path.is_absolute() else Path.cwd() / path).resolve()
+    if not full.is_file():
+        raise UsageError(f"there is no script {script} in {Path.cwd()}")
+    try:
+        return str(full.relative_to(root.resolve()))
+    except ValueError:
+        raise UsageError(f"{full} is outside {root}, the tree that is synced; run from the folder it is in") from None
+
+
+def _must_be_synced(source: tree.Tree, script: str) -> None:
+    """LaunchError where the script is not synced: an ignore rule leaves it out, or it may be a secret."""
+    if script in {entry[0] for entry in source.entries}:
+        return
+    if reason := dict(source.left).get(script):
+        raise LaunchError(f"{script} is not synced ({reason}):\n" + "\n".join(source.notes))
+    raise LaunchError(f"{script} is ignored by git, so it is not synced: add '!/{script}' to {tree.IGNORE_FILE}")

@@ -109,12 +109,12 @@ coverage: setup-node ## Branch coverage of regatta/ and workloads/ by the unit t
 lint: setup ## Lint and types
 	@tools/lint.sh
 
-test-faults: setup-node ## Strike every fault of docs/reliability.md on hosts made for it, and write its table
+test-faults: setup-node ## Strike every fault of docs/results/faults.md on hosts made for it, and write its table
 	@rm -f tests/lab/faults/outcomes.json
 	@REGATTA_FAULTS=tests/lab/faults/outcomes.json $(PY) -m pytest -q tests/lab/faults || code=$$?; \
 	$(PY) tests/lab/faults/outcomes.py; exit $${code:-0}
 
-docs: setup ## Write anew what is made from others: docs/reference.md, schemas of a card and a record, tables in roles' READMEs
+docs: setup ## Write what is made from declarations: pages of docs/reference, schemas, tables in roles' READMEs
 	@$(PY) -m tools.reference
 	@$(PY) -m tools.role_readmes
 
@@ -122,7 +122,7 @@ fuzz: setup-node ## 10,000 cases for each parser of what comes from outside; tak
 	@$(PY) -m pytest -q --hypothesis-profile=thorough --timeout=0 tests/unit/test_fuzz.py
 	@.venv-node/bin/python -m pytest -q --hypothesis-profile=thorough --timeout=0 tests/unit/workloads/test_fuzz.py
 
-bench: setup ## Measure the figures of docs/results.md on a lab of 3 hosts
+bench: setup ## Measure the figures of docs/results/overhead.md on a lab of 3 hosts
 	@$(PY) -m benchmarks.cluster
 
 locks: setup ## Resolve requirements/*.in anew, with the SHA-256 of every file; UPGRADE=yes takes the newest versions

@@ -1,4 +1,4 @@
-"""Reads the events that a workload prints among its log: `@regatta {json}` (docs/architecture.md)."""
+"""Reads the events that a workload prints among its log: `@regatta {json}` (docs/reference/events.md)."""
 
 import json
 import re

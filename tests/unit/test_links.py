@@ -68,3 +68,16 @@ def test_a_page_that_is_missing_and_a_section_that_is_missing_are_found(tmp_path
     assert problem(tmp_path, "page.md#one-two") is problem(tmp_path, "page.md#three-fours") is None
     assert problem(tmp_path, "other.md") == "other.md: no such file"
     assert problem(tmp_path, "page.md#five") == "page.md#five: no such section"
+
+
+@pytest.mark.whole
+def test_the_site_is_made_without_a_warning_and_asks_no_network() -> None:
+    subprocess.run(["tools/docs_site.sh"], cwd=ROOT, check=True)
+    site = ROOT / "build/docs"
+    pages = {path.relative_to(site).with_suffix(".md") for path in site.glob("**/*.html")}
+    assert {page.relative_to(ROOT / "docs") for page in PAGES if page.is_relative_to(ROOT / "docs")} <= pages
+    assert (site / "searchindex.js").exists()
+    loaded = re.compile(r'<(?:script|link|img|iframe)\b[^>]*(?:src|href)="(?:https?:)?//|@import|url\(["\']?https?:')
+    assert [
+        path.name for path in site.glob("**/*") if path.suffix in {".html", ".css"} and loaded.search(path.read_text())
+    ] == []

@@ -34,9 +34,22 @@ VARIABLES = """# Variables of an inventory
 Made by `make docs` from `ansible/roles/*/meta/argument_specs.yml`: edit those, not this page.
 
 Set them under `vars` of the inventory, or with `-e`. A name that is almost one of them is refused, with the one that is
-meant. Defaults are Ansible's expressions. Variables of hosts (`ansible_host`, `cluster_address`, `regatta_root`, ...)
-are in [Architecture](../explanation/architecture.md#inventory). The last part of `regatta_root` and `regatta_state`
-must contain `regatta`.
+meant. Defaults are Ansible's expressions.
+
+## Hosts and runs
+
+| variable | type | default | what |
+|---|---|---|---|
+| `cluster_address` | str | | A host's own IPv4 address in the members' network; services listen there. |
+| `regatta_root` | path | `/opt/regatta` | Programs and synced code; the last part of the path must contain `regatta`. |
+| `regatta_state` | path | `/var/lib/regatta` | Runs, data and Ray's state; the last part must contain `regatta`. |
+| `regatta_python` | path | `<regatta_root>/env/bin/python` | The interpreter of runs. |
+| `regatta_run_log_mb` | int | `256` | Log of one run on one node: its beginning and its end. |
+| `regatta_run_memory_share` | float | `0.85` | Share of a host's memory for one run, and for Ray with its workers. |
+| `regatta_run_processes` | int | 1024 a core, at least 4096 | Processes and threads of a run on a node, and of Ray. |
+
+Ansible's own (`ansible_host`, `ansible_user`, `ansible_ssh_common_args`, ...) are in
+[Architecture](../explanation/architecture.md#inventory).
 """
 
 

@@ -14,6 +14,8 @@ html_theme = "furo"
 html_title = "Regatta"
 html_show_sphinx = False
 myst_heading_anchors = 6
+# What links on from where a page was before.
+exclude_patterns = ["[!i]*.md"]
 _LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(((?:\.\./)+[^)#]*)\)")
 
 

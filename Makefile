@@ -32,7 +32,7 @@ flag-confirm = $(call given,confirm,CONFIRM)
 flag-force = $(call switch,force,FORCE)
 flag-yes = $(if $(filter yes,$(CONFIRM)),--yes)
 
-.PHONY: help docs fuzz test-faults test-whole setup setup-node lab lab-down lab-status provision check verify teardown add-node remove-node forget rotate-secrets rebuild rollback support-bundle bundle hdfs-restore-metadata demo test test-lab coverage lint bench locks torch-lock audit
+.PHONY: help docs docs-site fuzz test-faults test-whole setup setup-node lab lab-down lab-status provision check verify teardown add-node remove-node forget rotate-secrets rebuild rollback support-bundle bundle hdfs-restore-metadata demo test test-lab coverage lint bench locks torch-lock audit
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-21s %s\n", $$1, $$2}'
@@ -58,7 +58,7 @@ provision: setup ## Bare hosts -> cluster: INVENTORY=inventory/NAME; BUNDLE=file
 check: setup ## Say what provisioning would change, change nothing
 	@$(call regatta,check,bundle)
 
-verify: setup ## Prove the cluster: SSH between nodes, versions, all-reduce, Ray, its token
+verify: setup ## Prove the cluster: SSH between nodes, versions, all-reduce, Ray, its token, HDFS
 	@$(call regatta,verify,lease)
 
 teardown: setup ## Remove what provisioning made but HDFS's data, and prove it (asks; CONFIRM=yes does not; DATA=destroy; FORCE=yes cancels runs)
@@ -94,7 +94,7 @@ hdfs-restore-metadata: setup ## Make the NameNode anew from the newest copy of i
 demo: ## Everything: hosts, provision, verify, a timed run, the comparison
 	@tools/demo.sh $(if $(filter command line environment,$(origin INVENTORY)),$(INVENTORY))
 
-test: setup-node ## Lint, types, unit tests, a cluster's life on real hosts; ONLY=lint|unit|local|lab: one part
+test: setup-node ## Lint, types, unit tests, a cluster's life on hosts made here; ONLY=lint|unit|local|lab: one part
 	@$(PY) tools/test.py first $(if $(ONLY),--only $(ONLY))
 
 test-lab: setup-node ## This machine alone, workloads under real frameworks, and the lab tests beyond `make test`; CI runs both
@@ -109,23 +109,26 @@ coverage: setup-node ## Branch coverage of regatta/ and workloads/ by the unit t
 lint: setup ## Lint and types
 	@tools/lint.sh
 
-test-faults: setup-node ## Strike every fault of docs/reliability.md on hosts made for it, and write its table
+test-faults: setup-node ## Strike every fault of docs/results/faults.md on hosts made for it, and write its table
 	@rm -f tests/lab/faults/outcomes.json
 	@REGATTA_FAULTS=tests/lab/faults/outcomes.json $(PY) -m pytest -q tests/lab/faults || code=$$?; \
 	$(PY) tests/lab/faults/outcomes.py; exit $${code:-0}
 
-docs: setup ## Write anew what is made from others: docs/reference.md, schemas of a card and a record, tables in roles' READMEs
+docs: setup ## Write what is made from declarations: pages of docs/reference, schemas, tables in roles' READMEs
 	@$(PY) -m tools.reference
 	@$(PY) -m tools.role_readmes
+
+docs-site: setup ## Make the site of the docs, with search: build/docs/index.html
+	@tools/docs_site.sh
 
 fuzz: setup-node ## 10,000 cases for each parser of what comes from outside; takes some minutes
 	@$(PY) -m pytest -q --hypothesis-profile=thorough --timeout=0 tests/unit/test_fuzz.py
 	@.venv-node/bin/python -m pytest -q --hypothesis-profile=thorough --timeout=0 tests/unit/workloads/test_fuzz.py
 
-bench: setup ## Measure the figures of docs/results.md on a lab of 3 hosts
+bench: setup ## Measure the figures of docs/results/overhead.md on a lab of 3 hosts
 	@$(PY) -m benchmarks.cluster
 
-locks: setup ## Resolve requirements/*.in anew, with the SHA-256 of every file; UPGRADE=yes takes the newest versions
+locks: setup ## Resolve requirements/*.in again, with the SHA-256 of every file; UPGRADE=yes takes the newest versions
 	@UV=$(CURDIR)/.venv/bin/uv requirements/compile.sh
 
 torch-lock: setup ## The SHA-256 of a build of torch with a local label, from PyTorch's index: BUILD=cpu (cu126, ...)

@@ -1,1 +1,1 @@
-"""Commands that measure the figures in docs/results.md."""
+"""Commands that measure the figures in docs/results."""

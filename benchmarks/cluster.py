@@ -1,4 +1,4 @@
-"""`make bench`: measure the figures of docs/results.md on labs of their own, `python -m benchmarks.cluster --help`."""
+"""`make bench`: measure the figures of docs/results/overhead.md on labs of their own (`--help` says more)."""
 
 import argparse
 import contextlib
@@ -12,7 +12,7 @@ from regatta import paths
 from regatta.errors import RegattaError
 from regatta.hosts import inventories
 
-RESULTS = paths.PROJECT / "docs" / "results.md"
+RESULTS = paths.PROJECT / "docs/results/overhead.md"
 SYNC_ROUNDS = 7
 _ON_BARE_HOSTS = {"provision", "again", "teardown"}
 _ON_A_CLUSTER = {"sync", "run", "death"}
@@ -64,7 +64,7 @@ class Bench:
 
     @property
     def complete(self) -> bool:
-        """Whether what docs/results.md shows was measured."""
+        """Whether what docs/results/overhead.md shows was measured."""
         return self.wanted >= set(figures.GROUPS) - {"cold"}
 
     def _cycles(self) -> None:
@@ -105,7 +105,7 @@ class Bench:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, print the tables, write the JSON file and, where everything was measured, docs/results.md."""
+    """Measure, print the tables, write the JSON file and, where everything was measured, docs/results/overhead.md."""
     options = _parser().parse_args(arguments)
     wanted = _wanted(options)
     shell.interruptible()

@@ -61,7 +61,7 @@ class Point:
     after: Used
 
     def line(self, cores: int) -> str:
-        """A row for docs/results.md."""
+        """A row for docs/results/provisioning.md."""
         first, last = self.before, self.after
         busy, ours = last.busy - first.busy, last.controller - first.controller
         a_host = f"{self.seconds / self.nodes:.1f} s | {busy / self.nodes:.1f} s | {ours / self.nodes:.1f} s"

@@ -1,8 +1,8 @@
 """`python -m benchmarks.modules --inventory inventory/NAME`: each Ansible module of ours beside the stock tasks for it.
 
 `modules.yml` beside this file has both. They take turns on one provisioned host of the cluster, over SSH. A round trip
-is a command that Ansible sends there. The table is for docs/results.md; each module's own note says the same. What is
-made on the host lies below /opt/regatta-bench and is removed: take a lab all the same.
+is a command that Ansible sends there. The table is for docs/results/modules.md; each module's own note says the same.
+What is made on the host lies below /opt/regatta-bench and is removed: take a lab all the same.
 """
 
 import argparse
@@ -69,7 +69,7 @@ class Pair:
     stock: Taken
 
     def line(self) -> str:
-        """A row for docs/results.md."""
+        """A row for docs/results/modules.md."""
         (trips, took), (other, others) = self.ours.median, self.stock.median
         shown = f"{trips}, {other} | {seconds(took)}, {seconds(others)}"
         return f"| `{self.module}` | {self.what} | {self.beside} | {shown} |"

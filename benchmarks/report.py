@@ -61,7 +61,7 @@ def seconds(value: float | None) -> str:
 
 
 def markdown(report: Report) -> str:
-    """The generated part of docs/results.md."""
+    """The generated part of docs/results/overhead.md."""
     lines = [*_machine_lines(report.machine), "", *_figure_table(report.measured)]
     if any(report.phases.values()):
         lines += ["", *_phase_table(report.phases)]
@@ -98,7 +98,7 @@ def replace_between(text: str, part: str) -> str:
 
 
 def write_results(path: Path, report: Report) -> None:
-    """Put the tables into docs/results.md; what people wrote around them stays."""
+    """Put the tables into docs/results/overhead.md; what people wrote around them stays."""
     text = path.read_text() if path.exists() else "# Results\n"
     path.write_text(replace_between(text, markdown(report)))
 

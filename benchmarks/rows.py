@@ -32,7 +32,7 @@ def faster(text: str, ours: Sequence[float], other: Sequence[float], name: str, 
 
 
 def markdown(rows: Sequence[Row]) -> str:
-    """The table for docs/results.md."""
+    """The table for docs/results."""
     lines = ["| figure | median | range | compared with | target | reached |", "|---|---|---|---|---|---|"]
     for row in rows:
         span = f"{seconds(min(row.samples))} to {seconds(max(row.samples))}" if row.samples else "-"

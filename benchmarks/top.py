@@ -168,7 +168,7 @@ def _namespace(process: str) -> str:
 
 
 def lines(cost: Cost) -> list[str]:
-    """The table for docs/results.md."""
+    """The table for docs/results/overhead.md."""
     middle, most = statistics.median(cost.sampler), cost.sampler[-1]
     whole = statistics.median(cost.whole)
     return [

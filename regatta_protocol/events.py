@@ -1,4 +1,4 @@
-"""What a workload prints for the controller among its log: lines `@regatta {json}` (docs/architecture.md, "Events")."""
+"""What a workload prints for the controller among its log: lines `@regatta {json}` (docs/reference/events.md)."""
 
 import json
 import re
@@ -85,7 +85,7 @@ class Cpu(Event):
 
 
 class OverheadEvent(Event):
-    """What a framework's own log says of where the time went, see docs/workloads.md, "Spark's own share"."""
+    """What a framework's own log says of where the time went, see docs/explanation/spark-share.md."""
 
     kind = "overhead"
     source: Annotated[str, Between(1, 4096)]

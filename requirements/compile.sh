@@ -41,7 +41,7 @@ if [[ ${1:-} == torch ]]; then
     exit
 fi
 
-for name in controller dev node node-test store-test networks-test; do
+for name in controller dev docs node node-test store-test networks-test; do
     if [[ ${UPGRADE:-no} != yes && -e $name.lock ]]; then
         cat "$name.lock" > "$new/$name.lock"
         [[ $name != node* ]] || cat torch-pypi.lock >> "$new/$name.lock"

@@ -1,5 +1,6 @@
-"""`make docs`: writes docs/reference.md from declared options, cards and errors, JSON schemas from types."""
+"""`make docs`: writes pages of docs/reference from declarations, and JSON schemas from types."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -8,21 +9,19 @@ from msgspec import json
 from regatta.cards import card as cards
 from regatta.cards import discovery
 from regatta.cards.card import Option, Workload, flag
-from regatta.errors import RegattaError, RunFailedError
 from regatta.options.declaration import OF_COMPARISONS, OF_RUNS
 from regatta.options.option import EVERY
 from regatta.options.option import Option as Declared
 from regatta.provisioning.verified import Verified
 from regatta.records import record
 from regatta.tasks import shown
-from regatta.tasks.common import INTERRUPTED
+from tools import declared
 
 PROJECT = Path(__file__).resolve().parents[1]
-HEAD = """# Reference: options
+HEAD = """# Options
 
-Made by `make docs` from `regatta/options/declaration.py`, the cards (`workloads/*/card.toml`) and `regatta/errors.py`
-(the exit codes at its end): edit those, not this.
-What the workloads do is in [workloads.md](workloads.md), what a card may say in [cards.md](cards.md).
+Made by `make docs` from `regatta/options/declaration.py` and the cards (`workloads/*/card.toml`): edit those.
+[Workloads](workloads/index.md) describes what the workloads do, [Cards](cards.md) what a card may say.
 
 ## Options of runs
 
@@ -35,32 +34,10 @@ runs of a plan.
 
 
 def page() -> str:
-    """docs/reference.md: the options of runs, and a part for each of Regatta's workloads, then exit codes."""
+    """Return docs/reference/options.md: the options of runs, and a part for each of Regatta's workloads."""
     options = [_option(one) for one in {**OF_RUNS, **OF_COMPARISONS}.values()]
     workloads = [line for workload in discovery.ours().values() for line in _workload(workload)]
-    return "\n".join([HEAD, *options, "", *workloads, *_exit_codes()])
-
-
-def _exit_codes() -> list[str]:
-    """A row for each error that a command ends with; RunFailedError has the code of the run."""
-    found = [RegattaError, *_below(RegattaError)]
-    lines = ["## Exit codes", "", "| code | error | when |", "|---|---|---|", "| 0 | | it is done |"]
-    rows = []
-    for one in found:
-        code = "the run's, or 1" if one is RunFailedError else str(one.exit_code)
-        about = str(one.__doc__).partition(".")[0]
-        rows.append(f"| {code} | `{one.__name__}` | {about} |")
-    lines += [row for code in ("2", "the", "1") for row in rows if row.startswith(f"| {code}")]
-    interrupted = f"| {INTERRUPTED} | | Ctrl-C; a run that it followed was told to stop |"
-    ansible = "| Ansible's | | a command about hosts failed on a host: what ansible-playbook ended with (2, 4) |"
-    text = "2 is bad input; 1 is the cluster's, or what stands in the message"
-    return [*lines, interrupted, ansible, "", f"{text}; a run that failed passes its own code on.", ""]
-
-
-def _below(kind: type[RegattaError]) -> list[type[RegattaError]]:
-    return [
-        one for child in kind.__subclasses__() if child.__module__ == kind.__module__ for one in (child, *_below(child))
-    ]
+    return "\n".join([HEAD, *options, "", *workloads])
 
 
 def schemas() -> dict[str, str]:
@@ -85,10 +62,11 @@ def _option(one: Declared) -> str:
 
 def _workload(workload: Workload) -> list[str]:
     card = workload.card
+    end = "" if card.about.endswith("?") else "."
     lines = [
         f"## {workload.name}",
         "",
-        f"{card.about}. Under {', '.join(card.frameworks)}; sizes count {card.unit}.",
+        f"{card.about}{end} Under {', '.join(card.frameworks)}; sizes count {card.unit}.",
         "",
     ]
     lines += ["| option | kind | default | meaning |", "|---|---|---|---|"]
@@ -107,7 +85,8 @@ def _workload(workload: Workload) -> list[str]:
         lines += ["", f"`fab data-gen {card.generate.kind} --size N` makes input of N {card.unit}."]
     for given in card.published:
         words = ", ".join(f"{name} = {value}" for name, value in given.parameters.items())
-        lines += ["", f"Published: {given.source}. For {words}, on other hardware:", ""]
+        of = f"For {words}, on" if words else "On"
+        lines += ["", f"Published: {given.source}. {of} other hardware:", ""]
         lines += [f"| {card.unit} | framework | workers | time |", "|---|---|---|---|"]
         lines += [f"| {one.size or 0:,} | {one.framework} | {one.workers} | {one.time} |" for one in given.figures]
     return [*lines, ""]
@@ -124,11 +103,25 @@ def _row(name: str, option: Option) -> str:
     )
 
 
-def main() -> None:
-    """Write all of it."""
-    for path, text in {"docs/reference.md": page(), **schemas()}.items():
-        (PROJECT / path).write_text(text)
+def written() -> dict[str, str]:
+    """Return all that is made from declarations, by its path in the project."""
+    return {"docs/reference/options.md": page(), **declared.pages(), **schemas()}
+
+
+def main(arguments: list[str]) -> int:
+    """Write all of it; with `--check` write nothing, and fail where a file is behind."""
+    behind = {path: text for path, text in written().items() if not _stands(PROJECT / path, text)}
+    for path, text in behind.items():
+        if arguments == ["--check"]:
+            print(f"{path} is behind: make docs")
+        else:
+            (PROJECT / path).write_text(text)
+    return int(bool(behind) and arguments == ["--check"])
+
+
+def _stands(path: Path, text: str) -> bool:
+    return path.exists() and path.read_text() == text
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main(sys.argv[1:]))

@@ -23,10 +23,14 @@ def page(role: Path) -> str:
     _old, end, after = rest.partition(END)
     if not begin or not end:
         raise ValueError(f"{readme} lacks '{BEGIN}' or '{END}'")
+    return f"{before}{BEGIN}\n\n" + "\n".join(table(role)) + f"\n\n{END}{after}"
+
+
+def table(role: Path) -> list[str]:
+    """Return the lines of a role's table of variables."""
     specs = yaml.safe_load((role / "meta/argument_specs.yml").read_text())["argument_specs"]["main"]["options"]
     lines = ["| variable | type | default | what |", "|---|---|---|---|"]
-    lines += [_row(name, option) for name, option in specs.items()]
-    return f"{before}{BEGIN}\n\n" + "\n".join(lines) + f"\n\n{END}{after}"
+    return [*lines, *(_row(name, option) for name, option in specs.items())]
 
 
 def _row(name: str, option: dict[str, Any]) -> str:

@@ -10,7 +10,7 @@ from ansible.plugins.lookup import LookupBase
 DOCUMENTATION = r"""
 name: services
 short_description: Services in the order in which they are set up, or a field of each
-description: Roles that have a file service.yml; docs/architecture.md has its fields.
+description: Roles that have a file service.yml; docs/explanation/architecture.md has its fields.
 options:
   _terms: {description: 'A field: its value for each service that has it. None: the names of their roles'}
   tasks: {type: str, description: Only services with these tasks (a file of tasks/)}

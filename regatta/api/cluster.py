@@ -129,7 +129,7 @@ class Cluster:
         framework: str = table.USUAL,
         **options: Any,
     ) -> Run:
-        """Start a script on the cluster; returns when it runs. `options`: those of docs/reference.md.
+        """Start a script on the cluster; returns when it runs. `options`: those of docs/reference/options.md.
 
         The run is followed in the background; :meth:`Run.wait` gives its record. Raises UsageError for bad
         input, LaunchError and NodesError where it cannot be started.

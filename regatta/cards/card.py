@@ -1,4 +1,4 @@
-"""A card: everything that the controller knows of a workload, as values. docs/cards.md describes each key.
+"""A card: everything that the controller knows of a workload, as values. docs/reference/cards.md describes each key.
 
 Keys of a card's file are the fields of these types; `schema()` is made from them.
 """

@@ -92,7 +92,8 @@ def convert_table(table: object, to: type[_Made], where: str) -> _Made:
             hint = f", did you mean '{near[0]}'?" if near else ""
         elif "enum" in said:
             hint = f"; there are {', '.join(get_args(Kind))}" if place.endswith("kind") else ""
-        raise CardError(f"{where}: {place + ': ' if place else ''}{_plain(said)}{hint}; see docs/cards.md") from None
+        text = f"{where}: {place + ': ' if place else ''}{_plain(said)}{hint}; see docs/reference/cards.md"
+        raise CardError(text) from None
 
 
 def _plain(said: str) -> str:

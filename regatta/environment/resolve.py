@@ -312,7 +312,7 @@ def _explain(wanted: Wanted, base: Base, work: Path, lists: list[str], root: Pat
                 f"{wanted.label} needs {mine.name} {version}, and the cluster runs {mine.name} {mine.version}, which "
                 f"such a run has to have, too: let the requirement allow {mine.version}, run it under another "
                 "framework, or provision the cluster with a lock of its own "
-                "(docs/operations.md, 'The Python environment')"
+                "(docs/how-to/python-environment.md)"
             )
 
 

@@ -1,4 +1,4 @@
-"""HDFS on real hosts: what it holds outlives everything but a disk, and a disk's loss where there are copies."""
+"""HDFS on hosts of a lab: what it holds outlives everything but a disk, and a disk's loss where there are copies."""
 
 import json
 import re

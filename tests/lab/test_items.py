@@ -1,4 +1,4 @@
-"""Items on three real hosts: the same answer under every framework of items, and nothing left of what is cancelled."""
+"""Items on three hosts: the same answer under every framework of items, and nothing left of what is cancelled."""
 
 import json
 import re

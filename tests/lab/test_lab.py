@@ -1,4 +1,4 @@
-"""The lab itself, on real hosts."""
+"""The lab itself, on hosts of a lab."""
 
 import contextlib
 import ipaddress

@@ -1,4 +1,4 @@
-"""What runs write by relative paths, on real hosts: the same under torch and Ray, and it comes back by node."""
+"""What runs write by relative paths, on hosts of a lab: the same under torch and Ray, and it comes back by node."""
 
 import shlex
 from pathlib import Path

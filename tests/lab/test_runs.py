@@ -1,4 +1,4 @@
-"""Runs on three real hosts: PageRank under both frameworks, scripts of a user, what happens when something breaks."""
+"""Runs on three hosts: PageRank under both frameworks, scripts of a user, what happens when something breaks."""
 
 import json
 import os

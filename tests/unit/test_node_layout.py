@@ -50,7 +50,7 @@ def test_of_an_older_one_runs_are_told_and_ended(node: Path, capsys: pytest.Capt
 
 def test_the_docs_say_as_whom_each_operation_works() -> None:
     """The table "What root does on a node" names every operation, `.name` standing for the group of the one before."""
-    text = (Path(__file__).parents[2] / "docs/security.md").read_text()
+    text = (Path(__file__).parents[2] / "docs/explanation/security.md").read_text()
     told: set[str] = set()
     for line in text.partition("## What root does on a node")[2].splitlines():
         group = ""

@@ -12,7 +12,7 @@ import yaml
 from benchmarks import modules
 
 PROJECT = Path(__file__).resolve().parents[2]
-RESULTS = (PROJECT / "docs/results.md").read_text()
+RESULTS = (PROJECT / "docs/results/modules.md").read_text()
 MODULES = sorted(path for folder in modules.libraries() for path in folder.glob("*.py"))
 PAIRS: dict[str, Any] = yaml.safe_load(modules.PAIRS.read_text())
 
@@ -30,7 +30,7 @@ def test_a_line_says_what_it_saves_and_the_table_the_same(path: Path) -> None:
     assert said["module"] == path.stem and list(said) == ["module", "short_description", "notes", "options"]
     (line,) = said["notes"]
     row = re.search(rf"^\| `{path.stem}` \| .* \| (\d+), (\d+) \| ([\d.]+) s, ([\d.]+) s \|$", RESULTS, re.M)
-    assert row, "docs/results.md, Tests: python -m benchmarks.modules"
+    assert row, "docs/results/modules.md: python -m benchmarks.modules"
     ours, stock = int(row[1]), int(row[2])
     trips = f"{stock - ours} of {stock} round trips" if stock > ours else "no round trip"
     assert line.startswith(f"Saves {trips} and {float(row[4]) - float(row[3]):.2f} of {row[4]} s beside stock tasks")

@@ -1,4 +1,4 @@
-"""``python -m workloads.cifar``: see docs/workloads.md."""
+"""``python -m workloads.cifar``: see docs/reference/workloads/training.md."""
 
 from workloads.common import command
 

@@ -1,4 +1,4 @@
-"""Events: lines ``@regatta {json}`` on standard output, one object a line (docs/architecture.md, "Events").
+"""Events: lines ``@regatta {json}`` on standard output, one object a line (docs/reference/events.md).
 
 Each line is one write to the file descriptor, so that the lines of ranks that share a pipe do not mix. An actor, whose
 output may be lost, keeps its events with :func:`keep`; its driver prints them with :func:`replay`.
@@ -23,7 +23,7 @@ from regatta_protocol.log import DRIVER
 __all__ = ["DRIVER", "Event"]
 BAD_INPUT_STATUS = 2
 _STAGED = re.compile(r"(?:/[^\s:'\",]*)?/data/[0-9a-f]{64}/")
-"""Where a node has an input file, by its content (docs/architecture.md, "What is where on a node")."""
+"""Where a node has an input file, by its content (docs/reference/node-files.md)."""
 MOST_WORDS = 4000
 
 

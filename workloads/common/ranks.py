@@ -1,4 +1,4 @@
-"""Who this process is among the ranks of a run, and its torch process group (docs/architecture.md, "Run")."""
+"""Who this process is among the ranks of a run, and its torch process group (docs/explanation/architecture.md#run)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``python -m workloads.cube``: see docs/workloads.md."""
+"""``python -m workloads.cube``: see docs/reference/workloads/items.md."""
 
 from workloads.common import command
 

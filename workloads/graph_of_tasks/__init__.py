@@ -1,1 +1,1 @@
-"""Seven additions as a chain and as a tree; what tasks, actors and objects of Ray cost: see docs/workloads.md."""
+"""Seven additions as a chain and a tree, and what Ray costs (docs/reference/workloads/graphs-of-tasks.md)."""

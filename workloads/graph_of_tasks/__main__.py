@@ -1,4 +1,4 @@
-"""``python -m workloads.graph_of_tasks``: see docs/workloads.md."""
+"""``python -m workloads.graph_of_tasks``: see docs/reference/workloads/graphs-of-tasks.md."""
 
 from workloads.graph_of_tasks.work import main
 

@@ -1,4 +1,4 @@
-"""``python -m workloads.images``: see docs/workloads.md."""
+"""``python -m workloads.images``: see docs/reference/workloads/images.md."""
 
 from workloads.common import command
 

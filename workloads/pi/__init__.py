@@ -1,1 +1,1 @@
-"""Monte Carlo pi: see docs/workloads.md."""
+"""Monte Carlo pi: see docs/reference/workloads/items.md."""

@@ -1,4 +1,4 @@
-"""``python -m workloads.ppr``: see docs/workloads.md."""
+"""``python -m workloads.ppr``: see docs/reference/workloads/pagerank.md."""
 
 from workloads.common import command
 

@@ -1,6 +1,6 @@
 """The library torch-ppr as the reference: symmetrised, on compact ids, in float64.
 
-In its own float32 its column check rejects valid graphs of some million edges and its sums drift (docs/workloads.md).
+In its own float32 its column check rejects valid graphs of some million edges and its sums drift.
 Its `epsilon` bounds the largest change of any node's score; one source goes through at a time, since it iterates a
 whole batch until all of it has converged, so that an answer would depend on its batch.
 """

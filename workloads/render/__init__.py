@@ -1,1 +1,1 @@
-"""Frames of a film, each rendered by itself: see docs/workloads.md."""
+"""Frames of a film, each rendered by itself: see docs/reference/workloads/films.md."""

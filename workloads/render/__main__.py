@@ -1,4 +1,4 @@
-"""``python -m workloads.render``: see docs/workloads.md."""
+"""``python -m workloads.render``: see docs/reference/workloads/films.md."""
 
 from workloads.common import command
 

@@ -1,1 +1,1 @@
-"""Ten pictures in which three words move to the middle, as a graph of tasks: see docs/workloads.md."""
+"""Ten pictures in which three words move to the middle, as a graph of tasks: see docs/reference/workloads/films.md."""

@@ -1,4 +1,4 @@
-"""``python -m workloads.render_words``: see docs/workloads.md."""
+"""``python -m workloads.render_words``: see docs/reference/workloads/films.md."""
 
 from workloads.render_words.work import main
 

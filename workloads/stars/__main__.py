@@ -1,4 +1,4 @@
-"""``python -m workloads.stars``: see docs/workloads.md."""
+"""``python -m workloads.stars``: see docs/reference/workloads/training.md."""
 
 from workloads.common import command
 

@@ -1,1 +1,1 @@
-"""Items that each take a given time of a processor: what spreading them costs, see docs/workloads.md."""
+"""Items that each take a given time of a processor, to see what spreading costs: docs/reference/workloads/items.md."""

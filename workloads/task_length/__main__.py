@@ -1,4 +1,4 @@
-"""``python -m workloads.task_length``: see docs/workloads.md."""
+"""``python -m workloads.task_length``: see docs/reference/workloads/items.md."""
 
 from workloads.common import command
 

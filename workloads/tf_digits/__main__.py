@@ -1,4 +1,4 @@
-"""``python -m workloads.tf_digits``: see docs/workloads.md."""
+"""``python -m workloads.tf_digits``: see docs/reference/workloads/tensorflow.md."""
 
 from workloads.common import command
 

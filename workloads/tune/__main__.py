@@ -1,4 +1,4 @@
-"""``python -m workloads.tune``: see docs/workloads.md."""
+"""``python -m workloads.tune``: see docs/reference/workloads/searches.md."""
 
 from workloads.common import command
 

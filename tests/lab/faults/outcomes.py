@@ -1,4 +1,4 @@
-"""What the fault tests saw: kept as JSON, and written into docs/reliability.md by `python outcomes.py`."""
+"""What the fault tests saw: kept as JSON, and written into docs/results/faults.md by `python outcomes.py`."""
 
 import json
 import re
@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[3]
-PAGE = PROJECT / "docs/reliability.md"
+PAGE = PROJECT / "docs/results/faults.md"
 KEPT = Path(__file__).with_name("outcomes.json")
 BEGIN = "<!-- faults: what follows is made from the tests by `make test-faults` -->"
 END = "<!-- faults: end -->"

@@ -3,7 +3,7 @@
 StorageError, a BadInput of one sentence.
 
 Object stores are read by fsspec. Of HDFS, bulk goes through hdfs-native (RPC, 4 to 7 times as fast as WebHDFS),
-administration through WebHDFS (docs/workloads.md, "Stored data").
+administration through WebHDFS (docs/explanation/storage.md).
 """
 
 from __future__ import annotations

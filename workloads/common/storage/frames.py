@@ -1,4 +1,4 @@
-"""The protocol of data transfers on a pipe (docs/workloads.md, "Stored data"): frames of kind, length, content.
+"""The protocol of data transfers on a pipe (docs/explanation/storage.md): frames of kind, length, content.
 
 Kinds: ``J`` a JSON object, ``D`` bytes of a file. The other side is regatta/hdfs/client.py.
 """

@@ -9,7 +9,7 @@ from ansible.module_utils.basic import AnsibleModule
 DOCUMENTATION = r"""
 module: prometheus_verify
 short_description: All targets of Prometheus answer it
-notes: ['Saves 3 of 4 round trips and 0.77 of 3.98 s beside stock tasks (docs/results.md, Tests).']
+notes: ['Saves 3 of 4 round trips and 0.77 of 3.98 s beside stock tasks (docs/results/modules.md).']
 options:
   url: {type: str, required: true, description: Where Prometheus is}
   targets: {type: dict, required: true, description: 'Of each job, the addresses that it is to look at'}

@@ -1,5 +1,7 @@
-"""The rooms of `regatta/`: what each may import, as docs/explanation/architecture.md says. No module imports itself through others,
-there, in `workloads/` and in `regatta_protocol/`, which both of them import."""
+"""The rooms of `regatta/`: what each may import, as docs/explanation/architecture.md says.
+
+No module imports itself through others, there, in `workloads/` and in `regatta_protocol/`, which both of them import.
+"""
 
 import ast
 import re

@@ -100,7 +100,6 @@ class Cluster:
                 future.exception()
         if all(future.done() for future in self._followed):
             self._session.__exit__()
-            self.remote.rest(self.remote.cluster.nodes)
 
     @property
     def name(self) -> str:

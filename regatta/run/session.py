@@ -57,6 +57,7 @@ class Session:
 
     def __exit__(self, *_: object) -> None:
         self._preparer.close()
+        self.remote.rest(self.cluster.nodes)
 
     def cores(self) -> dict[str, int]:
         """Cores of each worker; together they are the ranks of a run that says nothing about its workers."""

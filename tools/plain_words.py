@@ -1,4 +1,4 @@
-"""`python -m tools.plain_words [FILE...]`: name lines with words that `plain_words.toml` says to write otherwise.
+"""`python -m tools.plain_words [FILE...]`: name lines with words that `plain_words.yml` says to write otherwise.
 
 Read are the prose of Markdown (not its code), and the strings, docstrings and comments of Python, YAML and shell. A
 line that says `plain words: REASON` is left alone.
@@ -12,9 +12,9 @@ import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
-import tomllib
+import yaml
 
-LIST = Path(__file__).with_suffix(".toml")
+LIST = Path(__file__).with_suffix(".yml")
 ALLOWED = "plain words: "
 _CODE = re.compile(r"`[^`]*`")
 
@@ -59,9 +59,13 @@ def found(path: Path, words: dict[str, str]) -> Iterator[str]:
 
 def main() -> int:
     """Print what was found in the files named, or in all of the repository; 1 where there is something."""
-    words = tomllib.loads(LIST.read_text())["words"]
+    words = yaml.safe_load(LIST.read_text())
     listed = subprocess.run(["git", "ls-files"], capture_output=True, text=True, check=True).stdout.split("\n")
-    paths = [Path(name) for name in sys.argv[1:] or listed if Path(name).suffix in READERS and Path(name).is_file()]
+    paths = [
+        Path(name)
+        for name in sys.argv[1:] or listed
+        if Path(name).suffix in READERS and Path(name).is_file() and Path(name).name != LIST.name
+    ]
     lines = [line for path in paths for line in found(path, words)]
     print(*lines, sep="\n", end="\n" if lines else "")
     return 1 if lines else 0

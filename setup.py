@@ -17,7 +17,7 @@ class Build(build_py):
     """As setuptools builds, and those files."""
 
     def run(self) -> None:
-        """Copy them anew: what an earlier build left is not what is there now."""
+        """Copy them again: an earlier build may have left other files."""
         super().run()
         if self.editable_mode:
             return

@@ -27,13 +27,13 @@ system_packages() {
     command -v dpkg-query >/dev/null || { say "no Debian packages here: other hosts than this one need ssh and rsync"; return; }
     local lab=(mmdebstrap systemd-container nftables iproute2 btrfs-progs)
     local browser=(chromium fonts-dejavu-core)
-    local stranger=(nmap ssh-audit)
+    local probes=(nmap ssh-audit)
     local missing
-    missing=$(missing_packages "${needed[@]}" "${lab[@]}" "${browser[@]}" "${stranger[@]}")
+    missing=$(missing_packages "${needed[@]}" "${lab[@]}" "${browser[@]}" "${probes[@]}")
     [ -n "$missing" ] || return 0
     if may_be_root; then
         say "installing $missing"
-        as_root apt-get update -qq || say "some package lists could not be refreshed; going on with what there is"
+        as_root apt-get update -qq || say "some package lists could not be refreshed; continuing with the lists at hand"
         # shellcheck disable=SC2086
         as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing >/dev/null
         return
@@ -50,7 +50,7 @@ pip_setting() { .venv/bin/python -m pip config get "global.$1" 2>/dev/null || tr
 
 find_links() { printf '%s' "${UV_FIND_LINKS:-${PIP_FIND_LINKS:-$(pip_setting find-links)}}"; }
 
-# An index may have a password in it, which everybody could read in a command line.
+# An index may have a password in it, which every user could read in a command line.
 uv_pip_install() {
     local index=${UV_DEFAULT_INDEX:-${PIP_INDEX_URL:-$(pip_setting index-url)}}
     (

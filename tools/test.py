@@ -1,7 +1,7 @@
 """`tools/test.py first|rest|whole [--only PART]`: the parts of a tier of tests, two at a time, with what they cost.
 
-`first` is `make test`, `rest` is `make test-lab`, `whole` is `make test-whole`. It says what goes on and how long that
-took last time; at the end a line a part, the slowest tests, and what was left out and why. Lab tests need root and
+`first` is `make test`, `rest` is `make test-lab`, `whole` is `make test-whole`. It prints what is running and how long
+that took last time; at the end a line a part, the slowest tests, and what was left out and why. Lab tests need root and
 systemd-nspawn: where they cannot run they are named and left out, but fail where CI is set.
 """
 
@@ -25,7 +25,7 @@ from typing import IO, Any
 PROJECT = Path(__file__).resolve().parent.parent
 CONTROLLER, NODE = ".venv/bin/python", ".venv-node/bin/python"
 EVERY = 20.0
-"""Seconds between two lines that say what goes on."""
+"""Seconds between two progress lines."""
 PATIENCE = 180.0
 """Seconds for a part that was interrupted to remove what it has made."""
 PARTS = ("lint", "unit", "local", "lab")
@@ -61,7 +61,7 @@ class Suite:
 
     @property
     def good(self) -> bool:
-        """Whether it ended well; that no test was there (5) is nothing bad where somebody chose by a name."""
+        """Whether it ended well; that no test was there (5) is no failure where tests were chosen by name."""
         fine = (0, 5) if os.environ.get("PYTEST_ADDOPTS") else (0,)
         return self.process is not None and self.process.returncode in fine
 
@@ -188,7 +188,7 @@ def ended(part: Suite) -> bool:
 
 
 def run(parts: Sequence[Suite], known: dict[str, float]) -> None:
-    """Run all parts, `AT_ONCE` side by side, and say from time to time what goes on."""
+    """Run all parts, `AT_ONCE` side by side, and print from time to time what is running."""
     waiting = [part for part in parts if not part.refused]
     going: list[Suite] = []
     spoken = time.monotonic()

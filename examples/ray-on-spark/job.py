@@ -20,7 +20,7 @@ from ray.util.spark import setup_ray_cluster, shutdown_ray_cluster
 
 MIB = 1 << 20
 A_QUARTER = {"num_cpus": 0.25}
-"""Of a core: what goes on at once shares the one of a node."""
+"""Share of a core: tasks that run at the same time share a node's core."""
 FEATURES = ("a", "b", "c")
 
 

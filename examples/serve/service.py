@@ -1,6 +1,6 @@
 """A model behind HTTP: by Ray Serve from the nodes of the run, or from one process; then load on it, and figures.
 
-It reads 64 numbers, the pixels of a digit, and answers which digit it is, and who says so.
+It reads 64 numbers, the pixels of a digit, and answers which digit it is, and which replica answered.
 """
 
 import argparse

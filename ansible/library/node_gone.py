@@ -46,7 +46,7 @@ def accounts(names):
 
 
 def texts(wanted):
-    """Files that still hold a text of ours."""
+    """Files that still hold a text of Regatta's."""
     found = []
     for path, text in wanted.items():
         try:
@@ -59,7 +59,7 @@ def texts(wanted):
 
 
 def commands(words):
-    """Processes that still run something of ours."""
+    """Processes that still run one of Regatta's programs."""
     found = set()
     for path in glob.glob("/proc/[0-9]*/cmdline"):
         try:

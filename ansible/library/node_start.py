@@ -1,4 +1,4 @@
-"""Enable and start units without waiting for them; all of them anew where they run with other files than are there."""
+"""Enable and start units without waiting for them; restart all of them where their files have changed."""
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.started import note, stale
@@ -16,7 +16,7 @@ options:
 
 
 def settle(units, files, changes, check):
-    """(whether anything had to be done, units that run and are started anew)."""
+    """(whether anything had to be done, units that run and are restarted)."""
     old = bool(changes) or any(stale(unit, files) for unit in units)
     off, down = [unit for unit in units if not enabled(unit)], [unit for unit in units if not going(unit)]
     if not check:

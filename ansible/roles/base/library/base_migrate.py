@@ -1,6 +1,6 @@
 """From layout 1, whose folder of runs belonged to the account of runs, to layout 2, where it is root's.
 
-Runs may be going on meanwhile, and hostile: the folder itself becomes root's first, so that nothing in it can be put in
+Runs may be active meanwhile, and hostile: the folder itself becomes root's first, so that nothing in it can be put in
 place of another thing from then on, and only then is looked at what is there. Runs keep their folders and paths.
 """
 

@@ -45,7 +45,7 @@ def would_remove(names):
 
 
 def removable(names):
-    """Those of the packages whose going takes nothing else along: what somebody else has come to need is not theirs."""
+    """Packages whose removal removes no other: packages that other users' packages need now stay."""
     left = sorted(names)
     while left and would_remove(left) - names:
         going = [name for name in left if not would_remove([name]) - names]

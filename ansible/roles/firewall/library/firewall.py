@@ -1,4 +1,4 @@
-"""The nftables table `inet regatta` and the unit that loads it; rules of others stay as they are."""
+"""The nftables table `inet regatta` and the unit that loads it; other rules stay as they are."""
 
 import os
 import pwd

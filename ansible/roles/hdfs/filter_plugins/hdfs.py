@@ -74,7 +74,7 @@ def unmoved(part: Held, moved: str, host: str, folder: str, enabled: bool) -> st
         why = f"HDFS has not moved them, as the DataNode of {host} is not live. {way}"
     return (
         f"{host} holds blocks in {folder}/data, perhaps the only copies:\n{_listed({host: {'pools': left}}, folder)}\n"
-        f"Nothing of them was removed: {why}, then try again. Or, if nobody needs these blocks any more, delete "
+        f"Nothing of them was removed: {why}, then try again. Or, if no one needs these blocks any more, delete "
         f"{folder}/data there first."
     )
 

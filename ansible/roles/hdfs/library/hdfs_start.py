@@ -1,6 +1,6 @@
-"""Start HDFS's units without waiting for them, anew where they run with other files than are there.
+"""Start HDFS's units without waiting for them; restart them where their files have changed.
 
-A NameNode that goes on reads its lists again.
+A NameNode that keeps running reads its lists again.
 """
 
 import subprocess
@@ -36,7 +36,7 @@ def refresh(wanted):
 
 
 def settle(wanted, check):
-    """(whether anything had to be done, units that run and are started anew)."""
+    """(whether anything had to be done, units that run and are restarted)."""
     # What only a person's own commands or the next start read restarts nothing.
     quiet = {path for path in wanted["files"] if path in wanted["lists"] or path.endswith((".py", "hadoop-env.sh"))}
     units = {unit: f"/etc/systemd/system/{unit}" for unit in wanted["units"]}
@@ -63,7 +63,7 @@ def settle(wanted, check):
 
 
 def _lists_read(wanted, check, fresh):
-    """Whether the NameNode had to read again which DataNodes belong to it; one that starts anew reads them anyway."""
+    """Whether the NameNode had to read again which DataNodes belong to it; one that restarts reads them anyway."""
     if fresh or not (set(wanted["changes"]) & set(wanted["lists"]) or stale(LISTS, wanted["lists"])):
         again = False
     else:

@@ -24,7 +24,7 @@ _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def ask(url, token=None):
-    """(status, JSON or None) of a GET; status 0 where nobody answers."""
+    """(status, JSON or None) of a GET; status 0 where there is no answer."""
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     try:
         with _OPENER.open(urllib.request.Request(url, headers=headers), timeout=5) as answer:

@@ -74,7 +74,7 @@ def remove(served, check):
 
 
 def close(data, check):
-    """Root's alone: a later account could get the number of ours. What is in it is still that one's, out of reach."""
+    """Root's alone: a later account could get the number of Regatta's. The files stay that number's, out of reach."""
     if os.lstat(data).st_uid == 0:
         return False
     if not check:
@@ -86,7 +86,7 @@ def close(data, check):
 def own(data, owner, check):
     """The files, on this file system, are the account's: they once were those of another number. Links stay.
 
-    Nobody else works there, as the folder was root's alone; it comes last, so that the next one does what was stopped.
+    No other account works there, as the folder was root's; it comes last, so that the next one does what was stopped.
     """
     try:
         account = pwd.getpwnam(owner)

@@ -1,7 +1,7 @@
 """On the head, as the user regatta: a task on every worker at the same time, and a driver with a wrong secret refused.
 
-Arguments: names and addresses of the workers, as JSON; a master of somebody else, '' where it is ours. Of that one a
-job alone is proven, which needs no Python of its executors. Prints `@verify {"problems", "lines"}`.
+Arguments: names and addresses of the workers, as JSON; another cluster's master, '' where it is Regatta's. On another
+cluster only a job is checked, which needs no Python of its executors. Prints `@verify {"problems", "lines"}`.
 """
 
 import json
@@ -44,7 +44,7 @@ def driver(count, *conf, script=SCRIPT):
 
 
 def refused(found):
-    """Whether a driver with a wrong secret is refused; it would go on for a minute, and is ended here.
+    """Whether a driver with a wrong secret is refused; it would keep trying for a minute, and is ended here.
 
     Nothing is found where no answer came.
     """

@@ -1,4 +1,4 @@
-"""sshd's settings in a file of our own, which goes again by itself unless somebody confirms that login still works."""
+"""sshd's settings in a file of Regatta's, removed again unless the controller confirms that login still works."""
 
 import os
 import subprocess

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Let sshd confine the account of runs to a folder, and prove that it does: confine.sh SETTINGS FOLDER
-# Says "changed" where the settings were others. Written and read in one step, so that nobody stops it in between.
+# Prints "changed" where the settings were different. Written and read in one step, so that nothing stops it in between.
 set -eu
 conf=/etc/ssh/sshd_config.d/01-regatta-runs.conf
 if ! cmp -s "$1" "$conf"; then

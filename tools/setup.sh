@@ -27,9 +27,9 @@ system_packages() {
     command -v dpkg-query >/dev/null || { say "no Debian packages here: other hosts than this one need ssh and rsync"; return; }
     local lab=(mmdebstrap systemd-container nftables iproute2 btrfs-progs)
     local browser=(chromium fonts-dejavu-core)
-    local probes=(nmap ssh-audit)
+    local stranger=(nmap ssh-audit)  # plain words: a variable
     local missing
-    missing=$(missing_packages "${needed[@]}" "${lab[@]}" "${browser[@]}" "${probes[@]}")
+    missing=$(missing_packages "${needed[@]}" "${lab[@]}" "${browser[@]}" "${stranger[@]}")  # plain words: a variable
     [ -n "$missing" ] || return 0
     if may_be_root; then
         say "installing $missing"

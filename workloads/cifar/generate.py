@@ -1,7 +1,7 @@
-"""``python -m workloads.cifar.generate --size PICTURES``: made-up pictures in the binary format of CIFAR-10.
+"""``python -m workloads.cifar.generate --size PICTURES``: synthetic pictures in the binary format of CIFAR-10.
 
 Each class is a smooth pattern of colours; a picture of it is that pattern, moved, darkened and under noise: as large as
-CIFAR's, and learnable. ``--part note`` writes a line that says so, for a file beside them.
+CIFAR's, and learnable. ``--part note`` writes a line that names them synthetic, for a file next to them.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def note(seed: int, numbers: np.random.Generator, first: int, count: int) -> byt
 
 def main() -> None:
     """Run with the arguments of the process."""
-    parser = generate.parser("workloads.cifar.generate", "Made-up pictures in CIFAR-10's binary format.", "pictures")
+    parser = generate.parser("workloads.cifar.generate", "Synthetic pictures in CIFAR-10's binary format.", "pictures")
     parser.add_argument("--part", choices=("pictures", "note"), default="pictures")
     given = parser.parse_args()
     make = block if given.part == "pictures" else functools.partial(note, given.seed)

@@ -116,5 +116,5 @@ def batches(pixels: NDArray[np.uint8], labels: NDArray[np.uint8]) -> training.Ba
 def combine(parts: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], list[str]]:
     """The ranks' answers, which are one and the same, and lines for a person."""
     answer, said = training.combine(parts, "pictures")
-    kind = "made-up pictures (synthetic)" if answer["synthetic"] else "pictures"
+    kind = "synthetic pictures" if answer["synthetic"] else "pictures"
     return answer, [f"cifar: {answer['pictures']:,} {kind}, {answer['parameters']:,} weights", *said]

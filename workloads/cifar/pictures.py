@@ -1,4 +1,4 @@
-"""Where the pictures come from: CIFAR-10's binary files, or made-up ones of the same shape."""
+"""Where the pictures come from: CIFAR-10's binary files, or synthetic ones of the same shape."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from workloads.common import events, storage
 from workloads.common.events import BadInput
 
 HELD_OUT = 5
-"""Of so many made-up pictures to train on there is one to test, as of CIFAR's."""
+"""So many synthetic training pictures for each test picture, as in CIFAR."""
 _TEST_SEED_STEP = 1 << 20
 
 
@@ -60,7 +60,7 @@ def from_files(data: str) -> Pictures:
 
 
 def generated(count: int, seed: int) -> Pictures:
-    """`count` made-up pictures and a fifth of that to test; the same `seed` makes the same ones."""
+    """`count` synthetic pictures and a fifth of that to test; the same `seed` makes the same ones."""
     train = generate.drawn(np.random.default_rng([seed, 0]), count)
     test = generate.drawn(np.random.default_rng([seed + _TEST_SEED_STEP, 0]), max(count // HELD_OUT, 1))
     return Pictures(*train, *test, True)

@@ -144,7 +144,7 @@ def cpu_seconds() -> float:
 
 
 def peak_bytes() -> int:
-    """Peak resident memory of this process in bytes: ``VmHWM``, which unlike ``ru_maxrss`` starts anew at exec.
+    """Peak resident memory of this process in bytes: ``VmHWM``, which unlike ``ru_maxrss`` starts again at exec.
 
     Raises RuntimeError where the kernel does not tell it.
     """

@@ -80,8 +80,8 @@ class Searcher(Leaver, Protocol):
     def search(self, asked: Search, memory: Memory) -> AbstractContextManager[Callable[[], Sequence[Outcome]]]:
         """Join the framework, as phase `rendezvous`; gives what does the trials, as its driver (rank -1).
 
-        `memory` says which trials are left to do, and is told of each that has ended. A trial that fails has its error
-        in its outcome, and the others go on. Raises :class:`BadInput` where it cannot search so.
+        `memory` says which trials are left to do, and receives each that has ended. A trial that fails has its error
+        in its outcome, and the others continue. Raises :class:`BadInput` where it cannot search so.
         """
 
 

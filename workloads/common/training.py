@@ -1,6 +1,6 @@
 """Data-parallel training of a model on tensors, by the same function under every framework.
 
-The data are whole on every host and sliced by batch. Each epoch is shuffled anew over all ranks by the seed, so the
+The data are whole on every host and sliced by batch. Each epoch is shuffled again over all ranks by the seed, so the
 same seed and number of ranks give the same weights, whoever started the ranks.
 """
 
@@ -126,7 +126,7 @@ After = Callable[[int], object]
 def fit(work: Work, after: After | None = None) -> list[float]:
     """Train; gives the mean loss of each epoch over all ranks. Raises :class:`BadInput` for more ranks than rows.
 
-    Goes on after the epochs that the checkpoint has; raises :class:`BadInput` where that is of another run or no
+    Continues after the epochs that the checkpoint has; raises :class:`BadInput` where that is of another run or no
     checkpoint. Its process group, where there are ranks, must stand.
     """
     model, optimizer, batch_of, rows = work.model, work.optimizer, work.batch_of, work.rows
@@ -137,8 +137,8 @@ def fit(work: Work, after: After | None = None) -> list[float]:
     trained = DistributedDataParallel(model, forward_sync_buffers=False) if ranks.world > 1 else model
     model.train()
     if ranks.world > 1 and len(losses) < schedule.epochs:
-        # After its first step DDP orders gradients anew for their exchange, and their order decides how sums of more
-        # than two ranks are rounded. So one step that teaches nothing comes first, here as where a training goes on.
+        # After its first step DDP reorders gradients for their exchange, and their order decides how sums of more than
+        # two ranks are rounded. So one step that teaches nothing comes first, also where a training continues.
         inputs, targets = batch_of(rows_of_rank(rows, 0, schedule.seed, ranks)[: own.batch])
         before = [buffer.clone() for buffer in model.buffers()]
         work.loss_of(trained(inputs), targets).backward()

@@ -63,7 +63,7 @@ def separated(option: Option, word: str) -> tuple[str, ...]:
 def of_this_run(word: str) -> str:
     """A path that means the same in every process of this run; ``{run}`` becomes the run's id.
 
-    Of a run that goes on without lost hosts it is the first one's.
+    Of a run that continues without lost hosts it is the first one's.
     """
     run = os.environ.get("REGATTA_FIRST_RUN") or os.environ.get("REGATTA_RUN_ID") or "by-hand"
     own = word.replace("{run}", run)

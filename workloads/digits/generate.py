@@ -1,4 +1,4 @@
-"""``python -m workloads.digits.generate --size IMAGES --part images|labels``: made-up digits as IDX files.
+"""``python -m workloads.digits.generate --size IMAGES --part images|labels``: synthetic digits as IDX files.
 
 Digits of seven segments, 28 by 28 pixels, moved, of changing brightness, under noise. The images and the labels of the
 same size and seed belong together.
@@ -63,7 +63,7 @@ def block(part: str, numbers: np.random.Generator, first: int, count: int) -> by
 
 def main() -> None:
     """Run with the arguments of the process."""
-    parser = generate.parser("workloads.digits.generate", "Made-up digits as IDX files.", "images")
+    parser = generate.parser("workloads.digits.generate", "Synthetic digits as IDX files.", "images")
     parser.add_argument("--part", choices=("images", "labels"), default="images")
     given = parser.parse_args()
     head = (

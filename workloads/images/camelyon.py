@@ -1,5 +1,5 @@
 """PatchCamelyon (B. S. Veeling et al., 2018): pictures of 96 x 96 in three colours and two classes, in HDF5 files as
-published, read by ranges; or made-up ones of that shape."""
+published, read by ranges; or synthetic ones of that shape."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``python -m workloads.images.generate FOLDER --size PICTURES``: made-up pictures in PatchCamelyon's HDF5 files.
+"""``python -m workloads.images.generate FOLDER --size PICTURES``: synthetic pictures in PatchCamelyon's HDF5 files.
 
 They are those of ``--data generated`` with the same seed. A file beside them says that they are made up. Needs h5py.
 """
@@ -31,7 +31,7 @@ def write(folder: Path, size: int, seed: int) -> None:
 def main() -> None:
     """Run with the arguments of the process."""
     parser = argparse.ArgumentParser(
-        prog="python -m workloads.images.generate", description="Made-up pictures in PatchCamelyon's HDF5 files."
+        prog="python -m workloads.images.generate", description="Synthetic pictures in PatchCamelyon's HDF5 files."
     )
     parser.add_argument("folder", type=Path, metavar="FOLDER")
     parser.add_argument("--size", type=arguments.positive, required=True, metavar="N", help="pictures to train on")

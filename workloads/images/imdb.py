@@ -1,5 +1,5 @@
 """IMDB's reviews as published (A. Maas et al., 2011): a folder ``aclImdb`` with a text file for each, or its archive;
-or made-up texts of that shape."""
+or synthetic texts of that shape."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from workloads.common.storage import packed
 from workloads.images.rows import GENERATED, HELD_OUT, Room
 
 WORDS, LENGTH, CLASSES = 10_000, 250, 2
-"""Words that are told apart, and words of a text that are looked at: its first ones."""
+"""Distinct words, and words of a text that are read: its first ones."""
 NOTHING, UNKNOWN, FIRST = 0, 1, 2
 """Numbers that are no word, a rare word, and the most frequent one."""
 SIDES = ("neg", "pos")
@@ -31,7 +31,7 @@ MOST_BYTES = 1 << 20
 THREADS = 16
 TOLD_EVERY = 2_000
 LEANING, LEANS, OWN = 200, 0.1, 0.7
-"""Of made-up texts: words that lean to a class, the share of words that do, and of these the share to the own class."""
+"""In synthetic texts: words that lean to a class, their share of all words, and the share that leans to the own class."""
 _MEMBER = re.compile(r"(?:.*/)?(train|test)/(neg|pos)/([^/]+\.txt)")
 _WORD = re.compile(r"[a-z0-9]+(?:'[a-z]+)?")
 
@@ -145,7 +145,7 @@ def _text(file: str) -> str:
 
 
 def drawn(numbers: np.random.Generator, count: int) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
-    """So many made-up texts, int32 (count, 250), and their classes, uint8 (count,).
+    """So many synthetic texts, int32 (count, 250), and their classes, uint8 (count,).
 
     Words are as frequent as their number is small, as in a language; some of them lean to a class.
     """

@@ -140,7 +140,7 @@ def tolerance(options: Options) -> dict[str, float]:
 def combine(parts: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], list[str]]:
     """The ranks' answers, which are one and the same, and lines for a person."""
     answer, said = training.combine(parts, "rows")
-    kind = "made-up rows (synthetic)" if answer["synthetic"] else "rows"
+    kind = "synthetic rows" if answer["synthetic"] else "rows"
     begun = f"{answer['parameters']:,} weights, at first from {answer['weights_from']}"
     still = f"; {answer['frozen_layers']} of {answer['layers']} layers stay" if answer["frozen_layers"] else ""
     return answer, [f"images: {answer['rows']:,} {kind}; {begun}{still}", *said]

@@ -33,7 +33,7 @@ MADE_UP = "made-up"
 GENERATED = "generated"
 """The word for rows that are made up."""
 HELD_OUT = 6
-"""Of so many made-up rows to train on there is one to test."""
+"""So many synthetic training rows for each test row."""
 
 
 @dataclass
@@ -57,7 +57,7 @@ class Room:
         self.array(f"{prefix}labels", labels.shape)[:] = labels
 
     def made_up(self) -> None:
-        """Say of the rows that nobody has seen them."""
+        """Mark the rows as synthetic."""
         self.synthetic = True
         if self.folder is not None:
             (self.folder / MADE_UP).touch()

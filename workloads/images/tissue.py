@@ -1,4 +1,4 @@
-"""Made-up pictures of PatchCamelyon's shape: pale tissue with dark cells, in class 1 crowded in the middle."""
+"""Synthetic pictures of PatchCamelyon's shape: pale tissue with dark cells, in class 1 crowded in the middle."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from workloads.common.networks.norm import GroupedNorm
 
 RANDOM = "random"
 NESTED = ("model", "state_dict")
-"""Where files keep weights beside other things: Regatta's checkpoints, and those of others."""
+"""Where files keep weights among other things: Regatta's checkpoints, and other programs'."""
 COUNTED = "num_batches_tracked"
 NAMED_AT_MOST = 3
 

@@ -1,4 +1,4 @@
-"""``python -m workloads.ppr.generate --size EDGES > graph.txt``: a made-up graph as a SNAP edge list.
+"""``python -m workloads.ppr.generate --size EDGES > graph.txt``: a synthetic graph as a SNAP edge list.
 
 Edges lead from any node to nodes of which a few are named very often (node i with a density of i ** -0.5), as in graphs
 of links and citations; five edges a node on the average, double edges and self-loops among them.
@@ -41,7 +41,7 @@ def lines(sources: NDArray[np.int64], targets: NDArray[np.int64], width: int) ->
 
 def main() -> None:
     """Run with the arguments of the process."""
-    given = generate.parser("workloads.ppr.generate", "A made-up graph as an edge list.", "edges").parse_args()
+    given = generate.parser("workloads.ppr.generate", "A synthetic graph as an edge list.", "edges").parse_args()
     nodes = max(2, given.size // EDGES_PER_NODE)
     head = f"# made up: {nodes} nodes, {given.size} edges, seed {given.seed}\n".encode()
     generate.write(functools.partial(block, nodes), given, BLOCK_EDGES, head)

@@ -203,7 +203,7 @@ def number(degrees, positions, numbers):  # type: ignore[no-untyped-def]
         positions[degree] += 1
 
 
-# Made-up graphs ------------------------------------------------------------------------------------------------------
+# Synthetic graphs ----------------------------------------------------------------------------------------------------
 
 
 @njit(inline="always")

@@ -35,7 +35,7 @@ COUNTED = {"csr", "cg", "push"}
 MAKERS = (edgelist, dialect, fields, parquet, words, ids, rows, graphs, graphs.kernels)
 
 TOLERANCE = {"sources.sum": 1e-9, "sources.residual": 1e-9}
-"""What may differ between two frameworks; the scores themselves are compared to the bit, by their checksum."""
+"""What may differ between two frameworks; the scores themselves have to be bit-identical, by their checksum."""
 
 
 @dataclass(frozen=True)

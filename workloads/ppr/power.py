@@ -10,8 +10,8 @@ It ends at the first step that moves an L1 distance of at most `tolerance`; sinc
 1 - alpha in that norm, what is left to the exact answer is at most (1 - alpha) / alpha times as much.
 (L. Page et al., "The PageRank citation ranking", 1999; G. Jeh and J. Widom, "Scaling personalized web search", 2003.)
 
-Every row is summed in the order of its columns and every total in the order of chunks, or exactly: an answer is the
-same to the bit whatever it is solved with, by however many threads and ranks.
+Every row is summed in the order of its columns and every total in the order of chunks, or exactly: answers are
+bit-identical, whatever they are solved with, by however many threads and ranks.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ class Walk:
         self._z[home, column] = 1.0 / max(degree, 1)
 
     def place(self, column: int, home: int, scores: NDArray[np.float64]) -> None:
-        """Let a walk from the node numbered `home` go on from scores by place, (n,)."""
+        """Let a walk from the node numbered `home` continue from scores by place, (n,)."""
         graph = self._graph
         self.begin(column, home)
         self._z[graph.numbers, column] = scores

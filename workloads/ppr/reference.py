@@ -24,7 +24,7 @@ from workloads.ppr.graph import Graph
 
 
 def prepare(_sources: int) -> None:
-    """Compile, or load, the step of ours that measures its answer; the library has no machine code of its own."""
+    """Compile, or load, Regatta's step, which measures its answer; the library has no machine code of its own."""
     power.prepare(1)
 
 
@@ -46,7 +46,7 @@ def solve(
     ranks: Ranks | None = None,
     **_: Any,
 ) -> Iterator[tuple[int, power.Solution]]:
-    """As :func:`power.solve`. `residual` is how far a step of ours moves its answer; iterations it does not tell."""
+    """As :func:`power.solve`. `residual` is how far one step of Regatta's moves its answer; it reports no iterations."""
     with _in_float64():
         matrix = adjacency(graph)
     with threads.pool(ranks) as pool:

@@ -1,8 +1,8 @@
-"""``python -m workloads.ppr.rmat --nodes N --edges M FOLDER``: a made-up graph in prepared form, of any size.
+"""``python -m workloads.ppr.rmat --nodes N --edges M FOLDER``: a synthetic graph in prepared form, of any size.
 
 R-MAT: each edge falls into one of the four quarters of the matrix by chance, then into a quarter of that, down to a
 cell (D. Chakrabarti, Y. Zhan, C. Faloutsos, "R-MAT: a recursive model for graph mining", 2004), with the quarters of
-Graph500: 0.57, 0.19, 0.19, 0.05. Cells beyond N are drawn again. Edges are made anew for each pass over them, since
+Graph500: 0.57, 0.19, 0.19, 0.05. Cells beyond N are drawn again. Edges are made again for each pass over them, since
 they would take more memory than the graph: about 8 bytes an edge at the peak.
 """
 
@@ -91,7 +91,7 @@ def build(nodes: int, edges: int, seed: int) -> Graph:
 def main() -> None:
     """Run with the arguments of the process."""
     parser = argparse.ArgumentParser(
-        prog="python -m workloads.ppr.rmat", description="A made-up graph in prepared form."
+        prog="python -m workloads.ppr.rmat", description="A synthetic graph in prepared form."
     )
     parser.add_argument(
         "--nodes", type=arguments.positive, default=41_652_230, help="default %(default)s, twitter-2010"

@@ -79,8 +79,8 @@ def transposed(
 def chunk_cuts(indptr: NDArray[np.int64]) -> NDArray[np.int64]:
     """Cut rows into chunks of about equal work: chunk i is rows [cuts[i], cuts[i + 1]).
 
-    `indptr` (n + 1,) -> `cuts` int64 (chunks + 1,), at most 256 chunks. They depend on the graph alone, so that sums by
-    chunk are the same to the bit however chunks are spread.
+    `indptr` (n + 1,) -> `cuts` int64 (chunks + 1,), at most 256 chunks. They depend only on the graph, so that sums by
+    chunk are bit-identical however chunks are spread.
     """
     rows = len(indptr) - 1
     total = int(indptr[-1]) + rows

@@ -2,7 +2,7 @@
 
 Each partition reads its part of the edges. What all must agree on, the numbering of nodes, goes through the driver;
 edges go to the block of their target's row by a shuffle. A block holds the rows of some of the graph's chunks
-(rows.py), so that all sums are those of one process, to the bit.
+(rows.py), so that all sums are bit-identical to those of one process.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class _Part:
 
 @dataclass(frozen=True)
 class _Said:
-    """What the driver is told of a part."""
+    """What the driver learns of a part."""
 
     fault: str | None
     names: dict[int, bytes]
@@ -150,7 +150,7 @@ def _read(context: Any, path: str, undirected: bool, partitions: int) -> tuple[G
 
 
 def _agreed(said: Sequence[_Said], path: str) -> tuple[EdgeList, int, int, list[NDArray[np.uint32]] | None]:
-    """What is known of the file but its edges, how many these are, the largest id, and each part's words anew."""
+    """What is known of the file but its edges, how many these are, the largest id, and each part's words again."""
     if faults := [one.fault for one in said if one.fault]:
         raise BadInput(faults[0])
     first, edges, largest = said[0], sum(one.edges for one in said), max(one.largest for one in said)

@@ -23,7 +23,7 @@ from workloads.ppr.graph import Graph, kernels
 from workloads.ppr.sparkblocks import Block, Blocks, build, kept
 
 ANEW = 16
-"""So many steps are joined to each other: then they begin anew, from scores that the driver has gathered.
+"""So many steps are joined to each other: then they begin again, from scores that the driver has gathered.
 
 Spark does again all that led to what a lost executor had, and keeps what was sent in each step until then.
 """
@@ -51,7 +51,7 @@ class Moved:
 
 @dataclass(frozen=True)
 class Stride:
-    """What all blocks are told of a step.
+    """What all blocks get of a step.
 
     `changes`: columns that are emptied first, each with the number of the node where a walk begins there, or -1, and
     what is there then. `homes` and `bonus` (width,): as in kernels.step.

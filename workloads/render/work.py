@@ -14,7 +14,7 @@ from workloads.common.items.work import Work
 from workloads.common.pictures import Film, named
 
 TOLERANCE: dict[str, float] = {}
-"""Equal processors render equal frames, to the bit; others may differ (docs/reference/workloads/films.md)."""
+"""Equal processors render bit-identical frames; others may differ (docs/reference/workloads/films.md)."""
 GIF, MP4 = Path("film.gif"), Path("film.mp4")
 FRAMES_A_SECOND = 10
 SEEDS_A_FRAME = 1_000_003

@@ -1,4 +1,4 @@
-"""The columns of the students' SDSS query, and made-up rows of them with the correlations that matter."""
+"""The columns of the students' SDSS query, and synthetic rows of them with the correlations that matter."""
 
 from __future__ import annotations
 

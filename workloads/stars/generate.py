@@ -1,4 +1,4 @@
-"""``python -m workloads.stars.generate --size ROWS > stars.csv``: made-up stars and galaxies in the columns of SDSS."""
+"""``python -m workloads.stars.generate --size ROWS > stars.csv``: synthetic stars and galaxies in SDSS's columns."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def block(numbers: np.random.Generator, first: int, count: int) -> bytes:
 
 def main() -> None:
     """Run with the arguments of the process."""
-    given = generate.parser("workloads.stars.generate", "Made-up stars and galaxies.", "rows").parse_args()
+    given = generate.parser("workloads.stars.generate", "Synthetic stars and galaxies.", "rows").parse_args()
     generate.write(block, given, BLOCK_ROWS, HEAD)
 
 

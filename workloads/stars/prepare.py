@@ -74,7 +74,7 @@ class Moments:
 
 
 def blocks_made_up(count: int, seed: int) -> Iterator[Block]:
-    """`count` made-up rows in blocks of 100,000; the same `seed` makes the same rows."""
+    """`count` synthetic rows in blocks of 100,000; the same `seed` makes the same rows."""
     for block, start in enumerate(range(0, count, _MADE_UP_ROWS)):
         numbers = np.random.default_rng([seed, block])
         features, labels = made_up(numbers, min(_MADE_UP_ROWS, count - start))

@@ -20,7 +20,7 @@ TOLERANCE = {"accuracy": 0.02, "right": 1e9, "losses": 0.01, "weights": 0.05}
 
 MOMENTUM = 0.9
 LIBRARIES = {"torch": "torch", "ray": "torch", "tensorflow": "tensorflow", "ray-tensorflow": "tensorflow"}
-"""Of each framework; of others it is what a person says."""
+"""Of each framework; of other frameworks it is an option."""
 TEST_ROWS = 256
 
 
@@ -100,7 +100,7 @@ def combine(parts: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], list[str]]
     answer, checksum = parts[0]["answer"], parts[0]["checksum"]
     if any(part["checksum"] != checksum for part in parts):
         raise RuntimeError("the ranks ended with different weights")
-    kind = "made-up pictures (synthetic)" if answer["synthetic"] else "pictures"
+    kind = "synthetic pictures" if answer["synthetic"] else "pictures"
     return answer, [
         f"tf-digits: {answer['pictures']:,} {kind}, {answer['parameters']:,} weights",
         *(f"  epoch {epoch}: loss {loss:.4f}" for epoch, loss in enumerate(answer["losses"], 1)),

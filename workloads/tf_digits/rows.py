@@ -23,7 +23,7 @@ _TEST_SEED_STEP = 1 << 20
 
 
 def drawn(count: int, seed: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """`count` made-up pictures, uint8 (count, 224, 224, 3), and their classes, uint8 (count,).
+    """`count` synthetic pictures, uint8 (count, 224, 224, 3), and their classes, uint8 (count,).
 
     Stripes of a width, a brightness and a place at random under noise: across in class 0, upright in class 1.
     """
@@ -45,7 +45,7 @@ def made(network: str, data: str, size: int, seed: int) -> Images:
     if network == "digits":
         return images.of(data, size, seed)
     if data != GENERATED:
-        raise BadInput(f"the network {network} has made-up pictures alone: leave out --data {data}")
+        raise BadInput(f"the network {network} has only synthetic pictures: leave out --data {data}")
     return Images(*drawn(size, seed), *drawn(max(size // HELD_OUT, 1), seed + _TEST_SEED_STEP))
 
 

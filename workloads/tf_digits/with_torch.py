@@ -29,7 +29,7 @@ class Trainer:
         self._shape = (1, network.colours, network.side, network.side)
 
     def trace(self) -> None:
-        """Exchange gradients once for nothing: after its first step DDP orders them anew, and so their sums."""
+        """Exchange gradients once for nothing: after its first step DDP changes their order, and so their sums."""
         if self._world > 1:
             self._trained = DistributedDataParallel(self._module)
             self._trained(torch.zeros(self._shape)).sum().backward()

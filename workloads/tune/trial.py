@@ -1,4 +1,4 @@
-"""A trial: the digits' network, trained with the values of a point; what it is right in is told after each epoch."""
+"""A trial: the digits' network, trained with the values of a point; its accuracy is reported after each epoch."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def train(
 ) -> Iterator[dict[str, Any]]:
     """Train for as long as it is asked; yields accuracy (0 to 1) and mean loss after each epoch.
 
-    `folder` keeps the state of the last epoch, from which it goes on. It takes one thread, however many there are: sums
-    of more threads differ in their last bits.
+    `folder` keeps the state of the last epoch, from which it continues. It takes one thread, however many there are:
+    sums of more threads differ in their last bits.
     """
     torch.set_num_threads(1)
     drawn = _images(data, size, seed)

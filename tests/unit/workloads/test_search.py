@@ -328,7 +328,7 @@ def test_tune_goes_on_with_trials_that_depend_on_each_other(project: Path, ray_c
     own = {**ray_cluster, "REGATTA_WORKERS": "1", "TUNE_GLOBAL_CHECKPOINT_S": "0"}
     space = "{ x = { range = [1.0, 9.0] } }"
     first = searched(project, "third", space, *words, "--resume", **own)
-    assert first.status == -9 and "begins anew" in first.out
+    assert first.status == -9 and "starts from the beginning" in first.out
     before = (project / "seen").read_text().split()
     (project / "flag").touch()
     run = searched(project, "third", space, *words, "--resume", **own)

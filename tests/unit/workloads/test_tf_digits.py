@@ -84,7 +84,7 @@ def test_pictures_depend_on_the_seed_alone_and_can_be_told_apart() -> None:
 
 
 def test_what_cannot_be_trained_on(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="made-up pictures alone: leave out --data mnist"):
+    with pytest.raises(BadInput, match="only synthetic pictures: leave out --data mnist"):
         rows.made("pictures", "mnist", 1, 0)
     for name, count in (("train", 40), ("t10k", 10)):
         idx.write(tmp_path / f"{name}-images-idx3-ubyte", np.zeros((count, 28, 28), np.uint8))

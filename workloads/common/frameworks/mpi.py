@@ -95,7 +95,7 @@ def _end(failed: WorkerFailed) -> NoReturn:
 
 
 def _others(comm: Any) -> Any:
-    """The executor of mpi4py: on rank 0 that of all other ranks, which elsewhere does what it is told to."""
+    """The executor of mpi4py: on rank 0 that of all other ranks, which on the others runs what it receives."""
     from mpi4py.futures import MPICommExecutor
 
     return MPICommExecutor(comm, root=0)

@@ -22,7 +22,7 @@ Keep = Callable[[int, Sequence[Any]], None]
 
 
 def gather(done: Iterable[Done], total: int, keep: Keep | None = None, what: str = "items") -> list[Any]:
-    """The results of all items, in their order; `what` they are is told with their progress.
+    """The results of all items, in their order; progress names them by `what`.
 
     Raises :class:`WorkerFailed` for the first item that fails.
     """

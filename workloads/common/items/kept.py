@@ -13,7 +13,7 @@ FOLDER = "items"
 
 
 class Kept:
-    """Lines of a file, ``[number, result]`` each; the file has the name of the work, so that no other goes on there."""
+    """Lines of a file, ``[number, result]`` each; the file has the name of the work, so that no other continues it."""
 
     def __init__(self, folder: Path, function: str, options: str, items: Sequence[object], source: bytes) -> None:
         words = "\0".join([function, options, json.dumps([*items]), hashlib.sha256(source).hexdigest()])

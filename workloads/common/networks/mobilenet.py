@@ -1,6 +1,6 @@
 """MobileNetV2 (M. Sandler et al., "Inverted residuals and linear bottlenecks", 2018), as torchvision has it.
 
-It has no dropout: what is drawn at random in a step would differ in a training that goes on from a checkpoint.
+It has no dropout: what is drawn at random in a step would differ in a training that continues from a checkpoint.
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ class Server:
             self._check()
 
     def fail(self, error: BaseException) -> None:
-        """A rank is lost: nobody waits for it any more."""
+        """A rank is lost: no rank waits for it any more."""
         with self._changed:
             self._error = self._error or error
             self._changed.notify_all()

@@ -16,7 +16,7 @@ THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"
 
 _OBJECT_STORE_BYTES = 128 << 20
 _INHERITED = ("RAY_JOB_CONFIG_JSON_ENV_VAR", "REGATTA_RUN_ID")
-"""Where one is set, actors have the driver's environment already; giving it again costs 1.5 s of starting them anew."""
+"""Where one is set, actors have the driver's environment already; giving it again costs 1.5 s to start them again."""
 _ROOT = Path(__file__).resolve().parents[3]
 
 Node = dict[str, Any]
@@ -27,7 +27,7 @@ Node = dict[str, Any]
 def driver() -> Iterator[dict[str, Any]]:
     """Make this process the driver; gives the arguments for ``ray.init``, and leaves Ray in the end.
 
-    A rank that fails is told of at once, and ends the process. Ray reads its environment when it is imported: what is
+    A rank that fails is reported at once, and ends the process. Ray reads its environment when it is imported: what is
     done with this may import it, this module must not.
     """
     events.set_rank(events.DRIVER)

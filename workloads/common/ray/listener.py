@@ -33,7 +33,7 @@ class Heard(tune.Callback):  # type: ignore[misc]
         return {"made": {name: asdict(one) for name, one in self._made.items()}, "over": sorted(self._over)}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Go on with what an interrupted search has kept; trials that failed are done again."""
+        """Continue with what an interrupted search has kept; trials that failed are done again."""
         self._made = {name: Outcome(**one) for name, one in state["made"].items()}
         self._over = {name for name in state["over"] if self._made[name].error is None}
         self._interrupted = {*self._made} - self._over
@@ -75,7 +75,7 @@ class Heard(tune.Callback):  # type: ignore[misc]
         return made
 
     def on_trial_start(self, iteration: int, trials: Sequence[Any], trial: Any, **info: Any) -> None:
-        """See tune.Callback: a trial of an interrupted search goes on from its last checkpoint."""
+        """See tune.Callback: a trial of an interrupted search continues from its last checkpoint."""
         made = self._of(trials, trial)
         self._begun[trial.trial_id] = time.monotonic()
         if trial.trial_id in self._interrupted:

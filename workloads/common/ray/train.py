@@ -43,7 +43,7 @@ class Mailbox:
         self._answers[rank] = value
 
     def refuse(self, fault: str) -> None:
-        """Keep what is wrong with the input; the first to say so counts."""
+        """Keep what is wrong with the input; the first report counts."""
         self._fault = self._fault or fault
 
     def take(self) -> tuple[list[Event], str | None]:

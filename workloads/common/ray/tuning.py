@@ -104,7 +104,7 @@ def _alone(config: dict[str, Any], trial: Trial, kept: str) -> None:
 
 
 def _population(config: dict[str, Any], trial: Trial, kept: str) -> None:
-    """The same where trials go on from each other's checkpoints, which Tune keeps."""
+    """The same where trials continue from each other's checkpoints, which Tune keeps."""
     from ray import tune
 
     logging.getLogger("ray.train").setLevel(logging.WARNING)  # it tells of each checkpoint
@@ -150,7 +150,7 @@ def _scheduler(asked: Search, heard: Any) -> Any:
 
     class Halving(ASHAScheduler):  # type: ignore[misc]
         def on_trial_add(self, tune_controller: Any, trial: Any) -> None:
-            """Tell it anew what trials that an interrupted search has ended reported: Tune does not keep that."""
+            """Repeat to it the reports of trials that ended in an interrupted search: Tune does not keep them."""
             super().on_trial_add(tune_controller, trial)
             for step, report in enumerate(heard.ended(trial), 1):
                 told = {"training_iteration": step, asked.trial.metric: report[asked.trial.metric]}
@@ -175,7 +175,7 @@ def _scheduler(asked: Search, heard: Any) -> Any:
 
 
 def _interval(asked: Search) -> int:
-    """After so many reports a trial of a population may go on from another's checkpoint, which is there until then."""
+    """After so many reports a trial of a population may continue from another's checkpoint, kept until then."""
     return max(1, asked.trial.epochs // 4)
 
 

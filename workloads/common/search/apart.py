@@ -1,4 +1,4 @@
-"""A trial in a process of its own, forked from this one: whatever it does, this one goes on."""
+"""A trial in a process of its own, forked from this one: whatever it does, this one continues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a search is asked: its space, how its trials are chosen, and where what they keep lies."""
+"""The request of a search: its space, how its trials are chosen, and where their files are."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ SHARED = ("search", "trials", "epochs", "grid_steps", "seed", "trial_seconds", "
 
 @dataclass(frozen=True)
 class Search:
-    """`kind`: the option ``search``; `largest`: whether the metric is to be large or small; `resume`: whether to go on
-    with what an interrupted search for the same has left.
+    """`kind`: the option ``search``; `largest`: whether the metric is to be large or small; `resume`: whether to
+    continue what an interrupted search for the same has left.
     """
 
     axes: Mapping[str, Axis]

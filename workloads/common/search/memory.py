@@ -51,7 +51,7 @@ class Memory:
         elif lines and any(Path(lines[0]).glob(STATES)):
             self.account, self.begun = Path(lines[0]), True
         else:
-            events.warning("of an earlier search for the same that was interrupted nothing is left: it begins anew")
+            events.warning("nothing is left of an interrupted search for the same: this one starts from the beginning")
 
     def keep(self, outcome: Outcome) -> None:
         """Keep one more, at once."""
@@ -59,7 +59,7 @@ class Memory:
             self._kept.add([outcome.number], [_line(outcome)])
 
     def end(self, made: Sequence[Outcome]) -> list[Outcome]:
-        """All is done, and nothing left to go on with: the outcomes of all trials, in their order."""
+        """All is done, and nothing left to continue with: the outcomes of all trials, in their order."""
         self._kept.end()
         return sorted([*self.known.values(), *made], key=lambda one: one.number)
 

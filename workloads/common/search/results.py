@@ -17,14 +17,14 @@ from workloads.common.search.trial import Outcome
 
 TABLE, BEST, KEPT = "trials.jsonl", "best.json", "best"
 TOLD = 5
-"""So many trials that failed are told of one by one."""
+"""So many failed trials are reported one by one."""
 ANY = 1e9
 
 
 def write(search: Search, outcomes: Sequence[Outcome]) -> tuple[dict[str, Any], list[str], dict[str, float]]:
     """Write the files; gives the answer, lines for a person, and what may differ. Raises :class:`WorkerFailed`.
 
-    A trial that failed is told of. Where all have, the search has.
+    A failed trial is reported. Where all have failed, the search fails.
     """
     failed = [one for one in outcomes if one.error is not None]
     for one in failed[:TOLD]:

@@ -1,4 +1,4 @@
-"""A trial that is a script of the project: started anew for each point, which it gets as flags.
+"""A trial that is a script of the project: started again for each point, which it gets as flags.
 
 It reports by lines of JSON on its standard output that have the metric: ``print(json.dumps({"accuracy": 0.9}))``. All
 else that it prints is the run's. `REGATTA_TRIAL` is the trial's folder: what is kept there is its checkpoint;
@@ -44,7 +44,7 @@ def trial(
 ) -> Iterator[dict[str, Any]]:
     """Start the script with ``--NAME=VALUE`` for each of the values, and yield its reports.
 
-    Raises RuntimeError with what it said last, where it ends with another code than 0. Where nobody listens any more
+    Raises RuntimeError with its last output, where it ends with another code than 0. Where no reader is left
     it is killed; with its last report it is given some seconds to end.
     """
     flags = [f"--{name.replace('_', '-')}={value}" for name, value in values.items()]

@@ -18,7 +18,7 @@ from workloads.common.events import BadInput
 FOLDER = "folder"
 """The argument that gets a folder of the trial's own: what it keeps there is its checkpoint.
 
-It is there again where the trial goes on, maybe from that of another one.
+It is there again where the trial continues, maybe from another trial's.
 """
 Report = dict[str, Any]
 

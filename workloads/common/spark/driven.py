@@ -41,7 +41,7 @@ def answers(part: SparkPart) -> Iterator[Sequence[Any]]:
 
 @contextlib.contextmanager
 def joined(settings: Mapping[str, str] = MappingProxyType({})) -> Iterator[Any]:
-    """The driver's context, which ends its executors when it is left. `settings`: where nobody says otherwise."""
+    """The driver's context, which ends its executors when it is left. `settings`: defaults."""
     try:
         from pyspark import SparkConf, SparkContext
     except ImportError:

@@ -1,6 +1,6 @@
 """The event log of a driver of Spark, read once the driver has left it: it says what is Spark's own share of a run.
 
-Spark rolls its log and compresses it (zstd) if nobody says otherwise; it is read here from HDFS or a folder.
+Spark rolls its log and compresses it (zstd) by default; it is read here from HDFS or a folder.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class _Text:
             while True:
                 try:
                     chunk = source.read(_CHUNK_BYTES)
-                except OSError:  # cut off: pyarrow says so of a stream that does not end
+                except OSError:  # cut off: pyarrow reports a stream that does not end
                     chunk, self.whole = b"", False
                 if not chunk:
                     break

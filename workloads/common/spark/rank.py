@@ -23,7 +23,7 @@ INTERFACES = ("GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
 def work(make: MakePart, driver: Place, token: str) -> list[Any] | None:
     """Do this rank's part; gives the answers by rank in the process whose value TorchDistributor brings back.
 
-    `driver`: who is told of events and of how it ends. `token`: of the run, the same for all ranks.
+    `driver`: receives its events and how it ends. `token`: of the run, the same for all ranks.
     """
     line = Line(driver)
     events.carry(lambda event: line.say("event", event))

@@ -121,7 +121,7 @@ class _Run:
         self._thread.start()
 
     def wait_for(self, what: str) -> None:
-        """Return when every rank has said so. Raises :class:`WorkerFailed` and :class:`BadInput`."""
+        """Return when every rank has sent it. Raises :class:`WorkerFailed` and :class:`BadInput`."""
         while len(self._said[what]) < self._world:
             self._turn(POLL_SECONDS)
             if not self._thread.is_alive():

@@ -1,6 +1,6 @@
 """What ranks say to their driver, and how each side knows that the other is gone.
 
-TorchDistributor brings what ranks print to the driver, by a port that believes everybody. Events go another way: a
+TorchDistributor brings what ranks print to the driver, by a port that trusts every sender. Events go another way: a
 connection a rank, whose sides prove to each other that they know the run's own key. The driver listens in
 ``REGATTA_PORTS``, which no account but the runs' reaches. A rank whose driver is gone ends.
 """

@@ -29,7 +29,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "s3": {"config_kwargs": {"connect_timeout": 5, "read_timeout": 20, "retries": {"total_max_attempts": 2}}},
     "gs": {},
 }
-"""Of fsspec's clients, whose own would have one wait for minutes where nobody answers."""
+"""For fsspec's clients, whose defaults wait for minutes where no server answers."""
 WHO = {
     "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
     "gs": "GOOGLE_APPLICATION_CREDENTIALS",

@@ -1,8 +1,8 @@
-"""`.venv-node/bin/python -m benchmarks.cifar`: ResNet-18 by DDP and by Ray Train beside a bare DDP loop, in turns.
+"""`.venv-node/bin/python -m benchmarks.cifar`: ResNet-18 by DDP, by Ray Train and in a bare DDP loop, interleaved.
 
-Two ranks of one thread each on this machine, 120 made-up pictures a rank and batch, the stem of ImageNet. Each way
-loads its data outside the clock; an exchange of gradients comes before it with ours, and within the first epoch with
-the bare loop, so rates after the first epoch stand beside those of all.
+Two ranks of one thread each on this machine, 120 synthetic pictures a rank and batch, the stem of ImageNet. Each way
+loads its data outside the clock; an exchange of gradients comes before it in Regatta's, and within the first epoch in
+the bare loop, so rates after the first epoch are given next to those of all.
 """
 
 import argparse

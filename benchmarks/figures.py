@@ -89,7 +89,7 @@ def recap(output: str) -> dict[str, int]:
 
 
 def sync(inventory: Path, rounds: int, group: str) -> Samples:
-    """One changed line and none, in the library and as a command, in turns, in a tree of 500 files."""
+    """One changed line and none, in the library and as a command, interleaved, in a tree of 500 files."""
     taken: Samples = {figure.key: [] for figure in FIGURES if figure.group == group}
     with _new_tree() as source:
         nodes = len(inventories.load(str(inventory)).nodes)
@@ -109,7 +109,7 @@ def sync(inventory: Path, rounds: int, group: str) -> Samples:
 
 
 def run_ppr(inventory: Path, repeats: int) -> tuple[Samples, dict[str, list[Phases]]]:
-    """PPR under both frameworks, in turns: the overhead of each run, and all its phases by framework."""
+    """PPR under both frameworks, interleaved: the overhead of each run, and all its phases by framework."""
     words = ["run-ppr", "--workers", str(WORKERS), "--no-single", "--repeats", str(repeats)]
     with tempfile.TemporaryDirectory(prefix="regatta-bench-") as folder:
         shell.run([_PROGRAMS / "fab", *words, "--inventory", inventory], env={"REGATTA_RESULTS": folder})

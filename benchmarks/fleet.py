@@ -103,7 +103,7 @@ class Bench:
         ]
 
     def dead(self) -> list[Row]:
-        """One host loses power: the others are told of, it is named."""
+        """One host loses power: the others are reported, and it is named."""
         lab = read_lab(self.inventory.name)
         victim = lab.nodes[-1]
         lab.off(victim)

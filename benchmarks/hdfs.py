@@ -1,6 +1,6 @@
 """`python -m benchmarks.hdfs --inventory inventory/NAME`: HDFS of a provisioned cluster, a lab's for the last figure.
 
-What is compared (our command with Hadoop's own, HDFS with a local disk) is measured in turns, in the same run.
+Comparisons (Regatta's command and Hadoop's own, HDFS and a local disk) are measured interleaved, in the same run.
 """
 
 import argparse

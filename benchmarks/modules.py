@@ -1,4 +1,4 @@
-"""`python -m benchmarks.modules --inventory inventory/NAME`: each Ansible module of ours beside the stock tasks for it.
+"""`python -m benchmarks.modules --inventory inventory/NAME`: each Ansible module of Regatta and the stock tasks for it.
 
 `modules.yml` beside this file has both. They take turns on one provisioned host of the cluster, over SSH. A round trip
 is a command that Ansible sends there. The table is for docs/results/modules.md; each module's own note says the same.
@@ -60,7 +60,7 @@ class Taken:
 
 @dataclass(frozen=True)
 class Pair:
-    """A module of ours and the stock tasks for it, measured."""
+    """A module of Regatta and the stock tasks for it, measured."""
 
     module: str
     what: str
@@ -81,7 +81,7 @@ def libraries() -> list[Path]:
 
 
 def play(cluster: Cluster, module: str, pair: Mapping[str, Any], repeats: int) -> list[dict[str, Any]]:
-    """A play that does both so often, in turns; each task's name says to which of them it belongs."""
+    """A play that does both so often, interleaved; each task's name says to which of them it belongs."""
     tasks: list[dict[str, Any]] = []
 
     def add(part: Sequence[Mapping[str, Any]], arm: str, number: int) -> None:
@@ -217,7 +217,7 @@ def main() -> int:
     """Measure what is asked for and print the table."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.modules", description="Our modules beside stock tasks.")
     parser.add_argument("--inventory", required=True, help="of a provisioned lab")
-    parser.add_argument("--repeats", type=int, default=5, help="of each, in turns (default %(default)s)")
+    parser.add_argument("--repeats", type=int, default=5, help="of each, interleaved (default %(default)s)")
     parser.add_argument("--only", default="", help="names of modules, with commas between")
     given = parser.parse_args()
     shell.interruptible()

@@ -62,7 +62,7 @@ class Bench:
         return found
 
     def runs(self) -> list[Row]:
-        """`fab run-ppr` under torch as a person waits for it, with monitoring and without, in turns."""
+        """`fab run-ppr` under torch as a person waits for it, with monitoring and without, interleaved."""
         taken: dict[str, list[float]] = {"start": [], "stop": []}
         try:
             for number in range(self.repeats + 1):

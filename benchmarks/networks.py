@@ -2,7 +2,7 @@
 
 Needs the nodes' packages and those of requirements/networks-test.lock, which take longer to import than all other
 tests of networks do. So it writes what transformers answers to a file, `tests/unit/workloads/networks.json` where none
-is named, with which those tests compare; a test of `make test-whole` runs this anew.
+is named, with which those tests compare; a test of `make test-whole` runs this again.
 
     uv pip install --python .venv-node/bin/python --no-deps --target /tmp/there -r requirements/networks-test.lock
     PYTHONPATH=/tmp/there:. .venv-node/bin/python -m benchmarks.networks

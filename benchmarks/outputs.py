@@ -1,6 +1,6 @@
 """python -m benchmarks.outputs INVENTORY RUN: outputs of runs that come back, beside rsync alone; working directories.
 
-RUN has written 500 MB on one node. Each is done in turns, five times, into an empty folder; medians.
+RUN has written 500 MB on one node. All are done five times, interleaved, into an empty folder; medians.
 """
 
 import os

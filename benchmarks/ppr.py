@@ -2,7 +2,7 @@
 
 Two graphs of 7 million edges, both ways: `uniform`, between 4.2 million ids at random (no order of the nodes can help),
 and `rmat`, where few nodes have most of the edges, as in nature. Times are of the whole machine, medians of --repeats,
-in turns; what takes more than half a minute is measured once (with igraph, 20 minutes in all). `--only twitter` makes a
+interleaved; what takes more than half a minute is measured once (20 minutes in all with igraph). `--only twitter` has a
 graph of the size of twitter-2010 (16 GB of memory, 7 GB of disk below --folder).
 """
 

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.ray_on_spark --inventory inventory/NAME`: a Ray on Spark beside the cluster's own, in turns.
+"""`python -m benchmarks.ray_on_spark --inventory inventory/NAME`: a Ray on Spark and the cluster's own, interleaved.
 
 On two nodes: what it takes until tasks run, the tasks, and the end; of the run under Spark the session, too.
 """

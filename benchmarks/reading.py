@@ -1,4 +1,4 @@
-"""`.venv-node/bin/python -m benchmarks.reading --before COMMIT`: reading edge lists, beside an earlier commit in turns.
+"""`.venv-node/bin/python -m benchmarks.reading --before COMMIT`: edge lists, interleaved with an earlier commit.
 
 Edge lists of about 100 MB: numbers apart by tabs, which both commits read (seconds of the clock, of the processors, and
 peak memory, as ratios of pairs whose order changes), and numbers and words apart by commas, which may be new. Each

@@ -15,7 +15,7 @@ PHASES = ("sync", "launch", "rendezvous", "load", "compute", "collect", "total")
 
 @dataclass(frozen=True)
 class Figure:
-    """One number to measure, in seconds: `group` is its word for --only; `target` is None where nobody set one."""
+    """One number to measure, in seconds: `group` is its word for --only; `target` is None where there is none."""
 
     key: str
     group: str

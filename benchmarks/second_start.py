@@ -1,7 +1,7 @@
 """`python -m benchmarks.second_start INVENTORY`: what packages of a project cost a start, once their layer is there.
 
-The same small script by `regatta torchrun` on every node, with a list of packages and without one, in turns. From the
-command to its end, as a person waits; the first start of each is left out.
+The same small script by `regatta torchrun` on every node, with a list of packages and without one, interleaved. From
+the command to its end, as a person waits; the first start of each is left out.
 """
 
 import argparse

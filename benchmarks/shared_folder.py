@@ -1,7 +1,7 @@
 """python -m benchmarks.shared_folder INVENTORY [ROUNDS|costs [TURNS]]: the folder beside others, or what it costs.
 
-Beside a local disk, HDFS, and rsync to the head, on the last worker: a checkpoint of 500 MB in one file, and 5,000
-files of 1 kB, written (the large one until the disk has it, where the way there can say so) and read, in turns, so many
+Compared with a local disk, HDFS, and rsync to the head, on the last worker: a checkpoint of 500 MB in one file, and 5,000
+files of 1 kB, written (the large one until the disk has it, where the method can sync) and read, interleaved, so many
 rounds (3); medians. What has just been written may be read from memory. The 5,000 files in HDFS take minutes: they are
 measured in the last round alone, and not by `hdfs dfs`.
 
@@ -80,7 +80,7 @@ def seconds(work, *words):
     work(*words)
     return time.perf_counter() - began
 
-def anew(folder):
+def anew(folder):  # plain words: a name
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
 
@@ -95,9 +95,9 @@ found = {}
 for what, write, native in (("500 MB", large, native_large), ("5,000 files", small, native_small)):
     clear()
     for name, folder in (("local disk", local), ("shared folder", shared)):
-        anew(folder)
+        anew(folder)  # plain words: a name
         found[f"{what}, {name}"] = [seconds(write, folder), seconds(read, folder)]
-    anew(back)
+    anew(back)  # plain words: a name
     put = seconds(run, "rsync", "-r", f"{local}/", f"{head}:{far}/")
     found[f"{what}, rsync to the head"] = [put, seconds(run, "rsync", "-r", f"{head}:{far}/", f"{back}/rsync/")]
     if write is small and last == "no":

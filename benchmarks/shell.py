@@ -1,4 +1,4 @@
-"""Commands as a person types them, timed; a command that we are stopped in is told so and waited for."""
+"""Commands as a person types them, timed; where this is stopped, the running command is ended and waited for."""
 
 import contextlib
 import os

@@ -1,6 +1,6 @@
 """`python -m benchmarks.sorting --inventory inventory/NAME`: a gigabyte of lines in HDFS, sorted.
 
-`programs/sort_spark.py` does it by Spark and by `sort` in one run, in turns, and ends with an error
+`programs/sort_spark.py` does it by Spark and by `sort` in one run, interleaved, and ends with an error
 where the results are not the same bytes.
 """
 

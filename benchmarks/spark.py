@@ -2,7 +2,7 @@
 
 A script that does nothing is run by `regatta sparkrun`; it says itself how long Spark's session, its first job, an
 empty second job and the end took, and how much CPU its driver and the executors on the driver's host have used. It is
-run in turns as it is, without the archive of classes, and with the quick compiler of Java alone.
+run as it is, without the archive of classes, and with only Java's quick compiler, interleaved.
 """
 
 import argparse
@@ -104,7 +104,7 @@ def main() -> None:
                     seen[name, kind].append(float(took))
                 if not options.without_empty and not arguments:
                     seen["empty", kind].append(run(inventory, folder, EMPTY, command=("sparkrun", *words))[0])
-    print(f"{where()}; {options.repeats} runs of each in turns, seconds as medians (least to most)\n")
+    print(f"{where()}; {options.repeats} runs of each, interleaved, seconds as medians (least to most)\n")
     print(f"| what | {' | '.join(KINDS)} |\n|{'---|' * (len(KINDS) + 1)}")
     for name, about in WHAT.items():
         print(f"| {about} | {' | '.join(shown(seen[name, kind]) for kind in KINDS)} |")

@@ -40,7 +40,7 @@ client.delete(folder, True)
 
 
 class Bench:
-    """A cluster whose DataNodes are told to sync, or not to."""
+    """A cluster whose DataNodes sync, or do not."""
 
     def __init__(self, inventory: str) -> None:
         self.cluster = inventories.load(inventory)

@@ -103,7 +103,7 @@ def _cost(
             writes[process.namespace] += process.writes - earlier.writes
     found = [namespace for namespace in sampler if writes[namespace]]
     if len(found) < nodes:
-        raise BenchError(f"only {len(found)} of {nodes} nodes went on telling")
+        raise BenchError(f"only {len(found)} of {nodes} nodes kept reporting")
     return Cost(
         nodes=nodes,
         seconds=taken,

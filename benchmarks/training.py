@@ -1,4 +1,4 @@
-"""`.venv-node/bin/python -m benchmarks.training`: the two trainings on this machine beside bare loops, in turns.
+"""`.venv-node/bin/python -m benchmarks.training`: the two trainings and bare loops on this machine, interleaved.
 
 Rates are of two ranks of one thread each, over all ranks; a single process of the same code stands beside them.
 """

@@ -51,7 +51,7 @@ def make(node: Node) -> list[Path]:
 
 
 def _binds(point: Path) -> bool:
-    """Whether this hierarchy of the first kind is the one of cores: nobody joins it without having some."""
+    """Whether this hierarchy of the first kind is the one of cores: no process joins it without having some."""
     return (point / _CORES).exists() and not (point / "cgroup.controllers").exists()
 
 

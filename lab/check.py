@@ -34,7 +34,7 @@ def problems() -> list[str]:
     if not cgroups.hierarchies():
         found.append("no cgroups are mounted: systemd cannot run in a node")
     if Path("/dev/null").stat().st_mode & 0o666 != 0o666:
-        found.append("not everybody may write to /dev/null, and nodes inherit its mode (chmod 0666 /dev/null)")
+        found.append("not every account may write to /dev/null, and nodes inherit its mode (chmod 0666 /dev/null)")
     if os.geteuid():
         found.append("you are not root, and `sudo -n` (without a password) does not work")
     elif not missing:

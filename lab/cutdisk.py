@@ -64,7 +64,7 @@ class Disks:
                 fcntl.ioctl(copy, FICLONE, disk.fileno())
 
     def come_back(self) -> None:
-        """Mount what the disks had when their power was cut. Nobody may use them; what was written since is lost."""
+        """Mount what the disks had when their power was cut. No process may use them; later writes are lost."""
         for number, folder in enumerate(self.folders):
             unmount_below(folder)
             self.cuts[number].replace(self._image(number))

@@ -220,7 +220,7 @@ def rebuild(chosen: list[Node], *, keep_known_hosts: bool) -> None:
 
 
 def keep(lab: Lab, key: str) -> Path:
-    """Lay aside what the lab's hosts are now, for `up` with this key; they boot again and go on."""
+    """Lay aside what the lab's hosts are now, for `up` with this key; they boot again and continue."""
     try:
         return kept.keep(lab, key)
     finally:

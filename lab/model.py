@@ -35,7 +35,7 @@ def bridge_name(name: str) -> str:
 
 
 def default_subnet(name: str) -> str:
-    """The /24 that a lab of this name takes when nobody chooses one: 10.98.1.0 to 10.98.254.0."""
+    """The /24 that a lab of this name takes when none is chosen: 10.98.1.0 to 10.98.254.0."""
     third = 1 + int(hashlib.sha256(name.encode()).hexdigest(), 16) % 254
     return f"10.98.{third}.0/24"
 

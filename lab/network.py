@@ -93,7 +93,7 @@ def _is_ours(lab: Lab, bridge: str) -> bool | None:
 
 
 def refuse_clash(lab: Lab, labs: Iterable[Lab]) -> None:
-    """Raise LabError if the lab's subnet or bridge is somebody else's."""
+    """Raise LabError if the lab's subnet or bridge belongs to another lab or network."""
     clash = find_clash(lab, labs, taken_networks())
     if not clash and (foreign := [bridge for bridge in lab.bridges if _is_ours(lab, bridge) is False]):
         clash = f"there is an interface {foreign[0]} that is not of a lab"

@@ -44,7 +44,7 @@ def mount(node: Node) -> None:
 
 @signals_wait()
 def write(root: Path, path: str, text: str, *, mode: int = 0o644, owner: int = 0, append: bool = False) -> None:
-    """Write a file below `root` without following a link that somebody on the node may have put there."""
+    """Write a file below `root` without following a link that a process on the node may have put there."""
     *folders, name = path.split("/")
     here = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -135,7 +135,7 @@ def host_public_key(node: Node) -> str:
 
 
 def boot(node: Node) -> None:
-    """Start the node unless it runs; it goes on when this program ends. Its console goes to the file `console`."""
+    """Start the node unless it runs; it outlives this program. Its console goes to the file `console`."""
     if cgroups.supervisor(node):
         return
     cgroups.kill([node])
@@ -167,7 +167,7 @@ def console_tail(node: Node) -> str:
 
 
 def power_off(nodes: list[Node]) -> None:
-    """Cut the nodes' power: every process is killed at once, nothing is told."""
+    """Cut the nodes' power: every process is killed at once, without a signal to end."""
     cgroups.kill(nodes)
     for node in nodes:
         unmount_below(node.folder)

@@ -54,7 +54,7 @@ def run(argv: Sequence[str | Path], *, feed: str | None = None) -> str:
 
 @contextlib.contextmanager
 def lock(name: str) -> Iterator[None]:
-    """Hold the machine-wide lock of this name; a line says so when another command holds it."""
+    """Hold the machine-wide lock of this name; prints a line when another command holds it."""
     RUN.mkdir(mode=0o700, exist_ok=True)
     descriptor = os.open(RUN / f"{name}.lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:

@@ -31,7 +31,7 @@ MOST_BYTES = 1 << 20
 THREADS = 16
 TOLD_EVERY = 2_000
 LEANING, LEANS, OWN = 200, 0.1, 0.7
-"""In synthetic texts: words that lean to a class, their share of all words, and the share that leans to the own class."""
+"""Of synthetic texts: words that lean to a class, their share of all words, and the share that leans to its own."""
 _MEMBER = re.compile(r"(?:.*/)?(train|test)/(neg|pos)/([^/]+\.txt)")
 _WORD = re.compile(r"[a-z0-9]+(?:'[a-z]+)?")
 

@@ -46,7 +46,7 @@ def solve(
     ranks: Ranks | None = None,
     **_: Any,
 ) -> Iterator[tuple[int, power.Solution]]:
-    """As :func:`power.solve`. `residual` is how far one step of Regatta's moves its answer; it reports no iterations."""
+    """As :func:`power.solve`. `residual` is how far Regatta's step moves its answer; it reports no iterations."""
     with _in_float64():
         matrix = adjacency(graph)
     with threads.pool(ranks) as pool:

@@ -1,4 +1,4 @@
-"""For all tests: what they cost is told, and Ctrl-C works in what they start, also from the background of a shell."""
+"""For all tests: their cost is reported, and Ctrl-C works in what they start, also from the background of a shell."""
 
 import json
 import os
@@ -15,7 +15,7 @@ settings.register_profile("quick", max_examples=100, **_AT_EASE)
 settings.register_profile("thorough", max_examples=10_000, **_AT_EASE)
 settings.load_profile("quick")
 
-# A shell starts background jobs with SIGINT ignored, and programs inherit that; a handler of ours they do not inherit.
+# A shell starts background jobs with SIGINT ignored, and programs inherit that; they do not inherit a Python handler.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 

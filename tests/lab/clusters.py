@@ -43,7 +43,7 @@ class Cluster:
         return self._run(["regatta", *words], folder, folder.parent / "results", check)
 
     def background(self, folder: Path, *words: str) -> "subprocess.Popen[str]":
-        """`regatta WORDS` going on in the background, in a process group of its own."""
+        """`regatta WORDS` in the background, in a process group of its own."""
         return self._begin(["regatta", *words], folder, folder.parent / "results")
 
     def fab_background(self, *words: str, results: Path | None = None) -> "subprocess.Popen[str]":
@@ -117,7 +117,7 @@ def finish(process: "subprocess.Popen[str]", seconds: float = 90) -> str:
         return process.communicate(timeout=seconds)[0]
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
-        raise AssertionError(f"still going on after {seconds} s:\n{process.communicate()[0]}") from None
+        raise AssertionError(f"still running after {seconds} s:\n{process.communicate()[0]}") from None
 
 
 def wait_for(condition: Any, seconds: float = 30) -> None:

@@ -80,13 +80,13 @@ def key() -> str:
 
 
 def fresh() -> bool:
-    """Whether everything about provisioning is to be proven anew, whatever is kept: `$REGATTA_FRESH` is 1."""
+    """Whether everything about provisioning is to be proven again, whatever is kept: `$REGATTA_FRESH` is 1."""
     return os.environ.get("REGATTA_FRESH") == "1"
 
 
 @contextmanager
 def held(name: str) -> Iterator[bool]:
-    """Whether this session alone has the lab's name, until the end; a lab that somebody works with is left to them."""
+    """Whether only this session has the lab's name, until the end; a lab that a person uses is left to them."""
     RUN.mkdir(mode=0o700, exist_ok=True)
     file = os.open(RUN / f"session-{name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -101,7 +101,7 @@ def held(name: str) -> Iterator[bool]:
 
 
 def stays(name: str) -> Path:
-    """The mark of a lab that outlives the session, for somebody who goes on working with it."""
+    """The mark of a lab that outlives the session, for a person who keeps working with it."""
     return STATE / name / "stays"
 
 
@@ -112,9 +112,9 @@ def made_from(name: str) -> str | None:
 
 
 def begin(name: str, wanted: str, *, anew: bool = False) -> Cluster | None:
-    """The provisioned lab of a name, its services up; None where its addresses are somebody else's.
+    """The provisioned lab of a name, its services up; None where its addresses are in use.
 
-    It starts from the kept lab; where there is none, or where it is to be made `anew`, it is provisioned and then kept.
+    It starts from the kept lab; where there is none, or where a new one is asked for, it is provisioned and then kept.
     """
     started = time.monotonic()
     there = kept.place(name, wanted).is_dir() and not anew
@@ -144,13 +144,13 @@ def provision(lab: LabHandle) -> None:
 
 
 def of_a_person(name: str, wanted: str) -> Cluster:
-    """The lab that `$REGATTA_TEST_LAB` names: used as it is while it fits, made (anew) where not, and it stays."""
+    """The lab that `$REGATTA_TEST_LAB` names: used as it is while it fits, made (again) where not, and it stays."""
     if (STATE / name).is_dir() and made_from(name) in (wanted, None):
         cluster = Cluster(read_lab(name))
         if made_from(name) is None:
             provision(cluster.lab)
         return cluster
     made = begin(name, wanted)
-    assert made, f"the addresses of {name} are somebody else's: give the lab another name"
+    assert made, f"the addresses of {name} are in use: give the lab another name"
     stays(name).touch()
     return made

@@ -1,4 +1,4 @@
-"""What strangers find: this machine is in the hosts' network and no member of the cluster."""
+"""What an outsider finds: this machine is in the hosts' network and no member of the cluster."""
 
 import os
 import socket

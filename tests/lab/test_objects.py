@@ -75,7 +75,7 @@ def test_the_same_graph_from_a_bucket_under_each_framework(
     secret = store.variables["AWS_SECRET_ACCESS_KEY"]
     assert not [path for path in results.glob("*.json") if secret in path.read_text()]
     for node in cluster.lab.nodes:
-        told = f"journalctl --no-pager | grep -v COMMAND= | grep -cF {secret}"  # this command itself is told there
+        told = f"journalctl --no-pager | grep -v COMMAND= | grep -cF {secret}"  # this command itself is logged there
         look = f"grep -rlF {secret} /var/lib/regatta/runs /etc/regatta; {told}"
         assert cluster.lab.ssh(node, f"sudo sh -c '{look}'", check=False).stdout.strip() == "0"
 

@@ -188,7 +188,7 @@ def test_a_disk_that_fills_leaves_nothing(single: LabHandle) -> None:
 
 
 def interrupted(lab: LabHandle) -> None:
-    """A provision that gets Ctrl-C while a node unpacks, which goes on there; another may not run beside it.
+    """A provision that gets Ctrl-C while a node unpacks, which continues there; another may not run at the same time.
 
     Ansible names a task when its first result is there, so the line is waited for that comes before the unpacking.
     """

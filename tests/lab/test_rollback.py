@@ -1,4 +1,4 @@
-"""Back to an earlier environment and forward again, while a run goes on."""
+"""Back to an earlier environment and forward again, while a run is in progress."""
 
 import shlex
 from collections.abc import Iterator

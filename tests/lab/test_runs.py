@@ -510,8 +510,8 @@ def test_unknown_host_key_is_refused(cluster: Cluster, project: Path, spoiled_in
 
 
 def test_refused_key_is_named(cluster: Cluster, project: Path, spoiled_inventory: Path, tmp_path: Path) -> None:
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / "stranger"], check=True)
-    set_variable(spoiled_inventory, "node2", f"ansible_ssh_private_key_file: {tmp_path}/stranger")
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / "foreign"], check=True)
+    set_variable(spoiled_inventory, "node2", f"ansible_ssh_private_key_file: {tmp_path}/foreign")
     done = cluster.regatta(project, "sync", "--inventory", str(spoiled_inventory), check=False)
     assert done.returncode == 1
     assert re.search(r"node2: \S+ refuses our key", done.stdout)

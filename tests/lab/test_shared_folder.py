@@ -1,4 +1,4 @@
-"""The shared folder on hosts of a lab: the same one everywhere, at once; runs that go on; nothing left."""
+"""The shared folder on hosts of a lab: the same one everywhere, at once; runs that continue; nothing left."""
 
 import shutil
 from pathlib import Path

@@ -195,7 +195,7 @@ def test_a_ray_on_spark_is_guarded_and_ends_with_its_run(spark: Cluster, ray_on_
         wait_for(agents_listen)
         assert all(12000 <= port <= 15999 or 7100 <= port <= 7399 for some in ports.values() for port in some), ports
         for node in spark.lab.nodes:
-            opened = f"sudo -u nobody bash -c 'exec 3<>/dev/tcp/{found[1]}/{found[2]}'"
+            opened = f"sudo -u nobody bash -c 'exec 3<>/dev/tcp/{found[1]}/{found[2]}'"  # plain words: an account
             assert "refused" in spark.lab.ssh(node, opened, check=False).stderr
     finally:
         spark.fab("cancel", "ray-ends")
@@ -276,7 +276,7 @@ def test_a_training_that_is_cancelled_leaves_no_rank(spark: Cluster, tmp_path: P
 
 @pytest.fixture(scope="module")
 def circle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A graph over which a walk goes on for long: 400 nodes in a circle, and one beside it that leads nowhere."""
+    """A graph over which a walk takes long: 400 nodes in a circle, and one apart from it that leads nowhere."""
     path = tmp_path_factory.mktemp("graphs") / "circle.txt"
     path.write_text("7 400\n" + "".join(f"{node} {(node + 1) % 400}\n" for node in range(400)))
     return path

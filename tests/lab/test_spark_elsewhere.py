@@ -1,4 +1,4 @@
-"""A cluster whose jobs go to a Spark of somebody else: nothing of it is started, and a driver gets there.
+"""A cluster whose jobs go to another Spark cluster: nothing of it is started, and a driver gets there.
 
 YARN and Kubernetes cannot be had from package registries: of them a listener in their place tells what a driver asks.
 """
@@ -89,7 +89,7 @@ ThreadingHTTPServer(("127.0.0.1", {KUBERNETES_PORT}), Api).serve_forever()
 
 
 def directed(lab: LabHandle, **variables: Any) -> None:
-    """Provision the lab so that its jobs go to a Spark of somebody else."""
+    """Provision the lab so that its jobs go to another Spark cluster."""
     with_spark(lab, hdfs_enabled=False, **variables)
     play(lab, "provision")
 

@@ -1,4 +1,4 @@
-"""TensorFlow over hosts, with and without Ray Train, beside torch; its servers are kept from strangers."""
+"""TensorFlow over hosts, with and without Ray Train, and torch; its servers are kept from outsiders."""
 
 import re
 import secrets

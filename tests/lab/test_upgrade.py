@@ -42,7 +42,7 @@ from regatta.provisioning import playbook
 path = inventories.choose(os.environ["REGATTA_INVENTORY"])
 raise SystemExit(playbook.play("provision", path, inventories.load(str(path)), []))
 """
-"""Provisioning as it is where a run begins after it has been found that none goes on."""
+"""Provisioning as it is where a run begins after the check that none is in progress."""
 PLANT = f"""
 cd {STATE}; mkdir ray_results; echo kept > ray_results/kept; echo evil > .bashrc; ln -s {VICTIM}/shadow bench.lock
 ln -s {VICTIM} home; ln -s {VICTIM} runs/evil; mkfifo "runs/a
@@ -80,7 +80,7 @@ class Earlier:
         return done
 
     def background(self, folder: Path, *words: str) -> "subprocess.Popen[str]":
-        """`regatta WORDS`, going on."""
+        """`regatta WORDS` in the background."""
         return subprocess.Popen(
             [BIN / "regatta", *words],
             cwd=folder,

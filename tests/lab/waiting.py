@@ -21,7 +21,7 @@ time.sleep(600)
 
 
 class Waiting:
-    """`with Waiting(cluster, folder) as run`: a run on every node goes on, and is cancelled in the end."""
+    """`with Waiting(cluster, folder) as run`: a run is in progress on every node, and is cancelled in the end."""
 
     def __init__(self, cluster: Cluster, folder: Path) -> None:
         self.cluster, self.folder = cluster, folder

@@ -1,6 +1,6 @@
 """A person without privileges, on this machine alone: a fresh clone in a home of their own, real commands typed in it.
 
-As root, the person is a user id that nobody has, without an entry in /etc/passwd (as containers run programs); else it
+As root, the person is an unused user id, without an entry in /etc/passwd (as containers run programs); else it
 is the one who runs the tests, kept from sudo. The clone holds what is not committed yet, too.
 """
 
@@ -169,11 +169,11 @@ def share_wheels(base: Path, uid: int) -> dict[str, str]:
         for name in names:  # uv writes to these in place; they must not be the ones of the other cache
             if name.startswith(".lock") or (name == ".git" and Path(folder).parent == target):
                 (Path(folder) / name).unlink()
-    return {"UV_CACHE_DIR": str(target), "UV_LINK_MODE": "symlink"}  # nobody may hard-link what is not theirs
+    return {"UV_CACHE_DIR": str(target), "UV_LINK_MODE": "symlink"}  # only owners may hard-link a file
 
 
 def nobody() -> int:
-    """A user id that nobody has; it differs between test runs at the same time."""
+    """An unused user id; it differs between test runs at the same time."""
     taken = {entry.pw_uid for entry in pwd.getpwall()}
     return next(uid for uid in range(59000 + os.getpid() % 900, 60000) if uid not in taken)
 

@@ -58,17 +58,19 @@ workers = [Worker.remote() for _ in range(2)]
 answers = ray.get([worker.square.remote(number) for number, worker in enumerate(workers)])
 if mode == "look":
     token = pathlib.Path(os.environ["RAY_AUTH_TOKEN_PATH"])
-    stranger = "import ray; ray.init(address='auto', logging_level='error'); print('IN')"
+    stranger = "import ray; ray.init(address='auto', logging_level='error'); print('IN')"  # plain words: a name
     env = os.environ | {"RAY_AUTH_TOKEN": "0" * 64}
     del env["RAY_AUTH_TOKEN_PATH"]
-    refused = subprocess.run([sys.executable, "-c", stranger], env=env, capture_output=True, text=True)
+    refused = subprocess.run(
+        [sys.executable, "-c", stranger], env=env, capture_output=True, text=True  # plain words: a name
+    )
     print("LOOK", json.dumps({
         "answers": answers,
         "addresses": [node["NodeManagerAddress"] for node in ray.nodes()],
         "listening": listening(),
         "token": stat.S_IMODE(token.stat().st_mode),
         "folder": [stat.S_IMODE(token.parent.stat().st_mode), token.parent.stat().st_uid == os.getuid()],
-        "stranger": [refused.returncode != 0, "IN" in refused.stdout],
+        "stranger": [refused.returncode != 0, "IN" in refused.stdout],  # plain words: a key
         "shared": os.environ["RAY_ADDRESS"],
     }), flush=True)
 if mode == "wait":

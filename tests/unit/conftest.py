@@ -26,7 +26,7 @@ all:
 
 @pytest.fixture(scope="session")
 def own_temporary(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A folder for temporary files that nobody else uses; with a short name, for sockets lie in it."""
+    """A folder for temporary files of this test only; its name is short, because sockets are in it."""
     tmp_path_factory.getbasetemp()
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory(prefix="rt-") as folder:
         patch.setenv("TMPDIR", folder)

@@ -35,7 +35,7 @@ _DIG = "import os, sys\nos.chdir(sys.argv[1])\nfor _ in range(int(sys.argv[2])):
 
 
 class Victim:
-    """A folder and a file of root's, which nobody else may look into, and whether they are as they were."""
+    """A folder and a file of root's, which no other account may look into, and whether they are as they were."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "victim"

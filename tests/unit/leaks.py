@@ -84,5 +84,5 @@ def none() -> Iterator[None]:
         if pause:
             time.sleep(pause)
         gc.collect()
-        subprocess._cleanup()  # type: ignore[attr-defined]  # children that have ended and nobody has waited for
+        subprocess._cleanup()  # type: ignore[attr-defined]  # children that have ended and were not waited for
         pause = 0.05

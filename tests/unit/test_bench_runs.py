@@ -262,7 +262,7 @@ all:
 def test_a_node_that_does_not_answer_makes_a_lost_row_and_is_waited_for(
     fab: Fab, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The node is an address where nobody listens: real connections, really refused."""
+    """The node is an address where no process listens: real connections, really refused."""
     found = survey(Remote(inventories.load(str(fab.inventory))), load(str(fab.plan("mine", PLAN))), fab.results)
     inventory = fab.folder / "inventory" / "away"
     inventory.mkdir()

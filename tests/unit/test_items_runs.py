@@ -1,4 +1,4 @@
-"""A function of a user's project over items, by `regatta run`: results come back, and an interrupted run goes on."""
+"""A function of a user's project over items, by `regatta run`: results come back, and an interrupted run continues."""
 
 import json
 import re

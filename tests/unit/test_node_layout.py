@@ -36,7 +36,7 @@ def test_another_one_is_named_with_what_to_do(node: Path, described: dict, todo:
 
 
 def test_of_an_older_one_runs_are_told_and_ended(node: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Provisioning names the runs that it would end, and cancels them where it is told to."""
+    """Provisioning names the runs that it would end, and cancels them where it may."""
     node.write_text("{}")
     for op in main.OLDER:
         assert op in main.OPERATIONS

@@ -16,7 +16,7 @@ Serve = Callable[..., str]
 
 
 class Moody(http.server.ThreadingHTTPServer):
-    """Closes as many connections without an answer as it is told to, then answers."""
+    """Closes as many connections without an answer as the test sets, then answers."""
 
     closes = 0
 

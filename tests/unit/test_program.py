@@ -23,7 +23,7 @@ SHOWN = "regatta/tasks/"
 
 
 def texts(path: Path) -> Iterator[str]:
-    """The literals of a module, without docstrings that nobody is shown."""
+    """The literals of a module, without docstrings, which are never shown."""
     tree = ast.parse(path.read_text())
     bare = set() if SHOWN in str(path) else {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):

@@ -66,7 +66,7 @@ def bundle() -> Bundle:
 
 
 def rewritten(packed: Path, change: Callable[[str, bytes], tuple[str, bytes] | None]) -> None:
-    """The archive anew, each member as `change` has it (None leaves it out)."""
+    """The archive again, each member as `change` has it (None leaves it out)."""
     with tarfile.open(packed) as archive:
         members = [(entry.name, archive.extractfile(entry).read()) for entry in archive]  # type: ignore[union-attr]
     with tarfile.open(packed, "w") as archive:

@@ -201,7 +201,7 @@ RAY, HDFS = {"n1": ["regatta-ray-head.service"]}, {"n1": ["regatta-hdfs-namenode
 
 @pytest.fixture
 def busy(inventory: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, list]:
-    """Runs of Ray and torch go on; what was played and cancelled."""
+    """Runs of Ray and torch are in progress; what was played and cancelled."""
     seen: dict[str, list] = {"played": [], "cancelled": []}
     monkeypatch.setattr(commands.inventories, "load", lambda _: cluster(inventory))
     monkeypatch.delenv("FORCE", raising=False)

@@ -83,7 +83,7 @@ def test_the_newest_copy_wins() -> None:
 
 
 class Mirror(BaseHTTPRequestHandler):
-    """A server that can go on in the middle of a file."""
+    """A server that can continue in the middle of a file."""
 
     ranges: list[str | None]
 

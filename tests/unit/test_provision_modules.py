@@ -1,4 +1,4 @@
-"""Each module of ours says in one line what it saves beside stock tasks, as benchmarks/modules.py has measured it."""
+"""Each module of Regatta says in one line what it saves over stock tasks, as benchmarks/modules.py has measured."""
 
 import ast
 import re

@@ -35,7 +35,7 @@ class Repository(BaseHTTPRequestHandler):
         "/debian/dists/x/InRelease": b"signed",
         "/debian/pool/e_1%253a2.deb": b"epoch",
         "/latest/meta-data/pool/": b"keys of the machine",
-        "/other/pool/a.deb": b"of somebody else",
+        "/other/pool/a.deb": b"of another host",
     }
 
     def do_GET(self) -> None:

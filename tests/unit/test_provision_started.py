@@ -37,7 +37,7 @@ class Host:
         return str(path)
 
     def restarted(self) -> list[str]:
-        """Units started or started anew since this was last asked."""
+        """Units started or restarted since the last call."""
         asked = self.folder / "asked"
         lines = asked.read_text().splitlines() if asked.exists() else []
         asked.unlink(missing_ok=True)

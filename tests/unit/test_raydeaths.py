@@ -122,7 +122,7 @@ def test_what_ray_passes_on_of_workers_hides_nothing(follower: Follower) -> None
 
 def test_an_error_that_the_driver_has_got_over_is_not_blamed(follower: Follower) -> None:
     traceback = "Traceback (most recent call last):"
-    found = cause(follower, traceback, *DIED.split("\n"), "going on", traceback, "ValueError: my own mistake")
+    found = cause(follower, traceback, *DIED.split("\n"), "still working", traceback, "ValueError: my own mistake")
     assert (found.node, found.rank) == ("here", -1)
 
 

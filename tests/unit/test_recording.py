@@ -113,7 +113,7 @@ def test_runs_gc_deletes_no_run_before_its_record_is_kept(fab: Fab, remote) -> N
 def test_runs_writes_it_and_tells_how_the_run_ended_as_show_does(fab: Fab, remote) -> None:
     fab.orphan("failing", "fail")
     assert "failing" in fab.run("runs")[1]
-    assert kept("failing") is None, "it goes on"
+    assert kept("failing") is None, "it is still running"
     let_end(fab, remote)
     _, said = fab.run("runs")
     found = kept("failing")

@@ -100,7 +100,7 @@ def test_clocks_are_shown_only_where_answers_are_equal() -> None:
 
 
 def script(name: str, run_id: str) -> Record:
-    """A run of somebody's script, which prints no answer."""
+    """A run of a user's script, which prints no answer."""
     record = kept.again(kept.one("stars", "torch"), run_id, series=Series("own", 1, 1))
     identity = structs.replace(record.identity, workload=name, parameters={"workers": 2, "argv": [f"{name}.py"]})
     return structs.replace(record, identity=identity, answer=None, tolerance={}, series=None)

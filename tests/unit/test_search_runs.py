@@ -94,7 +94,7 @@ pathlib.Path(os.environ["REGATTA_TRIAL"], "epoch").write_text("end")
 
 
 def test_a_trial_may_be_a_script(project: Path, here: Path) -> None:
-    """It answers as the function that does the same, and ends where nobody listens any more."""
+    """It answers as the function that does the same, and ends where its reader is gone."""
     option = '[workloads.mine.options.points]\nkind = "whole number"\ndefault = 7\nhelp = "points"\n'
     (project / "regatta.toml").write_text(CARD.replace('function = "mine:train"', 'command = "train.py"') + option)
     (project / "train.py").write_text(SCRIPT)

@@ -51,7 +51,7 @@ class Desk(JobService):
 
 
 class Served(Framework):
-    """Plain ranks, of which a service is told."""
+    """Plain ranks, which are registered at a service."""
 
     name = "served"
     service = "Desk"

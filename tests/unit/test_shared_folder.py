@@ -31,7 +31,7 @@ pathlib.Path(os.environ["REGATTA_SHARED"], "note").write_text("of this run")
 
 
 class Project:
-    """A folder with a script that goes on where the last run ended, and what is typed there."""
+    """A folder with a script that continues where the last run ended, and what is typed there."""
 
     def __init__(self, folder: Path, inventory: Path) -> None:
         self.folder, self.inventory = folder, inventory
@@ -40,7 +40,7 @@ class Project:
         (folder / "regatta.toml").write_text('keep = ["out/"]\n')
 
     def start(self, *words: str) -> "subprocess.Popen[str]":
-        """`regatta` with these words, going on in the background."""
+        """`regatta` with these words, in the background."""
         return subprocess.Popen(
             [str(Path(sys.executable).with_name("regatta")), *words],
             cwd=self.folder,

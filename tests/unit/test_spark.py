@@ -103,7 +103,7 @@ def test_what_a_master_says(master: dict[str, Any], monkeypatch: pytest.MonkeyPa
 
 @pytest.fixture
 def pair(tmp_path: Path) -> Remote:
-    """Two nodes, which nobody asks anything."""
+    """Two nodes, to which no request is sent."""
     nodes = tuple(
         Node(name, name, address, True, None, None, None, (), "/opt/r", "/var/r", "/opt/r/env/bin/python")
         for name, address in (("here", "127.0.0.1"), ("there", "127.0.0.2"))
@@ -431,7 +431,7 @@ def test_a_file_of_properties_is_read_before_hosts_get_it(tmp_path: Path, text: 
 
 def test_a_file_of_properties_may_be_as_spark_reads_them(tmp_path: Path) -> None:
     file = tmp_path / "secret.conf"
-    file.write_text("# of ours\n\nspark.authenticate true\n  spark.authenticate.secret=abc\nspark.a.b: c\n")
+    file.write_text("# a comment\n\nspark.authenticate true\n  spark.authenticate.secret=abc\nspark.a.b: c\n")
     spark_release.check_properties(str(file))
     spark_release.check_properties("")
 

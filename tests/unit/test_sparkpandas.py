@@ -1,4 +1,4 @@
-"""What a program under Spark is told of a pandas that is too new."""
+"""The message that a program under Spark gets for a pandas that is too new."""
 
 import os
 import shutil

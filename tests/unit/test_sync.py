@@ -238,7 +238,7 @@ def test_old_releases_are_pruned_but_never_one_in_use(
         (source / "train.py").write_text(f"print({number})\n")
         made.append(put(remote, source).tree.release)
     base = Path(remote.cluster.head.root) / "releases"
-    assert all((base / release).is_dir() for release in made), "just made: somebody may be about to start from it"
+    assert all((base / release).is_dir() for release in made), "just made: a run may be about to start from it"
     old = time.time() - 2 * releases.GRACE_SECONDS
     for number, release in enumerate(made):
         os.utime(base / f".{release}.json", (old + number, old + number))

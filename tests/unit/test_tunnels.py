@@ -13,7 +13,7 @@ from regatta.hosts import tunnels
 
 
 class Broken:
-    """A channel, and the connection that opens it, of which nobody is at the other end any more."""
+    """A channel, and the connection that opens it, whose other end is gone."""
 
     def __init__(self) -> None:
         self._ends = socket.socketpair()
@@ -44,7 +44,7 @@ def test_a_broken_connection_is_closed_and_prints_nothing(capfd: pytest.CaptureF
 
 
 class Renewed(tunnels.Tunnels):
-    """Tunnels over a connection that somebody who uses a port has made anew."""
+    """Tunnels over a connection that another user of a port has opened again."""
 
     def __init__(self) -> None:
         self._connection: Any = object()

@@ -1,4 +1,4 @@
-"""What a person types: help in every place, whose each word is, and what is said of a word that nobody knows."""
+"""What a person types: help in every place, where each word goes, and the message for an unknown word."""
 
 import re
 import subprocess
@@ -128,7 +128,7 @@ def test_what_a_command_does_not_take(commands: argv.Commands, line: str, said: 
         ("torchrun t.py -- -- b", "torchrun t.py", "-- b", []),
         ("torchrun t.py a -- b", "torchrun t.py", "a -- b", []),
         ("torchrun t.py --", "torchrun t.py", "", []),
-        # That a word is a flag of Regatta's, too, is told.
+        # A note names words that are also flags of Regatta.
         ("torchrun t.py --workers 4", "torchrun t.py", "--workers 4", ["--workers after t.py goes to the script;"]),
         ("rayrun t.py -w 4 --elastic x", "rayrun t.py", "-w 4 --elastic x", ["-w, --elastic after t.py"]),
         ("torchrun t.py x --name=y -- z", "torchrun t.py", "x --name=y -- z", ["--name after t.py goes"]),

@@ -1,4 +1,4 @@
-"""Start a run, strike, read what the person is told, and look for what is left."""
+"""Start a run, inject a fault, read the person's messages, and look for what is left."""
 
 import json
 import os
@@ -59,7 +59,7 @@ class Told:
 
 
 def new_name() -> str:
-    """A name for a run that nobody has used."""
+    """An unused name for a run."""
     return f"f-{secrets.token_hex(4)}"
 
 
@@ -113,7 +113,7 @@ def strike(process: "subprocess.Popen[str]", fault: Callable[[], object], patien
     reader.join(patience)
     if reader.is_alive():
         os.killpg(process.pid, 9)
-        raise AssertionError(f"still going on {patience:g} s after the fault:\n{joined(lines)}")
+        raise AssertionError(f"still running {patience:g} s after the fault:\n{joined(lines)}")
     code = process.wait()
     at = next((n for n, (_, line) in enumerate(lines) if line.startswith(("error: ", "interrupted"))), None)
     message = "" if at is None else "".join(line for _, line in lines[at:])

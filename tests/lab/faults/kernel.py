@@ -73,7 +73,7 @@ def own_limits(lab: LabHandle, name: str) -> Iterator[None]:
 
 
 def freeze(lab: LabHandle, name: str) -> None:
-    """Stop every process of a host where it is: its kernel answers, and nobody else does."""
+    """Stop every process of a host where it is: its kernel answers, and no process does."""
     before: set[int] = set()
     while (now := cgroups.processes(host(lab, name))) != before:
         for pid in now:
@@ -83,7 +83,7 @@ def freeze(lab: LabHandle, name: str) -> None:
 
 
 def thaw(lab: LabHandle, name: str) -> None:
-    """Let them go on."""
+    """Let them continue."""
     for pid in cgroups.processes(host(lab, name)):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGCONT)

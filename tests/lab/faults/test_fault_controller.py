@@ -27,7 +27,7 @@ def test_the_controller_is_killed(struck: Cluster, project: Path, tell: Teller, 
     said = finish(attached)
     assert attached.returncode == 0, said
     assert "sum 200" in said
-    tell.end("the run goes on; `fab attach` shows it from its first line to its end")
+    tell.end("the run continues; `fab attach` shows it from its first line to its end")
     nothing_left(struck, project)
 
 
@@ -50,7 +50,7 @@ def test_the_controller_is_cut_off(struck: Cluster, project: Path, tell: Teller,
     said = finish(attached)
     assert attached.returncode == 0, said
     assert "sum 700" in said
-    tell.end("the run goes on; `fab attach` shows it from its first line to its end", told.first, told.seconds)
+    tell.end("the run continues; `fab attach` shows it from its first line to its end", told.first, told.seconds)
     nothing_left(struck, project)
 
 

@@ -1,4 +1,4 @@
-"""A host is lost for good in the middle of a training, which goes on without it."""
+"""A host is lost for good in the middle of a training, which continues without it."""
 
 import json
 import re
@@ -32,7 +32,7 @@ def test_a_training_goes_on_without_a_lost_host(
         wait_for(lambda: struck.lab.ssh("node3", "true", check=False).returncode == 0, 60)
     assert process.returncode == 0, said
     assert re.search(f"{name}-g2, generation 2 of {name}, without node3, {LEFT} rank", said)
-    assert not re.search(rf"/0 +\| epochs 1/{EPOCHS}", said), "the training began anew"
+    assert not re.search(rf"/0 +\| epochs 1/{EPOCHS}", said), "the training started again"
     gone_on = record(project.parent / "results", f"{name}-g2")
     whole(struck)
     struck.fab(*words, "--name", new_name(), results=results)
@@ -44,7 +44,7 @@ def test_a_training_goes_on_without_a_lost_host(
     first = json.loads((project.parent / "results" / f"{name}.json").read_text())
     assert first["exit"]["state"] == "lost"
     tell.end(
-        f"goes on from its checkpoint on the hosts that are left, {LEFT} ranks instead of {WORKERS}; accuracy and "
+        f"continues from its checkpoint on the hosts that are left, {LEFT} ranks instead of {WORKERS}; accuracy and "
         "losses are those of a run that nothing happened to, within its tolerance"
     )
     nothing_left(struck, project)

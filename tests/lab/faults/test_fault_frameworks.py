@@ -70,5 +70,5 @@ def test_daemons_of_ray_are_killed_in_a_torch_run(struck: Cluster, project: Path
     told = strike(run.process, kill)
     assert told.code == 0, told.said
     assert "sum 100" in told.said
-    tell.end("goes on, and ends with the right answer; Ray comes back by itself")
+    tell.end("continues, and ends with the right answer; Ray comes back by itself")
     whole(struck)

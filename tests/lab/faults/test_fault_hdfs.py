@@ -54,6 +54,6 @@ def test_a_daemon_of_hdfs_is_killed(
     told = strike(process, lambda: struck.lab.ssh(node, f"sudo systemctl kill -s KILL regatta-hdfs-{unit}"))
     assert told.code == 0, told.said
     assert told.said.count(f"sum {sum_of_it}") >= 3, told.said
-    tell.end("goes on, and ends with the right answer; the daemon comes back by itself")
+    tell.end("continues, and ends with the right answer; the daemon comes back by itself")
     nothing_left(struck, project)
     whole(struck)

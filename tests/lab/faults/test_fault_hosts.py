@@ -28,7 +28,7 @@ def power_off(cluster: Cluster) -> None:
 
 
 def reset(cluster: Cluster) -> None:
-    """Power off and on at once: nothing is told, and the host is back before it is missed."""
+    """Power off and on at once: no process gets a signal, and the host is back before it is missed."""
     cluster.lab.off("node3")
     cluster.lab.on("node3")
 

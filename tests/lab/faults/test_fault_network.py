@@ -48,7 +48,7 @@ def test_a_cable_loses_frames(struck: Cluster, project: Path, tell: Teller, fram
         told = strike(run.process, lambda: None)
     assert told.code == 0, told.said
     assert "sum 60" in told.said
-    tell.end("goes on, and ends with the right answer")
+    tell.end("continues, and ends with the right answer")
     whole(struck)
     nothing_left(struck, project)
 
@@ -63,6 +63,6 @@ def test_a_cable_is_long(struck: Cluster, project: Path, tell: Teller, framework
         assert told.code == 0, told.said
         assert "sum 60" in told.said
         next_run(struck, project, framework)
-    tell.end("goes on, and ends with the right answer; the next run starts over it too")
+    tell.end("continues, and ends with the right answer; the next run starts over it too")
     whole(struck)
     nothing_left(struck, project)

@@ -123,7 +123,7 @@ class Writer:
                     self.done[path] = digest
 
     def end(self) -> None:
-        """Nobody hears it any more."""
+        """Stop the reader."""
         self.process.kill()
         self.process.wait()
         self.thread.join()
@@ -201,7 +201,7 @@ def layers(lab: LabHandle) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Done:
-    """What somebody was told is done: files by how they were written, trees, each with its hash; records."""
+    """What was acknowledged as done: files by how they were written, trees, each with its hash; records."""
 
     files: dict[str, dict[str, str]]
     trees: dict[str, str]

@@ -47,7 +47,7 @@ def test_provision_is_killed_at_random_points(bare: LabHandle, struck: Cluster, 
     assert set(changed(provision(bare)).values()) == {0}
     verify(bare)
     roles = ", ".join(dict.fromkeys(task.partition(" : ")[0] for task in reached if " : " in task))
-    tell.end(f"the next one goes on and the one after it changes nothing (killed in the roles {roles})")
+    tell.end(f"the next one continues and the one after it changes nothing (killed in the roles {roles})")
 
 
 def killed(lab: LabHandle, point: int, seconds: float) -> str:

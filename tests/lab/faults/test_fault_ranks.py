@@ -76,7 +76,7 @@ def test_a_lost_rank_starts_again_from_its_checkpoint(
     assert process.returncode == 0, said
     undisturbed = struck.fab(*words[:9], "--name", new_name(), results=tmp_path / "results")
     assert weights(said) == weights(undisturbed.stdout)
-    tell.end("goes on from its checkpoint, and ends with the same weights, bit for bit")
+    tell.end("continues from its checkpoint, and ends with bit-identical weights")
     nothing_left(struck, project)
     whole(struck)
 

@@ -64,7 +64,7 @@ def test_the_disk_of_a_node_fills_in_mid_run(struck: Cluster, project: Path, tel
         kept = struck.lab.ssh("node2", f"sudo cat {RUNS}/{run.name}/exit.json").stdout
     assert json.loads(kept)["state"] == "succeeded"
     assert "sum 100" in told.said
-    tell.end("goes on, and ends with the right answer")
+    tell.end("continues, and ends with the right answer")
     nothing_left(struck, project)
 
 
@@ -135,7 +135,7 @@ def test_a_run_fills_the_disk(struck: Cluster, project: Path, tell: Teller) -> N
     assert "No space left on device" in told.message
     assert kept["state"] == "failed"
     explained(again, "node1", "No space left on device: free some room")
-    tell.end("the run ends; the next one says so, too, until there is room", told.first, told.seconds)
+    tell.end("the run ends; the next one ends with the same message, until there is space", told.first, told.seconds)
     nothing_left(struck, project)
     next_run(struck, project, "torch")
 
@@ -188,7 +188,7 @@ def test_sshd_starts_again(struck: Cluster, project: Path, tell: Teller, framewo
     told = strike(run.process, cut)
     assert told.code == 0, told.said
     assert told.said.count("sum 150") == {"torch": 3, "ray": 1}[framework]
-    tell.end("goes on, and ends with the right answer")
+    tell.end("continues, and ends with the right answer")
     nothing_left(struck, project)
 
 

@@ -195,7 +195,7 @@ def test_a_worker_is_cut_off_in_the_middle_of_a_write(struck: Cluster, tell: Tel
         for name in ("here", "cut"):
             assert is_whole(struck.lab, one, f"{DATA}/fault/{name}/whole")
     whole(struck)
-    tell.end("what it writes meanwhile fails; the others go on; with its network it works again", message)
+    tell.end("what it writes meanwhile fails; the others continue; with its network it works again", message)
 
 
 @pytest.mark.whole
@@ -274,4 +274,4 @@ def test_ten_generations_while_hosts_are_lost(struck: Cluster, project: Path, te
     whole(struck)
     next_run(struck, project, "torch")
     nothing_left(struck, project)
-    tell.end("each goes on from the last epoch that the one before it has kept")
+    tell.end("each continues from the last epoch that the one before it has kept")

@@ -42,7 +42,7 @@ def begin(cluster: Cluster, scripts: Path, rounds: int) -> "subprocess.Popen[str
 
 
 def ask(cluster: Cluster, scripts: Path, what: str, *words: str) -> Told:
-    """What a person is told who asks for that."""
+    """The messages for a person who asks for that."""
     name = new_name()
     going = cluster.background(scripts, "sparkrun", "--name", name, *words, "asks.py", what)
     told = strike(going, lambda: None, LOST_SECONDS)
@@ -58,7 +58,7 @@ def next_run(cluster: Cluster, scripts: Path) -> None:
 
 @contextmanager
 def without(cluster: Cluster, node: str, put: str, undo: str) -> Iterator[None]:
-    """A change of a node, undone in the end; its worker starts anew both times."""
+    """A change of a node, undone in the end; its worker restarts both times."""
     try:
         cluster.lab.ssh(node, f"sudo sh -c '{put}' && sudo systemctl restart regatta-spark-worker")
         yield
@@ -76,7 +76,7 @@ def test_a_daemon_is_killed_in_mid_run(spark: Cluster, scripts: Path, tell: Tell
         process, lambda: spark.lab.ssh(node, f"sudo systemctl kill -s KILL regatta-spark-{what}"), LOST_SECONDS
     )
     assert told.code == 0 and f"total {TOTAL}" in told.said, told.said
-    tell.end("goes on, and ends with the right answer; it comes back by itself")
+    tell.end("continues, and ends with the right answer; it comes back by itself")
     nothing_left(spark, scripts)
     next_run(spark, scripts)
 
@@ -92,7 +92,7 @@ def test_an_executor_is_killed_after_the_master(spark: Cluster, scripts: Path, t
 
     told = strike(process, hit, LOST_SECONDS)
     assert told.code == 0 and f"total {TOTAL}" in told.said, told.said
-    tell.end("goes on: the new master knows the run, and gives it another executor")
+    tell.end("continues: the new master knows the run, and gives it another executor")
     nothing_left(spark, scripts)
 
 
@@ -128,7 +128,7 @@ def test_all_daemons_start_at_once(spark: Cluster, tell: Teller) -> None:
     kept = "sudo sh -c 'ls -A $(sed -n s/^spark.deploy.recoveryDirectory.//p /etc/regatta/spark/daemons.conf)'"
     assert "worker_" in spark.lab.ssh("node1", kept).stdout
     everywhere("stop")
-    # The next master asks nobody whom the last one knew.
+    # The next master asks none of the last one's workers.
     assert not spark.lab.ssh("node1", kept, check=False).stdout
     everywhere("start")
     spark.fab("up")  # waits until all workers have joined
@@ -172,7 +172,7 @@ def test_a_host_is_lost_under_a_script(spark: Cluster, scripts: Path, tell: Tell
     told = host_lost(spark, process, frozen=how == "frozen")
     assert told.code == 0 and f"total {TOTAL}" in told.said, told.said
     assert re.search("node2 is lost in mid-run: the run goes on without it", told.said), told.said
-    tell.end("goes on with the executors that are left, the same answer; the host joins again by itself")
+    tell.end("continues with the executors that are left, the same answer; the host joins again by itself")
     whole(spark)
     next_run(spark, scripts)
     nothing_left(spark, scripts)
@@ -191,7 +191,7 @@ def test_a_host_is_lost_under_pagerank(spark: Cluster, scripts: Path, tell: Tell
     told = host_lost(spark, going)
     assert told.code == 0, told.said
     assert record(results, name)["answer"] == record(results, f"{name}-s")["answer"]
-    tell.end("goes on from the scores that the driver gathered last: the same answer to the bit")
+    tell.end("continues from the scores that the driver gathered last: a bit-identical answer")
     whole(spark)
     next_run(spark, scripts)  # ends what the host still has of the run that has ended
     nothing_left(spark, scripts)
@@ -229,7 +229,7 @@ def test_a_rank_is_killed_and_the_training_goes_on_by_hand(
     weights = [[line for line in one["show"] if line.startswith("weights ")] for one in (again, record(results, "z-"))]
     assert weights[0] == weights[1] and len(weights[0]) == 1
     tell.end(
-        "the run ends; the second goes on from its checkpoint, to the same weights to the bit", told.first, told.seconds
+        "the run ends; the second continues from its checkpoint, to bit-identical weights", told.first, told.seconds
     )
 
 
@@ -286,7 +286,7 @@ def test_a_driver_has_a_wrong_secret(spark: Cluster, scripts: Path, tell: Teller
 
 
 def test_a_worker_has_a_wrong_secret(spark: Cluster, scripts: Path, tell: Teller) -> None:
-    tell.begin("spark", "a worker has a wrong secret: it was away while secrets were made anew", "spark")
+    tell.begin("spark", "a worker has a wrong secret: it was away while secrets were rotated", "spark")
     file = "/etc/regatta/spark/daemons.conf"
     wrong = f'cp -p {file} {file}.away && sed -i "s/^\\(spark.authenticate.secret\\).*/\\1 {"0" * 64}/" {file}'
     with without(spark, "node2", wrong, f"mv {file}.away {file}"):

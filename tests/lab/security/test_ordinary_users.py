@@ -1,4 +1,4 @@
-"""What somebody with an account on a member, but without sudo, can reach and read."""
+"""What a user with an account on a member, but without sudo, can reach and read."""
 
 import json
 import shlex

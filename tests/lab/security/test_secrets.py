@@ -1,4 +1,4 @@
-"""Secrets that are made anew while the cluster lives."""
+"""Secrets that are rotated while the cluster is up."""
 
 import os
 import shlex

@@ -1,4 +1,4 @@
-"""CIFAR-10: its files, made-up pictures, and one training under every framework."""
+"""CIFAR-10: its files, synthetic pictures, and one training under every framework."""
 
 from __future__ import annotations
 

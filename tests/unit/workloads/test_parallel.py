@@ -64,7 +64,7 @@ def test_a_pipeline_has_the_weights_of_one_process(world: int, given: dict[str, 
     alone, piped = runs[0].answer, several[0].answer
     same(alone, piped)
     every = alone["kept"][0]
-    assert sum(piped["kept"]) == every and max(piped["kept"]) < every, "a rank has layers of others"
+    assert sum(piped["kept"]) == every and max(piped["kept"]) < every, "a rank has other ranks' layers"
 
 
 def seen(run: Ended) -> list[tuple[int, float]]:

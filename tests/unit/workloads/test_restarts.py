@@ -68,7 +68,7 @@ def test_torchrun_starts_lost_ranks_again(undisturbed: str, tmp_path: Path) -> N
     assert run.status == 0, run.err
     assert weights(run) == undisturbed
     assert (tmp_path / f"saved-{mark['REGATTA_RUN_ID']}.pt").is_file()
-    assert len(run.of("progress", 0)) <= 31, "the training began anew"
+    assert len(run.of("progress", 0)) <= 31, "the training started again"
 
 
 @pytest.mark.whole  # on hosts: tests/lab/faults/test_fault_ranks.py
@@ -85,7 +85,7 @@ def test_ray_starts_lost_ranks_again(undisturbed: str, tmp_path: Path, ray_clust
     run = one_killed(words, environment, is_rank)
     assert run.status == 0, run.err
     assert weights(run) == undisturbed
-    assert len(run.of("progress", 0)) <= 31, "the training began anew"
+    assert len(run.of("progress", 0)) <= 31, "the training started again"
 
 
 def test_fewer_ranks_go_on_from_the_checkpoint_of_more(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A folder of HDFS that takes another one's place, on a file system that fails when it is told to."""
+"""A folder of HDFS that takes another one's place, on a file system that fails on request."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ class Writer:
                     self.done[path] = digest
 
     def end(self) -> None:
-        """Stop the reader."""
+        """Stop listening to it."""
         self.process.kill()
         self.process.wait()
         self.thread.join()

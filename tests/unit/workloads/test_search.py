@@ -287,7 +287,7 @@ def test_trials_that_hang_die_or_eat_memory_leave_the_others_alone_under_tune(
 @pytest.mark.whole
 @pytest.mark.parametrize("kind", ["asha", "pbt"])
 def test_what_only_tune_can(project: Path, ray_cluster: dict[str, str], kind: str) -> None:
-    """ASHA stops those that lag behind; in a population all reach the end, and one continues from a better one's folder.
+    """ASHA stops those that lag behind; in a population all end, and one continues from a better one's folder.
 
     The function gives more for more steps, which are counted in the folder: who takes over another's has its steps.
     """

@@ -40,7 +40,7 @@ def watch(names, patience):
                 started[os.pidfd_open(pid)] = name
     ended = [started[handle] for handle in select.select(started, [], [])[0]]
     time.sleep(patience)
-    print(f"{' and '.join(ended)} ended, and ray start continues without: Ray restarts", file=sys.stderr, flush=True)
+    print(f"{' and '.join(ended)} ended, and ray start continues without it: Ray restarts", file=sys.stderr, flush=True)
     os._exit(1)
 
 

@@ -3,13 +3,13 @@
 from enum import Enum
 
 
-class _Word(str, Enum):
+class Word(str, Enum):
     """A word that is written as it is."""
 
     __str__ = str.__str__
 
 
-class State(_Word):
+class State(Word):
     """How a run is doing on a node. `LOST`: it has vanished without a word, as when its host went down.
 
     A record calls a stopped run `cancelled`, see `recorded`.
@@ -30,7 +30,7 @@ class State(_Word):
 ENDS = (State.SUCCEEDED, State.FAILED, State.STOPPED, State.LOST)
 
 
-class Mode(_Word):
+class Mode(Word):
     """How a node starts its part of a run.
 
     `UNIT`: a systemd unit of the account of runs. `SESSION`: a session of the user's own. `MEMBER`: its folder only,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regatta.cards import discovery, project, values
+from regatta.cards import discovery, project
 from regatta.cards.card import Card, Value
 from regatta.errors import LaunchError, UsageError
 from regatta.experiments.invocation import Invocation
@@ -16,6 +16,7 @@ from regatta.options.declaration import OF_RUNS, ComparisonOptions, RunOptions
 from regatta.options.option import RUN, Option, from_table
 from regatta.release import tree
 from regatta.run.request import Request
+from regatta_protocol.cards import misfit
 
 OF_CLUSTER = ("inventory", "nodes", "without", "skip_lost")
 """Options that belong to the cluster, and not to one of its runs."""
@@ -110,7 +111,7 @@ def _value(card: Card, name: str, given: object) -> Value | None:
     if given is None or given is False:
         return None
     value = str(given) if isinstance(given, Path) else given
-    if wrong := values.fault(card.offered[name], value):
+    if wrong := misfit(card.offered[name], value):
         raise UsageError(f"{name} {wrong}")
     return value  # type: ignore[return-value]
 

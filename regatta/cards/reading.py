@@ -10,12 +10,11 @@ from typing import Any, TypeVar, get_args
 from msgspec import ValidationError, convert
 
 from regatta import paths
-from regatta.cards import values
 from regatta.cards.card import Card, Estimate, Generator, Input, Kind, Made, Option, Search, Span, flag, missing
 from regatta.errors import CardError
 from regatta.options import declaration
 from regatta.options.declaration import OF_PROJECTS
-from regatta_protocol.cards import includes, merged
+from regatta_protocol.cards import includes, merged, wrong
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -115,6 +114,7 @@ def _faults(found: Card) -> Iterator[str]:
         yield "frameworks: name at least one"
     if isinstance(found.command, dict) and (lost := missing(found.frameworks, found.command)):
         yield f"command: says nothing for {', '.join(lost)}"
+    yield from (f"{place}: {said}" for place, said in wrong(found.options, found.faults))
     for name, option in found.options.items():
         yield from (f"options.{name}.{text}" for text in _of_option(found, name, option))
     known: Mapping[str, object] = found.options
@@ -126,7 +126,6 @@ def _faults(found: Card) -> Iterator[str]:
         "estimate.times": found.estimate.times,
         "estimate.factors": [*found.estimate.factors],
         "checkpoints": CHECKPOINTS if found.checkpoints else [],
-        **{f"faults[{index}].when": [*rule.when] for index, rule in enumerate(found.faults, 1)},
         **{f"published[{index}].parameters": [*given.parameters] for index, given in enumerate(found.published, 1)},
     }
     for place, names in named.items():
@@ -191,14 +190,10 @@ def _of_option(found: Card, name: str, option: Option) -> Iterator[str]:
     taken = declaration.reserved() | ({*CHECKPOINTS} if found.checkpoints and not option.hidden else set())
     if name in taken and not option.hidden:
         yield f"{flag(name)} is a flag of every run command: give the option another name"
-    if option.default is not None and (wrong := values.fault(option, option.default)):
-        yield f"default: {wrong}"
     if option.each_rank and (option.kind != "whole number" or option.default is None):
         yield 'each_rank: needs kind = "whole number" and a default'
     if lost := missing([*option.packages], option.choices):
         yield f"packages: {', '.join(lost)} is none of its choices"
-    if lost := missing(option.excludes, found.options):
-        yield f"excludes: there is no option {', '.join(lost)}"
 
 
 class Reader:

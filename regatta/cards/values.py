@@ -1,41 +1,10 @@
 """Values of a workload's options: read from what is typed, checked, and written as the program takes them."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from regatta.cards.card import Card, Option, Value, flag
 from regatta.errors import UsageError
-
-_KINDS: dict[str, tuple[str, tuple[type, ...]]] = {
-    "text": ("text", (str,)),
-    "list": ("text", (str,)),
-    "path": ("text", (str,)),
-    "number": ("a number", (int, float)),
-    "whole number": ("a whole number", (int,)),
-    "true or false": ("true or false", (bool,)),
-    "ranks": ("true or false", (bool,)),
-}
-FLAGS = ("true or false", "ranks")
-"""Kinds that take no value when they are typed."""
-
-
-def fault(option: Option, value: Any) -> str | None:
-    """What is wrong with the value of an option, as the end of a sentence; None where nothing is."""
-    words, types = _KINDS[option.kind]
-    if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
-        return f"must be {words}, not {value!r}"
-    if option.choices and value not in option.choices:
-        return f"must be {', '.join(option.choices[:-1])} or {option.choices[-1]}, not {value!r}"
-    if option.kind == "list" and not all(map(str.strip, str(value).split(","))):
-        return f"must be words with commas between, without an empty one, not {value!r}"
-    if isinstance(value, int | float):
-        if option.least is not None and value < option.least:
-            return f"must be at least {option.least:g}, not {value}"
-        if option.above is not None and not value > option.above:
-            return f"must be above {option.above:g}, not {value}"
-        if option.below is not None and not value < option.below:
-            return f"must be below {option.below:g}, not {value}"
-    return None
+from regatta_protocol.cards import FLAGS, TYPES, fault, misfit
 
 
 def typed(name: str, option: Option, text: str | bool) -> Value:
@@ -47,8 +16,8 @@ def typed(name: str, option: Option, text: str | bool) -> Value:
         elif option.kind == "number":
             value = float(text)
     except ValueError:
-        raise UsageError(f"{flag(name)} takes {_KINDS[option.kind][0]}, not '{text}'") from None
-    if wrong := fault(option, value):
+        raise UsageError(f"{flag(name)} takes {TYPES[option.kind][0]}, not '{text}'") from None
+    if wrong := misfit(option, value):
         raise UsageError(f"{flag(name)} {wrong}")
     return value
 
@@ -63,18 +32,7 @@ def together(card: Card, values: Mapping[str, Value], framework: str | None = No
             if name in values and other in values:
                 return f"{flag(name)} and {flag(other)} do not go together: say one of them"
     whole = {name: values.get(name, option.default) for name, option in card.options.items()}
-    for rule in card.faults:
-        if (not rule.frameworks or framework in rule.frameworks) and all(
-            _holds(wanted, whole.get(name)) for name, wanted in rule.when.items()
-        ):
-            return rule.say.format_map(whole)
-    return None
-
-
-def _holds(wanted: Value | list[Value], value: Value | None) -> bool:
-    if isinstance(wanted, bool):
-        return bool(value) is wanted
-    return value in wanted if isinstance(wanted, list) else value == wanted
+    return fault(card.faults, whole, framework)
 
 
 def words(card: Card, values: Mapping[str, Value], ranks: int, *, alone: bool = False) -> list[str]:

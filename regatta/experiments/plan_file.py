@@ -15,6 +15,7 @@ from regatta.frameworks import registry
 from regatta.frameworks.table import OF_BOTH
 from regatta.options.declaration import OF_PLANS, OF_RUNS, RunOptions, said
 from regatta.options.option import from_table
+from regatta_protocol.cards import misfit
 
 ENTRIES = "experiments"
 _PLAN_KEYS = {"about", "repeats", "warm_ups", "cache", "seed", "budget_minutes", "frameworks", ENTRIES, *OF_PLANS}
@@ -234,7 +235,7 @@ def _parameters(reader: Reader, of: Workload, frameworks: Sequence[str]) -> dict
         value = table.get(key)
         if value is None:
             continue
-        if wrong := values.fault(option, value):
+        if wrong := misfit(option, value):
             inner.fault(key, wrong)
         else:
             found[key] = value

@@ -106,22 +106,30 @@ class Follower:
             self.told.hear(answers)
 
     def _end_all(self) -> Outcome:
-        """Stop the run where it still goes on, hear every node's account, name the cause."""
-        vanished = {name for name, value in self.told.exits.items() if value.state == State.LOST}
-        ended = self.told.exits.keys() - vanished
-        going = [node for node in self.handle.nodes if node.name not in ended and node.name not in self.told.lost]
-        if self.handle.service is not None:
-            going = [node for node in self.handle.nodes if node.name not in self.told.lost]
-        first = next(iter(self.told.exits), None) or next(iter(self.told.lost), None)
+        """Stop the run where it still runs, hear every node's account, name the cause."""
+        going = [node for node in self.handle.nodes if self._may_run(node.name)]
+        first = next(iter((*self.told.exits, *self.told.lost)), None)
         answers, unanswered = stop_everywhere(self.remote, self.handle, going, f"the run ended on {first}")
         self.told.lost |= {name: error for name, error in unanswered.items() if isinstance(error, UnreachableError)}
+        self._settle({node.name for node in going})
+        if self.handle.service is not None:
+            self.told.hear(answers)
+        return self._outcome()
+
+    def _may_run(self, name: str) -> bool:
+        """Whether something of it may run there: its service's processes do when its own have ended."""
+        if name in self.told.lost:
+            return False
+        ended = self.told.exits.get(name)
+        return self.handle.service is not None or ended is None or ended.state == State.LOST
+
+    def _settle(self, waiting: set[str]) -> None:
         end = time.monotonic() + SETTLE_SECONDS
-        waiting = {node.name for node in going}
         while waiting - self.told.exits.keys() - self.told.lost.keys() and time.monotonic() < end:
             if message := self.watch.take(0.1):
                 self._take(*message)
-        if self.handle.service is not None:
-            self.told.hear(answers)
+
+    def _outcome(self) -> Outcome:
         failure = causes.failure(self.judge, self.told)
         if failure is None:
             stopped = all(value.state in (State.STOPPED, State.SUCCEEDED) for value in self.told.exits.values())

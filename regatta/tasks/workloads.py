@@ -14,6 +14,7 @@ from regatta.options.kinds import SWITCH, TEXT
 from regatta.options.option import RUN, typed
 from regatta.options.option import Option as Declared
 from regatta.tasks.launching import advising, command, opened
+from regatta_protocol.cards import FLAGS
 
 if TYPE_CHECKING:
     from regatta.records.record import Record
@@ -61,7 +62,7 @@ def _flag(option: Option) -> Declared:
     usual = None if option.default is False else option.default
     text = f"{option.help}: {', '.join(option.choices)}" if option.choices and ":" not in option.help else option.help
     text = f"{text} (default {usual})" if usual is not None else text
-    return Declared(text or option.kind, SWITCH if option.kind in values.FLAGS else TEXT)
+    return Declared(text or option.kind, SWITCH if option.kind in FLAGS else TEXT)
 
 
 def _run(workload: Workload, words: Mapping[str, Any]) -> None:

@@ -42,6 +42,21 @@ if os.environ["RANK"] == "0":
 """
 
 
+class Hung(Remote):
+    """Requests to nodes of which `there` takes them and says nothing."""
+
+    def _channel(self, node: Node) -> Channel:
+        return Channel(["sleep", "60"], b"") if node.name == "there" else super()._channel(node)
+
+
+@pytest.fixture
+def hung(pair: Remote) -> Iterator[Remote]:
+    """Requests to two nodes, of which one hangs."""
+    made = Hung(pair.cluster)
+    yield made
+    made.close()
+
+
 @pytest.fixture
 def start(source: Path) -> Iterator[object]:
     """Start a script on as many ranks as there are nodes, or on two; what still runs at the end is stopped."""
@@ -62,15 +77,8 @@ def start(source: Path) -> Iterator[object]:
         launch.stop_everywhere(remote, handle, list(handle.nodes), "test over")
 
 
-class Hung(Remote):
-    """Requests to nodes of which `there` takes them and says nothing."""
-
-    def _channel(self, node: Node) -> Channel:
-        return Channel(["sleep", "60"], b"") if node.name == "there" else super()._channel(node)
-
-
 def test_a_node_that_hangs_is_lost_however_much_another_says(
-    pair: Remote, start, monkeypatch: pytest.MonkeyPatch
+    pair: Remote, hung: Remote, start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, seconds in (("FIRST_SECONDS", 4.0), ("SILENT_SECONDS", 4.0), ("LOST_SECONDS", 3.0)):
         monkeypatch.setattr(watch, name, seconds)
@@ -82,12 +90,12 @@ def test_a_node_that_hangs_is_lost_however_much_another_says(
         if not follower.told.lost:
             time.sleep(0.05)  # so that there is always more to show
 
-    follower = Follower(Hung(pair.cluster), handle, slow)
+    follower = Follower(hung, handle, slow)
     outcome = follower.follow()
     assert "still here" in lines
     assert outcome.state == "lost"
     assert outcome.failure is not None and outcome.failure.host == "there"
-    assert outcome.exits["here"]["state"] == "stopped"  # it was still talking
+    assert outcome.exits["here"].state == "stopped"  # it was still talking
 
 
 class OfTheHead(Judge):
@@ -100,12 +108,12 @@ class OfTheHead(Judge):
         return node != "here"
 
 
-def test_a_run_may_outlive_a_node(pair: Remote, start, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_may_outlive_a_node(pair: Remote, hung: Remote, start, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, seconds in (("FIRST_SECONDS", 1.0), ("SILENT_SECONDS", 1.0), ("LOST_SECONDS", 1.0)):
         monkeypatch.setattr(watch, name, seconds)
     gone: list[str] = []
     handle = start(pair, CHATTY.replace("40", "6"))
-    follower = Follower(Hung(pair.cluster), handle, lambda *_: None, on_gone=gone.append)
+    follower = Follower(hung, handle, lambda *_: None, on_gone=gone.append)
     follower.judge = OfTheHead(follower.handle)
     outcome = follower.follow()
     assert outcome.state == "succeeded" and list(follower.told.lost) == gone == ["there"]
@@ -115,7 +123,7 @@ def test_a_rank_that_prints_without_end_does_not_hide_that_another_failed(remote
     outcome = Follower(remote, start(remote, FLOOD), lambda *_: None).follow()
     assert outcome.failure is not None and outcome.failure.rank == 1
     assert outcome.code == 7
-    assert outcome.exits["here"]["codes"]["0"] == -15  # it was still printing
+    assert outcome.exits["here"].codes["0"] == -15  # it was still printing
 
 
 def test_what_comes_faster_than_it_is_shown_waits_on_the_node_which_is_not_silent(

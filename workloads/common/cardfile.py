@@ -6,14 +6,25 @@ A card may hold more than this reads. One with ``include = ["NAME"]`` takes over
 from __future__ import annotations
 
 import importlib.resources
-import string
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, get_args
 
-from regatta_protocol.cards import NAME, OF_FUNCTIONS, OF_SEARCHES, PROJECT, merged
-from workloads.common.card import Card, Fault, Option, When
+from regatta_protocol.cards import (
+    NAME,
+    OF_FUNCTIONS,
+    OF_SEARCHES,
+    PROJECT,
+    Grouped,
+    Kind,
+    Option,
+    Program,
+    merged,
+    wrong,
+)
+from regatta_protocol.decoding import FaultError, decode
+from workloads.common.card import Card
 from workloads.common.events import BadInput
 from workloads.common.part import Group
 
@@ -26,37 +37,8 @@ ITEMS, SEARCH = "items", "search"
 """The groups of workloads that are a function over items, and a search, not parts."""
 
 Table = dict[str, Any]
-Types = tuple[type, ...]
-
-KINDS: Mapping[str, Types] = {
-    "text": (str,),
-    "path": (str,),
-    "whole number": (int,),
-    "number": (int, float),
-    "list": (list,),
-    "true or false": (),
-    "ranks": (),
-}
-"""What an option may be, and of which types its default is in the card: () where it has none."""
-
-_TYPES: Mapping[str, Types] = {
-    **dict.fromkeys(("kind", "help", "metavar"), (str,)),
-    **dict.fromkeys(("least", "above", "below"), (int, float)),
-    **dict.fromkeys(("choices", "excludes"), (list,)),
-    **dict.fromkeys(("required", "of_run"), (bool,)),
-    "default": (),
-}
-_WORDS = {
-    str: "a text",
-    int: "a whole number",
-    float: "a number",
-    list: "a list",
-    dict: "a table",
-    bool: "true or false",
-}
 
 _FOLDER = Path(__file__).parent
-_RESERVED = ("help", "framework")
 
 
 class CardError(BadInput):
@@ -81,10 +63,7 @@ def of_project(folder: Path, name: str) -> Table:
     if table is None:
         raise CardError(f"{project}: there is no workload {name}")
     table["include"] = [*table.get("include", []), *(OF_SEARCHES if SEARCH in table else OF_FUNCTIONS)]
-    whole = _included(table)
-    for option in whole["options"].values():
-        option.setdefault("kind", "text")
-    return whole
+    return _included(table)
 
 
 def made(table: Table) -> Card:
@@ -106,7 +85,7 @@ def whole(path: Path) -> Table:
 
 
 def _included(table: Table) -> Table:
-    for name in _strings(table.pop("include", []), "include"):
+    for name in _names(table.pop("include", [])):
         try:
             included = _table(_FOLDER / f"{name}.toml")
         except CardError as error:
@@ -128,97 +107,44 @@ def _table(path: Path) -> Table:
 
 
 def _card(table: Table) -> Card:
-    options = tuple(_option(name, own) for name, own in _of_type(table.get("options", {}), (dict,), "options").items())
-    names = {option.name for option in options}
-    _check_excludes(options, names)
-    group = table.get("group")
-    kind, when = (group.get("kind"), group.get("when", {})) if isinstance(group, dict) else (group, {})
-    kinds = (*get_args(Group), ITEMS, SEARCH)
-    if kind not in (None, *kinds):
-        raise CardError(f"group: no kind {kind!r}, there are {', '.join(kinds)}")
+    try:
+        program = decode(Program, table)
+    except FaultError as error:
+        raise CardError(str(error)) from None
+    for place, said in wrong(program.options, program.faults):
+        raise CardError(f"{place}: {said}")
+    kind, when = _group(program.group, program.options)
     return Card(
-        description=_of_type(table.get("description", ""), (str,), "description"),
-        options=options,
-        faults=tuple(_fault(own, names) for own in _of_type(table.get("faults", []), (list,), "faults")),
+        description=program.description,
+        options=tuple(_named(name, option) for name, option in program.options.items()),
+        faults=program.faults,
         group=None if kind in (ITEMS, SEARCH) else kind,
-        grouped=_when(when, names, "group"),
+        grouped=when,
         items=kind == ITEMS,
         search=kind == SEARCH,
     )
 
 
-def _option(name: str, table: Any) -> Option:
-    where = f"options.{name}"
-    if not name.isidentifier() or name in _RESERVED:
-        raise CardError(f"{where}: no name for an option")
-    given = {key: value for key, value in _of_type(table, (dict,), where).items() if key in _TYPES}
-    for key, value in given.items():
-        if key in ("choices", "excludes"):
-            given[key] = tuple(_strings(value, f"{where}.{key}"))
-        elif key != "default":
-            _of_type(value, _TYPES[key], f"{where}.{key}")
-    if given.get("kind") not in KINDS:
-        raise CardError(f"{where}: no kind {given.get('kind')!r}, there are {', '.join(KINDS)}")
-    if given.get("choices") and given["kind"] != "text":
-        raise CardError(f"{where}.choices: only a text has choices")
-    if "default" in given:
-        given["default"] = _default(given, where)
-    return Option(name, **given)
+def _named(name: str, option: Option) -> Option:
+    number = option.kind is Kind.NUMBER and option.default is not None
+    return option.changed(name=name, **({"default": float(option.default)} if number else {}))
 
 
-def _default(given: Table, where: str) -> Any:
-    kind, value = given["kind"], given["default"]
-    _of_type(value, KINDS[kind], f"{where}.default")
-    if given.get("choices") and value not in given["choices"]:
-        raise CardError(f"{where}.default: {value!r} is none of its choices")
-    if kind == "list":
-        return tuple(_strings(value, f"{where}.default"))
-    return float(value) if kind == "number" else value
-
-
-def _check_excludes(options: Sequence[Option], names: set[str]) -> None:
-    """Those that exclude each other are groups: an option is in one at most, and then it is not required."""
-    grouped: set[str] = set()
-    for option in options:
-        if not option.excludes:
-            continue
-        where, several = f"options.{option.name}.excludes", {option.name, *option.excludes}
-        if unknown := several - names:
-            raise CardError(f"{where}: {min(unknown)!r} is no option")
-        if twice := several & grouped:
-            raise CardError(f"{where}: {min(twice)!r} is among options that exclude each other already")
-        grouped |= several
-    if required := [option.name for option in options if option.required and option.name in grouped]:
-        raise CardError(f"options.{required[0]}: required, and excluded by another option")
-
-
-def _fault(table: Any, names: set[str]) -> Fault:
-    say = _of_type(_of_type(table, (dict,), "faults").get("say"), (str,), "faults.say")
+def _group(group: Any, options: Mapping[str, Option]) -> tuple[Any, Mapping[str, Any]]:
     try:
-        fields = [field for _, field, _, _ in string.Formatter().parse(say) if field is not None]
-    except ValueError as error:
-        raise CardError(f"faults.say: {error}: {say!r}") from None
-    if unknown := set(fields) - names:
-        raise CardError(f"faults.say: {min(unknown)!r} is no option: {say!r}")
-    if not table.get("when"):
-        raise CardError(f"faults: no 'when': {say!r}")
-    under = tuple(_strings(table.get("frameworks", []), "faults.frameworks"))
-    return Fault(_when(table["when"], names, "faults"), say, under)
+        found = decode(Grouped, group) if isinstance(group, dict) else Grouped(group)
+    except FaultError as error:
+        raise CardError(f"group.{error}") from None
+    kinds = (*get_args(Group), ITEMS, SEARCH)
+    if found.kind not in (None, *kinds):
+        raise CardError(f"group: no kind {found.kind!r}, there are {', '.join(kinds)}")
+    if lost := [name for name in found.when if name not in options]:
+        raise CardError(f"group.when: there is no option {', '.join(lost)}")
+    return found.kind, found.when
 
 
-def _when(values: Any, names: set[str], where: str) -> When:
-    if unknown := set(_of_type(values, (dict,), f"{where}.when")) - names:
-        raise CardError(f"{where}.when: {min(unknown)!r} is no option")
-    return When(values)
-
-
-def _strings(value: Any, where: str) -> list[str]:
-    return [_of_type(one, (str,), where) for one in _of_type(value, (list,), where)]
-
-
-def _of_type(value: Any, types: Types, where: str) -> Any:
-    """The value, where it is of one of these types; in TOML a truth is no number."""
-    if type(value) not in types:
-        meant = _WORDS[types[-1]] if types else "no value"
-        raise CardError(f"{where}: {value!r}, where {meant} is meant")
-    return value
+def _names(value: Any) -> tuple[str, ...]:
+    try:
+        return decode(tuple[str, ...], value)
+    except FaultError as error:
+        raise CardError(f"include{error.where}: {error.said}") from None

@@ -6,9 +6,10 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from regatta_protocol.cards import Kind, Option
 from workloads.common import framework, values
 from workloads.common.arguments import Parser
-from workloads.common.card import Card, Option
+from workloads.common.card import Card
 
 _METAVARS = {"text": "TEXT", "path": "PATH", "whole number": "N", "number": "X", "list": "A,B,..", "ranks": "N"}
 _CONVERTERS: dict[str, Callable[[Option, str], Any]] = {
@@ -44,14 +45,14 @@ def parser(card: Card, package: str) -> Parser:
 
 def _keywords(option: Option) -> dict[str, Any]:
     """What ``add_argument`` takes for an option of this kind."""
-    if option.kind == "true or false":
+    if option.kind is Kind.SWITCH:
         return {"action": "store_true"}
     common: dict[str, Any] = {
         "type": functools.partial(_CONVERTERS[option.kind], option),
-        "default": () if option.kind == "list" and option.default is None else option.default,
+        "default": () if option.kind is Kind.LIST and option.default is None else option.default,
         "metavar": option.metavar or (None if option.choices else _METAVARS[option.kind]),
     }
-    if option.kind == "ranks":
+    if option.kind is Kind.RANKS:
         return {**common, "nargs": "?", "const": 0}
     return {**common, "required": option.required, "choices": option.choices or None}
 

@@ -8,7 +8,7 @@ import math
 import os
 from pathlib import Path
 
-from workloads.common.card import Option
+from regatta_protocol.cards import Option
 from workloads.common.storage.places import is_remote
 
 

@@ -77,7 +77,7 @@ def _work(
         try:
             os.setpgid(0, 0)
             _become(who, groups, parent)
-            answer = {"done": encode(work())}
+            answer = {"done": work()}
         except Problem as error:
             answer = {"problem": str(error)}
         except OSError as error:
@@ -85,7 +85,7 @@ def _work(
         except Exception as error:
             answer = {"error": f"{type(error).__name__}: {error}"}
         with open(writer, "w") as pipe:
-            pipe.write(json.dumps(answer))
+            pipe.write(json.dumps(encode(answer)))
     finally:
         os._exit(0)
 

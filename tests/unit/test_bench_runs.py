@@ -263,7 +263,9 @@ def test_a_node_that_does_not_answer_makes_a_lost_row_and_is_waited_for(
     fab: Fab, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The node is an address where no process listens: real connections, really refused."""
-    found = survey(Remote(inventories.load(str(fab.inventory))), load(str(fab.plan("mine", PLAN))), fab.results)
+    here = Remote(inventories.load(str(fab.inventory)))
+    found = survey(here, load(str(fab.plan("mine", PLAN))), fab.results)
+    here.close()
     inventory = fab.folder / "inventory" / "away"
     inventory.mkdir()
     (inventory / "hosts.yml").write_text(AWAY.format(root=fab.folder / "root"))

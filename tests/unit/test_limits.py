@@ -9,6 +9,8 @@ from regatta.hosts import limits
 from regatta.hosts.inventories import build
 from regatta.node import cgroup
 from regatta.run.causes import reached
+from regatta_protocol.decoding import believe
+from regatta_protocol.run import Kept
 
 
 def test_the_inventory_says_it(tmp_path: Path) -> None:
@@ -20,7 +22,7 @@ def test_the_inventory_says_it(tmp_path: Path) -> None:
     one, two = build("two", tmp_path, listing).nodes
     assert (one.limits.memory_share, one.limits.processes, one.limits.log_bytes) == (0.5, 700, 256_000_000)
     assert (two.limits.memory_share, two.limits.processes, two.limits.log_bytes) == (0.85, None, 10_000_000)
-    asked, default = cgroup.properties(one.limits.spec()), cgroup.properties(two.limits.spec())
+    asked, default = cgroup.properties(one.limits), cgroup.properties(two.limits)
     assert (asked["MemoryMax"], asked["TasksMax"]) == ("50.00%", "700")
     assert default["MemoryMax"] == "85.00%" and int(default["TasksMax"]) >= cgroup.LEAST_PROCESSES
 
@@ -77,7 +79,7 @@ def test_limits_are_read_where_the_kernel_keeps_them(
     assert cgroup.hits() == {"memory": 2, "processes": 3}
     assert cgroup.reached({}) == known
     assert cgroup.reached({"memory": 2, "processes": 2}) == {name: n for name, n in known.items() if name != "memory"}
-    assert cgroup.reached("spoilt by the run") == {}
+    assert believe(Kept, {"hits": "spoilt by the run"}).hits == {}
 
 
 def test_processes_that_are_of_no_unit_have_no_limits() -> None:

@@ -17,6 +17,7 @@ from regatta.options import kinds
 from regatta.options.declaration import RunOptions
 from regatta.release import tree
 from regatta.run import causes, kept_folders, shared_cleanup
+from regatta_protocol.run import PlanKept
 
 RESUMES = """\
 import os, pathlib, sys
@@ -211,7 +212,7 @@ def test_a_link_in_the_place_of_a_part_leads_nowhere(tmp_path: Path, link: str) 
 def test_parts_that_a_later_generation_needs_stay() -> None:
     class Info:
         def __init__(self, run: str, first: str | None = None) -> None:
-            self.run, self.plan = run, {"shared": first or run}
+            self.run, self.plan = run, PlanKept(shared=first or run)
 
     first, second, alone = Info("first"), Info("first-g2", "first"), Info("alone")
     old = tuple(shared_cleanup.SharedFolder(name, 1, 5.0) for name in ("first", "alone", "nobodys"))

@@ -102,13 +102,15 @@ def test_what_a_master_says(master: dict[str, Any], monkeypatch: pytest.MonkeyPa
 
 
 @pytest.fixture
-def pair(tmp_path: Path) -> Remote:
-    """Two nodes, to which no request is sent."""
+def pair(tmp_path: Path) -> Iterator[Remote]:
+    """Requests to two nodes, of which the first is this machine."""
     nodes = tuple(
         Node(name, name, address, True, None, None, None, (), "/opt/r", "/var/r", "/opt/r/env/bin/python")
         for name, address in (("here", "127.0.0.1"), ("there", "127.0.0.2"))
     )
-    return Remote(Cluster("pair", tmp_path, nodes, nodes, nodes[0]))
+    made = Remote(Cluster("pair", tmp_path, nodes, nodes, nodes[0]))
+    yield made
+    made.close()
 
 
 class Asked(sparkservice.SparkService):

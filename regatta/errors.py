@@ -44,7 +44,7 @@ class HostKeyError(RemoteError):
 
 
 class UnknownHostKeyError(HostKeyError):
-    """The node answers, and nobody has pinned its host key yet."""
+    """The node answers, and its host key is not pinned yet."""
 
 
 class PrivilegeError(RemoteError):
@@ -89,7 +89,7 @@ class PlanError(RegattaError):
 
 
 class BusyError(RegattaError):
-    """Somebody else is benching on the cluster."""
+    """Another user is benching on the cluster."""
 
 
 class LaunchError(RegattaError):

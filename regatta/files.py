@@ -11,7 +11,7 @@ from pathlib import Path
 
 @contextmanager
 def beside(path: Path) -> Iterator[Path]:
-    """A path in the folder of `path` that nobody else writes; what is left there in the end goes."""
+    """A path in the folder of `path` that nothing else writes; what is left there at the end is deleted."""
     new = path.with_name(f".{secrets.token_hex(8)}.new")
     try:
         yield new

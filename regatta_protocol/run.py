@@ -1,4 +1,4 @@
-"""A run on a node: what it is told of it, what it keeps of it, how it ended there."""
+"""A run on a node: what the node gets of it, what it keeps of it, how it ended there."""
 
 from typing import Annotated, Any, Dict, Optional, Tuple
 
@@ -50,7 +50,7 @@ class PlanKept(Value):
 
 
 class Spec(Value):
-    """What `run.start` is told of a run: all that a node needs to start its part.
+    """What `run.start` gets of a run: all that a node needs to start its part.
 
     `env`: of all its processes. `files`: by their path in its folder. `service`: the framework whose service its
     processes join, or are started by. `temporary`: a folder in /tmp that goes with it. `shared`: its part of the shared
@@ -200,13 +200,13 @@ class Listing(Value):
 class Started(Value):
     """The answer of `run.start`.
 
-    `interface`: that of the cluster's address. `strangers`: seconds of CPU of processes that are none of ours.
-    `unshared`: why there is no shared folder, where there is none now.
+    `interface`: that of the cluster's address. `unshared`: why there is no shared folder, where there is none now.
     """
 
     folder: str
     interface: Optional[str] = None
     strangers: Dict[str, float] = {}
+    """Seconds of CPU of processes outside of Regatta."""
     unshared: Optional[str] = None
 
 

@@ -70,7 +70,7 @@ class Value:
 
 @functools.lru_cache(maxsize=None)
 def fields(kind: Any) -> Dict[str, Field]:
-    """The fields of a class of values, by name; of others none."""
+    """The fields of a class of values, by name; of other classes none."""
     if not (isinstance(kind, type) and issubclass(kind, Value)):
         return {}
     hints = get_type_hints(kind, include_extras=True)

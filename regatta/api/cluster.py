@@ -43,7 +43,7 @@ from regatta_protocol.events import Event
 
 @dataclass(frozen=True)
 class Status:
-    """What a cluster is and does now; `runs` go on, and `monitoring` is what the head's Prometheus reaches.
+    """What a cluster is and does now; `runs` are in progress, `monitoring` is what the head's Prometheus reaches.
 
     `members`: of each framework with a service the addresses that are in it, or why it cannot be asked.
     """
@@ -61,10 +61,10 @@ class Status:
 
 
 class Cluster:
-    """The hosts of an inventory, and runs on them. `say` is told what a command would print beside a run's log.
+    """The hosts of an inventory, and runs on them. `say` gets what a command would print besides a run's log.
 
     Within `with`, runs that were started are followed in the background. When it is left, they are waited for; where an
-    exception leaves it, they go on on their nodes, and nothing waits. Several threads may use it.
+    exception leaves it, they continue on their nodes, and nothing waits. Several threads may use it.
     """
 
     def __init__(
@@ -164,7 +164,7 @@ class Cluster:
         return self.carry_out(self._one(workload, options))
 
     def compare(self, workload: str, /, **options: Any) -> dict[str, list[Record]]:
-        """Run a workload under several frameworks in turns, as `regatta run NAME` does: the records of each.
+        """Run a workload under several frameworks, interleaved, as `regatta run NAME` does: the records of each.
 
         `options`: besides those of `run_workload` `repeats` and `no_single`; `framework` may name several, with commas.
         """
@@ -190,7 +190,7 @@ class Cluster:
     def adopt(
         self, runs: Sequence[catalogue.RunInfo], unasked: dict[str, Exception], say: Callable[[str], None]
     ) -> list[catalogue.RunInfo]:
-        """Write the records of those of these runs that have ended and that nobody follows, some at a time."""
+        """Write the records of those of these runs that have ended and that no one follows, some at a time."""
         return recording.adopt(self.remote, runs, self._session.results, unasked, say)
 
     def sizes(self, runs: Sequence[catalogue.RunInfo]) -> dict[str, tuple[outputs.NodeOutput, ...]]:

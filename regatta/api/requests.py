@@ -65,7 +65,7 @@ class Comparison:
 
 
 def one(frameworks: Sequence[str]) -> str:
-    """The framework of a single run, of those that a card has, where nobody names one."""
+    """The framework of a single run, of those that a card has, where none is named."""
     return table.USUAL if table.USUAL in frameworks else frameworks[0]
 
 

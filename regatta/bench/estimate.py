@@ -38,7 +38,7 @@ class Estimates:
             self.known[(found.workload, found.framework, size, workers, words)].append(total)
 
     def seconds(self, entry: Entry) -> tuple[float, bool]:
-        """Seconds of a run, and whether that is the median of others like it; else they are estimated by its size."""
+        """Seconds of a run, and whether that is the median of similar runs; else they are estimated by its size."""
         point = entry.point
         framework = registry.of_run(entry.framework)
         workers = 1 if framework.single else point.workers

@@ -81,7 +81,7 @@ def lines(found: Sequence[Finding]) -> list[str]:
             "",
         ]
     if published:
-        shown += ["published: seconds of others on other hardware; not compared", ""]
+        shown += ["published: other people's seconds, on other hardware; not compared", ""]
     for finding in found:
         if finding.comparison is not None and not finding.comparison.comparable:
             shown.append(f"{finding.point.name}: " + to_text(finding.comparison))

@@ -80,8 +80,8 @@ class Bench:
     def run(self) -> None:
         """Run what is left, within the plan's budget.
 
-        Raises BusyError where runs go on that are none of its own, RecordError where records cannot be kept any more,
-        RunError where a lost node stays away; what has run until then is recorded, and the same command goes on.
+        Raises BusyError where other runs are in progress, RecordError where records cannot be kept any more,
+        RunError where a lost node stays away; what has run until then is recorded, and the same command continues.
         """
         began = time.monotonic()
         plan, entries = self.survey.plan, self.survey.left
@@ -231,7 +231,7 @@ class Bench:
         self._prepare()
 
     def _again(self) -> str:
-        return f"the same `{hint('bench')}` goes on with what is left of {self.survey.set}"
+        return f"the same `{hint('bench')}` continues with what is left of {self.survey.set}"
 
     def _away(self) -> list[str]:
         def ask(node: Node) -> None:

@@ -80,7 +80,7 @@ class Survey:
 def survey(remote: Remote, plan: BenchPlan, results: Path, *, fresh: bool = False, retry: bool = False) -> Survey:
     """Prove that the cluster can carry the plan, and find what is left of it.
 
-    A bench that was interrupted goes on where plan, cluster and release are the same; else, and with `fresh`, a new set
+    An interrupted bench continues where plan, cluster and release are the same; else, and with `fresh`, a new set
     begins. Raises PlanError, RecordError, NodesError, InventoryError.
     """
     found = fits.hosts(remote)
@@ -112,7 +112,7 @@ def survey(remote: Remote, plan: BenchPlan, results: Path, *, fresh: bool = Fals
             )
             break
         if len(left) < len(entries):
-            notes.append(f"{name} goes on: {len(entries) - len(left)} of {len(entries)} runs are recorded")
+            notes.append(f"{name} continues: {len(entries) - len(left)} of {len(entries)} runs are recorded")
         return of_set(name, sets[name], left)
     name = f"{begin}{time.strftime('%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(2)}"
     return of_set(name, [], entries)

@@ -57,7 +57,7 @@ class Fault(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Made(Struct, frozen=True, forbid_unknown_fields=True):
-    """Input that a program makes on this machine where nobody names any: `module` with a path to write.
+    """Input that a program makes on this machine where none is named: `module` with a path to write.
 
     `name`: of the file below the cache, `{state}` in it a hash of names, sizes and times of the `files` (patterns)
     below the folders that it `reads`.
@@ -99,7 +99,7 @@ class GeneratedFile(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Generator(Struct, frozen=True, forbid_unknown_fields=True):
-    """Made-up input: `module` writes `--size` units of `--seed` to standard output.
+    """Synthetic input: `module` writes `--size` units of `--seed` to standard output.
 
     `kind`: what `data-gen` calls it. `name`: of the file or folder, with `{size}` and `{seed}`.
     """
@@ -133,7 +133,7 @@ class Figure(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PublishedFigures(Struct, frozen=True, forbid_unknown_fields=True):
-    """Figures of others, on other hardware, for these parameters; `source` says whose."""
+    """Other people's figures, on other hardware, for these parameters; `source` says whose."""
 
     source: str
     figures: tuple[Figure, ...]
@@ -183,7 +183,7 @@ class Card(Struct, frozen=True, forbid_unknown_fields=True):
 
     `unit`: what a size counts. `size`: the option that says how much to do, where no input is generated.
     `length`: the option that says how many milliseconds of a core each of so many items takes.
-    `checkpoints`: the program keeps its state in `--checkpoint`, and goes on from there. `requirements`: a file beside
+    `checkpoints`: the program keeps its state in `--checkpoint` and continues from there. `requirements`: a file beside
     the card, with packages beyond the nodes' environment.
     """
 

@@ -38,7 +38,7 @@ class _Tables(Struct, frozen=True, forbid_unknown_fields=True):
 class Project:
     """All that a `regatta.toml` may have; `workloads` are tables of cards (`regatta.cards.discovery`).
 
-    `options`: what its runs have where nobody says otherwise, by name (`regatta.options.declaration`).
+    `options`: the defaults of its runs, by name (`regatta.options.declaration`).
     """
 
     workloads: Mapping[str, dict[str, Any]] = with_default(default_factory=dict)

@@ -22,7 +22,7 @@ else:
     import tomli as tomllib
 
 CHECKPOINTS = ("checkpoint", "checkpoint_every", *declaration.OF_CHECKPOINTS)
-"""Options of a program that goes on from checkpoints; of the command, too."""
+"""Options of a program that continues from checkpoints; of the command, too."""
 INCLUDED = paths.PROJECT / "workloads" / "common"
 _Made = TypeVar("_Made")
 _UNKNOWN = re.compile(r"unknown field `(.*?)`")

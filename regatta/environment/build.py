@@ -260,7 +260,7 @@ def _lock_of(base: Path, key: str) -> Path:
 
 
 def _clear_abandoned(base: Path, own: str) -> None:
-    """What killed commands have left: of the layer `own`, whose lock we hold, and of those that nobody makes."""
+    """What killed commands have left: of the layer `own`, whose lock we hold, and of those that no process makes."""
     for path in base.glob(f"{_MAKING}*"):
         key = path.name.removeprefix(_MAKING).partition("-")[0]
         with contextlib.suppress(BlockingIOError), contextlib.ExitStack() as stack:

@@ -63,7 +63,7 @@ class Wanted:
 
 
 def of(wish: Requirements, root: Path, fixed: tuple[str, ...] = ()) -> Wanted | None:
-    """What the project whose tree is `root` needs; None where nothing says so. EnvironmentFault names file and line.
+    """What the project whose tree is `root` needs; None where it needs nothing. EnvironmentFault names file and line.
 
     `fixed`: see `Wanted`.
     """
@@ -134,7 +134,7 @@ def _read(file: Path, content: list[tuple[str, str]], index: list[str]) -> None:
         elif _EDITABLE.match(line) or _LOCAL.match(line):
             raise EnvironmentFault(
                 f"{where}: a folder of this machine cannot be installed on the nodes. Take the line out: the tree "
-                "itself goes along with each run and can be imported; of others name a package and its version"
+                "itself goes along with each run and can be imported; for other code name a package and its version"
             )
         elif _REMOTE_SOURCE.match(line):
             raise EnvironmentFault(

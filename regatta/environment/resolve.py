@@ -294,7 +294,7 @@ _NO_URL = "a file's URL is not taken: put the wheel into a folder that PIP_FIND_
 
 
 def _explain(wanted: Wanted, base: Base, work: Path, lists: list[str], root: Path) -> None:
-    """Where it is a fixed package alone that contradicts, say so with both versions."""
+    """Where only a fixed package contradicts, name it with both versions."""
     out = work / "resolved.txt"
     out.write_text("")
     words = ["pip", "compile", "--quiet", "--no-annotate", "--no-header", "--output-file", str(out), *_target(base)]
@@ -348,7 +348,7 @@ def _allowed(
     if known and not (files := [file for file in files if file.sha256 in known]):
         raise EnvironmentFault(
             f"{name} {version}: the index has other files than the lock: none has a SHA-256 that the lock names. "
-            "Either somebody has put another file there, or the lock is not the right one"
+            "Either the file there was replaced, or the lock is not the right one"
         )
     return tuple(files)
 

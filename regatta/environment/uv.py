@@ -39,7 +39,7 @@ def run(
 ) -> str:
     """`uv words...`; gives its standard output. EnvironmentFault has uv's own explanation, without passwords.
 
-    `links`: folders of wheels beside those of this machine's settings. `say` hears now and then that it goes on.
+    `links`: folders of wheels besides those of this machine's settings. `say` hears now and then that it still works.
     """
     environment, flags = settings(links)
     command = [program(), *words, *(flags if words[0] == "pip" else [])]

@@ -1,1 +1,1 @@
-"""What Regatta's own workloads are asked: their options, inputs and plans."""
+"""Options, inputs and plans of Regatta's own workloads."""

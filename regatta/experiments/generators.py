@@ -1,4 +1,4 @@
-"""Made-up input: the generators that cards name run on the head, from a release, into HDFS, or here, into files."""
+"""Synthetic input: the generators that cards name run on the head, from a release, into HDFS, or here, into files."""
 
 import os
 import subprocess
@@ -53,7 +53,7 @@ def make(
 
 
 def default_address(workload: Workload, size: int, seed: int) -> str:
-    """Where `make` puts what nobody gave a place to."""
+    """Where `make` puts what was given no place."""
     return f"hdfs:///generated/{_generator(workload).name.format(size=size, seed=seed)}"
 
 

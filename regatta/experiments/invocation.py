@@ -1,4 +1,4 @@
-"""What a workload is asked to do, and the words in which its program is told."""
+"""What a workload is to do, and the arguments that its program gets for it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -69,7 +69,7 @@ class Invocation:
                 raise UsageError(f"{self.workload.name} needs {flag(given.option)}: {given.what}")
         if self.checkpoint and RUN_PLACE not in self.checkpoint and runs > 1:
             raise UsageError(
-                f"--checkpoint {self.checkpoint}: of several runs the second would go on where the first has ended; "
+                f"--checkpoint {self.checkpoint}: of several runs the second would continue where the first has ended; "
                 f"write {RUN_PLACE} in it, which becomes each run's id"
             )
         kept = self.checkpoint

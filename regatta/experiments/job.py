@@ -1,4 +1,4 @@
-"""The same work under several frameworks, in turns: what all its runs share."""
+"""The same work under several frameworks, interleaved: what all its runs share."""
 
 import shlex
 from collections.abc import Mapping, Sequence
@@ -59,7 +59,7 @@ def prepare(session: Session, asked: Invocation, ranks: int, *, compared: bool =
     """Put the input in place, outside the clocks. Raises DataError, UsageError.
 
     The single process does what all `ranks` together do. What is not `compared` with other runs may keep its prepared
-    input for later ones: runs that are compared all read it anew.
+    input for later ones: runs that are compared all read it again.
     """
     workload = asked.workload
     place, described = staging.stage(session, workload, asked.input)
@@ -96,7 +96,7 @@ def run(
     repeats: int,
     request: Request,
 ) -> dict[str, list[record.Record]]:
-    """Do what is asked `repeats` times under each framework, in turns."""
+    """Do what is asked `repeats` times under each framework, interleaved."""
     runs = len(frameworks) * repeats
     job = _prepared(session, asked, runs, request)
     return in_turns(session, request, job, frameworks, repeats=repeats)

@@ -1,4 +1,4 @@
-"""Input that a workload makes where nobody names any: once for each state of what it is made of."""
+"""Input that a workload makes where none is named: once for each state of what it is made from."""
 
 import fnmatch
 import hashlib

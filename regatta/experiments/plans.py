@@ -20,7 +20,7 @@ Cache = Literal["cold", "warm"]
 
 @dataclass(frozen=True)
 class Published:
-    """Seconds that somebody has measured on other hardware; `size`: of what, where ours is a scaled form of it."""
+    """Published seconds, measured on other hardware; `size`: of what, where ours is a scaled form of it."""
 
     framework: str
     workers: int

@@ -52,7 +52,7 @@ class JobService(abc.ABC):
     ) -> None:
         """Wait until the nodes are members. `seen` is what `look` gave, `answers` what nodes said to `asks`.
 
-        `say` is told who is waited for. Raises LaunchError with the names of those that do not come.
+        `say` gets the names of nodes that are waited for. Raises LaunchError with the names of those that do not come.
         """
 
     def capacity_error(self, plan: Plan) -> str | None:
@@ -69,7 +69,7 @@ class JobService(abc.ABC):
 
 @dataclass(frozen=True)
 class Page:
-    """A web page of a framework's service on the head: its port there, and what a person is told beside its address.
+    """A web page of a framework's service on the head: its port there, and what a person reads with its address.
 
     `check` proves that it answers at a local port that leads there. Raises LaunchError.
     """
@@ -102,7 +102,7 @@ class StartedRun:
         return {name: answer.get("interface") for name, answer in self.answers.items()}
 
     def strangers(self, node: Node) -> Mapping[str, float] | None:
-        """What processes that are none of ours had used on a node, see `regatta.node.contention`; None: not known."""
+        """What processes outside of Regatta had used on a node, see `regatta.node.contention`; None: not known."""
         return self.answers[node.name].get("strangers") or {} if node.name in self.answers else None
 
 
@@ -118,8 +118,8 @@ class Blame:
 class Judge:
     """Decides of one run that is followed when it is over and whose failure it is. This one: plain ranks.
 
-    It is over when every node says so, and whoever failed first is to blame. All methods but `poll` are called by one
-    thread. `whole_log`: whether it hears every line, or only the events.
+    It is over when every node reports its end, and the first failure is to blame. All methods but `poll` are called by
+    one thread. `whole_log`: whether it hears every line, or only the events.
     """
 
     def __init__(self, handle: StartedRun, *, whole_log: bool = True) -> None:
@@ -141,7 +141,7 @@ class Judge:
         return all(node.name in ended for node in self.handle.nodes)
 
     def outlives(self, node: str) -> bool:
-        """Whether the run goes on without a node that is lost, or that has lost the run."""
+        """Whether the run continues without a node that is lost, or that has lost the run."""
         return False
 
     def failed(self) -> bool:
@@ -183,7 +183,7 @@ class Framework(abc.ABC):
     cpu_builds: str = ""
     """The index that has builds of these without CUDA."""
     sets: str = ""
-    """Names of variables, as a regular expression, by which its processes find each other: nobody else may set them."""
+    """Names of variables, as a regular expression, by which its processes find each other: users may not set them."""
     fixed: tuple[str, ...] = ()
     """Packages that its runs have as the nodes have them, whatever their lists say: its services are made of them."""
     requirements: tuple[str, ...] = ()
@@ -195,7 +195,7 @@ class Framework(abc.ABC):
     units: tuple[str, ...] = ()
     """Systemd units of that service, which `fab up` and `down` start and stop; a new start ends its runs."""
     foreign_file: str = ""
-    """The file beside it in which provisioning keeps the address of such a service of somebody else."""
+    """The file beside it in which provisioning keeps the address of such a service that is not Regatta's."""
 
     port_each_rank: bool = False
     """Whether each rank is to have a free port of its own (`Plan.ports`)."""
@@ -226,7 +226,7 @@ class Framework(abc.ABC):
         return self.title or self.name
 
     def launcher(self, restarts: int) -> str:
-        """How ranks meet where nobody says it; `restarts`: how often lost ranks are started again."""
+        """How ranks meet where no launcher is named; `restarts`: how often lost ranks are started again."""
         return "env"
 
     def rendezvous(self, plan: Plan) -> str | None:
@@ -251,7 +251,7 @@ class Framework(abc.ABC):
         """What each node that takes part starts, by its name. A pure function."""
 
     def secrets(self, plan: Plan) -> Mapping[str, str]:
-        """Variables made for this run alone, by which its processes know each other; nobody else sees their values."""
+        """Variables made for this run only, by which its processes know each other; their values are hidden."""
         return {}
 
     def served(self, cluster: Cluster) -> bool:
@@ -259,7 +259,7 @@ class Framework(abc.ABC):
         return False
 
     def foreign(self, cluster: Cluster) -> str | None:
-        """The address of a service of somebody else that takes its runs on this cluster; None: there is none."""
+        """The address of another service, not Regatta's, that takes its runs on this cluster; None: there is none."""
         if not self.foreign_file or cluster.local:
             return None
         path = cluster.folder / "secrets" / self.foreign_file

@@ -61,13 +61,13 @@ class Rank:
 class Plan:
     """Everything that decides how a run is started. `threads` is a rank's, equal for all ranks.
 
-    `options`: what was said of the run; `launcher`: the one that it has, also where nobody said so. `master_port`: a
+    `options`: what was given for the run; `launcher`: the one that it has, also by default. `master_port`: a
     free port of the first rank's node. `ports`: one for each rank of a node, by the node's name, where the framework
     wants that.
 
     `layer`: the packages that the run has beyond the nodes' environment, by key. `variables`: those that a person gives
-    its processes; `hidden`: those whose values nobody else sees. `project`: the key under which it shares kept folders
-    with other runs; `former`: the key that it had once.
+    its processes; `hidden`: those whose values other users do not see. `project`: the key under which it shares kept
+    folders with other runs; `former`: the key that it had once.
     """
 
     run: str

@@ -56,7 +56,7 @@ def find(name: str) -> Framework:
 
 @functools.cache
 def of_run(name: str) -> Framework:
-    """The adapter of a run's or a record's framework, `Unknown` where there is none: it may be one of others."""
+    """The adapter of a run's or a record's framework, `Unknown` where there is none, as of another installation."""
     try:
         return find(name)
     except RegattaError:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 ALL, BOTH = "all", "both"
 OF_BOTH = ("torch", "ray")
-"""What is compared beside the single process where nobody names others."""
+"""What is compared with the single process where no others are named."""
 USUAL = "torch"
 """The framework of a script where a program names none."""
 MIB = 1 << 20
@@ -62,5 +62,5 @@ NAMED = {
 
 
 def usual(frameworks: Collection[str]) -> str:
-    """The word for what of these is compared where nobody names others."""
+    """The word for what of these is compared where no others are named."""
     return BOTH if {*OF_BOTH} <= {*frameworks} else ALL

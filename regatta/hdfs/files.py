@@ -125,7 +125,7 @@ def _get_once(remote: Remote, url: str, target: Path, force: bool, meter: Meter)
 
 
 def _beside(target: Path, kind: str) -> Path:
-    """A path in the same folder that is nobody's: what a person has there stays, whatever its name."""
+    """A path in the same folder that no one uses: what a person has there stays, whatever its name."""
     return target.with_name(f".{target.name[:60]}.{secrets.token_hex(8)}.{kind}")
 
 

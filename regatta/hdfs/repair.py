@@ -32,7 +32,7 @@ def repair(remote: Remote, path: str, note: Callable[[str], None]) -> Repaired:
     """Look at every copy of all that is below a path in HDFS and replace those that are damaged, host after host.
 
     A host's DataNode is stopped for some seconds while its damaged copies are put aside. Raises DataError: no HDFS, a
-    block without a good copy, copies that are not made anew; NodesError where a host cannot be asked.
+    block without a good copy, copies that are not made again; NodesError where a host cannot be asked.
     """
     require(remote)
     head = remote.cluster.head
@@ -47,7 +47,7 @@ def repair(remote: Remote, path: str, note: Callable[[str], None]) -> Repaired:
         raise NodesError("reading the copies of blocks", failed)
     copies = _damaged(remote, path)["copies"]
     if lost := sorted({copy["file"] for copy in copies if not copy["live"]}):
-        raise DataError(f"no good copy is left of a block of {', '.join(lost)}: put these files anew")
+        raise DataError(f"no good copy is left of a block of {', '.join(lost)}: put these files again")
     for address, node in holders.items():
         if own := {copy["block"]: copy["live"] for copy in copies if copy["address"] == address}:
             answer = remote.call(node, "hdfs.put_aside", timeout=ASK_SECONDS, blocks=sorted(own))

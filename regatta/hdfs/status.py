@@ -66,7 +66,7 @@ class Status:
         return rows
 
     def problems(self) -> list[str]:
-        """What somebody should look at."""
+        """What a person should look at."""
         found = []
         if not self.live:
             found.append(f"no DataNode is live: nothing can be read or written; '{hint('up')}' starts them")

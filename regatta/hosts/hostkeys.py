@@ -1,4 +1,4 @@
-"""Host keys: what an inventory has pinned, what a host shows, and what a person is told where they differ."""
+"""Host keys: what an inventory has pinned, what a host shows, and the message where they differ."""
 
 import re
 import subprocess
@@ -85,8 +85,9 @@ def changed(name: str, host: str, shows: str, pinned: str) -> HostKeyError:
     """The one message about a key that is not the pinned one; `host` is its address, `name` what to forget."""
     return HostKeyError(
         name,
-        f"the host key of {host} is not the pinned one: it shows {shows}, pinned is {pinned}. Somebody may be in "
-        f"between, or the host was made anew. If you know why it changed: '{about_hosts('forget', node=name)}'",
+        f"the host key of {host} is not the pinned one: it shows {shows}, pinned is {pinned}. The "
+        "host was reinstalled, or another host answers in its place. If you know why it changed: "
+        f"'{about_hosts('forget', node=name)}'",
     )
 
 

@@ -1,4 +1,4 @@
-"""Names in an inventory that nobody reads, because they are misspelt: hosts, groups, keys of YAML, variables."""
+"""Names in an inventory that nothing reads, because they are misspelt: hosts, groups, keys of YAML, variables."""
 
 import difflib
 import json
@@ -54,7 +54,7 @@ def known_variables() -> frozenset[str]:
 
 
 def variables(names: Iterable[str]) -> dict[str, str]:
-    """{misspelt: the known name that is meant}. Names that are like no known one are somebody's own."""
+    """{misspelt: the known name that is meant}. Names that are like no known one are a person's own."""
     known = known_variables()
     unknown = {name for name in names if name not in known | _ANSIBLES}
     return {name: near for name in sorted(unknown) if (near := _nearest(name, known, _CLOSE))}

@@ -25,7 +25,7 @@ def _warn(text: str) -> None:
 class Lease:
     """The lease on a cluster, kept at its head within `with`; it ends with this process, however that ends.
 
-    `breaks`: take it from whoever has it. `told` hears that it is lost, once. Where somebody takes it away, this
+    `breaks`: take it from whoever has it. `told` hears that it is lost, once. Where another user takes it away, this
     process gets SIGINT, as by Ctrl-C.
     """
 
@@ -75,7 +75,7 @@ class Lease:
         try:
             for line in lines:
                 if "broken" in line:
-                    self.told(f"{name}: somebody has taken the lease on it away ({option(lease='break')}): ending")
+                    self.told(f"{name}: another user has taken its lease away ({option(lease='break')}): ending")
                     os.kill(os.getpid(), signal.SIGINT)
                     return
         except (RegattaError, OSError, ValueError) as error:
@@ -108,7 +108,7 @@ def may_break(given: str) -> bool:
 
 
 def _who() -> str:
-    """What others are told of this process."""
+    """What other controllers see of this process."""
     return f"{ourselves()} (process {os.getpid()})"
 
 

@@ -154,7 +154,7 @@ class Remote:
 
 @functools.cache
 def ourselves() -> str:
-    """Who asks, as other controllers are told: `ann on laptop`."""
+    """Who asks, as other controllers see it: `ann on laptop`."""
     try:
         user = getpass.getuser()
     except (OSError, KeyError):

@@ -113,7 +113,7 @@ def sources(cluster: Cluster, nodes: Iterable[Node], *, tree: bool = True) -> di
 
 
 def longer(node: Node, through: Node, error: RemoteError) -> str:
-    """What a person is told of a relay that could not pass something on."""
+    """The message about a relay that could not pass something on."""
     return f"{node.name}: {through.name} could not pass it on, it is sent the long way ({error.reason})"
 
 
@@ -134,7 +134,7 @@ def spread(
     """Bring something to all `nodes`: `give(node)` from here, `pass_on(node, relay)` once the node's relay has it.
 
     A relay that is not among the nodes has it already. What a relay cannot pass on is given from here, the long
-    way, and `told` says so. With `tree` nodes without a relay may get it from each other (`sources`). Returns what
+    way, and `told` reports it. With `tree` nodes without a relay may get it from each other (`sources`). Returns what
     `Remote.gather` does.
     """
     left = list(nodes)

@@ -51,7 +51,7 @@ def rsync(
 
 
 class Fetch:
-    """Fetches files of a node that a run owns. `so_far` is told of bytes in all now and then, by the fetching thread.
+    """Fetches files of a node that a run owns. `so_far` gets all bytes so far now and then, from the fetching thread.
 
     Nothing that the node sends leaves `target`, and only plain files are made there.
     """
@@ -64,8 +64,8 @@ class Fetch:
     def run(self, source: str, paths: Sequence[str], target: Path, *, anew: bool = False) -> None:
         """Bring `paths` below the node's folder `source` to the same paths below `target`, links as what they lead to.
 
-        What is there with the same size and time stays, but `anew`; what was stopped half-way goes on. Files that are
-        gone are left out. RemoteError, DataError with rsync's own words.
+        Files here of the same size and time are kept, unless all are to be fetched again; an interrupted transfer
+        continues. Files that are gone are left out. RemoteError, DataError with rsync's own words.
         """
         if self._node.local and shutil.which("rsync") is None:
             _fetch_here(source, paths, target)

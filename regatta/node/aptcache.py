@@ -81,7 +81,7 @@ def repository_path(url: str) -> str:
 
 
 def _is_plain(path: str) -> bool:
-    """Whether a path leads down alone, however often somebody decodes it; a name may have a `%` of its own."""
+    """Whether a path only leads down, however often it is decoded; a name may have a `%` of its own."""
     for _ in range(4):
         parts = re.split(r"[/\\]", path)
         if any(part.partition(";")[0] == ".." for part in parts) or re.search(r"[\x00-\x1f\x7f]", path):

@@ -41,7 +41,7 @@ def _usable(controller: str) -> bool:
 
 
 def folders(pid: int | str = "self", unit: str = "regatta-") -> Iterator[str]:
-    """The cgroups of a process's unit, one a hierarchy, where the unit is one of ours whose name begins so."""
+    """The cgroups of a process's unit, one a hierarchy, where the unit is Regatta's, with such a name."""
     with contextlib.suppress(OSError, ValueError), open(f"/proc/{pid}/cgroup") as file:
         for line in file:
             _, controllers, path = line.rstrip("\n").split(":", 2)
@@ -63,7 +63,7 @@ def hits(pid: int | str = "self") -> Dict[str, int]:
 
 
 def limits(pid: int | str = "self") -> Dict[str, int]:
-    """Limits that the unit of a process has: {"memory": bytes, "processes"}; those that nobody keeps are left out."""
+    """Limits that the unit of a process has: {"memory": bytes, "processes"}; those that are not set are left out."""
     found: Dict[str, int] = {}
     for folder in folders(pid):
         _take(found, "memory", f"{folder}/memory.max")

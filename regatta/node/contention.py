@@ -1,4 +1,4 @@
-"""Who else used this node while a run was on it: other runs, and processes that are none of ours."""
+"""What else used this node during a run: other runs, and processes outside of Regatta."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ Answer = Dict[str, Any]
 
 KERNEL_THREADS = "2"
 OURS = "/regatta-"
-"""In the path of a process's cgroup: a run of ours, or Ray's or HDFS' daemons, which work for runs."""
+"""In the path of a process's cgroup: a run of Regatta, or Ray's or HDFS' daemons, which work for runs."""
 
 
 def strangers() -> dict[str, float]:
-    """Seconds of CPU until now of each process that is none of ours, by process id and start."""
+    """Seconds of CPU until now of each process outside of Regatta, by process id and start."""
     ticks, found = os.sysconf("SC_CLK_TCK"), {}
     for pid in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError, ValueError, IndexError):
@@ -36,10 +36,10 @@ def strangers() -> dict[str, float]:
 
 
 def of_run(place: Place, run: str, before: dict[str, float] | None = None) -> Answer:
-    """{"runs": ids of others that were on this node between the run's start and its end (or now), "load"}.
+    """{"runs": ids of other runs that were on this node between the run's start and its end (or now), "load"}.
 
-    "load": cores that processes which are none of ours have used since `before`, what `strangers` said at the run's
-    start, on average; None where that is not known. What has ended meanwhile is not in it.
+    "load": cores that processes outside of Regatta have used on average since `before`, their seconds of CPU at the
+    run's start; None where that is not known. What has ended meanwhile is not in it.
     """
     spans = _spans(place, {name: _noted_span(place, name) for name in rundirs.names(place)})
     began, ended = spans.pop(run, [0.0, 0.0])

@@ -48,7 +48,7 @@ def environment(place: dict[str, Any]) -> dict[str, Any]:
 
 
 def _look(python: str) -> dict[str, Any]:
-    """An environment that nobody described (inventory/local): read the names of its installed packages."""
+    """An environment without a description (inventory/local): read the names of its installed packages."""
     base = os.path.join(os.path.dirname(os.path.dirname(python)), "lib")
     packages, version = {}, None
     for name in sorted(os.listdir(base)) if os.path.isdir(base) else []:

@@ -25,7 +25,7 @@ def have(place: dict[str, Any], sha256: str, name: str, size: int) -> bool:
 
 
 def begin(place: dict[str, Any], size: int) -> dict[str, Any]:
-    """Make a folder to receive a file; says so where the disk is too small for it."""
+    """Make a folder to receive a file; {"error"} where the disk is too small for it."""
     base = os.path.join(place["state"], "data")
     os.makedirs(base, mode=0o755, exist_ok=True)
     free = shutil.disk_usage(base).free

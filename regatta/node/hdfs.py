@@ -34,10 +34,10 @@ def state(place: Place) -> dict[str, Any]:
 
 
 def decommission(place: Place, emit: Emit, address: str, name: str, stall: float) -> dict[str, Any]:
-    """Move all blocks of a DataNode to the others; it is in use again where that does not go on for `stall` seconds.
+    """Move all blocks of a DataNode to the others; it is in use again where that makes no progress for `stall` seconds.
 
     Returns {"pool": the block pool that was moved}; it is empty where the DataNode is not live, so that nothing was.
-    Emits {"progress": text}. Whoever stops watching stops nothing; calling again goes on.
+    Emits {"progress": text}. To stop watching does not stop the move; calling again continues it.
     """
     info = _bean(INFO)
     if info["Safemode"]:

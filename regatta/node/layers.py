@@ -77,7 +77,7 @@ def _packages(python: str) -> List[Dict[str, Any]]:
 
 
 def begin(place: Place, key: str, size: int) -> Answer:
-    """Make a folder to receive a layer; says so where the disk is too small for `size` bytes."""
+    """Make a folder to receive a layer; {"error"} where the disk is too small for `size` bytes."""
     top = releases.own(place, "layers")
     releases.clear_abandoned(top)
     free = shutil.disk_usage(top).free

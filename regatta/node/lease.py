@@ -19,7 +19,7 @@ _BREAK_SECONDS = 2.0
 
 
 class _Broken(Exception):
-    """Somebody else takes the lease."""
+    """Another controller takes the lease."""
 
 
 def hold(
@@ -27,7 +27,7 @@ def hold(
 ) -> None:
     """Hold the lease until the connection ends; emits {"held"}, or {"taken": {who, command, seconds}} of its holder.
 
-    `broken`: whoever holds it loses it, and is told {"broken"}. What is emitted from time to time lets the kernel
+    `broken`: whoever holds it loses it, and gets {"broken"}. What is emitted from time to time lets the kernel
     notice that the controller's side is gone.
     """
     signal.signal(signal.SIGTERM, _lose)
@@ -91,7 +91,7 @@ def _holder(file: TextIO) -> Dict[str, Any]:
     said = _read(file)
     since = said.get("since")
     age = _now() - since if isinstance(since, float) else 0.0
-    unknown = "somebody who has not said who they are"
+    unknown = "an unnamed user"
     return {"who": said.get("who") or unknown, "command": said.get("command") or "?", "seconds": age}
 
 
@@ -105,7 +105,7 @@ def _read(file: TextIO) -> Dict[str, Any]:
 
 
 def _now() -> float:
-    """Seconds since this host was started: nobody sets that clock."""
+    """Seconds since this host was started: that clock is never set."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 

@@ -26,7 +26,7 @@ def answer(place: Place) -> Answer:
 def runs(place: Place) -> Tuple[Listed, ...]:
     """All runs of this node, oldest first.
 
-    What was started is told by the node's own notes; of a run without one by the run's files, as far as those are small
+    What was started is in the node's own notes; for a run without one in the run's files, as far as those are small
     and believed. Also those that have made their own `spec.json` unreadable: they are to be deleted some day, too.
     """
     about = {

@@ -1,7 +1,7 @@
 """What the node itself notes of each run that it starts, beside the run's folder and out of the run's reach.
 
-`runs/.<run>.json`: what was started, root's alone (on inventory/local the user's); locked while the run starts, so that
-nobody takes it for lost. `runs/.<run>.ended`: its time is when the run's unit ended, its text whether the run was
+`runs/.<run>.json`: what was started, only root's (on inventory/local the user's); locked while the run starts, so that
+no request takes it for lost. `runs/.<run>.ended`: its time is when the run's unit ended, its text whether the run was
 stopped, and systemd's word for how the unit ended.
 A run of an earlier Regatta has none.
 """

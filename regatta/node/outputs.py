@@ -1,7 +1,7 @@
 """What a run has left in its working directory: files that it made or changed, not those that came with its code.
 
-Looked at as the account of runs. Links are followed to files inside the folder alone; of all else that is no file, only
-names are told.
+Looked at as the account of runs. Links are followed only to files inside the folder; of all else that is no file, only
+names are given.
 """
 
 from __future__ import annotations

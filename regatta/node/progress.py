@@ -75,23 +75,23 @@ class Runs:
             yield {**shown, "phase": phase, "here": bool(spec.ranks)}
 
     def _waits(self, run: str, spec: Kept, log: Log) -> bool:
-        """Whether its processes are not there yet, or are those of a workload of ours, which says when it is ready."""
+        """Whether its processes are not there yet, or are a workload of Regatta, which says when it is ready."""
         if not os.path.exists(rundirs.path(self._place, run, "pid.json")):
             return True
         return log.told or not _is_script(spec)
 
 
 def _is_script(spec: Kept) -> bool:
-    """Whether somebody's script was started, not a module of ours."""
+    """Whether a person's script was started, not a module of Regatta."""
     program = spec.plan.program if spec.plan else ()
     return bool(program) and program[0] != "-m"
 
 
 class Log:
-    """What a run has printed on this node, read on and on.
+    """What a run has printed on this node, read as it grows.
 
     `ranks`: by rank {"phase": what it went through last, "progress": {"what", "done", "total", "loss", "residual"}}.
-    `told`: whether there was any event; a program of somebody's own need not tell of itself.
+    `told`: whether there was any event; a person's own program need not report any.
     """
 
     def __init__(self, folder: str) -> None:

@@ -15,14 +15,14 @@ from regatta_protocol.states import State
 Place = Dict[str, Any]
 REMOVED = ".removed-"
 RAY_RESULTS = "ray_results"
-"""In `$HOME`: where Ray Train and Ray Tune keep their results and checkpoints unless they are told another place."""
+"""In `$HOME`: where Ray Train and Ray Tune keep their results and checkpoints unless they get another path."""
 
 
 def prune(place: Place, runs: list[str], unused: float) -> Dict[str, Any]:
-    """Delete the folders of `runs`, and input files that nobody has asked for in `unused` seconds.
+    """Delete the folders of `runs`, and input files that no run has used for `unused` seconds.
 
     {runs: ids of those deleted, going: those that have not ended, and stay, inputs: how many, bytes: of all}. While a
-    run is going on no input file goes, and none of Ray's results, which go as input files do.
+    run is in progress no input file goes, and none of Ray's results, which go as input files do.
     """
     freed = _remove_abandoned(place)
     gone, going = [], []

@@ -28,7 +28,7 @@ SHARE_BYTES = 256 << 10
 EXIT_BYTES = 1 << 20
 MOST_DEEP = 24
 STARTED = "/run/systemd/units/invocation:"
-"""With a unit's name behind it: there while the unit is not stopped. systemd's own, so nobody else makes one."""
+"""With a unit's name behind it: there while the unit is not stopped. systemd's own, so no one else makes one."""
 _RUN = re.compile(r"[a-z0-9]([a-z0-9-]{0,126}[a-z0-9])?\Z")
 
 
@@ -106,7 +106,7 @@ def _shared_spec(place: Place, run: str) -> Kept | None:
 
 
 def ended(place: Place, run: str) -> Ended | None:
-    """How the run has ended here, as far as that is believed; None where it has not said so.
+    """How the run has ended here, as far as that is believed; None where it has not reported its end.
 
     It has succeeded only where its unit has, too.
     """

@@ -1,8 +1,8 @@
 """The log of a run on a node: its beginning and its end, within a limit. The supervisor writes it, requests read it.
 
 `log` is the beginning, half of the limit. What follows goes into files `log.<offset of their first byte>`, the oldest
-of which are deleted. Offsets count all that was printed, so that who follows goes on where they were; who comes too
-late for a part is told how large it was. Events hold results: those behind the beginning are in `log.events`, too,
+of which are deleted. Offsets count all that was printed, so that a follower continues where it was; one that comes too
+late for a part gets its size. Events hold results: those behind the beginning are in `log.events`, too,
 all but progress, as `<offset>|<line>`, and are read in the place of parts that are gone.
 """
 
@@ -62,7 +62,7 @@ class Writer:
         return self._limit // 2 if not self._start else self._limit // 16
 
     def _begin_part(self) -> None:
-        """Go on in another file; where that cannot be made, the disk is full, and this one does."""
+        """Continue in another file; where that cannot be made, the disk is full, and this one does."""
         assert self._limit
         ended = [*self._ended, (self._path, self.size - self._start)] if self._start else []
         while sum(size for _, size in ended) > self._limit * 5 // 16:

@@ -67,7 +67,7 @@ CONFINED = (
 def start(place: Place, spec: Dict[str, Any], hidden: Dict[str, str] | None = None) -> Answer:
     """Make the run's folder and start its processes, as a `Spec` says; a driver joins its service. A `Started`.
 
-    `hidden`: variables of its processes whose values nobody else is to see.
+    `hidden`: variables of its processes whose values other users must not see.
     """
     asked, joined = decode(Spec, spec), None
     run = asked.id
@@ -337,7 +337,7 @@ def mark_stopped(place: Place, run: str, reason: str) -> Answer:
 
 @rights.of_run()
 def mark_recorded(place: Place, run: str) -> Answer:
-    """Say that the run has a record, so that nobody else makes one of what is known here."""
+    """Say that the run has a record, so that no other controller makes one from what is known here."""
     if rundirs.there(place, run):
         rundirs.store(rundirs.path(place, run, "recorded.json"), {"at": time.time()})
     return {}
@@ -422,7 +422,7 @@ def sweep(place: Place, run: str) -> int:
     """Kill every process whose environment says REGATTA_RUN_ID=run (an idle Ray worker of the job, a daemon).
 
     Ray's processes write their titles over that, so descendants go too and, where the sessions are the run's own, all
-    of a session. Root finds them; they are killed as the account of runs, which can kill nobody else's.
+    of a session. Root finds them; they are killed as the account of runs, which cannot kill another user's.
     """
     sessions = not place.get("user")
     killed: set[int] = set()
@@ -431,7 +431,7 @@ def sweep(place: Place, run: str) -> int:
         if not found:
             break
         ended = _killed(place, sorted(found))
-        if not ended:  # somebody else's, who has taken the run's mark
+        if not ended:  # another user's, who has taken the run's mark
             break
         killed |= set(ended)
         time.sleep(0.02)

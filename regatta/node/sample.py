@@ -18,7 +18,7 @@ Emit = Callable[[Dict[str, Any]], None]
 HDFS_SECONDS = 5.0
 SECTOR_BYTES = 512
 VIRTUAL = ("loop", "ram", "zram", "dm-", "md", "sr", "fd")
-"""Block devices that are parts of others, or none."""
+"""Block devices that are parts of other devices, or none."""
 
 
 @rights.of_run(seconds=None)

@@ -1,6 +1,6 @@
 """The proxy through which this machine reaches the network (`http_proxy`, `https_proxy`, `no_proxy`), where it has one.
 
-urllib, pip, uv and apt read these variables themselves. What is here is what they leave: a tunnel for somebody else's
+urllib, pip, uv and apt read these variables themselves. What is here is what they leave: a tunnel for another program's
 bytes, and a message that names the proxy without its password.
 """
 

@@ -18,7 +18,7 @@ STARTED = ("from multiprocessing.spawn import ", "from multiprocessing.forkserve
 REFUSED = "bootstrapping phase"
 """Python's own words begin so."""
 WORDS = (
-    "regatta: this program starts processes by spawn (or forkserver), and each of them begins to run it anew. "
+    "regatta: this program starts processes by spawn (or forkserver), and each of them begins to run it again. "
     'Put what it does below `if __name__ == "__main__":`. The run ends here: it would start processes for ever'
 )
 RUN = "REGATTA_RUN_ID"

@@ -4,7 +4,7 @@ Written into the run's folder with the modules that it imports and started there
 `supervisor.py --post FOLDER` is what systemd calls after the unit has ended, whatever ended it.
 Reads `spec.json`; writes `log` (lines `<rank>|<text>`, see `runlog`), `live.json` (progress bars: by rank what stands
 in place, at most once a second), `pid.json` and `exit.json`, also what the run has used here; for `exit.json` the file
-`reserve` holds room on a disk that is full by then. `hidden.json` has variables that are nobody else's to see.
+`reserve` holds space on a disk that is full by then. `hidden.json` has variables that other users must not see.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class Supervisor:
         return self.finish()
 
     def on_stop(self, *_: Any) -> None:
-        """Somebody stops the run: every rank gets SIGTERM now and SIGKILL after the grace."""
+        """The run is stopped: every rank gets SIGTERM now and SIGKILL after the grace."""
         self.stopped = True
         self.end_ranks()
 

@@ -1,4 +1,4 @@
-"""What somebody who is to help wants to see of a node: versions, units, last logs, configuration; secrets taken out."""
+"""What a person who helps needs to see of a node: versions, units, last logs, configuration; secrets taken out."""
 
 from __future__ import annotations
 

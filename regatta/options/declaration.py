@@ -12,7 +12,7 @@ from regatta.options.option import BENCH, RUN, SCRIPTS, Option, declared, flag, 
 ONE = (RUN, *SCRIPTS)
 """Commands whose runs are alike: a plan says of each point how many ranks it has."""
 GOING_ON = (RUN, "torchrun", "rayrun")
-"""Commands whose runs may go on after a rank or host is lost; of workloads those that have checkpoints."""
+"""Commands whose runs may continue after a rank or host is lost; of workloads those that have checkpoints."""
 
 _Options = TypeVar("_Options")
 
@@ -89,7 +89,7 @@ class RunOptions:
     restarts: int = flag(
         0,
         kinds.WHOLE,
-        "start lost ranks again so many times; they go on from the checkpoint (torch: --launcher c10d)",
+        "start lost ranks again so many times; they continue from the checkpoint (torch: --launcher c10d)",
         helps={
             "torchrun": "let torchrun start all ranks again so many times when one is lost (--launcher c10d)",
             "rayrun": "with --elastic: so many times (default 1)",
@@ -99,13 +99,15 @@ class RunOptions:
     elastic: bool = flag(
         False,
         kinds.SWITCH,
-        "go on without hosts that are lost, --restarts times (default 1): $REGATTA_FIRST_RUN names the first run",
-        helps={RUN: "go on without hosts that are lost, as many times (default 1), from the checkpoint, then in HDFS"},
+        "continue without hosts that are lost, --restarts times (default 1): $REGATTA_FIRST_RUN names the first run",
+        helps={
+            RUN: "continue without hosts that are lost, as many times (default 1), from the checkpoint, then in HDFS"
+        },
         commands=GOING_ON,
     )
 
     def __post_init__(self) -> None:
-        """An elastic run goes on at least once."""
+        """An elastic run continues at least once."""
         if self.elastic and not self.restarts:
             object.__setattr__(self, "restarts", 1)
 
@@ -153,7 +155,7 @@ def of(command: str, *, checkpoints: bool = False) -> dict[str, Option]:
 
 
 def said(of: type[_Options], *layers: Mapping[str, Any]) -> _Options:
-    """The options of a class that values by name give: those of later layers come first, names of others are left."""
+    """The options of a class that values by name give: those of later layers come first, other names are ignored."""
     names = declared(of)
     return of(**{name: value for layer in layers for name, value in layer.items() if name in names})
 

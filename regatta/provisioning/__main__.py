@@ -153,7 +153,7 @@ def _parser() -> argparse.ArgumentParser:
         step.add_argument("--keeper", default="", help="who has it staged for this node")
         step.add_argument("source", type=str if name == "fetch" else Path)
         step.add_argument("target", type=Path if name == "fetch" else str)
-    step = steps.add_parser("login", help="log in to a node anew, by both ways that Regatta has")
+    step = steps.add_parser("login", help="log in to a node again, by both ways that Regatta has")
     step.add_argument("--inventory", required=True)
     step.add_argument("--host", required=True)
     steps.add_parser("reasons", help="words for what hosts said or did not say, which comes as JSON on standard input")
@@ -162,14 +162,14 @@ def _parser() -> argparse.ArgumentParser:
     step.add_argument("tarball")
     step = steps.add_parser("spark", help="make Spark's secret and its archive where they are missing")
     step.add_argument("inventory_dir", type=Path)
-    step.add_argument("--secret", default="", help="name of its file; '': no secret of ours is needed")
+    step.add_argument("--secret", default="", help="name of its file; '': no secret of Regatta's is needed")
     step.add_argument("--look", action="store_true", help="only say which archive, and whether the secret is missing")
     step.add_argument("--properties", default="", help="file of the user's own with secret properties of drivers")
     step = steps.add_parser("secrets", help="make the cluster's key and Ray's token where they are missing")
     step.add_argument("inventory_dir", type=Path)
     step.add_argument("--look", action="store_true", help="only say whether something is missing")
     step.add_argument("--remove", action="store_true")
-    step.add_argument("--rotate", action="store_true", help="make all of them anew")
+    step.add_argument("--rotate", action="store_true", help="replace all of them")
     return parser
 
 

@@ -1,4 +1,4 @@
-"""The secrets that a cluster's hosts have already, for a checkout that has none or others: nobody makes them twice."""
+"""The secrets that a cluster's hosts have already, for a checkout that has none or others: none is made twice."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -66,6 +66,6 @@ def same(cluster: Cluster, own: Mapping[str, str], head: Mapping[str, str]) -> N
         paths = " ".join(f"{secrets.folder(cluster.folder)}/{name}*" for name in other)
         raise RegattaError(
             f"{cluster.name}: {cluster.head.name} has another {', '.join(other)} than this checkout, which would bring "
-            f"the old one back: somebody has made the secrets new elsewhere. Delete the old ones (rm {paths}), and the "
+            f"the old one back: another checkout has replaced the secrets. Delete the old ones (rm {paths}), and the "
             "same command takes over those of the hosts. Nothing was changed"
         )

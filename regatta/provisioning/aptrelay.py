@@ -35,7 +35,7 @@ def _served(cluster: Cluster) -> list[tuple[Node, list[Node]]]:
 def serving(cluster: Cluster, config: Path, socket: Path, secret: str) -> Iterator[None]:
     """Run a proxy on every relay that leads to the controller's one at `socket`.
 
-    Nobody waits for them: a node whose relay does not answer uses the controller's proxy over its own connection.
+    Nothing waits for them: a node whose relay does not answer uses the controller's proxy over its own connection.
     """
     with contextlib.ExitStack() as stack:
         for relay, served in _served(cluster):

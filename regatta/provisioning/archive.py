@@ -71,7 +71,7 @@ def fetch(inventory: str, host: str, remote_path: str, archive: Path, sha256: st
 def send(inventory: str, host: str, source: Path, target: str) -> None:
     """Copy a file or a folder of the cache to a node; what a stopped copy left there is used again."""
     if not source.exists():
-        raise ArchiveError(f"{source} is gone from the cache; try again, it will be made anew")
+        raise ArchiveError(f"{source} is gone from the cache; run the command again to rebuild it")
     tail = "/" if source.is_dir() else ""
     copy(inventory, host, (f"{source}{tail}", f"NODE:{target}{tail}"))
 

@@ -48,7 +48,7 @@ class Pin:
 
 @dataclass(frozen=True)
 class Hit:
-    """An advisory that holds for a pin: `ids` with aliases, `fixed` the versions above it that mend it."""
+    """An advisory that holds for a pin: `ids` with aliases, `fixed` the versions above it that fix it."""
 
     pin: Pin
     ids: frozenset[str]
@@ -132,7 +132,7 @@ def _records(database: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
     except FileNotFoundError:
         raise AuditError(f"there is no file {database}. {_WHERE}") from None
     except (OSError, zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, ValueError) as error:
-        raise AuditError(f"{database} cannot be read as a zip of advisories: {error}. Fetch it anew") from None
+        raise AuditError(f"{database} cannot be read as a zip of advisories: {error}. Fetch it again") from None
 
 
 def _hits(

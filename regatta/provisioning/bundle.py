@@ -87,7 +87,7 @@ def unpack(path: Path) -> tuple[Bundle, Path]:
     except FileNotFoundError:
         raise BundleError(f"there is no bundle {path}") from None
     except (OSError, tarfile.TarError, EOFError) as error:
-        raise BundleError(f"the bundle {path} cannot be read: {error}; copy it anew") from None
+        raise BundleError(f"the bundle {path} cannot be read: {error}; copy it again") from None
     return content, folder
 
 
@@ -110,7 +110,7 @@ def _prove(path: Path, archive: tarfile.TarFile, content: Bundle, folder: Path) 
     while entry := archive.next():
         expected = content.files.get(entry.name)
         if expected is None or entry.name in seen or not entry.isreg():
-            raise BundleError(f"{path}: {entry.name} does not belong in it; nothing was changed. Copy it anew")
+            raise BundleError(f"{path}: {entry.name} does not belong in it; nothing was changed. Copy it again")
         seen.add(entry.name)
         target = folder / entry.name
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -121,23 +121,23 @@ def _prove(path: Path, archive: tarfile.TarFile, content: Bundle, folder: Path) 
             if found != expected:
                 raise BundleError(
                     f"{path}: {entry.name} in it is not the file that was packed (its SHA-256 differs); "
-                    "nothing was changed. Copy the bundle anew from where it was made"
+                    "nothing was changed. Copy the bundle again from where it was made"
                 )
             if not there:
                 new.replace(target)
     if missing := sorted(content.files.keys() - seen):
-        raise BundleError(f"{path}: {missing[0]} is missing in it: it is cut off. Copy the bundle anew")
+        raise BundleError(f"{path}: {missing[0]} is missing in it: it is cut off. Copy the bundle again")
 
 
 def _parse(path: Path, text: bytes) -> Bundle:
     try:
         found: dict[str, Any] = json.loads(text)
         if found.pop("format") != FORMAT:
-            raise BundleError(f"{path} was made by another version of Regatta: make it anew with this one")
+            raise BundleError(f"{path} was made by another version of Regatta: make it again with this one")
         content = Bundle(**{**found, "sources": tuple(found["sources"])})
         names = [PurePosixPath(name) for name in content.files]
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise BundleError(f"{path}: its {INDEX} cannot be read ({error}); copy the bundle anew") from None
+        raise BundleError(f"{path}: its {INDEX} cannot be read ({error}); copy the bundle again") from None
     if bad := [str(name) for name in names if name.is_absolute() or ".." in name.parts]:
         raise BundleError(f"{path}: {bad[0]} leads out of the bundle; nothing was changed")
     return content

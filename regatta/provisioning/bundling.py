@@ -31,7 +31,7 @@ SPARK = "spark"
 
 @dataclass(frozen=True)
 class Opened:
-    """A bundle that was proven: where its files are, what Ansible is told, and with what environment."""
+    """A bundle that was proven: where its files are, Ansible's variables, and its environment."""
 
     folder: Path
     words: Sequence[str]
@@ -163,7 +163,7 @@ def _layers(order: Order, work: Path, places: dict[str, Path]) -> dict[Path, Res
 
 
 def _parts(content: Bundle, debs: Mapping[str, bundleapt.Package], made: Mapping[str, str]) -> "Iterator[Component]":
-    """Every file of the bundle that somebody else published. `made`: wheel -> SHA-256 of what it was made from."""
+    """Every file of the bundle that others published. `made`: wheel -> SHA-256 of what it was made from."""
     from regatta.provisioning import sbom
 
     for path, sha256_ in content.files.items():

@@ -131,7 +131,7 @@ def _confirm(nodes: list[str], name: str, options: Options) -> list[str]:
         raise UsageError(f"{what} {_spelled(given)} does not confirm that: say {way}")
     if not sys.stdin.isatty():
         raise UsageError(f"{what} Say {way} to do so without being asked.")
-    if screen.ask(f"{what} Type {asked} to go on:").strip() != asked:
+    if screen.ask(f"{what} Type {asked} to continue:").strip() != asked:
         raise UsageError("not confirmed; nothing was changed")
     return words
 
@@ -142,7 +142,7 @@ def _spelled(word: str) -> str:
 
 
 def _confirm_restore(name: str, agreed: bool) -> None:
-    """Ask: what HDFS was given after the copy is lost for good. UsageError where nobody wants that."""
+    """Ask: what HDFS was given after the copy is lost for good. UsageError where the person declines."""
     lost = (
         "import the newest copy of HDFS's metadata: files written after it was made are lost, and their blocks deleted"
     )

@@ -57,7 +57,7 @@ def renew(cluster: Cluster, name: str, *, check: bool = False, yes: bool = False
         if not confirmed(f"trust the key that {target.name} shows now; compare it with what its console says", yes):
             raise UsageError("not confirmed; nothing was changed")
         files.write(known, f"{rest}{_pinned(target, old, now).text}\n")
-    print(f"{target.name}: pinned anew. '{about_hosts('provision')}' makes it known to the other nodes.")
+    print(f"{target.name}: its new key is pinned. '{about_hosts('provision')}' makes it known to the other nodes.")
     return True
 
 

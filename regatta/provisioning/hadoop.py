@@ -42,7 +42,7 @@ def fetch(tarball: str, sha512: str) -> Path:
 
 
 def _download(url: str, part: Path) -> None:
-    """Go on where a stopped download ended, if the server can."""
+    """Continue where a stopped download ended, if the server can."""
     begun = part.stat().st_size if part.exists() else 0
     request = urllib.request.Request(url, headers={"Range": f"bytes={begun}-"} if begun else {})
     try:
@@ -51,7 +51,7 @@ def _download(url: str, part: Path) -> None:
                 shutil.copyfileobj(answer, file, 1 << 20)
             expected = answer.headers.get("Content-Length")
             if expected and part.stat().st_size - (begun if answer.status == 206 else 0) != int(expected):
-                raise HadoopError(f"{url}: the download ended early; provision again, and it goes on from there")
+                raise HadoopError(f"{url}: the download ended early; provision again to continue it")
     except urllib.error.HTTPError as error:
         if error.code == 416:
             return

@@ -1,4 +1,4 @@
-"""Services that would start anew under runs: `make check` says which runs that ends, provisioning refuses it."""
+"""Services that would restart under runs: `make check` says which runs that ends, provisioning refuses it."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,8 +20,8 @@ def provision(
 ) -> int:
     """Provision, unless that ends runs in progress; returns Ansible's exit code.
 
-    Only where runs go on, Ansible is first asked what it would start anew. RunError names runs that this would end,
-    unless `force`, which cancels them. `command` is what was typed.
+    Only where runs are in progress, Ansible is first asked what it would restart. RunError names runs that this would
+    end, unless `force`, which cancels them. `command` is what was typed.
     """
     remote = Remote(cluster)
     if runs := going(remote):
@@ -29,12 +29,11 @@ def provision(
         if code:
             print(said, flush=True)
             names = ", ".join(info.run for info in runs)
-            what = f"what provisioning would start anew cannot be told (see above), and still running: {names}"
+            what = f"what provisioning would restart is not known (see above), and still running: {names}"
             refuse_or_cancel(remote, runs, what, command, force=force)
         elif hit := ended_by(runs, playbook.anew(cluster)):
-            refuse_or_cancel(
-                remote, hit, f"{_sentence(playbook.anew(cluster))}, which ends {named(hit)}", command, force=force
-            )
+            restarted = _sentence(playbook.anew(cluster))
+            refuse_or_cancel(remote, hit, f"{restarted}, which ends {named(hit)}", command, force=force)
     return playbook.play("provision", inventory, cluster, extra, bundle)
 
 
@@ -45,19 +44,20 @@ def check(inventory: Path, cluster: Cluster, extra: Sequence[str], bundle: Path 
         hit = ended_by(going(Remote(cluster)), anew)
         refused = f"which ends {named(hit)}: it refuses that without {option(force=True)}"
         more = refused if hit else "no run needs it now"
-        print(f"{cluster.name}: {_sentence(anew)}; {more}", flush=True)
+        restarted = _sentence(anew)
+        print(f"{cluster.name}: {restarted}; {more}", flush=True)
     return code
 
 
 def ended_by(runs: Sequence[RunInfo], anew: Anew) -> list[RunInfo]:
-    """Runs that do not outlive these units: those of a service that starts anew, and of HDFS all that may read it."""
+    """Runs that do not outlive these units: those of a service that restarts, and of HDFS all that may read it."""
     units = [unit for held in anew.values() for unit in held]
     everybody = any({*part.units} & {*units} for part in parts.every() if part.restart_ends == "all")
     return [info for info in runs if everybody or set(info.adapter.units) & set(units)]
 
 
 def refuse_or_cancel(remote: Remote, runs: Sequence[RunInfo], why: str, command: str, *, force: bool = False) -> None:
-    """Raise RunError with the reason and the command to say again, unless `force`, which cancels the runs."""
+    """Raise RunError with the reason and the command to run again, unless `force`, which cancels the runs."""
     if runs and not force:
         raise RunError(
             f"{why}. Wait for them, cancel them ({hint('cancel', 'RUN')}), or all: {command} "
@@ -87,4 +87,4 @@ def _sentence(anew: Anew) -> str:
     for service, units in services.every().items():
         if hosts := [host for host, held in anew.items() if {*held} & {*units}]:
             parts.append(f"{service} on {', '.join(hosts)}")
-    return f"{' and '.join(parts)} would start anew or go"
+    return f"{' and '.join(parts)} would restart or be removed"

@@ -24,7 +24,7 @@ class LockError(RegattaError):
 
 @dataclass(frozen=True)
 class Entry:
-    """One version of a package: `hashes` are the SHA-256 of its files, `line` is where the lock says so."""
+    """One version of a package: `hashes` are the SHA-256 of its files, `line` is where the lock has it."""
 
     name: str
     version: str

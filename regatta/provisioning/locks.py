@@ -13,7 +13,7 @@ BUILT = "torch"
 """The package of which an environment has one build or another; a lock of its own has each build."""
 PYPI = "pypi"
 """The build of torch that the ordinary index of packages has, without a local label."""
-_FORMAT = 2  # raise it when environments must be built anew although the lock is the same
+_FORMAT = 2  # raise it when environments must be built again although the lock is the same
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Whether a node lets us in anew, while its sshd has settings on trial."""
+"""Whether a node accepts a new login while its sshd has settings on trial."""
 
 import subprocess
 

@@ -67,7 +67,7 @@ def leave(remote: Remote, name: str, address: str) -> str:
     Returns the block pool of which no block needs the node any more; empty where its DataNode is not live.
     """
     head, moved = remote.cluster.head, ""
-    print(f"{name}: moving its blocks to the other DataNodes (Ctrl-C stops the watching; saying it again goes on)")
+    print(f"{name}: moving its blocks to the other DataNodes (Ctrl-C only stops watching; run it again to continue)")
     arguments = {"address": address, "name": name, "stall": STALL_SECONDS}
     with remote.stream(head, "hdfs.decommission", timeout=None, **arguments) as lines:
         for line in lines:

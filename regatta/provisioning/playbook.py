@@ -38,7 +38,7 @@ class ProvisionError(RegattaError):
 def foresee(
     book: str, inventory: Path, cluster: Cluster, extra: Sequence[str], bundle: Path | None = None
 ) -> tuple[int, str]:
-    """As `play` that only checks, without showing it: (exit code, what was said). `anew` tells what was found."""
+    """As `play` that only checks, without showing it: (exit code, output). It keeps which units would restart."""
     with tempfile.TemporaryFile("w+", errors="replace") as said:
         code = play(book, inventory, cluster, ["--check", *extra], bundle, said)
         said.seek(0)
@@ -46,7 +46,7 @@ def foresee(
 
 
 def anew(cluster: Cluster) -> dict[str, list[str]]:
-    """{node: units of Ray and HDFS} that the last check of this inventory found would start anew; empty before one."""
+    """{node: units of Ray and HDFS} that would restart, by the last check of this inventory; empty before one."""
     try:
         return dict(json.loads(_anew(cluster).read_text()))
     except (OSError, ValueError):
@@ -130,7 +130,7 @@ def environment(config: Path, proxy: aptproxy.Server, relays: Mapping[str, str])
 
 @contextmanager
 def alone(cluster: Cluster) -> Iterator[None]:
-    """Hold the inventory's lock, or say that somebody else has it."""
+    """Hold the inventory's lock, or say that another process has it."""
     path = cluster.folder / ".provision.lock"
     with path.open("a") as file:
         try:
@@ -167,7 +167,7 @@ def _ansible(words: Sequence[str], env: dict[str, str], output: IO[str] | None) 
     try:
         return process.wait()
     except KeyboardInterrupt:
-        print("\nstopping; provision again to go on from here", file=sys.stderr, flush=True)
+        print("\nstopping; provision again to continue from here", file=sys.stderr, flush=True)
         _end(process)
         return 130
     finally:

@@ -10,9 +10,9 @@ from regatta.run import services
 
 
 def rollback(cluster: Cluster, force: bool = False) -> int:
-    """Switch the link on every node, the head last, and start Ray anew. Returns an exit code.
+    """Switch the link on every node, the head last, and restart Ray. Returns an exit code.
 
-    torch's runs that go on keep the environment they began with; Ray's would end, so that they are waited for, or
+    torch's runs in progress keep the environment they began with; Ray's would end, so that they are waited for, or
     cancelled with `force`. Raises RegattaError where no earlier environment is on every node.
     """
     remote = Remote(cluster)
@@ -38,7 +38,7 @@ def rollback(cluster: Cluster, force: bool = False) -> int:
         for group in (others, [cluster.head]):
             remote.everywhere(group, "env.switch", args=lambda _: to, step="rollback")
         again = {"action": "restart", "units": services.framework_units(cluster)}
-        remote.everywhere(cluster.nodes, "services", args=lambda _: again, timeout=90, step="starting services anew")
+        remote.everywhere(cluster.nodes, "services", args=lambda _: again, timeout=90, step="restarting services")
         up = [
             f"{one.service} is up on {services.wait_until_joined(remote, one)} node(s)"
             for one in services.served(cluster)

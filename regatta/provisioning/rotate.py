@@ -12,10 +12,10 @@ from regatta.run import catalogue
 
 
 def rotate(inventory: Path, cluster: Cluster, extra: Sequence[str], *, check: bool, force: bool) -> int:
-    """Make the secrets anew once every node is known to be well, and start Ray with them. Returns an exit code.
+    """Replace the secrets once every node is known to be well, and start Ray with them. Returns an exit code.
 
-    Stopped half-way, either this or `make provision` goes on: every node gets what the controller has by then. Raises
-    RunError while runs go on, unless `force`, which cancels them; NodesError where a node cannot be asked.
+    If interrupted, run this or `make provision` again: every node gets what the controller has by then. Raises
+    RunError while runs are in progress, unless `force`, which cancels them; NodesError where a node cannot be asked.
     """
     nothing_runs(Remote(cluster), "rotate-secrets", force and not check)
     code = playbook.play("provision", inventory, cluster, ["-e", "ssh_mesh_rotate=true", *extra])
@@ -25,12 +25,12 @@ def rotate(inventory: Path, cluster: Cluster, extra: Sequence[str], *, check: bo
 
 
 def nothing_runs(remote: Remote, command: str, force: bool, *, units: Sequence[str] = ()) -> None:
-    """Raise RunError while runs (those that need these units, or any) go on, unless `force`, which cancels them."""
+    """Raise RunError while runs (those that need these units, or any) are active; `force` cancels them."""
     found, failed = catalogue.listing(remote)
     if failed:
         raise NodesError("asking for runs in progress (nothing was changed)", failed)
     hit = [info for info in found if not units or set(info.adapter.units) & set(units)]
     going = [info for info in hit if info.state == "running"]
     names = ", ".join(info.run for info in going)
-    why = f"still running: {names}; Ray starts anew, which ends its runs"
+    why = f"still running: {names}; Ray restarts, which ends its runs"
     interruption.refuse_or_cancel(remote, going, why, about_hosts(command), force=force)

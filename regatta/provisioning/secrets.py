@@ -15,7 +15,7 @@ CLUSTER_KEY, MESH_KEY = "cluster_key", "mesh_key"
 """The key of runs, which opens the shared folder, and root's, by which nodes fetch from each other."""
 KEYS = (CLUSTER_KEY, MESH_KEY)
 UNKNOWN = "REGATTA_SECRETS_UNKNOWN"
-"""Variable for the steps of roles: why nobody can tell whether the hosts have what is missing here."""
+"""Variable for the steps of roles: why it is not known whether the hosts have what is missing here."""
 _ROTATING = ".rotating"
 
 
@@ -94,7 +94,7 @@ def ensure_token(inventory_dir: Path, name: str) -> bool:
 
 
 def rotate(inventory_dir: Path) -> bool:
-    """Make all of them anew, each replaced in one step; returns True."""
+    """Replace all of them, each in one step; returns True."""
     where = _made(inventory_dir)
     (where / _ROTATING).touch()
     for name in _tokens():
@@ -137,7 +137,7 @@ def _always() -> tuple[str, ...]:
 
 
 def _addresses() -> tuple[str, ...]:
-    """Files that say where services of somebody else are."""
+    """Files with the addresses of services that are not Regatta's."""
     return tuple(part.foreign for part in parts.every() if part.foreign)
 
 

@@ -1,4 +1,4 @@
-"""`make support-bundle`: one archive with what somebody who helps wants to see, and no secret in it."""
+"""`make support-bundle`: one archive with what a person who helps needs to see, and no secret in it."""
 
 import io
 import os

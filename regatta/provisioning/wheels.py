@@ -214,7 +214,7 @@ def _pip(command: Sequence[str]) -> None:
     if other := _OTHER_FILE.search(done.stderr):
         raise HashError(
             f"{other['what']}: this is not the file that the lock names, its SHA-256 is {other['got']}. Nothing of it "
-            "was kept. Either somebody has put another file there, or the lock is not the right one "
+            "was kept. Either the file there was replaced, or the lock is not the right one "
             f"({checkout_only('locks')})"
         )
     raise WheelError("pip: " + _reason(done.stderr))

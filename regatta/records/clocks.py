@@ -32,7 +32,7 @@ PHASES = ("sync", "launch", "rendezvous", "load", "compute", "collect", "total")
 _MAX_WARNINGS = 100
 _MAX_POINTS = 200
 _MAX_NAMES = 100
-"""Phases, and things that progress is told of, of each rank."""
+"""Phases, and things with progress, of each rank."""
 _MAX_REPETITIONS = 10_000
 _MAX_FURTHER = 32
 """Ranks that are none of the run's."""
@@ -120,14 +120,14 @@ class Clocks:
     """Collects what one run does; may be fed by several threads.
 
     With `driver`, as under Ray, the driver speaks for its actors: it relays their events when it likes, so the moment
-    at which everybody is ready is the arrival of the driver's own `ready`. Otherwise it is the arrival of the last
+    at which all are ready is the arrival of the driver's own `ready`. Otherwise it is the arrival of the last
     `ready` of the ranks 0 to `world_size` - 1. Every other time comes from what a rank measured, never from an
     arrival, so both frameworks are timed by the same rule:
 
-    - `launch` + `rendezvous`: from `start()` until everybody is ready; the longest `rendezvous` is split off.
+    - `launch` + `rendezvous`: from `start()` until all are ready; the longest `rendezvous` is split off.
     - `load`, `compute`: the longest of any rank (the driver counts as one); a phase that is repeated is summed.
     - `collect`: from the end of the last compute until `end()`. The last compute ends max(load + compute of a rank)
-      after everybody is ready. Phases with names of the workload's own lie in here unless they are part of others.
+      after all are ready. Phases with names of the workload's own are in here unless they are part of other phases.
     - `total`: `sync` plus the time from `start()` to `end()`. `sync_seconds` must be set, and `start()` follow it.
 
     Hence sync + launch + rendezvous + load + compute + collect - overlap = total. A run that was attached to later has

@@ -8,7 +8,7 @@ _AS_THEY_ARE = {str, int, bool}
 
 
 def plain(value: Any) -> Any:
-    """`value` as JSON has it: lists for tuples, objects for types of ours, strings for NaN and infinities."""
+    """`value` as JSON has it: lists for tuples, objects for Regatta's types, strings for NaN and infinities."""
     kind = type(value)
     if value is None or kind in _AS_THEY_ARE:
         return value

@@ -133,7 +133,7 @@ class NodeUse(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Beside(Struct, frozen=True, forbid_unknown_fields=True):
-    """What else was on a node of the run meanwhile: the ids of other runs, and the load of others.
+    """What else was on a node of the run meanwhile: the ids of other runs, and the load of other processes.
 
     `load`: cores that processes outside of Regatta have used on average; None: not known.
     """
@@ -209,8 +209,9 @@ class Record(Struct, frozen=True, forbid_unknown_fields=True):
     """One run as it is kept in `results/<run id>.json`.
 
     `answer` is as the workload printed it, `tolerance` maps dotted names in it to absolute tolerances; `beside` is
-    empty where nobody has looked. `packages`: the version of each Python package that the run could import, those of
-    its layer before the nodes' own; empty where nobody has asked. `overhead`: None where the framework tells nothing.
+    empty where that was not looked at. `packages`: the version of each Python package that the run could import, those
+    of its layer before the nodes' own; empty where that was not asked. `overhead`: None where the framework reports
+    nothing.
     """
 
     identity: RunIdentity

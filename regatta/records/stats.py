@@ -48,7 +48,7 @@ class Ratio(Interval):
 
     @property
     def verdict(self) -> Verdict:
-        """Whether it was faster than its base, as far as the interval says so."""
+        """Whether it was faster than its base, as far as the interval shows."""
         if self.shared:
             return "cores shared"
         if self.low is None or self.high is None:

@@ -1,4 +1,4 @@
-"""Keeps records: one JSON file a run, written once and never changed; deleted only when somebody says which."""
+"""Keeps records: one JSON file a run, written once and never changed; deleted only when a person names it."""
 
 import errno
 import os

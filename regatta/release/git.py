@@ -1,4 +1,4 @@
-"""What git says of a folder. A git that fails is told apart from a folder without git."""
+"""What git says of a folder. A git that fails differs from a folder without git."""
 
 import os
 import subprocess
@@ -58,7 +58,7 @@ def ask(folder: Path, *args: str) -> str:
         said = done.stderr.decode("utf-8", "replace").strip() or f"exit status {done.returncode}"
         raise SyncError(
             f"git cannot say which files of {folder} are to be synced, so nothing was. It says:\n{said}\n"
-            f"Mend that, or sync a copy of the folder without {repository(folder)}"
+            f"Fix that, or sync a copy of the folder without {repository(folder)}"
         )
     return os.fsdecode(done.stdout)
 

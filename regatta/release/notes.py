@@ -1,4 +1,4 @@
-"""What a person is told of a tree that is synced: what was left out, and how it is taken in."""
+"""What a person reads of a tree that is synced: what was left out, and how it is taken in."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -61,7 +61,7 @@ def _with_sizes(root: Path, paths: list[str]) -> str:
 
 
 def _is_expected(root: Path, path: str) -> bool:
-    """Whether nobody misses it on a node: environments, caches, records, inventories and what Regatta keeps in them."""
+    """Whether it is not missed on a node: environments, caches, records, inventories and what Regatta keeps in them."""
     full = root / path
     if full.name.endswith(_EXPECTED) or withheld.is_inventory(full.parent):
         return True

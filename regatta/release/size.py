@@ -1,4 +1,4 @@
-"""How much of a tree is synced, and whether somebody wants that much."""
+"""How much of a tree is synced, and whether a person wants that much."""
 
 import contextlib
 import os
@@ -17,7 +17,7 @@ _LARGEST = 5
 
 
 def limit() -> int:
-    """Bytes that a tree may have before somebody is asked (`REGATTA_TREE_MB`)."""
+    """Bytes that a tree may have before a person is asked (`REGATTA_TREE_MB`)."""
     wanted = os.environ.get(VARIABLE) or str(MEGABYTES)
     if not (wanted.isascii() and wanted.isdecimal()):
         raise UsageError(f"{VARIABLE}={wanted}: not a number of megabytes")
@@ -25,7 +25,7 @@ def limit() -> int:
 
 
 def check(root: Path, sizes: Mapping[str, int]) -> None:
-    """Ask on a terminal whether a large tree is to be synced. Raises SyncError where nobody wants it, or can be asked.
+    """Ask on a terminal whether a large tree is to be synced. Raises SyncError where no one agrees.
 
     `sizes`: bytes of each path.
     """

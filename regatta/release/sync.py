@@ -41,7 +41,7 @@ def sync(
 ) -> Synced:
     """Prove or make the release on every node; `ask` adds per-node arguments to the one question asked first.
 
-    Raises SyncError naming node and path where a node's copy differs (unless `repair`, which makes it anew), NodesError
+    Raises SyncError naming node and path where a node's copy differs (unless `repair`, which replaces it), NodesError
     where nodes cannot be reached.
     """
     nodes = routes.with_relays(remote.cluster, nodes)

@@ -1,4 +1,4 @@
-"""What is never synced, and what is synced only when somebody asks for it: secrets, environments, caches, links."""
+"""What is never synced, and what is synced only when a person asks for it: secrets, environments, caches, links."""
 
 import os
 import re
@@ -34,7 +34,7 @@ _MOST_LINKS = 40
 
 @dataclass(frozen=True)
 class Reason:
-    """Why something is not synced. `final`: nothing takes it in; `expected`: nobody misses it, no need to name it."""
+    """Why something is not synced. `final`: nothing takes it in; `expected`: it is not missed, no need to name it."""
 
     text: str
     final: bool = False
@@ -86,7 +86,7 @@ def by_name(path: str) -> Reason | None:
 
 
 def owners(files: Mapping[str, os.stat_result]) -> list[str]:
-    """Files that only their owner may read among files that others may; none where nobody else may read any."""
+    """Files that only their owner may read among files that others may; none where no one else may read any."""
     modes = {path: info.st_mode for path, info in files.items() if stat.S_ISREG(info.st_mode)}
     closed = [path for path, mode in modes.items() if not mode & 0o044]
     return closed if len(closed) < len(modes) else []

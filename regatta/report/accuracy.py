@@ -1,4 +1,4 @@
-"""What a larger batch costs: accuracy at the end and time to a given one, on real data; on made-up ones loss alone."""
+"""What a larger batch costs: accuracy at the end and time to a given one, on real data; on synthetic data the loss."""
 
 import math
 import statistics

@@ -60,7 +60,7 @@ class Group:
 
     @property
     def answered(self) -> bool:
-        """Whether its runs have given answers, which can be equal to those of others or not."""
+        """Whether its runs have given answers, which can be compared with other answers."""
         return any(run.answer is not None for run in self.runs)
 
     @property

@@ -13,7 +13,7 @@ from regatta.report import texts
 from regatta.text import clean
 
 Entries = Callable[[str], Mapping[str, str] | None]
-"""A release's files: path -> a word that changes with the file; None where nobody has the release any more."""
+"""A release's files: path -> a word that changes with the file; None where the release is nowhere any more."""
 
 _MOST_FILES = 30
 
@@ -99,7 +99,7 @@ def _release(a: RunIdentity, b: RunIdentity, entries: Entries, repository: Path)
 
 
 def files(a: RunIdentity, b: RunIdentity, entries: Entries, repository: Path) -> list[str] | None:
-    """`changed train.py`, ...: by the releases of both, or else by their commits; None where nobody knows."""
+    """`changed train.py`, ...: by the releases of both, or else by their commits; None where neither is known."""
     if a.release is not None and a.release == b.release:
         return []
     changes = _between(a, b, entries)

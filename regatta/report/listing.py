@@ -23,7 +23,7 @@ _BAD = {"failed", "lost", "cancelled"}
 
 @dataclass(frozen=True)
 class Line:
-    """One run. `started` has a zone; `took` in seconds, None where nobody knows; `workload` too.
+    """One run. `started` has a zone; `took` in seconds, None where it is not known; `workload` too.
 
     `left`: what it has left on the nodes, in words; `elsewhere`: the folder of its record, where that is not ours.
     """
@@ -113,7 +113,7 @@ def of_records(records: Iterable[Record]) -> list[Line]:
 def of_nodes(known: "Sequence[RunInfo]", records: Iterable[Record], cluster: str) -> list[Line]:
     """What the nodes of a cluster know, and the records of runs that they know no longer.
 
-    How a run has ended is told in its record's words; only what goes on there still is the nodes' to say.
+    How a run has ended is in its record's words; nodes are asked only about what still runs there.
     """
     kept = {record.run_id: record for record in records if record.cluster.name == cluster}
     lines = [

@@ -30,7 +30,7 @@ def size(case: Case) -> int | None:
 
 
 def length(case: Case) -> float | None:
-    """Seconds that each item of the case takes of a core, where its card names the option that says so."""
+    """Seconds that each item of the case takes of a core, where its card names the option for that."""
     card = card_of(case.workload)
     if card is None or card.length is None:
         return None

@@ -1,4 +1,4 @@
-"""Where records come from: the folder of the store, a folder of somebody else's, one file of JSON or Parquet."""
+"""Where records come from: the folder of the store, another user's folder, one file of JSON or Parquet."""
 
 from pathlib import Path
 

@@ -577,7 +577,7 @@ CHANGES: Spec = _WIDE | {
 }
 
 ITERATIONS: Spec = _WIDE | {
-    "description": "Mean seconds of an iteration as the computation goes on",
+    "description": "Mean seconds of an iteration as the computation continues",
     "height": 200,
     "mark": {"type": "line", "interpolate": "step-before", "point": {"size": 40, "filled": True}},
     "encoding": {

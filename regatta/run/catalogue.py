@@ -147,7 +147,7 @@ def cancel(remote: Remote, info: RunInfo) -> None:
 def end_stale(remote: Remote) -> list[tuple[str, str]]:
     """End what nodes still have of runs that have ended elsewhere, as after a host was cut off: (node, run) of each.
 
-    A run whose host went down is said to be lost there. A run that goes on everywhere is left alone; nodes that do not
+    A run whose host went down is said to be lost there. A run in progress everywhere is left alone; nodes that do not
     answer are left out. One that has just ended may be being ended still: that is waited for, `STALE_SECONDS` at most.
     """
     until = time.monotonic() + STALE_SECONDS + 1
@@ -173,7 +173,7 @@ def end_stale(remote: Remote) -> list[tuple[str, str]]:
 
 
 def stale(by_node: Mapping[str, Sequence[Listed]], head: str, settled: float = STALE_SECONDS) -> list[tuple[str, str]]:
-    """(node, run) of runs that are lost on a node, or go on there though they have failed or been stopped elsewhere.
+    """(node, run) of runs that are lost on a node, or still run there though they failed or were stopped elsewhere.
 
     Where a driver speaks for all ranks, what counts is how it has ended on the head. A run that ended less than
     `settled` seconds ago is still being ended, and one that has just begun is not lost.
@@ -198,7 +198,7 @@ def stale(by_node: Mapping[str, Sequence[Listed]], head: str, settled: float = S
 def delete(
     remote: Remote, chosen: list[RunInfo], unused: float
 ) -> tuple[dict[str, dict[str, Any]], dict[str, Exception]]:
-    """Delete what ended runs have left on all nodes, and input files that nobody has asked for in `unused` seconds.
+    """Delete what ended runs have left on all nodes, and input files that no run has used for `unused` seconds.
 
     By node what `regatta.node.pruning.prune` says, or why it could not be asked.
     """

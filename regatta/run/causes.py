@@ -12,7 +12,7 @@ from regatta_protocol.run import Failure as Reported
 from regatta_protocol.states import State
 
 UNGUARDED = ("finished its bootstrapping phase", "regatta: this program starts processes by spawn")
-"""Words of Python's and of ours, see `regatta.node.spawn_guard`."""
+"""Words of Python's and of Regatta's, see `regatta.node.spawn_guard`."""
 
 
 def failure(judge: Judge, told: Accounts) -> Failure | None:
@@ -72,7 +72,7 @@ def _how(judge: Judge, told: Accounts, node: str, failure: Reported, lines: tupl
 
 
 def advice(lines: Sequence[str]) -> str:
-    """What to do about last words that do not say so themselves, as a further part of a sentence; mostly ''."""
+    """What to do about last words that give no advice themselves, as a further part of a sentence; mostly ''."""
     if any("libjvm" in line or "libhdfs" in line for line in lines):
         return "; for HDFS say fsspec+hdfs:///path: the hdfs:// of pyarrow itself needs Java in the program"
     if any(words in line for line in lines for words in UNGUARDED):

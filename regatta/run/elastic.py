@@ -1,6 +1,6 @@
-"""A run whose hosts are lost goes on from its checkpoint on those that are left, as a run of its own.
+"""A run whose hosts are lost continues from its checkpoint on those that are left, as a run of its own.
 
-Its controller must live to see that; a run that nobody follows ends with its host, as any other.
+Its controller must live to see that; a run that no controller follows ends with its host, as any other.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""Brings files that a run has left on its nodes here, by rsync, proven by hash; what was interrupted goes on."""
+"""Brings files that a run has left on its nodes here, by rsync, proven by hash; an interrupted transfer continues."""
 
 import contextlib
 import hashlib
@@ -46,7 +46,7 @@ class Fetched:
     failed: Mapping[str, Exception]
 
     def line(self) -> str:
-        """What a person is told."""
+        """The line that a person reads."""
         count = f"{self.files} file{'s' * (self.files != 1)}, {size_text(self.bytes)}"
         rate = f", {self.bytes / 1e6 / self.seconds:.0f} MB/s" if self.bytes > 10e6 and self.seconds else ""
         return f"{self.folder}: {count} from {', '.join(self.nodes)}, proven by hash, in {self.seconds:.1f} s{rate}"
@@ -78,7 +78,7 @@ def fetch(remote: Remote, run: Run, parts: Sequence[NodeOutput], target: Path, s
 
     Progress goes to `stream`.
 
-    DataError where there is no room. Ctrl-C keeps what has come, also of a file, and the next time goes on there.
+    DataError where there is no space. Ctrl-C keeps what has come, also of a file, and the next time continues there.
     """
     parts = [part for part in parts if part.files]
     folders = {part.place: place(run, part, target) for part in parts}

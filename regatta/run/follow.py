@@ -19,7 +19,7 @@ SERVICE_POLL_SECONDS = 0.25
 
 
 class ConnectionLostError(RunError):
-    """No node answers any more: the run goes on without us."""
+    """No node answers any more: the run continues without us."""
 
 
 OnLine = Callable[[str, int | None, str, float], None]
@@ -30,7 +30,7 @@ OnBars = Callable[[str, dict[int, str]], None]
 class Follower:
     """A `Watch` reads what the nodes say; `follow` decides. `events_only`: of the log only the events.
 
-    `on_gone` is told the name of a node that is lost, where the run goes on without it.
+    `on_gone` gets the name of a node that is lost, where the run continues without it.
     """
 
     def __init__(
@@ -144,7 +144,8 @@ class Follower:
             return
         if isinstance(error, UnreachableError):
             raise ConnectionLostError(
-                f"no node answers any more ({error}). The run goes on if they are up: {hint('attach', self.handle.run)}"
+                f"no node answers any more ({error}). The run continues if they are up: "
+                f"{hint('attach', self.handle.run)}"
             )
 
     def _poll_service(self) -> None:

@@ -71,14 +71,14 @@ def _identity(path: Path) -> str:
 
 
 def clashes(made: Plan, going: Iterable[RunInfo]) -> list[str]:
-    """A line for each run that goes on and keeps a folder that `made` keeps, too."""
+    """A line for each run in progress that keeps a folder that `made` keeps, too."""
     found = []
     for info in going:
         both = set(made.options.keep) & set(info.plan.keep)
         if both and info.plan.project in (made.project, made.former):
             names = ", ".join(f"{path}/" for path in sorted(both))
             found.append(
-                f"{info.run} goes on and keeps {names} of this project, too: both write there. Wait for its end, "
+                f"{info.run} is running and keeps {names} of this project, too: both write there. Wait for its end, "
                 f"'{hint('cancel', info.run)}', or keep another folder"
             )
     return found

@@ -15,7 +15,7 @@ from regatta.run.interrupts import interrupts_deferred
 START_TIMEOUT = 150.0
 """A node copies the tree meanwhile; one that is cut off is noticed sooner."""
 STOP_TIMEOUT, SERVICE_STOP_TIMEOUT = 8.0, 20.0
-"""A service of the cluster is told to end what it has started for the run."""
+"""A service of the cluster first ends what it has started for the run."""
 
 
 def start(

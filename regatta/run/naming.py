@@ -11,7 +11,7 @@ RUN_NAME = re.compile(rf"[a-z0-9]([a-z0-9-]{{0,{NAME_LENGTH - 2}}}[a-z0-9])?\Z")
 
 
 def new_run_name(label: str, framework: str) -> str:
-    """A name that nobody else makes: label, framework, UTC time, four random digits."""
+    """A name that no one else makes: label, framework, UTC time, four random digits."""
     return f"{label}-{framework}-{time.strftime('%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(2)}"
 
 

@@ -15,7 +15,7 @@ from regatta_protocol.states import State
 class Failure:
     """What ended a run: `rank` is None where a node or a service was lost; `code` is what to pass on.
 
-    `host`: the node that was lost, or booted anew, where that is what ended the run.
+    `host`: the node that was lost, or rebooted, where that is what ended the run.
     """
 
     node: str

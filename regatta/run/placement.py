@@ -43,7 +43,7 @@ def crowded(ranks: Sequence[Rank], cores: Mapping[str, int]) -> list[str]:
     for rank in ranks:
         on_host[rank.node.name] = on_host.get(rank.node.name, 0) + 1
     return [
-        f"{name} runs {number} ranks on {cores[name]} core(s): they take turns, and times say so"
+        f"{name} runs {number} ranks on {cores[name]} core(s): they take turns, which lengthens times"
         for name, number in on_host.items()
         if number > cores[name]
     ]

@@ -81,7 +81,7 @@ class Preparer:
         self._stack.close()
 
     def reconnect(self) -> None:
-        """Reach services anew at the next run: the head was away."""
+        """Reach services again at the next run: the head was away."""
         self._services.clear()
 
     def ready(self, request: Request) -> Ready:
@@ -158,7 +158,7 @@ class Preparer:
                 self._console.note(line)
 
     def _end_what_is_left(self, answers: Mapping[str, Mapping[str, Any]]) -> list[catalogue.RunInfo]:
-        """End what is left of runs that have ended elsewhere; gives, and says, those that go on beside this one."""
+        """End what is left of runs that have ended elsewhere; gives, and names, those that still run."""
         if not any(answer.get("unfinished") for answer in answers.values()):
             return []
         for node, run in catalogue.end_stale(self._remote):
@@ -166,7 +166,7 @@ class Preparer:
         going = [info for info in catalogue.listing(self._remote)[0] if info.state == "running"]
         for info in going:
             self._console.warn(
-                f"{info.run} goes on on {', '.join(node.name for node in info.nodes)}: times taken beside it are "
+                f"{info.run} is running on {', '.join(node.name for node in info.nodes)}: times taken meanwhile are "
                 f"marked, and left out of verdicts. For clean ones wait for its end, or '{hint('cancel', info.run)}'"
             )
         return going

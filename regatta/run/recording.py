@@ -1,6 +1,6 @@
 """What is kept of a run. What was asked for goes to the nodes with it, so that a record needs no controller of its own.
 
-A record is written by whoever followed the run to its end; for one that nobody follows any more, by whoever attaches
+A record is written by whoever followed the run to its end; for one that no one follows any more, by whoever attaches
 to it or asks for `runs` next, from what its nodes know.
 """
 
@@ -36,10 +36,11 @@ if TYPE_CHECKING:
 
 MARK_TIMEOUT = 5.0
 ORPHAN_SECONDS = 60.0
-"""So long after its end a run of another machine's controller counts as one that nobody follows."""
+"""So long after its end a run of another machine's controller counts as one that no one follows."""
 MOST_AT_ONCE = 20
 NOTE = (
-    "nobody followed this run to its end: the record is made from what its nodes know, without the controller's clocks"
+    "no controller followed this run to its end: the record is made from what its nodes know, "
+    "without the controller's clocks"
 )
 
 
@@ -192,7 +193,7 @@ def _answering(handle: StartedRun, outcome: Outcome) -> list[Node]:
 
 
 def is_orphan(info: RunInfo, results: store.Store) -> bool:
-    """Whether the run has ended without a record, and nobody is left who would write it."""
+    """Whether the run has ended without a record, and no one is left who would write it."""
     if info.state is State.RUNNING or info.recorded or not info.by or results.has(info.run):
         return False
     alive = _alive(info.by)
@@ -230,7 +231,7 @@ def adopt(
     unasked: Mapping[str, Exception],
     say: Callable[[str], None],
 ) -> list[RunInfo]:
-    """Write the records of ended runs that nobody follows, the latest first, so many at a time; gives those runs.
+    """Write the records of ended runs that no one follows, the latest first, so many at a time; gives those runs.
 
     A run waits until all its nodes answer.
     """
@@ -243,7 +244,9 @@ def adopt(
             outcome = _account(remote, info, clocks)
             kept.save(from_nodes(remote, info, clocks, outcome))
             done.append(info)
-            say(f"{info.run}: nobody followed it to its end; its record is written now, from what its nodes know")
+            say(
+                f"{info.run}: no controller followed it to its end; its record is written now, from what its nodes know"
+            )
         except RegattaError as error:
             say(f"{info.run} has no record yet: {error}")
     return done

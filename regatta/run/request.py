@@ -20,7 +20,7 @@ _OF_OPTIONS, _TYPED = Requirements(), Variables()
 class Request:
     """What to run. `root` is the tree to sync, `source` what was read of it just now, if anything was.
 
-    Where the options name no launcher, the framework takes one. An elastic run goes on without hosts that are lost, as
+    Where the options name no launcher, the framework takes one. An elastic run continues without lost hosts, as
     a further generation of `first_run`. `cache` and `notes` (warnings) are kept in the record.
     `environment`: which packages it has beyond the nodes'; `variables`: those that its processes get. If they are not
     given, they are read from what the options say, once for all requests that are made of this one.

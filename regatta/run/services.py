@@ -63,7 +63,7 @@ def served(cluster: Cluster) -> tuple[Framework, ...]:
 
 
 def foreign(cluster: Cluster) -> list[str]:
-    """A line for each framework whose runs go to a service of somebody else."""
+    """A line for each framework whose runs go to a service that is not Regatta's."""
     found: dict[str, None] = {}
     for framework in registry.every():
         if address := framework.foreign(cluster):

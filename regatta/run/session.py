@@ -28,7 +28,7 @@ from regatta_protocol.states import State
 
 INTERRUPTED = 130
 LATE_SECONDS = 0.5
-"""So late may times be, for what was not shown at once, that nobody is told of it."""
+"""How late times may be, as output was not shown at once, before a warning."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Session:
         return {name: int(answer["facts"]["cores"]) for name, answer in answers.items()}
 
     def reconnect(self) -> None:
-        """Reach services anew at the next run: the head was away."""
+        """Reach services again at the next run: the head was away."""
         self._preparer.reconnect()
 
     def run(self, request: Request) -> record.Record:
@@ -118,7 +118,7 @@ class Session:
         try:
             yield
         except KeyboardInterrupt:
-            self.console.warn(f"{run}: interrupted; it goes on with: {hint('fetch', run)}")
+            self.console.warn(f"{run}: interrupted; to continue: {hint('fetch', run)}")
             raise
 
     def keep_unstarted(self, request: Request, cause: str, *, lost: bool) -> record.Record:
@@ -128,7 +128,7 @@ class Session:
         return kept
 
     def attach(self, info: catalogue.RunInfo) -> Outcome:
-        """Follow a run that somebody started earlier, from its first line. Raises RunFailedError as `run` does.
+        """Follow a run that was started earlier, from its first line. Raises RunFailedError as `run` does.
 
         Where whoever started it is gone, its record is written here.
         """
@@ -171,7 +171,7 @@ class Session:
             self.console.event(handle.cluster.head.name, event)
 
         def on_gone(node: str) -> None:
-            warn(f"{node} is lost in mid-run: the run goes on without it")
+            warn(f"{node} is lost in mid-run: the run continues without it")
 
         follower = Follower(self.remote, handle, on_line, self.console.bars, on_gone=on_gone)
         outcome = follower.follow()
@@ -201,7 +201,7 @@ class Session:
 
     @contextlib.contextmanager
     def _attached(self, info: catalogue.RunInfo) -> Iterator[StartedRun]:
-        """What following a run needs; Ctrl-C cancels one that goes on."""
+        """What following a run needs; Ctrl-C cancels one in progress."""
         if info.state is not State.RUNNING:
             yield catalogue.unserved(self.remote, info)
             return

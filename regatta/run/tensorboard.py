@@ -1,4 +1,4 @@
-"""TensorBoard over the event files of runs: brought here as all outputs are, again and again while a run goes on."""
+"""TensorBoard over the event files of runs: brought here as all outputs are, again and again while a run lasts."""
 
 import contextlib
 import os

@@ -34,7 +34,7 @@ class Uploaded:
     seconds: float
 
     def line(self) -> str:
-        """What a person is told."""
+        """The line that a person reads."""
         count = f"{self.files} file{'s' * (self.files != 1)}, {size_text(self.bytes)}"
         return f"{self.address}: {count}, in {self.seconds:.1f} s"
 

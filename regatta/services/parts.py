@@ -34,7 +34,7 @@ FIELDS = {
     "guarded": "true: it believes whoever connects, so that its ports are for accounts of the cluster only",
     "ways_in": "networks beyond the cluster that reach ports: `networks`, `ports`",
     "secrets": "tokens by name, see `Secret`",
-    "foreign": "the file of `secrets/` with the address of such a service of somebody else",
+    "foreign": "the file of `secrets/` with the address of such a service that is not Regatta's",
     "hidden": "paths that the metrics of runs may not read",
     "files": "patterns of configuration for the support bundle",
     "verify": "whose answer `tasks/verify.yml` registers as `<role>_verified`: each `node`'s or the `cluster`'s",
@@ -85,7 +85,7 @@ def every(roles: Path = ROLES) -> tuple[Part, ...]:
 
 
 def read(path: Path) -> Part:
-    """Return what one file declares. Raises RegattaError, with the fields that nobody reads or that are missing."""
+    """Return what one file declares. Raises RegattaError, with the fields that are unknown or missing."""
     try:
         said: dict[str, Any] = yaml.safe_load(path.read_text())
     except yaml.YAMLError as error:

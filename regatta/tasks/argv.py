@@ -1,4 +1,4 @@
-"""Whose each word of a command line is: a command's, its script's, or nobody's, of which is said what was meant.
+"""Whose each word of a command line is: a command's, its script's, or neither's; then it says what was meant.
 
 Words before a script's name are Regatta's, and all after it the script's, as with torchrun and python.
 """
@@ -24,7 +24,7 @@ HELP = ("--help", f"-{SHORT_FLAGS['help']}")
 class Typed:
     """What was typed: `own` is Regatta's, `script` the script's (None where none is named), `help` names a command.
 
-    `notes`: what a person is told of the script's words.
+    `notes`: what a person reads of the script's words.
     """
 
     own: list[str] = field(default_factory=list)
@@ -50,7 +50,7 @@ class Commands:
 
 
 def read(commands: Commands, words: list[str]) -> Typed:
-    """Tell the words of a command line apart. UsageError where a word is nobody's."""
+    """Tell the words of a command line apart. UsageError where a word is neither's."""
     return _Reader(commands, words).read()
 
 
@@ -150,7 +150,7 @@ class _Reader:
             self._missing.remove(argument.name)
 
     def _after_script(self, command: ParserContext) -> None:
-        """All further words are the script's, less a `--` right after its name; without it, our flags are told of."""
+        """All further words are the script's, less a `--` right after its name; without it, notes name our flags."""
         path, words = self._typed.own[-1], self._words[self._at :]
         self._typed.script = words[1:] if words[:1] == ["--"] else words
         ours = [word for word in words if is_flag(word) and (_known(word, command) or word in HELP)]

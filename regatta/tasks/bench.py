@@ -82,7 +82,7 @@ def _bench(words: Mapping[str, Any]) -> None:
 
 bench = command(
     BENCH,
-    "Run a plan of many runs, interleaved; goes on where it was interrupted.",
+    "Run a plan of many runs, interleaved; an interrupted one continues.",
     OPTIONS,
     _bench,
     positional={"plan": PLAN},

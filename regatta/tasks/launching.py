@@ -28,7 +28,7 @@ def opened(inventory: str | None = None, **chosen: Any) -> Iterator["Cluster"]:
 
 @contextlib.contextmanager
 def advising(used: "cluster.Cluster") -> Iterator[None]:
-    """Say how to go on without hosts that do not answer, where nothing can be started because of them."""
+    """Say how to run without hosts that do not answer, where nothing can be started because of them."""
     from regatta.hosts import selection
 
     try:

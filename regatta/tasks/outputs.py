@@ -100,7 +100,7 @@ def fetch(
     env: list[str] | None = None,
     env_file: list[str] | None = None,
 ) -> None:
-    """Bring here what a run, also one that goes on, has written: proven by hash; what was interrupted goes on."""
+    """Bring here what a run, also one in progress, has written: proven by hash; if interrupted, run it again."""
     most = OF_RUNS["max_gb"].default if max_gb is None else GIGABYTES.word("--max-gb", max_gb)
     given = {"env": env or (), "env_file": env_file or ()}
     with opened(inventory) as cluster:
@@ -120,7 +120,7 @@ def board(
     port: str | None = None,
     open: bool = False,
 ) -> None:
-    """Open TensorBoard on the event files of runs, also of those that go on, until Ctrl-C."""
+    """Open TensorBoard on the event files of runs, also of those in progress, until Ctrl-C."""
     import webbrowser
 
     from regatta.run import catalogue, outputs, tensorboard

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from regatta.run.shared_cleanup import SharedFolder
 
 
-@task(help={"path": "tree to sync (default: the one around this folder)", "repair": "make a damaged copy anew"})
+@task(help={"path": "tree to sync (default: the one around this folder)", "repair": "replace a damaged copy"})
 def sync(c: Context, inventory: str | None = None, path: str = ".", repair: bool = False) -> None:
     """Put this source tree on every node, proven by hash."""
     began = time.monotonic()
@@ -163,7 +163,7 @@ def runs_gc(
     project: str | None = None,
     yes: bool = False,
 ) -> None:
-    """Delete from the nodes what runs have left there: logs, files, input nobody uses (asks first; records stay)."""
+    """Delete from the nodes what runs have left there: logs, files, unused input (asks first; records stay)."""
     from regatta.report import listing
     from regatta.run import catalogue, recording, shared_cleanup
 
@@ -194,7 +194,7 @@ def runs_gc(
     for name, said in done.items():
         print(
             f"{name}: {len(said['runs'])} run(s), {said['inputs']} input file(s), {said['bytes'] / 1e6:.1f} MB deleted"
-            + (f"; still going on there: {', '.join(said['going'])}" if said["going"] else "")
+            + (f"; still running there: {', '.join(said['going'])}" if said["going"] else "")
         )
     gone = shared_cleanup.remove(remote, old, ours, time.time() - start.timestamp())
     count = f"{len(gone['runs'])} part(s) of runs, {len(gone['projects'])} of projects"

@@ -105,7 +105,7 @@ class Times:
 
 @dataclass(frozen=True)
 class Diff:
-    """`regatta diff A B --json`; `answers` is null where they cannot be compared, `files` where nobody knows them."""
+    """`regatta diff A B --json`; `answers` is null where they cannot be compared, `files` where they are not known."""
 
     a: str
     b: str

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from regatta.terminal.console import Console
 
 CHECKPOINT = Declared(
-    "where rank 0 keeps its state after each epoch, to go on from; hdfs:// and s3:// too; {run} is the run's id"
+    "where rank 0 keeps its state after each epoch, to continue from; hdfs:// and s3:// too; {run} is the run's id"
 )
 
 

@@ -11,7 +11,7 @@ from regatta.terminal import screen
 def confirmed(what: str, yes: bool) -> bool:
     """Whether the person wants `what` (a sentence's end, such as "remove 3 files"): --yes, CONFIRM=yes, or asked.
 
-    UsageError where nobody can be asked.
+    UsageError where there is no one to ask.
     """
     if yes or os.environ.get("CONFIRM") == "yes":
         return True

@@ -66,8 +66,8 @@ class Console:
     On a terminal, within `with`, bars stay below the log, and the terminal is as before when `with` is left. In a
     pipe, on a dumb terminal and outside `with`, progress is lines: a rank's first, its last, and between them one
     every tenth of the total that is a second or more after the previous, or every `interval` seconds; a line that a
-    rank writes over (tqdm) comes at most once a second. Colours only on a terminal without NO_COLOR. When nobody reads
-    any more (`| head`), output is dropped and the run goes on.
+    rank writes over (tqdm) comes at most once a second. Colours only on a terminal without NO_COLOR. When the reader is
+    gone (`| head`), output is dropped and the run continues.
     """
 
     def __init__(
@@ -238,7 +238,7 @@ class Console:
 
 
 class _Stream:
-    """One output stream: through rich on a terminal, plain text elsewhere; gives up quietly when nobody reads."""
+    """One output stream: through rich on a terminal, plain text elsewhere; gives up quietly when the reader is gone."""
 
     def __init__(self, file: TextIO | None) -> None:
         self._file = file = screen.over(file or Path(os.devnull).open("w"))  # noqa: SIM115
@@ -298,7 +298,7 @@ class _Stream:
         )
 
     def live(self, draw: "Callable[[], rich.console.RenderableType]") -> "rich.live.Live":
-        """A view below the log that `draw` makes anew four times a second."""
+        """A view below the log that `draw` makes four times a second."""
         from rich.live import Live
 
         return Live(
@@ -322,7 +322,7 @@ class _Stream:
             self._broken = True
             if not isinstance(error, BrokenPipeError) and sys.stderr is not None and self._file is not sys.stderr:
                 with suppress(OSError):
-                    sys.stderr.write(f"warning: output cannot be written ({error.strerror}): the run goes on\n")
+                    sys.stderr.write(f"warning: output cannot be written ({error.strerror}): the run continues\n")
             with suppress(OSError):
                 null = os.open(os.devnull, os.O_WRONLY)
                 os.dup2(null, self._file.fileno())

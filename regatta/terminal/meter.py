@@ -64,7 +64,7 @@ class Meter:
             self._bar.update(self._task, total=total)
 
     def restart(self) -> None:
-        """Count bytes from 0 again; seconds go on."""
+        """Count bytes from 0 again; seconds continue."""
         self.set(0)
 
     def add(self, count: int) -> None:

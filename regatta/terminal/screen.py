@@ -132,6 +132,6 @@ class Relay:
         with self._pipe, suppress(OSError, ValueError):
             for line in iter(lambda: self._pipe.readline(_LINE), b""):
                 text = retold(self._fitted(line.decode("utf-8", "backslashreplace")))
-                with suppress(OSError):  # nobody reads any more; the child goes on
+                with suppress(OSError):  # the reader is gone; the child continues
                     self._file.write(text.encode(self._encoding, "backslashreplace").decode(self._encoding))
                     self._file.flush()

@@ -174,7 +174,7 @@ def run_rows(nodes: Sequence[Seen], has_driver: Callable[[str], bool]) -> list[t
 
 
 def hdfs_line(nodes: Sequence[Seen]) -> str:
-    """How HDFS is, by its NameNode; empty where there is none or nobody can be asked."""
+    """How HDFS is, by its NameNode; empty where there is none or no node can be asked."""
     for seen in nodes:
         state = (seen.sample or {}).get("hdfs") or {}
         if state.get("installed"):

@@ -48,7 +48,7 @@ def test_the_disk_of_the_results_gets_full_in_the_middle(cluster: Cluster, tmp_p
         seen += finish(going, 120)
         assert going.returncode == 1, seen
         assert "No space left on device" in seen
-        assert re.search("has no record.* `fab bench` goes on", seen)
+        assert re.search("has no record.* `fab bench` continues", seen)
         found = {path: path.read_bytes() for path in results.glob("ppr-*.json")}
         assert kept and kept.items() <= found.items()
         recorded = len(found)
@@ -58,7 +58,7 @@ def test_the_disk_of_the_results_gets_full_in_the_middle(cluster: Cluster, tmp_p
         assert f"MB free, the records of {6 - recorded} runs may need" in refused.stdout
         filler.unlink()
         again = cluster.fab("bench", str(plan), results=results)
-        assert f"goes on: {recorded} of 6 runs are recorded" in again.stdout
+        assert f"continues: {recorded} of 6 runs are recorded" in again.stdout
         assert "6 of 6 runs recorded" in again.stdout
 
 

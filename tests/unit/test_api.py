@@ -164,7 +164,7 @@ def test_what_a_card_does_not_take_is_refused(tiles: Cluster) -> None:
 def test_waiting_for_a_run_of_another_ends_in_time_or_with_its_record(cluster: Cluster) -> None:
     cluster.start("job.py", ["0", "wait"], workers=1, name="long")
     another = cluster.find("long")
-    with pytest.raises(TimeoutError, match="long goes on"):
+    with pytest.raises(TimeoutError, match="long is still running"):
         another.wait(timeout=0.1)
     another.cancel()
     with pytest.raises(RunFailedError, match="was cancelled"):

@@ -261,7 +261,7 @@ def test_crowded_cores_are_a_warning_and_a_thousand_ranks_are_impossible() -> No
     cluster, found = cluster_of("node1"), {"node1": Host(2, 64 * GIB)}
     many = plan_of('[[experiments]]\nworkload = "ppr"\nsizes = [1000]\nworkers = [4]')
     assert check(cluster, found, expand(many, 2)) == [
-        "node1 runs 4 ranks on 2 core(s): they take turns, and times say so"
+        "node1 runs 4 ranks on 2 core(s): they take turns, which lengthens times"
     ]
     with pytest.raises(PlanError, match=r"ppr-9000-w1000: 1000 workers on 2 core\(s\): that is impossible"):
         check(cluster, found, expand(plan_of('[[experiments]]\nworkload = "ppr"\nsizes = [9000]\nworkers = [1000]'), 2))

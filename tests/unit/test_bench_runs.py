@@ -146,14 +146,14 @@ def test_a_bench_is_interrupted_refused_to_others_and_goes_on(fab: Fab) -> None:
                 time.sleep(0.05)
             first.send_signal(signal.SIGINT)
     assert first.wait(60) == 130, before
-    assert any(re.search("interrupted: .*`fab bench` goes on.* mine-", line) for line in before)
+    assert any(re.search("interrupted: .*`fab bench` continues.* mine-", line) for line in before)
     assert processes(str(fab.folder)) == []
     kept = {record.run_id for record in fab.records() if record.exit.state == "succeeded"}
     assert kept
 
     code, text = fab.type(plan_file)
     assert code == 0, text
-    assert f"goes on: {len(kept)} of 4 runs are recorded" in text
+    assert f"continues: {len(kept)} of 4 runs are recorded" in text
     assert f"{4 - len(kept)} runs in " in text
     assert "4 of 4 runs recorded" in text
     table = text.partition("end to end, as a person waits")[2].splitlines()
@@ -176,7 +176,7 @@ def test_a_bench_is_interrupted_refused_to_others_and_goes_on(fab: Fab) -> None:
     assert "(rough)" not in text
     plan_file.write_text(PLAN.replace("repeats = 1", "repeats = 2"))
     code, text = fab.type(plan_file, "--dry-run")
-    assert f"{set_} goes on: 4 of 6 runs are recorded" in text
+    assert f"{set_} continues: 4 of 6 runs are recorded" in text
     code, text = fab.type(plan_file, "--dry-run", "--fresh")
     assert "6 runs to go" in text
 
@@ -213,11 +213,11 @@ def test_a_failed_run_is_a_row_and_cold_says_what_it_means(fab: Fab) -> None:
     assert good.warnings[0].startswith("here: caches are cold for input files alone")
     assert f"(run {bad.run_id})" in text
     code, text = fab.type(plan_file, "--dry-run", "--retry")
-    assert "short goes on" not in text
-    assert "goes on: 1 of 2 runs are recorded" in text
+    assert "short continues" not in text
+    assert "continues: 1 of 2 runs are recorded" in text
     plan_file.write_text(SHORT.replace("[[experiments]]", "", 0).replace("repeats = 1", "repeats = 2"))
     code, text = fab.type(plan_file, "--dry-run")
-    assert "goes on: 2 of 4 runs are recorded" in text
+    assert "continues: 2 of 4 runs are recorded" in text
 
 
 @pytest.mark.parametrize(

@@ -84,7 +84,7 @@ def test_it_can_be_taken_away_and_its_holder_hears_of_it(remote: Remote, hold: C
     holder = hold()
     with Lease(remote, "two", breaks=True):
         _, said = holder.communicate(timeout=20)
-    assert "somebody has taken the lease on it away" in said and "KeyboardInterrupt" in said
+    assert "another user has taken its lease away" in said and "KeyboardInterrupt" in said
 
 
 def test_a_holder_that_does_not_hear_loses_it_too(remote: Remote, hold: Callable[[], Holder]) -> None:

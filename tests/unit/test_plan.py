@@ -90,8 +90,8 @@ def test_more_ranks_than_cores_are_allowed_and_said() -> None:
     ranks = placement.spread(6, [node(1), node(2)], cores)
     assert placement.threads(ranks, cores) == 1
     assert placement.crowded(ranks, cores) == [
-        "n1 runs 3 ranks on 2 core(s): they take turns, and times say so",
-        "n2 runs 3 ranks on 2 core(s): they take turns, and times say so",
+        "n1 runs 3 ranks on 2 core(s): they take turns, which lengthens times",
+        "n2 runs 3 ranks on 2 core(s): they take turns, which lengthens times",
     ]
 
 

@@ -143,7 +143,7 @@ def test_two_runs_at_once_that_keep_the_same_folder(project: Project) -> None:
         assert first.stdout
         assert any("going" in line for line in iter(first.stdout.readline, ""))
         said = " ".join(project.type("torchrun", "--workers=1", "--name=second", "other.py").split())
-        assert "first goes on and keeps out/ of this project" in said
+        assert "first is running and keeps out/ of this project" in said
         none = project.type("torchrun", "--workers=1", "--name=third", "--keep=logs", "other.py")
         assert "keeps" not in none
     finally:
@@ -249,7 +249,7 @@ def test_two_runs_at_once_that_keep_the_same_folder_are_told() -> None:
     mine = made("mine", "digits-1", "logs", "out")
     others = [made("other", "digits-1", "out"), made("apart", "digits-1", "data"), made("theirs", "digits-2", "out")]
     (said,) = kept_folders.clashes(mine, [Info(one) for one in (*others, made("plain", None))])  # type: ignore[misc]
-    assert said.startswith("other goes on and keeps out/ of this project")
+    assert said.startswith("other is running and keeps out/ of this project")
     assert (mine.shared, made("mine-g2", None, first="mine").shared) == ("mine", "mine")
 
 

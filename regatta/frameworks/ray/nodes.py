@@ -53,7 +53,7 @@ def wait(
     own: Mapping[str, str | None] | None = None,
     say: Callable[[str], None] = lambda text: None,
 ) -> None:
-    """Wait until the nodes are in Ray. `say` is told once who is waited for.
+    """Wait until the nodes are in Ray. `say` gets once the names of those that are waited for.
 
     `listed` and `own` are what Ray's head and the nodes have just said. LaunchError with the names of those that are
     not there after JOIN_SECONDS.

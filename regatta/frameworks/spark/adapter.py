@@ -1,7 +1,7 @@
 """How a run is started under Spark: a driver on the head, whose executors the cluster's own workers start.
 
 Nodes but the head have the run's folder, and no process of the run: executors are children of Spark's workers, and end
-with the driver. Where jobs go to a master of somebody else (`spark_master`), the head alone takes part.
+with the driver. Where jobs go to a master that is not Regatta's (`spark_master`), only the head takes part.
 """
 
 import contextlib
@@ -83,7 +83,7 @@ class Spark(Framework):
             )
 
     def hosts(self, cluster: Cluster) -> tuple[Node, ...]:
-        """See `Framework`; executors of somebody else's are on none of our hosts, as far as is known."""
+        """See `Framework`; executors of another Spark are on none of our hosts, as far as is known."""
         return (cluster.head,) if self.foreign(cluster) else cluster.workers
 
     def nodes(self, plan: Plan, cluster: Cluster) -> tuple[Node, ...]:
@@ -98,7 +98,7 @@ class Spark(Framework):
         if foreign is None and "PYSPARK_PYTHON" in {**plan.variables, **plan.hidden}:
             raise UsageError(
                 "PYSPARK_PYTHON is set by Regatta: executors of this cluster's Spark have the nodes' Python and the "
-                "run's packages; it can be given where spark_master names a Spark of somebody else"
+                "run's packages; it can be given where spark_master names another Spark"
             )
         return {node.name: _spec(plan, node, cluster.head, temporary, foreign) for node in self.nodes(plan, cluster)}
 

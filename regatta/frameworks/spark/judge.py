@@ -25,7 +25,7 @@ WAITS = "has not accepted any resources"
 REFUSED, UNREACHED = "IllegalArgumentException: Authentication failed", "Failed to connect to master"
 GIVEN_UP = "All masters are unresponsive! Giving up"
 SECRET = (
-    "Spark's master refuses its secret: leave spark.authenticate.secret to Regatta, and where nobody has set one let "
+    "Spark's master refuses its secret: leave spark.authenticate.secret to Regatta, and where none is set let "
     f"'{about_hosts('provision')}' give all nodes the same"
 )
 DEAF = f"Spark's master did not answer its driver; see '{hint('status')}'"

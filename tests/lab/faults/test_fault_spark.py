@@ -171,7 +171,7 @@ def test_a_host_is_lost_under_a_script(spark: Cluster, scripts: Path, tell: Tell
     process = begin(spark, scripts, 20)
     told = host_lost(spark, process, frozen=how == "frozen")
     assert told.code == 0 and f"total {TOTAL}" in told.said, told.said
-    assert re.search("node2 is lost in mid-run: the run goes on without it", told.said), told.said
+    assert re.search("node2 is lost in mid-run: the run continues without it", told.said), told.said
     tell.end("continues with the executors that are left, the same answer; the host joins again by itself")
     whole(spark)
     next_run(spark, scripts)

@@ -37,9 +37,9 @@ from typing import Any, Dict, List, NoReturn
 
 TOKEN, HOSTS, PLACE, PORTS = (f"REGATTA_MPI_{what}" for what in ("TOKEN", "HOSTS", "PLACE", "PORTS"))
 GRACE_SECONDS = 3.0
-"""So long a rank may go on when OpenMPI's process of its node is gone: others have mostly ended the run by then."""
+"""How long a rank may run when OpenMPI's process of its node is gone: others have mostly ended the run by then."""
 HELLO_SECONDS = 5.0
-"""Whoever connects has so long to prove itself."""
+"""How long a peer that connects has to prove itself."""
 MOST_BYTES = 1 << 20
 HANDED = ("PMIX_", "OMPI_", "PRTE_")
 OWN = ("OMPI_MCA_", "PRTE_MCA_", "PMIX_MCA_")
@@ -115,7 +115,7 @@ def leave(code: int) -> NoReturn:
 
 
 def handed(number: str) -> Dict[str, str]:
-    """What the stand-in of a rank says, which is told this process's id."""
+    """What the stand-in of a rank says; it gets this process's id."""
     with in_scratch(), socket.socket(socket.AF_UNIX) as listener:
         listener.bind(f"mpi-{number}")
         listener.listen(1)
@@ -331,7 +331,7 @@ def line(file: Any) -> str:
 
 
 def same(said: str, wanted: str) -> bool:
-    """Whether two texts are equal; how long that takes tells nobody where they differ."""
+    """Whether two texts are equal; how long that takes does not reveal where they differ."""
     return hmac.compare_digest(said.encode(), wanted.encode())
 
 
@@ -351,7 +351,7 @@ def found(program: str) -> str:
 
 
 def retried(connect: Any) -> Any:
-    """Try until somebody listens."""
+    """Try until the other side listens."""
     end = time.monotonic() + patience()
     while True:
         try:

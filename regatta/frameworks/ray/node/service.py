@@ -56,7 +56,7 @@ def _word(place: Place, name: bytes) -> str | None:
 
 
 def _found(place: Place) -> Dict[str, tuple[int, list[bytes]]]:
-    """Daemons that keep their files where the cluster's Ray does; somebody else's are none of ours."""
+    """Daemons that keep their files where the cluster's Ray does; other users' daemons are left out."""
     files = os.path.join(place["state"], "ray", "session_").encode()
     found = {}
     for pid in filter(str.isdigit, os.listdir("/proc")):

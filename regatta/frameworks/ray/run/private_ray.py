@@ -1,7 +1,7 @@
 """`private_ray.py CPUS FOLDER COMMAND...`: run a command with a Ray of its own, which ends with it.
 
-Ray listens on 127.0.0.1 alone, behind a token that only this user can read. FOLDER is made for it and holds all its
-files; sockets are among them, so its path is short. Ray lets everybody write to the folder that it is given (0777),
+Ray listens on 127.0.0.1 only, behind a token that only this user can read. FOLDER is made for it and holds all its
+files; sockets are among them, so its path is short. Ray lets everyone write to the folder that it is given (0777),
 which is therefore one inside it. It starts what `ray.init()` would, less the dashboard, the autoscaler and a driver of
 its own: 6 s of CPU time instead of 10 s, measured.
 """

@@ -17,7 +17,7 @@ ENVIRONMENT = "/etc/regatta/spark/spark-env.sh"
 """Settings of Spark's programs, which find Java."""
 HISTORY = "regatta-spark-history.service"
 HISTORY_SECONDS = 12 * 3600
-"""A history server that nobody has stopped ends by itself."""
+"""A history server that was not stopped ends by itself."""
 TIMEOUT_SECONDS = 5.0
 
 
@@ -25,8 +25,8 @@ def state(place: Place) -> dict[str, Any]:
     """{installed, page: port of the head's loopback, workers: [{address, cores, memory}], applications: [{name,
     waiting, cores, memory}], problem}; memory in MiB, of an application that of an executor.
 
-    Workers are those that are alive. Never fails for a master that is down. `page` is None where the master is somebody
-    else's.
+    Workers are those that are alive. Never fails for a master that is down. `page` is None where the master is not
+    Regatta's.
     """
     answer: dict[str, Any] = {"installed": False, "page": None, "workers": [], "applications": [], "problem": ""}
     try:

@@ -32,9 +32,9 @@ HELP = {
     "spark_master_waiting_applications": "Applications of Spark that have no executor yet.",
     "spark_worker_executors": "Executors of this worker of Spark.",
     "spark_worker_cores_used": "Cores of this worker that executors hold.",
-    "spark_worker_cores_free": "Cores of this worker that nobody holds.",
+    "spark_worker_cores_free": "Cores of this worker that no executor holds.",
     "spark_worker_memory_used_bytes": "Memory of this worker that was given to executors.",
-    "spark_worker_memory_free_bytes": "Memory of this worker that nobody was given.",
+    "spark_worker_memory_free_bytes": "Memory of this worker that no executor was given.",
 }
 _LINE = re.compile(r"(\w+)(?:\{[^}]*\})? (-?[\d.]+(?:[eE][-+]?\d+)?)$", re.M)
 

@@ -120,7 +120,7 @@ def folder() -> str:
     with contextlib.suppress(FileExistsError):
         os.mkdir(path, 0o700)
     if os.path.islink(path) or os.stat(path).st_uid != os.geteuid():
-        raise PermissionError(f"{path} is somebody else's: Ray's files are not put there; start the run again")
+        raise PermissionError(f"{path} belongs to another user: Ray's files are not put there; start the run again")
     return path
 
 

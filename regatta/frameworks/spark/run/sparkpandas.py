@@ -1,4 +1,4 @@
-"""Spark says at each data frame that it does not fully support pandas 3 yet: here it says so once a process.
+"""Spark warns at each data frame that it does not fully support pandas 3 yet: here it warns once a process.
 
 A filter of warnings cannot do that: whatever sets filters for a while, as pandas does, lets all be said again. What
 Python of a run under Spark begins with calls `watch`; nothing happens before the program uses pandas with Spark.

@@ -73,13 +73,13 @@ remove-node: setup ## Move a node's HDFS data away, then remove its services: NO
 forget: setup ## Drop the pinned host key of a host and pin the one it shows now (asks; CONFIRM=yes does not): NODE=name
 	@$(call regatta,forget,node yes)
 
-rotate-secrets: setup ## New token for Ray, new key between the nodes, everywhere (not while runs go on; FORCE=yes cancels them)
+rotate-secrets: setup ## New token for Ray, new key between the nodes, everywhere (not while runs are in progress; FORCE=yes cancels them)
 	@$(call regatta,rotate-secrets,force lease)
 
-rebuild: setup ## Provision a host that was made anew: its host key is pinned anew (asks), its data comes from the others: NODE=name
+rebuild: setup ## Provision a host that was reinstalled: pins its new host key (asks); its data comes from the other hosts: NODE=name
 	@$(call regatta,rebuild,node force bundle yes lease)
 
-rollback: setup ## Back to the Python environment that was there before, on every node (Ray starts anew; FORCE=yes cancels its runs)
+rollback: setup ## Back to the Python environment that was there before, on every node (Ray restarts; FORCE=yes cancels its runs)
 	@$(call regatta,rollback,force lease)
 
 support-bundle: setup ## One archive with versions, states, logs and configuration of all nodes, without secrets
@@ -88,7 +88,7 @@ support-bundle: setup ## One archive with versions, states, logs and configurati
 bundle: setup ## Everything that provision would download, in one archive: OUT=regatta-bundle.tar SUITE=bookworm MACHINE=x86_64; PROJECT=dir: its packages too
 	@$(call regatta,bundle,out suite machine project)
 
-hdfs-restore-metadata: setup ## Make the NameNode anew from the newest copy of its metadata (asks; CONFIRM=yes does not)
+hdfs-restore-metadata: setup ## Rebuild the NameNode from the newest copy of its metadata (asks; CONFIRM=yes does not)
 	@$(call regatta,hdfs-restore-metadata,force bundle yes lease)
 
 demo: ## Everything: hosts, provision, verify, a timed run, the comparison
@@ -100,7 +100,7 @@ test: setup-node ## Lint, types, unit tests, a cluster's life on hosts made here
 test-lab: setup-node ## This machine alone, workloads under real frameworks, and the lab tests beyond `make test`; CI runs both
 	@$(PY) tools/test.py rest
 
-test-whole: setup-node ## The tests that take too long for CI, but the faults, and all of provisioning anew
+test-whole: setup-node ## The tests that take too long for CI, but the faults, and all of provisioning again
 	@$(PY) tools/test.py whole
 
 coverage: setup-node ## Branch coverage of regatta/ and workloads/ by the unit tests

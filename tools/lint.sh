@@ -14,6 +14,7 @@ check ruff check .
 check ruff format --check .
 check mypy
 check mypy ansible/roles/*/filter_plugins/*.py ansible/playbooks/filter_plugins/*.py tools/role_readmes.py
+check python -m tools.plain_words
 check yamllint --strict ansible inventory/example inventory/local
 mapfile -t scripts < <(git ls-files --cached --others --exclude-standard '*.sh' .ci/run)
 check shellcheck "${scripts[@]}"

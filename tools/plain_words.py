@@ -20,12 +20,14 @@ _CODE = re.compile(r"`[^`]*`")
 
 
 def markdown(text: str) -> Iterator[tuple[int, str]]:
-    """Yield number and prose of each line outside of code."""
-    fenced = False
+    """Yield number and prose of each line outside of code, and of what a command has written between markers."""
+    fenced = made = False
     for number, line in enumerate(text.splitlines(), 1):
         if line.lstrip().startswith("```"):
             fenced = not fenced
-        elif not fenced and not line.startswith("    "):
+        elif line.startswith("<!-- "):
+            made = "what follows is" in line
+        elif not fenced and not made and not line.startswith("    "):
             yield number, _CODE.sub("", line)
 
 

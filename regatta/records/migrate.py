@@ -26,7 +26,7 @@ def _progress_of_ranks(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _use(document: dict[str, Any]) -> dict[str, Any]:
-    """2 to 3: what the run used on its nodes, and the CPU of each rank; nobody had measured them."""
+    """2 to 3: what the run used on its nodes, and the CPU of each rank; older records have no figures of it."""
     ranks = document.get("ranks")
     if isinstance(ranks, list):
         ranks = [{"cpu_seconds": None} | rank if isinstance(rank, dict) else rank for rank in ranks]
@@ -35,7 +35,7 @@ def _use(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _beside(document: dict[str, Any]) -> dict[str, Any]:
-    """3 to 4: what else was on the run's nodes meanwhile; nobody had looked."""
+    """3 to 4: what else was on the run's nodes meanwhile; older records do not say."""
     return document | {"beside": [], "schema_version": 4}
 
 
@@ -53,12 +53,12 @@ def _repetitions(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _packages(document: dict[str, Any]) -> dict[str, Any]:
-    """5 to 6: the versions of all packages; nobody had asked."""
+    """5 to 6: the versions of all packages; older records do not say."""
     return document | {"packages": {}, "schema_version": 6}
 
 
 def _shares(document: dict[str, Any]) -> dict[str, Any]:
-    """6 to 7: which nodes share cores; nobody had asked."""
+    """6 to 7: which nodes share cores; older records do not say."""
     cluster = document.get("cluster")
     if isinstance(cluster, dict) and isinstance(cluster.get("nodes"), list):
         nodes = [{"shares": []} | node if isinstance(node, dict) else node for node in cluster["nodes"]]
@@ -67,7 +67,7 @@ def _shares(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _overhead(document: dict[str, Any]) -> dict[str, Any]:
-    """7 to 8: what a framework's own log says; nobody had read it."""
+    """7 to 8: what a framework's own log says; older records do not say."""
     return document | {"overhead": None, "schema_version": 8}
 
 

@@ -14,7 +14,7 @@ from lab.handle import LabHandle
 from lab.model import PROJECT
 
 pytestmark = [pytest.mark.whole, pytest.mark.provisioning]
-COPIED = ("ansible", "regatta", "workloads", "requirements", "fabfile.py", "fabric.yaml")
+COPIED = ("ansible", "regatta", "regatta_protocol", "workloads", "requirements", "fabfile.py", "fabric.yaml")
 PORT = 28500
 FILES = {
     "service.yml": """\

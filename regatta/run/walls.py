@@ -18,7 +18,7 @@ def check(remote: Remote, framework: Framework) -> None:
     if bare:
         raise UsageError(
             f"{framework.name} cannot be used on {cluster.name}: its ranks listen on all addresses of a host and "
-            f"believe whoever reaches them, and {', '.join(bare)} has no firewall of Regatta: set firewall_enabled: true "
-            f"in the inventory's group_vars/all.yml and '{about_hosts('provision')}'; where it was stopped, "
+            f"believe whoever reaches them, and {', '.join(bare)} has no firewall of Regatta: set firewall_enabled: "
+            f"true in the inventory's group_vars/all.yml and '{about_hosts('provision')}'; where it was stopped, "
             f"'systemctl start {UNIT}' there"
         )

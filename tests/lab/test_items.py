@@ -39,6 +39,7 @@ WHOLE = ("ray", "mpi")
 EVERY = ("single", "multiprocessing", "processes", "joblib-loky", *IN_RAY)
 
 
+@pytest.mark.whole
 def test_perfect_numbers_under_every_framework_with_equal_answers(cluster: Cluster, tmp_path: Path) -> None:
     words = [f"--framework={','.join(EVERY)}", "--below=3000", "--chunk=20", "--workers=3"]
     said = cluster.fab("run-perfect", *words, results=tmp_path).stdout

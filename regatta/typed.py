@@ -2,32 +2,19 @@
 
 import functools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct, inspect
 
-Step = str | int
+from regatta_protocol.decoding import FaultError, Step
+
 _Made = TypeVar("_Made")
 _Struct = TypeVar("_Struct", bound=Struct)
 _STEP = re.compile(r"\.(\w+)|\[(\d+|\.\.\.)\]")
 _PLACE = re.compile(r"(.*) - at (?:`key` in )?`\$([^`]*)`", re.DOTALL)
 _LACKING = re.compile(r"Object missing required field `(.*)`")
-
-
-class FaultError(ValueError):
-    """What is wrong, and the steps that lead there: keys, and places in lists."""
-
-    def __init__(self, steps: Sequence[Step], said: str) -> None:
-        self.steps = tuple(steps)
-        self.said = said
-        super().__init__(f"{self.where or 'top level'}: {said}")
-
-    @property
-    def where(self) -> str:
-        """`ranks[0].phases.load`; empty: the value itself."""
-        return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in self.steps).removeprefix(".")
 
 
 def convert(value: Any, to: type[_Made]) -> _Made:

@@ -7,8 +7,8 @@
         for run in runs:
             print(run.id, run.wait().phases.total)
             run.fetch("out/*.pt")
-        print(cluster.run_workload("ppr", framework="ray", workers=4, engine="csr").answer)
-        records = cluster.compare("ppr", framework="torch,ray", repeats=5)
+        print(cluster.run_workload("mine", framework="ray", workers=4, epochs=2).answer)
+        records = cluster.compare("mine", framework="torch,ray", repeats=5)
 
 All errors are those of :mod:`regatta.errors`. Scripts are those of the tree around the current folder, as with
 `regatta torchrun`; workloads those of `regatta run`.
@@ -20,25 +20,26 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from regatta import paths
-from regatta.api import requests
 from regatta.api.run import Run, in_background
+from regatta.api.used import Used
 from regatta.errors import NodesError, UsageError
-from regatta.experiments import job
 from regatta.frameworks import table
 from regatta.frameworks.api import Framework
 from regatta.hosts import inventories
 from regatta.hosts.remote import Remote
 from regatta.hosts.selection import Selection
-from regatta.records.record import Record
-from regatta.records.store import Store
-from regatta.run import catalogue, elastic, outputs, recording, services
-from regatta.run.request import Request
-from regatta.run.session import Session
+from regatta.run import catalogue, outputs
 from regatta.terminal.console import Console
-from regatta_protocol.events import Event
+from regatta_protocol.states import State
+
+if TYPE_CHECKING:
+    from regatta.records.record import Record
+    from regatta.run.request import Request
+    from regatta.run.services import NodeStatus
+    from regatta_protocol.events import Event
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class Status:
     `members`: of each framework with a service the addresses that are in it, or why it cannot be asked.
     """
 
-    nodes: list[services.NodeStatus]
+    nodes: "list[NodeStatus]"
     members: dict[Framework, list[str] | str]
     monitoring: dict[str, Any]
     runs: list[catalogue.RunInfo]
@@ -85,7 +86,7 @@ class Cluster:
         shows = console or _Told(say)
         found = inventories.load(None if inventory is None else str(inventory))
         chosen = Selection(nodes, without, skip_lost).of(found, shows.warn)
-        self._session = Session(chosen, shows, results or paths.results_dir())
+        self._used = Used(chosen, shows, results or paths.results_dir())
         self._followed: list[Future[Record]] = []
         self._following = threading.Lock()
 
@@ -99,27 +100,27 @@ class Cluster:
             for future in self._followed:
                 future.exception()
         if all(future.done() for future in self._followed):
-            self._session.__exit__()
+            self._used.close()
 
     @property
     def name(self) -> str:
         """The name of its inventory."""
-        return self._session.cluster.name
+        return self._used.cluster.name
 
     @property
     def nodes(self) -> tuple[str, ...]:
         """The names of its hosts, the head first."""
-        return tuple(node.name for node in self._session.cluster.nodes)
+        return tuple(node.name for node in self._used.cluster.nodes)
 
     @property
     def console(self) -> Console:
         """What its runs are shown on."""
-        return self._session.console
+        return self._used.console
 
     @property
     def remote(self) -> Remote:
         """Requests to its nodes."""
-        return self._session.remote
+        return self._used.remote
 
     def start(
         self,
@@ -133,6 +134,8 @@ class Cluster:
         The run is followed in the background; :meth:`Run.wait` gives its record. Raises UsageError for bad
         input, LaunchError and NodesError where it cannot be started.
         """
+        from regatta.api import requests
+
         return self._start(requests.script(framework, script, arguments, options))
 
     def run(
@@ -141,16 +144,20 @@ class Cluster:
         arguments: Sequence[str] = (),
         framework: str = table.USUAL,
         **options: Any,
-    ) -> Record:
+    ) -> "Record":
         """Start a script, wait for its end, and return its record; Ctrl-C cancels it.
 
         Raises RunFailedError, and what `start` does.
         """
+        from regatta.api import requests
+
         return self.carry_out(requests.script(framework, script, arguments, options))
 
-    def carry_out(self, request: Request) -> Record:
+    def carry_out(self, request: "Request") -> "Record":
         """Do what :mod:`regatta.api.requests` has made, as `run` does."""
-        return elastic.run(self._session, request)
+        from regatta.run import elastic
+
+        return elastic.run(self._used.session, request)
 
     def start_workload(self, workload: str, /, **options: Any) -> Run:
         """Start one run of a workload by its name, its input in place, as `start` does with a script.
@@ -159,17 +166,19 @@ class Cluster:
         """
         return self._start(self._one(workload, options))
 
-    def run_workload(self, workload: str, /, **options: Any) -> Record:
+    def run_workload(self, workload: str, /, **options: Any) -> "Record":
         """Start one run of a workload as `start_workload` does, wait for its end, and return its record, as `run`."""
         return self.carry_out(self._one(workload, options))
 
-    def compare(self, workload: str, /, **options: Any) -> dict[str, list[Record]]:
+    def compare(self, workload: str, /, **options: Any) -> "dict[str, list[Record]]":
         """Run a workload under several frameworks, interleaved, as `regatta run NAME` does: the records of each.
 
         `options`: besides those of `run_workload` `repeats` and `no_single`; `framework` may name several, with commas.
         """
-        asked = requests.workload(workload, options)
-        session = self._session
+        from regatta.api import requests
+        from regatta.experiments import job
+
+        asked, session = requests.workload(workload, options), self._used.session
         frameworks = asked.frameworks(session.cluster, session.console.note)
         return job.run(session, asked.asked, frameworks, repeats=asked.said.repeats, request=asked.request)
 
@@ -185,13 +194,15 @@ class Cluster:
     def find(self, run: str) -> Run:
         """A run by its id, a unique beginning of it, or `last`, whoever has started it. RunError."""
         known = catalogue.find(self.remote, run)
-        return Run(self._session, known.run, known=known)
+        return Run(self._used, known.run, known=known)
 
     def adopt(
         self, runs: Sequence[catalogue.RunInfo], unasked: dict[str, Exception], say: Callable[[str], None]
     ) -> list[catalogue.RunInfo]:
         """Write the records of those of these runs that have ended and that no one follows, some at a time."""
-        return recording.adopt(self.remote, runs, self._session.results, unasked, say)
+        from regatta.run import recording
+
+        return recording.adopt(self.remote, runs, self._used.results, unasked, say)
 
     def sizes(self, runs: Sequence[catalogue.RunInfo]) -> dict[str, tuple[outputs.NodeOutput, ...]]:
         """What each run has left on its nodes, by its id, with its first files."""
@@ -199,30 +210,40 @@ class Cluster:
 
     def status(self) -> Status:
         """What it is and does now: nodes (those that do not answer say why), services, runs."""
+        from regatta.run import services
+
         nodes = services.status(self.remote)
         members = {one: services.members(self.remote, one, nodes) for one in services.served(self.remote.cluster)}
         monitoring = {} if self.remote.cluster.local else services.monitoring(self.remote)
         told = catalogue.together(self.remote, {item.node.name: item.runs for item in nodes if not item.error})
-        return Status(nodes, members, monitoring, [info for info in told if info.state == "running"])
+        return Status(nodes, members, monitoring, [info for info in told if info.state is State.RUNNING])
 
-    def records(self) -> list[Record]:
+    def records(self) -> "list[Record]":
         """The records in the folder of results, oldest first; files that are damaged are left out."""
-        return list(Store(self._session.results).list().records)
+        from regatta.records.store import Store
 
-    def _one(self, workload: str, options: dict[str, Any]) -> Request:
+        return list(Store(self._used.results).list().records)
+
+    def _one(self, workload: str, options: dict[str, Any]) -> "Request":
         """One run of a workload. UsageError where that would be several."""
-        asked, session = requests.workload(workload, options, requests.one), self._session
+        from regatta.api import requests
+        from regatta.experiments import job
+
+        asked, session = requests.workload(workload, options, requests.one), self._used.session
         found = asked.frameworks(session.cluster, session.console.note)
         if len(found) > 1 or asked.said.repeats > 1:
             raise UsageError(f"{workload}: one framework, and no repeats: compare() runs it several times")
         return job.one(session, asked.asked, found[0], asked.request)
 
-    def _start(self, request: Request) -> Run:
-        going = elastic.begin(self._session, request)
-        followed = in_background(lambda: elastic.finish(self._session, going))
+    def _start(self, request: "Request") -> Run:
+        from regatta.run import elastic
+
+        session = self._used.session
+        going = elastic.begin(session, request)
+        followed = in_background(lambda: elastic.finish(session, going))
         with self._following:
             self._followed = [*(future for future in self._followed if not future.done()), followed]
-        return Run(self._session, going.begun.handle.run, followed)
+        return Run(self._used, going.begun.handle.run, followed)
 
 
 class _Told(Console):
@@ -238,7 +259,7 @@ class _Told(Console):
     def bars(self, node: str, bars: dict[int, str]) -> None:
         """See Console."""
 
-    def event(self, node: str, event: Event) -> None:
+    def event(self, node: str, event: "Event") -> None:
         """See Console."""
 
     def note(self, text: str) -> None:

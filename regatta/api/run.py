@@ -6,18 +6,17 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
-from regatta.environment import variables
+from regatta.api.used import Used
 from regatta.errors import NodesError
 from regatta.options.declaration import OF_RUNS
 from regatta.options.kinds import patterns
-from regatta.records.record import Record
-from regatta.records.store import Store
-from regatta.release import objects
-from regatta.run import catalogue, fetching, outputs
-from regatta.run.session import Session
+from regatta.run import catalogue, outputs
 from regatta.run.watch import Watch
+
+if TYPE_CHECKING:
+    from regatta.records.record import Record
 
 
 @dataclass(frozen=True)
@@ -34,20 +33,20 @@ class Run:
 
     def __init__(
         self,
-        session: Session,
+        used: Used,
         run: str,
         followed: "Future[Record] | None" = None,
         known: catalogue.RunInfo | None = None,
     ) -> None:
         self.id = run
-        self._session = session
+        self._used = used
         self._followed = followed
         self._known = known
 
     @property
     def info(self) -> catalogue.RunInfo:
         """What its nodes know of it now: state, times, nodes. RunError where they do not know it any more."""
-        self._known = catalogue.find(self._session.remote, self.id)
+        self._known = catalogue.find(self._used.remote, self.id)
         return self._known
 
     @property
@@ -55,7 +54,7 @@ class Run:
         """The names of its nodes."""
         return tuple(node.name for node in self._on_nodes().nodes)
 
-    def wait(self, timeout: float | None = None) -> Record:
+    def wait(self, timeout: float | None = None) -> "Record":
         """Wait for its end, `timeout` seconds at most, and return its record; of an elastic run the last one's.
 
         Raises RunFailedError where it has not succeeded (its record is kept), TimeoutError, and RecordError where it
@@ -70,31 +69,31 @@ class Run:
 
     def attach(self) -> None:
         """Show it on the cluster's console from its first line to its end; Ctrl-C cancels it. Raises RunFailedError."""
-        self._session.attach(self.info)
+        self._used.session.attach(self.info)
 
     def follow(self) -> Iterator[Line]:
         """What it prints on all its nodes, from its first line until its end.
 
         Raises UnreachableError where a node is lost meanwhile, which ends nothing.
         """
-        with Watch(self._session.remote, self.id, self._on_nodes().nodes) as watch:
+        with Watch(self._used.remote, self.id, self._on_nodes().nodes) as watch:
             for said in watch.lines():
                 yield Line(*said)
 
     def logs(self) -> Iterator[Line]:
         """What it has printed so far, node after node."""
-        for said in catalogue.log(self._session.remote, self._on_nodes()):
+        for said in catalogue.log(self._used.remote, self._on_nodes()):
             yield Line(*said)
 
     def cancel(self) -> None:
         """End it on all its nodes. RunError where it has ended already."""
-        catalogue.cancel(self._session.remote, self.info)
+        catalogue.cancel(self._used.remote, self.info)
 
     def files(
         self, *wanted: str, most: int = outputs.MOST_FILES
     ) -> tuple[list[outputs.NodeOutput], dict[str, Exception]]:
         """What it has written by now, all or what fits a pattern, `most` files a node; and nodes that do not tell."""
-        return outputs.look(self._session.remote, self._left(), patterns(wanted), most)
+        return outputs.look(self._used.remote, self._left(), patterns(wanted), most)
 
     def fetch(
         self,
@@ -111,16 +110,20 @@ class Run:
         `env` and `env_file` say. `progress` shows how far it is. Raises DataError where nothing fits, or that is more
         than `max_gb`, NodesError where a node could not be asked.
         """
-        session, given = self._session, variables.typed(env, env_file)
+        from regatta.environment import variables
+        from regatta.release import objects
+        from regatta.run import fetching
+
+        used, given = self._used, variables.typed(env, env_file)
         bucket = to if isinstance(to, str) and objects.is_address(to) else None
-        target = Path(to).expanduser() if to and not bucket else session.results / self.id
+        target = Path(to).expanduser() if to and not bucket else used.results / self.id
         done, parts = fetching.bring(
-            session.remote, self._left(), patterns(wanted), target, max_gb, session.console, progress
+            used.remote, self._left(), patterns(wanted), target, max_gb, used.console, progress
         )
         if bucket and parts:
             from regatta.run import uploading
 
-            note = session.console.note
+            note = used.console.note
             note(uploading.put(self._left(), parts, target, bucket, given, note, progress).line())
         if done.failed:
             raise NodesError(f"fetch {self.id}", dict(done.failed))
@@ -133,12 +136,14 @@ class Run:
         """What does not change of it: where it is, and under what names."""
         return self._known or self.info
 
-    def _attached(self) -> Record:
+    def _attached(self) -> "Record":
+        from regatta.records.store import Store
+
         self.attach()
-        return Store(self._session.results).find(self.id)
+        return Store(self._used.results).find(self.id)
 
 
-def in_background(work: Callable[[], Record]) -> "Future[Record]":
+def in_background(work: "Callable[[], Record]") -> "Future[Record]":
     """Have a thread do this; what it raises is raised where that is waited for."""
     future: Future[Record] = Future()
 

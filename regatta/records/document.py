@@ -10,6 +10,7 @@ from regatta.records.migrate import migrate
 from regatta.records.plain import plain
 from regatta.records.record import PARTIAL, SCHEMA_VERSION, Record
 from regatta.text import clean
+from regatta_protocol.decoding import FaultError
 
 
 def to_dict(record: Record) -> dict[str, Any]:
@@ -40,7 +41,7 @@ def validate(document: object, source: str) -> Record:
             )
     try:
         return typed.whole(document, Record, partial=PARTIAL)
-    except typed.FaultError as error:
+    except FaultError as error:
         raise RecordError(f"{source} does not fit the schema: {_shorten(clean(str(error)))}") from None
 
 

@@ -44,9 +44,9 @@ class Begun:
 class Session:
     """Runs on one cluster from one controller; connections are shared between its runs, which threads may start."""
 
-    def __init__(self, cluster: Cluster, console: Console, results: Path) -> None:
+    def __init__(self, cluster: Cluster, console: Console, results: Path, remote: Remote | None = None) -> None:
         self.cluster = cluster
-        self.remote = Remote(cluster)
+        self.remote = remote or Remote(cluster)
         self.console = console
         self.results = results
         self._preparer = Preparer(self.remote, console)

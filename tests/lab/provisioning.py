@@ -6,6 +6,7 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +31,12 @@ def command(lab: LabHandle, word: str, *extra: str) -> list[str]:
     return [sys.executable, "-m", "regatta.provisioning.commands", word, "--inventory", str(lab.inventory), *extra]
 
 
-def play(lab: LabHandle, word: str, *extra: str, good: bool = True, **env: str) -> str:
-    """Run it and return what it printed; it must succeed, or fail where `good` is false."""
+def said(words: Sequence[str], folder: Path, env: Mapping[str, str], *, good: bool = True) -> str:
+    """What a command prints in a folder; it must succeed, or fail where `good` is false."""
     done = subprocess.run(
-        command(lab, word, *extra),
-        cwd=PROJECT,
-        env={**os.environ, **env},
+        words,
+        cwd=folder,
+        env=env,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -43,8 +44,14 @@ def play(lab: LabHandle, word: str, *extra: str, good: bool = True, **env: str) 
         check=False,
     )
     assert (done.returncode == 0) is good, done.stdout[-6000:]
-    assert "Traceback" not in done.stdout, done.stdout[-6000:]
     return done.stdout
+
+
+def play(lab: LabHandle, word: str, *extra: str, good: bool = True, **env: str) -> str:
+    """Run it and return what it printed; it must succeed, or fail where `good` is false."""
+    printed = said(command(lab, word, *extra), PROJECT, {**os.environ, **env}, good=good)
+    assert "Traceback" not in printed, printed[-6000:]
+    return printed
 
 
 def changed(output: str) -> dict[str, int]:

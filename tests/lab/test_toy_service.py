@@ -3,18 +3,17 @@
 import json
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from provisioning import said
 
 from lab.handle import LabHandle
 from lab.model import PROJECT
 
 pytestmark = [pytest.mark.whole, pytest.mark.provisioning]
-COPIED = ("ansible", "regatta", "regatta_protocol", "workloads", "requirements", "fabfile.py", "fabric.yaml")
 PORT = 28500
 FILES = {
     "service.yml": """\
@@ -96,31 +95,15 @@ class Checkout:
 
     def __init__(self, folder: Path, lab: LabHandle) -> None:
         self.folder, self.lab = folder, lab
-        unwanted = shutil.ignore_patterns("__pycache__", "*.pyc", "project")
-        for name in COPIED:
-            source = PROJECT / name
-            if source.is_dir():
-                shutil.copytree(source, folder / name, ignore=unwanted)
-            else:
-                shutil.copy(source, folder / name)
+        shutil.copytree(PROJECT, folder, ignore=shutil.ignore_patterns(".*", "__pycache__", "inventory", "tests"))
         for name, text in FILES.items():
             path = folder / "ansible/roles/toy" / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
 
     def _run(self, *words: str) -> str:
-        done = subprocess.run(
-            [sys.executable, *words],
-            cwd=self.folder,
-            env=os.environ | {"PYTHONPATH": str(self.folder), "REGATTA_INVENTORY": str(self.lab.inventory)},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout[-6000:]
-        return done.stdout
+        env = os.environ | {"PYTHONPATH": str(self.folder), "REGATTA_INVENTORY": str(self.lab.inventory)}
+        return said([sys.executable, *words], self.folder, env)
 
     def make(self, word: str, *extra: str) -> str:
         """What `make WORD` does, in the copy."""

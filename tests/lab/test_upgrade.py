@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from attack import VICTIM, Attack
 from clusters import BIN, Cluster, finish, read_until
-from provisioning import left, provision_again, teardown, verify
+from provisioning import left, provision_again, said, teardown, verify
 
 from lab.handle import LabHandle
 from lab.model import PROJECT
@@ -55,8 +55,8 @@ class Earlier:
 
     def __init__(self, checkout: Path, lab: LabHandle) -> None:
         self.checkout, self.lab = checkout, lab
-        said = self.run(sys.executable, "-c", "import regatta, regatta.node.runs as r; print(r.__file__)").stdout
-        assert said.startswith(str(checkout)), f"{said} is not of the earlier checkout {checkout}"
+        where = self.run(sys.executable, "-c", "import regatta, regatta.node.runs as r; print(r.__file__)")
+        assert where.startswith(str(checkout)), f"{where} is not of the earlier checkout {checkout}"
 
     @property
     def environment(self) -> dict[str, str]:
@@ -64,20 +64,9 @@ class Earlier:
         own = {"PYTHONPATH": str(self.checkout), "REGATTA_INVENTORY": str(self.lab.inventory)}
         return {**os.environ, **own, "PATH": f"{BIN}:{os.environ['PATH']}"}
 
-    def run(self, *words: str, folder: Path | None = None) -> "subprocess.CompletedProcess[str]":
-        """A command that has to succeed."""
-        done = subprocess.run(
-            words,
-            cwd=folder or self.checkout,
-            env=self.environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout[-6000:]
-        return done
+    def run(self, *words: str, folder: Path | None = None) -> str:
+        """What a command prints, which has to succeed."""
+        return said(words, folder or self.checkout, self.environment)
 
     def background(self, folder: Path, *words: str) -> "subprocess.Popen[str]":
         """`regatta WORDS` in the background."""

@@ -20,7 +20,7 @@ ROLES = ANSIBLE / "roles"
 
 def ask(tmp_path: Path, *expressions: str, **variables: object) -> list:
     """What expressions with the lookup `services` give on a host of Ansible's, the services' variables read."""
-    read = yaml.safe_load((ANSIBLE / "playbooks/provision.yml").read_text())[0]["pre_tasks"]
+    read = yaml.safe_load((ANSIBLE / "playbooks/tasks/services.yml").read_text())
     show = {"ansible.builtin.copy": {"content": "{{ shown | to_json }}", "dest": str(tmp_path / "shown")}}
     play = {
         "hosts": "head", "gather_facts": False, "connection": "local", "pre_tasks": read,

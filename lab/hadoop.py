@@ -54,7 +54,7 @@ def cached() -> tuple[Path, str] | None:
 
 
 def ensure() -> tuple[Path, str] | None:
-    """Make it where the cache has none. What is missing for that is said, and no reason for a lab not to come up."""
+    """Make it where the cache has none. A line names what is missing for that; the lab comes up without it."""
     try:
         if found := cached():
             return found

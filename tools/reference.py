@@ -1,6 +1,8 @@
 """`make docs`: writes pages of docs/reference from declarations, and JSON schemas from types."""
 
+import re
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from regatta.tasks import shown
 from tools import declared
 
 PROJECT = Path(__file__).resolve().parents[1]
+WIDTH = 140
 HEAD = """# Options
 
 Made by `make docs` from `regatta/options/declaration.py` and the cards (`workloads/*/card.toml`): edit those.
@@ -105,7 +108,19 @@ def _row(name: str, option: Option) -> str:
 
 def written() -> dict[str, str]:
     """Return all that is made from declarations, by its path in the project."""
-    return {"docs/reference/options.md": page(), **declared.pages(), **schemas()}
+    pages = {"docs/reference/options.md": page(), **declared.pages()}
+    return {**{path: wrapped(text) for path, text in pages.items()}, **schemas()}
+
+
+def wrapped(page: str) -> str:
+    """Break the long lines of a page that are prose."""
+    prose = re.compile(r"(?![|#<]|    ).*")
+    return "\n".join(
+        textwrap.fill(line, WIDTH, break_long_words=False, break_on_hyphens=False)
+        if len(line) > WIDTH and prose.match(line)
+        else line
+        for line in page.split("\n")
+    )
 
 
 def main(arguments: list[str]) -> int:

@@ -1,4 +1,4 @@
-"""A card out of a TOML table, with what it includes. Everything that is wrong with it is said at once, and where."""
+"""A card out of a TOML table, with what it includes. One error lists all that is wrong with it, with places."""
 
 import difflib
 import re

@@ -1,4 +1,4 @@
-"""A bench plan out of TOML: a file, or parts of one beside the workloads. What is wrong is said at once, and where."""
+"""A bench plan out of TOML: a file, or parts of one with the workloads. One error lists all faults, with places."""
 
 import re
 from collections.abc import Mapping, Sequence

@@ -160,7 +160,7 @@ def _failure(node: Node, code: int, message: str) -> RemoteError:
 
 
 def over_ssh(remote: Remote, node: Node, program: Sequence[str] = ("sudo", "-n", "rsync")) -> list[str]:
-    """Options of rsync to or from a node, where it is started as `program`: as root, where nothing else is said."""
+    """Options of rsync to or from a node, where it is started as `program`: by default as root."""
     shell = " ".join(_quote(word) for word in remote.ssh(node))
     return ["-e", shell, f"--rsync-path={' '.join(program)}", "--protect-args"]
 

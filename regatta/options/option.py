@@ -18,7 +18,7 @@ EVERY = (RUN, *SCRIPTS, BENCH)
 
 @dataclass(frozen=True, eq=False)
 class Option:
-    """An option of the commands in `commands`. `helps`: by command what is said there in the place of `help`.
+    """An option of the commands in `commands`. `helps`: by command the help there, in place of `help`.
 
     `plan`: whether a bench plan and its experiments may give it. `project`: its key in `regatta.toml`, or None.
     `timed`: whether what the project says of it is for the runs of a plan, too. `case`: runs with another value are of

@@ -1,4 +1,4 @@
-"""The JSON file of a record: written, read and checked. Of a damaged one the place of the fault is said."""
+"""The JSON file of a record: written, read and checked. For a damaged one, the error names the place."""
 
 import json
 from pathlib import Path

@@ -147,7 +147,7 @@ def cancel(remote: Remote, info: RunInfo) -> None:
 def end_stale(remote: Remote) -> list[tuple[str, str]]:
     """End what nodes still have of runs that have ended elsewhere, as after a host was cut off: (node, run) of each.
 
-    A run whose host went down is said to be lost there. A run in progress everywhere is left alone; nodes that do not
+    A run whose host went down is lost there. A run in progress everywhere is left alone; nodes that do not
     answer are left out. One that has just ended may be being ended still: that is waited for, `STALE_SECONDS` at most.
     """
     until = time.monotonic() + STALE_SECONDS + 1

@@ -267,7 +267,7 @@ def bring(
     console: Console,
     stream: TextIO | None = None,
 ) -> tuple[Fetched, list[NodeOutput]]:
-    """Look for what fits, and fetch it: what came, and of which parts. Progress goes to `stream`, or is said.
+    """Look for what fits, and fetch it: what came, and of which parts. Progress goes to `stream`, or to notes.
 
     DataError where nothing fits, or more than `most_gb`.
     """

@@ -1,4 +1,4 @@
-"""The web pages of a cluster's services: each is tried on its own, again and again; what does not answer is said."""
+"""The web pages of a cluster's services: each is tried again and again; a line names those that do not answer."""
 
 import http.client
 import urllib.error

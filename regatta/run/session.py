@@ -106,7 +106,7 @@ class Session:
         return kept
 
     def _fetch(self, request: Request, handle: StartedRun) -> None:
-        """Bring here what was asked for of a run that has ended; what does not come is said, and fails nothing."""
+        """Bring here what was asked for of a run that has ended; what does not come is a line, and no failure."""
         from regatta.run import fetching
 
         if request.options.fetch:

@@ -70,7 +70,7 @@ def provision(lab: LabHandle, *extra: str) -> str:
 
 
 def with_spark(lab: LabHandle, **variables: Any) -> None:
-    """Say in its inventory that it has Spark and no monitoring, and what else is said here; JSON is YAML."""
+    """Say in its inventory that it has Spark and no monitoring, and these other variables; JSON is YAML."""
     settings = lab.inventory / "group_vars/all.yml"
     settings.parent.mkdir(exist_ok=True)
     settings.write_text(json.dumps({"spark_enabled": True, "monitoring_enabled": False, **variables}))

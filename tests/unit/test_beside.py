@@ -1,4 +1,4 @@
-"""Runs that are timed while others are on their nodes: it is said, recorded, marked, and left out of verdicts."""
+"""Runs that are timed while others are on their nodes: reported, recorded, marked, and left out of verdicts."""
 
 import subprocess
 import sys
@@ -37,7 +37,7 @@ while len(sys.argv) > 1 and not os.path.exists(sys.argv[1]) and time.monotonic()
 
 
 class Heard(Console):
-    """A console that keeps what is said."""
+    """A console that keeps its lines."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -68,7 +68,7 @@ def test_both_of_two_runs_on_one_node_are_marked(remote: Remote, source: Path, t
             sign.touch()
             first.join()
         after = session.run(request("after"))
-    assert any("first" in text for text in console.said), "it is said before the run starts"
+    assert any("first" in text for text in console.said), "the line comes before the run starts"
     assert (alone.others, second.others, after.others) == ((), ("first",), ())
     found = Store(paths.results_dir()).find("first")
     assert found.others == ("second",)

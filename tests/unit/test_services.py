@@ -16,11 +16,23 @@ from regatta.frameworks import registry
 from regatta.services import parts
 
 ROLES = ANSIBLE / "roles"
+IMPORT = "ansible.builtin.import_tasks"
+
+
+def reading(book: str) -> list:
+    """The tasks of a playbook by which it knows the services' variables, for a playbook that is elsewhere."""
+    tasks = yaml.safe_load((ANSIBLE / f"playbooks/{book}.yml").read_text())[0]["pre_tasks"]
+    return [{**task, IMPORT: str(ANSIBLE / "playbooks" / task[IMPORT])} for task in tasks]
+
+
+@pytest.mark.parametrize("book", [path.stem for path in sorted((ANSIBLE / "playbooks").glob("*.yml"))])
+def test_all_playbooks_read_the_variables_alike(book: str) -> None:
+    assert reading(book) == reading("provision")
 
 
 def ask(tmp_path: Path, *expressions: str, **variables: object) -> list:
     """What expressions with the lookup `services` give on a host of Ansible's, the services' variables read."""
-    read = yaml.safe_load((ANSIBLE / "playbooks/tasks/services.yml").read_text())
+    read = reading("provision")
     show = {"ansible.builtin.copy": {"content": "{{ shown | to_json }}", "dest": str(tmp_path / "shown")}}
     play = {
         "hosts": "head", "gather_facts": False, "connection": "local", "pre_tasks": read,

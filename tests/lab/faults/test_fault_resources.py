@@ -171,7 +171,7 @@ def test_the_disk_of_the_controller_is_full(struck: Cluster, project: Path, tell
     assert "sum 5" in told.said
     assert "rank 1 on node2: killed by SIGKILL" in ended.said
     assert "No space left on device" in ended.said
-    tell.end("the run ends as it would; it has no record, which is said", told.first)
+    tell.end("the run ends as it would; it has no record, and the message says that", told.first)
     nothing_left(struck, project)
 
 

@@ -342,7 +342,7 @@ def test_a_pandas_that_spark_warns_of(spark: Cluster, scripts: Path, tell: Telle
     told = ask(spark, scripts, "pandas")
     assert told.code == 0 and "rows 4" in told.said, told.said
     assert told.said.count("does not yet fully support pandas") == 1, told.said
-    tell.end("works; Spark's warning is said once")
+    tell.end("works; Spark's warning appears once")
 
 
 def test_executors_have_layers_and_hidden_variables(spark: Cluster, scripts: Path) -> None:

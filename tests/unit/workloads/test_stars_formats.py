@@ -1,4 +1,4 @@
-"""CSV files of SDSS as people have them, and what is said of those that are wrong, on the nodes and before."""
+"""CSV files of SDSS as people have them, and the messages for wrong ones, on the nodes and before."""
 
 from __future__ import annotations
 

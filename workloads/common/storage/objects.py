@@ -1,7 +1,7 @@
 """Object stores (``s3://``, ``gs://``) by fsspec, with the methods that HDFS has here.
 
-The package of a store (s3fs, gcsfs) comes as a layer of the run; who asks, and where the store is, is said by variables
-of the run that the package knows (``AWS_ACCESS_KEY_ID``, ``AWS_ENDPOINT_URL``, ``GOOGLE_APPLICATION_CREDENTIALS``).
+The package of a store (s3fs, gcsfs) comes as a layer of the run; variables of the run that the package knows name the
+account and the store (``AWS_ACCESS_KEY_ID``, ``AWS_ENDPOINT_URL``, ``GOOGLE_APPLICATION_CREDENTIALS``).
 Every call has a deadline. A key names a folder where others begin with it and a slash.
 """
 
@@ -158,8 +158,7 @@ class Objects:
             )
         if isinstance(error, TimeoutError) or kinds & {*_UNREACHED}:
             return StorageError(
-                f"{url}: no answer from the store ({step}): {said}. "
-                f"Where it is, is said by {WHERE[self.store]} of the run",
+                f"{url}: no answer from the store ({step}): {said}. {WHERE[self.store]} of the run names its address",
                 passing=True,
             )
         return StorageError(f"{url}: {step} failed: {said}", passing=isinstance(error, OSError))

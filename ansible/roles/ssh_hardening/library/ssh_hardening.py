@@ -18,7 +18,7 @@ BEFORE = "/etc/ssh/.regatta-before"
 TRIAL = "regatta-ssh-trial"
 TRIAL_SECONDS = 120
 LAST_COUNTS = {"MaxStartups"}
-"""Of these sshd takes what is said last, which may be the host's own."""
+"""Of several values sshd takes the last, which may be the host's own."""
 RELOAD = ["systemctl", "try-reload-or-restart", "ssh.service"]
 BACK = f"if [ -s {BEFORE} ]; then cp {BEFORE} {PATH}; else rm -f {PATH}; fi; rm -f {BEFORE}; {' '.join(RELOAD)}"
 

@@ -61,7 +61,11 @@ def listing(remote: Remote) -> tuple[list[RunInfo], dict[str, Exception]]:
     answers, failed = remote.gather(remote.cluster.nodes, lambda node: remote.call(node, "run.list"))
     if failed and not answers:
         raise NodesError("runs", failed)
-    return together(remote, {name: decode(Listing, answer).runs for name, answer in answers.items()}), failed
+    return together(remote, _listed(answers)), failed
+
+
+def _listed(answers: Mapping[str, Any]) -> dict[str, tuple[Listed, ...]]:
+    return {name: decode(Listing, answer).runs for name, answer in answers.items()}
 
 
 def together(remote: Remote, said: Mapping[str, Sequence[Listed]]) -> list[RunInfo]:
@@ -153,10 +157,7 @@ def end_stale(remote: Remote) -> list[tuple[str, str]]:
     until = time.monotonic() + STALE_SECONDS + 1
     while True:
         answers, _ = remote.gather(remote.cluster.nodes, lambda node: remote.call(node, "run.list"))
-        by_node, head = (
-            {name: decode(Listing, answer).runs for name, answer in answers.items()},
-            remote.cluster.head.name,
-        )
+        by_node, head = _listed(answers), remote.cluster.head.name
         found = stale(by_node, head)
         if set(found) == set(stale(by_node, head, settled=0.0)) or time.monotonic() > until:
             break

@@ -53,8 +53,8 @@ def _run(package: str, card: Card, runs: framework.Framework, given: dict[str, A
     """Run the parts of a workload.
 
     Its module `part` has Options, whose fields are the card's options, Part, combine and TOLERANCE, or, where that
-    depends on them, tolerance(options). It is imported when the arguments are right: bad ones are reported before torch loads.
-    The option `restarts`, where there is one, is the framework's.
+    depends on them, tolerance(options). It is imported when the arguments are right, so that bad ones are reported
+    before torch loads. The option `restarts`, where there is one, is the framework's.
     """
     group, restarts = card.group_of(given), given.pop("restarts", 0)
     part = importlib.import_module(f"{package}.part")

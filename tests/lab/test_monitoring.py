@@ -4,7 +4,6 @@ import json
 import re
 import secrets
 import signal
-import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path

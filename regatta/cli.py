@@ -93,6 +93,12 @@ def main() -> None:
     first = sys.argv[1] if len(sys.argv) > 1 else "--help"
     if first[0:1] != "-" and first not in namespace.tasks and first in ABOUT_HOSTS:
         raise SystemExit(_about_hosts(sys.argv[1:]))
+    if first == "version":
+        sys.argv[1:] = ["--version"]
+    if first == "help":
+        sys.argv[1:] = [*sys.argv[2:3], "--help"]
+    if first == "help" and sys.argv[1] in ABOUT_HOSTS:
+        raise SystemExit(_about_hosts(sys.argv[1:]))
     if first == completion.NAME:
         raise SystemExit(_complete(sys.argv[2:]))
     made = Program(

@@ -30,7 +30,7 @@ class Limits(Value):
 class PlanKept(Value):
     """The plan as the nodes keep it, so that a run can be attached to without the controller that started it.
 
-    `ranks` has the node of each.
+    `ranks` has the node of each. `script`: the program is a person's own, also where it is a module.
     """
 
     framework: str = ""
@@ -47,6 +47,7 @@ class PlanKept(Value):
     shared: Optional[str] = None
     project: Optional[str] = None
     keep: Tuple[str, ...] = ()
+    script: bool = False
 
 
 class Spec(Value):

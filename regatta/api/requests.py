@@ -14,13 +14,14 @@ from regatta.hosts.cluster import Cluster
 from regatta.options import declaration
 from regatta.options.declaration import OF_RUNS, ComparisonOptions, RunOptions
 from regatta.options.option import RUN, Option, from_table
-from regatta.project import packages
+from regatta.projects import packages
 from regatta.release import tree
 from regatta.run.request import Request
 from regatta_protocol.cards import misfit
 
 OF_CLUSTER = ("inventory", "nodes", "without", "skip_lost")
 """Options that belong to the cluster, and not to one of its runs."""
+OTHER_PROGRAMS = "its variables are set by --env, and its packages come from the project's list"
 CHECKPOINT = "checkpoint"
 """What workloads with checkpoints take besides."""
 
@@ -33,16 +34,33 @@ def script(
     `script` is relative to the current folder, whose tree is synced. `notes` are kept in the record. Raises UsageError,
     LaunchError, CardError.
     """
-    given = _checked(OF_RUNS, given)
     root = tree.find_root(Path.cwd())
     relative = _path(root, script)
     source = tree.read(root)
     _must_be_synced(source, relative)
+    return _request(plan.Program.script(relative, arguments), framework, source, given, notes)
+
+
+def module(
+    framework: str, name: str, arguments: Sequence[str], given: Mapping[str, Any], notes: Sequence[str] = ()
+) -> Request:
+    """A run of a module, as `python -m NAME` starts it; see `script`. UsageError where the tree has no such module."""
+    root = tree.find_root(Path.cwd())
+    source = tree.read(root)
+    _must_be_there(name, root)
+    label = plan.Program.script(name.rpartition(".")[2], ()).label
+    return _request(plan.Program(("-m", name, *arguments), label, any_node=True), framework, source, given, notes)
+
+
+def _request(
+    program: plan.Program, framework: str, source: tree.Tree, given: Mapping[str, Any], notes: Sequence[str]
+) -> Request:
+    given = _checked(OF_RUNS, given)
+    root = source.root
     own = packages.project_of(root, Path.cwd())
     options = declaration.said(RunOptions, project.read(own).options, given)
     if options.restarts and not options.elastic and registry.find(framework).driver:
         raise UsageError(f"--restarts needs --elastic: what a script under {framework} starts again is its own affair")
-    program = plan.Program.script(relative, arguments)
     return Request(program, framework, root, options, source=source, notes=tuple(notes), project=own)
 
 
@@ -148,10 +166,25 @@ def _path(root: Path, script: str) -> str:
     full = (path if path.is_absolute() else Path.cwd() / path).resolve()
     if not full.is_file():
         raise UsageError(f"there is no script {script} in {Path.cwd()}")
+    if full.suffix == ".sh" or full.open("rb").read(64).startswith((b"#!/bin/", b"#!/usr/bin/env bash", b"\x7fELF")):
+        raise UsageError(f"{script} is no Python: name the script that it starts; {OTHER_PROGRAMS}")
     try:
         return str(full.relative_to(root.resolve()))
     except ValueError:
         raise UsageError(f"{full} is outside {root}, the tree that is synced; run from the folder it is in") from None
+
+
+def _must_be_there(name: str, root: Path) -> None:
+    """UsageError where no folder from which the project imports has this module, but has the package that it is in."""
+    project_folder = packages.project_of(root, Path.cwd())
+    folders = [root, *(root / folder for folder in packages.folders(root, project_folder))]
+    parts = name.split(".")
+    there = any((at := folder.joinpath(*parts)).with_suffix(".py").is_file() or at.is_dir() for folder in folders)
+    ours = any((at := folder / parts[0]).is_dir() or at.with_suffix(".py").is_file() for folder in folders)
+    if there or (not ours and len(parts) > 1):
+        return
+    looked = ", ".join(str(folder) for folder in folders)
+    raise UsageError(f"there is no module {name}: looked in {looked}. Name it as 'python -m' does from one of these")
 
 
 def _must_be_synced(source: tree.Tree, script: str) -> None:

@@ -165,4 +165,5 @@ def describe(plan: Plan) -> PlanKept:
         shared=plan.shared,
         project=plan.project,
         keep=plan.options.keep,
+        script=plan.program.any_node,
     )

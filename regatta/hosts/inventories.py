@@ -36,10 +36,12 @@ _USER = re.compile(r"[^-\s\"'\x00-\x1f][^\s\"'\x00-\x1f]*\Z")
 def choose(inventory: str | None) -> Path:
     """The inventory that a command uses: the argument, `$REGATTA_INVENTORY`, `$INVENTORY` or inventory/lab.
 
-    A relative path is looked for in the current folder, then in Regatta's own.
+    A relative path is looked for in the current folder, then in Regatta's own; a name also in their `inventory/`.
     """
     wanted = inventory or os.environ.get("REGATTA_INVENTORY") or os.environ.get("INVENTORY") or DEFAULT_INVENTORY
-    for candidate in (Path(wanted).expanduser(), paths.PROJECT / wanted):
+    folders = (Path(), paths.PROJECT)
+    named = [folder / "inventory" / wanted for folder in folders if "/" not in wanted]
+    for candidate in (*named, *(folder / Path(wanted).expanduser() for folder in folders)):
         if candidate.exists():
             return candidate.resolve()
     raise InventoryError(f"there is no inventory '{wanted}'. {_how_to_make_one()}")

@@ -83,8 +83,7 @@ class Runs:
 
 def _is_script(spec: Kept) -> bool:
     """Whether a person's script was started, not a module of Regatta."""
-    program = spec.plan.program if spec.plan else ()
-    return bool(program) and program[0] != "-m"
+    return spec.plan is not None and bool(spec.plan.program) and (spec.plan.script or spec.plan.program[0] != "-m")
 
 
 class Log:

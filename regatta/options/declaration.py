@@ -25,7 +25,7 @@ class RunOptions:
         None, kinds.WHOLE, "number of ranks over the cluster (default: one a core)", commands=ONE, plan=False
     )
     name: str | None = flag(None, kinds.TEXT, "the run's name (default: made from script and time)", commands=ONE)
-    time_limit: float | None = option(None, kinds.SECONDS, "end the run after so many seconds")
+    time_limit: float | None = option(None, kinds.SECONDS, "end the run after so many seconds, or 5m, 2h, 1:00:00")
     requirements: Path | None = flag(
         None,
         kinds.PATH,

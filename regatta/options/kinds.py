@@ -128,6 +128,24 @@ class Words(Kind):
         return self.check(given, where)
 
 
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_CLOCK = re.compile(r"(?:(\d+):)?(\d+):(\d\d)")
+
+
+class Duration(Amount):
+    """Seconds, also as 90s, 5m, 1.5h, 2d, or H:MM:SS and M:SS."""
+
+    def word(self, where: str, typed: Any) -> float:
+        """See `Kind`."""
+        text = str(typed).strip().lower()
+        if found := _CLOCK.fullmatch(text):
+            hours, minutes, seconds = (int(part or 0) for part in found.groups())
+            return super().word(where, hours * 3600 + minutes * 60 + seconds)
+        if text[-1:] in _UNITS and (amount := text[:-1]).replace(".", "", 1).isdigit():
+            return super().word(where, float(amount) * _UNITS[text[-1]])
+        return super().word(where, typed)
+
+
 def folders(words: Iterable[str], where: str = "--keep") -> tuple[str, ...]:
     """The folders as paths relative to the working directory. UsageError for one that lies elsewhere, or in another."""
     made = {os.path.normpath(word) if word.strip() else "" for word in words}
@@ -169,7 +187,7 @@ TEXT = Kind()
 SWITCH = Switch("true or false")
 PATH = Place("path")
 WHOLE = Whole()
-SECONDS = Amount("seconds")
+SECONDS = Duration("seconds, or a time as 5m or 1:00:00")
 GIGABYTES = Amount("a number of gigabytes")
 LIST = Words()
 REQUIREMENTS = Words("requirements", split=_requirements)

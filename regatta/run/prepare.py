@@ -16,7 +16,7 @@ from regatta.frameworks.api import Framework, JobService
 from regatta.hosts.cluster import Cluster, Node
 from regatta.hosts.remote import Remote
 from regatta.program import hint
-from regatta.project import packages
+from regatta.projects import packages
 from regatta.records.clocks import Clocks
 from regatta.release import sync, tree
 from regatta.run import catalogue, kept_folders, naming, placement, recording, walls

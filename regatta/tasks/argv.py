@@ -13,9 +13,13 @@ from invoke.parser.context import ParserContext
 
 from regatta.errors import UsageError
 from regatta.options.option import RUN
+from regatta.tasks import foreign_flags
 
-SHORT_FLAGS = {"help": "h", "inventory": "i", "name": "n", "workers": "w", "yes": "y"}
+SHORT_FLAGS = {"help": "h", "inventory": "i", "workers": "w", "yes": "y"}
 """All short flags of commands: each means the same wherever it is known."""
+RANKS, WORKERS = "-n", "-w"
+"""The first is typed as with srun and mpirun, and means the second."""
+MODULE = "-m"
 
 HELP = ("--help", f"-{SHORT_FLAGS['help']}")
 
@@ -24,12 +28,13 @@ HELP = ("--help", f"-{SHORT_FLAGS['help']}")
 class Typed:
     """What was typed: `own` is Regatta's, `script` the script's (None where none is named), `help` names a command.
 
-    `notes`: what a person reads of the script's words.
+    `module`: a module is to run, named as the script would be. `notes`: what a person reads of the script's words.
     """
 
     own: list[str] = field(default_factory=list)
     script: list[str] | None = None
     help: str | None = None
+    module: bool = False
     notes: list[str] = field(default_factory=list)
 
 
@@ -122,7 +127,10 @@ class _Reader:
         if word in HELP:
             self._typed.help = command.name
             return
-        given = _known(word, command) or _glued(word, command)
+        if word == MODULE and self._runs_script() and self._missing:
+            self._module(command)
+            return
+        given = self._ranks(word, command) or _known(word, command) or _glued(word, command)
         if given is None:
             self._unknown(word)
         name, value = given
@@ -148,6 +156,24 @@ class _Reader:
         self._given.add(argument.name)
         if argument.name in self._missing:
             self._missing.remove(argument.name)
+
+    def _ranks(self, word: str, command: ParserContext) -> tuple[str, str | None] | None:
+        """`-n 4`, `-n4`, `-n=4` as `--workers`. UsageError for `-n WORD`."""
+        if word[:2] != RANKS or WORKERS not in command.flags or (word[2:] and not word[2:].lstrip("=").isdigit()):
+            return None
+        following = self._words[self._at + 1 : self._at + 2]
+        if word == RANKS and following and not is_flag(following[0]) and not following[0].isdigit():
+            raise UsageError(f"{RANKS} is the number of ranks, not '{following[0]}': a name is --name {following[0]}")
+        return WORKERS, word[2:].lstrip("=") or None
+
+    def _module(self, command: ParserContext) -> None:
+        """`-m pkg.train`: the word takes the place of the script."""
+        at = self._at + 1
+        if at >= len(self._words) or is_flag(self._words[at]):
+            raise UsageError(f"{MODULE} of {command.name} needs the name of a module, as pkg.train; {self._look()}")
+        self._at, self._typed.module = at, True
+        self._given.add(self._missing.pop(0))
+        self._take(1)
 
     def _after_script(self, command: ParserContext) -> None:
         """All further words are the script's, less a `--` right after its name; without it, notes name our flags."""
@@ -179,6 +205,8 @@ class _Reader:
             raise UsageError(_flag_first(self._all, self._words) if is_flag(word) else unknown(self._all, word))
         if is_flag(word):
             name = word.partition("=")[0]
+            if self._runs_script() and (advice := foreign_flags.FLAGS.get(name)):
+                raise UsageError(f"{command.name} has no flag {name}: {advice}")
             near = _near_flag(name, [*command.flags, *command.inverse_flags, HELP[0]])
             what = f"{command.name} has no flag {name}"
         else:

@@ -19,9 +19,9 @@ TAKEN_BY_FABRIC = {"identity": "-i", "warn-only": "-w"}
 _typed = argv.Typed()
 
 
-def of_script() -> tuple[list[str], tuple[str, ...]]:
-    """The words of the command line that belong to the script, exactly as typed, and notes about them."""
-    return _typed.script or [], tuple(_typed.notes)
+def of_script() -> argv.Typed:
+    """The command line: which of its words are the script's, exactly as typed, and notes about them."""
+    return _typed
 
 
 class Task(InvokeTask[Any]):
@@ -54,6 +54,17 @@ class Program(InvokeProgram):
         self._parser = self._parser or super()._make_parser()
         return self._parser
 
+    def run(self, argv: Any = None, exit: bool = True) -> None:
+        """See invoke.program.Program. It ends quietly where the reader of a pipe (head) has seen enough."""
+        try:
+            try:
+                super().run(argv, exit)
+            finally:
+                sys.stdout.flush()
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(1)
+
     def parse_tasks(self) -> None:
         """See invoke.program.Program."""
         self.parser = self._make_parser()
@@ -61,9 +72,6 @@ class Program(InvokeProgram):
             self._parse()
         except RegattaError as error:
             raise Exit(f"error: {error}", code=error.exit_code) from None
-        except BrokenPipeError:  # the reader of a pipe (head) has seen enough of the help
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise Exit(code=1) from None
         except ParseError as error:
             raise Exit(f"error: {error}; '{self.binary} --help' says more", code=UsageError.exit_code) from None
 
@@ -95,7 +103,8 @@ class Program(InvokeProgram):
                 self._help(found.help, commands)
             for note in found.notes:
                 print(f"note: {note}", file=sys.stderr)
-            self.core.unparsed, _typed.script, _typed.notes = found.own, found.script, found.notes
+            self.core.unparsed = found.own
+            vars(_typed).update(vars(found))
         super().parse_tasks()
 
     def _help(self, name: str, commands: argv.Commands) -> NoReturn:

@@ -68,10 +68,11 @@ def _run_script(name: str, words: dict[str, Any]) -> None:
     from regatta.api import requests
     from regatta.frameworks import registry
 
-    arguments, notes = of_script()
+    line = of_script()
     given = typed(options(name), words)
     where = {name: given.pop(name) for name in requests.OF_CLUSTER if name in given}
-    request = requests.script(registry.of_command(name), words["script"], arguments, given, notes)
+    program = requests.module if line.module else requests.script
+    request = program(registry.of_command(name), words["script"], line.script or [], given, line.notes)
     with opened(**where) as cluster, advising(cluster.remote.cluster):
         kept = cluster.carry_out(request)
         cluster.console.note(

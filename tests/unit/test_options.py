@@ -13,7 +13,7 @@ from regatta import paths
 from regatta.cards import discovery
 from regatta.errors import UsageError
 from regatta.experiments import plan_file
-from regatta.options import declaration
+from regatta.options import declaration, kinds
 from regatta.options.declaration import OF_RUNS, RunOptions, said
 from regatta.options.option import typed
 
@@ -147,3 +147,26 @@ def test_what_is_not_typed_is_not_said() -> None:
 def test_a_word_that_is_no_value(name: str, word: object, wrong: str) -> None:
     with pytest.raises(UsageError, match=wrong):
         typed(OF_RUNS, {name: word})
+
+
+@pytest.mark.parametrize(
+    ("typed", "seconds"),
+    [
+        ("90", 90),
+        ("1.5", 1.5),
+        ("90s", 90),
+        ("5m", 300),
+        ("1.5h", 5400),
+        ("2d", 172800),
+        ("1:30", 90),
+        ("1:00:00", 3600),
+    ],
+)
+def test_a_time_limit_as_people_write_it(typed: str, seconds: float) -> None:
+    assert kinds.SECONDS.word("--time-limit", typed) == seconds
+
+
+@pytest.mark.parametrize("typed", ["", "m", "5x", "0", "0:00", "-1m", "1:2:3:4", "infm"])
+def test_no_time_limit(typed: str) -> None:
+    with pytest.raises(UsageError, match="--time-limit"):
+        kinds.SECONDS.word("--time-limit", typed)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from regatta.project import packages
+from regatta.projects import packages
 
 SETUPTOOLS = '[tool.setuptools.packages.find]\nwhere = ["lib"]\n'
 

@@ -103,6 +103,11 @@ def test_an_unknown_word_is_named_with_the_nearest_and_the_way_on(line: str, sai
         ("torchrun --epochs 3 train.py", ["no flag --epochs", "arguments of a script follow its name"]),
         ("torchrun --worker 3 train.py", ["no flag --worker,", "did you mean --workers?"]),
         ("runs --count 3 -- x", ["runs runs no script"]),
+        ("torchrun -n fast t.py", ["-n is the number of ranks", "--name fast"]),
+        ("torchrun --nproc_per_node=2 t.py", ["no flag --nproc_per_node", "--workers"]),
+        ("sparkrun --num-executors 2 t.py", ["no flag --num-executors", "--workers"]),
+        ("torchrun -m", ["-m of torchrun needs the name of a module"]),
+        ("torchrun -m --x", ["-m of torchrun needs the name of a module"]),
     ],
 )
 def test_what_a_command_does_not_take(commands: argv.Commands, line: str, said: list[str]) -> None:
@@ -120,7 +125,9 @@ def test_what_a_command_does_not_take(commands: argv.Commands, line: str, said: 
         ("rayrun t.py", "rayrun t.py", "", []),
         ("torchrun t.py status --x=-1 -5", "torchrun t.py", "status --x=-1 -5", []),
         ("torchrun --script t.py --epochs 3", "torchrun --script t.py", "--epochs 3", []),
-        ("torchrun -w4 -n=x t.py -w4", "torchrun -w 4 -n x t.py", "-w4", []),
+        ("torchrun -w4 --name=x t.py -w4", "torchrun -w 4 --name x t.py", "-w4", []),
+        ("torchrun -n 4 t.py -n 5", "torchrun -w 4 t.py", "-n 5", []),
+        ("run-ppr -n4", "run-ppr -w 4", None, []),
         ("sync torchrun t.py x", "sync torchrun t.py", "x", []),
         # A -- right after the name is dropped, and others are the script's.
         ("torchrun --workers 3 t.py -- --workers 4", "torchrun --workers 3 t.py", "--workers 4", []),
@@ -152,11 +159,34 @@ def test_whose_each_word_is(commands: argv.Commands, line: str, own: str, script
 
 def test_the_script_gets_its_arguments(here: Path, source: Path, tmp_path: Path) -> None:
     (source / "train.py").write_text(PRINTS)
-    code, said, errors = typed(f"regatta torchrun -i {here} -w 2 -n mine", "train.py", "--workers", "5", folder=source)
+    code, said, errors = typed(
+        f"regatta torchrun -i {here} -w 2 --name mine", "train.py", "--workers", "5", folder=source
+    )
     note = "--workers after train.py goes to the script; for regatta write it before train.py"
     assert (code, errors) == (0, f"note: {note}\n")
     assert "of 2 ['--workers', '5']" in said
     assert note in Store(tmp_path / "results").find("mine").warnings
+
+
+def test_a_module_of_a_package_under_src_runs_with_the_project_of_its_folder(here: Path, source: Path) -> None:
+    subprocess.run(["git", "init", "-q"], cwd=source, check=True)
+    project = source / "examples/plums"
+    (project / "src/plums").mkdir(parents=True)
+    (project / "regatta.toml").write_text("time_limit = 60\n")
+    (project / "src/plums/stone.py").write_text("WORD = 'hard'\n")
+    (project / "src/plums/train.py").write_text("import sys\nfrom .stone import WORD\nprint(WORD, sys.argv[1:])\n")
+    words = f"regatta torchrun -i {here} -n 1 --no-environment -m"
+    code, said, errors = typed(words, "plums.train", "-n", "5", folder=project)
+    assert code == 0, said + errors
+    assert "hard ['-n', '5']" in said
+    code, _, errors = typed(words, "plums.trian", folder=project)
+    assert code == UsageError.exit_code and "there is no module plums.trian" in errors
+
+
+def test_what_is_no_python_is_refused(here: Path, source: Path) -> None:
+    (source / "run.sh").write_text("python train.py\n")
+    code, _, errors = typed(f"regatta torchrun -i {here} run.sh", folder=source)
+    assert code == UsageError.exit_code and "run.sh is no Python" in errors
 
 
 def test_a_note_comes_before_all_else() -> None:
@@ -174,6 +204,25 @@ def test_a_short_flag_means_one_thing_in_all_commands() -> None:
                     meanings.setdefault(name, set()).add(argument.names[0])
     listed = {letter: {name} for name, letter in argv.SHORT_FLAGS.items() if name != "help"}
     assert meanings == listed
+
+
+def test_a_module_takes_the_place_of_the_script(commands: argv.Commands) -> None:
+    found = read(commands, "torchrun --workers 2 -m pkg.train --epochs 3")
+    assert (found.module, found.own) == (True, ["torchrun", "--workers", "2", "pkg.train"])
+    assert found.script == ["--epochs", "3"]
+
+
+@pytest.mark.parametrize("line", ["regatta help", "regatta --list", "regatta help torchrun"])
+def test_a_reader_that_has_seen_enough_ends_it_quietly(line: str) -> None:
+    program = f"{Path(sys.executable).parent}/{line} | head -1"
+    shown = subprocess.run(["bash", "-c", program], capture_output=True, text=True, check=True)
+    assert (shown.stdout.count("\n"), shown.stderr) == (1, "")
+
+
+def test_version_and_help_as_words() -> None:
+    assert typed("regatta version") == typed("regatta --version")
+    assert typed("regatta help torchrun") == typed("regatta torchrun --help")
+    assert typed("regatta help provision")[1].startswith("usage: regatta provision")
 
 
 def test_short_flags_reach_their_command(here: Path) -> None:

@@ -100,7 +100,7 @@ def _of_setup_py(package: Path) -> Iterator[str]:
 
 
 def _toml(path: Path) -> dict[str, Any]:
-    """A file of TOML; empty where there is none, or none that can be read: who needs it says so."""
+    """A file of TOML; empty where there is none, or none that can be read: who needs it reports that."""
     try:
         return requirements.document(path)
     except EnvironmentFault:

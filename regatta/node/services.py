@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import subprocess
-from typing import Any, Dict, List, Sequence
+from typing import Any, Dict, Sequence
 
 from regatta.node import cgroup, facts, frameworks, listing
+from regatta_protocol.operations.services import Acted, NodeTold, UnitState
 
 Place = Dict[str, Any]
 
 _SHOWN = "Id,LoadState,ActiveState,ActiveEnterTimestamp"
 
 
-def act(place: Place, action: str, units: List[str]) -> dict[str, Any]:
+def act(place: Place, action: str, units: Sequence[str]) -> Acted:
     """`systemctl ACTION` for units that exist here, then their states; `status` changes nothing."""
     states, message = _states(units), ""
     if action != "status" and states:
@@ -23,22 +24,22 @@ def act(place: Place, action: str, units: List[str]) -> dict[str, Any]:
         if action == "stop":
             subprocess.run(["systemctl", "reset-failed", *states], capture_output=True, check=False)
         states = _states(list(states))
-    return {"units": states, "message": message}
+    return Acted(states, message)
 
 
 def status(
-    place: Place, units: List[str], asks: Dict[str, str] | None = None, versions: Sequence[str] = ()
-) -> dict[str, Any]:
+    place: Place, units: Sequence[str], asks: Dict[str, str] | None = None, versions: Sequence[str] = ()
+) -> NodeTold:
     """Facts of the node, states of its units, its runs; what frameworks ask besides."""
-    return {
-        "facts": {**facts.facts(place, versions), "without_limits": cgroup.missing() if place.get("user") else []},
-        **listing.answer(place),
-        **frameworks.answers(place, asks),
-        **act(place, "status", units),
-    }
+    return NodeTold(
+        {**facts.facts(place, versions), "without_limits": cgroup.missing() if place.get("user") else []},
+        listing.runs(place),
+        _states(units),
+        frameworks.answers(place, asks or {}),
+    )
 
 
-def _states(units: List[str]) -> dict[str, dict[str, str]]:
+def _states(units: Sequence[str]) -> Dict[str, UnitState]:
     """State and since when of each unit that is installed, in the order asked for."""
     if not units:
         return {}
@@ -49,9 +50,9 @@ def _states(units: List[str]) -> dict[str, dict[str, str]]:
         errors="replace",
         check=False,
     )
-    found: dict[str, dict[str, str]] = {}
+    found: Dict[str, UnitState] = {}
     for block in done.stdout.split("\n\n"):
         shown = dict(line.partition("=")[::2] for line in block.splitlines())
         if shown.get("LoadState", "not-found") != "not-found":
-            found[shown["Id"]] = {"state": shown["ActiveState"], "since": shown["ActiveEnterTimestamp"]}
+            found[shown["Id"]] = UnitState(shown["ActiveState"], shown["ActiveEnterTimestamp"])
     return found

@@ -21,6 +21,8 @@ from regatta.tasks import shown
 from regatta.tasks.common import seconds, task, whole
 from regatta.tasks.launching import opened
 from regatta.terminal.table import print_table
+from regatta_protocol.operations.hdfs import AskHdfs
+from regatta_protocol.operations.services import Act, AskMonitoring, CallFramework
 from regatta_protocol.states import State
 
 if TYPE_CHECKING:
@@ -249,11 +251,11 @@ def dashboard(c: Context, inventory: str | None = None, port: str | None = None,
             return f"http://127.0.0.1:{at}/"
 
         def namenode() -> str | None:
-            installed = remote.call(head, "hdfs.state")["installed"]
+            installed = remote.call(head, AskHdfs()).installed
             return lead(NAMENODE_PORT, head.cluster_address) if installed else None
 
         def monitoring(name: str) -> str | None:
-            return lead(remote.call(head, "monitoring.state")[name] or None)
+            return lead(getattr(remote.call(head, AskMonitoring()), name))
 
         def of_service(page: Page, local: int | None) -> pages.Page:
             def check(url: str) -> None:
@@ -294,7 +296,7 @@ def spark_history(c: Context, inventory: str | None = None, port: str | None = N
     head, local = remote.cluster.head, whole("port", port) or 0
     if remote.cluster.local:
         raise RegattaError("inventory/local has no Spark")
-    told = remote.call(head, "framework.call", function="spark.master.history", timeout=30)
+    told = remote.call(head, CallFramework("spark.master.history"), timeout=30)
     try:
         with contextlib.suppress(KeyboardInterrupt), tunnels.Tunnels(remote.cluster, head) as opened:
             url = f"http://127.0.0.1:{opened.open(told['port'], local_port=local)}/"
@@ -306,4 +308,4 @@ def spark_history(c: Context, inventory: str | None = None, port: str | None = N
             opened.keep(KEEP_SECONDS, say, lambda: pages.turn([page], say))
     finally:
         if told["started"]:
-            remote.call(head, "services", timeout=30, action="stop", units=[HISTORY])
+            remote.call(head, Act("stop", (HISTORY,)), timeout=30)

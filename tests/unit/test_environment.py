@@ -31,8 +31,8 @@ from regatta.hosts.remote import Remote
 from regatta.node import layers, notes
 from regatta.paths import PROJECT
 from regatta.provisioning import lockfile
-from regatta_protocol.operations.launch import Inspect
-from regatta_protocol.operations.layers import BeginLayer, LookAtLayers
+from regatta_protocol.operations.launch import Inspect, Inspected
+from regatta_protocol.operations.layers import BeginLayer, LayerState, LookAtLayers
 from regatta_protocol.run import Spec
 from regatta_protocol.states import Mode
 
@@ -474,6 +474,7 @@ def test_layers_that_nobody_has_asked_for_go_and_those_of_runs_stay(remote: Remo
 
 
 def test_nodes_with_different_environments_are_named() -> None:
-    answers = {"a": {"layer": {"base": "1"}}, "b": {"layer": {"base": "1"}}, "c": {"layer": {"base": "2"}}}
+    known = {"a": "1", "b": "1", "c": "2"}
+    answers = {name: Inspected(layer=LayerState(base, there=True)) for name, base in known.items()}
     with pytest.raises(EnvironmentFault, match="c has another Python environment than a"):
         base.same(answers)

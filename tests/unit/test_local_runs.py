@@ -25,7 +25,7 @@ from regatta.run.outcome import Outcome
 from regatta_protocol.decoding import encode
 from regatta_protocol.operations.launch import InputFile, Inspect
 from regatta_protocol.operations.runs import Pruned
-from regatta_protocol.run import Begun, Process
+from regatta_protocol.run import Begun, Process, Started
 from regatta_protocol.states import Mode
 
 SCRIPT = """\
@@ -74,8 +74,8 @@ def started(remote: Remote, source: Path) -> Iterator[object]:
     handles = []
 
     def start(*args: str, name: str | None = None, script: str = "train.py", workers: int = 2) -> StartedRun:
-        synced = sync.sync(remote, tree.read(source), remote.cluster.nodes, ask={"here": {"ports": plan.PORTS}})
-        cores = {"here": synced.answers["here"]["facts"]["cores"]}
+        synced = sync.sync(remote, tree.read(source), remote.cluster.nodes, ask={"here": Inspect(ports=plan.PORTS)})
+        cores = {"here": synced.answers["here"].facts["cores"]}
         made = plan.Plan(
             run=name or naming.new_run_name("t", "torch"),
             framework="torch",
@@ -84,7 +84,7 @@ def started(remote: Remote, source: Path) -> Iterator[object]:
             ranks=placement.spread(workers, remote.cluster.workers, cores),
             threads=1,
             launcher="env",
-            master_port=synced.answers["here"]["port"],
+            master_port=synced.answers["here"].ports[0],
         )
         handle = launch.start(remote, made)
         handles.append(handle)
@@ -247,7 +247,7 @@ def test_ctrl_c_while_a_run_is_being_started_leaves_nothing(
     def interrupted(*args: object) -> object:
         done = gather(*args)  # type: ignore[arg-type]
         monkeypatch.setattr(remote, "gather", gather)
-        if any("folder" in answer for answer in done[0].values()):
+        if any(isinstance(answer, Started) for answer in done[0].values()):
             raise KeyboardInterrupt
         return done
 

@@ -15,6 +15,7 @@ from benchmarks.shell import BenchError
 from regatta.hosts import inventories
 from regatta.hosts.cluster import Node
 from regatta.hosts.remote import Remote
+from regatta_protocol.operations.hdfs import AskHdfs
 
 PAIRS = 3
 WAIT_SECONDS = 180.0
@@ -63,8 +64,8 @@ class Bench:
             time.sleep(1)
 
     def _ready(self) -> bool:
-        state = self.remote.call(self.cluster.head, "hdfs.state")
-        return len(state["live"]) == len(state["expected"]) and not state["safe_mode"]
+        state = self.remote.call(self.cluster.head, AskHdfs())
+        return len(state.live) == len(state.expected) and not state.safe_mode
 
     def written(self) -> list[float]:
         """Seconds for the large file and for the small ones."""

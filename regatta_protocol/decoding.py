@@ -26,7 +26,7 @@ from typing import (
     get_origin,
 )  # fmt: skip
 
-from regatta_protocol.value import fields
+from regatta_protocol.value import Value, fields
 
 Step = Union[str, int]
 Decoder = Callable[[Any], Any]
@@ -73,6 +73,9 @@ class Like(NamedTuple):
 
 AS_IT_IS = "as it is"
 """A text that is believed with all its characters: who shows it makes it harmless."""
+PATH = "path"
+Path = Annotated[str, PATH]
+"""A text that may have what is no character: in a path, halves of surrogate pairs stand for bytes that are no UTF-8."""
 Rank = Annotated[int, Between(-1, 2**63 - 1)]
 Count = Annotated[int, Between(0, 2**63 - 1)]
 Amount = Annotated[float, Between(0, sys.float_info.max)]
@@ -104,8 +107,8 @@ def encode(value: Any) -> Any:
     """A value of these types as JSON has it. A field that is None, as by default, is left out."""
     if isinstance(value, Enum):
         return value.value
-    if names := fields(cast(Any, type(value))):
-        told = ((name, getattr(value, name), field) for name, field in names.items())
+    if isinstance(value, Value):
+        told = ((name, getattr(value, name), field) for name, field in fields(cast(Any, type(value))).items())
         return {
             name: one if field.kind in _ANYTHING else encode(one)
             for name, one, field in told
@@ -129,7 +132,7 @@ def _decoder(kind: Any, believing: bool) -> Decoder:
         return _listed(_decoder(args[0], believing), believing)
     if origin is dict:
         return _mapped(_decoder(args[0], believing), _decoder(args[1], believing), believing)
-    if fields(kind):
+    if issubclass(kind, Value):
         return _made(kind, believing)
     return _word(kind) if issubclass(kind, Enum) else _scalar(kind, believing)
 
@@ -147,6 +150,12 @@ def _scalar(kind: Any, believing: bool) -> Decoder:
             raise FaultError((), f"{_shown(value)} cannot be kept") from None
 
     return decoded
+
+
+def _path(value: Any) -> str:
+    if not isinstance(value, str):
+        raise FaultError((), f"{_shown(value)} is not text")
+    return value
 
 
 def _writable(value: Any) -> Any:
@@ -169,6 +178,8 @@ def _modest(value: Any) -> Any:
 def _restricted(kind: Any, how: Any, believing: bool) -> Decoder:
     if how == AS_IT_IS:
         return _decoder(kind, False)
+    if how == PATH:
+        return _path
     decoded = _decoder(kind, believing)
     return _like(decoded, re.compile(how.pattern)) if isinstance(how, Like) else _bounded(decoded, how)
 

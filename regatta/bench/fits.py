@@ -11,6 +11,7 @@ from regatta.hosts import shared_cores
 from regatta.hosts.cluster import Cluster, Node
 from regatta.hosts.remote import Remote
 from regatta.run import placement
+from regatta_protocol.operations.launch import Inspect
 
 MOST_RANKS_A_CORE = 16
 
@@ -26,8 +27,8 @@ class Host:
 
 def hosts(remote: Remote) -> dict[str, Host]:
     """Ask every node. NodesError names those that do not answer."""
-    answers = remote.everywhere(remote.cluster.nodes, "inspect", step="asking the nodes what they have")
-    return {name: _host(answer["facts"]) for name, answer in answers.items()}
+    answers = remote.everywhere(remote.cluster.nodes, Inspect(), step="asking the nodes what they have")
+    return {name: _host(answer.facts) for name, answer in answers.items()}
 
 
 def _host(facts: Mapping[str, Any]) -> Host:

@@ -16,6 +16,7 @@ from regatta.hosts.remote import Remote
 from regatta.program import checkout_only
 from regatta.release import objects
 from regatta.run.session import Session
+from regatta_protocol.operations.hdfs import AskHdfs
 
 
 def check(remote: Remote, points: Iterable[Point]) -> None:
@@ -58,7 +59,7 @@ class Inputs:
     def _has_hdfs(self) -> bool:
         if self._hdfs is None:
             remote = self.session.remote
-            self._hdfs = not remote.cluster.local and remote.call(remote.cluster.head, "hdfs.state")["installed"]
+            self._hdfs = not remote.cluster.local and remote.call(remote.cluster.head, AskHdfs()).installed
         return self._hdfs
 
     def _in_hdfs(self, of: Workload, size: int) -> str:

@@ -24,6 +24,8 @@ from regatta.run import catalogue, naming, services
 from regatta.run.follow import ConnectionLostError
 from regatta.run.request import Request
 from regatta.run.session import Session
+from regatta_protocol.operations.hosts import CoolCaches
+from regatta_protocol.operations.launch import Inspect
 from regatta_protocol.states import State
 
 COOL_SECONDS = 120.0
@@ -171,14 +173,14 @@ class Bench:
         began = time.monotonic()
         answers, failed = self.session.remote.gather(
             self.session.cluster.nodes,
-            lambda node: self.session.remote.call(node, "caches.cool", timeout=COOL_SECONDS, whole=node.privileged),
+            lambda node: self.session.remote.call(node, CoolCaches(whole=node.privileged), timeout=COOL_SECONDS),
         )
         self.spent.prepared += time.monotonic() - began
         notes = [f"{name}: caches are not cold ({error})" for name, error in failed.items()]
         notes += [
-            f"{name}: caches are cold for input files alone, programs' pages stay ({answer['reason']})"
+            f"{name}: caches are cold for input files alone, programs' pages stay ({answer.reason})"
             for name, answer in answers.items()
-            if answer["pages"] != "all"
+            if answer.pages != "all"
         ]
         for note in notes:
             self.view.warn(note)
@@ -235,7 +237,7 @@ class Bench:
 
     def _away(self) -> list[str]:
         def ask(node: Node) -> None:
-            self.session.remote.call(node, "inspect", timeout=ASK_SECONDS, facts_wanted=False)
+            self.session.remote.call(node, Inspect(facts_wanted=False), timeout=ASK_SECONDS)
 
         return list(self.session.remote.gather(self.session.cluster.nodes, ask)[1])
 

@@ -6,13 +6,14 @@ import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from regatta.environment.requirements import digest
 from regatta.errors import EnvironmentFault
 from regatta.hosts.cluster import Node
 from regatta.hosts.remote import Remote
 from regatta.program import about_hosts
+from regatta_protocol.operations.launch import Inspected
+from regatta_protocol.operations.layers import AskBase, LayerState
 
 INSTALLER = "uv"
 """What installs the others on a node, and is not installed itself."""
@@ -70,13 +71,9 @@ def canonical(name: str) -> str:
 
 def ask(remote: Remote, node: Node) -> Base:
     """The base of a node. RemoteError where it cannot tell."""
-    said = remote.call(node, "layer.base", timeout=60)
-    found = [
-        Package(item["name"], item["version"], tuple(item["requires"]), tuple(item["extras"]))
-        for item in said["packages"]
-    ]
-    packages = {canonical(package.name): package for package in found}
-    return Base(said["id"], said["python"], said["machine"], said["glibc"], packages)
+    said = remote.call(node, AskBase(), timeout=60)
+    packages = {canonical(item.name): Package(**vars(item)) for item in said.packages}
+    return Base(said.id, said.python, said.machine, said.glibc, packages)
 
 
 def of_wheels(folder: Path, python: str, machine: str, glibc: str) -> Base:
@@ -95,17 +92,23 @@ def of_wheels(folder: Path, python: str, machine: str, glibc: str) -> Base:
     return Base(digest(identity)[:16], python, machine, glibc, packages)
 
 
-def same(answers: Mapping[str, Mapping[str, Any]]) -> str:
+def states(answers: Mapping[str, Inspected]) -> dict[str, LayerState]:
+    """What each node has said of the layer that it was asked for."""
+    return {name: answer.layer for name, answer in answers.items() if answer.layer}
+
+
+def same(answers: Mapping[str, Inspected]) -> str:
     """The base that all nodes have, by what each has said. EnvironmentFault names two that differ."""
-    first = next(iter(answers))
-    for name, answer in answers.items():
-        if answer["layer"]["base"] != answers[first]["layer"]["base"]:
+    known = states(answers)
+    first = next(iter(known))
+    for name, said in known.items():
+        if said.base != known[first].base:
             raise EnvironmentFault(
                 f"{name} has another Python environment than {first}: one layer would not fit both. "
                 f"'{about_hosts('provision')}' "
                 "gives all nodes the same; --no-environment runs without a layer"
             )
-    return str(answers[first]["layer"]["base"])
+    return known[first].base
 
 
 def stubs(base: Base, folder: Path) -> None:

@@ -19,6 +19,8 @@ from regatta.errors import EnvironmentFault, RemoteError
 from regatta.hosts import rsync
 from regatta.hosts.cluster import Node
 from regatta.hosts.remote import Remote
+from regatta_protocol.operations.layers import BeginLayer, BuildWheel, BuiltWheel
+from regatta_protocol.operations.releases import Abandon
 
 SECONDS = 1300.0
 _DEFAULT: dict[str, Any] = {"requires": ["setuptools", "wheel"], "build-backend": "setuptools.build_meta:__legacy__"}
@@ -52,40 +54,34 @@ class Compiler:
             said = self._ask(package, sent, source, needs, system)
         except RemoteError as error:
             raise EnvironmentFault(f"{package.name} {package.version} cannot be built: {error}") from None
-        if "error" in said:
-            lines = "\n".join(f"  {line}" for line in str(said["error"]).splitlines())
+        if said.error:
+            lines = "\n".join(f"  {line}" for line in said.error.splitlines())
             raise EnvironmentFault(
                 f"{package.name} {package.version} is published as source for a compiler, and {self._node.name} cannot "
                 f"build it:\n{lines}\nInstall there what it lacks (gcc and python3-dev at least), name a version that "
                 "has a wheel, or put a wheel into a folder that PIP_FIND_LINKS names"
             )
-        name = Path(str(said["name"])).name
-        return name, base64.b64decode(said["content"])
+        return Path(said.name).name, base64.b64decode(said.content)
 
     def _ask(
         self, package: Pinned, sent: list[Path], source: Path, needs: Path | None, system: dict[str, Any]
-    ) -> dict[str, Any]:
+    ) -> BuiltWheel:
         remote, node = self._remote, self._node
         size = 10 * sum(path.stat().st_size for path in sent)
-        begun = remote.call(node, "layer.begin", key=f"build-{package.files[0].sha256[:12]}", size=size)
-        if "error" in begun:
-            raise RemoteError(node.name, begun["error"])
-        incoming = begun["incoming"]
+        incoming = remote.call(node, BeginLayer(f"build-{package.files[0].sha256[:12]}", size)).incoming
         try:
             rsync.rsync(remote, node, source.parent, [path.name for path in sent], incoming)
-            return remote.call(
-                node,
-                "layer.build",
-                timeout=SECONDS,
+            asked = BuildWheel(
                 incoming=incoming,
                 source=source.name,
                 sha256=package.files[0].sha256,
                 needs=needs.name if needs else None,
                 backend=system["build-backend"],
-                backend_path=system.get("backend-path", []),
+                backend_path=tuple(system.get("backend-path", ())),
             )
+            return remote.call(node, asked, timeout=SECONDS)
         finally:
-            remote.gather([node], lambda _: remote.call(node, "release.abandon", timeout=5, incoming=incoming))
+            remote.gather([node], lambda _: remote.call(node, Abandon(incoming), timeout=5))
 
 
 def download(file: File, folder: Path) -> Path:

@@ -1,7 +1,6 @@
 """A layer on the nodes: brought as releases are, through relays and from node to node, proven by hash, whole or not."""
 
 from collections.abc import Iterable
-from typing import Any
 
 from regatta.environment.build import Archive
 from regatta.environment.resolve import Resolution
@@ -9,6 +8,8 @@ from regatta.errors import NodesError, RemoteError
 from regatta.hosts import routes, rsync
 from regatta.hosts.cluster import Node
 from regatta.hosts.remote import Remote
+from regatta_protocol.operations.layers import AboutLayer, BeginLayer, CommitLayer, FetchLayer
+from regatta_protocol.operations.releases import Abandon
 
 COMMIT_SECONDS = 900.0
 
@@ -19,14 +20,14 @@ def bring(remote: Remote, wanted: Resolution, archive: Archive, lacking: Iterabl
     `label`: for whom it is, kept beside it.
     """
     lacking = list(lacking)
-    about = {
-        "tree": archive.tree,
-        "compiled": archive.compiled,
-        "bytes": archive.bytes,
-        "packages": wanted.versions,
-        "instead": {package.name: package.instead for package in wanted.packages if package.instead},
-        "label": label,
-    }
+    about = AboutLayer(
+        tree=archive.tree,
+        compiled=archive.compiled,
+        bytes=archive.bytes,
+        packages=wanted.versions,
+        instead={package.name: package.instead for package in wanted.packages if package.instead},
+        label=label,
+    )
     remote.rest(lacking)  # each has memory here, and so have the many copies of rsync
     _done, failed = routes.spread(
         remote,
@@ -40,31 +41,18 @@ def bring(remote: Remote, wanted: Resolution, archive: Archive, lacking: Iterabl
     return [node.name for node in lacking]
 
 
-def _send(remote: Remote, key: str, archive: Archive, node: Node, relay: Node | None, about: dict[str, Any]) -> None:
-    begun = remote.call(node, "layer.begin", key=key, size=archive.path.stat().st_size + archive.bytes)
-    if "error" in begun:
-        raise RemoteError(node.name, begun["error"])
-    incoming = begun["incoming"]
+def _send(remote: Remote, key: str, archive: Archive, node: Node, relay: Node | None, about: AboutLayer) -> None:
+    incoming = remote.call(node, BeginLayer(key, archive.path.stat().st_size + archive.bytes)).incoming
     try:
         if relay:
-            there = {"host": relay.cluster_address, "root": relay.root}
-            done = remote.call(
-                node, "layer.fetch", timeout=COMMIT_SECONDS, key=key, incoming=incoming, about=about, **there
-            )
+            there = FetchLayer(key, incoming, relay.cluster_address, relay.root, about)
+            done = remote.call(node, there, timeout=COMMIT_SECONDS)
         else:
             rsync.rsync(remote, node, archive.path.parent, [archive.path.name], incoming)
-            done = remote.call(
-                node,
-                "layer.commit",
-                timeout=COMMIT_SECONDS,
-                key=key,
-                incoming=incoming,
-                archive=archive.path.name,
-                sha256=archive.sha256,
-                about=about,
-            )
+            arrived = CommitLayer(key, incoming, archive.path.name, archive.sha256, about)
+            done = remote.call(node, arrived, timeout=COMMIT_SECONDS)
     except BaseException:
-        remote.gather([node], lambda _: remote.call(node, "release.abandon", timeout=5, incoming=incoming))
+        remote.gather([node], lambda _: remote.call(node, Abandon(incoming), timeout=5))
         raise
-    if not done["ok"]:
+    if not done.ok:
         raise RemoteError(node.name, f"layer {key} arrived with another content; start the run again")

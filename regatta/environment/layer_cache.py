@@ -14,6 +14,8 @@ from regatta.environment.requirements import Requirements, Wanted
 from regatta.errors import EnvironmentFault
 from regatta.hosts.cluster import Cluster
 from regatta.hosts.remote import Remote
+from regatta_protocol.operations.launch import Inspect, Inspected
+from regatta_protocol.operations.layers import LayerWish
 
 if TYPE_CHECKING:
     from regatta.environment.resolve import Resolution
@@ -47,7 +49,7 @@ class Layers:
         wanted = wishes.of(wish, root, fixed)
         return LayerRequest(wanted, root, _memory(wanted, self._remote.cluster)) if wanted else None
 
-    def ready(self, asked: "LayerRequest", answers: Mapping[str, Mapping[str, Any]]) -> Layer | None:
+    def ready(self, asked: "LayerRequest", answers: Mapping[str, Inspected]) -> Layer | None:
         """The layer on every node, by what each has answered to `question`; None where the base has all."""
         from regatta.environment import base as bases
 
@@ -81,18 +83,19 @@ class Layers:
         self,
         found: "Resolution",
         asked: "LayerRequest",
-        answers: Mapping[str, Mapping[str, Any]],
+        answers: Mapping[str, Inspected],
         *,
         remembered: bool = False,
     ) -> Layer:
         """The layer on every node. `remembered`: _Gone, and not a word of it, where it cannot be made any more."""
+        from regatta.environment import base as bases
+
         if not remembered:
             self._announce(found)
         if not (asked.known and asked.known["layer"] and asked.known["layer"]["key"] == found.key):
             nodes = [self._remote.cluster.node(name) for name in answers]
-            question = {"layer": {"key": found.key, "label": asked.label}}
-            answers = self._remote.everywhere(nodes, "inspect", args=lambda _: question)
-        lacking = [name for name, answer in answers.items() if not answer["layer"]["there"]]
+            answers = self._remote.everywhere(nodes, Inspect(layer=LayerWish(found.key, asked.label)))
+        lacking = [name for name, said in bases.states(answers).items() if not said.there]
         if lacking:
             self._bring(found, lacking, asked, remembered)
         self._announce(found)
@@ -136,10 +139,10 @@ class LayerRequest:
         """For whom the layer is."""
         return self.root.name
 
-    def question(self) -> dict[str, Any]:
+    def question(self) -> LayerWish:
         """What each node is asked with the release."""
         layer = (self.known or {}).get("layer")
-        return {"layer": {"key": layer["key"] if layer else None, "label": self.label}}
+        return LayerWish(layer["key"] if layer else None, self.label)
 
     def resolution(self, base: str) -> "Resolution | None":
         """What is remembered for a base."""

@@ -1,14 +1,16 @@
 """Layers and environments of a cluster as lines of a list."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import Any
+from typing import TypeVar
 
 from regatta.frameworks import registry
 from regatta.hosts.remote import Remote
+from regatta_protocol.operations.layers import EnvironmentThere, LayerThere, LookAtEnvironments, LookAtLayers
 
+_There = TypeVar("_There")
 HEADINGS = ("what", "size", "last used", "on", "for", "packages")
 _MOST = 3
 """So many packages of a layer are shown."""
@@ -44,34 +46,33 @@ class Layer:
 def look(remote: Remote) -> tuple[list[Layer], dict[str, Exception]]:
     """Each environment and each layer, and the nodes that could not be asked."""
     nodes, packages = remote.cluster.nodes, registry.packages()
-    layers, failed = remote.gather(nodes, lambda node: remote.call(node, "layer.look")["layers"])
-    said, unasked = remote.gather(nodes, lambda node: remote.call(node, "env.look", packages=packages)["there"])
-    found = [_environment(name, there) for name, there in _together(said, "hash").items()]
-    found += [_layer(key, there) for key, there in _together(layers, "key").items()]
+    layers, failed = remote.gather(nodes, lambda node: remote.call(node, LookAtLayers()).layers)
+    said, unasked = remote.gather(nodes, lambda node: remote.call(node, LookAtEnvironments(packages)).there)
+    found = [_environment(name, there) for name, there in _together(said, lambda one: one.hash).items()]
+    found += [_layer(key, there) for key, there in _together(layers, lambda one: one.key).items()]
     return found, failed | unasked
 
 
-def _together(said: Mapping[str, list[dict[str, Any]]], name: str) -> dict[str, dict[str, dict[str, Any]]]:
+def _together(said: Mapping[str, Sequence[_There]], named: Callable[[_There], str]) -> dict[str, dict[str, _There]]:
     """What nodes have told of the same thing: by its name, then by node."""
-    found: dict[str, dict[str, dict[str, Any]]] = {}
+    found: dict[str, dict[str, _There]] = {}
     for node, items in said.items():
         for item in items:
-            found.setdefault(str(item[name]), {})[node] = item
+            found.setdefault(named(item), {})[node] = item
     return found
 
 
-def _layer(key: str, there: Mapping[str, Mapping[str, Any]]) -> Layer:
-    newest = max(there.values(), key=lambda one: float(one["used"]))
-    whose = sorted({str(label) for one in there.values() for label in one["for"]})
-    going = any(one["going"] for one in there.values())
-    packages = {str(name): str(version) for name, version in newest["packages"].items()}
-    return Layer("layer", key, int(newest["bytes"]), float(newest["used"]), going, [*there], whose, packages)
+def _layer(key: str, there: Mapping[str, LayerThere]) -> Layer:
+    newest = max(there.values(), key=lambda one: one.used)
+    whose = sorted({label for one in there.values() for label in one.whose})
+    going = any(one.going for one in there.values())
+    return Layer("layer", key, newest.bytes, newest.used, going, [*there], whose, newest.packages)
 
 
-def _environment(name: str, there: Mapping[str, Mapping[str, Any]]) -> Layer:
+def _environment(name: str, there: Mapping[str, EnvironmentThere]) -> Layer:
     one = next(iter(there.values()))
-    packages = {str(package): str(version) for package, version in one["packages"].items() if version}
-    return Layer("environment", name, None, float(one["since"]), False, [*there], [], packages)
+    packages = {package: version for package, version in one.packages.items() if version}
+    return Layer("environment", name, None, one.since, False, [*there], [], packages)
 
 
 def _since(moment: float) -> str:

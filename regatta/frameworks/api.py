@@ -28,7 +28,7 @@ from regatta.errors import UsageError
 from regatta.frameworks.plan import Plan
 from regatta.hosts.cluster import Cluster, Node
 from regatta.hosts.remote import Remote
-from regatta_protocol.run import Spec
+from regatta_protocol.run import Spec, Started
 
 UNWALLED = (
     "its ranks listen on all addresses of a host and believe whoever reaches them, and on this machine no firewall of "
@@ -94,16 +94,16 @@ class StartedRun:
     framework: "Framework"
     ranks: Mapping[int, str]
     service: JobService | None = None
-    answers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    answers: Mapping[str, Started] = field(default_factory=dict)
 
     @property
     def interfaces(self) -> dict[str, str | None]:
         """The interface that holds each node's address in the cluster."""
-        return {name: answer.get("interface") for name, answer in self.answers.items()}
+        return {name: answer.interface for name, answer in self.answers.items()}
 
-    def strangers(self, node: Node) -> Mapping[str, float] | None:
+    def strangers(self, node: Node) -> dict[str, float] | None:
         """What processes outside of Regatta had used on a node, see `regatta.node.contention`; None: not known."""
-        return self.answers[node.name].get("strangers") or {} if node.name in self.answers else None
+        return self.answers[node.name].strangers if node.name in self.answers else None
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from regatta.errors import DataError, NodesError
 from regatta.hdfs.client import require
@@ -11,6 +10,7 @@ from regatta.hosts.cluster import Node
 from regatta.hosts.remote import Remote
 from regatta.program import hint
 from regatta.terminal.meter import size_text
+from regatta_protocol.operations.hdfs import AskDamaged, AskHdfs, Damaged, DamagedCopy, PutAside, ReadOwn, ReportBlocks
 
 STALL_SECONDS = 120.0
 POLL_SECONDS = 1.0
@@ -22,10 +22,10 @@ ASK_SECONDS = 600.0
 
 @dataclass(frozen=True)
 class Repaired:
-    """`read`: bytes of copies that were looked at; `copies`: {"file", "block", "address"} of those replaced."""
+    """`read`: bytes of copies that were looked at; `copies`: those replaced."""
 
     read: int
-    copies: tuple[Mapping[str, Any], ...]
+    copies: tuple[DamagedCopy, ...]
 
 
 def repair(remote: Remote, path: str, note: Callable[[str], None]) -> Repaired:
@@ -36,41 +36,37 @@ def repair(remote: Remote, path: str, note: Callable[[str], None]) -> Repaired:
     """
     require(remote)
     head = remote.cluster.head
-    state = remote.call(head, "hdfs.state")
-    if not state["installed"] or state.get("problem"):
-        raise DataError(
-            f"HDFS does not answer: {state.get('problem') or 'it is not set up'}; see '{hint('hdfs-status')}'"
-        )
-    holders = {node.cluster_address: node for node in remote.cluster.nodes if node.cluster_address in state["live"]}
+    state = remote.call(head, AskHdfs())
+    if not state.installed or state.problem:
+        raise DataError(f"HDFS does not answer: {state.problem or 'it is not set up'}; see '{hint('hdfs-status')}'")
+    holders = {node.cluster_address: node for node in remote.cluster.nodes if node.cluster_address in state.live}
     done, failed = remote.gather(holders.values(), lambda node: _read_own(remote, node, path, note))
     if failed:
         raise NodesError("reading the copies of blocks", failed)
-    copies = _damaged(remote, path)["copies"]
-    if lost := sorted({copy["file"] for copy in copies if not copy["live"]}):
+    copies = _damaged(remote, path).copies
+    if lost := sorted({copy.file for copy in copies if not copy.live}):
         raise DataError(f"no good copy is left of a block of {', '.join(lost)}: put these files again")
     for address, node in holders.items():
-        if own := {copy["block"]: copy["live"] for copy in copies if copy["address"] == address}:
-            answer = remote.call(node, "hdfs.put_aside", timeout=ASK_SECONDS, blocks=sorted(own))
+        if own := {copy.block: copy.live for copy in copies if copy.address == address}:
+            answer = remote.call(node, PutAside(tuple(sorted(own))), timeout=ASK_SECONDS)
             what = "1 damaged copy" if len(own) == 1 else f"{len(own)} damaged copies"
-            note(f"{node.name}: {what} put aside in {answer['folder']}")
+            note(f"{node.name}: {what} put aside in {answer.folder}")
             _wait_until_copied(remote, node, path, own)
-    return Repaired(sum(done.values()), tuple(copies))
+    return Repaired(sum(done.values()), copies)
 
 
 def _read_own(remote: Remote, node: Node, path: str, note: Callable[[str], None]) -> int:
     said = time.monotonic()
-    with remote.stream(node, "hdfs.read_own", timeout=READ_SECONDS, path=path, address=node.cluster_address) as lines:
+    with remote.stream(node, ReadOwn(path, node.cluster_address), timeout=READ_SECONDS) as lines:
         for line in lines:
-            if "done" in line:
-                return int(line["done"]["bytes"])
             if time.monotonic() - said > SAY_SECONDS:
                 said = time.monotonic()
-                note(f"{node.name}: {size_text(line['read'])} read")
-    raise DataError(f"{node.name}: reading its copies ended early")
+                note(f"{node.name}: {size_text(line.read)} read")
+        return lines.answer.read
 
 
-def _damaged(remote: Remote, path: str, blocks: Iterable[str] = ()) -> dict[str, Any]:
-    return remote.call(remote.cluster.head, "hdfs.damaged", timeout=ASK_SECONDS, path=path, blocks=sorted(blocks))
+def _damaged(remote: Remote, path: str, blocks: Iterable[str] = ()) -> Damaged:
+    return remote.call(remote.cluster.head, AskDamaged(path, tuple(sorted(blocks))), timeout=ASK_SECONDS)
 
 
 def _wait_until_copied(remote: Remote, node: Node, path: str, before: Mapping[str, int]) -> None:
@@ -78,10 +74,10 @@ def _wait_until_copied(remote: Remote, node: Node, path: str, before: Mapping[st
     left, since, reported = len(before), time.monotonic(), -REPORT_SECONDS
     while left:
         if time.monotonic() - reported > REPORT_SECONDS:
-            remote.call(node, "hdfs.report", timeout=ASK_SECONDS)
+            remote.call(node, ReportBlocks(), timeout=ASK_SECONDS)
             reported = time.monotonic()
         time.sleep(POLL_SECONDS)
-        live = _damaged(remote, path, before)["live"]
+        live = _damaged(remote, path, before).live
         now = sum(live.get(block, 0) <= number for block, number in before.items())
         if now < left:
             left, since = now, time.monotonic()

@@ -6,11 +6,13 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import IO, Any
+from typing import IO, Any, Generic
 
 from regatta.errors import RemoteError, UnreachableError
 from regatta.hosts.cluster import Node
 from regatta.program import retold
+from regatta_protocol.decoding import FaultError, decode, encode
+from regatta_protocol.operations.operation import Answer, Line, Operation, kinds
 
 LEAVE_SECONDS = 0.2
 _KEPT_ERRORS = 100
@@ -90,17 +92,20 @@ def _read(pipe: IO[bytes] | None, lines: list[bytes]) -> None:
             del lines[:_KEPT_ERRORS]
 
 
-class Stream:
-    """The answer to one request, as an iterator of JSON objects, the last of which came at `last_heard`.
+class Stream(Generic[Answer, Line]):
+    """What comes back of one request: an iterator of its lines, the last of which came at `last_heard`; then `answer`.
 
     A channel whose answer has come whole goes to `keep`, any other is closed.
     """
+
+    answer: Answer
 
     def __init__(
         self,
         node: Node,
         channel: Channel,
-        request: dict[str, Any],
+        asked: Operation[Answer],
+        place: dict[str, Any],
         timeout: float | None,
         keep: Callable[[Channel], None],
         explain: Explain,
@@ -116,15 +121,16 @@ class Stream:
             self._timer = threading.Timer(timeout, self._expire)
             self._timer.daemon = True
             self._timer.start()
-        channel.send(request)
+        self._asked, (self._answers, *self._lines) = asked, kinds(type(asked))
+        channel.send({"op": asked.op, "place": place, "args": encode(asked)})
 
-    def __enter__(self) -> "Stream":
+    def __enter__(self) -> "Stream[Answer, Line]":
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def __iter__(self) -> Iterator[dict[str, Any]]:
+    def __iter__(self) -> Iterator[Line]:
         for line in self._channel.lines():
             self.last_heard = time.monotonic()
             try:
@@ -136,10 +142,16 @@ class Stream:
                 raise RemoteError(self.node.name, retold(str(value["error"])))
             if "done" in value:
                 self._end()
-                yield value
+                self.answer = self._read(self._answers, value["done"])
                 return
-            yield value
+            yield self._read(self._lines[0], value)
         raise self._failure()
+
+    def _read(self, kind: Any, value: Any) -> Any:
+        try:
+            return None if kind is type(None) else decode(kind, value)
+        except FaultError as fault:
+            raise RemoteError(self.node.name, f"its answer to {self._asked.op} does not fit: {fault}") from None
 
     def close(self) -> None:
         """End the request, not what it started."""

@@ -5,14 +5,14 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator
 
 from regatta.errors import BusyError, RegattaError, RemoteError, UsageError
 from regatta.hosts.channel import Stream
 from regatta.hosts.cluster import Cluster
 from regatta.hosts.remote import Remote, ourselves
 from regatta.program import option
+from regatta_protocol.operations.hosts import Holder, HoldLease, LeaseWord
 
 GONE_MINUTES = 20
 """Until a head notices that a connection is dead whose other end has said nothing any more (TCP's own limit, 16)."""
@@ -33,7 +33,7 @@ class Lease:
         self, remote: Remote, command: str, told: Callable[[str], object] = _warn, breaks: bool = False
     ) -> None:
         self.remote, self.command, self.told, self.breaks = remote, command, told, breaks
-        self._stream: Stream | None = None
+        self._stream: Stream[None, LeaseWord] | None = None
         self._watcher: threading.Thread | None = None
 
     def __enter__(self) -> "Lease":
@@ -47,16 +47,16 @@ class Lease:
         """Take it, also again after the head was away. Raises BusyError, RemoteError."""
         self.leave()
         head = self.remote.cluster.head
-        stream = self.remote.stream(head, "lease.hold", who=_who(), command=self.command, broken=self.breaks)
+        stream = self.remote.stream(head, HoldLease(_who(), self.command, self.breaks))
         lines = iter(stream)
         try:
             answer = next(lines)
         except BaseException:
             stream.close()
             raise
-        if "taken" in answer:
+        if answer.taken:
             stream.close()
-            raise BusyError(_taken(self.remote.cluster.name, answer["taken"]))
+            raise BusyError(_taken(self.remote.cluster.name, answer.taken))
         self._stream = stream
         self._watcher = threading.Thread(target=self._watch, args=(stream, lines), daemon=True)
         self._watcher.start()
@@ -70,11 +70,11 @@ class Lease:
         if self._watcher:
             self._watcher.join(1)
 
-    def _watch(self, stream: Stream, lines: Iterator[Mapping[str, Any]]) -> None:
+    def _watch(self, stream: Stream[None, LeaseWord], lines: Iterator[LeaseWord]) -> None:
         name, reason = self.remote.cluster.name, "its head has let it go"
         try:
             for line in lines:
-                if "broken" in line:
+                if line.broken:
                     self.told(f"{name}: another user has taken its lease away ({option(lease='break')}): ending")
                     os.kill(os.getpid(), signal.SIGINT)
                     return
@@ -112,11 +112,11 @@ def _who() -> str:
     return f"{ourselves()} (process {os.getpid()})"
 
 
-def _taken(cluster: str, holder: Mapping[str, Any]) -> str:
-    minutes, seconds = divmod(int(float(holder["seconds"])), 60)
+def _taken(cluster: str, holder: Holder) -> str:
+    minutes, seconds = divmod(int(holder.seconds), 60)
     age = f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
     return (
-        f"{cluster} is in use: {holder['command']} by {holder['who']}, for {age} now. Wait for its end, or end it "
+        f"{cluster} is in use: {holder.command} by {holder.who}, for {age} now. Wait for its end, or end it "
         f"there with Ctrl-C. Where that process is gone, its lease ends within {GONE_MINUTES} minutes, or at once if "
         f"you say the same with {option(lease='break')}. Nothing was changed"
     )

@@ -13,16 +13,18 @@ import platform
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from regatta.errors import AuthenticationError, NodesError, PrivilegeError, RegattaError, RemoteError, UnreachableError
 from regatta.hosts import hostkeys, sources, sshconfig
 from regatta.hosts.channel import Channel, Stream
 from regatta.hosts.cluster import Cluster, Node
-from regatta_protocol.decoding import encode
+from regatta_protocol.operations.operation import Answer, Line, Operation, Telling
+
+Done = TypeVar("Done")
 
 AT_A_TIME = 32
 TIMEOUT = 30.0
@@ -70,35 +72,37 @@ class Remote:
             "by": ourselves(),
         }
 
-    def call(self, node: Node, op: str, *, timeout: float = TIMEOUT, **args: Any) -> dict[str, Any]:
+    def call(self, node: Node, asked: Operation[Answer], *, timeout: float = TIMEOUT) -> Answer:
         """Ask a node for one thing; raises RemoteError or a subclass."""
-        answer: dict[str, Any] = {}
-        with self.stream(node, op, timeout=timeout, **args) as lines:
-            for line in lines:
-                if "done" in line:
-                    answer = line["done"] or {}
-        return answer
+        said: Stream[Answer, Any]
+        with self._ask(node, asked, timeout) as said:
+            for _ in said:
+                pass
+            return said.answer
 
     def everywhere(
         self,
         nodes: Iterable[Node],
-        op: str,
+        asked: Operation[Answer] | Callable[[Node], Operation[Answer]],
         *,
-        args: Callable[[Node], Mapping[str, Any]] = lambda _: {},
         timeout: float = TIMEOUT,
         step: str | None = None,
-    ) -> dict[str, dict[str, Any]]:
-        """Ask many nodes at once; `args(node)` are the arguments for each. NodesError names every node that failed."""
-        done, failed = self.gather(nodes, lambda node: self.call(node, op, timeout=timeout, **args(node)))
+    ) -> dict[str, Answer]:
+        """Ask many nodes at once, the same or what `asked` gives for each. NodesError names every node that failed."""
+
+        def ask(node: Node) -> Answer:
+            return self.call(node, asked if isinstance(asked, Operation) else asked(node), timeout=timeout)
+
+        done, failed = self.gather(nodes, ask)
         if failed:
-            raise NodesError(step or op, failed)
+            raise NodesError(step or str(getattr(asked, "op", "asking")), failed)
         return done
 
     def gather(
-        self, nodes: Iterable[Node], work: Callable[[Node], Any], *, at_a_time: int = AT_A_TIME
-    ) -> tuple[dict[str, Any], dict[str, Exception]]:
+        self, nodes: Iterable[Node], work: Callable[[Node], Done], *, at_a_time: int = AT_A_TIME
+    ) -> tuple[dict[str, Done], dict[str, Exception]]:
         """Call `work` for many nodes at once, a bounded number at a time: (results, errors) by node name."""
-        done: dict[str, Any] = {}
+        done: dict[str, Done] = {}
         failed: dict[str, Exception] = {}
         nodes = list(nodes)
         with ThreadPoolExecutor(max_workers=min(at_a_time, max(1, len(nodes)))) as pool:
@@ -114,13 +118,16 @@ class Remote:
         order = [node.name for node in nodes]
         return {n: done[n] for n in order if n in done}, {n: failed[n] for n in order if n in failed}
 
-    def stream(self, node: Node, op: str, *, timeout: float | None = None, **args: Any) -> Stream:
+    def stream(self, node: Node, asked: Telling[Answer, Line], *, timeout: float | None = None) -> Stream[Answer, Line]:
         """Follow a request's answer line by line; closing it ends the request, not what it started."""
+        return self._ask(node, asked, timeout)
+
+    def _ask(self, node: Node, asked: Operation[Answer], timeout: float | None) -> Stream[Answer, Any]:
         channel = self._idle.pop(node.name, None)
         if channel is None or not channel.alive:
             channel = self._channel(node)
-        request = {"op": op, "place": self.place(node), "args": encode(args)}
-        return Stream(node, channel, request, timeout, lambda channel: self._keep(node, channel), explain)
+        place = self.place(node)
+        return Stream(node, channel, asked, place, timeout, lambda channel: self._keep(node, channel), explain)
 
     def _channel(self, node: Node) -> Channel:
         program = [sys.executable if node.local else "/usr/bin/python3", "-ISuc", _BOOT, str(len(self._payload))]

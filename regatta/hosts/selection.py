@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from regatta.errors import NodesError, UnreachableError, UsageError
 from regatta.hosts.cluster import Cluster, Node
 from regatta.hosts.remote import Remote
+from regatta_protocol.operations.launch import Inspect
 
 ASK_SECONDS = 12.0
 HINT = "To run on the hosts that answer: --skip-lost; or name those to leave out: --without {lost}"
@@ -89,9 +90,8 @@ def _workers(cluster: Cluster) -> str:
 def _silent(cluster: Cluster) -> list[str]:
     """Names of the hosts that do not answer."""
     remote = Remote(cluster)
-    _, failed = remote.gather(
-        cluster.nodes, lambda node: remote.call(node, "inspect", timeout=ASK_SECONDS, facts_wanted=False)
-    )
+    asked = Inspect(facts_wanted=False)
+    _, failed = remote.gather(cluster.nodes, lambda node: remote.call(node, asked, timeout=ASK_SECONDS))
     remote.rest(cluster.nodes)
     wrong = {name: error for name, error in failed.items() if not isinstance(error, UnreachableError)}
     if wrong:

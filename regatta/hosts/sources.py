@@ -15,6 +15,7 @@ _SUPERVISOR = ("supervisor", "cgroup", "rank", "runlog", "usage")
 _OF_SUPERVISOR = ("__init__", "decoding", "log", "run", "states", "value")
 """What it needs of what the controller shares with it."""
 NODE, FRAMEWORKS, PROTOCOL = "regatta.node", "regatta.frameworks", "regatta_protocol"
+OPERATIONS = f"{PROTOCOL}.operations"
 BOOT = "import sys;exec(sys.stdin.buffer.read(int(sys.argv[1])))"
 """What the process runs, with the length of the program that it is sent first."""
 _LOADER = """
@@ -47,7 +48,7 @@ def of_requests() -> dict[str, str]:
     """What a node may need for a request, by full name."""
     return {
         f"{package}.{name}": source(name, package)
-        for package in (NODE, PROTOCOL, *_of_frameworks())
+        for package in (NODE, PROTOCOL, OPERATIONS, *_of_frameworks())
         for name in _in(package)
     }
 

@@ -7,12 +7,13 @@ from typing import Any, Iterator
 
 from regatta.node import hdfs, rights, rundirs, trees
 from regatta.node.problem import Problem
+from regatta_protocol.operations.hosts import Cooled
 
 PAGES = "/proc/sys/vm/drop_caches"
 
 
-def cool(place: dict[str, Any], whole: bool = True) -> dict[str, Any]:
-    """{prepared: forms removed, pages: "all" or "inputs", reason: why not all}.
+def cool(place: dict[str, Any], whole: bool = True) -> Cooled:
+    """Remove prepared forms of inputs and pages of files.
 
     All pages need root and a kernel of one's own (`whole`: try it); else those of input files and HDFS's blocks go.
     """
@@ -23,13 +24,13 @@ def cool(place: dict[str, Any], whole: bool = True) -> dict[str, Any]:
         try:
             with open(PAGES, "w") as file:
                 file.write("3\n")
-            return {"prepared": removed, "pages": "all", "reason": None}
+            return Cooled(removed, "all")
         except OSError as error:
             reason = f"{PAGES}: {error.strerror}"
     for folder in (os.path.join(place["state"], "data"), *_block_folders()):
         for path in _files(folder):
             _forget(path)
-    return {"prepared": removed, "pages": "inputs", "reason": reason}
+    return Cooled(removed, "inputs", reason)
 
 
 def _prepared(place: dict[str, Any]) -> str:

@@ -8,13 +8,13 @@ import os
 import shutil
 import subprocess
 import tempfile
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Sequence
 
 from regatta.node import manifest, rights
 from regatta.node.problem import Problem
+from regatta_protocol.operations.layers import BuiltWheel
 
 Place = Dict[str, Any]
-Answer = Dict[str, Any]
 
 SECONDS = 1200.0
 MOST_BYTES = 40 << 20
@@ -32,9 +32,9 @@ made.build_wheel(out)
 
 
 def build(
-    place: Place, incoming: str, source: str, sha256: str, needs: str | None, backend: str, backend_path: List[str]
-) -> Answer:
-    """Make the wheel of a source archive in `incoming`: {"name", "content": base64}, or {"error": last lines}.
+    place: Place, incoming: str, source: str, sha256: str, needs: str | None, backend: str, backend_path: Sequence[str]
+) -> BuiltWheel:
+    """Make the wheel of a source archive in `incoming`.
 
     `needs`: an archive beside it with what it is built with. `backend`, `backend_path`: see PEP 517.
     """
@@ -42,16 +42,16 @@ def build(
     if manifest.file_hash(packed) != sha256:
         raise Problem(f"{os.path.basename(source)} arrived damaged: start the run again")
     tools = os.path.join(incoming, os.path.basename(needs)) if needs else None
-    return dict(
-        rights.call(
-            place.get("user"),
-            lambda: _make(place["python"], packed, tools, backend, backend_path),
-            SECONDS + 60,
-        )
+    made: BuiltWheel = rights.call(
+        place.get("user"),
+        lambda: _make(place["python"], packed, tools, backend, backend_path),
+        SECONDS + 60,
+        BuiltWheel,
     )
+    return made
 
 
-def _make(python: str, packed: str, tools: str | None, backend: str, backend_path: List[str]) -> Answer:
+def _make(python: str, packed: str, tools: str | None, backend: str, backend_path: Sequence[str]) -> BuiltWheel:
     work = tempfile.mkdtemp(prefix="regatta-build-")
     try:
         folders = {name: os.path.join(work, name) for name in ("source", "tools", "out", "home")}
@@ -72,15 +72,15 @@ def _make(python: str, packed: str, tools: str | None, backend: str, backend_pat
             os.path.join(work, "log"),
         )
         if error:
-            return {"error": error}
+            return BuiltWheel(error=error)
         wheels = [name for name in os.listdir(folders["out"]) if name.endswith(".whl")]
         if len(wheels) != 1:
-            return {"error": "its build made no wheel"}
+            return BuiltWheel(error="its build made no wheel")
         path = os.path.join(folders["out"], wheels[0])
         if os.path.getsize(path) > MOST_BYTES:
-            return {"error": f"its wheel has more than {MOST_BYTES >> 20} MiB"}
+            return BuiltWheel(error=f"its wheel has more than {MOST_BYTES >> 20} MiB")
         with open(path, "rb") as file:
-            return {"name": wheels[0], "content": base64.b64encode(file.read()).decode()}
+            return BuiltWheel(wheels[0], base64.b64encode(file.read()).decode())
     finally:
         shutil.rmtree(work, ignore_errors=True)
 

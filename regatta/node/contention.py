@@ -9,10 +9,10 @@ from typing import Any, Dict
 
 from regatta.node import notes, rights, rundirs
 from regatta_protocol.decoding import fitting
+from regatta_protocol.operations.runs import Contended
 from regatta_protocol.run import Kept
 
 Place = Dict[str, Any]
-Answer = Dict[str, Any]
 
 KERNEL_THREADS = "2"
 OURS = "/regatta-"
@@ -35,11 +35,11 @@ def strangers() -> dict[str, float]:
     return found
 
 
-def of_run(place: Place, run: str, before: dict[str, float] | None = None) -> Answer:
-    """{"runs": ids of other runs that were on this node between the run's start and its end (or now), "load"}.
+def of_run(place: Place, run: str, before: dict[str, float] | None = None) -> Contended:
+    """The other runs that were on this node between the run's start and its end (or now), and what strangers used.
 
-    "load": cores that processes outside of Regatta have used on average since `before`, their seconds of CPU at the
-    run's start; None where that is not known. What has ended meanwhile is not in it.
+    That is on average since `before`, their seconds of CPU at the run's start; None where that is not known. What has
+    ended meanwhile is not in it.
     """
     spans = _spans(place, {name: _noted_span(place, name) for name in rundirs.names(place)})
     began, ended = spans.pop(run, [0.0, 0.0])
@@ -48,7 +48,7 @@ def of_run(place: Place, run: str, before: dict[str, float] | None = None) -> An
     if before is not None and began < ended:
         used = sum(max(0.0, seconds - before.get(name, 0.0)) for name, seconds in strangers().items())
         load = round(used / max(time.time() - began, 0.1), 2)
-    return {"runs": others, "load": load}
+    return Contended(tuple(others), load)
 
 
 def _noted_span(place: Place, run: str) -> list[float] | None:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any
+from typing import Any, Sequence
 
 from regatta.node import disk
+from regatta_protocol.operations.layers import EnvironmentsThere, EnvironmentThere
 
 STARTED = "/etc/regatta/started"
 
 
-def look(place: dict[str, Any], packages: list[str]) -> dict[str, Any]:
-    """{"current": hash or None, "there": whole environments, the one that was switched to last first}.
-
-    Of each the versions of these packages.
-    """
+def look(place: dict[str, Any], packages: Sequence[str]) -> EnvironmentsThere:
+    """Whole environments, the one that was switched to last first, and of each the versions of these packages."""
     root, there = place["root"], []
     for name in os.listdir(root) if os.path.isdir(root) else []:
         described = os.path.join(root, name, "regatta-env.json")
@@ -23,20 +21,15 @@ def look(place: dict[str, Any], packages: list[str]) -> dict[str, Any]:
             with open(described) as file:
                 value = json.load(file)
             since = os.path.getmtime(os.path.join(root, name))
-            there.append(
-                {
-                    "hash": value["hash"],
-                    "since": since,
-                    "packages": {key: value["packages"].get(key) for key in packages},
-                }
-            )
-    there.sort(key=lambda item: -item["since"])
+            versions = {key: value["packages"].get(key) for key in packages}
+            there.append(EnvironmentThere(value["hash"], since, versions))
+    there.sort(key=lambda item: -item.since)
     link = os.path.join(root, "env")
     current = os.path.basename(os.path.realpath(link))[len("env-") :] if os.path.islink(link) else None
-    return {"current": current, "there": there}
+    return EnvironmentsThere(current, tuple(there))
 
 
-def switch(place: dict[str, Any], name: str, units: list[str]) -> dict[str, Any]:
+def switch(place: dict[str, Any], name: str, units: Sequence[str]) -> None:
     """Point the link at an environment in one step. The next provisioning then knows to restart what is made of it:
     these units."""
     root = place["root"]
@@ -48,7 +41,6 @@ def switch(place: dict[str, Any], name: str, units: list[str]) -> dict[str, Any]
                 file.write("another environment\n")
     disk.point(os.path.join(root, "env"), f"env-{name}")
     disk.settle_all(root)
-    return {}
 
 
 def resolved(place: dict[str, Any], path: str) -> str:

@@ -8,6 +8,9 @@ import shutil
 from typing import Any
 
 from regatta.node import disk, manifest
+from regatta.node.problem import Problem
+from regatta_protocol.operations.layers import Incoming
+from regatta_protocol.operations.transfers import ProvenFile
 
 
 def path(place: dict[str, Any], sha256: str, name: str) -> str:
@@ -24,25 +27,25 @@ def have(place: dict[str, Any], sha256: str, name: str, size: int) -> bool:
     return there
 
 
-def begin(place: dict[str, Any], size: int) -> dict[str, Any]:
-    """Make a folder to receive a file; {"error"} where the disk is too small for it."""
+def begin(place: dict[str, Any], size: int) -> Incoming:
+    """Make a folder to receive a file; Problem where the disk is too small for it."""
     base = os.path.join(place["state"], "data")
     os.makedirs(base, mode=0o755, exist_ok=True)
     free = shutil.disk_usage(base).free
     if free < size + (64 << 20):
-        return {"error": f"{base} has {free >> 20} MiB free, the file needs {size >> 20} MiB"}
+        raise Problem(f"{base} has {free >> 20} MiB free, the file needs {size >> 20} MiB")
     incoming = os.path.join(base, f".incoming-{secrets.token_hex(8)}")
     os.mkdir(incoming)
-    return {"incoming": incoming}
+    return Incoming(incoming)
 
 
-def commit(place: dict[str, Any], incoming: str, sha256: str, name: str) -> dict[str, Any]:
+def commit(place: dict[str, Any], incoming: str, sha256: str, name: str) -> ProvenFile:
     """Prove the file that arrived and move it to its place; then it is on the disk."""
     arrived = os.path.join(incoming, name)
     actual = manifest.file_hash(arrived)
     if actual != sha256:
         shutil.rmtree(incoming, ignore_errors=True)
-        return {"ok": False, "actual": actual}
+        return ProvenFile(ok=False, actual=actual)
     os.chmod(arrived, 0o444)
     os.chmod(incoming, 0o755)
     disk.settle(arrived)
@@ -55,4 +58,4 @@ def commit(place: dict[str, Any], incoming: str, sha256: str, name: str) -> dict
         disk.settle(target)
         shutil.rmtree(incoming, ignore_errors=True)
     disk.settle(os.path.dirname(target))
-    return {"ok": True}
+    return ProvenFile(ok=True)

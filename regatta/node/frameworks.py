@@ -16,15 +16,15 @@ Place = Dict[str, Any]
 _PACKAGE = "regatta.frameworks"
 
 
-def call(place: Place, function: str, **given: Any) -> Any:
+def call(place: Place, function: str) -> Any:
     """What a function says, named as `framework.module.function`."""
     framework, module, name = function.split(".")
-    return getattr(importlib.import_module(f"{_PACKAGE}.{framework}.node.{module}"), name)(place, **given)
+    return getattr(importlib.import_module(f"{_PACKAGE}.{framework}.node.{module}"), name)(place)
 
 
-def answers(place: Place, asks: Dict[str, str] | None) -> Dict[str, Any]:
+def answers(place: Place, asks: Dict[str, str]) -> Dict[str, Any]:
     """What several functions say of this node, by the name of each answer."""
-    return {answer: call(place, function) for answer, function in (asks or {}).items()}
+    return {answer: call(place, function) for answer, function in asks.items()}
 
 
 def service(framework: str) -> Any:

@@ -10,6 +10,7 @@ from typing import Any, Callable, Iterator
 
 from regatta.node import disk
 from regatta.node.problem import Problem
+from regatta_protocol.operations.hdfs import HdfsState, Moved, Moving
 
 CONF = "/etc/regatta/hadoop"
 INCLUDE, EXCLUDE = f"{CONF}/include", f"{CONF}/exclude"
@@ -17,27 +18,25 @@ INFO = "Hadoop:service=NameNode,name=NameNodeInfo"
 POLL_SECONDS = 1.0
 
 Place = dict[str, Any]
-Emit = Callable[[dict[str, Any]], None]
+Emit = Callable[[Moving], None]
 
 
-def state(place: Place) -> dict[str, Any]:
-    """{installed, live (addresses), expected (addresses), safe_mode, problem}: never fails for an HDFS that is down."""
-    expected = _read_list(INCLUDE)
-    answer: dict[str, Any] = {"installed": bool(expected), "expected": expected, "live": [], "safe_mode": ""}
+def state(place: Place) -> HdfsState:
+    """How HDFS is: never fails for one that is down."""
+    expected = tuple(_read_list(INCLUDE))
     if not expected:
-        return answer
+        return HdfsState(installed=False)
     try:
         info = _bean(INFO)
-        return {**answer, "live": sorted(_live(info)), "safe_mode": info["Safemode"], "problem": ""}
+        return HdfsState(True, expected, tuple(sorted(_live(info))), info["Safemode"])
     except OSError as error:
-        return {**answer, "problem": f"the NameNode does not answer: {error}"}
+        return HdfsState(True, expected, problem=f"the NameNode does not answer: {error}")
 
 
-def decommission(place: Place, emit: Emit, address: str, name: str, stall: float) -> dict[str, Any]:
+def decommission(place: Place, emit: Emit, address: str, name: str, stall: float) -> Moved:
     """Move all blocks of a DataNode to the others; it is in use again where that makes no progress for `stall` seconds.
 
-    Returns {"pool": the block pool that was moved}; it is empty where the DataNode is not live, so that nothing was.
-    Emits {"progress": text}. To stop watching does not stop the move; calling again continues it.
+    To stop watching does not stop the move; calling again continues it.
     """
     info = _bean(INFO)
     if info["Safemode"]:
@@ -47,7 +46,7 @@ def decommission(place: Place, emit: Emit, address: str, name: str, stall: float
         )
     live = _live(info)
     if address not in live:
-        return {"pool": ""}
+        return Moved("")
     others = [node for where, node in live.items() if where != address]
     if not others:
         raise Problem(f"{name} has the only live DataNode: its blocks cannot move anywhere")
@@ -57,16 +56,15 @@ def decommission(place: Place, emit: Emit, address: str, name: str, stall: float
     _exclude([address])
     # Only now: asked for fewer copies before, HDFS might delete one that is not on the node that leaves.
     if lowered := _lower_replication(len(others), "/"):
-        emit({"progress": f"{lowered} file(s) now have {len(others)} copies, as so many DataNodes remain"})
+        emit(Moving(f"{lowered} file(s) now have {len(others)} copies, as so many DataNodes remain"))
     _wait_until_moved(emit, address, name, stall)
-    return {"pool": info["BlockPoolId"]}
+    return Moved(info["BlockPoolId"])
 
 
-def forget(place: Place, address: str) -> dict[str, Any]:
+def forget(place: Place, address: str) -> None:
     """Strike a DataNode, whose blocks have moved away, from the lists."""
     _write(INCLUDE, [other for other in _read_list(INCLUDE) if other != address])
     _exclude([])
-    return {}
 
 
 def _wait_until_moved(emit: Emit, address: str, name: str, stall: float) -> None:
@@ -83,7 +81,7 @@ def _wait_until_moved(emit: Emit, address: str, name: str, stall: float) -> None
         left = int(moving["underReplicatedBlocks"]) if moving else None
         text = f"{left} of {node['numBlocks']} block(s) still to be copied" if left is not None else "looking at blocks"
         if text != said:
-            emit({"progress": text})
+            emit(Moving(text))
             said = text
         if left is not None and (best is None or left < best):
             best, since = left, time.monotonic()

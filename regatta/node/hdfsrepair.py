@@ -9,11 +9,12 @@ import os
 import re
 import subprocess
 import time
-from typing import Any, Iterator
+from typing import Callable, Iterator, Sequence
 
 from regatta.node import hdfs, rights
-from regatta.node.hdfs import Emit, Place
+from regatta.node.hdfs import Place
 from regatta.node.problem import Problem
+from regatta_protocol.operations.hdfs import Aside, BytesRead, Damaged, DamagedCopy
 
 UNIT = "regatta-hdfs-datanode.service"
 PIECE_BYTES = 1 << 20
@@ -24,10 +25,10 @@ _BLOCK = re.compile(r"(blk_\d+)_\d+ .*Live_repl=(\d+)")
 _COPY = re.compile(r"DatanodeInfoWithStorage\[([^,\]]+):\d+,[^\]]*\]\(([A-Z_]+)\)")
 
 
-def read_own(place: Place, emit: Emit, path: str, address: str) -> dict[str, Any]:
+def read_own(place: Place, emit: Callable[[BytesRead], None], path: str, address: str) -> BytesRead:
     """Read this DataNode's copies of all that is below a path; it tells the NameNode of those that are damaged.
 
-    Returns {"bytes"}; emits {"read": bytes so far} every second.
+    Emits every second how many bytes were read so far.
     """
     read, said = 0, time.monotonic()
     for url in list(_own_blocks(path, address)):
@@ -36,16 +37,12 @@ def read_own(place: Place, emit: Emit, path: str, address: str) -> dict[str, Any
                 read += len(piece)
                 if time.monotonic() - said > EMIT_SECONDS:
                     said = time.monotonic()
-                    emit({"read": read})
-    return {"bytes": read}
+                    emit(BytesRead(read))
+    return BytesRead(read)
 
 
-def damaged(place: Place, path: str, blocks: list[str]) -> dict[str, Any]:
-    """What the NameNode knows of the copies of all that is below a path.
-
-    {"copies": those damaged [{"file", "block", "address", "live": good copies}], "live": {block: good copies}}, the
-    latter for the `blocks` asked for.
-    """
+def damaged(place: Place, path: str, blocks: Sequence[str]) -> Damaged:
+    """What the NameNode knows of the copies of all that is below a path, and of the `blocks` asked for."""
     query = {"ugi": "hdfs", "path": path, "files": 1, "blocks": 1, "replicadetails": 1}
     found, live, file, asked = [], {}, path, set(blocks)
     with hdfs.answer(hdfs.url("/fsck", query), seconds=600) as lines:
@@ -60,12 +57,12 @@ def damaged(place: Place, path: str, blocks: list[str]) -> dict[str, Any]:
                 live[block[1]] = int(block[2])
             for address, state in _COPY.findall(text):
                 if state == "CORRUPT":
-                    found.append({"file": file, "block": block[1], "address": address, "live": int(block[2])})
-    return {"copies": found, "live": live}
+                    found.append(DamagedCopy(file, block[1], address, int(block[2])))
+    return Damaged(tuple(found), live)
 
 
-def put_aside(place: Place, blocks: list[str]) -> dict[str, Any]:
-    """Move this host's copies of blocks out of its DataNode's folder, which stands still meanwhile: {"folder"}."""
+def put_aside(place: Place, blocks: Sequence[str]) -> Aside:
+    """Move this host's copies of blocks out of its DataNode's folder, which stands still meanwhile."""
     data = hdfs.setting("hdfs-site.xml", "dfs.datanode.data.dir").partition("://")[2]
     aside = os.path.join(os.path.dirname(data), "damaged")
     wanted = re.compile("(" + "|".join(map(re.escape, blocks)) + r")(_\d+\.meta)?")
@@ -74,7 +71,7 @@ def put_aside(place: Place, blocks: list[str]) -> dict[str, Any]:
         rights.call("hdfs", lambda: _move(data, aside, wanted), MOVE_SECONDS)
     finally:
         _systemctl("start")
-    return {"folder": aside}
+    return Aside(aside)
 
 
 def _move(data: str, aside: str, wanted: re.Pattern[str]) -> None:
@@ -84,13 +81,12 @@ def _move(data: str, aside: str, wanted: re.Pattern[str]) -> None:
             os.rename(os.path.join(folder, name), os.path.join(aside, name))
 
 
-def report(place: Place) -> dict[str, Any]:
+def report(place: Place) -> None:
     """Have this host's DataNode say what it holds.
 
     What it says when it has started only adds to what the NameNode believes of it; the next time is after hours.
     """
     hdfs.dfsadmin("datanode", "-triggerBlockReport", hdfs.setting("hdfs-site.xml", "dfs.datanode.ipc.address"))
-    return {}
 
 
 def _own_blocks(path: str, address: str) -> Iterator[str]:

@@ -2,48 +2,47 @@
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from typing import Any, Dict, Sequence
 
 from regatta.node import facts, files, frameworks, layers, network, releases, rundirs
+from regatta_protocol.operations.launch import InputFile, Inspected
+from regatta_protocol.operations.layers import LayerWish
+from regatta_protocol.operations.releases import Held, Patch, ReleaseState
 
 
 def inspect(  # noqa: PLR0913 (the keys of one question)
     place: dict[str, Any],
     release: str | None = None,
     hint: str | None = None,
-    patch: dict[str, Any] | None = None,
-    data: list[dict[str, Any]] | None = None,
+    patch: Patch | None = None,
+    data: Sequence[InputFile] = (),
     facts_wanted: bool = True,
     versions: Sequence[str] = (),
-    ports: tuple[int, int] | None = None,
-    layer: dict[str, str] | None = None,
+    ports: Sequence[int] = (),
+    layer: LayerWish | None = None,
     packages: bool = False,
     free: int = 1,
-    asks: dict[str, str] | None = None,
-) -> dict[str, Any]:
-    """What a launch asks of a node in one round trip: facts, release, layer, data files, a free port.
-
-    `versions`: of these packages, among the facts. `packages`: also the versions of all that is in its environment.
-    `free`: how many free ports are wanted. `asks`: what a framework asks besides, see `frameworks.answers`.
-    """
+    asks: Dict[str, str] | None = None,
+) -> Inspected:
+    """What a launch asks of a node in one round trip: facts, release, layer, data files, a free port."""
     answer: dict[str, Any] = {}
     if facts_wanted:
         answer["facts"] = facts.facts(place, versions)
     if release:
         answer["release"] = releases.check(place, release)
-        if answer["release"]["state"] == "missing" and patch and releases.patched(place, release, patch):
-            answer["release"] = {"state": "made"}
-        elif answer["release"]["state"] == "missing":
+        if answer["release"].state is Held.MISSING and patch and releases.patched(place, release, patch):
+            answer["release"] = ReleaseState(Held.MADE)
+        elif answer["release"].state is Held.MISSING:
             answer["begun"] = releases.begin(place, release, hint)
     if layer is not None:
-        answer["layer"] = layers.check(place, **layer)
+        answer["layer"] = layers.check(place, layer.key, layer.label)
     if packages:
         answer["packages"] = facts.environment(place).get("packages", {})
     if data:
-        answer["data"] = {item["sha256"]: files.have(place, **item) for item in data}
+        answer["data"] = {item.sha256: files.have(place, **vars(item)) for item in data}
     if ports:
+        low, high = ports
         unfinished = rundirs.unfinished(place)
-        answer["ports"] = network.free_ports(place, *ports, unfinished["ports"], free)
-        answer["port"] = answer["ports"][0]
-        answer["unfinished"] = unfinished["runs"]
-    return {**answer, **frameworks.answers(place, asks)}
+        answer["ports"] = tuple(network.free_ports(place, low, high, unfinished["ports"], free))
+        answer["unfinished"] = tuple(unfinished["runs"])
+    return Inspected(**answer, told=frameworks.answers(place, asks or {}))

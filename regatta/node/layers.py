@@ -14,13 +14,23 @@ import secrets
 import shutil
 import subprocess
 import time
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Tuple
 
 from regatta.node import disk, facts, manifest, relay, releases, rights, rundirs
 from regatta.node.problem import Problem
+from regatta_protocol.decoding import decode
+from regatta_protocol.operations.layers import (
+    AboutLayer,
+    Incoming,
+    InstalledPackage,
+    LayerBase,
+    LayerState,
+    LayersThere,
+    LayerThere,
+    Proven,
+)
 
 Place = Dict[str, Any]
-Answer = Dict[str, Any]
 
 KEEP = 5
 GRACE_SECONDS = 900
@@ -43,9 +53,9 @@ def folder(place: Place, key: str) -> str:
     return os.path.join(place["root"], "layers", key)
 
 
-def check(place: Place, key: str | None, label: str = "") -> Answer:
-    """{"base": id of this node's environment, "there": whether it has the layer}; a layer asked for is marked so."""
-    return {"base": _base(place)[0], "there": bool(key) and _ask(place, str(key), label)}
+def check(place: Place, key: str | None, label: str = "") -> LayerState:
+    """This node's environment, and whether it has the layer; a layer asked for is marked so."""
+    return LayerState(_base(place)[0], there=bool(key) and _ask(place, str(key), label))
 
 
 def have(place: Place, key: str) -> bool:
@@ -53,12 +63,11 @@ def have(place: Place, key: str) -> bool:
     return os.path.isfile(_memory(place, key)) and os.path.isdir(folder(place, key))
 
 
-def base(place: Place) -> Answer:
+def base(place: Place) -> LayerBase:
     """The environment that layers are made for: its Python and machine, and its packages with what each needs."""
     identity, python = _base(place)
-    packages = rights.call(place.get("user"), lambda: _packages(place["python"]), 50)
-    libc = platform.libc_ver()[1]
-    return {"id": identity, "python": python, "machine": platform.machine(), "glibc": libc, "packages": packages}
+    seen = rights.call(place.get("user"), lambda: _packages(place["python"]), 50, Tuple[InstalledPackage, ...])
+    return LayerBase(identity, python or "", platform.machine(), platform.libc_ver()[1], seen)
 
 
 def _base(place: Place) -> tuple[str, str | None]:
@@ -67,35 +76,33 @@ def _base(place: Place) -> tuple[str, str | None]:
     return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:16], env.get("python")
 
 
-def _packages(python: str) -> List[Dict[str, Any]]:
+def _packages(python: str) -> Tuple[InstalledPackage, ...]:
     done = subprocess.run(
         [python, "-I", "-c", _LOOK], capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL
     )
     if done.returncode:
         raise Problem(f"{python} cannot tell its packages: {done.stderr.strip()[-300:] or 'no word of it'}")
-    return list(json.loads(done.stdout))
+    return tuple(decode(InstalledPackage, one) for one in json.loads(done.stdout))
 
 
-def begin(place: Place, key: str, size: int) -> Answer:
-    """Make a folder to receive a layer; {"error"} where the disk is too small for `size` bytes."""
+def begin(place: Place, key: str, size: int) -> Incoming:
+    """Make a folder to receive a layer; Problem where the disk is too small for `size` bytes."""
     top = releases.own(place, "layers")
     releases.clear_abandoned(top)
     free = shutil.disk_usage(top).free
     if free < size + (64 << 20):
-        return {
-            "error": f"{top} has {free >> 20} MiB free, and the layer needs {(size >> 20) + 64} MiB: free some there"
-        }
+        raise Problem(f"{top} has {free >> 20} MiB free, and the layer needs {(size >> 20) + 64} MiB: free some there")
     incoming = os.path.join(top, f".incoming-{key}-{secrets.token_hex(4)}")
     os.mkdir(incoming, 0o755)
-    return {"incoming": incoming}
+    return Incoming(incoming)
 
 
-def commit(place: Place, key: str, incoming: str, archive: str, sha256: str, about: Dict[str, Any]) -> Answer:
-    """Prove the archive that arrived in `incoming`, unpack it, and let it be the layer. Returns {"ok"}."""
+def commit(place: Place, key: str, incoming: str, archive: str, sha256: str, about: AboutLayer) -> Proven:
+    """Prove the archive that arrived in `incoming`, unpack it, and let it be the layer."""
     packed = os.path.join(incoming, os.path.basename(archive))
     if manifest.file_hash(packed) != sha256:
         shutil.rmtree(incoming, ignore_errors=True)
-        return {"ok": False}
+        return Proven(ok=False)
     tree = os.path.join(incoming, "layer")
     os.mkdir(tree, 0o755)
     command = ["tar", "--extract", "--gzip", "--no-same-owner", "--file", packed, "--directory", tree]
@@ -109,7 +116,7 @@ def commit(place: Place, key: str, incoming: str, archive: str, sha256: str, abo
     return _settle(place, key, incoming, tree, about)
 
 
-def fetch(place: Place, key: str, incoming: str, host: str, root: str, about: Dict[str, Any]) -> Answer:
+def fetch(place: Place, key: str, incoming: str, host: str, root: str, about: AboutLayer) -> Proven:
     """The layer from a relay, which has it: see `commit`."""
     tree = os.path.join(incoming, "layer")
     os.mkdir(tree, 0o755)
@@ -117,17 +124,17 @@ def fetch(place: Place, key: str, incoming: str, host: str, root: str, about: Di
         host,
         f"{os.path.join(root, 'layers', key)}/",
         f"{tree}/",
-        ["-p", "--chmod=D755,Fa=rX", *([] if about["compiled"] else ["--exclude=__pycache__"])],
+        ["-p", "--chmod=D755,Fa=rX", *([] if about.compiled else ["--exclude=__pycache__"])],
     )
     return _settle(place, key, incoming, tree, about)
 
 
-def _settle(place: Place, key: str, incoming: str, tree: str, about: Dict[str, Any]) -> Answer:
+def _settle(place: Place, key: str, incoming: str, tree: str, about: AboutLayer) -> Proven:
     """Prove a tree by its hash and rename it into place, whole."""
-    if manifest.release_id(releases.listed(tree)) != about["tree"]:
+    if manifest.release_id(releases.listed(tree)) != about.tree:
         shutil.rmtree(incoming, ignore_errors=True)
-        return {"ok": False}
-    if not about["compiled"]:
+        return Proven(ok=False)
+    if not about.compiled:
         _compile(place, tree)
     releases.protect(tree)
     disk.settle_all(tree)
@@ -138,11 +145,11 @@ def _settle(place: Place, key: str, incoming: str, tree: str, about: Dict[str, A
             os.chmod(tree, 0o755)  # a folder is renamed only by who may write it
             os.rename(tree, target)
             os.chmod(target, 0o555)
-            described = {name: about[name] for name in ("packages", "bytes", "instead")}
-            _store(place, key, {**described, "base": _base(place)[0], "made": time.time(), "for": [about["label"]]})
+            described = {name: getattr(about, name) for name in ("packages", "bytes", "instead")}
+            _store(place, key, {**described, "base": _base(place)[0], "made": time.time(), "for": [about.label]})
         releases.remove(tree)
         shutil.rmtree(incoming, ignore_errors=True)
-        return {"ok": True, "pruned": prune(place, key)}
+        return Proven(ok=True, pruned=tuple(prune(place, key)))
 
 
 def _compile(place: Place, tree: str) -> None:
@@ -163,14 +170,15 @@ def _compile(place: Place, tree: str) -> None:
         subprocess.run([*command, tree], capture_output=True, stdin=subprocess.DEVNULL, timeout=COMPILE_SECONDS)
 
 
-def look(place: Place) -> Answer:
-    """{"layers": [{key, packages, bytes, instead, for, made, used, going}]}, the one that was used last first."""
+def look(place: Place) -> LayersThere:
+    """All layers, the one that was used last first."""
     found, going = [], rundirs.unfinished(place)["layers"]
     for key in _keys(place):
         with contextlib.suppress(OSError, ValueError):
-            used = os.path.getmtime(_memory(place, key))
-            found.append({**_load(place, key), "key": key, "used": used, "going": key in going})
-    return {"layers": sorted(found, key=lambda item: -item["used"])}
+            used, kept = os.path.getmtime(_memory(place, key)), _load(place, key)
+            known = {name: kept[name] for name in ("packages", "bytes")}
+            found.append(LayerThere(**known, key=key, whose=tuple(kept["for"]), used=used, going=key in going))
+    return LayersThere(tuple(sorted(found, key=lambda item: -item.used)))
 
 
 def prune(place: Place, keep: str) -> List[str]:

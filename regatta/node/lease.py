@@ -13,6 +13,8 @@ import signal
 import time
 from typing import Any, Callable, Dict, TextIO
 
+from regatta_protocol.operations.hosts import Holder, LeaseWord
+
 PATH = "/run/regatta.lease"
 BEAT_SECONDS = 10.0
 _BREAK_SECONDS = 2.0
@@ -23,28 +25,28 @@ class _Broken(Exception):
 
 
 def hold(
-    place: Dict[str, Any], emit: Callable[[Dict[str, Any]], None], who: str, command: str, broken: bool = False
+    place: Dict[str, Any], emit: Callable[[LeaseWord], None], who: str, command: str, broken: bool = False
 ) -> None:
-    """Hold the lease until the connection ends; emits {"held"}, or {"taken": {who, command, seconds}} of its holder.
+    """Hold the lease until the connection ends; emits that it is held, or who has it.
 
-    `broken`: whoever holds it loses it, and gets {"broken"}. What is emitted from time to time lets the kernel
+    `broken`: whoever holds it loses it, and is told so. What is emitted from time to time lets the kernel
     notice that the controller's side is gone.
     """
     signal.signal(signal.SIGTERM, _lose)
     try:
         with open(_path(place), "a+") as file:
             if not _locked(file, broken):
-                emit({"taken": _holder(file)})
+                emit(LeaseWord(taken=_holder(file)))
                 return
             file.truncate(0)
             json.dump({"who": who, "command": command, "pid": os.getpid(), "since": _now()}, file)
             file.flush()
-            emit({"held": True})
+            emit(LeaseWord(held=True))
             while True:  # main() ends this process when the connection closes, and the lease with it
                 time.sleep(BEAT_SECONDS)
-                emit({"alive": True})
+                emit(LeaseWord(alive=True))
     except _Broken:
-        emit({"broken": True})
+        emit(LeaseWord(broken=True))
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
@@ -87,12 +89,12 @@ def _end(file: TextIO, number: int) -> None:
                     return
 
 
-def _holder(file: TextIO) -> Dict[str, Any]:
+def _holder(file: TextIO) -> Holder:
     said = _read(file)
     since = said.get("since")
     age = _now() - since if isinstance(since, float) else 0.0
     unknown = "an unnamed user"
-    return {"who": said.get("who") or unknown, "command": said.get("command") or "?", "seconds": age}
+    return Holder(str(said.get("who") or unknown), str(said.get("command") or "?"), age)
 
 
 def _read(file: TextIO) -> Dict[str, Any]:

@@ -7,20 +7,19 @@ import time
 from typing import Any, Dict, Tuple
 
 from regatta.node import notes, rights, rundirs
-from regatta_protocol.decoding import believe, encode
+from regatta_protocol.decoding import believe
 from regatta_protocol.run import About, FollowedBy, Kept, Listed, Listing, PlanKept
 from regatta_protocol.states import State
 
 Place = Dict[str, Any]
-Answer = Dict[str, Any]
 
 BEGINNING_SECONDS = 60.0
 """A run's folder is there before `spec.json` is."""
 
 
-def answer(place: Place) -> Answer:
-    """What :func:`runs` says, as a `Listing` in JSON."""
-    return dict(encode(Listing(runs(place))))
+def answer(place: Place) -> Listing:
+    """What :func:`runs` says."""
+    return Listing(runs(place))
 
 
 def runs(place: Place) -> Tuple[Listed, ...]:

@@ -15,65 +15,65 @@ from typing import Any, BinaryIO
 
 from regatta.node import layout
 from regatta.node.problem import Problem
+from regatta_protocol.decoding import decode, encode
+from regatta_protocol.operations.operation import Telling
 
 OPERATIONS = {
-    "inspect": "launch.inspect",
-    "release.begin": "releases.begin",
-    "release.commit": "releases.commit",
-    "release.entries": "releases.entries",
-    "release.fetch": "relay.fetch_release",
-    "release.abandon": "releases.abandon",
-    "layer.base": "layers.base",
-    "layer.begin": "layers.begin",
-    "layer.build": "compiling.build",
-    "layer.commit": "layers.commit",
-    "layer.fetch": "layers.fetch",
-    "layer.look": "layers.look",
-    "data.begin": "files.begin",
-    "data.commit": "files.commit",
-    "data.fetch": "relay.fetch_data",
-    "relay.offer": "relay.offer",
-    "relay.take": "relay.take",
-    "relay.fetch": "relay.fetch",
-    "relay.drop": "relay.drop",
-    "run.start": "runs.start",
-    "run.watch": "runs.watch",
-    "run.stop": "runs.stop",
-    "run.finish": "runs.finish",
-    "run.contention": "contention.of_run",
-    "run.recorded": "runs.mark_recorded",
-    "run.account": "runs.account",
-    "run.left": "outputs.listing",
-    "run.sizes": "outputs.sizes",
-    "run.sums": "outputs.sums",
-    "run.list": "listing.answer",
-    "shared.parts": "shared.parts",
-    "shared.remove": "shared.remove",
-    "prune": "pruning.prune",
-    "services": "services.act",
-    "status": "services.status",
-    "pages": "services.pages",
-    "hdfs.state": "hdfs.state",
-    "hdfs.decommission": "hdfs.decommission",
-    "hdfs.forget": "hdfs.forget",
-    "hdfs.read_own": "hdfsrepair.read_own",
-    "hdfs.damaged": "hdfsrepair.damaged",
-    "hdfs.put_aside": "hdfsrepair.put_aside",
-    "hdfs.report": "hdfsrepair.report",
-    "env.look": "environments.look",
-    "env.switch": "environments.switch",
-    "sample": "sample.follow",
-    "secret": "secret.read",
-    "secret.held": "secret.held",
-    "monitoring.state": "monitoring.state",
-    "framework.call": "frameworks.call",
-    "caches.cool": "caches.cool",
-    "support": "support.collect",
-    "lease.hold": "lease.hold",
+    "inspect": ("launch.Inspect", "launch.inspect"),
+    "release.begin": ("releases.BeginRelease", "releases.begin"),
+    "release.commit": ("releases.CommitRelease", "releases.commit"),
+    "release.entries": ("releases.ReleaseEntries", "releases.entries"),
+    "release.fetch": ("releases.FetchRelease", "relay.fetch_release"),
+    "release.abandon": ("releases.Abandon", "releases.abandon"),
+    "layer.base": ("layers.AskBase", "layers.base"),
+    "layer.begin": ("layers.BeginLayer", "layers.begin"),
+    "layer.build": ("layers.BuildWheel", "compiling.build"),
+    "layer.commit": ("layers.CommitLayer", "layers.commit"),
+    "layer.fetch": ("layers.FetchLayer", "layers.fetch"),
+    "layer.look": ("layers.LookAtLayers", "layers.look"),
+    "data.begin": ("transfers.BeginFile", "files.begin"),
+    "data.commit": ("transfers.CommitFile", "files.commit"),
+    "data.fetch": ("transfers.FetchFile", "relay.fetch_data"),
+    "relay.offer": ("transfers.Offer", "relay.offer"),
+    "relay.take": ("transfers.Take", "relay.take"),
+    "relay.fetch": ("transfers.Fetch", "relay.fetch"),
+    "relay.drop": ("transfers.Drop", "relay.drop"),
+    "run.start": ("runs.StartRun", "runs.start"),
+    "run.watch": ("runs.WatchRun", "runs.watch"),
+    "run.stop": ("runs.StopRun", "runs.stop"),
+    "run.finish": ("runs.FinishRun", "runs.finish"),
+    "run.contention": ("runs.AskContention", "contention.of_run"),
+    "run.recorded": ("runs.MarkRecorded", "runs.mark_recorded"),
+    "run.account": ("runs.AskAccount", "runs.account"),
+    "run.left": ("outputs.AskLeft", "outputs.listing"),
+    "run.sizes": ("outputs.AskSizes", "outputs.sizes"),
+    "run.sums": ("outputs.AskSums", "outputs.sums"),
+    "run.list": ("runs.ListRuns", "listing.answer"),
+    "shared.parts": ("outputs.AskShared", "shared.parts"),
+    "shared.remove": ("outputs.RemoveShared", "shared.remove"),
+    "prune": ("runs.Prune", "pruning.prune"),
+    "services": ("services.Act", "services.act"),
+    "status": ("services.AskStatus", "services.status"),
+    "pages": ("services.AskPages", "services.pages"),
+    "hdfs.state": ("hdfs.AskHdfs", "hdfs.state"),
+    "hdfs.decommission": ("hdfs.Decommission", "hdfs.decommission"),
+    "hdfs.forget": ("hdfs.Forget", "hdfs.forget"),
+    "hdfs.read_own": ("hdfs.ReadOwn", "hdfsrepair.read_own"),
+    "hdfs.damaged": ("hdfs.AskDamaged", "hdfsrepair.damaged"),
+    "hdfs.put_aside": ("hdfs.PutAside", "hdfsrepair.put_aside"),
+    "hdfs.report": ("hdfs.ReportBlocks", "hdfsrepair.report"),
+    "env.look": ("layers.LookAtEnvironments", "environments.look"),
+    "env.switch": ("layers.SwitchEnvironment", "environments.switch"),
+    "sample": ("hosts.Sample", "sample.follow"),
+    "secret": ("hosts.AskSecret", "secret.read"),
+    "secret.held": ("hosts.AskHeld", "secret.held"),
+    "monitoring.state": ("services.AskMonitoring", "monitoring.state"),
+    "framework.call": ("services.CallFramework", "frameworks.call"),
+    "caches.cool": ("hosts.CoolCaches", "caches.cool"),
+    "support": ("hosts.AskSupport", "support.collect"),
+    "lease.hold": ("hosts.HoldLease", "lease.hold"),
 }
-"""Where each operation is found; only its module, and what that needs, is loaded."""
-TELLING = {"run.watch", "hdfs.decommission", "hdfs.read_own", "sample", "lease.hold"}
-"""Operations that get `emit`, to tell of themselves while they work."""
+"""Where each is declared, below `regatta_protocol.operations`, and done; only that, and what it needs, is loaded."""
 OLDER = {"support", "lease.hold", "secret.held", "relay.drop", "run.list", "run.stop"}
 """Operations that serve a node of an older layout, too: what has to be known or ended before it is provisioned."""
 
@@ -109,9 +109,7 @@ def _serve(request: dict[str, Any]) -> None:
     os.umask(0o022)
     try:
         layout.check(place, older=op in OLDER)
-        module, _, name = OPERATIONS[op].partition(".")
-        work = getattr(importlib.import_module(f"regatta.node.{module}"), name)
-        emit({"done": work(place, emit=emit, **args) if op in TELLING else work(place, **args)})
+        emit({"done": encode(_done(place, args, *OPERATIONS[op]))})
     except Problem as error:
         emit({"error": str(error)})
     except OSError as error:
@@ -122,3 +120,16 @@ def _serve(request: dict[str, Any]) -> None:
         emit({"error": said})
     except Exception as error:  # the controller names the node and shows the reason
         emit({"error": f"{type(error).__name__}: {error}", "internal": True})
+
+
+def _done(place: dict[str, Any], args: dict[str, Any], declared: str, done: str) -> Any:
+    """What an operation answers."""
+    kind = _found("regatta_protocol.operations", declared)
+    asked, telling = vars(decode(kind, args)), issubclass(kind, Telling)
+    work = _found("regatta.node", done)
+    return work(place, emit=lambda line: emit(encode(line)), **asked) if telling else work(place, **asked)
+
+
+def _found(package: str, name: str) -> Any:
+    module, _, name = name.partition(".")
+    return getattr(importlib.import_module(f"{package}.{module}"), name)

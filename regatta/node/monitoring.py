@@ -6,6 +6,7 @@ import json
 from typing import Any, Dict
 
 from regatta.node import progress
+from regatta_protocol.operations.services import MonitoringState
 
 Place = Dict[str, Any]
 
@@ -13,32 +14,24 @@ CONF = "/etc/regatta/monitoring.json"
 TIMEOUT_SECONDS = 5.0
 
 
-def state(place: Place) -> dict[str, Any]:
-    """{installed, prometheus: its port at the head's loopback, up: number of targets, down: [text], problem}.
-
-    Never fails for a Prometheus that is down.
-    """
-    answer: dict[str, Any] = {
-        "installed": False,
-        "prometheus": None,
-        "up": 0,
-        "down": [],
-        "problem": "",
-    }
+def state(place: Place) -> MonitoringState:
+    """How it is; never fails for a Prometheus that is down."""
+    none = MonitoringState(installed=False, prometheus=None, up=0, down=(), problem="")
     if "prometheus" not in progress.installed():
-        return answer
+        return none
     try:
         with open(CONF) as file:
-            answer |= {"installed": True, **json.load(file)}
+            ports = json.load(file)
     except (OSError, ValueError):
-        return answer
+        return none
+    known = none.changed(installed=True, prometheus=ports["prometheus"])
     try:
-        targets = _ask(answer["prometheus"], "/api/v1/targets?state=active")["data"]["activeTargets"]
+        targets = _ask(ports["prometheus"], "/api/v1/targets?state=active")["data"]["activeTargets"]
     except (OSError, ValueError, KeyError) as error:
-        return {**answer, "problem": f"Prometheus does not answer: {error}"}
+        return known.changed(problem=f"Prometheus does not answer: {error}")
     good = [target for target in targets if target["health"] == "up"]
     bad = [target for target in targets if target["health"] != "up"]
-    return {**answer, "up": len(good), "down": [_text(target) for target in bad]}
+    return known.changed(up=len(good), down=tuple(_text(target) for target in bad))
 
 
 def _ask(port: int, path: str) -> Any:

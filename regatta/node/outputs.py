@@ -13,15 +13,15 @@ import os
 import re
 import stat
 import time
-from typing import Any, Dict, Iterator, List, Tuple
+from typing import Any, Dict, Iterator, List, Sequence, Tuple
 
 from regatta.node import releases, rights, rundirs, shared
 from regatta.node.problem import Problem
 from regatta_protocol.decoding import fitting
+from regatta_protocol.operations.outputs import Left, Sizes, Sums
 from regatta_protocol.run import Kept
 
 Place = Dict[str, Any]
-Answer = Dict[str, Any]
 
 LOOK_SECONDS = 120.0
 BYTES_A_SECOND = 20e6
@@ -49,12 +49,12 @@ def given(place: Place, run: str) -> str:
     return rundirs.path(place, run, "given.json")
 
 
-@rights.of_run(seconds=LOOK_SECONDS)
+@rights.of_run(seconds=LOOK_SECONDS, gives=Left)
 def listing(
-    place: Place, run: str, patterns: List[str] | None = None, most: int = MOST_FILES, part: str | None = None
-) -> Answer:
-    """{"count", "bytes", "files": the first `most` as [path, bytes, time in ns, whether it came with the code and was
-    changed], "left_out": [path, why]} of what fits one of the patterns (none: all); paths are relative and sorted.
+    place: Place, run: str, patterns: Sequence[str] = (), most: int = MOST_FILES, part: str | None = None
+) -> Left:
+    """The first `most` of what fits one of the patterns (none: all); paths are relative and sorted.
+
     `part`: look at that part of the shared folder instead (`shared.part`).
     """
     if part is None and not rundirs.there(place, run):
@@ -64,8 +64,8 @@ def listing(
         with contextlib.suppress(FileNotFoundError):
             if not stat.S_ISDIR(os.lstat(way).st_mode):
                 raise Problem(f"{run}, or another run, has put something else in the place of the folder {way}")
-    fits = re.compile("|".join(map(expression, patterns or ["**"])), re.DOTALL)
-    compiled = any(COMPILED in pattern for pattern in patterns or [])
+    fits = re.compile("|".join(map(expression, patterns or ("**",))), re.DOTALL)
+    compiled = any(COMPILED in pattern for pattern in patterns)
     came = _Given(place, run) if part is None else None
     found: List[Tuple[str, int, int, bool]] = []
     left_out: List[Tuple[str, str]] = []
@@ -77,22 +77,22 @@ def listing(
         else:
             found.append((path, info.st_size, info.st_mtime_ns, came is not None and path in came.files))
     found.sort()
-    return {
-        "count": len(found),
-        "bytes": sum(size for _, size, _, _ in found),
-        "files": found[: min(most, MOST_FILES)],
-        "left_out": sorted(left_out)[:MOST_LEFT_OUT],
-    }
+    return Left(
+        count=len(found),
+        bytes=sum(size for _, size, _, _ in found),
+        files=found[: min(most, MOST_FILES)],
+        left_out=sorted(left_out)[:MOST_LEFT_OUT],
+    )
 
 
-def sizes(place: Place, runs: List[str]) -> Answer:
-    """{run: its `listing` with the first three names} of those of the runs that are here, as far as the time allows."""
+def sizes(place: Place, runs: Sequence[str]) -> Sizes:
+    """The `listing` of those of the runs that are here with the first three names, as far as the time allows."""
     end, found = time.monotonic() + SIZES_SECONDS, {}
     for run in runs:
         if time.monotonic() < end and rundirs.there(place, run):
             with contextlib.suppress(Problem, OSError):
                 found[run] = listing(place, run, most=3)
-    return {"runs": found}
+    return Sizes(found)
 
 
 def expression(pattern: str) -> str:
@@ -203,8 +203,8 @@ def _followed(path: str, top: str) -> Tuple[os.stat_result | None, str]:
     return None, f"is a link to {shown}, which is no file: fetch that"
 
 
-def sums(place: Place, run: str, paths: List[str], size: int, part: str | None = None) -> Answer:
-    """{"sums": for each path [bytes, time in ns, SHA-256], or None where it cannot be read any more}.
+def sums(place: Place, run: str, paths: Sequence[str], size: int, part: str | None = None) -> Sums:
+    """For each path [bytes, time in ns, SHA-256], or None where it cannot be read any more.
 
     The hash is None where the file was written while it was read. `size`: the bytes of all files, about. `part`: as in
     :func:`listing`.
@@ -214,7 +214,7 @@ def sums(place: Place, run: str, paths: List[str], size: int, part: str | None =
     def work() -> List[Any]:
         return [_sum(os.path.join(top, path)) for path in paths]
 
-    return {"sums": rights.call(place.get("user"), work, LOOK_SECONDS + size / BYTES_A_SECOND)}
+    return Sums(rights.call(place.get("user"), work, LOOK_SECONDS + size / BYTES_A_SECOND))
 
 
 def _sum(path: str) -> List[Any] | None:

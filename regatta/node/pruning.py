@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from typing import Any, Dict
+from typing import Any, Dict, Sequence
 
 from regatta.node import notes, releases, rights, rundirs, trees
 from regatta.node import runs as node_runs
 from regatta.node.problem import Problem
+from regatta_protocol.operations.runs import Pruned
 from regatta_protocol.states import State
 
 Place = Dict[str, Any]
@@ -18,11 +19,10 @@ RAY_RESULTS = "ray_results"
 """In `$HOME`: where Ray Train and Ray Tune keep their results and checkpoints unless they get another path."""
 
 
-def prune(place: Place, runs: list[str], unused: float) -> Dict[str, Any]:
+def prune(place: Place, runs: Sequence[str], unused: float) -> Pruned:
     """Delete the folders of `runs`, and input files that no run has used for `unused` seconds.
 
-    {runs: ids of those deleted, going: those that have not ended, and stay, inputs: how many, bytes: of all}. While a
-    run is in progress no input file goes, and none of Ray's results, which go as input files do.
+    While a run is in progress no input file goes, and none of Ray's results, which go as input files do.
     """
     freed = _remove_abandoned(place)
     gone, going = [], []
@@ -51,7 +51,7 @@ def prune(place: Place, runs: list[str], unused: float) -> Dict[str, Any]:
     freed += _delete_inputs(place)
     if not rundirs.unfinished(place)["going"]:
         freed += _remove_results(place, unused)
-    return {"runs": gone, "going": going, "inputs": inputs, "bytes": freed}
+    return Pruned(tuple(gone), tuple(going), inputs, freed)
 
 
 def _delete_inputs(place: Place) -> int:

@@ -13,6 +13,8 @@ from typing import Any, Dict, List
 
 from regatta.node import manifest, releases
 from regatta.node.problem import Problem
+from regatta_protocol.operations.releases import BegunRelease, CommittedRelease
+from regatta_protocol.operations.transfers import Shelf
 
 Place = Dict[str, Any]
 USER, RELAY = "regatta", "regatta-relay"
@@ -50,7 +52,7 @@ def shelf(place: Place) -> str:
     return os.path.join(place["root"], ".relay")
 
 
-def offer(place: Place, name: str, own: str) -> dict[str, str]:
+def offer(place: Place, name: str, own: str) -> Shelf:
     """A shelf with nothing else on it; what this node has itself under the path `own` need not be sent to it."""
     base = shelf(place)
     os.makedirs(base, mode=0o755, exist_ok=True)
@@ -63,7 +65,7 @@ def offer(place: Place, name: str, own: str) -> dict[str, str]:
     with open(path, "ab"):
         os.chown(path, 0, pwd.getpwnam(USER).pw_gid)
         os.chmod(path, 0o640)
-    return {"path": path}
+    return Shelf(path)
 
 
 def take(place: Place, name: str, target: str) -> None:
@@ -89,19 +91,19 @@ def drop(place: Place) -> None:
     shutil.rmtree(shelf(place), ignore_errors=True)
 
 
-def fetch_release(place: Place, host: str, root: str, release: str, begun: dict[str, Any]) -> dict[str, Any]:
+def fetch_release(place: Place, release: str, begun: BegunRelease, host: str, root: str) -> CommittedRelease:
     """A release from the relay, into the folder that `releases.begin` made; see `releases.commit`.
 
     The relay's list of it is believed only where its hash is the release's id.
     """
-    there, incoming = os.path.join(root, "releases"), begun["incoming"]
+    there, incoming = os.path.join(root, "releases"), begun.incoming
     listed = _run(
         [*_SSH, f"{RELAY}@{host}", f"cat {shlex.quote(f'{there}/.{release}.json')}"], f"the list of {release}"
     )
     entries = json.loads(listed)["entries"]
     if manifest.release_id(entries) != release:
         raise Problem(f"{host}: its list of release {release} is not that release's")
-    options = ["-lp", "--chmod=D755,Fa=rX", *(f"--link-dest={folder}" for folder in begun["link_dest"])]
+    options = ["-lp", "--chmod=D755,Fa=rX", *(f"--link-dest={folder}" for folder in begun.link_dest)]
     rsync(host, f"{there}/{release}/", f"{incoming}/", options)
     return releases.commit(place, release, incoming, entries)
 

@@ -16,9 +16,17 @@ from typing import IO, Any, Dict, Iterator
 
 from regatta.node import disk, manifest, rundirs
 from regatta.node.problem import Problem
+from regatta_protocol.operations.releases import (
+    BegunRelease,
+    ChangedFile,
+    CommittedRelease,
+    Entries,
+    Held,
+    Patch,
+    ReleaseState,
+)
 
 Place = Dict[str, Any]
-Answer = Dict[str, Any]
 
 KEEP = 5
 GRACE_SECONDS = 900
@@ -81,7 +89,7 @@ def own(place: Place, name: str = "releases") -> str:
     return base
 
 
-def begin(place: Place, release: str, hint: str | None) -> Answer:
+def begin(place: Place, release: str, hint: str | None = None) -> BegunRelease:
     """Make an empty folder to receive a release; names older releases that rsync can link unchanged files to."""
     base = own(place)
     clear_abandoned(base)
@@ -89,39 +97,37 @@ def begin(place: Place, release: str, hint: str | None) -> Answer:
     os.mkdir(incoming, 0o755)
     current = os.path.basename(os.path.realpath(os.path.join(place["root"], "current")))
     bases = [name for name in dict.fromkeys([hint, current]) if name and _complete(base, name)]
-    return {"incoming": incoming, "link_dest": [os.path.join("..", name) for name in bases]}
+    return BegunRelease(incoming, tuple(os.path.join("..", name) for name in bases))
 
 
 def _complete(base: str, name: str) -> bool:
     return os.path.isfile(os.path.join(base, f".{name}.json")) and os.path.isdir(os.path.join(base, name))
 
 
-def commit(place: Place, release: str, incoming: str, expected: list[manifest.Entry]) -> Answer:
-    """Prove what arrived in `incoming`, make it read-only and rename it into place. Returns {"ok"} or {"differs"}."""
+def commit(place: Place, release: str, incoming: str, expected: list[manifest.Entry]) -> CommittedRelease:
+    """Prove what arrived in `incoming`, make it read-only and rename it into place."""
     difference = manifest.first_difference(expected, listed(incoming))
     if difference:
         shutil.rmtree(incoming, ignore_errors=True)
-        return {"ok": False, "differs": difference}
-    return {"ok": True, "pruned": _place(place, release, incoming, expected)}
+        return CommittedRelease(ok=False, differs=difference)
+    return CommittedRelease(ok=True, pruned=tuple(_place(place, release, incoming, expected)))
 
 
-def patched(place: Place, release: str, patch: dict[str, Any]) -> bool:
-    """Make a release from an older one, `patch["base"]`, with all but `patch["changed"]` linked; False where what comes
-    out, hashed, is another release, or the older one is not here.
-
-    `changed`: path -> {"kind", "content": a link's target or a file's bytes in base64, "mtime_ns"}; `removed`: paths.
+def patched(place: Place, release: str, patch: Patch) -> bool:
+    """Make a release from an older one, with all but what the patch has linked; False where what comes out, hashed, is
+    another release, or the older one is not here.
     """
     base = os.path.join(place["root"], "releases")
-    if not _complete(base, patch["base"]):
+    if not _complete(base, patch.base):
         return False
-    old, changed = os.path.join(base, patch["base"]), patch["changed"]
-    incoming = begin(place, release, None)["incoming"]
+    old, changed = os.path.join(base, patch.base), patch.files
+    incoming = begin(place, release).incoming
     try:
         for path in manifest.walk(old):
-            if path not in changed and path not in patch["removed"]:
+            if path not in changed and path not in patch.removed:
                 os.link(os.path.join(old, path), _made_room(incoming, path), follow_symlinks=False)
         for path, file in changed.items():
-            _write(_made_room(incoming, path), **file)
+            _write(_made_room(incoming, path), file)
         entries = listed(incoming)
         if manifest.release_id(entries) == release:
             _place(place, release, incoming, entries)
@@ -145,14 +151,14 @@ def _made_room(tree: str, path: str) -> str:
     return full
 
 
-def _write(path: str, kind: str, content: str, mtime_ns: int) -> None:
-    if kind == "l":
-        os.symlink(content, path)
+def _write(path: str, changed: ChangedFile) -> None:
+    if changed.kind == "l":
+        os.symlink(changed.content, path)
         return
     with open(path, "wb") as file:
-        file.write(base64.b64decode(content))
-    os.chmod(path, 0o755 if kind == "x" else 0o644)
-    os.utime(path, ns=(mtime_ns, mtime_ns))
+        file.write(base64.b64decode(changed.content))
+    os.chmod(path, 0o755 if changed.kind == "x" else 0o644)
+    os.utime(path, ns=(changed.mtime_ns, changed.mtime_ns))
 
 
 def _place(place: Place, release: str, incoming: str, entries: list[manifest.Entry]) -> list[str]:
@@ -161,7 +167,7 @@ def _place(place: Place, release: str, incoming: str, entries: list[manifest.Ent
     disk.settle_all(incoming)
     target = folder(place, release)
     with lock(place):
-        if _state(place, release)["state"] == "whole":
+        if _state(place, release).state is Held.WHOLE:
             remove(incoming)
         else:
             remove(target)
@@ -179,37 +185,37 @@ def abandon(place: Place, incoming: str) -> None:
         shutil.rmtree(incoming, ignore_errors=True)
 
 
-def check(place: Place, release: str) -> Answer:
-    """Whether the node has the release unchanged: {"state": "whole" | "missing" | "differs", "differs"?}.
+def check(place: Place, release: str) -> ReleaseState:
+    """Whether the node has the release unchanged.
 
     Files whose inode, size and times are as they were when last hashed are taken as unchanged; all others are hashed.
     """
     with lock(place):
         answer = _state(place, release)
-        if answer["state"] == "whole":
+        if answer.state is Held.WHOLE:
             _switch(place, release)
             os.utime(_memory(place, release))
     return answer
 
 
-def entries(place: Place, release: str) -> Answer:
-    """The manifest of a release: {"entries": [...]}, None where this node does not have it."""
+def entries(place: Place, release: str) -> Entries:
+    """The manifest of a release, None where this node does not have it."""
     try:
         with open(_memory(place, release)) as file:
-            return {"entries": json.load(file)["entries"]}
+            return Entries(json.load(file)["entries"])
     except (OSError, ValueError):
-        return {"entries": None}
+        return Entries()
 
 
-def _state(place: Place, release: str) -> Answer:
+def _state(place: Place, release: str) -> ReleaseState:
     target = folder(place, release)
     try:
         with open(_memory(place, release)) as file:
             memory = json.load(file)
     except (OSError, ValueError):
-        return {"state": "missing"}
+        return ReleaseState(Held.MISSING)
     if not os.path.isdir(target):
-        return {"state": "missing"}
+        return ReleaseState(Held.MISSING)
     known = memory["stat"]
     actual, stale = [], False
     for path in manifest.walk(target):
@@ -221,10 +227,10 @@ def _state(place: Place, release: str) -> Answer:
             actual.append(manifest.entry(target, path) or [path, "?", ""])
     difference = manifest.first_difference(memory["entries"], actual)
     if difference:
-        return {"state": "differs", "differs": difference}
+        return ReleaseState(Held.DIFFERS, difference)
     if stale:
         _remember(place, release, memory["entries"])
-    return {"state": "whole"}
+    return ReleaseState(Held.WHOLE)
 
 
 def _memory(place: Place, release: str) -> str:

@@ -32,13 +32,13 @@ from regatta.node import (
     working,
 )
 from regatta.node.problem import Problem
-from regatta_protocol.decoding import decode, encode, fitting
+from regatta_protocol.decoding import encode, fitting
+from regatta_protocol.operations.runs import Account, Watched
 from regatta_protocol.run import Begun, Ended, Finished, Kept, RankName, Spec, Started
 from regatta_protocol.states import Mode, State
 
 Place = Dict[str, Any]
-Answer = Dict[str, Any]
-Emit = Callable[[Dict[str, Any]], None]
+Emit = Callable[[Watched], None]
 
 POLL_SECONDS, IDLE_SECONDS = 0.03, 0.2
 BEAT_SECONDS = 1.0
@@ -64,12 +64,12 @@ CONFINED = (
 )
 
 
-def start(place: Place, spec: Dict[str, Any], hidden: Dict[str, str] | None = None) -> Answer:
-    """Make the run's folder and start its processes, as a `Spec` says; a driver joins its service. A `Started`.
+def start(place: Place, spec: Spec, hidden: Dict[str, str] | None = None) -> Started:
+    """Make the run's folder and start its processes, as a `Spec` says; a driver joins its service.
 
     `hidden`: variables of its processes whose values other users must not see.
     """
-    asked, joined = decode(Spec, spec), None
+    asked, joined = spec, None
     run = asked.id
     folder = rundirs.path(place, run)
     if asked.service and asked.mode is not Mode.MEMBER:
@@ -93,7 +93,7 @@ def start(place: Place, spec: Dict[str, Any], hidden: Dict[str, str] | None = No
             raise
     others = contention.strangers()
     interface = network.interface(place["cluster_address"])
-    return dict(encode(Started(folder, interface, others, without)))
+    return Started(folder, interface, others, without)
 
 
 def _claim(place: Place, spec: Spec, folder: str) -> None:
@@ -249,7 +249,7 @@ def watch(place: Place, run: str, offset: int, emit: Emit, events_only: bool = F
     """Emit the log from byte `offset` (or its events), a heartbeat a second, and how the run ended on this node."""
     _must_be_there(place, run)
     while notes.is_starting(place, run):
-        emit({"beat": 1})
+        emit(Watched(beat=1))
         time.sleep(POLL_SECONDS)
     member = (notes.read(place, run) or {}).get("mode") == Mode.MEMBER
     _watch(place, run, offset, emit, events_only, member)
@@ -265,21 +265,21 @@ def _watch(place: Place, run: str, offset: int, emit: Emit, events_only: bool, m
         finished = None if said and _still_here(place, run) else said
         before, offset = offset, _emit_lines(folder, offset, emit, events_only)
         if finished:
-            emit({"exit": encode(finished), "offset": offset})
+            emit(Watched(exit=finished, offset=offset))
             return
         shown = _emit_bars(folder, shown, emit)
         wait = POLL_SECONDS if said or offset > before else min(IDLE_SECONDS, wait * 1.2)
         now = time.monotonic()
         if now >= next_beat:
-            emit({"beat": 1})
+            emit(Watched(beat=1))
             next_beat = now + BEAT_SECONDS
             if now >= next_check:
                 next_check = now + 3
                 if not member and not rundirs.active(place, run) and not rundirs.ended(place, run):
                     time.sleep(0.5)
                     if not rundirs.ended(place, run):
-                        lost = encode(Ended(State.LOST))
-                        emit({"exit": lost, "offset": _emit_lines(folder, offset, emit, events_only)})
+                        offset = _emit_lines(folder, offset, emit, events_only)
+                        emit(Watched(exit=Ended(State.LOST), offset=offset))
                         return
         time.sleep(wait)
 
@@ -300,7 +300,7 @@ def _emit_lines(folder: str, offset: int, emit: Emit, events_only: bool) -> int:
             note = f"... {piece.missed:,} bytes of the log are left out here: its beginning and its end are kept"
             lines.insert(0, [None, note])
         offset = piece.offset
-        emit({"lines": lines, "offset": offset})
+        emit(Watched(lines=lines, offset=offset))
 
 
 def _parsed(line: bytes) -> list[Any]:
@@ -318,7 +318,7 @@ def _emit_bars(folder: str, seen: int, emit: Emit) -> int:
     bars = rundirs.load(path, rundirs.EXIT_BYTES) if now != seen else None
     if not isinstance(bars, dict):
         return seen
-    emit({"bars": [[int(rank), text] for rank, text in fitting(Dict[RankName, str], bars, {}).items()]})
+    emit(Watched(bars=[[int(rank), text] for rank, text in fitting(Dict[RankName, str], bars, {}).items()]))
     return now
 
 
@@ -328,29 +328,27 @@ def _must_be_there(place: Place, run: str) -> None:
 
 
 @rights.of_run()
-def mark_stopped(place: Place, run: str, reason: str) -> Answer:
+def mark_stopped(place: Place, run: str, reason: str) -> None:
     """Say that the run is being stopped, so that what its processes do from now on is no failure of theirs."""
     if rundirs.there(place, run) and not os.path.lexists(rundirs.path(place, run, "exit.json")):
         rundirs.store(rundirs.path(place, run, "stop.json"), {"reason": reason, "at": time.time()})
-    return {}
 
 
 @rights.of_run()
-def mark_recorded(place: Place, run: str) -> Answer:
+def mark_recorded(place: Place, run: str) -> None:
     """Say that the run has a record, so that no other controller makes one from what is known here."""
     if rundirs.there(place, run):
         rundirs.store(rundirs.path(place, run, "recorded.json"), {"at": time.time()})
-    return {}
 
 
-@rights.of_run()
-def account(place: Place, run: str) -> Answer:
+@rights.of_run(gives=Account)
+def account(place: Place, run: str) -> Account:
     """What this node keeps of a run for its record: what was asked for, facts of the node, its interface."""
     spec = rundirs.spec(place, run) or Kept()
-    return {"record": spec.record, "interface": spec.network.get("interface")}
+    return Account(spec.record, fitting(str, spec.network.get("interface"), None))
 
 
-def stop(place: Place, run: str, reason: str) -> Answer:
+def stop(place: Place, run: str, reason: str) -> Finished:
     """End the run's processes on this node and wait until they are gone. Harmless for a run that has ended.
 
     A run whose supervisor has vanished stays `lost`; what it left behind is ended.
@@ -390,15 +388,15 @@ def _stop_session(place: Place, run: str) -> None:
         time.sleep(0.01)
 
 
-def finish(place: Place, run: str, state: str, code: int) -> Answer:
-    """End what is left of the run's processes, drop its scratch folder, write how it ended. A `Finished`."""
+def finish(place: Place, run: str, state: State, code: int) -> Finished:
+    """End what is left of the run's processes, drop its scratch folder, write how it ended."""
     _must_be_there(place, run)
     note = notes.read(place, run) or {}
     if joined := notes.joined(note):
         frameworks.service(joined["service"]).end(place, run, joined)
     killed = sweep(place, run)
     notes.mark_ended(place, run)
-    return dict(encode(_written_off(place, run, State(state), code, note.get("service")).changed(killed=killed)))
+    return _written_off(place, run, state, code, note.get("service")).changed(killed=killed)
 
 
 @rights.of_run(gives=Finished)

@@ -11,9 +11,11 @@ import time
 from typing import Any, Callable, Dict
 
 from regatta.node import hdfs, progress, rights
+from regatta_protocol.decoding import encode
+from regatta_protocol.operations.hosts import Sampled
 
 Place = Dict[str, Any]
-Emit = Callable[[Dict[str, Any]], None]
+Emit = Callable[[Sampled], None]
 
 HDFS_SECONDS = 5.0
 SECTOR_BYTES = 512
@@ -22,17 +24,17 @@ VIRTUAL = ("loop", "ram", "zram", "dm-", "md", "sr", "fd")
 
 
 @rights.of_run(seconds=None)
-def follow(place: Place, emit: Emit, interval: float, head: bool) -> dict[str, Any]:
-    """Emit {"sample"} every `interval` seconds until the connection ends; the head also says how HDFS is."""
+def follow(place: Place, emit: Emit, interval: float, head: bool) -> None:
+    """Emit a sample every `interval` seconds until the connection ends; the head also says how HDFS is."""
     runs = progress.Runs(place)
     state: dict[str, Any] = {}
     due = time.monotonic()
     asked = due - HDFS_SECONDS
     while True:
         if head and due - asked >= HDFS_SECONDS:
-            state, asked = hdfs.state(place), due
+            state, asked = dict(encode(hdfs.state(place))), due
         units = [name for name in progress.units() if name not in progress.MONITORING]
-        emit({"sample": {**counters(), "units": units, "runs": list(runs.going()), "hdfs": state}})
+        emit(Sampled({**counters(), "units": units, "runs": list(runs.going()), "hdfs": state}))
         due = max(due + interval, time.monotonic())
         time.sleep(max(0.0, due - time.monotonic()))
 

@@ -5,23 +5,25 @@ from __future__ import annotations
 import os
 import re
 import stat
-from typing import Any
+from typing import Any, Dict, Sequence
+
+from regatta_protocol.operations.hosts import Secrets, SecretText, Token
 
 KEYS = {"cluster_key": "{state}/.ssh/id_ed25519", "mesh_key": "/etc/regatta/mesh/id_ed25519"}
 _MOST_BYTES = 1 << 16
 
 
-def read(place: dict[str, Any], name: str) -> dict[str, str]:
+def read(place: dict[str, Any], name: str) -> SecretText:
     """A secret of the cluster."""
     with open(os.path.join("/etc/regatta", os.path.basename(name))) as file:
-        return {"value": file.read().strip()}
+        return SecretText(file.read().strip())
 
 
-def held(place: dict[str, Any], keys: list[str], tokens: list[dict[str, Any]]) -> dict[str, str]:
-    """Those of these secrets that this host has, by name. A token has `name`, `path`, and the `line` that sets it."""
-    found = {name: _text(KEYS[name].format(state=place["state"])) for name in keys}
-    found |= {token["name"]: _token(token["path"], token["line"]) for token in tokens}
-    return {name: text for name, text in found.items() if text}
+def held(place: dict[str, Any], keys: Sequence[str], tokens: Sequence[Token]) -> Secrets:
+    """Those of these secrets that this host has, by name."""
+    found: Dict[str, str] = {name: _text(KEYS[name].format(state=place["state"])) for name in keys}
+    found |= {token.name: _token(token.path, token.line) for token in tokens}
+    return Secrets({name: text for name, text in found.items() if text})
 
 
 def _token(path: str, line: str) -> str:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import subprocess
-from typing import Any, Dict, List, Sequence
+from typing import Any, Dict, Sequence
 
 from regatta.node import cgroup, facts, frameworks, listing
+from regatta_protocol.decoding import decode
+from regatta_protocol.operations.services import Acted, NodeTold, Pages, UnitState
 
 Place = Dict[str, Any]
 
@@ -14,7 +16,7 @@ _PAGES = "/etc/regatta/pages.json"
 _SHOWN = "Id,LoadState,ActiveState,ActiveEnterTimestamp"
 
 
-def act(place: Place, action: str, units: List[str]) -> dict[str, Any]:
+def act(place: Place, action: str, units: Sequence[str]) -> Acted:
     """`systemctl ACTION` for units that exist here, then their states; `status` changes nothing."""
     states, message = _states(units), ""
     if action != "status" and states:
@@ -25,31 +27,31 @@ def act(place: Place, action: str, units: List[str]) -> dict[str, Any]:
         if action == "stop":
             subprocess.run(["systemctl", "reset-failed", *states], capture_output=True, check=False)
         states = _states(list(states))
-    return {"units": states, "message": message}
+    return Acted(states, message)
 
 
 def status(
-    place: Place, units: List[str], asks: Dict[str, str] | None = None, versions: Sequence[str] = ()
-) -> dict[str, Any]:
+    place: Place, units: Sequence[str], asks: Dict[str, str] | None = None, versions: Sequence[str] = ()
+) -> NodeTold:
     """Facts of the node, states of its units, its runs; what frameworks ask besides."""
-    return {
-        "facts": {**facts.facts(place, versions), "without_limits": cgroup.missing() if place.get("user") else []},
-        **listing.answer(place),
-        **frameworks.answers(place, asks),
-        **act(place, "status", units),
-    }
+    return NodeTold(
+        {**facts.facts(place, versions), "without_limits": cgroup.missing() if place.get("user") else []},
+        listing.runs(place),
+        _states(units),
+        frameworks.answers(place, asks or {}),
+    )
 
 
-def pages(place: Place) -> dict[str, Any]:
-    """The web pages of services, as provisioning has written them on the head: title, port, host (None: loopback)."""
+def pages(place: Place) -> Pages:
+    """The web pages of services, as provisioning has written them on the head."""
     try:
         with open(_PAGES) as file:
-            return {"pages": json.load(file)}
+            return decode(Pages, {"pages": json.load(file)})
     except FileNotFoundError:
-        return {"pages": []}
+        return Pages(())
 
 
-def _states(units: List[str]) -> dict[str, dict[str, str]]:
+def _states(units: Sequence[str]) -> Dict[str, UnitState]:
     """State and since when of each unit that is installed, in the order asked for."""
     if not units:
         return {}
@@ -60,9 +62,9 @@ def _states(units: List[str]) -> dict[str, dict[str, str]]:
         errors="replace",
         check=False,
     )
-    found: dict[str, dict[str, str]] = {}
+    found: Dict[str, UnitState] = {}
     for block in done.stdout.split("\n\n"):
         shown = dict(line.partition("=")[::2] for line in block.splitlines())
         if shown.get("LoadState", "not-found") != "not-found":
-            found[shown["Id"]] = {"state": shown["ActiveState"], "since": shown["ActiveEnterTimestamp"]}
+            found[shown["Id"]] = UnitState(shown["ActiveState"], shown["ActiveEnterTimestamp"])
     return found

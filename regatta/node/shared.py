@@ -10,10 +10,11 @@ import contextlib
 import os
 import re
 import time
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Sequence
 
 from regatta.node import rights, trees
 from regatta.node.problem import Problem
+from regatta_protocol.operations.outputs import Part, SharedParts, SharedRemoved
 from regatta_protocol.run import Spec
 
 Place = Dict[str, Any]
@@ -95,22 +96,22 @@ def _lead(path: str, kept: str) -> None:
     os.symlink(kept, path)
 
 
-def parts(place: Place) -> Dict[str, Any]:
-    """{"runs", "projects": {name: [bytes, time of the last change]}} of all that is there; for the head."""
+def parts(place: Place) -> SharedParts:
+    """All that is there; for the head."""
 
-    def look() -> Dict[str, Any]:
-        runs, projects = (_sizes(os.path.join(folder(place), kind)) for kind in (RUNS, PROJECTS))
-        return {"runs": runs, "projects": projects}
+    def look() -> SharedParts:
+        return SharedParts(*(_sizes(os.path.join(folder(place), kind)) for kind in (RUNS, PROJECTS)))
 
-    return dict(rights.call(place.get("user"), look, LIST_SECONDS))
+    found: SharedParts = rights.call(place.get("user"), look, LIST_SECONDS, SharedParts)
+    return found
 
 
-def _sizes(top: str) -> Dict[str, List[float]]:
+def _sizes(top: str) -> Dict[str, Part]:
     found = {}
     with contextlib.suppress(FileNotFoundError), os.scandir(top) as entries:
         for entry in entries:
             if _NAME.match(entry.name) and entry.is_dir(follow_symlinks=False):
-                found[entry.name] = [trees.size(entry.path), _changed(entry.path)]
+                found[entry.name] = Part(trees.size(entry.path), _changed(entry.path))
     return found
 
 
@@ -120,14 +121,14 @@ def _changed(top: str) -> float:
     return max(os.lstat(path).st_mtime for path in (top, *inside))
 
 
-def remove(place: Place, runs: List[str], projects: List[str], unused: float) -> Dict[str, Any]:
+def remove(place: Place, runs: Sequence[str], projects: Sequence[str], unused: float) -> SharedRemoved:
     """Delete the parts of runs and of projects, and Ray's results that nothing was added to in `unused` seconds.
 
-    {"runs", "projects": names of those that were there, "bytes": of all}; for the head, as the account of runs.
+    For the head, as the account of runs.
     """
     wanted = {kind: [_named(name) for name in names] for kind, names in ((RUNS, runs), (PROJECTS, projects))}
 
-    def clear() -> Dict[str, Any]:
+    def clear() -> SharedRemoved:
         freed, gone = 0, {}
         for kind, names in wanted.items():
             paths = {name: os.path.join(folder(place), kind, name) for name in names}
@@ -137,9 +138,10 @@ def remove(place: Place, runs: List[str], projects: List[str], unused: float) ->
         for path in _within(os.path.join(folder(place), RESULTS)):
             if time.time() - _changed(path) > unused:
                 freed += _removed(path)
-        return {**gone, "bytes": freed}
+        return SharedRemoved(tuple(gone[RUNS]), tuple(gone[PROJECTS]), freed)
 
-    return dict(rights.call(place.get("user"), clear, DELETE_SECONDS))
+    removed: SharedRemoved = rights.call(place.get("user"), clear, DELETE_SECONDS, SharedRemoved)
+    return removed
 
 
 def _forget_former(top: str) -> None:

@@ -6,11 +6,12 @@ import glob
 import os
 import re
 import subprocess
-from typing import Any, Iterable, Iterator
+from typing import Any, Iterable, Iterator, Sequence
 
 from regatta.node import listing, secret
 from regatta.node.problem import Problem
 from regatta_protocol.decoding import encode
+from regatta_protocol.operations.hosts import Texts, Token
 
 UNITS = "regatta-*"
 LOG_LINES = 2000
@@ -151,9 +152,9 @@ def runs(place: dict[str, Any]) -> str:
         return f"(not read: {error})"
 
 
-def collect(place: dict[str, Any], tokens: list[dict[str, Any]], more: list[str]) -> dict[str, Any]:
-    """Texts by name. A run's arguments and output may be private, and stay out. `tokens`: secrets of services, see
-    `regatta.node.secret`; `more`: patterns of files that services name.
+def collect(place: dict[str, Any], tokens: Sequence[Token], more: Sequence[str]) -> Texts:
+    """Texts by name. A run's arguments and output may be private, and stay out. `tokens`: secrets of services; `more`:
+    patterns of files that services name.
 
     All files are in folders of root's; runs' own are read as their account.
     """
@@ -161,7 +162,7 @@ def collect(place: dict[str, Any], tokens: list[dict[str, Any]], more: list[str]
     for unit in units():
         found[f"logs/{unit}.log"] = run(["journalctl", "--no-pager", f"--lines={LOG_LINES}", "--unit", unit])
     hidden = [pattern.format(state=place["state"]) for pattern in SECRETS]
-    hidden += [token["path"] for token in tokens if not token["line"]]
+    hidden += [token.path for token in tokens if not token.line]
     left_out = {path for pattern in hidden for path in glob.glob(pattern)}
     for pattern in (*FILES, *more):
         for path in glob.glob(pattern):
@@ -169,5 +170,5 @@ def collect(place: dict[str, Any], tokens: list[dict[str, Any]], more: list[str]
                 found[f"files{path}"] = read(path)
     found["environment.json"] = read(os.path.join(place["root"], "env", "regatta-env.json"))
     found["runs.txt"] = runs(place)
-    secrets = [*held_by(hidden), *secret.held(place, [], tokens).values()]
-    return {"texts": {name: scrub(text, secrets) for name, text in found.items()}}
+    secrets = [*held_by(hidden), *secret.held(place, (), tokens).held.values()]
+    return Texts({name: scrub(text, secrets) for name, text in found.items()})

@@ -1,14 +1,12 @@
 """The secrets that a cluster's hosts have already, for a checkout that has none or others: none is made twice."""
 
 from collections.abc import Mapping
-from dataclasses import asdict
-from typing import Any
 
 from regatta.errors import RegattaError
 from regatta.hosts.cluster import Cluster
 from regatta.hosts.remote import Remote
 from regatta.provisioning import secrets
-from regatta.services import parts
+from regatta_protocol.operations.hosts import AskHeld
 
 Held = Mapping[str, Mapping[str, str]]
 
@@ -26,9 +24,9 @@ def adopt(cluster: Cluster) -> str:
         remote = Remote(cluster, accept_new=True, options=("-o", "ControlPath=none"))
     else:
         remote = Remote(cluster)
-    wanted: dict[str, Any] = {"keys": list(secrets.KEYS), "tokens": [asdict(token) for token in parts.secrets()]}
+    wanted = AskHeld(tuple(secrets.KEYS), secrets.tokens())
     asked = cluster.nodes if lacking else (cluster.head,)
-    found, failed = remote.gather(asked, lambda node: remote.call(node, "secret.held", **wanted))
+    found, failed = remote.gather(asked, lambda node: remote.call(node, wanted).held)
     same(cluster, own, found.get(cluster.head.name, {}))
     chosen = choose(cluster, lacking, found)
     for name, text in chosen.items():

@@ -8,6 +8,7 @@ from regatta.hosts.cluster import Cluster
 from regatta.hosts.remote import Remote
 from regatta.program import about_hosts, option
 from regatta.provisioning import interruption, playbook
+from regatta_protocol.operations.hdfs import AskHdfs, Decommission, Forget
 
 STALL_SECONDS = 120.0
 
@@ -40,7 +41,7 @@ def remove(inventory: Path, cluster: Cluster, name: str, extra: Sequence[str], *
             print(f"{ends}: remove-node refuses to end that without {option(force=True)}")
         return 0
     interruption.refuse_or_cancel(remote, hit, ends, about_hosts("remove-node", node=name), force=force)
-    moved, installed = "", remote.call(cluster.head, "hdfs.state")["installed"]
+    moved, installed = "", remote.call(cluster.head, AskHdfs()).installed
     if installed:
         with playbook.alone(cluster):
             moved = leave(remote, name, node.cluster_address)
@@ -48,7 +49,7 @@ def remove(inventory: Path, cluster: Cluster, name: str, extra: Sequence[str], *
     code = playbook.play("remove_node", inventory, cluster, words)
     if code == 0:
         if installed:
-            remote.call(cluster.head, "hdfs.forget", address=node.cluster_address)
+            remote.call(cluster.head, Forget(node.cluster_address))
         print(
             f"{name} has left. Take it out of {cluster.folder}/hosts.yml, then '{about_hosts('provision')}': "
             "the others forget it"
@@ -66,15 +67,11 @@ def leave(remote: Remote, name: str, address: str) -> str:
 
     Returns the block pool of which no block needs the node any more; empty where its DataNode is not live.
     """
-    head, moved = remote.cluster.head, ""
     print(f"{name}: moving its blocks to the other DataNodes (Ctrl-C only stops watching; run it again to continue)")
-    arguments = {"address": address, "name": name, "stall": STALL_SECONDS}
-    with remote.stream(head, "hdfs.decommission", timeout=None, **arguments) as lines:
+    with remote.stream(remote.cluster.head, Decommission(address, name, STALL_SECONDS)) as lines:
         for line in lines:
-            if "progress" in line:
-                print(f"{name}: {line['progress']}", flush=True)
-            if "done" in line:
-                moved = str(line["done"]["pool"])
+            print(f"{name}: {line.progress}", flush=True)
+        moved = lines.answer.pool
     said = "no block needs it any more" if moved else "its DataNode is not live: it leaves only if it holds no block"
     print(f"{name}: {said}", flush=True)
     return moved

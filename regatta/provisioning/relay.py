@@ -13,6 +13,7 @@ from regatta.hosts import inventories, routes
 from regatta.hosts.cluster import Cluster, Node
 from regatta.hosts.remote import Remote
 from regatta.provisioning import archive
+from regatta_protocol.operations.transfers import Drop, Fetch, Offer, Take
 
 FETCH_SECONDS = 3600.0
 
@@ -53,7 +54,7 @@ def send(inventory: str, host: str, source: Path, target: str, keeper: str, told
     node, remote = chosen.node(host), Remote(chosen)
     try:
         if keeper == host:
-            remote.call(node, "relay.take", name=source.name, target=target)
+            remote.call(node, Take(source.name, target))
             return
         if keeper:
             _fetch(remote, node, chosen.node(keeper), source, target)
@@ -69,7 +70,7 @@ def unstage(inventory: str) -> bool:
     """Clear the shelves of all that may have one; whether there is one."""
     chosen = inventories.load(inventory)
     found = chosen.nodes if len(chosen.nodes) > routes.tree_nodes() else relays(chosen, chosen.nodes)
-    Remote(chosen).everywhere(found, "relay.drop", step="clearing what nodes keep for others")
+    Remote(chosen).everywhere(found, Drop(), step="clearing what nodes keep for others")
     return bool(found)
 
 
@@ -80,9 +81,9 @@ def relays(chosen: Cluster, nodes: Iterable[Node]) -> list[Node]:
 
 
 def _offer(remote: Remote, node: Node, source: Path, target: str) -> str:
-    return str(remote.call(node, "relay.offer", name=source.name, own=target)["path"])
+    return remote.call(node, Offer(source.name, target)).path
 
 
 def _fetch(remote: Remote, node: Node, through: Node, source: Path, target: str) -> None:
-    there = {"host": through.cluster_address, "source": f"{through.root}/.relay/{source.name}"}
-    remote.call(node, "relay.fetch", timeout=FETCH_SECONDS, target=target, **there)
+    there = Fetch(through.cluster_address, f"{through.root}/.relay/{source.name}", target)
+    remote.call(node, there, timeout=FETCH_SECONDS)

@@ -10,6 +10,7 @@ from regatta import files
 from regatta.errors import RegattaError
 from regatta.program import about_hosts
 from regatta.services import parts
+from regatta_protocol.operations.hosts import Token
 
 CLUSTER_KEY, MESH_KEY = "cluster_key", "mesh_key"
 """The key of runs, which opens the shared folder, and root's, by which nodes fetch from each other."""
@@ -27,6 +28,11 @@ def folder(inventory_dir: Path) -> Path:
 def names() -> tuple[str, ...]:
     """Files of all secrets that a cluster may have."""
     return (*_tokens(), *KEYS)
+
+
+def tokens() -> tuple[Token, ...]:
+    """The tokens of all services, as nodes are asked for them."""
+    return tuple(Token(one.name, one.path, one.line) for one in parts.secrets())
 
 
 def held(inventory_dir: Path) -> dict[str, str]:

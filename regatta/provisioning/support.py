@@ -7,16 +7,16 @@ import subprocess
 import sys
 import tarfile
 import time
-from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 from regatta import paths
 from regatta.hosts.cluster import Cluster
 from regatta.hosts.remote import Remote
 from regatta.node import support
+from regatta.provisioning.secrets import tokens
 from regatta.services import parts
+from regatta_protocol.operations.hosts import AskSupport
 
 _SECONDS = 120.0
 _PROGRAMS = (
@@ -34,12 +34,10 @@ def bundle(cluster: Cluster, folder: Path) -> Path:
     A node that does not answer is in it with the reason: such a cluster needs help most.
     """
     remote = Remote(cluster)
-    files = [pattern for part in parts.every() for pattern in part.files]
-    wanted: dict[str, Any] = {"tokens": [asdict(token) for token in parts.secrets()], "more": files}
-    answers, failed = remote.gather(
-        cluster.nodes, lambda node: remote.call(node, "support", timeout=_SECONDS, **wanted)
-    )
-    texts = {f"{node}/{name}": text for node, answer in answers.items() for name, text in answer["texts"].items()}
+    files = tuple(pattern for part in parts.every() for pattern in part.files)
+    wanted = AskSupport(tokens(), files)
+    answers, failed = remote.gather(cluster.nodes, lambda node: remote.call(node, wanted, timeout=_SECONDS))
+    texts = {f"{node}/{name}": text for node, answer in answers.items() for name, text in answer.texts.items()}
     texts |= {f"{node}/unreachable.txt": f"{error}\n" for node, error in failed.items()}
     texts |= {f"controller/{name}": text for name, text in _own(cluster).items()}
     secrets = support.held_by(str(path) for path in (cluster.folder / "secrets").glob("*") if path.is_file())

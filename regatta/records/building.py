@@ -21,6 +21,7 @@ from regatta.records.record import (
     Speed,
 )
 from regatta_protocol.events import OverheadEvent
+from regatta_protocol.operations.runs import Contended
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Account:
     driver_node: str | None = None
     warnings: Sequence[str] = ()
     used: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    beside: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    beside: Mapping[str, Contended] = field(default_factory=dict)
     packages: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -91,8 +92,8 @@ def _use(node: str, said: Mapping[str, Any]) -> NodeUse:
     return NodeUse(node, interface=name if isinstance(name, str) else None, **numbers)
 
 
-def _beside(node: str, said: Mapping[str, Any]) -> Beside:
-    return Beside(node, tuple(map(str, said["runs"])), said["load"])
+def _beside(node: str, said: Contended) -> Beside:
+    return Beside(node, said.runs, said.load)
 
 
 def _is_amount(value: Any, name: str) -> bool:

@@ -10,6 +10,9 @@ from regatta.errors import DataError, NodesError, RemoteError
 from regatta.hosts import routes, rsync
 from regatta.hosts.cluster import Node
 from regatta.hosts.remote import Remote
+from regatta_protocol.operations.launch import InputFile, Inspect
+from regatta_protocol.operations.releases import Abandon
+from regatta_protocol.operations.transfers import BeginFile, CommitFile, FetchFile
 
 COMMIT_TIMEOUT = 600.0
 
@@ -26,9 +29,9 @@ class DataFile:
         """The path at which a node keeps it."""
         return f"{node.state}/data/{self.sha256}/{self.path.name}"
 
-    def question(self) -> dict[str, object]:
+    def question(self) -> InputFile:
         """What a node is asked to find out whether it has the file."""
-        return {"sha256": self.sha256, "name": self.path.name, "size": self.size}
+        return InputFile(self.sha256, self.path.name, self.size)
 
 
 def identify(path: Path) -> DataFile:
@@ -57,10 +60,8 @@ def identify(path: Path) -> DataFile:
 def bring(remote: Remote, file: DataFile, nodes: Iterable[Node]) -> list[str]:
     """Put a file on the nodes that lack it, and on relays to them; returns their names. NodesError names the cause."""
     nodes = routes.with_relays(remote.cluster, nodes)
-    answers = remote.everywhere(
-        nodes, "inspect", args=lambda _: {"data": [file.question()], "facts_wanted": False}, step="data"
-    )
-    lacking = [node for node in nodes if not answers[node.name]["data"][file.sha256]]
+    answers = remote.everywhere(nodes, Inspect(data=(file.question(),), facts_wanted=False), step="data")
+    lacking = [node for node in nodes if not answers[node.name].data[file.sha256]]
     _done, failed = routes.spread(
         remote,
         lacking,
@@ -74,25 +75,16 @@ def bring(remote: Remote, file: DataFile, nodes: Iterable[Node]) -> list[str]:
 
 
 def _send(remote: Remote, file: DataFile, node: Node, relay: Node | None) -> None:
-    begun = remote.call(node, "data.begin", size=file.size)
-    if "error" in begun:
-        raise RemoteError(node.name, begun["error"])
+    incoming = remote.call(node, BeginFile(file.size)).incoming
     try:
         if relay:
-            there = {"host": relay.cluster_address, "source": file.on(relay), "incoming": begun["incoming"]}
-            remote.call(node, "data.fetch", timeout=COMMIT_TIMEOUT, **there)
+            there = FetchFile(relay.cluster_address, file.on(relay), incoming)
+            remote.call(node, there, timeout=COMMIT_TIMEOUT)
         else:
-            rsync.rsync(remote, node, file.path.parent, [file.path.name], begun["incoming"])
-        answer = remote.call(
-            node,
-            "data.commit",
-            timeout=COMMIT_TIMEOUT,
-            incoming=begun["incoming"],
-            sha256=file.sha256,
-            name=file.path.name,
-        )
+            rsync.rsync(remote, node, file.path.parent, [file.path.name], incoming)
+        answer = remote.call(node, CommitFile(incoming, file.sha256, file.path.name), timeout=COMMIT_TIMEOUT)
     except BaseException:
-        remote.gather([node], lambda _: remote.call(node, "release.abandon", timeout=5, incoming=begun["incoming"]))
+        remote.gather([node], lambda _: remote.call(node, Abandon(incoming), timeout=5))
         raise
-    if not answer["ok"]:
+    if not answer.ok:
         raise RemoteError(node.name, f"{file.path.name} arrived with another content; did it change meanwhile?")

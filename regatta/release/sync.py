@@ -17,6 +17,17 @@ from regatta.hosts.cluster import Node
 from regatta.hosts.remote import Remote
 from regatta.program import hint
 from regatta.release.tree import Tree
+from regatta_protocol.operations.launch import Inspect, Inspected
+from regatta_protocol.operations.releases import (
+    Abandon,
+    BeginRelease,
+    BegunRelease,
+    ChangedFile,
+    CommitRelease,
+    FetchRelease,
+    Held,
+    Patch,
+)
 
 COMMIT_TIMEOUT = 600.0
 PATCH_BYTES = 1 << 18
@@ -28,7 +39,7 @@ class Synced:
 
     tree: Tree
     sent_to: tuple[str, ...]
-    answers: dict[str, dict[str, Any]]
+    answers: dict[str, Inspected]
 
 
 def sync(
@@ -37,34 +48,33 @@ def sync(
     nodes: Iterable[Node],
     *,
     repair: bool = False,
-    ask: dict[str, dict[str, Any]] | None = None,
+    ask: dict[str, Inspect] | None = None,
 ) -> Synced:
-    """Prove or make the release on every node; `ask` adds per-node arguments to the one question asked first.
+    """Prove or make the release on every node; `ask` has more of the one question that each node is asked first.
 
     Raises SyncError naming node and path where a node's copy differs (unless `repair`, which replaces it), NodesError
     where nodes cannot be reached.
     """
     nodes = routes.with_relays(remote.cluster, nodes)
     last = _last(tree.root)
-    wanted = {"release": tree.release, "hint": last and last["release"]}
-    patch = {"patch": last and _patch(tree, last)}
+    older, patch = (last["release"], _patch(tree, last)) if last else (None, None)
 
-    def ask_of(node: Node) -> dict[str, Any]:
-        small = {} if routes.relay(remote.cluster, node) else patch  # once over the way to a relay, not once a node
-        return {**wanted, **small, **(ask or {}).get(node.name, {})}
+    def ask_of(node: Node) -> Inspect:
+        small = None if routes.relay(remote.cluster, node) else patch  # once over the way to a relay, not once a node
+        return (ask or {}).get(node.name, Inspect()).changed(release=tree.release, hint=older, patch=small)
 
-    answers, failed = remote.gather(nodes, lambda node: remote.call(node, "inspect", **ask_of(node)))
+    answers, failed = remote.gather(nodes, lambda node: remote.call(node, ask_of(node)))
     if failed:
         for node in nodes:
-            if begun := answers.get(node.name, {}).get("begun"):
-                _abandon(remote, node, begun["incoming"])
+            if node.name in answers and (made := answers[node.name].begun):
+                _abandon(remote, node, made.incoming)
         raise NodesError("sync", failed)
-    states = {name: answer["release"] for name, answer in answers.items()}
-    damaged = [node for node in nodes if states[node.name]["state"] == "differs"]
+    states = {name: answer.release.state for name, answer in answers.items() if answer.release}
+    damaged = {node: answers[node.name].release for node in nodes if states[node.name] is Held.DIFFERS}
     if damaged and not repair:
-        raise SyncError("\n".join(_damage(node, tree.release, states[node.name]["differs"]) for node in damaged))
-    lacking = [node for node in nodes if states[node.name]["state"] not in ("whole", "made")]
-    begun = {node.name: answers[node.name].get("begun") for node in lacking}
+        raise SyncError("\n".join(_damage(node, tree.release, said.differs) for node, said in damaged.items() if said))
+    lacking = [node for node in nodes if states[node.name] not in (Held.WHOLE, Held.MADE)]
+    begun = {node.name: answers[node.name].begun for node in lacking}
     remote.rest(lacking)  # each has memory here, and so have the many copies of rsync
     _done, failed = routes.spread(
         remote,
@@ -76,57 +86,50 @@ def sync(
     if failed:
         raise NodesError("sync", failed)
     _remember(tree)
-    sent_to = tuple(node.name for node in nodes if states[node.name]["state"] != "whole")
+    sent_to = tuple(node.name for node in nodes if states[node.name] is not Held.WHOLE)
     return Synced(tree, sent_to, answers)
 
 
-def _send(remote: Remote, tree: Tree, node: Node, begun: dict[str, Any] | None) -> None:
+def _send(remote: Remote, tree: Tree, node: Node, begun: BegunRelease | None) -> None:
     """Send a release to one node; once more without links to older releases where what arrived differs."""
     for attempt in ("against older releases", "whole"):
         if begun is None:
-            begun = remote.call(node, "release.begin", release=tree.release, hint=None)
-        incoming = begun["incoming"]
-        link_dest = begun["link_dest"] if attempt != "whole" else []
+            begun = remote.call(node, BeginRelease(tree.release))
+        incoming = begun.incoming
+        link_dest = begun.link_dest if attempt != "whole" else ()
         try:
             rsync.rsync(remote, node, tree.root, (e[0] for e in tree.entries), incoming, link_dest=link_dest)
-            answer = remote.call(
-                node,
-                "release.commit",
-                timeout=COMMIT_TIMEOUT,
-                release=tree.release,
-                incoming=incoming,
-                expected=[list(entry) for entry in tree.entries],
-            )
+            arrived = CommitRelease(tree.release, incoming, [list(entry) for entry in tree.entries])
+            answer = remote.call(node, arrived, timeout=COMMIT_TIMEOUT)
         except BaseException:
             _abandon(remote, node, incoming)
             raise
-        if answer["ok"]:
+        if answer.ok:
             remote.rest([node])
             return
         begun = None
-        difference = answer["differs"]
+        difference = answer.differs
     raise RemoteError(
         node.name, f"the copy of {difference[0]} {difference[1]}: did it change while it was being sent? Sync again"
     )
 
 
-def _pass_on(remote: Remote, tree: Tree, node: Node, relay: Node, begun: dict[str, Any] | None) -> None:
+def _pass_on(remote: Remote, tree: Tree, node: Node, relay: Node, begun: BegunRelease | None) -> None:
     """Have a node fetch the release from the relay on its way, which has it."""
-    if begun is None:
-        begun = remote.call(node, "release.begin", release=tree.release, hint=None)
-    there = {"host": relay.cluster_address, "root": relay.root}
+    begun = begun or remote.call(node, BeginRelease(tree.release))
+    there = FetchRelease(tree.release, begun, relay.cluster_address, relay.root)
     try:
-        answer = remote.call(node, "release.fetch", timeout=COMMIT_TIMEOUT, release=tree.release, begun=begun, **there)
+        answer = remote.call(node, there, timeout=COMMIT_TIMEOUT)
     except BaseException:
-        _abandon(remote, node, begun["incoming"])
+        _abandon(remote, node, begun.incoming)
         raise
-    if not answer["ok"]:
-        raise RemoteError(node.name, f"the copy of {answer['differs'][0]} that {relay.name} passed on differs")
+    if not answer.ok:
+        raise RemoteError(node.name, f"the copy of {answer.differs[0]} that {relay.name} passed on differs")
 
 
 def _abandon(remote: Remote, node: Node, incoming: str) -> None:
     try:
-        remote.call(node, "release.abandon", timeout=5, incoming=incoming)
+        remote.call(node, Abandon(incoming), timeout=5)
     except Exception:  # the first error is the one to show; the node clears abandoned folders itself
         return
 
@@ -138,7 +141,7 @@ def _size(tree: Tree) -> int:
     return 0
 
 
-def _damage(node: Node, release: str, difference: tuple[str, str]) -> str:
+def _damage(node: Node, release: str, difference: tuple[str, ...]) -> str:
     path, what = difference
     return (
         f"{node.name}: release {release} was changed there: {path} {what}. Nothing was started. "
@@ -166,7 +169,7 @@ def _remember(tree: Tree) -> None:
         file.write_text(json.dumps({"release": tree.release, "entries": tree.entries}))
 
 
-def _patch(tree: Tree, last: dict[str, Any]) -> dict[str, Any] | None:
+def _patch(tree: Tree, last: dict[str, Any]) -> Patch | None:
     """What makes the tree of the last release, small enough to go with the question; None where it is not.
 
     A file that changes meanwhile makes another release, which the node notices.
@@ -183,11 +186,8 @@ def _patch(tree: Tree, last: dict[str, Any]) -> dict[str, Any] | None:
         }
     except OSError:
         return None
-    return {
-        "base": last["release"],
-        "removed": sorted(before.keys() - {path for path, _, _ in tree.entries}),
-        "changed": {
-            path: {"kind": kind, "content": contents[path], "mtime_ns": status[path].st_mtime_ns}
-            for path, kind, _ in changed
-        },
-    }
+    return Patch(
+        last["release"],
+        tuple(sorted(before.keys() - {path for path, _, _ in tree.entries})),
+        {path: ChangedFile(kind, contents[path], status[path].st_mtime_ns) for path, kind, _ in changed},
+    )

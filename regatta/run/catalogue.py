@@ -4,7 +4,6 @@ import contextlib
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from regatta.errors import NodesError, RegattaError, RunError
 from regatta.frameworks import registry
@@ -12,8 +11,8 @@ from regatta.frameworks.api import Framework, JobService, StartedRun
 from regatta.hosts.cluster import Node
 from regatta.hosts.remote import Remote
 from regatta.run.launch import STOP_TIMEOUT, stop_everywhere
-from regatta_protocol.decoding import decode
-from regatta_protocol.run import FollowedBy, Listed, Listing, PlanKept
+from regatta_protocol.operations.runs import ListRuns, Prune, Pruned, StopRun, WatchRun
+from regatta_protocol.run import FollowedBy, Listed, PlanKept
 from regatta_protocol.states import State
 
 STALE_SECONDS = 10.0
@@ -58,14 +57,14 @@ class RunInfo:
 
 def listing(remote: Remote) -> tuple[list[RunInfo], dict[str, Exception]]:
     """All runs, oldest first, and the nodes that could not be asked. NodesError where none could."""
-    answers, failed = remote.gather(remote.cluster.nodes, lambda node: remote.call(node, "run.list"))
+    answers, failed = _listed(remote)
     if failed and not answers:
         raise NodesError("runs", failed)
-    return together(remote, _listed(answers)), failed
+    return together(remote, answers), failed
 
 
-def _listed(answers: Mapping[str, Any]) -> dict[str, tuple[Listed, ...]]:
-    return {name: decode(Listing, answer).runs for name, answer in answers.items()}
+def _listed(remote: Remote) -> tuple[dict[str, tuple[Listed, ...]], dict[str, Exception]]:
+    return remote.gather(remote.cluster.nodes, lambda node: remote.call(node, ListRuns()).runs)
 
 
 def together(remote: Remote, said: Mapping[str, Sequence[Listed]]) -> list[RunInfo]:
@@ -156,8 +155,7 @@ def end_stale(remote: Remote) -> list[tuple[str, str]]:
     """
     until = time.monotonic() + STALE_SECONDS + 1
     while True:
-        answers, _ = remote.gather(remote.cluster.nodes, lambda node: remote.call(node, "run.list"))
-        by_node, head = _listed(answers), remote.cluster.head.name
+        by_node, head = _listed(remote)[0], remote.cluster.head.name
         found = stale(by_node, head)
         if set(found) == set(stale(by_node, head, settled=0.0)) or time.monotonic() > until:
             break
@@ -167,7 +165,7 @@ def end_stale(remote: Remote) -> list[tuple[str, str]]:
     def end(node: Node) -> None:
         for name, run in found:
             if name == node.name:
-                remote.call(node, "run.stop", timeout=STOP_TIMEOUT, run=run, reason="the run has ended elsewhere")
+                remote.call(node, StopRun(run, "the run has ended elsewhere"), timeout=STOP_TIMEOUT)
 
     ended, _ = remote.gather(work, end)
     return [(name, run) for name, run in found if name in ended]
@@ -196,26 +194,21 @@ def stale(by_node: Mapping[str, Sequence[Listed]], head: str, settled: float = S
     ]
 
 
-def delete(
-    remote: Remote, chosen: list[RunInfo], unused: float
-) -> tuple[dict[str, dict[str, Any]], dict[str, Exception]]:
+def delete(remote: Remote, chosen: list[RunInfo], unused: float) -> tuple[dict[str, Pruned], dict[str, Exception]]:
     """Delete what ended runs have left on all nodes, and input files that no run has used for `unused` seconds.
 
-    By node what `regatta.node.pruning.prune` says, or why it could not be asked.
+    By node what went there, or why it could not be asked.
     """
-    names = [info.run for info in chosen]
-    return remote.gather(
-        remote.cluster.nodes,
-        lambda node: remote.call(node, "prune", timeout=DELETE_TIMEOUT, runs=names, unused=unused),
-    )
+    asked = Prune(tuple(info.run for info in chosen), unused)
+    return remote.gather(remote.cluster.nodes, lambda node: remote.call(node, asked, timeout=DELETE_TIMEOUT))
 
 
 def log(remote: Remote, info: RunInfo) -> Iterator[tuple[str, int | None, str]]:
     """(node, rank, text) of everything that a run has printed so far, node after node."""
     for node in info.nodes:
-        with remote.stream(node, "run.watch", run=info.run, offset=0) as stream:
+        with remote.stream(node, WatchRun(info.run)) as stream:
             for line in stream:
-                for rank, text in line.get("lines", []):
+                for rank, text in line.lines or ():
                     yield node.name, rank, text
-                if "beat" in line:
+                if line.beat:
                     break

@@ -13,6 +13,7 @@ from regatta.records.record import Record
 from regatta.run import naming
 from regatta.run.request import Request
 from regatta.run.session import Begun, Session
+from regatta_protocol.operations.launch import Inspect
 
 ASK_SECONDS = 10.0
 
@@ -75,7 +76,7 @@ def finish(session: Session, going: Going) -> Record:
 def _lost(session: Session, error: RunFailedError) -> list[str]:
     """Hosts that ended the run, also those that are back by now, and those that do not answer."""
     _, silent = session.remote.gather(
-        session.cluster.nodes, lambda node: session.remote.call(node, "inspect", timeout=ASK_SECONDS)
+        session.cluster.nodes, lambda node: session.remote.call(node, Inspect(), timeout=ASK_SECONDS)
     )
     return [node.name for node in session.cluster.nodes if node.name == error.host or node.name in silent]
 

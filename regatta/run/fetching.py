@@ -25,6 +25,7 @@ from regatta.run.request import Request
 from regatta.terminal.console import Console
 from regatta.terminal.meter import Meter, size_text
 from regatta.text import shown
+from regatta_protocol.operations.outputs import AskSums
 
 GB = 1_000_000_000
 AT_A_TIME = 4
@@ -193,11 +194,9 @@ class _FileRequest:
 
         def ask() -> None:
             try:
-                paths = [file.path for file in files]
-                ask = {"run": run, "paths": paths, "size": total, "part": part.shared}
-                answer = remote.call(part.node, "run.sums", timeout=seconds, **ask)
-                self._said = list(answer["sums"])
-            except (RegattaError, OSError, KeyError, TypeError) as error:
+                ask = AskSums(run, tuple(file.path for file in files), total, part.shared)
+                self._said = list(remote.call(part.node, ask, timeout=seconds).sums)
+            except (RegattaError, OSError, TypeError) as error:
                 self._said = error
 
         self._thread = threading.Thread(target=ask)

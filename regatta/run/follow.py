@@ -13,6 +13,7 @@ from regatta.run import causes
 from regatta.run.launch import stop_everywhere
 from regatta.run.outcome import Accounts, Outcome
 from regatta.run.watch import Watch
+from regatta_protocol.operations.runs import FinishRun
 from regatta_protocol.states import State
 
 SERVICE_POLL_SECONDS = 0.25
@@ -98,10 +99,10 @@ class Follower:
 
     def _finish_members(self) -> None:
         if self.handle.service is not None:
-            for_all = {"run": self.handle.run, "state": State.SUCCEEDED, "code": 0}
+            for_all = FinishRun(self.handle.run, State.SUCCEEDED, 0)
             answers, _ = self.remote.gather(
                 [node for node in self.handle.nodes if node.name not in self.told.lost],
-                lambda node: self.remote.call(node, "run.finish", timeout=8, **for_all),
+                lambda node: self.remote.call(node, for_all, timeout=8),
             )
             self.told.hear(answers)
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
 
 from regatta.errors import NodesError
 from regatta.frameworks import registry
@@ -11,6 +10,8 @@ from regatta.frameworks.plan import Plan
 from regatta.hosts.cluster import Node
 from regatta.hosts.remote import Remote
 from regatta.run.interrupts import interrupts_deferred
+from regatta_protocol.operations.runs import StartRun, StopRun
+from regatta_protocol.run import Finished
 
 START_TIMEOUT = 150.0
 """A node copies the tree meanwhile; one that is cut off is noticed sooner."""
@@ -22,7 +23,7 @@ def start(
     remote: Remote,
     plan: Plan,
     service: JobService | None = None,
-    keep: Callable[[Node], Mapping[str, Any]] = lambda _: {},
+    keep: Callable[[Node], Mapping[str, object]] = lambda _: {},
 ) -> StartedRun:
     """Start a run; each node keeps what `keep` gives for its record.
 
@@ -39,7 +40,7 @@ def start(
     try:
         started, failed = remote.gather(
             nodes,
-            lambda node: remote.call(node, "run.start", timeout=START_TIMEOUT, spec=specs[node.name], hidden=hidden),
+            lambda node: remote.call(node, StartRun(specs[node.name], hidden), timeout=START_TIMEOUT),
         )
         told = [node for node in nodes if node.name in started]
         if failed:
@@ -53,13 +54,11 @@ def start(
 
 def stop_everywhere(
     remote: Remote, handle: StartedRun, nodes: list[Node], reason: str
-) -> tuple[dict[str, dict[str, Any]], dict[str, Exception]]:
+) -> tuple[dict[str, Finished], dict[str, Exception]]:
     """Stop a run on the given nodes, whatever is pressed.
 
-    Returns how it ended there, as `run.finish` says it, and the nodes that could not be asked, with the cause.
+    Returns how it ended there, and the nodes that could not be asked, with the cause.
     """
     timeout = STOP_TIMEOUT if handle.service is None else SERVICE_STOP_TIMEOUT
     with interrupts_deferred():
-        return remote.gather(
-            nodes, lambda node: remote.call(node, "run.stop", timeout=timeout, run=handle.run, reason=reason)
-        )
+        return remote.gather(nodes, lambda node: remote.call(node, StopRun(handle.run, reason), timeout=timeout))

@@ -5,7 +5,6 @@ from typing import Any
 
 from regatta.errors import RemoteError
 from regatta.text import clean
-from regatta_protocol.decoding import decode
 from regatta_protocol.log import DRIVER, PREFIX
 from regatta_protocol.run import Ended, Finished
 from regatta_protocol.states import State
@@ -68,9 +67,8 @@ class Accounts:
         """What the run has used on each node."""
         return {name: said.used for name, said in self.said.items()}
 
-    def hear(self, answers: dict[str, dict[str, Any]]) -> None:
-        """What nodes say of the run's end: `run.finish`'s answers, by node."""
-        finished = {name: decode(Finished, answer) for name, answer in answers.items()}
+    def hear(self, finished: dict[str, Finished]) -> None:
+        """What nodes say of the run's end, by node."""
         self.said |= {name: answer.exit for name, answer in finished.items() if answer.exit}
         self.rebooted = [name for name, answer in finished.items() if answer.rebooted]
         self.died = {name: [*answer.died] for name, answer in finished.items() if answer.died}

@@ -1,8 +1,7 @@
 """What a run has left in its working directory on each of its nodes: looked at, chosen by patterns."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from regatta.errors import RemoteError
 from regatta.hosts.cluster import Node
@@ -10,6 +9,7 @@ from regatta.hosts.remote import Remote
 from regatta.run.catalogue import RunInfo
 from regatta.terminal.meter import size_text
 from regatta.text import shown
+from regatta_protocol.operations.outputs import AskLeft, AskSizes, Left
 
 LOOK_TIMEOUT = 130.0
 MOST_FILES = 200_000
@@ -95,12 +95,12 @@ def look(
     remote: Remote, run: Run, wanted: Sequence[str] = (), most: int = MOST_FILES
 ) -> tuple[list[NodeOutput], dict[str, Exception]]:
     """What fits one of the patterns (none: all) on each node, and why nodes could not be asked, by name."""
-    ask: dict[str, Any] = {"run": run.id, "patterns": [*wanted], "most": most}
+    ask = AskLeft(run.id, most, tuple(wanted))
     head = remote.cluster.head
 
     def parts(node: Node) -> list[NodeOutput]:
         wanted = [*([None] if node in run.nodes else []), *(run.shared if node == head else ())]
-        answers = [(part, remote.call(node, "run.left", timeout=LOOK_TIMEOUT, part=part, **ask)) for part in wanted]
+        answers = [(part, remote.call(node, ask.changed(part=part), timeout=LOOK_TIMEOUT)) for part in wanted]
         return [_part(node, run.id, answer, part) for part, answer in answers]
 
     said, failed = remote.gather(tuple(dict.fromkeys((*run.nodes, *([head] if run.shared else [])))), parts)
@@ -110,14 +110,14 @@ def look(
     return sorted(found, key=lambda part: part.shared is not None), failed
 
 
-def _part(node: Node, run: str, said: Mapping[str, Any], shared: str | None = None) -> NodeOutput:
+def _part(node: Node, run: str, said: Left, shared: str | None = None) -> NodeOutput:
     """What a node says; the names in it are the run's choice."""
-    files = tuple(File(str(path), int(size), int(at), bool(came)) for path, size, at, came in said["files"])
+    files = tuple(File(str(path), int(size), int(at), bool(came)) for path, size, at, came in said.files)
     if bad := next((file.path for file in files if _leads_out(file.path)), None):
         raise RemoteError(node.name, f"names a file outside of the run's working directory: {shown(bad)}")
-    left_out = tuple((str(path), str(why)) for path, why in said["left_out"])
+    left_out = tuple((str(path), str(why)) for path, why in said.left_out)
     place = source(node, run) if shared is None else f"{node.state}/shared/{shared}"
-    return NodeOutput(node, int(said["count"]), int(said["bytes"]), files, left_out, place, shared)
+    return NodeOutput(node, said.count, said.bytes, files, left_out, place, shared)
 
 
 def _leads_out(path: str) -> bool:
@@ -129,8 +129,8 @@ def sizes(remote: Remote, runs: Iterable[RunInfo]) -> dict[str, tuple[NodeOutput
     runs = [*runs]
 
     def ask(node: Node) -> dict[str, NodeOutput]:
-        here = [info.run for info in runs if node in info.nodes]
-        said = remote.call(node, "run.sizes", timeout=LOOK_TIMEOUT, runs=here)["runs"] if here else {}
+        here = tuple(info.run for info in runs if node in info.nodes)
+        said = remote.call(node, AskSizes(here), timeout=LOOK_TIMEOUT).runs if here else {}
         return {run: _part(node, run, part) for run, part in said.items()}
 
     said, _ = remote.gather(remote.cluster.nodes, ask)

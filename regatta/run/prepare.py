@@ -22,6 +22,8 @@ from regatta.release import sync, tree
 from regatta.run import catalogue, kept_folders, naming, placement, recording, walls
 from regatta.run.request import Request
 from regatta.terminal.console import Console
+from regatta_protocol.operations.launch import Inspect, Inspected
+from regatta_protocol.operations.layers import LayerWish
 
 LOCK = paths.PROJECT / "requirements/layers.lock"
 """Versions and hashes of what Regatta itself brings as layers: what its frameworks and workloads need."""
@@ -105,23 +107,24 @@ class Preparer:
             wish = replace(wish, lock=LOCK)
         wanted = self._layers.asked(wish, request.project or request.root, framework.fixed)
         seen = self._pool.submit(lambda: service.result().look()) if service else None
-        ask = self._asked(framework, wanted.question() if wanted else {}, request.options.workers)
+        ask = self._asked(framework, wanted.question() if wanted else None, request.options.workers)
         synced = sync.sync(self._remote, source, self._cluster.nodes, ask=ask)
         layer = self._layers.ready(wanted, synced.answers) if wanted else None
         synced_at = time.monotonic()
         going = self._end_what_is_left(synced.answers)
-        facts = {name: answer["facts"] for name, answer in synced.answers.items()}
+        facts = {name: answer.facts for name, answer in synced.answers.items()}
         made = self._plan(request, framework, source, synced.answers, layer, variables)
         framework.check(made)
         for line in kept_folders.clashes(made, going):
             self._console.warn(line)
         nodes = framework.nodes(made, self._cluster)
         if service and seen:
-            service.result().wait(nodes, seen.result(), synced.answers, self._console.note)
+            told = {name: answer.told for name, answer in synced.answers.items()}
+            service.result().wait(nodes, seen.result(), told, self._console.note)
             if why := service.result().capacity_error(made):
                 raise UsageError(why)
         self._console.note(_headline(framework, made, self._cluster))
-        versions = (layer.packages if layer else {}, synced.answers[self._cluster.head.name].get("packages", {}))
+        versions = (layer.packages if layer else {}, synced.answers[self._cluster.head.name].packages)
         about = recording.asked(self._cluster, request, made, started, source.commit, source.dirty, *versions)
         open_service = service.result() if service else None
         return Ready(made, framework, open_service, nodes, facts, about, asked_at, synced_at)
@@ -134,22 +137,16 @@ class Preparer:
             self._services[framework.name] = known
         return known
 
-    def _asked(
-        self, framework: Framework, all_of_them: Mapping[str, Any], workers: int | None
-    ) -> dict[str, dict[str, Any]]:
+    def _asked(self, framework: Framework, layer: LayerWish | None, workers: int | None) -> dict[str, Inspect]:
         """What each node is asked with the release: free ports where ranks may be, and what the service needs."""
-        found: dict[str, dict[str, Any]] = {}
-        free = min(workers or MOST_PORTS, MOST_PORTS)
+        asks = dict(framework.asks(self._cluster)) if framework.served(self._cluster) else {}
+        every = Inspect(versions=registry.packages(), layer=layer, asks=asks)
+        found = {node.name: every for node in self._cluster.nodes}
+        free = min(workers or MOST_PORTS, MOST_PORTS) if framework.port_each_rank else 1
         for node in (self._cluster.head, *self._cluster.workers):
-            found[node.name] = {"ports": list(plan.PORTS), "free": free if framework.port_each_rank else 1}
-        if framework.served(self._cluster):
-            for node in self._cluster.nodes:
-                found[node.name] = {**found.get(node.name, {}), "asks": framework.asks(self._cluster)}
-        found[self._cluster.head.name]["packages"] = True
-        return {
-            node.name: {"versions": registry.packages(), **found.get(node.name, {}), **all_of_them}
-            for node in self._cluster.nodes
-        }
+            packages = node.name == self._cluster.head.name
+            found[node.name] = every.changed(ports=plan.PORTS, free=free, packages=packages)
+        return found
 
     def _tell(self, lines: Sequence[str]) -> None:
         """Say once what of a tree is not synced."""
@@ -158,9 +155,9 @@ class Preparer:
                 self._told.add(line)
                 self._console.note(line)
 
-    def _end_what_is_left(self, answers: Mapping[str, Mapping[str, Any]]) -> list[catalogue.RunInfo]:
+    def _end_what_is_left(self, answers: Mapping[str, Inspected]) -> list[catalogue.RunInfo]:
         """End what is left of runs that have ended elsewhere; gives, and names, those that still run."""
-        if not any(answer.get("unfinished") for answer in answers.values()):
+        if not any(answer.unfinished for answer in answers.values()):
             return []
         for node, run in catalogue.end_stale(self._remote):
             self._console.warn(f"{node}: ended what was left there of {run}, which has ended elsewhere")
@@ -177,11 +174,11 @@ class Preparer:
         request: Request,
         framework: Framework,
         source: tree.Tree,
-        answers: Mapping[str, Mapping[str, Any]],
+        answers: Mapping[str, Inspected],
         layer: Layer | None,
         variables: Variables,
     ) -> plan.Plan:
-        cores = {name: answer["facts"]["cores"] for name, answer in answers.items()}
+        cores = {name: answer.facts["cores"] for name, answer in answers.items()}
         said = request.options
         ranks = placement.placed(framework, said.workers, self._cluster, cores)
         for warning in placement.crowded(ranks, cores):
@@ -196,7 +193,7 @@ class Preparer:
             threads=placement.threads(ranks, cores),
             launcher=said.launcher or framework.launcher(said.restarts),
             options=said,
-            master_port=answers[ranks[0].node.name].get("port"),
+            master_port=next(iter(answers[ranks[0].node.name].ports), None),
             ports=_ports(ranks, answers) if framework.port_each_rank else {},
             first_run=request.first_run,
             layer=layer.key if layer else None,
@@ -208,17 +205,17 @@ class Preparer:
         )
 
 
-def _ports(ranks: Sequence[plan.Rank], answers: Mapping[str, Mapping[str, Any]]) -> dict[str, tuple[int, ...]]:
+def _ports(ranks: Sequence[plan.Rank], answers: Mapping[str, Inspected]) -> dict[str, tuple[int, ...]]:
     """A free port for each rank, by node. Raises UsageError where a node has more ranks than ports."""
     found: dict[str, tuple[int, ...]] = {}
     for node in {rank.node.name: rank.node for rank in ranks}.values():
         wanted = sum(rank.node.name == node.name for rank in ranks)
-        free = answers[node.name]["ports"]
+        free = answers[node.name].ports
         if wanted > len(free):
             raise UsageError(
                 f"{node.name} would have {wanted} ranks, and has ports for {len(free)}; use fewer --workers"
             )
-        found[node.name] = tuple(free[:wanted])
+        found[node.name] = free[:wanted]
     return found
 
 

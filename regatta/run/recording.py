@@ -28,6 +28,7 @@ from regatta.run.catalogue import RunInfo, unserved
 from regatta.run.follow import Follower
 from regatta.run.outcome import Outcome
 from regatta_protocol import events
+from regatta_protocol.operations.runs import AskAccount, AskContention, Contended, FinishRun, MarkRecorded
 from regatta_protocol.run import FollowedBy
 from regatta_protocol.states import State
 
@@ -105,7 +106,7 @@ class Ended:
     ranks: Mapping[int, str]
     facts: Mapping[str, Mapping[str, Any]]
     interfaces: Mapping[str, str | None]
-    beside: Mapping[str, Mapping[str, Any]]
+    beside: Mapping[str, Contended]
     notes: Sequence[str] = ()
 
 
@@ -173,16 +174,15 @@ def mark(remote: Remote, handle: StartedRun, outcome: Outcome) -> None:
     """Tell the nodes that the run has a record; one that cannot be told is left out."""
     remote.gather(
         _answering(handle, outcome),
-        lambda node: remote.call(node, "run.recorded", timeout=MARK_TIMEOUT, run=handle.run),
+        lambda node: remote.call(node, MarkRecorded(handle.run), timeout=MARK_TIMEOUT),
     )
 
 
-def contention(remote: Remote, handle: StartedRun, outcome: Outcome) -> dict[str, dict[str, Any]]:
+def contention(remote: Remote, handle: StartedRun, outcome: Outcome) -> dict[str, Contended]:
     """What else was on the run's nodes meanwhile, by node; those that do not answer are left out."""
 
-    def ask(node: Node) -> dict[str, Any]:
-        before = handle.strangers(node)
-        return remote.call(node, "run.contention", timeout=MARK_TIMEOUT, run=handle.run, before=before)
+    def ask(node: Node) -> Contended:
+        return remote.call(node, AskContention(handle.run, handle.strangers(node)), timeout=MARK_TIMEOUT)
 
     return remote.gather(_answering(handle, outcome), ask)[0]
 
@@ -204,15 +204,17 @@ def is_orphan(info: RunInfo, results: store.Store) -> bool:
 
 def from_nodes(remote: Remote, info: RunInfo, clocks: Clocks, outcome: Outcome) -> record.Record:
     """The record of a run from what its nodes know. RecordError where they do not know enough."""
-    said, failed = remote.gather(info.nodes, lambda node: remote.call(node, "run.account", run=info.run))
+    said, failed = remote.gather(info.nodes, lambda node: remote.call(node, AskAccount(info.run)))
     try:
-        told = {name: dict(answer["record"]) for name, answer in said.items()}
+        if not all(answer.record for answer in said.values()):
+            raise KeyError("record")
+        told = {name: answer.record or {} for name, answer in said.items()}
         asked = dict(next(iter(told.values())))
         asked["identity"] = {**asked["identity"], "run_id": info.run}
         ended = Ended(
             info.places,
             {node.name: told.get(node.name, {}).get("facts") or {} for node in info.nodes},
-            {name: answer["interface"] for name, answer in said.items()},
+            {name: answer.interface for name, answer in said.items()},
             contention(remote, unserved(remote, info), outcome),
             [NOTE],
         )
@@ -255,8 +257,8 @@ def adopt(
 def settle(remote: Remote, info: RunInfo) -> None:
     """Let the nodes of a run that a service took know that it has ended: without its controller the head alone does."""
     if info.adapter.served(remote.cluster) and info.state is not State.RUNNING:
-        ended = {"run": info.run, "state": info.state, "code": info.code or 0}
-        remote.gather(info.nodes, lambda node: remote.call(node, "run.finish", timeout=8, **ended))
+        ended = FinishRun(info.run, info.state, info.code or 0)
+        remote.gather(info.nodes, lambda node: remote.call(node, ended, timeout=8))
 
 
 def _account(remote: Remote, info: RunInfo, clocks: Clocks) -> Outcome:

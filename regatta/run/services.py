@@ -22,8 +22,11 @@ from regatta.hosts.cluster import Cluster, Node
 from regatta.hosts.remote import Remote
 from regatta.program import about_hosts, hint
 from regatta.services import parts
-from regatta_protocol.decoding import decode
-from regatta_protocol.run import Listed, Listing
+from regatta_protocol.decoding import encode
+from regatta_protocol.operations.hdfs import AskHdfs
+from regatta_protocol.operations.launch import Inspect
+from regatta_protocol.operations.services import Act, AskMonitoring, AskStatus
+from regatta_protocol.run import Listed
 
 TROUBLES: dict[type[RemoteError], str] = {
     UnknownHostKeyError: "KEY NOT PINNED",
@@ -41,14 +44,14 @@ READY_SECONDS = 60.0
 class NodeStatus:
     """One node as `fab status` shows it; `runs` as the catalogue takes them, `error` where it could not be asked.
 
-    `answer`: all that it has said. `trouble`: the error in one or two words, see `TROUBLES`.
+    `told`: what it has said to frameworks. `trouble`: the error in one or two words, see `TROUBLES`.
     """
 
     node: Node
     facts: dict[str, Any]
     units: dict[str, str]
     runs: tuple[Listed, ...] = ()
-    answer: dict[str, Any] = field(default_factory=dict)
+    told: dict[str, Any] = field(default_factory=dict)
     error: str | None = None
     trouble: str = ""
 
@@ -115,18 +118,17 @@ def _act(
 ) -> dict[str, dict[str, str]]:
     asked = remote.everywhere(
         nodes,
-        "services",
-        args=lambda node: {"action": action, "units": units(node)},
+        lambda node: Act(action, tuple(units(node))),
         timeout=START_SECONDS,
         step="starting services" if action == "start" else "stopping services",
     )
     wanted = ("active",) if action == "start" else ("inactive", "failed")
     states: dict[str, dict[str, str]] = {}
     for name, answer in asked.items():
-        states[name] = {unit: value["state"] for unit, value in answer["units"].items()}
+        states[name] = {unit: value.state for unit, value in answer.units.items()}
         if wrong := {unit: state for unit, state in states[name].items() if state not in wanted}:
             raise LaunchError(
-                f"{name}: {', '.join(f'{unit} is {state}' for unit, state in wrong.items())}. {answer['message']} "
+                f"{name}: {', '.join(f'{unit} is {state}' for unit, state in wrong.items())}. {answer.message} "
                 f"See 'journalctl -u {next(iter(wrong))}' there."
             )
     return states
@@ -135,15 +137,14 @@ def _act(
 def wait_until_joined(remote: Remote, framework: Framework) -> int:
     """Wait until a framework's service answers and every node of the cluster is its member; returns their number."""
     end, nodes = time.monotonic() + READY_SECONDS, remote.cluster.nodes
-    asks = {"facts_wanted": False, "asks": framework.asks(remote.cluster)}
+    asked = Inspect(facts_wanted=False, asks=dict(framework.asks(remote.cluster)))
     with framework.open(remote) as service:
         while True:
             try:
                 seen = service.look()
-                answers = remote.everywhere(
-                    nodes, "inspect", args=lambda _: asks, step=f"asking for {framework.service}"
-                )
-                service.wait(nodes, seen, answers, lambda text: None)
+                answers = remote.everywhere(nodes, asked, step=f"asking for {framework.service}")
+                told = {name: answer.told for name, answer in answers.items()}
+                service.wait(nodes, seen, told, lambda text: None)
                 return len(nodes)
             except RegattaError:
                 if time.monotonic() > end:
@@ -155,16 +156,16 @@ def wait_for_hdfs(remote: Remote) -> int | None:
     """Wait until every DataNode is live and HDFS takes writes; returns their number, None where there is no HDFS."""
     end = time.monotonic() + READY_SECONDS
     while True:
-        found = remote.call(remote.cluster.head, "hdfs.state")
-        if not found["installed"]:
+        found = remote.call(remote.cluster.head, AskHdfs())
+        if not found.installed:
             return None
         used = {node.cluster_address for node in remote.cluster.nodes}
-        missing = (set(found["expected"]) & used) - set(found["live"])
-        if not missing and not found["safe_mode"]:
-            return len(found["expected"])
+        missing = (set(found.expected) & used) - set(found.live)
+        if not missing and not found.safe_mode:
+            return len(found.expected)
         if time.monotonic() > end:
             names = ", ".join(n.name for n in remote.cluster.nodes if n.cluster_address in missing)
-            why = found.get("problem") or (f"no live DataNode on {names}" if missing else found["safe_mode"])
+            why = found.problem or (f"no live DataNode on {names}" if missing else found.safe_mode)
             raise LaunchError(f"HDFS is not ready after {READY_SECONDS:g} s: {why}; see '{hint('hdfs-status')}'")
         time.sleep(0.2)
 
@@ -178,9 +179,9 @@ def status(remote: Remote) -> list[NodeStatus]:
 
     def ask(node: Node) -> NodeStatus:
         there = () if node.local else every
-        answer = remote.call(node, "status", timeout=15, units=there, asks=asks, versions=packages)
-        units = {unit: value["state"] for unit, value in answer["units"].items()}
-        return NodeStatus(node, answer["facts"], units, decode(Listing, answer).runs, answer)
+        answer = remote.call(node, AskStatus(there, asks, packages), timeout=15)
+        units = {unit: value.state for unit, value in answer.units.items()}
+        return NodeStatus(node, answer.facts, units, answer.runs, answer.told)
 
     done, failed = remote.gather(remote.cluster.nodes, ask)
     return [
@@ -193,14 +194,14 @@ def status(remote: Remote) -> list[NodeStatus]:
 def monitoring(remote: Remote) -> dict[str, Any]:
     """What the head's Prometheus reaches, see `regatta.node.monitoring`; empty where the head does not answer."""
     try:
-        return remote.call(remote.cluster.head, "monitoring.state", timeout=15)
+        return dict(encode(remote.call(remote.cluster.head, AskMonitoring(), timeout=15)))
     except RegattaError:
         return {}
 
 
 def members(remote: Remote, framework: Framework, asked: Sequence[NodeStatus]) -> list[str] | str:
     """Addresses of the nodes that are members of a framework's service, or the reason why it cannot be asked."""
-    answers = {item.node.name: item.answer for item in asked if not item.error}
+    answers = {item.node.name: item.told for item in asked if not item.error}
     try:
         with framework.open(remote) as service:
             return service.members(remote.cluster.nodes, answers)

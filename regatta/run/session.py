@@ -24,6 +24,7 @@ from regatta.run.request import Request
 from regatta.terminal.console import Console
 from regatta_protocol import events
 from regatta_protocol.log import DRIVER
+from regatta_protocol.operations.launch import Inspect
 from regatta_protocol.states import State
 
 INTERRUPTED = 130
@@ -61,8 +62,8 @@ class Session:
 
     def cores(self) -> dict[str, int]:
         """Cores of each worker; together they are the ranks of a run that says nothing about its workers."""
-        answers = self.remote.everywhere(self.cluster.workers, "inspect", step="cores")
-        return {name: int(answer["facts"]["cores"]) for name, answer in answers.items()}
+        answers = self.remote.everywhere(self.cluster.workers, Inspect(), step="cores")
+        return {name: int(answer.facts["cores"]) for name, answer in answers.items()}
 
     def reconnect(self) -> None:
         """Reach services again at the next run: the head was away."""
@@ -149,8 +150,8 @@ class Session:
         try:
             handle = launch.start(self.remote, ready.plan, ready.service, keep=ready.kept_on)
             for name, said in handle.answers.items():
-                if said.get("unshared"):
-                    self.console.warn(f"{name}: {said['unshared']}")
+                if said.unshared:
+                    self.console.warn(f"{name}: {said.unshared}")
             return handle
         except KeyboardInterrupt:
             self._warn_of_cancelling(ready.plan.run)

@@ -2,11 +2,10 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from regatta.errors import RemoteError
 from regatta.hosts.remote import Remote
 from regatta.run.catalogue import RunInfo
+from regatta_protocol.operations.outputs import AskShared, Part, RemoveShared, SharedRemoved
 
 LOOK_TIMEOUT = 110.0
 DELETE_TIMEOUT = 420.0
@@ -31,14 +30,12 @@ class Parts:
 
 def look(remote: Remote) -> Parts:
     """What there is. RemoteError."""
-    said = remote.call(remote.cluster.head, "shared.parts", timeout=LOOK_TIMEOUT)
-    runs, projects = (
-        tuple(
-            SharedFolder(str(name), int(size), float(changed)) for name, (size, changed) in sorted(said[kind].items())
-        )
-        for kind in ("runs", "projects")
-    )
-    return Parts(runs, projects)
+    said = remote.call(remote.cluster.head, AskShared(), timeout=LOOK_TIMEOUT)
+    return Parts(_folders(said.runs), _folders(said.projects))
+
+
+def _folders(parts: Mapping[str, Part]) -> tuple[SharedFolder, ...]:
+    return tuple(SharedFolder(name, part.bytes, part.last_change) for name, part in sorted(parts.items()))
 
 
 def to_go(parts: Parts, found: Sequence[RunInfo], chosen: Collection[RunInfo], before: float) -> list[SharedFolder]:
@@ -54,10 +51,7 @@ def _name(info: RunInfo) -> str:
 
 def remove(
     remote: Remote, runs: Sequence[SharedFolder], projects: Sequence[SharedFolder], unused: float
-) -> Mapping[str, Any]:
-    """Delete these, and Ray's results that nothing was added to in `unused` seconds: {"runs", "projects", "bytes"}."""
-    names = {"runs": [part.name for part in runs], "projects": [part.name for part in projects]}
-    said = remote.call(remote.cluster.head, "shared.remove", timeout=DELETE_TIMEOUT, unused=unused, **names)
-    if not isinstance(said, dict):
-        raise RemoteError(remote.cluster.head.name, "its answer about the shared folder is damaged")
-    return said
+) -> SharedRemoved:
+    """Delete these, and Ray's results that nothing was added to in `unused` seconds."""
+    asked = RemoveShared(tuple(part.name for part in runs), tuple(part.name for part in projects), unused)
+    return remote.call(remote.cluster.head, asked, timeout=DELETE_TIMEOUT)

@@ -4,6 +4,7 @@ from regatta.errors import UsageError
 from regatta.frameworks.api import Framework
 from regatta.hosts.remote import Remote
 from regatta.program import about_hosts
+from regatta_protocol.operations.services import Act
 
 UNIT = "regatta-firewall.service"
 
@@ -12,9 +13,8 @@ def check(remote: Remote, framework: Framework) -> None:
     """Raise UsageError where nodes of a cluster have no Regatta firewall, and name them. NodesError: no answer."""
     cluster = remote.cluster
     nodes = tuple(dict.fromkeys((cluster.head, *cluster.workers)))
-    asked = {"action": "status", "units": [UNIT]}
-    answers = remote.everywhere(nodes, "services", args=lambda _: asked, step="asking for the firewall")
-    bare = [node for node, answer in answers.items() if answer["units"].get(UNIT, {}).get("state") != "active"]
+    answers = remote.everywhere(nodes, Act("status", (UNIT,)), step="asking for the firewall")
+    bare = [node for node, said in answers.items() if UNIT not in said.units or said.units[UNIT].state != "active"]
     if bare:
         raise UsageError(
             f"{framework.name} cannot be used on {cluster.name}: its ranks listen on all addresses of a host and "

@@ -11,8 +11,7 @@ from regatta.errors import HostKeyError, RemoteError, UnreachableError
 from regatta.hosts.channel import Stream
 from regatta.hosts.cluster import Node
 from regatta.hosts.remote import Remote
-from regatta_protocol.decoding import decode
-from regatta_protocol.run import Ended
+from regatta_protocol.operations.runs import Watched, WatchRun
 
 SILENT_SECONDS = 5.0
 FIRST_SECONDS = 10.0
@@ -40,8 +39,8 @@ class Watch:
         self.left = threading.Event()
         self._remote, self._run, self._events_only = remote, run, events_only
         self._ended: set[str] = set()
-        self._streams: dict[str, Stream] = {}
-        self._silent: set[Stream] = set()
+        self._streams: dict[str, Stream[None, Watched]] = {}
+        self._silent: set[Stream[None, Watched]] = set()
         self._threads = [threading.Thread(target=self._watch, args=(node,), daemon=True) for node in nodes]
 
     def __enter__(self) -> "Watch":
@@ -79,7 +78,7 @@ class Watch:
                 case ("lost", _, RemoteError() as error, _):
                     raise error
 
-    def put(self, kind: str, name: str, value: Any, stream: Stream | None = None) -> None:
+    def put(self, kind: str, name: str, value: Any, stream: Stream[None, Watched] | None = None) -> None:
         """Hand on what came now as soon as there is room; a node that waits for that is not silent."""
         began = time.monotonic()
         self.held_back.add(name)
@@ -113,7 +112,7 @@ class Watch:
         while not (node.name in self._ended or self.left.is_set()):
             try:
                 for line in self._said(node, offset):
-                    offset = line.get("offset", offset)
+                    offset = offset if line.offset is None else line.offset
             except RemoteError as error:
                 if node.name in self._ended:
                     return
@@ -129,21 +128,19 @@ class Watch:
             except (OSError, ValueError):
                 self.left.wait(0.2)
 
-    def _said(self, node: Node, offset: int) -> Iterator[dict[str, Any]]:
+    def _said(self, node: Node, offset: int) -> Iterator[Watched]:
         """Each line of a node's answer, when what is in it has been handed on."""
-        run, only = self._run, self._events_only
-        with self._remote.stream(node, "run.watch", run=run, offset=offset, events_only=only) as stream:
+        with self._remote.stream(node, WatchRun(self._run, offset, self._events_only)) as stream:
             self._streams[node.name] = stream
             if self.left.is_set():
                 return
             for line in stream:
                 self.heard[node.name] = time.monotonic()
-                if "exit" in line:
+                if line.exit:
                     self._ended.add(node.name)
-                    line["exit"] = decode(Ended, line["exit"])
                 for kind in ("lines", "bars", "exit"):
-                    if kind in line:
-                        self.put(kind, node.name, line[kind], stream)
+                    if (said := getattr(line, kind)) is not None:
+                        self.put(kind, node.name, said, stream)
                 yield line
 
     def _away(self, node: Node, error: RemoteError) -> bool:

@@ -146,7 +146,7 @@ def hdfs_repair(c: Context, below: str = "/", inventory: str | None = None) -> N
     if not below.startswith("/"):
         raise UsageError(f"'{below}' is no path in HDFS: write /folder/file")
     done = repair.repair(Remote(inventories.load(inventory)), below, _note)
-    files = ", ".join(sorted({copy["file"] for copy in done.copies}))
+    files = ", ".join(sorted({copy.file for copy in done.copies}))
     found = f"{len(done.copies)} damaged, replaced ({files})" if done.copies else "none is damaged"
     print(f"{size_text(done.read)} of copies read: {found}")
 

@@ -17,6 +17,7 @@ from regatta.tasks.launching import opened
 from regatta.tasks.shown import HELP as JSON_HELP
 from regatta.terminal.confirm import confirmed
 from regatta.terminal.table import print_table
+from regatta_protocol.operations.releases import ReleaseEntries
 
 if TYPE_CHECKING:
     from regatta.records.answers import Difference
@@ -146,7 +147,7 @@ def _entries(one: "Record", other: "Record", inventory: str | None) -> "Entries"
 
     def ask(release: str) -> dict[str, str] | None:
         try:
-            entries = remote.call(found.head, "release.entries", release=release)["entries"]
+            entries = remote.call(found.head, ReleaseEntries(release)).entries
         except RegattaError as error:
             print(f"warning: {error}", file=sys.stderr)
             return None

@@ -194,12 +194,12 @@ def runs_gc(
     done, failed = catalogue.delete(remote, chosen, time.time() - start.timestamp())
     for name, said in done.items():
         print(
-            f"{name}: {len(said['runs'])} run(s), {said['inputs']} input file(s), {said['bytes'] / 1e6:.1f} MB deleted"
-            + (f"; still running there: {', '.join(said['going'])}" if said["going"] else "")
+            f"{name}: {len(said.runs)} run(s), {said.inputs} input file(s), {said.bytes / 1e6:.1f} MB deleted"
+            + (f"; still running there: {', '.join(said.going)}" if said.going else "")
         )
     gone = shared_cleanup.remove(remote, old, ours, time.time() - start.timestamp())
-    count = f"{len(gone['runs'])} part(s) of runs, {len(gone['projects'])} of projects"
-    print(f"shared folder: {count}, {size_text(gone['bytes'])} deleted")
+    count = f"{len(gone.runs)} part(s) of runs, {len(gone.projects)} of projects"
+    print(f"shared folder: {count}, {size_text(gone.bytes)} deleted")
     if problems := {**unasked, **failed}:
         raise NodesError("runs-gc", problems)
 

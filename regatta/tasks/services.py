@@ -21,6 +21,7 @@ from regatta.tasks import shown
 from regatta.tasks.common import seconds, task, whole
 from regatta.tasks.launching import opened
 from regatta.terminal.table import print_table
+from regatta_protocol.operations.services import Act, AskPages, CallFramework
 from regatta_protocol.states import State
 
 if TYPE_CHECKING:
@@ -256,10 +257,8 @@ def dashboard(c: Context, inventory: str | None = None, port: str | None = None,
         known = [
             *(of_service(page, None if number else wanted) for number, page in enumerate(own)),
             *(
-                pages.Page(
-                    page["title"], "", functools.partial(lead, int(page["port"]), page.get("host")), pages.answering
-                )
-                for page in remote.call(head, "pages")["pages"]
+                pages.Page(page.title, "", functools.partial(lead, page.port, page.host), pages.answering)
+                for page in remote.call(head, AskPages()).pages
             ),
         ]
 
@@ -285,7 +284,7 @@ def spark_history(c: Context, inventory: str | None = None, port: str | None = N
     head, local = remote.cluster.head, whole("port", port) or 0
     if remote.cluster.local:
         raise RegattaError("inventory/local has no Spark")
-    told = remote.call(head, "framework.call", function="spark.master.history", timeout=30)
+    told = remote.call(head, CallFramework("spark.master.history"), timeout=30)
     try:
         with contextlib.suppress(KeyboardInterrupt), tunnels.Tunnels(remote.cluster, head) as opened:
             url = f"http://127.0.0.1:{opened.open(told['port'], local_port=local)}/"
@@ -297,4 +296,4 @@ def spark_history(c: Context, inventory: str | None = None, port: str | None = N
             opened.keep(KEEP_SECONDS, say, lambda: pages.turn([page], say))
     finally:
         if told["started"]:
-            remote.call(head, "services", timeout=30, action="stop", units=[HISTORY])
+            remote.call(head, Act("stop", (HISTORY,)), timeout=30)

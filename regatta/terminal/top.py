@@ -19,6 +19,7 @@ from regatta.terminal.meter import size_text
 from regatta.text import clean
 from regatta_protocol.events import Progress
 from regatta_protocol.log import DRIVER
+from regatta_protocol.operations.hosts import Sample, Sampled
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -76,7 +77,7 @@ class Watch:
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self._seen = {node.name: Seen(node) for node in remote.cluster.nodes}
-        self._streams: dict[str, Stream] = {}
+        self._streams: dict[str, Stream[None, Sampled]] = {}
 
     def __enter__(self) -> "Watch":
         for node in self._remote.cluster.nodes:
@@ -115,11 +116,11 @@ class Watch:
         head = node.name == self._remote.cluster.head.name and not node.local
         while not self._ended.is_set():
             try:
-                with self._remote.stream(node, "sample", interval=self._interval, head=head) as stream:
+                with self._remote.stream(node, Sample(self._interval, head)) as stream:
                     with self._lock:
                         self._streams[node.name] = stream
                     for line in stream:
-                        self._take(node, line["sample"])
+                        self._take(node, line.sample)
             except (RegattaError, OSError, ValueError) as error:
                 with self._lock:
                     self._seen[node.name].error = str(getattr(error, "reason", error)).partition("\n")[0]

@@ -17,6 +17,7 @@ from clusters import Cluster, finish, read_until, record, wait_for
 from regatta.hosts.hostkeys import Pin
 from regatta.hosts.inventories import load
 from regatta.hosts.remote import Remote
+from regatta_protocol.operations.launch import Inspect
 
 SESSION = secrets.token_hex(2)
 
@@ -390,11 +391,11 @@ def test_requests_to_a_node_are_answered_by_one_process_which_ends_with_us(clust
     remote = Remote(load(str(cluster.lab.inventory)))
     node = remote.cluster.node("node2")
     for _ in range(3):
-        assert remote.call(node, "inspect")["facts"]["hostname"] == "node2"
+        assert remote.call(node, Inspect()).facts["hostname"] == "node2"
         assert serving() == 1
     cluster.lab.ssh("node2", "sudo pkill -f '^/usr/bin/python3 -ISuc [i]mport os,sys;requests'")
     wait_for(lambda: serving() == 0)
-    assert remote.call(node, "inspect")["facts"]["hostname"] == "node2"
+    assert remote.call(node, Inspect()).facts["hostname"] == "node2"
     remote.close()
     wait_for(lambda: serving() == 0)
 

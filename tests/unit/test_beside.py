@@ -87,10 +87,10 @@ def test_what_others_use_is_measured(remote: Remote, tmp_path: Path) -> None:
         assert busy.stdout and busy.stdout.readline() and busy.stdout.readline()
         began = float((folder / "spec.json").read_text().split()[1].rstrip(","))
         said = contention.of_run(place, "r1", before)
-        assert said["runs"] == []
-        assert said["load"] >= 0.4 / (time.time() - began)
+        assert said.runs == ()
+        assert said.load is not None and said.load >= 0.4 / (time.time() - began)
         busy.kill()
-    assert contention.of_run(place, "r1")["load"] is None
+    assert contention.of_run(place, "r1").load is None
 
 
 def beside(record: Record, run_id: str, *, times: float = 1.0, series: Series | None = None) -> Record:
@@ -157,4 +157,4 @@ def test_a_run_that_ended_before_is_not_beside(remote: Remote) -> None:
     (base / "spoilt").mkdir()
     (base / "spoilt/spec.json").write_text('{"started": []}')
     (base / "spoilt/exit.json").write_text("{}")
-    assert contention.of_run(place, "mine")["runs"] == ["across", "within"]
+    assert contention.of_run(place, "mine").runs == ("across", "within")

@@ -11,6 +11,12 @@ import pytest
 from regatta.errors import RemoteError, UnreachableError
 from regatta.hosts.channel import Channel, Stream
 from regatta.hosts.remote import Remote, explain
+from regatta_protocol.operations.hosts import HoldLease, LeaseWord, Sample
+from regatta_protocol.operations.launch import Inspect
+from regatta_protocol.operations.operation import Operation
+from regatta_protocol.operations.runs import StopRun
+
+Ask = Callable[..., Stream[Any, Any]]
 
 
 @pytest.fixture
@@ -26,70 +32,59 @@ def kept() -> list[Channel]:
 
 
 @pytest.fixture
-def ask(remote: Remote, channel: Channel, kept: list[Channel]) -> Callable[..., Stream]:
+def ask(remote: Remote, channel: Channel, kept: list[Channel]) -> Ask:
     node = remote.cluster.head
 
-    def ask(op: str, timeout: float | None = 30.0, **args: Any) -> Stream:
-        request = {"op": op, "place": remote.place(node), "args": args}
-        return Stream(node, channel, request, timeout, kept.append, explain)
+    def ask(asked: Operation[Any], timeout: float | None = 30.0) -> Stream[Any, Any]:
+        return Stream(node, channel, asked, remote.place(node), timeout, kept.append, explain)
 
     return ask
 
 
-def whole(stream: Stream) -> list[dict[str, Any]]:
+def whole(stream: Stream[Any, Any]) -> Any:
     with stream:
-        return list(stream)
+        assert not list(stream)
+        return stream.answer
 
 
-def test_one_process_answers_one_request_after_the_other(
-    ask: Callable[..., Stream], channel: Channel, kept: list[Channel]
-) -> None:
+def test_one_process_answers_one_request_after_the_other(ask: Ask, channel: Channel, kept: list[Channel]) -> None:
     for _ in range(3):
-        (answer,) = whole(ask("inspect"))
-        assert answer["done"]["facts"]["cores"] == len(os.sched_getaffinity(0))
+        assert whole(ask(Inspect())).facts["cores"] == len(os.sched_getaffinity(0))
     assert kept == [channel] * 3
     assert channel.alive
 
 
-def test_an_error_is_an_answer(ask: Callable[..., Stream], channel: Channel, kept: list[Channel]) -> None:
+def test_an_error_is_an_answer(ask: Ask, channel: Channel, kept: list[Channel]) -> None:
     with pytest.raises(RemoteError, match="no run 'nothing' on this node"):
-        whole(ask("run.stop", run="nothing", reason="none"))
+        whole(ask(StopRun("nothing", "none")))
     assert kept == [channel]
-    assert "done" in whole(ask("inspect"))[0]
+    assert whole(ask(Inspect())).facts
 
 
-def test_what_is_not_heard_to_its_end_is_not_used_again(
-    ask: Callable[..., Stream], channel: Channel, kept: list[Channel]
-) -> None:
-    with ask("lease.hold", who="a test", command="test") as stream:
-        for line in stream:
-            assert "done" not in line
-            break
+def test_what_is_not_heard_to_its_end_is_not_used_again(ask: Ask, channel: Channel, kept: list[Channel]) -> None:
+    with ask(HoldLease("a test", "test")) as stream:
+        assert next(iter(stream)) == LeaseWord(held=True)
     assert kept == []
     assert not channel.alive
 
 
-def test_a_request_that_takes_too_long_ends_the_process(
-    ask: Callable[..., Stream], channel: Channel, kept: list[Channel]
-) -> None:
+def test_a_request_that_takes_too_long_ends_the_process(ask: Ask, channel: Channel, kept: list[Channel]) -> None:
     with pytest.raises(UnreachableError, match=r"no answer within 1\.5 s; is the host up"):
-        whole(ask("sample", timeout=1.5, interval=60.0, head=None))
+        list(ask(Sample(60.0, head=False), timeout=1.5))
     assert kept == []
     assert not channel.alive
 
 
-def test_a_process_that_has_gone_is_told_apart_from_an_answer(
-    ask: Callable[..., Stream], channel: Channel, kept: list[Channel]
-) -> None:
-    whole(ask("inspect"))
+def test_a_process_that_has_gone_is_told_apart_from_an_answer(ask: Ask, channel: Channel, kept: list[Channel]) -> None:
+    whole(ask(Inspect()))
     os.kill(channel._process.pid, signal.SIGKILL)
     channel._process.wait()
     with pytest.raises(UnreachableError, match="does not answer"):
-        whole(ask("inspect"))
+        whole(ask(Inspect()))
     assert not channel.alive
     assert kept == [channel]  # of the first request alone
 
 
-def test_what_a_request_starts_cannot_read_the_next_one(ask: Callable[..., Stream], channel: Channel) -> None:
-    whole(ask("inspect"))
+def test_what_a_request_starts_cannot_read_the_next_one(ask: Ask, channel: Channel) -> None:
+    whole(ask(Inspect()))
     assert Path(f"/proc/{channel._process.pid}/fd/0").readlink() == Path(os.devnull)

@@ -31,5 +31,5 @@ def test_a_unit_with_a_name_that_is_no_text(tmp_path: Path, monkeypatch: pytest.
     )
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    (state,) = services.act({}, "status", ["one"])["units"].values()
-    assert state["state"] == "active"
+    (state,) = services.act({}, "status", ["one"]).units.values()
+    assert state.state == "active"

@@ -25,12 +25,14 @@ from regatta.cards import discovery
 from regatta.environment import base, build, bundled, layer_cache, requirements, resolve
 from regatta.environment.base import Base, Package
 from regatta.environment.requirements import Requirements
-from regatta.errors import EnvironmentFault, NodesError
+from regatta.errors import EnvironmentFault, NodesError, RemoteError
 from regatta.frameworks import registry
 from regatta.hosts.remote import Remote
 from regatta.node import layers, notes
 from regatta.paths import PROJECT
 from regatta.provisioning import lockfile
+from regatta_protocol.operations.launch import Inspect, Inspected
+from regatta_protocol.operations.layers import BeginLayer, LayerState, LookAtLayers
 from regatta_protocol.run import Spec
 from regatta_protocol.states import Mode
 
@@ -296,7 +298,7 @@ def placed(remote: Remote, tree: Path, *lines: str) -> layer_cache.Layer | None:
     made = layer_cache.Layers(remote, print)
     asked = made.asked(Requirements(), tree)
     assert asked
-    answers = remote.everywhere(remote.cluster.nodes, "inspect", args=lambda _: asked.question())
+    answers = remote.everywhere(remote.cluster.nodes, Inspect(layer=asked.question()))
     return made.ready(asked, answers)
 
 
@@ -315,8 +317,8 @@ def test_a_layer_is_on_every_node_whole_and_read_only(pair: Remote, tree: Path, 
     again = placed(pair, tree, "pear")
     assert again == made
     assert capsys.readouterr().out.count("\n") == 1, "asked alone: the line that says what is brought"
-    (told,) = pair.call(pair.cluster.head, "layer.look")["layers"]
-    assert (told["key"], told["for"], told["packages"]) == (made.key, ["project"], {"pear": "2.5"})
+    (told,) = pair.call(pair.cluster.head, LookAtLayers()).layers
+    assert (told.key, told.whose, told.packages) == (made.key, ("project",), {"pear": "2.5"})
 
 
 def test_a_list_is_resolved_anew_where_its_wheels_have_moved(
@@ -453,10 +455,8 @@ def test_a_layer_that_arrives_damaged_is_not_there(remote: Remote, tree: Path, m
 
 
 def test_a_full_disk_is_said_before_anything_is_sent(remote: Remote) -> None:
-    assert (
-        "MiB free, and the layer needs"
-        in remote.call(remote.cluster.head, "layer.begin", key="k", size=1 << 60)["error"]
-    )
+    with pytest.raises(RemoteError, match="MiB free, and the layer needs"):
+        remote.call(remote.cluster.head, BeginLayer("k", 1 << 60))
 
 
 def test_layers_that_nobody_has_asked_for_go_and_those_of_runs_stay(remote: Remote) -> None:
@@ -474,6 +474,7 @@ def test_layers_that_nobody_has_asked_for_go_and_those_of_runs_stay(remote: Remo
 
 
 def test_nodes_with_different_environments_are_named() -> None:
-    answers = {"a": {"layer": {"base": "1"}}, "b": {"layer": {"base": "1"}}, "c": {"layer": {"base": "2"}}}
+    known = {"a": "1", "b": "1", "c": "2"}
+    answers = {name: Inspected(layer=LayerState(base, there=True)) for name, base in known.items()}
     with pytest.raises(EnvironmentFault, match="c has another Python environment than a"):
         base.same(answers)

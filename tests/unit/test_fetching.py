@@ -19,6 +19,8 @@ from regatta.options import kinds
 from regatta.release import sync, tree
 from regatta.run import fetching, outputs
 from regatta.run.outputs import Run
+from regatta_protocol.run import Spec
+from regatta_protocol.states import Mode
 
 ODD = os.fsdecode(b"odd \xff\n'name'")
 
@@ -28,8 +30,7 @@ def run(remote: Remote, source: Path) -> Run:
     """A run that has its folder and no process."""
     synced = sync.sync(remote, tree.read(source), remote.cluster.nodes)
     node = remote.cluster.head
-    spec = {"id": "one", "mode": "member", "framework": "ray", "release": synced.tree.release, "env": {}, "ranks": []}
-    runs.start(remote.place(node), {**spec, "plan": {}})
+    runs.start(remote.place(node), Spec("one", Mode.MEMBER, "ray", synced.tree.release))
     return Run("one", (node,), ("here",))
 
 

@@ -22,6 +22,7 @@ from regatta.paths import PROJECT
 from regatta.report import theme
 from regatta.run import causes, walls
 from regatta.run.outcome import Accounts
+from regatta_protocol.operations.services import Act, Acted, UnitState
 from regatta_protocol.run import Ended, Failure
 from regatta_protocol.states import State
 
@@ -287,9 +288,9 @@ class Walled(Remote):
 
     bare = ("there",)
 
-    def call(self, node: Node, op: str, **_: Any) -> dict[str, Any]:
-        assert op == "services"
-        return {"units": {} if node.name in self.bare else {walls.UNIT: {"state": "active", "since": ""}}}
+    def call(self, node: Node, asked: Any, **_: Any) -> Any:
+        assert asked == Act("status", (walls.UNIT,))
+        return Acted({} if node.name in self.bare else {walls.UNIT: UnitState("active", "")})
 
 
 @pytest.mark.parametrize("name", OF_TENSORFLOW)

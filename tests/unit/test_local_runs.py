@@ -23,7 +23,9 @@ from regatta.run import catalogue, launch, naming, placement, watch
 from regatta.run.follow import Follower
 from regatta.run.outcome import Outcome
 from regatta_protocol.decoding import encode
-from regatta_protocol.run import Begun, Process
+from regatta_protocol.operations.launch import InputFile, Inspect
+from regatta_protocol.operations.runs import Pruned
+from regatta_protocol.run import Begun, Process, Started
 from regatta_protocol.states import Mode
 
 SCRIPT = """\
@@ -72,8 +74,8 @@ def started(remote: Remote, source: Path) -> Iterator[object]:
     handles = []
 
     def start(*args: str, name: str | None = None, script: str = "train.py", workers: int = 2) -> StartedRun:
-        synced = sync.sync(remote, tree.read(source), remote.cluster.nodes, ask={"here": {"ports": plan.PORTS}})
-        cores = {"here": synced.answers["here"]["facts"]["cores"]}
+        synced = sync.sync(remote, tree.read(source), remote.cluster.nodes, ask={"here": Inspect(ports=plan.PORTS)})
+        cores = {"here": synced.answers["here"].facts["cores"]}
         made = plan.Plan(
             run=name or naming.new_run_name("t", "torch"),
             framework="torch",
@@ -82,7 +84,7 @@ def started(remote: Remote, source: Path) -> Iterator[object]:
             ranks=placement.spread(workers, remote.cluster.workers, cores),
             threads=1,
             launcher="env",
-            master_port=synced.answers["here"]["port"],
+            master_port=synced.answers["here"].ports[0],
         )
         handle = launch.start(remote, made)
         handles.append(handle)
@@ -245,7 +247,7 @@ def test_ctrl_c_while_a_run_is_being_started_leaves_nothing(
     def interrupted(*args: object) -> object:
         done = gather(*args)  # type: ignore[arg-type]
         monkeypatch.setattr(remote, "gather", gather)
-        if any("folder" in answer for answer in done[0].values()):
+        if any(isinstance(answer, Started) for answer in done[0].values()):
             raise KeyboardInterrupt
         return done
 
@@ -328,8 +330,8 @@ def test_what_ended_runs_left_is_deleted(remote: Remote, started) -> None:
     (state / "runs/.removed-earlier/work").mkdir(parents=True)
     chosen = [catalogue.find(remote, name) for name in ("over", "lost")]
     done, failed = catalogue.delete(remote, chosen, 0)
-    assert not failed and (done["here"]["runs"], done["here"]["going"]) == (["over", "lost"], [])
-    assert done["here"]["bytes"] > 0
+    assert not failed and (done["here"].runs, done["here"].going) == (("over", "lost"), ())
+    assert done["here"].bytes > 0
     assert sorted(path.name for path in (state / "runs").iterdir()) == [".kept.json", "kept"]
     assert not processes("REGATTA_RUN_ID=lost")
     launch.stop_everywhere(remote, lost, list(lost.nodes), "test over")
@@ -344,11 +346,11 @@ def test_inputs_stay_while_a_run_goes_on_or_asks_for_them(remote: Remote, starte
     started("wait", name="going")
     wait_for((Path(remote.cluster.head.state) / "runs/going/pid.json").exists)
     said = catalogue.delete(remote, [catalogue.find(remote, "going")], 50)[0]["here"]
-    assert said == {"runs": [], "going": ["going"], "inputs": 0, "bytes": 0}
+    assert said == Pruned(runs=(), going=("going",), inputs=0, bytes=0)
     catalogue.cancel(remote, catalogue.find(remote, "going"))
-    item = {"sha256": "asked", "name": "edges.txt", "size": 4}
-    assert remote.call(remote.cluster.head, "inspect", facts_wanted=False, data=[item])["data"] == {"asked": True}
-    assert catalogue.delete(remote, [], 50)[0]["here"]["inputs"] == 1
+    asked = Inspect(facts_wanted=False, data=(InputFile("asked", "edges.txt", 4),))
+    assert remote.call(remote.cluster.head, asked).data == {"asked": True}
+    assert catalogue.delete(remote, [], 50)[0]["here"].inputs == 1
     assert sorted(path.name for path in data.iterdir()) == ["asked", "new"]
 
 
@@ -364,7 +366,7 @@ def test_results_of_ray_go_with_the_runs_that_made_them(remote: Remote, started)
     catalogue.delete(remote, [], 50)
     assert len(list(results.iterdir())) == 3
     catalogue.cancel(remote, catalogue.find(remote, "going"))
-    assert catalogue.delete(remote, [], 50)[0]["here"]["bytes"] > 0
+    assert catalogue.delete(remote, [], 50)[0]["here"].bytes > 0
     assert sorted(path.name for path in results.iterdir()) == ["goes-on", "new"]
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from regatta.node import hdfs
 from regatta.node.problem import Problem
+from regatta_protocol.operations.hdfs import Moved
 
 DEEP = 200
 
@@ -81,7 +82,7 @@ def test_a_tree_of_any_depth_is_walked(namenode: type[NameNode], few_calls: None
     assert namenode.lowered == [f"/webhdfs/v1{bottom}"]
 
 
-def leave() -> dict[str, Any]:
+def leave() -> Moved:
     return hdfs.decommission({}, lambda _: None, "10.0.0.3", "n3", 1)
 
 
@@ -93,4 +94,4 @@ def test_nothing_leaves_in_safe_mode(namenode: type[NameNode]) -> None:
 
 def test_of_a_datanode_that_is_not_live_nothing_has_moved(namenode: type[NameNode]) -> None:
     namenode.info = {"Safemode": "", "LiveNodes": "{}", "BlockPoolId": "BP-1"}
-    assert leave() == {"pool": ""}
+    assert leave() == Moved("")

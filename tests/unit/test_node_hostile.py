@@ -13,7 +13,9 @@ from hostile import PATHS, PLANTED, USER, Victim, dig, needs_root, open_folder, 
 
 from regatta.node import listing, pruning, rights, rundirs, runs, trees
 from regatta.node.problem import Problem
-from regatta_protocol.run import PlanKept
+from regatta_protocol.operations.runs import Watched
+from regatta_protocol.run import PlanKept, Spec
+from regatta_protocol.states import Mode
 
 RUN = "evil"
 SECONDS = 20.0
@@ -41,9 +43,9 @@ def tried(work: object, *words: object) -> object:
         assert time.monotonic() - began < SECONDS
 
 
-def heard(said: dict) -> None:
+def heard(said: Watched) -> None:
     """Enough of a log that may be huge."""
-    if "lines" in said:
+    if said.lines is not None:
         raise Problem("heard")
 
 
@@ -66,7 +68,7 @@ def test_root_follows_nothing(place: dict, victim: Victim, kind: str) -> None:
         plant(folder, path, kind, victim)
     used(place, victim)
     said = pruning.prune(place, [RUN], 1e9)
-    assert said["runs"] == [RUN] and not list(folder.parent.iterdir()) and victim.untouched
+    assert said.runs == (RUN,) and not list(folder.parent.iterdir()) and victim.untouched
 
 
 @needs_root
@@ -121,10 +123,10 @@ def test_a_folder_of_a_run_is_made_as_its_account(place: dict, victim: Victim) -
     release = Path(place["root"], "releases", "ab12")
     release.mkdir()
     (release / "train.py").touch()
-    spec = {"id": "good", "mode": "member", "framework": "ray", "release": "ab12", "env": {}, "plan": {}, "ranks": []}
-    folder = Path(runs.start(place, {**spec, "files": {"boot/x.py": "pass\n"}})["folder"])
+    spec = Spec("good", Mode.MEMBER, "ray", "ab12", files={"boot/x.py": "pass\n"})
+    folder = Path(runs.start(place, spec).folder)
     owners = {path.owner() for path in (folder, *folder.rglob("*")) if not path.is_symlink()}
     assert owners == {USER} and folder.stat().st_mode & 0o777 == 0o750
     assert (folder / "work" / "train.py").read_bytes() == b"" and not (folder / "work" / "train.py").is_symlink()
     with pytest.raises(Problem, match="exists already"):
-        runs.start(place, dict(spec))
+        runs.start(place, spec)

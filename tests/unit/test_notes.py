@@ -13,9 +13,9 @@ from hostile import open_folder, state
 
 from regatta.node import contention, launch, listing, notes, pruning, releases, rundirs, runs, supervisor
 from regatta.node.problem import Problem
-from regatta_protocol.decoding import decode
+from regatta_protocol.decoding import decode, encode
 from regatta_protocol.run import Ended, Spec
-from regatta_protocol.states import State
+from regatta_protocol.states import Mode, State
 
 RUN = "evil"
 FORGED = {"state": "succeeded", "code": 0, "failure": None, "codes": {}, "started": 1.0, "ended": 5.0, "oom_kills": 0}
@@ -57,12 +57,12 @@ def test_a_run_that_writes_its_own_end_is_running_while_its_unit_is(place: dict)
     (item,) = listing.runs(place)
     assert (item.state, item.ended, item.code, item.idle) == ("running", None, None, None)
     assert item.spec.framework == "torch" and item.age < 60
-    assert pruning.prune(place, [RUN], 1e9)["going"] == [RUN] and folder(place).is_dir()
+    assert pruning.prune(place, [RUN], 1e9).going == (RUN,) and folder(place).is_dir()
     said = rundirs.unfinished(place)
     assert (said["going"], said["ports"], said["releases"]) == ([RUN], [29400], ["ab12"])
     with notes.starting(place, "honest", spec({"mode": "member"}), None):
         (folder(place).parent / "honest").mkdir()
-        assert contention.of_run(place, "honest")["runs"] == [RUN]
+        assert contention.of_run(place, "honest").runs == (RUN,)
 
 
 def test_a_run_has_succeeded_only_where_its_unit_has_and_its_times_are_the_units(place: dict) -> None:
@@ -113,7 +113,7 @@ def test_a_run_that_starts_is_not_lost(place: dict) -> None:
 
 def test_a_run_that_is_as_it_was_noted_ends_with_its_folder(place: dict) -> None:
     gone(place, "success")
-    assert pruning.prune(place, [RUN], 1e9)["runs"] == [RUN]
+    assert pruning.prune(place, [RUN], 1e9).runs == (RUN,)
     assert list(folder(place).parent.iterdir()) == []
 
 
@@ -125,8 +125,8 @@ def test_what_runs_have_made_of_their_specs_costs_the_others_little(place: dict)
         (made / "spec.json").write_text(json.dumps({"framework": "torch", "plan": {"x": "y" * 7_700_000}}))
         os.utime(made, (1.0, 1.0))
     found = listing.answer(place)
-    assert len(found["runs"]) == 10 and len(json.dumps(found)) < 20_000
-    assert len(json.dumps(launch.inspect(place, facts_wanted=False, ports=(29400, 29500)))) < 5_000
+    assert len(found.runs) == 10 and len(json.dumps(encode(found))) < 20_000
+    assert len(json.dumps(encode(launch.inspect(place, facts_wanted=False, ports=(29400, 29500))))) < 5_000
 
 
 @pytest.mark.parametrize("value", ["x", [1], None, {"a": 1}, True, 1e400])
@@ -170,5 +170,5 @@ def test_a_name_that_is_taken_keeps_its_note(place: dict) -> None:
     (Path(place["root"]) / "releases/ab12").mkdir()
     before = notes.read(place, RUN)
     with pytest.raises(Problem, match="exists already"):
-        runs.start(place, {"id": RUN, "mode": "member", "release": "ab12", "env": {}, "framework": "ray"})
+        runs.start(place, Spec(RUN, Mode.MEMBER, "ray", "ab12"))
     assert notes.read(place, RUN) == before

@@ -13,6 +13,7 @@ from regatta import paths
 from regatta.records.record import Record
 from regatta.records.store import Store
 from regatta.run import recording
+from regatta_protocol.operations.runs import ListRuns
 
 SCRIPT = """\
 import json, os, sys, time
@@ -96,7 +97,7 @@ def let_end(fab: Fab, remote) -> None:
     """Give the sign, and wait until the run has ended."""
     fab.sign.touch()
     end = time.monotonic() + 30
-    while remote.call(remote.cluster.head, "run.list")["runs"][0]["state"] == "running":
+    while remote.call(remote.cluster.head, ListRuns()).runs[0].state == "running":
         assert time.monotonic() < end
         time.sleep(0.1)
 

@@ -30,7 +30,7 @@ def name_of(path: Path) -> str:
 
 FILES = {name_of(path): path for path in sorted(PACKAGE.rglob("*.py")) if "project" not in path.parts}
 NODES = {name_of(path): path for path in sorted((PROJECT / "workloads").rglob("*.py"))}
-SHARED = {name_of(path): path for path in sorted((PROJECT / "regatta_protocol").glob("*.py"))}
+SHARED = {name_of(path): path for path in sorted((PROJECT / "regatta_protocol").rglob("*.py"))}
 ALL = {**FILES, **NODES, **SHARED}
 
 

@@ -29,7 +29,9 @@ from regatta.run.request import Request
 from regatta.run.session import Session
 from regatta.tasks.services import _status_rows
 from regatta.terminal.console import Console
+from regatta_protocol.operations.runs import FinishRun, StartRun, WatchRun
 from regatta_protocol.run import Spec
+from regatta_protocol.states import State
 
 
 class Desk(JobService):
@@ -143,15 +145,15 @@ def test_a_driver_joins_the_service_on_its_node_whose_daemons_are_watched(
     sync.sync(remote, synced, remote.cluster.nodes)
     made = ray.driver_spec(Plan("joins", "ray", program, synced.release, (Rank(0, 0, node),), 1, "env"), node)
     with pytest.raises(RemoteError, match="Ray does not run here"):
-        remote.call(node, "run.start", spec=made.changed(record={}), hidden={})
+        remote.call(node, StartRun(made.changed(record={})))
     (tmp_path / "raylet").write_text("#!/bin/bash\nread -r line\n")
     (tmp_path / "raylet").chmod(0o755)
     words = [f"--session_dir={node.state}/ray/session_1", "--node_id=c0", "--gcs-address=127.0.0.1:1"]
     with subprocess.Popen([tmp_path / "raylet", *words], stdin=subprocess.PIPE) as daemon:
-        remote.call(node, "run.start", spec=made.changed(record={}), hidden={})
-        with remote.stream(node, "run.watch", run="joins", offset=0) as told:
-            said = [text for item in told for _, text in item.get("lines", ())]
+        remote.call(node, StartRun(made.changed(record={})))
+        with remote.stream(node, WatchRun("joins")) as told:
+            said = [text for item in told for _, text in item.lines or ()]
         daemon.kill()
     assert said == ["127.0.0.1:1"]
-    end = remote.call(node, "run.finish", run="joins", state="lost", code=1)
-    assert (end["exit"]["state"], end["died"]) == ("succeeded", ["raylet"])
+    end = remote.call(node, FinishRun("joins", State.LOST, 1))
+    assert end.exit and (end.exit.state, end.died) == ("succeeded", ("raylet",))

@@ -17,6 +17,7 @@ from regatta.options import kinds
 from regatta.options.declaration import RunOptions
 from regatta.release import tree
 from regatta.run import causes, kept_folders, shared_cleanup
+from regatta_protocol.operations.outputs import SharedParts, SharedRemoved
 from regatta_protocol.run import PlanKept
 
 RESUMES = """\
@@ -204,8 +205,8 @@ def test_a_link_in_the_place_of_a_part_leads_nowhere(tmp_path: Path, link: str) 
     with pytest.raises(Problem, match="something else"):
         outputs.listing(place, "one", part="runs/one")
     if link == "runs/one":
-        assert shared.parts(place) == {"runs": {}, "projects": {}}
-        assert shared.remove(place, ["one"], [], 0.0) == {"runs": [], "projects": [], "bytes": 0}
+        assert shared.parts(place) == SharedParts({}, {})
+        assert shared.remove(place, ["one"], [], 0.0) == SharedRemoved((), (), 0)
     assert (tmp_path / "secret/one/key").exists()
 
 

@@ -33,6 +33,8 @@ from regatta.run.request import Request
 from regatta.run.session import Session
 from regatta.terminal.console import Console
 from regatta_protocol.log import DRIVER
+from regatta_protocol.operations.launch import Inspect
+from regatta_protocol.operations.services import AskStatus
 from regatta_protocol.run import Ended, Failure
 from regatta_protocol.states import State
 
@@ -168,12 +170,11 @@ def test_why_there_is_no_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert spark.java_problem({}) == "this host has no Java"
 
 
-@pytest.mark.parametrize("op", ["inspect", "status"])
-def test_what_frameworks_ask_of_nodes_is_known_there(pair: Remote, op: str) -> None:
+@pytest.mark.parametrize("asked", [Inspect(), AskStatus(())])
+def test_what_frameworks_ask_of_nodes_is_known_there(pair: Remote, asked: Inspect | AskStatus) -> None:
     asks = {word: of for name in registry.names() for word, of in registry.find(name).asks(pair.cluster).items()}
     assert {"java", "ray_node"} <= {*asks}
-    answer = pair.call(pair.cluster.head, op, asks=asks, **({"units": []} if op == "status" else {}))
-    assert {*asks} <= {*answer}
+    assert {*asks} == {*pair.call(pair.cluster.head, asked.changed(asks=asks)).told}
 
 
 def test_more_workers_than_cores_are_refused(pair: Remote) -> None:

@@ -8,8 +8,7 @@ import pytest
 
 from regatta.hosts.remote import Remote
 from regatta.run.catalogue import STALE_SECONDS, end_stale, stale
-from regatta_protocol.decoding import encode
-from regatta_protocol.run import About, Listed, Listing
+from regatta_protocol.run import About, Listed
 from regatta_protocol.states import State
 
 LONG = STALE_SECONDS + 1
@@ -51,7 +50,7 @@ def test_what_has_just_ended_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> N
             if nodes == self.cluster.nodes:
                 idle, state = next(told)
                 said = {"node1": item("failed", idle), "node2": item(state, None)}
-                return {name: encode(Listing((one,))) for name, one in said.items()}, {}
+                return {name: (one,) for name, one in said.items()}, {}
             asked.extend(nodes)
             return dict.fromkeys(nodes), {}
 

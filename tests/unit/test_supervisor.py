@@ -12,6 +12,7 @@ import pytest
 from regatta.hosts.sources import supervisor_files
 from regatta.node import runlog, runs
 from regatta.node.rank import Output
+from regatta_protocol.operations.runs import Watched
 
 YES = ["yes", "a line of a program that prints without pause"]
 BAR = """\
@@ -51,9 +52,9 @@ def test_a_rank_that_prints_without_pause_meets_its_time_limit(folder: Path) -> 
     said = ended(folder, begin(folder, YES, time_limit=1.5, limits={"log_bytes": 1_000_000}))
     assert (said["code"], said["codes"]) == (124, {"0": -15})
     assert sum(path.stat().st_size for path in folder.glob("log*")) <= 1_100_000
-    told: list[dict[str, Any]] = []
+    told: list[Watched] = []
     runs.watch({"state": str(folder.parents[1])}, "r1", 0, told.append)
-    lines = [line for item in told for line in item.get("lines", [])]
+    lines = [line for item in told for line in item.lines or ()]
     assert [0, YES[1]] in lines
     (gap,) = [text for rank, text in lines if rank is None]
     whole = runlog.end(str(folder))
@@ -79,9 +80,9 @@ def test_a_progress_bar_stands_in_place_and_leaves_its_last_state(folder: Path) 
     process = begin(folder, [sys.executable, "-c", BAR])
     seen: list[str] = []
     while process.poll() is None:
-        told: list[dict[str, Any]] = []
+        told: list[Watched] = []
         runs._emit_bars(str(folder), 0, told.append)
-        seen += [text for item in told for _, text in item["bars"] if text not in seen]
+        seen += [text for item in told for _, text in item.bars if text not in seen]
         time.sleep(0.05)
     ended(folder, process)
     assert seen and all(text.endswith(" of 25") for text in seen) and len(seen) <= 6

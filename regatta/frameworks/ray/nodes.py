@@ -11,6 +11,7 @@ from regatta.frameworks.ray.jobs import JobApi, RayNode
 from regatta.hosts.cluster import Node
 from regatta.hosts.remote import Remote
 from regatta.program import hint
+from regatta_protocol.operations.launch import Inspect
 
 JOIN_SECONDS = 60.0
 POLL_SECONDS = 0.5
@@ -38,10 +39,8 @@ def unsettled(listed: Sequence[RayNode], nodes: Sequence[Node], own: Mapping[str
 
 def ask(remote: Remote, nodes: Sequence[Node]) -> dict[str, str | None]:
     """Each node's id in Ray by name, None where no raylet runs. NodesError where nodes cannot be asked."""
-    answers = remote.everywhere(
-        nodes, "inspect", args=lambda _: {"facts_wanted": False, "asks": ASKS}, step="asking for Ray"
-    )
-    return {name: answer["ray_node"] for name, answer in answers.items()}
+    answers = remote.everywhere(nodes, Inspect(facts_wanted=False, asks=ASKS), step="asking for Ray")
+    return {name: answer.told["ray_node"] for name, answer in answers.items()}
 
 
 def wait(

@@ -9,6 +9,7 @@ from regatta.frameworks.ray import nodes as members
 from regatta.frameworks.ray.jobs import DASHBOARD_PORT, JobApi, RayNode
 from regatta.hosts.cluster import Node
 from regatta.hosts.remote import Remote
+from regatta_protocol.operations.hosts import AskSecret
 
 UNITS = ("regatta-ray-head.service", "regatta-ray-worker.service")
 
@@ -72,4 +73,4 @@ def token(remote: Remote) -> str:
     own = remote.cluster.folder / "secrets" / "ray_token"
     if own.is_file():
         return own.read_text().strip()
-    return str(remote.call(remote.cluster.head, "secret", name="ray_token")["value"])
+    return remote.call(remote.cluster.head, AskSecret("ray_token")).value

@@ -11,6 +11,7 @@ from regatta.frameworks.plan import Plan
 from regatta.hosts.cluster import Node
 from regatta.hosts.remote import Remote
 from regatta.program import about_hosts, hint
+from regatta_protocol.operations.services import CallFramework
 
 UNITS = ("regatta-spark-master.service", "regatta-spark-worker.service")
 SECRET = "spark_secret"
@@ -32,7 +33,7 @@ class SparkService(JobService):
     def look(self) -> State:
         """See `JobService`; what the master says. Raises LaunchError where there is no Spark."""
         head = self._remote.cluster.head
-        said: State = self._remote.call(head, "framework.call", function="spark.master.state", timeout=15)
+        said: State = self._remote.call(head, CallFramework("spark.master.state"), timeout=15)
         if not said["installed"]:
             raise LaunchError(f"{self._remote.cluster.name}: {NONE}")
         return said

@@ -1,0 +1,111 @@
+"""A host as such: its lease, secrets, caches, what it does right now, and what a person who helps needs to see."""
+
+from typing import Any, Dict, Optional, Tuple
+
+from regatta_protocol.decoding import Path
+from regatta_protocol.operations.operation import Operation, Telling
+from regatta_protocol.value import Value
+
+
+class Holder(Value):
+    """Who has the lease on a cluster, for which command, for how long."""
+
+    who: str
+    command: str
+    seconds: float
+
+
+class LeaseWord(Value):
+    """What is said of a lease: that it is held, is still, was taken away; or who has it."""
+
+    held: bool = False
+    alive: bool = False
+    broken: bool = False
+    taken: Optional[Holder] = None
+
+
+class HoldLease(Telling[None, LeaseWord]):
+    """Hold the lease until the connection ends; `broken`: whoever has it loses it."""
+
+    op = "lease.hold"
+    who: str
+    command: str
+    broken: bool = False
+
+
+class Sampled(Value):
+    """What a node does right now, as `regatta.node.sample` says; what runs tell in it is their choice."""
+
+    sample: Dict[str, Any]
+
+
+class Sample(Telling[None, Sampled]):
+    """Tell every `interval` seconds what a node does; the head also how HDFS is."""
+
+    op = "sample"
+    interval: float
+    head: bool
+
+
+class Token(Value):
+    """A secret of a service: the file that holds it, whole, or as the value of its setting `line`."""
+
+    name: str
+    path: str
+    line: str = ""
+
+
+class SecretText(Value):
+    """A secret."""
+
+    value: str
+
+
+class AskSecret(Operation[SecretText]):
+    """A secret of the cluster, by the name of its file."""
+
+    op = "secret"
+    name: str
+
+
+class Secrets(Value):
+    """Secrets that a host has, by name."""
+
+    held: Dict[str, str]
+
+
+class AskHeld(Operation[Secrets]):
+    """Those of these secrets that a host has."""
+
+    op = "secret.held"
+    keys: Tuple[str, ...]
+    tokens: Tuple[Token, ...]
+
+
+class Cooled(Value):
+    """How many prepared forms went; whether `all` pages or those of `inputs`, and the reason for the latter."""
+
+    prepared: int
+    pages: str
+    reason: Optional[str] = None
+
+
+class CoolCaches(Operation[Cooled]):
+    """Make caches cold; `whole`: try it for all pages."""
+
+    op = "caches.cool"
+    whole: bool = True
+
+
+class Texts(Value):
+    """Texts by the names of files that shall hold them."""
+
+    texts: Dict[Path, str]
+
+
+class AskSupport(Operation[Texts]):
+    """What a person who helps needs to see, without secrets; `more`: patterns of files that services name."""
+
+    op = "support"
+    tokens: Tuple[Token, ...]
+    more: Tuple[str, ...]

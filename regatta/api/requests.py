@@ -14,6 +14,7 @@ from regatta.hosts.cluster import Cluster
 from regatta.options import declaration
 from regatta.options.declaration import OF_RUNS, ComparisonOptions, RunOptions
 from regatta.options.option import RUN, Option, from_table
+from regatta.project import packages
 from regatta.release import tree
 from regatta.run.request import Request
 from regatta_protocol.cards import misfit
@@ -37,11 +38,12 @@ def script(
     relative = _path(root, script)
     source = tree.read(root)
     _must_be_synced(source, relative)
-    options = declaration.said(RunOptions, project.read(root).options, given)
+    own = packages.project_of(root, Path.cwd())
+    options = declaration.said(RunOptions, project.read(own).options, given)
     if options.restarts and not options.elastic and registry.find(framework).driver:
         raise UsageError(f"--restarts needs --elastic: what a script under {framework} starts again is its own affair")
     program = plan.Program.script(relative, arguments)
-    return Request(program, framework, root, options, source=source, notes=tuple(notes))
+    return Request(program, framework, root, options, source=source, notes=tuple(notes), project=own)
 
 
 @dataclass(frozen=True)

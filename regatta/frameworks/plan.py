@@ -65,6 +65,8 @@ class Plan:
     free port of the first rank's node. `ports`: one for each rank of a node, by the node's name, where the framework
     wants that.
 
+    `imports`: folders of the synced tree, besides itself, from which the project's own packages are imported.
+
     `layer`: the packages that the run has beyond the nodes' environment, by key. `variables`: those that a person gives
     its processes; `hidden`: those whose values other users do not see. `project`: the key under which it shares kept
     folders with other runs; `former`: the key that it had once.
@@ -82,6 +84,7 @@ class Plan:
     ports: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     first_run: str | None = None
     layer: str | None = None
+    imports: tuple[str, ...] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
     hidden: Mapping[str, str] = field(default_factory=dict, repr=False)
     project: str | None = None
@@ -132,7 +135,7 @@ def common_environment(plan: Plan, node: Node) -> dict[str, str]:
         **thread_environment(plan.threads),
         **plan.variables,
         "PATH": f"{layer + '/bin:' if layer else ''}{node.python.rpartition('/')[0]}:/usr/local/bin:/usr/bin:/bin",
-        "PYTHONPATH": f"{release}:{layer}" if layer else release,
+        "PYTHONPATH": ":".join(filter(None, [release, *(f"{release}/{name}" for name in plan.imports), layer])),
         "PYTHONUNBUFFERED": "1",
         "REGATTA_FRAMEWORK": plan.framework,
         "REGATTA_RUN_ID": plan.run,

@@ -16,6 +16,7 @@ from regatta.frameworks.api import Framework, JobService
 from regatta.hosts.cluster import Cluster, Node
 from regatta.hosts.remote import Remote
 from regatta.program import hint
+from regatta.project import packages
 from regatta.records.clocks import Clocks
 from regatta.release import sync, tree
 from regatta.run import catalogue, kept_folders, naming, placement, recording, walls
@@ -102,7 +103,7 @@ class Preparer:
         wish = replace(request.environment, more=tuple(more))
         if framework.requirements:
             wish = replace(wish, lock=LOCK)
-        wanted = self._layers.asked(wish, request.root, framework.fixed)
+        wanted = self._layers.asked(wish, request.project or request.root, framework.fixed)
         seen = self._pool.submit(lambda: service.result().look()) if service else None
         ask = self._asked(framework, wanted.question() if wanted else {}, request.options.workers)
         synced = sync.sync(self._remote, source, self._cluster.nodes, ask=ask)
@@ -120,8 +121,8 @@ class Preparer:
             if why := service.result().capacity_error(made):
                 raise UsageError(why)
         self._console.note(_headline(framework, made, self._cluster))
-        packages = (layer.packages if layer else {}, synced.answers[self._cluster.head.name].get("packages", {}))
-        about = recording.asked(self._cluster, request, made, started, source.commit, source.dirty, *packages)
+        versions = (layer.packages if layer else {}, synced.answers[self._cluster.head.name].get("packages", {}))
+        about = recording.asked(self._cluster, request, made, started, source.commit, source.dirty, *versions)
         open_service = service.result() if service else None
         return Ready(made, framework, open_service, nodes, facts, about, asked_at, synced_at)
 
@@ -199,6 +200,7 @@ class Preparer:
             ports=_ports(ranks, answers) if framework.port_each_rank else {},
             first_run=request.first_run,
             layer=layer.key if layer else None,
+            imports=packages.folders(source.root, request.project or source.root),
             variables=variables.public,
             hidden=variables.hidden,
             project=kept_folders.project(source.root) if said.keep else None,

@@ -19,6 +19,7 @@ _OF_OPTIONS, _TYPED = Requirements(), Variables()
 @dataclass(frozen=True)
 class Request:
     """What to run. `root` is the tree to sync, `source` what was read of it just now, if anything was.
+    `project`: the folder in it whose packages and requirements count (default: the tree).
 
     Where the options name no launcher, the framework takes one. An elastic run continues without lost hosts, as
     a further generation of `first_run`. `cache` and `notes` (warnings) are kept in the record.
@@ -37,6 +38,7 @@ class Request:
     first_run: str | None = None
     cache: Literal["cold", "warm"] | None = None
     notes: tuple[str, ...] = ()
+    project: Path | None = None
     environment: Requirements = _OF_OPTIONS
     variables: Variables = _TYPED
 

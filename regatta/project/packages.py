@@ -1,0 +1,114 @@
+"""The folders of a tree from which a project's own packages are imported, as its build system finds them."""
+
+import ast
+import configparser
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from regatta.cards.project import FILE
+from regatta.environment import requirements
+from regatta.errors import EnvironmentFault
+
+MARKS = (FILE, *requirements.FOUND, "setup.py", "setup.cfg")
+"""Files by which a folder is a project."""
+SOURCES = "src"
+"""The folder that setuptools, flit, hatchling and uv look into without being told."""
+
+
+def project_of(root: Path, start: Path) -> Path:
+    """Return the project that the folder `start` of the tree `root` is in: the nearest folder upwards with such a file.
+
+    Without one it is the tree.
+    """
+    root, start = root.resolve(), start.resolve()
+    upwards = [folder for folder in (start, *start.parents) if folder.is_relative_to(root)]
+    return next((folder for folder in upwards if any((folder / name).is_file() for name in MARKS)), root)
+
+
+def folders(root: Path, project: Path) -> tuple[str, ...]:
+    """Return these folders, relative to the tree `root`; `project` is the folder of the project in it.
+
+    A folder that does not exist, or is outside of the tree, is left out; so is the tree itself, which is always there.
+    """
+    root, found = root.resolve(), dict[Path, None]()
+    for package in (project.resolve(), *members(project.resolve())):
+        found |= dict.fromkeys((package, *sources(package)))
+    inside = [folder for folder in found if folder != root and folder.is_relative_to(root) and folder.is_dir()]
+    return tuple(str(folder.relative_to(root)) for folder in inside)
+
+
+def sources(package: Path) -> Iterator[Path]:
+    """Return where the modules of one package are, but for its own folder."""
+    if any((package / SOURCES).glob("*.py")) or any((package / SOURCES).glob("*/*.py")):
+        yield package / SOURCES
+    for name in (*_of_tables(_toml(package / "pyproject.toml")), *_of_setup_cfg(package), *_of_setup_py(package)):
+        yield (package / name).resolve()
+
+
+def members(project: Path) -> Iterator[Path]:
+    """Return the members of a uv workspace, and the packages that tables of uv, Poetry and PDM give a path."""
+    tool = _toml(project / "pyproject.toml").get("tool", {})
+    for pattern in _at(tool, "uv", "workspace", "members", otherwise=[]):
+        yield from sorted(folder for folder in project.glob(str(pattern)) if folder.is_dir())
+    given = [
+        *_at(tool, "uv", "sources", otherwise={}).values(),
+        *_at(tool, "poetry", "dependencies", otherwise={}).values(),
+    ]
+    for source in given:
+        if isinstance(source, Mapping) and isinstance(source.get("path"), str):
+            yield (project / source["path"]).resolve()
+
+
+def _of_tables(document: Mapping[str, Any]) -> Iterator[str]:
+    tool = document.get("tool", {})
+    yield from _at(tool, "setuptools", "packages", "find", "where", otherwise=[])
+    yield from filter(None, [_at(tool, "setuptools", "package-dir", otherwise={}).get("")])
+    wheel = _at(tool, "hatch", "build", "targets", "wheel", otherwise={})
+    yield from (str(Path(path).parent) for path in wheel.get("packages", []))
+    sources = wheel.get("sources", [])
+    yield from sources if isinstance(sources, list) else (path for path, name in sources.items() if not name)
+    yield from (one["from"] for one in _at(tool, "poetry", "packages", otherwise=[]) if "from" in one)
+    yield from filter(None, [_at(tool, "pdm", "build", "package-dir", otherwise="")])
+    yield from filter(None, [_at(tool, "uv", "build-backend", "module-root", otherwise="")])
+
+
+def _of_setup_cfg(package: Path) -> Iterator[str]:
+    read = configparser.ConfigParser(interpolation=None)
+    try:
+        read.read(package / "setup.cfg", encoding="utf-8")
+    except (configparser.Error, UnicodeDecodeError):
+        return
+    yield from read.get("options.packages.find", "where", fallback="").split()
+    for line in read.get("options", "package_dir", fallback="").splitlines():
+        name, equals, folder = line.partition("=")
+        if equals and not name.strip():
+            yield folder.strip()
+
+
+def _of_setup_py(package: Path) -> Iterator[str]:
+    """`package_dir={"": "lib"}`, where it is written out; nothing of the file is run."""
+    try:
+        tree = ast.parse((package / "setup.py").read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.keyword) and node.arg == "package_dir" and isinstance(node.value, ast.Dict):
+            for key, value in zip(node.value.keys, node.value.values, strict=True):
+                if isinstance(key, ast.Constant) and key.value == "" and isinstance(value, ast.Constant):
+                    yield str(value.value)
+
+
+def _toml(path: Path) -> dict[str, Any]:
+    """A file of TOML; empty where there is none, or none that can be read: who needs it says so."""
+    try:
+        return requirements.document(path)
+    except EnvironmentFault:
+        return {}
+
+
+def _at(table: Any, *keys: str, otherwise: Any) -> Any:
+    """The value below these keys, where it is of the kind of `otherwise`."""
+    for key in keys:
+        table = table.get(key) if isinstance(table, Mapping) else None
+    return table if isinstance(table, type(otherwise)) else otherwise

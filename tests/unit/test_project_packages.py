@@ -1,0 +1,64 @@
+"""Where a project's own packages are, as setuptools, hatchling, uv, Poetry, PDM and flit would find them."""
+
+from pathlib import Path
+
+import pytest
+
+from regatta.project import packages
+
+SETUPTOOLS = '[tool.setuptools.packages.find]\nwhere = ["lib"]\n'
+
+
+def made(root: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return root
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({"src/plums/__init__.py": ""}, ("src",)),
+        ({"src/plums.py": ""}, ("src",)),
+        ({"src/main.c": ""}, ()),
+        ({"pyproject.toml": SETUPTOOLS, "lib/plums/__init__.py": ""}, ("lib",)),
+        ({"pyproject.toml": '[tool.setuptools]\npackage-dir = {"" = "lib"}\n', "lib/plums.py": ""}, ("lib",)),
+        ({"setup.cfg": "[options]\npackage_dir =\n    = lib\n", "lib/plums.py": ""}, ("lib",)),
+        ({"setup.cfg": "[options.packages.find]\nwhere = lib\n", "lib/plums.py": ""}, ("lib",)),
+        ({"setup.py": "from setuptools import setup\nsetup(package_dir={'': 'lib'})\n", "lib/plums.py": ""}, ("lib",)),
+        (
+            {"pyproject.toml": '[tool.hatch.build.targets.wheel]\npackages = ["lib/plums"]\n', "lib/plums.py": ""},
+            ("lib",),
+        ),
+        ({"pyproject.toml": '[tool.hatch.build.targets.wheel]\nsources = ["lib"]\n', "lib/plums.py": ""}, ("lib",)),
+        (
+            {"pyproject.toml": '[tool.poetry]\npackages = [{include = "plums", from = "lib"}]\n', "lib/plums.py": ""},
+            ("lib",),
+        ),
+        ({"pyproject.toml": '[tool.pdm.build]\npackage-dir = "lib"\n', "lib/plums.py": ""}, ("lib",)),
+        ({"pyproject.toml": '[tool.uv.build-backend]\nmodule-root = "lib"\n', "lib/plums.py": ""}, ("lib",)),
+        (
+            {"pyproject.toml": '[tool.uv.workspace]\nmembers = ["libs/*"]\n', "libs/a/src/a.py": ""},
+            ("libs/a", "libs/a/src"),
+        ),
+        ({"pyproject.toml": '[tool.uv.sources]\napp = {path = "libs/app"}\n', "libs/app/app.py": ""}, ("libs/app",)),
+        (
+            {"pyproject.toml": '[tool.poetry.dependencies]\napp = {path = "app", develop = true}\n', "app/a.py": ""},
+            ("app",),
+        ),
+        ({"pyproject.toml": '[tool.uv.sources]\napp = {path = "../other"}\n'}, ()),
+        ({"pyproject.toml": "not toml", "setup.cfg": "nor this", "setup.py": "nor ("}, ()),
+    ],
+)
+def test_folders_of_a_project_that_is_the_tree(
+    files: dict[str, str], expected: tuple[str, ...], tmp_path: Path
+) -> None:
+    made(tmp_path, files)
+    assert packages.folders(tmp_path, tmp_path) == expected
+
+
+def test_a_project_in_a_folder_of_the_tree(tmp_path: Path) -> None:
+    made(tmp_path, {"examples/plums/pyproject.toml": SETUPTOOLS, "examples/plums/lib/plums.py": ""})
+    assert packages.folders(tmp_path, tmp_path / "examples/plums") == ("examples/plums", "examples/plums/lib")

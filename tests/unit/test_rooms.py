@@ -68,7 +68,7 @@ ARROWS = arrows(FILES)
 def table() -> dict[str, set[str]]:
     """Which rooms each room may import, in the order of the table."""
     page = (PROJECT / "docs/explanation/architecture.md").read_text()
-    text = page.partition("\n## Rooms of `regatta/`")[2].partition("\n## ")[0]
+    text = page.partition("\n## Packages of `regatta/`")[2].partition("\n## ")[0]
     return {name: set((below or "").split()) for name, below in ROW.findall(text)}
 
 
@@ -96,7 +96,7 @@ def test_a_room_imports_only_rooms_below_it() -> None:
 def test_a_room_imports_what_the_table_says_and_no_more(name: str) -> None:
     allowed = table()[name] | {name} | (GROUND if name != "node" else set())
     wrong = [f"{one} -> {other}" for one, other in ARROWS if room(one) == name and room(other) not in allowed]
-    assert not wrong, "docs/explanation/architecture.md, Rooms"
+    assert not wrong, "docs/explanation/architecture.md, Packages"
     used = {room(other) for one, other in ARROWS if room(one) == name}
     assert table()[name] <= used, "the table names a room that is not imported"
 

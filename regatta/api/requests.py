@@ -145,7 +145,7 @@ def _path(root: Path, script: str) -> str:
     path = Path(script)
     full = (path if path.is_absolute() else Path.cwd() / path).resolve()
     if not full.is_file():
-        raise UsageError(f"there is no script {script} in {Path.cwd()}")
+        raise UsageError(f"there is no script {script} in {Path.cwd()}: give its path from this folder")
     try:
         return str(full.relative_to(root.resolve()))
     except ValueError:

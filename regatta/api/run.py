@@ -65,7 +65,7 @@ class Run:
         try:
             return self._followed.result(timeout)
         except concurrent.futures.TimeoutError:
-            raise TimeoutError(f"{self.id} is still running after {timeout} s") from None
+            raise TimeoutError(f"{self.id} is still running after {timeout} s: wait() again, or cancel()") from None
 
     def attach(self) -> None:
         """Show it on the cluster's console from its first line to its end; Ctrl-C cancels it. Raises RunFailedError."""

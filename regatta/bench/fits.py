@@ -42,7 +42,7 @@ def check(cluster: Cluster, found: Mapping[str, Host], points: Sequence[Point]) 
     for point in points:
         if point.workers > MOST_RANKS_A_CORE * sum(cores[node.name] for node in cluster.workers):
             total = sum(cores[node.name] for node in cluster.workers)
-            faults.append(f"{point.name}: {point.workers} workers on {total} core(s): that is impossible")
+            faults.append(f"{point.name}: {point.workers} workers on {total} core(s): take fewer workers")
             continue
         ranks = placement.spread(point.workers, cluster.workers, cores)
         warnings |= dict.fromkeys(placement.crowded(ranks, cores))

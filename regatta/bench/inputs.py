@@ -28,7 +28,7 @@ def check(remote: Remote, points: Iterable[Point]) -> None:
             except DataError as error:
                 faults.append(f"data {data}: {error}")
         elif not objects.is_address(data) and not Path(data).expanduser().exists():
-            faults.append(f"data {data}: there is no such file or folder here")
+            faults.append(f"data {data}: there is no such file or folder here: give another path")
     if faults:
         raise PlanError("missing data:\n  " + "\n  ".join(faults))
 

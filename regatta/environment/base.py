@@ -88,7 +88,7 @@ def of_wheels(folder: Path, python: str, machine: str, glibc: str) -> Base:
                 inside = next(name for name in wheel.namelist() if _METADATA.fullmatch(name))
                 told = email.message_from_bytes(wheel.read(inside))
         except (OSError, StopIteration, zipfile.BadZipFile) as error:
-            raise EnvironmentFault(f"{path} is no wheel ({error or 'without METADATA'})") from None
+            raise EnvironmentFault(f"{path} is no wheel: delete it and try again ({error or 'no METADATA'})") from None
         needs, extras = (tuple(told.get_all(name) or ()) for name in ("Requires-Dist", "Provides-Extra"))
         packages[canonical(told["Name"])] = Package(told["Name"], told["Version"], needs, extras)
     identity = [python, machine, sorted((name, package.version) for name, package in packages.items())]

@@ -123,7 +123,7 @@ def _install(
     if free < 4 * wanted.size + (64 << 20):
         raise EnvironmentFault(
             f"{work.parent} has {free >> 20} MiB free, and the layer needs about {(4 * wanted.size >> 20) + 64} MiB: "
-            "free some room there, or let $REGATTA_CACHE name another disk"
+            "free some space there, or let $REGATTA_CACHE name another disk"
         )
     packages = tuple(_wheel(package, wanted, work, say, compiler) for package in wanted.packages)
     _fill(packages, wanted, work, tree, say)
@@ -222,7 +222,8 @@ def _settle(tree: Path) -> None:
                 path.chmod(0o755 if info.st_mode & 0o111 else 0o644)
             else:
                 raise EnvironmentFault(
-                    f"the layer would have {path.relative_to(tree)}, which is neither file nor folder"
+                    f"the layer would have {path.relative_to(tree)}, which is neither file nor folder: name another "
+                    "version of the package that brings it"
                 )
 
 

@@ -149,7 +149,8 @@ def _inputs(wanted: Wanted, base: Base, work: Path, root: Path) -> tuple[list[Pa
             try:
                 Requirement(text)
             except InvalidRequirement as error:
-                raise EnvironmentFault(f"'{text}' is no requirement: {str(error).splitlines()[0]}") from None
+                why = str(error).splitlines()[0]
+                raise EnvironmentFault(f"'{text}' is no requirement: write NAME or NAME==VERSION ({why})") from None
         more = work / "with.txt"
         more.write_text("".join(f"{line}\n" for line in wanted.more))
         made.append(more)
@@ -183,7 +184,8 @@ def _pylock(file: Path, base: Base, work: Path, hashes: dict[str, set[str]]) -> 
     lines = []
     for package in table.get("packages", []):
         if "version" not in package:
-            raise EnvironmentFault(f"{file}: {package.get('name')} has no version: only published packages are taken")
+            name = package.get("name")
+            raise EnvironmentFault(f"{file}: {name} has no version: lock a published version of it, or take it out")
         marker = f" ; {package['marker']}" if package.get("marker") else ""
         lines.append(f"{package['name']}=={package['version']}{marker}\n")
         files = [*package.get("wheels", []), *([package["sdist"]] if "sdist" in package else [])]
@@ -199,7 +201,9 @@ def _check_python(said: object, base: Base, file: Path) -> None:
     try:
         fits = SpecifierSet(str(said)).contains(base.python, prereleases=True) if said else True
     except InvalidSpecifier:
-        raise EnvironmentFault(f"{file}: requires-python '{said}' is no range of versions") from None
+        raise EnvironmentFault(
+            f"{file}: requires-python '{said}' is no range of versions: write one, as >=3.10"
+        ) from None
     if not fits:
         raise EnvironmentFault(
             f"{file}: is for Python {said}, and the nodes have {base.python}: widen requires-python and lock again"
@@ -343,12 +347,14 @@ def _allowed(
     """The files that may be the package: those whose SHA-256 the lock has, where it has any."""
     files = [file for file in entries.get(name, ()) if file.sha256]
     if not files:
-        raise EnvironmentFault(f"the index tells no SHA-256 of {name} {version}, so that nothing would prove it")
+        raise EnvironmentFault(
+            f"the index tells no SHA-256 of {name} {version}, so that nothing would prove it: name another version"
+        )
     known = hashes.get(name)
     if known and not (files := [file for file in files if file.sha256 in known]):
         raise EnvironmentFault(
             f"{name} {version}: the index has other files than the lock: none has a SHA-256 that the lock names. "
-            "Either the file there was replaced, or the lock is not the right one"
+            "Either the file there was replaced, or the lock is not the right one: lock again"
         )
     return tuple(files)
 

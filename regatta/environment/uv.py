@@ -63,7 +63,9 @@ def run(
                 except subprocess.TimeoutExpired:
                     took = time.monotonic() - began
                     if took > SECONDS:
-                        raise EnvironmentFault(f"{what} took longer than {SECONDS:g} s and was given up") from None
+                        raise EnvironmentFault(
+                            f"{what} took longer than {SECONDS:g} s and was ended: try again"
+                        ) from None
                     say(f"environment: {what} ({took:.0f} s so far)")
         except BaseException:
             process.kill()
@@ -80,7 +82,7 @@ def explain(told: str) -> str:
     lines = text.splitlines()
     text = "\n".join(lines if len(lines) <= 24 else [*lines[:8], "  ...", *lines[-15:]])
     if _FULL.search(text):
-        return f"{text}\nA disk of this machine is full: free some room ('uv cache clean', $REGATTA_CACHE)"
+        return f"{text}\nA disk of this machine is full: free some space ('uv cache clean', $REGATTA_CACHE)"
     if _OFFLINE.search(text):
         return (
             f"{text}\nThe index of packages was not reached, and what is needed is not in uv's cache. Try again with a "

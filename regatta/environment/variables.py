@@ -81,7 +81,7 @@ def _read(file: Path) -> dict[str, str]:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is no text"
-        raise UsageError(f"--env-file {file}: {reason}") from None
+        raise UsageError(f"--env-file {file} cannot be read: give a file of lines NAME=VALUE ({reason})") from None
     found = {}
     for number, line in enumerate(text.removeprefix("\ufeff").splitlines(), start=1):
         if not line.strip() or line.lstrip().startswith("#"):
@@ -100,8 +100,8 @@ def _read(file: Path) -> dict[str, str]:
 
 def _check(name: str, value: str, where: str) -> None:
     if not _NAME.match(name):
-        raise UsageError(f"{where}: '{name[:40]}' is no name of a variable")
+        raise UsageError(f"{where}: '{name[:40]}' is no name of a variable: use letters, digits and _")
     if _OURS.fullmatch(name) or any(re.fullmatch(one.sets, name) for one in registry.every()):
         raise UsageError(f"{where}: {name} is set by Regatta for each process of a run, and cannot be given")
     if "\0" in value:
-        raise UsageError(f"{where}: the value of {name} has a zero byte")
+        raise UsageError(f"{where}: the value of {name} has a zero byte: take it out")

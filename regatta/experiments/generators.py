@@ -91,5 +91,7 @@ def make_here(python: str, workload: Workload, size: int, seed: int, folder: Pat
 
 def _generator(workload: Workload) -> Generator:
     if workload.card.generate is None:
-        raise DataError(f"{workload.name} has no generator: its card ({workload.where}) has no table [generate]")
+        raise DataError(
+            f"{workload.name} has no generator: add a table [generate] to its card ({workload.where}), or name data"
+        )
     return workload.card.generate

@@ -79,7 +79,9 @@ def _joined(parts: Sequence[Path]) -> dict[str, Any]:
             if key == ENTRIES and isinstance(value, list):
                 whole[key] = [*whole.get(key, []), *value]
             elif whole.setdefault(key, value) != value:
-                raise PlanError(f"{path}: {key} is {value!r}, and {whole[key]!r} in another part of the plan")
+                raise PlanError(
+                    f"{path}: {key} is {value!r}, and {whole[key]!r} in another part of the plan: write it in one"
+                )
     return whole
 
 

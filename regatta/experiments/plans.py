@@ -147,11 +147,17 @@ def _point(experiment: Experiment, size: int | None, workers: int) -> Point:
         if total is not None:
             share, rest = divmod(int(total), workers)
             if rest or not share:
-                raise PlanError(f"{name}: a {option.total} of {total} cannot be shared equally by {workers} workers")
+                raise PlanError(
+                    f"{name}: a {option.total} of {total} cannot be shared equally by {workers} workers: take a "
+                    f"multiple of {workers}"
+                )
             parameters[key] = share
         taken = int(parameters.get(key, 1)) * workers if option.each_rank else 0
         if whole is not None and taken > whole:
-            raise PlanError(f"{name}: {workers} workers take {taken} at a step, of {whole} that there are: impossible")
+            raise PlanError(
+                f"{name}: {workers} workers take {taken} at a step, of {whole} that there are: take fewer workers or "
+                f"a smaller {key}"
+            )
     known = experiment.published or _of_card(experiment.of, whole, parameters)
     beside = [one for one in known if one.workers == workers and one.framework in experiment.frameworks]
     return Point(

@@ -27,7 +27,7 @@ class Unknown(Framework):
 
     def specs(self, plan: Plan, cluster: Cluster) -> dict[str, Spec]:
         """Nothing can be started. Raises UsageError."""
-        raise UsageError(f"this Regatta has no framework {self.name}")
+        raise UsageError(f"this Regatta has no framework {self.name}: there are {', '.join(names())}")
 
 
 def names() -> tuple[str, ...]:
@@ -48,7 +48,9 @@ def find(name: str) -> Framework:
         else:
             raise UsageError(f"there is no framework {name}: there are {', '.join(names())}")
     except (ImportError, AttributeError) as error:
-        raise RegattaError(f"the framework {name} cannot be loaded: {error}") from error
+        raise RegattaError(
+            f"the framework {name} cannot be loaded: install or correct what is missing ({error})"
+        ) from error
     if not isinstance(made, Framework) or made.name != name:
         raise RegattaError(f"the framework {name} cannot be loaded: its FRAMEWORK is not an adapter of that name")
     return made

@@ -66,7 +66,7 @@ def _read_own(remote: Remote, node: Node, path: str, note: Callable[[str], None]
             if time.monotonic() - said > SAY_SECONDS:
                 said = time.monotonic()
                 note(f"{node.name}: {size_text(line['read'])} read")
-    raise DataError(f"{node.name}: reading its copies ended early")
+    raise DataError(f"{node.name}: reading its copies ended early: try again")
 
 
 def _damaged(remote: Remote, path: str, blocks: Iterable[str] = ()) -> dict[str, Any]:
@@ -87,6 +87,6 @@ def _wait_until_copied(remote: Remote, node: Node, path: str, before: Mapping[st
             left, since = now, time.monotonic()
         if time.monotonic() - since > STALL_SECONDS:
             raise DataError(
-                f"{left} block(s) have got no new copy for {STALL_SECONDS:g} s: is there room on the DataNodes? "
+                f"{left} block(s) have got no new copy for {STALL_SECONDS:g} s: do the DataNodes have space? "
                 f"See '{hint('hdfs-status')}'"
             )

@@ -92,7 +92,7 @@ def tree_nodes() -> int:
     """How many nodes may get what is large from here before some pass it on (`REGATTA_TREE_NODES`)."""
     wanted = os.environ.get("REGATTA_TREE_NODES") or str(TREE_NODES)
     if not wanted.isdecimal():
-        raise UsageError(f"REGATTA_TREE_NODES={wanted}: not a number of nodes")
+        raise UsageError(f"REGATTA_TREE_NODES={wanted}: give a number of nodes")
     return int(wanted)
 
 

@@ -74,11 +74,11 @@ def _only(cluster: Cluster, names: Sequence[str], option: str) -> Cluster:
     if cluster.head.name not in names:
         raise UsageError(
             f"{option} would leave out the head, {cluster.head.name}, which every run needs: it has Ray's and HDFS' "
-            "services, and answers for the run"
+            "services, and answers for the run: keep it"
         )
     left = without(cluster, [node.name for node in cluster.nodes if node.name not in names])
     if left is None:
-        raise UsageError(f"{option} would leave out every host that runs ranks: {_workers(cluster)}")
+        raise UsageError(f"{option} would leave out every host that runs ranks: keep one of {_workers(cluster)}")
     return left
 
 

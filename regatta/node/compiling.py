@@ -62,7 +62,10 @@ def _make(python: str, packed: str, tools: str | None, backend: str, backend_pat
             _unpack(tools, folders["tools"])
         tops = os.listdir(folders["source"])
         if len(tops) != 1:
-            raise Problem(f"{os.path.basename(packed)} is no source archive: it has {len(tops)} folders, not one")
+            raise Problem(
+                f"{os.path.basename(packed)} is no source archive: it has {len(tops)} folders, not one; name another "
+                "version of the package"
+            )
         env = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "HOME": folders["home"], "LC_ALL": "C.UTF-8"}
         env["PYTHONPATH"] = folders["tools"]
         error = _run(
@@ -89,7 +92,9 @@ def _unpack(archive: str, folder: str) -> None:
     command = ["tar", "--extract", "--no-same-owner", "--file", archive, "--directory", folder]
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL)
     if done.returncode:
-        raise Problem(f"unpacking {os.path.basename(archive)}: {done.stderr.strip()[:200]}")
+        raise Problem(
+            f"{os.path.basename(archive)} cannot be unpacked: start the run again ({done.stderr.strip()[:200]})"
+        )
 
 
 def _run(command: List[str], folder: str, env: Dict[str, str], log: str) -> str | None:

@@ -111,4 +111,4 @@ def _own_blocks(path: str, address: str) -> Iterator[str]:
 def _systemctl(action: str) -> None:
     done = subprocess.run(["systemctl", action, UNIT], capture_output=True, text=True, errors="replace", check=False)
     if done.returncode:
-        raise Problem(f"systemctl {action} {UNIT}: {done.stderr.strip()}")
+        raise Problem(f"systemctl {action} {UNIT} failed: see 'journalctl -u {UNIT}' there ({done.stderr.strip()})")

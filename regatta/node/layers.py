@@ -72,7 +72,9 @@ def _packages(python: str) -> List[Dict[str, Any]]:
         [python, "-I", "-c", _LOOK], capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL
     )
     if done.returncode:
-        raise Problem(f"{python} cannot tell its packages: {done.stderr.strip()[-300:] or 'no word of it'}")
+        raise Problem(
+            f"{python} cannot tell its packages: run 'regatta provision' ({done.stderr.strip()[-300:] or 'no message'})"
+        )
     return list(json.loads(done.stdout))
 
 
@@ -103,9 +105,9 @@ def commit(place: Place, key: str, incoming: str, archive: str, sha256: str, abo
     if done.returncode:
         full = "No space left" in done.stderr
         shutil.rmtree(incoming, ignore_errors=True)
-        raise Problem(
-            f"unpacking the layer: {'no space left' if full else done.stderr.strip()[:200]} below {place['root']}"
-        )
+        if full:
+            raise Problem(f"no space left for the layer below {place['root']}: free some, as by 'regatta runs-gc'")
+        raise Problem(f"unpacking the layer failed: start the run again ({done.stderr.strip()[:200]})")
     return _settle(place, key, incoming, tree, about)
 
 

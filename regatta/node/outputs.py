@@ -63,7 +63,9 @@ def listing(
     for way in [top] if part is None else [os.path.dirname(top), top]:
         with contextlib.suppress(FileNotFoundError):
             if not stat.S_ISDIR(os.lstat(way).st_mode):
-                raise Problem(f"{run}, or another run, has put something else in the place of the folder {way}")
+                raise Problem(
+                    f"{run}, or another run, has put something else in the place of the folder {way}: look there by ssh"
+                )
     fits = re.compile("|".join(map(expression, patterns or ["**"])), re.DOTALL)
     compiled = any(COMPILED in pattern for pattern in patterns or [])
     came = _Given(place, run) if part is None else None

@@ -41,7 +41,7 @@ def _run(command: List[str], what: str) -> str:
     if done.returncode:
         lines = [line for line in done.stderr.splitlines() if line.strip()]
         telling = [line for line in lines if "No space left" in line] or lines or ["no message"]
-        raise Problem(f"fetching {what}: {telling[0]}")
+        raise Problem(f"fetching {what} from another node failed: try again ({telling[0]})")
     return done.stdout
 
 
@@ -100,7 +100,7 @@ def fetch_release(place: Place, host: str, root: str, release: str, begun: dict[
     )
     entries = json.loads(listed)["entries"]
     if manifest.release_id(entries) != release:
-        raise Problem(f"{host}: its list of release {release} is not that release's")
+        raise Problem(f"{host}: its list of release {release} is not that release's: run 'regatta sync'")
     options = ["-lp", "--chmod=D755,Fa=rX", *(f"--link-dest={folder}" for folder in begun["link_dest"])]
     rsync(host, f"{there}/{release}/", f"{incoming}/", options)
     return releases.commit(place, release, incoming, entries)

@@ -217,7 +217,7 @@ def _start_unit(place: Place, spec: Spec, folder: str) -> None:
         command, capture_output=True, text=True, errors="replace", check=False, stdin=subprocess.DEVNULL
     )
     if done.returncode:
-        raise Problem(f"systemd did not start the run: {done.stderr.strip()}")
+        raise Problem(f"systemd did not start the run: see 'journalctl -b' there ({done.stderr.strip()})")
 
 
 def _start_session(folder: str) -> None:
@@ -241,7 +241,8 @@ def _start_session(folder: str) -> None:
         if ended or time.monotonic() > end:
             process.kill()
             with open(os.path.join(folder, "supervisor.log")) as log:
-                raise Problem(f"the run's supervisor did not start: {log.read().strip()[-500:] or 'no word of it'}")
+                said = log.read().strip()[-300:] or "no message"
+            raise Problem(f"the run's supervisor did not start: is the node busy or its disk full? Try again ({said})")
         time.sleep(0.005)
 
 

@@ -56,7 +56,10 @@ def enter(place: Place, spec: Spec, work: str) -> str | None:
     try:
         if place.get("user") and not os.path.lexists(folder(place)):
             if spec.keep:
-                raise Problem("this cluster has no shared folder, in which the project's folders would be kept")
+                raise Problem(
+                    "this cluster has no shared folder, in which the project's folders would be kept: leave --keep "
+                    "out, or set shared_folder_enabled: true and run 'regatta provision'"
+                )
             return None
         os.makedirs(part(place, f"{RUNS}/{spec.shared}"), 0o700, exist_ok=True)
         os.makedirs(os.path.join(folder(place), RESULTS), 0o700, exist_ok=True)

@@ -135,7 +135,7 @@ def folders(words: Iterable[str], where: str = "--keep") -> tuple[str, ...]:
         if not path or path == "." or path.startswith(("/", "..")) or not path.isprintable():
             raise UsageError(f"{where}: '{path}' is no folder below the run's working directory, as out/")
         if outer := next((one for one in made if path.startswith(f"{one}/")), None):
-            raise UsageError(f"{where}: {path} lies in {outer}, which is kept already")
+            raise UsageError(f"{where}: {path} is in {outer}, which is kept already: leave it out")
     return tuple(sorted(made))
 
 

@@ -44,10 +44,10 @@ def wish(options: Options) -> dict[str, object]:
     known = bundleapt.choose(suite)
     out = options.out or Path(_DEFAULT)
     if not out.resolve().parent.is_dir():
-        raise UsageError(f"{option(out=str(out))}: there is no folder {out.parent}")
+        raise UsageError(f"{option(out=str(out))}: there is no folder {out.parent}: make it, or name another")
     projects = options.projects
     if missing := [str(one) for one in projects if not one.exists()]:
-        raise UsageError(f"{option(project=missing[0])}: there is no such folder, nor a file of requirements")
+        raise UsageError(f"{option(project=missing[0])} is missing: name a folder, or a file of requirements")
     host = {"python": known.python, "glibc": known.glibc, "machine": options.machine or platform.machine()}
     return {
         "bundle_suite": suite,
@@ -190,7 +190,9 @@ def _write(path: Path, text: str) -> None:
     try:
         files.write(path, text)
     except OSError as error:
-        raise BundleError(f"{path} cannot be written: {error.strerror or error}") from None
+        raise BundleError(
+            f"{path} cannot be written: choose another file by {option(out='FILE')} ({error.strerror or error})"
+        ) from None
 
 
 _COUNTED = (("wheels", ".whl"), ("apt", ".deb"), (CONTROLLER, ".whl"))

@@ -79,11 +79,11 @@ def _holding(found: Iterable[Entry], target: Target) -> dict[str, Entry]:
         if entry.name in chosen and chosen[entry.name].version != entry.version:
             raise LockError(
                 f"line {entry.line} of the lock: a second version of {entry.name} for Python {target.python} "
-                f"on {target.machine}"
+                f"on {target.machine}: take one of them out"
             )
         chosen[entry.name] = entry
     if not chosen:
-        raise LockError("the lock holds no package for this Python")
+        raise LockError(f"the lock has no package for Python {target.python}: {checkout_only('locks')} writes it again")
     return chosen
 
 
@@ -110,7 +110,10 @@ def read(path: Path, target: Target, torch_path: Path | None = None) -> Chosen:
     (built,) = [entry.version for entry in torch if entry.name == BUILT] or [""]
     label = "" if target.torch_build == PYPI else target.torch_build
     if not built or built.partition("+")[2] != label:
-        raise LockError(f"{torch_path} has {f'torch {built}' if built else 'no torch'}, not build '{label}' of torch")
+        raise LockError(
+            f"{torch_path} has {f'torch {built}' if built else 'no torch'}, not build '{label}' of torch: "
+            f"{checkout_only(f'torch-lock BUILD={target.torch_build}')} writes it again"
+        )
     return Chosen(others, torch)
 
 

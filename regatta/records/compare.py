@@ -92,7 +92,7 @@ def alike(groups: Mapping[str, Sequence[Record]]) -> Comparison:
     groups = {label: group for label, group in {**first, **groups}.items() if group}
     records = [record for group in groups.values() for record in group]
     if not records:
-        raise CompareError("no runs to compare")
+        raise CompareError("no runs to compare: name at least two")
     runs = {label: tuple(r.run_id for r in group) for label, group in groups.items()}
     workload = records[0].identity.workload
     silent = len(groups) == 1 and all(r.answer is None for r in records)

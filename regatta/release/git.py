@@ -48,7 +48,9 @@ def ask(folder: Path, *args: str) -> str:
             "are to be synced: install git"
         ) from None
     except OSError as error:
-        raise SyncError(f"git cannot be started for {folder}: {error.strerror}") from None
+        raise SyncError(
+            f"git cannot be started for {folder}: see what 'git -C {folder} status' says ({error.strerror})"
+        ) from None
     except subprocess.TimeoutExpired:
         raise SyncError(
             f"git did not answer within {SECONDS:g} s in {folder}, so nothing was synced: "

@@ -37,7 +37,7 @@ def identify(path: Path) -> DataFile:
         path = path.expanduser().resolve(strict=True)
         info = path.stat()
         if not path.is_file():
-            raise DataError(f"{path} is not a file")
+            raise DataError(f"{path} is not a file: give one")
         memory = paths.cache_dir() / "sha256" / f"{info.st_dev}-{info.st_ino}.json"
         key = [str(path), info.st_size, info.st_mtime_ns, info.st_ctime_ns]
         try:
@@ -95,4 +95,6 @@ def _send(remote: Remote, file: DataFile, node: Node, relay: Node | None) -> Non
         remote.gather([node], lambda _: remote.call(node, "release.abandon", timeout=5, incoming=begun["incoming"]))
         raise
     if not answer["ok"]:
-        raise RemoteError(node.name, f"{file.path.name} arrived with another content; did it change meanwhile?")
+        raise RemoteError(
+            node.name, f"{file.path.name} arrived with another content: did it change meanwhile? Start the run again"
+        )

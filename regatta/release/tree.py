@@ -40,7 +40,7 @@ class Tree:
 def find_root(start: Path) -> Path:
     """The tree that `start` is in: the git work tree around it, else the folder itself. Raises SyncError."""
     if not start.is_dir():
-        raise SyncError(f"there is no folder {start} to sync")
+        raise SyncError(f"there is no folder {start} to sync: give another")
     if git.repository(start) is None:
         return start.resolve()
     return Path(git.ask(start, "rev-parse", "--show-toplevel").removesuffix("\n"))
@@ -64,7 +64,8 @@ def read(root: Path) -> Tree:
             entries = list(chain.from_iterable(found))
     except OSError as error:
         raise SyncError(
-            f"{error.filename}: {error.strerror}; it is part of the tree {root} that is to be synced"
+            f"{error.filename} cannot be read and is part of the tree {root}, which is synced: let {IGNORE_FILE} leave "
+            f"it out ({error.strerror})"
         ) from None
     left = chosen.left | {path: withheld.KEY for path, item in zip(paths, entries, strict=True) if item is None}
     kept = [item for item in entries if item]

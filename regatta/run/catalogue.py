@@ -111,7 +111,7 @@ def find(remote: Remote, wanted: str) -> RunInfo:
     if len(found) == 1:
         return found[0]
     if found:
-        raise RunError(f"'{wanted}' may be any of {', '.join(info.run for info in found)}")
+        raise RunError(f"'{wanted}' may be any of {', '.join(info.run for info in found)}: type more of the name")
     known = ", ".join(info.run for info in runs[-5:]) or "none"
     raise RunError(f"no run '{wanted}' on {remote.cluster.name}{missing}; the latest are: {known}")
 

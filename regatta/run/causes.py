@@ -62,7 +62,7 @@ def _how(judge: Judge, told: Accounts, node: str, failure: Reported, lines: tupl
     if failure.disk_full:
         state = judge.handle.cluster.node(node).state
         freed = f"(df -h {state}; '{hint('runs-gc')}' deletes old runs)"
-        how += f"; the disk of {node} is full: free some room there {freed}"
+        how += f"; the disk of {node} is full: free some space there {freed}"
     how += advice(lines)
     short = [name for name in where if name not in met and name in accounts and accounts[name].oom_kills > 0]
     if short:

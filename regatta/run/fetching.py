@@ -154,7 +154,8 @@ class _Transfer:
             fetch.run(self._part.source, [file.path for file in bad], self._folder, anew=True)
             for file in self._unlike(bad):
                 raise DataError(
-                    f"{self._part.place}: {shown(file.path)} arrived twice with another content than it has there"
+                    f"{self._part.place}: {shown(file.path)} arrived twice with another content than it has there: "
+                    "does the run write it still? Fetch again"
                 )
         so_far(self._part.bytes)
 
@@ -210,7 +211,7 @@ class _FileRequest:
         if isinstance(self._said, RegattaError | OSError):
             raise self._said
         if isinstance(self._said, Exception) or len(self._said) != self._count:
-            raise RemoteError(self._node.name, "its answer about the files' hashes is damaged")
+            raise RemoteError(self._node.name, "its answer about the files' hashes is damaged: fetch again")
         return self._said
 
 
@@ -254,7 +255,7 @@ def _room(target: Path, needed: int) -> None:
     if needed + _SPARE > free:
         raise DataError(
             f"{target}: {size_text(needed)} are to come, and the disk of this machine has {size_text(free)} free: "
-            "make room, or name another folder with --to"
+            "free some, or name another folder with --to"
         )
 
 

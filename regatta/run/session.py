@@ -97,7 +97,7 @@ class Session:
         try:
             kept = self._keep(ready, handle, clocks, outcome)
         except RecordError as error:
-            self.console.error(f"{error}: free some room")
+            self.console.error(str(error))
             self._fetch(request, handle)
             _raise_unless_succeeded(run, outcome, clocks)
             raise RecordError(f"{run} succeeded and has no record; what it printed: {hint('logs', run)}") from None

@@ -59,5 +59,5 @@ def remove(
     names = {"runs": [part.name for part in runs], "projects": [part.name for part in projects]}
     said = remote.call(remote.cluster.head, "shared.remove", timeout=DELETE_TIMEOUT, unused=unused, **names)
     if not isinstance(said, dict):
-        raise RemoteError(remote.cluster.head.name, "its answer about the shared folder is damaged")
+        raise RemoteError(remote.cluster.head.name, "its answer about the shared folder is damaged: try again")
     return said

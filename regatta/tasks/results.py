@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from invoke.context import Context
 
 from regatta import paths
-from regatta.errors import RecordError, RegattaError, UsageError
+from regatta.errors import DeclinedError, RecordError, RegattaError, UsageError
 from regatta.hosts import inventories
 from regatta.hosts.remote import Remote
 from regatta.program import hint
@@ -192,7 +192,10 @@ def results_import(c: Context, file: str) -> None:
     print(f"{added} record(s) added to {store.root}, {same} were there already")
     _say_broken(found.broken)
     if differ:
-        raise RecordError(f"other records are there under the same names, and stay: {', '.join(differ)}")
+        raise RecordError(
+            f"other records are there under the same names, and stay: {', '.join(differ)}. Import into another folder "
+            "(REGATTA_RESULTS)"
+        )
 
 
 @task(
@@ -231,7 +234,7 @@ def results_gc(
         return
     print_table([listing.HEADINGS, *(line.cells() for line in found)])
     if not confirmed(f"delete these {len(found)} record(s) from {store.root}", yes):
-        raise RecordError("nothing was deleted")
+        raise DeclinedError("nothing was deleted")
     for line in found:
         store.delete(line.run)
     print(f"deleted {len(found)} record(s)")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from invoke.context import Context
 
 from regatta import paths
-from regatta.errors import NodesError, RegattaError, RunError, UsageError
+from regatta.errors import DeclinedError, NodesError, RegattaError, UsageError
 from regatta.hosts import inventories
 from regatta.hosts.remote import Remote
 from regatta.options.declaration import of as options
@@ -189,7 +189,7 @@ def runs_gc(
     what += f"{', and' if chosen or old or ours else ''} input files that no run has asked for since"
     what += f" {start:%Y-%m-%d %H:%M} UTC"
     if not confirmed(what, yes):
-        raise RunError("nothing was deleted")
+        raise DeclinedError("nothing was deleted")
     done, failed = catalogue.delete(remote, chosen, time.time() - start.timestamp())
     for name, said in done.items():
         print(

@@ -105,4 +105,4 @@ def write_json(comparison: Comparison, path: Path) -> None:
     try:
         files.write(path, to_json(comparison))
     except OSError as error:
-        raise CompareError(f"{path} cannot be written: {error.strerror or error}") from error
+        raise CompareError(f"{path} cannot be written: name another file ({error.strerror or error})") from error

@@ -169,8 +169,14 @@ def test_all_faults_are_said_at_once() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (SMALL.replace("= [2]", "= [3]"), "stars-500-w3: a global_batch of 100 cannot be shared equally by 3 workers"),
-        (SMALL.replace("[500]", "[60]"), "stars-60-w2: 2 workers take 100 at a step, of 60 that there are: impossible"),
+        (
+            SMALL.replace("= [2]", "= [3]"),
+            "stars-500-w3: a global_batch of 100 cannot be shared equally by 3 workers: take a multiple of 3",
+        ),
+        (
+            SMALL.replace("[500]", "[60]"),
+            "stars-60-w2: 2 workers take 100 at a step,  of 60 that there are: take fewer",
+        ),
         (
             SMALL + SMALL.replace("repeats = 3", ""),
             "two experiments make a point ppr-1000-w2: give one of them another name",
@@ -263,7 +269,7 @@ def test_crowded_cores_are_a_warning_and_a_thousand_ranks_are_impossible() -> No
     assert check(cluster, found, expand(many, 2)) == [
         "node1 runs 4 ranks on 2 core(s): they take turns, which lengthens times"
     ]
-    with pytest.raises(PlanError, match=r"ppr-9000-w1000: 1000 workers on 2 core\(s\): that is impossible"):
+    with pytest.raises(PlanError, match=r"ppr-9000-w1000: 1000 workers on 2 core\(s\): take fewer workers"):
         check(cluster, found, expand(plan_of('[[experiments]]\nworkload = "ppr"\nsizes = [9000]\nworkers = [1000]'), 2))
 
 

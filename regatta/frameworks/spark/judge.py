@@ -131,7 +131,7 @@ class SparkJudge(Judge):
         cause = f"executor {found[3]}: {in_words(found[4], lines[1:])}"
         if FULL in cause:
             place = f"{self.handle.cluster.node(node).state}/spark"
-            cause += f"; the disk of {node} is full: free some room there (df -h {place})"
+            cause += f"; the disk of {node} is full: free some space there (df -h {place})"
         return Blame(node, None, cause)
 
     def _node_at(self, address: str | None) -> str | None:

@@ -205,7 +205,8 @@ def asked_for() -> Daemon:
                     return Daemon(begun([found(DAEMON), *words], surroundings()), connection)
                 connection.close()
     raise failed(
-        f"OpenMPI has not asked for its daemon on {host} within {patience():g} s: has the node of rank 0 started?"
+        f"OpenMPI has not asked for its daemon on {host} within {patience():g} s: see whether the node of rank 0 "
+        "has started"
     )
 
 
@@ -242,7 +243,7 @@ def free_ports(count: int, first: int, last: int) -> List[str]:
             found.append(str(port))
         if len(found) == count:
             return found
-    raise failed(f"all ports from {first} to {last} are taken here")
+    raise failed(f"all ports from {first} to {last} are taken here: wait until other runs have ended, or cancel one")
 
 
 def keep(child: int, daemon: Daemon) -> int:
@@ -256,9 +257,7 @@ def keep(child: int, daemon: Daemon) -> int:
         left = None if give_up is None else max(0.0, give_up - time.monotonic())
         ready, _, _ = select.select([*waiting], [], [], left)
         if not ready:
-            raise failed(
-                "OpenMPI's process here has ended while its ranks worked: others of the run, or the node, have failed"
-            )
+            raise failed("OpenMPI's process here has ended while its ranks worked: see which rank or node failed first")
         for one in ready:
             what = waiting.pop(one, None)
             if what == "rank":

@@ -60,7 +60,10 @@ class Slot:
             with socket.socket() as sock, contextlib.suppress(OSError):
                 sock.bind(("", self._given))
                 return self._given
-        raise RuntimeError(f"ports {self.first + 1} to {self.first + SERVICES - 1} of this host are all in use")
+        raise RuntimeError(
+            f"ports {self.first + 1} to {self.first + SERVICES - 1} of this host are all in use: end what listens "
+            "there, or start the run again"
+        )
 
 
 def slot() -> Slot:

@@ -62,7 +62,10 @@ def apply_attributes(path, entry):
     """Set owner and mode."""
     owner = ids(entry)
     if owner is None:
-        raise FilesError(f"{path}: there is no user {entry['owner']}, or no group {entry['group'] or entry['owner']}")
+        group = entry["group"] or entry["owner"]
+        raise FilesError(
+            f"{path}: there is no user {entry['owner']}, or no group {group}; provision without --check first"
+        )
     os.chown(path, *owner)
     os.chmod(path, entry["mode"])
 
@@ -190,7 +193,11 @@ def main():
             if changed:
                 changes.append(path)
     except (FilesError, OSError) as error:
-        hint = "no space left on the disk" if getattr(error, "errno", None) == errno.ENOSPC else str(error)
+        hint = (
+            "no space left on the disk; free some and provision again"
+            if getattr(error, "errno", None) == errno.ENOSPC
+            else str(error)
+        )
         module.fail_json(msg=f"{path}: {hint}" if path not in hint else hint, changes=changes)
     module.exit_json(changed=bool(changes), changes=changes, diff=diffs)
 

@@ -49,7 +49,7 @@ def main():
         systemctl("daemon-reload")
         systemctl("reset-failed", *patterns)
         if left := sorted(loaded(patterns) | {os.path.basename(path) for path in files(patterns)}):
-            module.fail_json(msg=f"could not be removed: {', '.join(left)}")
+            module.fail_json(msg=f"could not be removed: {', '.join(left)}; see 'systemctl status' there and try again")
     module.exit_json(changed=bool(names), units=names)
 
 

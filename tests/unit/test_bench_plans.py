@@ -175,7 +175,7 @@ def test_all_faults_are_said_at_once() -> None:
         ),
         (
             SMALL.replace("[500]", "[60]"),
-            "stars-60-w2: 2 workers take 100 at a step,  of 60 that there are: take fewer",
+            "stars-60-w2: 2 workers take 100 at a step, of 60 that there are: take fewer",
         ),
         (
             SMALL + SMALL.replace("repeats = 3", ""),

@@ -54,7 +54,7 @@ def move(handle, name, home):
         except FileNotFoundError:
             os.rename(name, new, src_dir_fd=handle, dst_dir_fd=home)
             return new
-    raise OSError(f"{name}: there are too many of that name in the account's folder")
+    raise OSError(f"{name}: there are too many of that name in the account's folder; remove some")
 
 
 def tidy_runs(runs, home):

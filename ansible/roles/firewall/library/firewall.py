@@ -35,7 +35,7 @@ def must(*words):
     """Output of a command that has to succeed."""
     code, said = run(*words)
     if code:
-        raise FirewallError(f"{' '.join(words)}: {said}")
+        raise FirewallError(f"'{' '.join(words)}' failed; see 'journalctl -u {UNIT}' there: {said}")
     return said
 
 
@@ -51,7 +51,7 @@ def number(account):
     try:
         return pwd.getpwnam(account).pw_uid
     except KeyError:
-        raise FirewallError(f"there is no account '{account}' on this host (firewall_accounts)") from None
+        raise FirewallError(f"there is no account '{account}' on this host: correct firewall_accounts") from None
 
 
 def rules(wanted):
@@ -98,7 +98,7 @@ def settle(path, files):
     must("systemctl", "enable", "--quiet", UNIT)
     must("systemctl", "restart", UNIT)
     if not loaded():
-        raise FirewallError(f"{UNIT} has not loaded its rules")
+        raise FirewallError(f"{UNIT} has not loaded its rules; see 'journalctl -u {UNIT}' there")
     note(UNIT, files)
     return True
 

@@ -38,7 +38,8 @@ def run(*command):
     """Run a command that must succeed."""
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise NodeError(f"{command[0]}: {done.stderr.strip() or done.stdout.strip()}")
+        said = done.stderr.strip() or done.stdout.strip()
+        raise NodeError(f"'{' '.join(command[:2])}' failed; put that right and provision again: {said}")
     return done.stdout + done.stderr
 
 

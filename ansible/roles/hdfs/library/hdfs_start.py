@@ -32,7 +32,8 @@ def refresh(wanted):
     command = ["runuser", "--user=hdfs", "--", f"{wanted['root']}/hadoop/bin/hdfs", "dfsadmin", "-refreshNodes"]
     done = subprocess.run(command, capture_output=True, text=True, env=env, cwd="/", check=False)
     if done.returncode:
-        raise UnitError(f"hdfs dfsadmin -refreshNodes: {done.stderr.strip()}")
+        said = done.stderr.strip()[-500:]
+        raise UnitError(f"hdfs dfsadmin -refreshNodes failed; see 'journalctl -u regatta-hdfs-namenode' there: {said}")
 
 
 def settle(wanted, check):

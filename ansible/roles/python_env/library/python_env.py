@@ -69,7 +69,7 @@ def unpack(module, archive, sha256, root, path):
         shutil.rmtree(new, ignore_errors=True)
         lines = done.stderr.strip().splitlines() or ["no message"]
         full = next((line for line in lines if "No space left" in line), None)
-        hint = f"no space left below {root}; free some and provision again" if full else lines[0]
+        hint = f"no space left below {root}; free some and provision again" if full else f"provision again: {lines[0]}"
         module.fail_json(msg=f"cannot unpack the environment: {hint}")
     settle_disk(new)
     shutil.rmtree(path, ignore_errors=True)

@@ -30,7 +30,7 @@ def run(*command):
     """A command that has to succeed."""
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise NodeError(f"{' '.join(command[:2])}: {done.stderr.strip()}")
+        raise NodeError(f"'{' '.join(command[:2])}' failed; provision again: {done.stderr.strip()}")
     return done.stdout.strip()
 
 
@@ -40,7 +40,7 @@ def make_point(point, check):
         return False
     if os.path.isdir(point) and not os.path.islink(point):
         if os.listdir(point):
-            raise NodeError(f"{point} holds files, and nothing is mounted there: move them away")
+            raise NodeError(f"{point} has files, and nothing is mounted there: move them away")
         info = os.lstat(point)
         if (info.st_uid, info.st_gid, stat.S_IMODE(info.st_mode)) == (0, 0, 0o700):
             return False
@@ -57,7 +57,7 @@ def unmount(point, check):
     for path in [] if check else reversed(found):
         run("umount", "--lazy", path)
     if not check and (left := at_or_below(point)):
-        raise NodeError(f"still mounted: {', '.join(left)}")
+        raise NodeError(f"still mounted: {', '.join(left)}; end what uses it (fuser -m) and try again")
     return bool(found)
 
 
@@ -93,7 +93,7 @@ def own(data, owner, check):
     except KeyError:
         if check:
             return True
-        raise NodeError(f"there is no account {owner}") from None
+        raise NodeError(f"there is no account {owner}; provision the whole cluster") from None
     uid, gid = account.pw_uid, account.pw_gid
     if os.path.isdir(data) and os.lstat(data).st_uid == uid:
         return False

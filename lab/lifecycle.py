@@ -263,7 +263,10 @@ def wait(chosen: list[Node]) -> None:
             _still_alive(list(trying), time.monotonic() - started)
             if trying and time.monotonic() > end:
                 node = next(iter(trying))
-                raise LabError(f"{node.name} does not answer: {reason[node]}\n  {nodes.console_tail(node)}")
+                raise LabError(
+                    f"{node.name} does not answer: remove the lab and make it again; it said: {reason[node]}\n"
+                    f"  {nodes.console_tail(node)}"
+                )
             time.sleep(0.05)
     finally:
         for login in trying.values():
@@ -289,4 +292,7 @@ def _still_alive(waiting: list[Node], seconds: float) -> None:
         return
     for node in waiting:
         if not cgroups.processes(node):
-            raise LabError(f"{node.name} ended while booting:\n  {nodes.console_tail(node)}")
+            raise LabError(
+                f"{node.name} ended while booting: remove the lab and make it again; it said:\n"
+                f"  {nodes.console_tail(node)}"
+            )

@@ -149,7 +149,9 @@ def plug_in(node: Node) -> None:
     end = time.monotonic() + 20
     while not Path(f"/sys/class/net/{node.cable}").exists():
         if time.monotonic() > end:
-            raise LabError(f"{node.name}: its cable {node.cable} to the inner bridge is not there")
+            raise LabError(
+                f"{node.name}: its cable {node.cable} to the inner bridge is missing: remove the lab and make it again"
+            )
         time.sleep(0.02)
     run(["ip", "link", "set", node.cable, "master", node.lab.inner_bridge, "up"])
 

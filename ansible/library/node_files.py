@@ -63,9 +63,7 @@ def apply_attributes(path, entry):
     owner = ids(entry)
     if owner is None:
         group = entry["group"] or entry["owner"]
-        raise FilesError(
-            f"{path}: there is no user {entry['owner']}, or no group {group}; provision without --check first"
-        )
+        raise FilesError(f"{path}: there is no user {entry['owner']}, or no group {group}; make them and try again")
     os.chown(path, *owner)
     os.chmod(path, entry["mode"])
 

@@ -61,7 +61,7 @@ def of_project(folder: Path, name: str) -> Table:
     own = [path for path in folder.glob(f"workloads/*/{NAME}") if path.parent.name.replace("_", "-") == name]
     table = _table(own[0]) if own else _table(project).get("workloads", {}).get(name)
     if table is None:
-        raise CardError(f"{project}: there is no workload {name}")
+        raise CardError(f"{project}: there is no workload {name}: add workloads.{name}, or correct the name")
     table["include"] = [*table.get("include", []), *(OF_SEARCHES if SEARCH in table else OF_FUNCTIONS)]
     return _included(table)
 
@@ -91,7 +91,7 @@ def _included(table: Table) -> Table:
         except CardError as error:
             raise CardError(f"include: {name}.toml: {error}") from None
         if "include" in included:
-            raise CardError(f"include: {name}.toml includes others itself")
+            raise CardError(f"include: {name}.toml includes others itself: include those here")
         table = merged(table, included)
     return table
 

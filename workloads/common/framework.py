@@ -95,7 +95,7 @@ def of_parts(name: str) -> Framework:
     """The framework of this name, for a workload made of parts. Raises :class:`BadInput`."""
     found = load(name)
     if not hasattr(found, "answers"):
-        raise BadInput(f"the framework {name} spreads items, and this workload has none")
+        raise BadInput(f"the framework {name} spreads items, and this workload has none: choose another --framework")
     return cast(Framework, found)
 
 
@@ -103,7 +103,7 @@ def of_items(name: str) -> Spreader:
     """The framework of this name, for a workload of items. Raises :class:`BadInput`."""
     found = load(name)
     if not hasattr(found, "spread"):
-        raise BadInput(f"the framework {name} spreads no items, and this workload is made of them")
+        raise BadInput(f"the framework {name} spreads no items, and this workload has them: choose another --framework")
     return cast(Spreader, found)
 
 

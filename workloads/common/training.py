@@ -93,7 +93,7 @@ def shared_out(schedule: Schedule, ranks: Ranks) -> Schedule:
 def check_rows(rows: int, ranks: Ranks) -> None:
     """Raise :class:`BadInput` for more ranks than rows."""
     if rows < ranks.world:
-        raise BadInput(f"{ranks.world} ranks for {rows} rows to train on: each needs at least one")
+        raise BadInput(f"{ranks.world} ranks for {rows} rows to train on: take fewer --workers or more rows")
 
 
 def rows_of_rank(rows: int, epoch: int, seed: int, ranks: Ranks) -> Tensor:
@@ -395,7 +395,7 @@ def _resume(model: nn.Module, optimizer: torch.optim.Optimizer, schedule: Schedu
         state = unpacked(found[0])
         identity = dict(state["identity"])
     except Exception as error:
-        raise BadInput(f"{schedule.checkpoint}: not a checkpoint of this program ({error})") from error
+        raise BadInput(f"{schedule.checkpoint}: not a checkpoint of this program; name another ({error})") from error
     wanted = _identity(model, optimizer, schedule, ranks)
     for name, value in wanted.items():
         if identity.get(name) != value:

@@ -111,7 +111,7 @@ def _array(room: Room, file: str, key: str) -> Iterator[Any]:
                     raise BadInput(f"{file}: {key} is one value; expected one for each picture")
                 yield found
     except (RuntimeError, KeyError, ValueError) as error:
-        raise BadInput(f"{file}: damaged HDF5 file ({error})") from error
+        raise BadInput(f"{file}: damaged HDF5 file; copy it again ({error})") from error
 
 
 @contextlib.contextmanager

@@ -85,7 +85,7 @@ def take(network: nn.Module, weights: dict[str, Tensor], file: str) -> str:
         ),
     ]
     if said := "; it ".join(filter(None, faults)):
-        raise BadInput(f"{file}: these are not the weights of this network: it {said}")
+        raise BadInput(f"{file}: not the weights of this network, give others or another --model: it {said}")
     network.load_state_dict({name: value for name, value in given.items() if name not in other}, strict=False)
     return f"{file}, the last layer random" if other else file
 

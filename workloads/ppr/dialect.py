@@ -82,7 +82,7 @@ def sniff(path: object, read: Callable[[], bytes]) -> tuple[Dialect, list[bytes]
         if found:
             return found, taken
         if len(text) - text.rfind(b"\n") > LONGEST_LINE:
-            raise BadInput(f"{path}: line {text.count(10) + 1}: is longer than 1 MB, so this is no edge list")
+            raise BadInput(f"{path}: line {text.count(10) + 1}: is longer than 1 MB, so this is no edge list; give one")
 
 
 def of(text: bytes, *, complete: bool) -> Dialect | None:
@@ -171,7 +171,7 @@ def names(path: object, found: Dialect) -> dict[int, bytes]:
 def no_edges(path: object, header: str = "") -> BadInput:
     """The error that says that a graph has no edges, to be raised."""
     only = f" (only the header `{header}`)" if header else ""
-    return BadInput(f"{path}: the graph is empty, no line holds an edge{only}")
+    return BadInput(f"{path}: the graph is empty: give a file with an edge a line{only}")
 
 
 def passed_over(blocks: Iterator[bytes], start: int, ranges: Iterable[tuple[int, int]]) -> Iterator[bytes]:

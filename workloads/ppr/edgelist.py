@@ -138,7 +138,7 @@ def _parse_all(path: Path | str, found: Dialect, blocks: Iterable[bytes], *, lin
         except _Malformed:
             pool.shutdown(cancel_futures=True)
             read(path)
-            raise BadInput(f"{path}: has changed while it was read") from None
+            raise BadInput(f"{path}: has changed while it was read; try again") from None
     return kept
 
 

@@ -105,7 +105,7 @@ class Graph:
         pattern = b"\n" + wanted.encode() + b"\n"
         start = text.find(pattern) if wanted else -1
         if start < 0:
-            raise BadInput(f"source {wanted!r} is not in the graph")
+            raise BadInput(f"source {wanted!r} is not in the graph: give the id or name of a node")
         if text.find(pattern, start + 1) >= 0:
             raise BadInput(f"source {wanted!r} is the name of more than one node: give its id")
         return int(np.searchsorted(self.name_ends, start + 1))
@@ -124,7 +124,7 @@ def open_prepared(path: Path | str, undirected: bool) -> Graph:
         raise BadInput(f"{path}: not a whole prepared graph ({error}): make it again") from error
     if bool(graph.undirected) != undirected:
         kind = "with --undirected" if graph.undirected else "without --undirected"
-        raise BadInput(f"{path}: this prepared graph is to be used {kind}")
+        raise BadInput(f"{path}: this graph was prepared {kind}: run it {kind}")
     return graph
 
 

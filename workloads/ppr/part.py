@@ -200,7 +200,7 @@ def find_sources(graph: Graph, options: Options) -> NDArray[np.int64]:
     """Places of the sources, int64 (k,), as they were asked for. Raises :class:`BadInput`: missing, twice, too many."""
     if not options.sources:
         if options.count > graph.nodes:
-            raise BadInput(f"--count {options.count}: the graph has only {graph.nodes} nodes")
+            raise BadInput(f"--count {options.count}: the graph has only {graph.nodes} nodes; ask for fewer")
         return np.arange(options.count)
     sources: dict[int, str] = {}
     for wanted in options.sources:

@@ -107,7 +107,7 @@ def blocks(path: str, table_of: Callable[[str, bytes, int], Table], block_bytes:
                 rows += len(block[1])
                 yield block
         if not rows:
-            raise BadInput(f"{path}: has no row")
+            raise BadInput(f"{path}: has no row; give a file with some")
 
 
 def header_of(stream: BinaryIO) -> tuple[int, bytes]:

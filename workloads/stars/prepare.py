@@ -106,7 +106,7 @@ def prepare(blocks: Iterator[Block], folder: Path, choice: Choice, source: str) 
 
 def too_few(source: str) -> BadInput:
     """What to raise where all rows fell to one side."""
-    return BadInput(f"{source}: too few rows to train on some and test on others")
+    return BadInput(f"{source}: too few rows to train on some and test on others; give more")
 
 
 def manifest_of(
@@ -140,7 +140,7 @@ def select(
     which names `source`, where all rows have one type or no feature stays.
     """
     if deviation[-1] == 0:
-        raise BadInput(f"{source}: all rows have the same type, so there is nothing to tell apart")
+        raise BadInput(f"{source}: all rows have the same type; give a file with both types")
     kept: list[int] = []
     dropped: dict[str, str] = {}
     for place, name in enumerate(FEATURES):
@@ -155,7 +155,7 @@ def select(
         else:
             kept.append(place)
     if not kept:
-        raise BadInput(f"{source}: no column is correlated with the type by {choice.least} or more")
+        raise BadInput(f"{source}: no column is correlated with the type by {choice.least} or more; ask for less")
     return kept, dropped
 
 

@@ -215,7 +215,7 @@ def _join(parts: Path, target: Path, features: list[str]) -> None:
                     splits, places = (batch.column(at).to_numpy() for at in range(2))
                     rising = (np.diff(splits) > 0) | (np.diff(splits) == 0) & (np.diff(places) > 0)
                     if not rising.all() or (splits[0], places[0]) <= last:
-                        raise BadInput(f"{path}: Spark has changed the order of the rows")
+                        raise BadInput(f"{path}: Spark has changed the order of the rows; use workloads.stars.prepare")
                     last = splits[-1], places[-1]
                     columns = [batch.column(name) for name in features]
                     label = batch.column(LABEL).cast(pa.uint8())

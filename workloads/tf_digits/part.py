@@ -53,7 +53,8 @@ class Part:
         self._rows = rows.shared(folder, options.network, options.data, options.size, options.seed)
         if len(self._rows.labels) < self._ranks.world:
             raise BadInput(
-                f"{self._ranks.world} ranks for {len(self._rows.labels)} rows to train on: each needs at least one"
+                f"{self._ranks.world} ranks for {len(self._rows.labels)} rows to train on: take fewer --workers or "
+                "more rows"
             )
 
     def compute(self) -> None:

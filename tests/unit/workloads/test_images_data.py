@@ -233,7 +233,9 @@ def test_weights_that_do_not_fit(tmp_path: Path) -> None:
 
     state = network().state_dict()
     lenet = models.lenet(1, 28, 10).state_dict()
-    refused(lenet, "weights.pt: these are not .* has too many: 11.weight, 11.bias; it has other shapes: 0.weight 6 x 1")
+    refused(
+        lenet, "weights.pt: not the weights .* has too many: 11.weight, 11.bias; it has other shapes: 0.weight 6 x 1"
+    )
     refused(
         {name: value for name, value in state.items() if "bias" not in name}, "lacks 0.bias, 3.bias, 7.bias and 1 m"
     )

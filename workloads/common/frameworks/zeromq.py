@@ -57,7 +57,7 @@ def _met(socket: Any, world: int, worker: Any) -> list[bytes]:
     while len(names) < world:
         _look(worker)
         if time.monotonic() > end:
-            raise WorkerFailed(f"{len(names)} of {world} workers have come to the queue within the time for it")
+            raise WorkerFailed(f"{len(names)} of {world} workers have come to the queue in time: see their logs")
         if socket.poll(TICK_SECONDS * 1000):
             name, _ = socket.recv_multipart()
             names.append(name)

@@ -33,7 +33,7 @@ def write(search: Search, outcomes: Sequence[Outcome]) -> tuple[dict[str, Any], 
         events.warning(f"{len(failed) - TOLD} more trials failed; {TABLE} has their errors")
     best = _best(search, outcomes)
     if best is None:
-        raise WorkerFailed(f"all {len(outcomes)} trials failed, the first one: {failed[0].error}")
+        raise WorkerFailed(f"all {len(outcomes)} trials failed: try one by hand; the first one said: {failed[0].error}")
     search.out.mkdir(parents=True, exist_ok=True)
     with (search.out / TABLE).open("w", encoding="utf-8") as file:
         file.writelines(json.dumps(_row(one)) + "\n" for one in outcomes)

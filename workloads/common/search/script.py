@@ -35,7 +35,7 @@ def check(command: str) -> Path:
     """The script of a card's command. Raises :class:`BadInput` where there is none."""
     path = Path(shlex.split(command)[0])
     if not path.is_file():
-        raise BadInput(f"command: there is no {path} in the project")
+        raise BadInput(f"command: there is no {path} in the project: correct the card")
     return path
 
 

@@ -50,7 +50,9 @@ class Trial:
             if given == self.epochs:
                 return
         if not given:
-            raise ValueError(f"{self.function} has reported nothing")
+            raise ValueError(
+                f"{self.function} has reported nothing: let it return or yield a table with '{self.metric}'"
+            )
 
     def _checked(self, report: Any) -> Report:
         if not isinstance(report, Mapping) or not isinstance(report.get(self.metric), int | float):
@@ -70,7 +72,7 @@ class Trial:
                     raise BadInput(f"{what}: {self.function} takes no {name}; it takes {', '.join(names)}")
         needed = [name for name, one in takes.items() if one.default is one.empty and one.kind is not one.VAR_KEYWORD]
         if lost := [name for name in needed if name not in (*axes, *self.options, FOLDER)]:
-            raise BadInput(f"search.space: {self.function} needs {lost[0]}, which is neither there nor an option")
+            raise BadInput(f"search.space: {self.function} needs {lost[0]}: add it there, or as an option")
 
 
 @dataclass
@@ -97,10 +99,10 @@ def found(name: str) -> Callable[..., Any]:
         made: Callable[..., Any] = getattr(importlib.import_module(module), function)
     except ModuleNotFoundError as error:
         if error.name and module.startswith(error.name):
-            raise BadInput(f"function {name}: there is no module {module} in the project") from None
+            raise BadInput(f"function {name}: there is no module {module} in the project: correct the card") from None
         raise
     except AttributeError:
-        raise BadInput(f"function {name}: the module {module} has no {function}") from None
+        raise BadInput(f"function {name}: the module {module} has no {function}: correct the card") from None
     return made
 
 

@@ -135,7 +135,7 @@ def listing(url: str | Path) -> list[str]:
     if place.remote:
         store = _connect(place)
         if not store.info(place.path).folder:
-            raise StorageError(f"{place.url}: is a file, and a folder is meant")
+            raise StorageError(f"{place.url}: is a file: give a folder")
         return [store.url(info.path) for info in store.listing(place.path)]
     try:
         return sorted(str(path) for path in Path(place.path).iterdir())
@@ -301,7 +301,7 @@ def _blocks(read: Callable[[int, int], bytes], start: int, end: int, block_bytes
     while start < end:
         block = read(start, min(block_bytes, end - start))
         if not block:
-            raise StorageError(f"{place.url}: has changed while it was read")
+            raise StorageError(f"{place.url}: has changed while it was read; try again")
         yield block
         start += len(block)
 

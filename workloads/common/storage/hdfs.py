@@ -174,7 +174,7 @@ class Reader:
     def _reopen(self) -> None:
         self._native = self._hdfs.read(self.path)
         if self._native.inner.file_length() != self.length:
-            raise StorageError(f"{self._hdfs.url(self.path)}: has changed while it was read")
+            raise StorageError(f"{self._hdfs.url(self.path)}: has changed while it was read; try again")
 
 
 def connect(place: Place) -> Hdfs:

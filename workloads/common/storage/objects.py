@@ -115,7 +115,7 @@ class Objects:
         seconds = CALL_SECONDS + size / SLOWEST_BYTES_PER_SECOND
         self._call(lambda: self._fs.put_file(here, path), path, "writing it", seconds)
         if (arrived := self.info(path).length) != size:
-            raise StorageError(f"{self.url(path)}: has {arrived} bytes, and {size} were sent")
+            raise StorageError(f"{self.url(path)}: has {arrived} bytes, and {size} were sent; try again")
 
     def read(self, path: str, offset: int, length: int) -> bytes:
         """Bytes [offset, offset + length) of an object."""

@@ -56,7 +56,7 @@ def damaged_said(path: Path | str) -> Iterator[None]:
     try:
         yield
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise BadInput(f"{path}: damaged or truncated gzip file ({error})") from error
+        raise BadInput(f"{path}: damaged or truncated gzip file; copy it again ({error})") from error
     except OSError as error:
         raise BadInput(f"{path}: {error.strerror or error}") from error
 
@@ -85,7 +85,7 @@ class _Zstd:
         try:
             return bytes(self._stream.read(size))
         except OSError as error:
-            raise BadInput(f"{self._path}: damaged or truncated zst file ({error})") from error
+            raise BadInput(f"{self._path}: damaged or truncated zst file; copy it again ({error})") from error
 
     def readline(self) -> bytes:
         """One line, as far as its end or that of the file."""

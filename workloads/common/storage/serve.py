@@ -162,13 +162,13 @@ class Service:
         if there is not None and there.folder and not folder:
             raise is_folder(f"hdfs://{path}")
         if there is not None and folder and not there.folder:
-            raise StorageError(f"hdfs://{path}: is a file, and a folder would take its place")
+            raise StorageError(f"hdfs://{path}: is a file; remove it, or name another path for the folder")
         if there is not None and not force:
             raise StorageError(f"hdfs://{path}: is there already; --force replaces it")
         parent = posixpath.dirname(path)
         above = self.hdfs.find(parent)
         if above is not None and not above.folder:
-            raise StorageError(f"hdfs://{parent}: is a file, so nothing can be put into it")
+            raise StorageError(f"hdfs://{parent}: is a file, so nothing can be put into it; name a folder")
         return path
 
     def _publish(self, made: str, target: str, force: bool) -> None:

@@ -1,6 +1,6 @@
 """python -m benchmarks.foreign INVENTORY EXAMPLES [NAME...]: programs that were not written for Regatta, as they are.
 
-EXAMPLES is a checkout of github.com/pytorch/examples. Each program runs on the cluster from a folder of its own, with
+EXAMPLES is a checkout of github.com/pytorch/examples. Each program runs on the cluster from its own folder, with
 nothing but its device changed (CPU instead of CUDA, gloo instead of nccl). Prints seconds from the command to its end.
 """
 
@@ -27,7 +27,7 @@ _ENOUGH: Sequence[tuple[str, str]] = (("has_gpu and gpu_count >= min_gpus", "Tru
 class Program:
     """A program: its folder, what is changed in it, the command, and a word of its output that says it did its work.
 
-    `folder`: below the examples, or `OWN`, or Ray's own package. `files`: those alone, without: all of the folder.
+    `folder`: below the examples, or `OWN`, or Ray's own package. `files`: only those, without: all of the folder.
     `requirements`: lines of a list that is put beside it.
     """
 

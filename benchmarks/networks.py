@@ -26,7 +26,7 @@ CLASSES, SIDE, PICTURES = 10, 64, 2
 
 
 def fill(network: nn.Module) -> None:
-    """Give a network weights that follow from its shapes alone, none of them special."""
+    """Give a network weights that follow only from its shapes, none of them special."""
     for number, (name, tensor) in enumerate(sorted(network.state_dict().items())):
         if tensor.is_floating_point():
             wave = torch.sin(0.37 * torch.arange(tensor.numel(), dtype=torch.float64) + number)

@@ -81,7 +81,7 @@ def _gather(columns, first, last, z):  # type: ignore[no-untyped-def]
 
 
 class Bench:
-    """Measures in a folder of its own."""
+    """Measures in its own folder."""
 
     def __init__(self, folder: Path, repeats: int) -> None:
         self.folder, self.repeats = folder, repeats

@@ -2,7 +2,7 @@
 
 Edge lists of about 100 MB: numbers apart by tabs, which both commits read (seconds of the clock, of the processors, and
 peak memory, as ratios of pairs whose order changes), and numbers and words apart by commas, which may be new. Each
-reading is a process of its own with its code compiled before; what is measured is `edgelist.read` and `graph.build`.
+reading is its own process with its code compiled before; what is measured is `edgelist.read` and `graph.build`.
 Then what the look at such files costs on the controller.
 """
 

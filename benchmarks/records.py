@@ -1,6 +1,6 @@
 """`python -m benchmarks.records`: what `fab report` and `fab runs` take with a thousand records, and the page's size.
 
-The records are those of a folder, over and over, each with times of its own that scatter by some 10 %.
+The records are those of a folder, over and over, each with its own times, which scatter by some 10 %.
 """
 
 import argparse

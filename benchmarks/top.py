@@ -1,6 +1,6 @@
 """`python -m benchmarks.top`: what `fab top` costs the nodes that it looks at, and this machine.
 
-On a lab of bare hosts, whose processes this machine sees in /proc, each host in a PID namespace of its own.
+On a lab of bare hosts, whose processes this machine sees in /proc, each host in its own PID namespace.
 """
 
 import argparse

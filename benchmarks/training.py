@@ -50,7 +50,7 @@ def rate(output: str, of: str = "rows a second") -> float:
 
 
 class Bench:
-    """Measures in a folder of its own."""
+    """Measures in its own folder."""
 
     def __init__(self, folder: Path, repeats: int, scale: float) -> None:
         self.folder, self.repeats = folder, repeats

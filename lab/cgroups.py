@@ -1,6 +1,6 @@
 """A cgroup for every node.
 
-Without one of its own, all nodes share the caller's cgroup (nspawn runs with --keep-unit): each node's systemd would
+Without its own one, all nodes share the caller's cgroup (nspawn runs with --keep-unit): each node's systemd would
 then see, and on `systemctl stop` kill, the processes of equally named units of the other nodes. It also tells
 which processes a node has, whatever became of their parents.
 """
@@ -20,7 +20,7 @@ _CORES, _MEMORIES = "cpuset.cpus", "cpuset.mems"
 
 
 def hierarchies() -> list[Path]:
-    """Mount points that a node has a cgroup of its own in: cgroup2, and those of `KINDS` where there are any."""
+    """Mount points where a node has its own cgroup: cgroup2, and those of `KINDS` where there are any."""
     found = []
     for line in Path("/proc/self/mounts").read_text().splitlines():
         _, point, kind, options, *_ = line.split()
@@ -73,7 +73,7 @@ def _bind(folder: Path, cores: list[int]) -> bool:
 
 
 def _delegate(folder: Path) -> None:
-    """Pass on the controllers that are at hand, so that limits set inside a node hold (cgroup2 alone)."""
+    """Pass on the controllers that are at hand, so that limits set inside a node hold (only cgroup2)."""
     with contextlib.suppress(OSError):
         for controller in (folder / "cgroup.controllers").read_text().split():
             with contextlib.suppress(OSError):

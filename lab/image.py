@@ -169,7 +169,7 @@ def _remove(root: Path) -> None:
 
 
 def _make(suite: str, words: list[str], root: Path, log: Path) -> None:
-    """Fill `root`. mmdebstrap runs in namespaces of its own: killed, it leaves no process and no mount."""
+    """Fill `root`. mmdebstrap runs in its own namespaces: killed, it leaves no process and no mount."""
     command = [
         *("unshare", "--mount", "--pid", "--fork", "--kill-child=SIGKILL"),
         *("mmdebstrap", "--mode=root", "--variant=minbase", f"--include={','.join(PACKAGES)}"),

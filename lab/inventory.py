@@ -24,7 +24,7 @@ def hosts_text(lab: Lab) -> str:
     all_nodes = lab.all_nodes()
     lines = [
         f"{_MARK} up --name {lab.name}`, which writes it again each time;",
-        f"# `python3 -m lab down --name {lab.name}` removes this folder. Variables of your own: group_vars/ beside it.",
+        f"# `python3 -m lab down --name {lab.name}` removes this folder. Your own variables: group_vars/ next to it.",
         "all:",
         "  vars:",
         f"    ansible_user: {USER}",

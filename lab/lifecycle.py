@@ -120,7 +120,7 @@ def _report(lab: Lab, seconds: float) -> None:
         span += f" to {last.name} {last.address}"
     way = "none"
     if lab.egress:
-        way = "of node1 alone, through this machine's addresses" if lab.private else "through this machine's addresses"
+        way = "of only node1, through this machine's addresses" if lab.private else "through this machine's addresses"
     if lab.cores is not None:
         say(f"  cores        {cores_text(lab)}")
     path = Path(lab.inventory)

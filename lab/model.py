@@ -68,7 +68,7 @@ class Lab:
 
     @property
     def private(self) -> bool:
-        """Whether this machine reaches node1 alone, and the other nodes only from there."""
+        """Whether this machine reaches only node1, and the other nodes only from there."""
         return self.topology == "private"
 
     @property

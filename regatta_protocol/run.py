@@ -12,7 +12,7 @@ RankName = Annotated[str, Like(r"-?\d{1,9}")]
 
 
 class Process(Value):
-    """A process of a node: a rank, or a driver (-1), with variables of its own."""
+    """A process of a node: a rank, or a driver (-1), with its own variables."""
 
     rank: int
     argv: Tuple[str, ...]

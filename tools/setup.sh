@@ -113,7 +113,7 @@ compile_packages() {
 from_bundle() {
     local wheels missing=
     ! command -v dpkg-query >/dev/null || missing=$(missing_packages "${needed[@]}")
-    [ -z "$missing" ] || say "these Debian packages are not installed, and a bundle has them for the hosts alone: ${missing% }"
+    [ -z "$missing" ] || say "these Debian packages are not installed, and a bundle has them only for the hosts: ${missing% }"
     wheels=$(python3 -m regatta.provisioning.bundle "$1") || { say "nothing was made" >&2; exit 1; }
     export PIP_CONFIG_FILE=/dev/null PIP_NO_INDEX=1 PIP_FIND_LINKS=$wheels UV_FIND_LINKS=$wheels UV_OFFLINE=1
     unset PIP_INDEX_URL PIP_EXTRA_INDEX_URL UV_DEFAULT_INDEX UV_INDEX

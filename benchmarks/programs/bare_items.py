@@ -136,7 +136,7 @@ def by_joblib_ray(workers: int) -> Iterator[Spread]:
 
 @contextmanager
 def by_dask(workers: int) -> Iterator[Spread]:
-    """dask.distributed with processes of its own."""
+    """dask.distributed with its own processes."""
     from distributed import Client, LocalCluster
 
     settings = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": None}

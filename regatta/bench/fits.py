@@ -55,7 +55,7 @@ def check(cluster: Cluster, found: Mapping[str, Host], points: Sequence[Point]) 
 
 
 def cores_shared(cluster: Cluster, found: Mapping[str, Host], point: Point) -> tuple[str, ...]:
-    """The frameworks of a point under which some rank has no core of its own: no verdict on scaling comes of it."""
+    """The frameworks of a point under which some rank shares its core: there is no verdict on scaling."""
     cores = {name: host.cores for name, host in found.items()}
     facts = {name: host.facts for name, host in found.items()}
 

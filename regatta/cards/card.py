@@ -22,7 +22,7 @@ class Option(Struct, frozen=True, forbid_unknown_fields=True):
 
     `kind` "ranks" is a flag for a person, for which the program gets the number of ranks. `each_rank`: a number that
     each rank takes, so that the single process takes as many times as much; `total` is what a plan calls the sum.
-    `hidden`: known to the program alone. `packages`: what a choice needs beyond the nodes' environment. `excludes`:
+    `hidden`: known only to the program. `packages`: what a choice needs beyond the nodes' environment. `excludes`:
     options that do not go with it. `way`: it says by which way, or in which pieces, the same answer is
     found. Bounds: `least` <= value, `above` < value < `below`.
     """
@@ -48,7 +48,7 @@ class Option(Struct, frozen=True, forbid_unknown_fields=True):
 class Fault(Struct, frozen=True, forbid_unknown_fields=True):
     """Options that do not go together: each of `when` holds (true: given; false: not), and what to `say` then.
 
-    `frameworks`: under these alone; empty: under all.
+    `frameworks`: only under these; empty: under all.
     """
 
     when: dict[str, Value | list[Value]]

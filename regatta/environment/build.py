@@ -36,7 +36,7 @@ IN_BUNDLE = "layers"
 _TRAMPOLINE = re.compile(rb"\A#!/bin/sh\n'''exec' [^\n]*\n' '''\n")
 _COMPILE_SECONDS = 900
 _MAKING = ".making-"
-"""How the folder of a layer that is being made begins; its key and a word of its own follow."""
+"""How the folder of a layer that is being made begins; its key and its own word follow."""
 
 
 @dataclass(frozen=True)
@@ -211,7 +211,7 @@ def _compile(tree: Path, minor: str) -> bool:
 
 
 def _settle(tree: Path) -> None:
-    """Plain files and folders alone, with the modes that they have on a node."""
+    """Only plain files and folders, with the modes that they have on a node."""
     for base, folders, files in os.walk(tree):
         for name in [*folders, *files]:
             path = Path(base) / name

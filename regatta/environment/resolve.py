@@ -1,7 +1,7 @@
 """Requirements and a base -> the packages that a layer has, each with the files that may be it. uv resolves.
 
 The base is a part of what is resolved: its own packages' needs hold, and its versions are kept wherever the
-requirements allow. So a layer never breaks what lies below it. Another torch or Ray is such a run's own alone.
+requirements allow. So a layer never breaks what lies below it. Another torch or Ray is only that run's.
 """
 
 import re
@@ -87,14 +87,14 @@ class Resolution:
         if own := [
             f"{one.name} {one.version}" for one in self.packages if one.instead and one.name in registry.packages()
         ]:
-            words.insert(0, f"a {' and '.join(own)} of its own")
+            words.insert(0, f"its own {' and '.join(own)}")
         size = f"{self.size / 1e6:.1f} MB" if self.size >= 1e5 else f"{max(1, self.size // 1000)} kB"
         if not all(any(file.size for file in one.files) for one in self.packages):
             size += " at least"
         return f"environment: {', '.join([*words, *([size] if self.size else []), f'layer {self.key}'])}"
 
     def hint(self) -> str:
-        """How a framework of its own can be had smaller; empty where it is as the nodes' is."""
+        """How its own framework can be had smaller; empty where it is as the nodes' is."""
         indexes = {name: one.cpu_builds for one in registry.every() for name in one.packages if one.cpu_builds}
         large = next((one for one in self.packages if one.name in indexes and "+cpu" in (one.instead or "")), None)
         if large is None or not any(one.name.startswith(_CUDA) for one in self.packages):
@@ -315,7 +315,7 @@ def _explain(wanted: Wanted, base: Base, work: Path, lists: list[str], root: Pat
             raise EnvironmentFault(
                 f"{wanted.label} needs {mine.name} {version}, and the cluster runs {mine.name} {mine.version}, which "
                 f"such a run has to have, too: let the requirement allow {mine.version}, run it under another "
-                "framework, or provision the cluster with a lock of its own "
+                "framework, or provision the cluster with its own lock "
                 "(docs/how-to/python-environment.md)"
             )
 
@@ -360,7 +360,7 @@ def _allowed(
 
 
 def _target(base: Base) -> list[str]:
-    """For whom is resolved. Source tells its needs by this Python's setuptools: in a place of its own it would find the
+    """For whom is resolved. Source tells its needs by this Python's setuptools: in its own place it would find the
     stub of the base's."""
     own = ["--python", sys.executable, "--no-build-isolation"]
     return [*own, "--python-version", base.minor, "--python-platform", base.platform]

@@ -1,8 +1,8 @@
 """What a framework is to the controller: one adapter, which has everything that differs between frameworks.
 
 To add a framework, write `regatta/frameworks/NAME/adapter.py` with a class of `Framework` and one object of it,
-`FRAMEWORK`; one that is another by a name of its own is an entry of `table.py`. A package of one's own names that
-object as an entry point of the group `regatta.frameworks`. Nothing else of the controller changes. `specs` alone must
+`FRAMEWORK`; one that is another by its own name is an entry of `table.py`. A user's own package names that
+object as an entry point of the group `regatta.frameworks`. Nothing else of the controller changes. Only `specs` must
 be written; all else has a default, that of plain ranks:
 
 - **Ranks that are started one by one** (MPI, a queue, sockets): `specs` gives each rank its program and the variables
@@ -127,7 +127,7 @@ class Judge:
         self.whole_log = whole_log
 
     def poll(self) -> Any:
-        """Ask the service of the run, again and again in a thread of its own, until this gives what is not None."""
+        """Ask the service of the run, again and again in its own thread, until this gives what is not None."""
         return None
 
     def on_state(self, answer: Any) -> None:
@@ -198,7 +198,7 @@ class Framework(abc.ABC):
     """The file beside it in which provisioning keeps the address of such a service that is not Regatta's."""
 
     port_each_rank: bool = False
-    """Whether each rank is to have a free port of its own (`Plan.ports`)."""
+    """Whether each rank is to have its own free port (`Plan.ports`)."""
 
     walled: bool = False
     """Whether its ranks believe whoever reaches them, at all addresses: without our firewall it is refused."""
@@ -243,7 +243,7 @@ class Framework(abc.ABC):
         return (cluster.head,) if self.single else cluster.workers
 
     def nodes(self, plan: Plan, cluster: Cluster) -> tuple[Node, ...]:
-        """The nodes that take part in a run: those with ranks, and where there is a driver of its own its node."""
+        """The nodes that take part in a run: those with ranks, and where there is a separate driver its node."""
         return plan.nodes
 
     @abc.abstractmethod
@@ -279,5 +279,5 @@ class Framework(abc.ABC):
         return None
 
     def judge(self, handle: StartedRun, *, whole_log: bool = True) -> Judge:
-        """Who decides how a run goes that is followed from here: an object for this run alone."""
+        """Who decides how a run goes that is followed from here: an object for only this run."""
         return Judge(handle, whole_log=whole_log)

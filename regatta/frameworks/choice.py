@@ -13,7 +13,7 @@ def chosen(text: str, allowed: Sequence[str], cluster: Cluster) -> tuple[str, ..
     """The frameworks of `torch`, `torch,ray,single`, `both` (torch and ray) or `all`, in the order given.
 
     `allowed`: those that the workload runs under; `all` are those of them that the cluster has, without those that
-    bring packages of their own, unless all do. UsageError says what there is, and what is wrong with the others.
+    bring their own packages, unless all do. UsageError says what there is, and what is wrong with the others.
     """
     if text == ALL:
         there = [registry.find(name) for name in allowed if name in registry.names()]

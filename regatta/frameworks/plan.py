@@ -23,7 +23,7 @@ class Program:
     """What a person asked to run: a script of the synced tree or a module of it, with its arguments.
 
     `library`: it needs Regatta's own `workloads.common`, which the synced tree does not have. `any_node`: where a
-    framework lets it, it starts tasks on any node, not on those of its ranks alone.
+    framework lets it, it starts tasks on any node, not only on those of its ranks.
     """
 
     argv: tuple[str, ...]
@@ -39,7 +39,7 @@ class Program:
 
     @classmethod
     def module(cls, name: str, args: Sequence[str], label: str) -> "Program":
-        """A program that starts as `python -m name args...`, with a label of its own."""
+        """A program that starts as `python -m name args...`, with its own label."""
         return cls(("-m", name, *args), label)
 
     @classmethod

@@ -66,7 +66,7 @@ def of_run(name: str) -> Framework:
 
 
 def every() -> list[Framework]:
-    """The adapters of all, those behind the others that are another one by a name of their own."""
+    """The adapters of all, those behind the others that are another one by their own name."""
     return [of_run(name) for name in sorted(names(), key=lambda name: (name in table.NAMED, name))]
 
 

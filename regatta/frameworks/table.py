@@ -1,4 +1,4 @@
-"""What needs no adapter: words for several frameworks, and those that are another one by a name of their own.
+"""What needs no adapter: words for several frameworks, and those that are another one by their own name.
 
 Of the latter the workloads' side differs, and here little else.
 """

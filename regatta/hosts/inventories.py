@@ -231,9 +231,8 @@ def _listing(path: Path) -> dict[str, Any]:
 
 
 def _misspelt(path: Path, wrong: list[str]) -> str:
-    return (
-        f"{path.name}: names in the inventory that cannot be meant (a variable of your own needs another name):\n  "
-        + ("\n  ".join(wrong))
+    return f"{path.name}: names in the inventory that cannot be meant (your own variable needs another name):\n  " + (
+        "\n  ".join(wrong)
     )
 
 

@@ -91,7 +91,7 @@ def held(cluster: Cluster, command: str, breaks: bool = False) -> Iterator[None]
     Where the head cannot be asked, a warning says that: whatever the command does there says what is wrong.
     """
     with contextlib.ExitStack() as stack:
-        # A connection of its own: provisioning ends those that it shares with Ansible.
+        # Its own connection: provisioning ends those that it shares with Ansible.
         remote = Remote(cluster, accept_new=True, options=("-o", "ControlPath=none"))
         try:
             stack.enter_context(Lease(remote, command, breaks=breaks))

@@ -30,7 +30,7 @@ _BOOT = (
     "import os,sys;requests=os.fdopen(os.dup(0),'rb');os.dup2(os.open(os.devnull,os.O_RDONLY),0);"
     "exec(requests.read(int(sys.argv[1])))"
 )
-"""As `sources.BOOT`; what a request starts on the node finds an empty standard input: the requests are for us alone."""
+"""As `sources.BOOT`; what a request starts on the node finds an empty standard input: the requests are only for us."""
 
 
 class Remote:

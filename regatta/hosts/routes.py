@@ -51,7 +51,7 @@ def proxy_option(node: Node) -> tuple[str, str] | None:
 
 
 def jump(node: Node) -> Jump | None:
-    """The last jump host of a node; None where it has none, or a ProxyCommand of its own."""
+    """The last jump host of a node; None where it has none, or its own ProxyCommand."""
     kind, hosts = proxy_option(node) or ("", "")
     if kind != "jump" or hosts == "none":
         return None

@@ -36,7 +36,7 @@ class RefuseUnknown(paramiko.MissingHostKeyPolicy):
 
 
 class StrictConnection(Connection):  # type: ignore[misc]
-    """A Fabric connection that trusts the inventory's known_hosts alone."""
+    """A Fabric connection that trusts only the inventory's known_hosts."""
 
     def __init__(self, cluster: Cluster, node: Node) -> None:
         options: dict[str, object] = {"timeout": 10, "banner_timeout": 15, "auth_timeout": 15}

@@ -81,7 +81,7 @@ def repository_path(url: str) -> str:
 
 
 def _is_plain(path: str) -> bool:
-    """Whether a path only leads down, however often it is decoded; a name may have a `%` of its own."""
+    """Whether a path only leads down, however often it is decoded; a name may have its own `%`."""
     for _ in range(4):
         parts = re.split(r"[/\\]", path)
         if any(part.partition(";")[0] == ".." for part in parts) or re.search(r"[\x00-\x1f\x7f]", path):
@@ -159,7 +159,7 @@ class Handler(BaseHTTPRequestHandler):
     def _must_know(self) -> None:
         given = self.headers.get("Proxy-Authorization", "")
         if not hmac.compare_digest(given.encode(), credentials(self.server.secret).encode()):
-            raise Refused("the proxy is for provisioning alone: its address has a secret")
+            raise Refused("the proxy is only for provisioning: its address has a secret")
 
     def _send_kept(self) -> None:
         try:

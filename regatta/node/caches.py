@@ -14,7 +14,7 @@ PAGES = "/proc/sys/vm/drop_caches"
 def cool(place: dict[str, Any], whole: bool = True) -> dict[str, Any]:
     """{prepared: forms removed, pages: "all" or "inputs", reason: why not all}.
 
-    All pages need root and a kernel of one's own (`whole`: try it); else those of input files and HDFS's blocks go.
+    All pages need root and their own kernel (`whole`: try it); else those of input files and HDFS's blocks go.
     """
     os.sync()  # only pages that are on the disk can go
     removed = _remove_prepared(place)

@@ -11,7 +11,7 @@ NUMBER = 3
 """Raised with every change of docs/reference/node-files.md that `make provision` has to carry over.
 
 1 had no number: `regatta_state` and Ray's token belonged to the account of runs. 2: both are root's. 3: the key between
-nodes is root's, and that of runs opens the shared folder alone.
+nodes is root's, and that of runs opens only the shared folder.
 """
 NODE = "/etc/regatta/node.json"
 

@@ -2,7 +2,7 @@
 
 A cluster's `runs/` is root's, and each folder in it belongs to the account of runs, which may put anything there. What
 is inside is therefore read and written as that account (`rights.of_run`), and believed as far as it fits the types of
-`regatta_protocol.run`: whatever it holds, it tells of that run alone, and breaks nothing for the others.
+`regatta_protocol.run`: whatever it holds, it tells only of that run, and breaks nothing for the others.
 Whether a run is still here is not asked of its files: its unit and its note (`notes`) tell.
 """
 
@@ -156,7 +156,7 @@ def unit_started(run: str) -> bool:
 def here(place: Place, run: str) -> bool | None:
     """Whether a run is on this node, by what is not the run's: its unit, its note. None: only its own files tell.
 
-    Those who may not read notes know of units alone.
+    Those who may not read notes know only of units.
     """
     if unit_started(run) or notes.is_starting(place, run):
         return True

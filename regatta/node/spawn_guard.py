@@ -33,7 +33,7 @@ def watch(argv: List[str]) -> None:
     def told(kind: Type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         before(kind, error, trace)
         if issubclass(kind, RuntimeError) and REFUSED in str(error):
-            # At once and on a line of its own: other processes print their tracebacks meanwhile.
+            # At once and on its own line: other processes print their tracebacks meanwhile.
             sys.stderr.write(f"\n{WORDS}\n")
             sys.stderr.flush()
             if of_this_run(parent):

@@ -22,7 +22,7 @@ def adopt(cluster: Cluster) -> str:
     own = secrets.held(cluster.folder)
     lacking = [name for name in secrets.names() if name not in own]
     if secrets.missing(cluster.folder):
-        # It may be the first contact; and connections of its own, as provisioning ends those that it shares.
+        # It may be the first contact; and its own connections, as provisioning ends those that it shares.
         remote = Remote(cluster, accept_new=True, options=("-o", "ControlPath=none"))
     else:
         remote = Remote(cluster)

@@ -111,7 +111,7 @@ def audit(database: Path, pins: Sequence[Pin]) -> Database:
         others |= ecosystems
         newest = max(newest, stamp)
     if not count:
-        has = f"advisories of {', '.join(sorted(others))} alone" if others else "no advisory"
+        has = f"only advisories of {', '.join(sorted(others))}" if others else "no advisory"
         raise AuditError(f"{database} has {has}, and none of {_ECOSYSTEM}. {_WHERE}")
     return Database(tuple(_merged(hits)), count, newest[:10])
 

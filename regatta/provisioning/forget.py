@@ -77,7 +77,7 @@ def _target(cluster: Cluster, name: str, known: Path) -> Target:
 
 
 def _shown(cluster: Cluster, target: Target) -> Pin:
-    """The key that the host shows now, by a connection of its own that trusts it and does nothing; jump hosts on the
+    """The key that the host shows now, by its own connection, which trusts it and does nothing; jump hosts on the
     way are held to the pinned keys. Login may fail: the key comes before it."""
     with tempfile.TemporaryDirectory() as folder:
         fresh = Path(folder) / "known_hosts"

@@ -76,7 +76,7 @@ def _entry(number: int, line: str) -> Entry:
     if not words.strip():
         orphan = "belongs to no package: what it belonged to is gone" if _HASH.match(line) else "is an option of pip"
         raise LockError(
-            f"{said} {orphan}. A lock has packages and their hashes alone: {checkout_only('locks')} writes it again"
+            f"{said} {orphan}. A lock has only packages and their hashes: {checkout_only('locks')} writes it again"
         )
     try:
         requirement = Requirement(words.strip())

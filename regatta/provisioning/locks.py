@@ -10,7 +10,7 @@ from regatta.program import checkout_only
 from regatta.provisioning.lockfile import Entry, LockError, entries
 
 BUILT = "torch"
-"""The package of which an environment has one build or another; a lock of its own has each build."""
+"""The package of which an environment has one build or another; its own lock has each build."""
 PYPI = "pypi"
 """The build of torch that the ordinary index of packages has, without a local label."""
 _FORMAT = 2  # raise it when environments must be built again although the lock is the same

@@ -10,7 +10,7 @@ _SECONDS = 40
 
 
 def check(inventory: str, host: str) -> None:
-    """Log in by ssh and by Fabric, over connections of their own. Raises RemoteError."""
+    """Log in by ssh and by Fabric, over their own connections. Raises RemoteError."""
     chosen = inventories.load(inventory)
     node, remote = chosen.node(host), Remote(chosen)
     program, *rest = remote.ssh(node)

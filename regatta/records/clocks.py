@@ -240,7 +240,7 @@ class Clocks:
                 lines.append(f"{self._warnings_left_out} more warnings are in the log")
             if self._left_out:
                 lines.append(
-                    f"{self._left_out} events are in the log alone: a record keeps {_MAX_NAMES} names of phases and "
+                    f"{self._left_out} events are only in the log: a record keeps {_MAX_NAMES} names of phases and "
                     f"progress a rank, {_MAX_REPETITIONS} repetitions each, and {_MAX_FURTHER} ranks beside its own"
                 )
             return tuple(lines)

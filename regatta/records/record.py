@@ -238,7 +238,7 @@ class Record(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def cores_shared(self) -> bool:
-        """Whether some rank has no core of its own: how the work scales over cores is not seen in the clocks."""
+        """Whether some rank shares its core: how the work scales over cores is not seen in the clocks."""
         return any(node.cores_shared for node in self.cluster.nodes)
 
     @property

@@ -44,7 +44,7 @@ def check(root: Path, sizes: Mapping[str, int]) -> None:
                 return
         raise DeclinedError("nothing was synced: name in .regattaignore what the nodes do not need")
     raise SyncError(
-        f"{large}. Name in .regattaignore what the nodes do not need (/data/ on a line of its own), "
+        f"{large}. Name in .regattaignore what the nodes do not need (/data/ on its own line), "
         f"or allow more: {VARIABLE}={-(-total // 10**6)}"
     )
 

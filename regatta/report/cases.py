@@ -154,7 +154,7 @@ def cases(records: Sequence[Record]) -> tuple[Case, ...]:
 
 @functools.cache
 def _cards() -> Mapping[str, Workload]:
-    """The workloads that are known here; Regatta's alone where a card of the project is damaged."""
+    """The workloads that are known here; only Regatta's where a card of the project is damaged."""
     try:
         return discovery.every(Path.cwd())
     except CardError:
@@ -168,7 +168,7 @@ def card_of(workload: str) -> Card | None:
 
 
 def describe(parameters: Mapping[str, Any], workload: str) -> str:
-    """Parameters of a workload as a person would say them, without checksums; of its input the name alone."""
+    """Parameters of a workload as a person would say them, without checksums; of its input only the name."""
     card = card_of(workload)
     given = card.input.option if card and card.input else None
     words: list[str] = []

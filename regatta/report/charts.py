@@ -48,7 +48,7 @@ def with_rows(spec: Spec, rows: Sequence[Row]) -> Spec:
 def overview(summaries: Sequence[Summary]) -> list[Row]:
     """Median seconds end to end of the latest cases, a line for each number of ranks; and published ones of that size.
 
-    Empty where there is one line only, which a chart of its own shows better.
+    Empty where there is one line only, which its own chart shows better.
     """
     latest = sorted(summaries, key=lambda summary: summary.case.latest)[-_MAX_CASES:]
     alike = Counter(_short_name(summary.case) for summary in latest)

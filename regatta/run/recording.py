@@ -1,4 +1,4 @@
-"""What is kept of a run. What was asked for goes to the nodes with it, so that a record needs no controller of its own.
+"""What is kept of a run. What was asked for goes to the nodes with it, so that any controller can write its record.
 
 A record is written by whoever followed the run to its end; for one that no one follows any more, by whoever attaches
 to it or asks for `runs` next, from what its nodes know.
@@ -253,7 +253,7 @@ def adopt(
 
 
 def settle(remote: Remote, info: RunInfo) -> None:
-    """Let the nodes of a run that a service took know that it has ended: without its controller the head alone does."""
+    """Let the nodes of a run that a service took know that it has ended: without its controller only the head does."""
     if info.adapter.served(remote.cluster) and info.state is not State.RUNNING:
         ended = {"run": info.run, "state": info.state, "code": info.code or 0}
         remote.gather(info.nodes, lambda node: remote.call(node, "run.finish", timeout=8, **ended))

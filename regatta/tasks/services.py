@@ -42,7 +42,7 @@ def up(c: Context, inventory: str | None = None) -> None:
 
     remote = Remote(inventories.load(inventory))
     if remote.cluster.local:
-        print("inventory/local has no services: each Ray run starts and stops a Ray of its own")
+        print("inventory/local has no services: each Ray run starts and stops its own Ray")
         return
     began = time.monotonic()
     services.act(remote, "start")

@@ -284,7 +284,7 @@ class _Stream:
 
         class Bar(BarColumn):
             def render(self, task: Task) -> ProgressBar:
-                """Nothing for a task that is text alone."""
+                """Nothing for a task that is only text."""
                 return "" if task.fields.get("bare") else super().render(task)  # type: ignore[return-value]
 
         return Progress(

@@ -2,7 +2,7 @@
 
 Names, messages and lines of logs come from nodes, files and runs. In text a terminal takes some characters for
 commands: they write to the clipboard, or over lines that are there. The programs call `install` first, so that
-whatever is printed or raised anywhere passes. Colours and moves of the cursor are `painter`'s alone.
+whatever is printed or raised anywhere passes. Colours and moves of the cursor are only `painter`'s.
 """
 
 import io

@@ -13,7 +13,7 @@ from workloads.common.events import BadInput
 
 CONFIG = "TF_CONFIG"
 QUIET = {"TF_CPP_MIN_LOG_LEVEL": "2"}
-"""For TensorFlow, before it is imported: warnings and errors alone."""
+"""For TensorFlow, before it is imported: only warnings and errors."""
 
 
 class _State:

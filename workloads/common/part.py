@@ -28,7 +28,7 @@ class Part(Protocol):
 
 @runtime_checkable
 class SparkPart(Part, Protocol):
-    """A part that can have all of its work done by executors of Spark, whose driver has it alone."""
+    """A part whose work executors of Spark can do; only its driver has it."""
 
     def over_spark(self, context: Any, partitions: int) -> None:
         """Have executors get ready; from then on they do the work, in so many partitions. `context`: SparkContext."""

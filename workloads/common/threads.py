@@ -1,4 +1,4 @@
-"""The threads of this process: as many as the launcher says, each on a core of its own where there are enough."""
+"""The threads of this process: as many as the launcher says, each on its own core where there are enough."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class Schedule:
     `elastic`: the number of ranks that `batch` is meant for, whose checkpoints any number of ranks takes over; 0: any,
     and only as many ranks do.
 
-    `test_every`: after so many epochs the model is tested, and not at the end alone; 0: it is not.
+    `test_every`: after so many epochs the model is tested, and not only at the end; 0: it is not.
     """
 
     epochs: int
@@ -313,7 +313,7 @@ def checksum(model: nn.Module) -> str:
 
 
 def unpacked(content: bytes) -> Any:
-    """What torch has saved: weights, numbers and texts alone, for anybody may have written it. Raises as torch does."""
+    """What torch has saved: only weights, numbers and texts, as anyone may have written it. Raises as torch does."""
     # Before torch 2.14 `weights_only` alone takes sparse tensors whose indices lie outside of them, and reading these
     # reads memory that is not theirs.
     with torch.sparse.check_sparse_tensor_invariants():

@@ -106,7 +106,7 @@ def _array(room: Room, file: str, key: str) -> Iterator[Any]:
                 own = isinstance(opened.get(key, getlink=True), h5py.HardLink) if found is not None else False
                 if not own or not isinstance(found, h5py.Dataset) or found.external or found.is_virtual:
                     names = ", ".join(opened) or "none"
-                    raise BadInput(f"{file}: needs a data set {key} of its own; it has {names}")
+                    raise BadInput(f"{file}: needs a data set {key} in this file; it has {names}")
                 if not found.shape:
                     raise BadInput(f"{file}: {key} is one value; expected one for each picture")
                 yield found

@@ -20,7 +20,7 @@ NAMED_AT_MOST = 3
 
 
 def layers(network: nn.Module) -> list[nn.Module]:
-    """Those that have weights of their own, in their order; a normalisation is a layer."""
+    """Those that have their own weights, in their order; a normalisation is a layer."""
     return [module for module in network.modules() if next(module.parameters(recurse=False), None) is not None]
 
 

@@ -1,4 +1,4 @@
-"""Takes lines of two columns apart, whatever is between them, with numpy alone: on nodes and on the controller."""
+"""Takes lines of two columns apart, whatever is between them, with only numpy: on nodes and on the controller."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ class Graph:
         return cls(**{name: _map(file) for name, file in files.items() if name not in old})
 
     def rows(self, first: int, last: int) -> Graph:
-        """The same graph with the rows of chunks [first, last) alone; its `columns` are still mapped from the files."""
+        """The same graph with the rows of only chunks [first, last); its `columns` are still mapped from the files."""
         low, high = int(self.cuts[first]), int(self.cuts[last])
         indptr = self.indptr[low : high + 1]
         columns = self.columns[indptr[0] : indptr[-1]]
@@ -94,7 +94,7 @@ class Graph:
     def find(self, wanted: str) -> int:
         """Place of an id or, where no node has that id, of a name. Raises :class:`BadInput` if there is none.
 
-        Where nodes are words, those alone are looked for.
+        Where nodes are words, only those are looked for.
         """
         if not self.by_words and wanted.isascii() and wanted.isdigit() and int(wanted) <= int(self.ids[-1]):
             value = self.ids.dtype.type(int(wanted))

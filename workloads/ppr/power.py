@@ -109,7 +109,7 @@ def solve(
 
     Sources go through in a block; as soon as one has converged the next takes its column. `alpha`: between 0 and 1.
     `tolerance`: of the L1 distance of a step; one that has not come to it ends after `max_iterations` steps all the
-    same. `ranks`: whose threads work. With `blocks`, `graph` holds the rows of chunks [first, last) alone, and all
+    same. `ranks`: whose threads work. With `blocks`, `graph` holds the rows of only chunks [first, last), and all
     ranks call this with the same sources.
     """
     with threads.pool(ranks) as pool:

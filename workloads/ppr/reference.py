@@ -24,7 +24,7 @@ from workloads.ppr.graph import Graph
 
 
 def prepare(_sources: int) -> None:
-    """Compile, or load, Regatta's step, which measures its answer; the library has no machine code of its own."""
+    """Compile, or load, Regatta's step, which measures its answer; the library has no machine code."""
     power.prepare(1)
 
 

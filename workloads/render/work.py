@@ -1,4 +1,4 @@
-"""The items: frames, by number. Each has a seed of its own, so that the film does not depend on the spread."""
+"""The items: frames, by number. Each has its own seed, so that the film does not depend on the spread."""
 
 from __future__ import annotations
 

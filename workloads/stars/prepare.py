@@ -2,7 +2,7 @@
 
 Columns whose correlation with the label is below a threshold are dropped, then of each pair whose correlation is above
 another the later one; what is left is standardised. Every fifth row at random (by a seed) is held out, and all
-statistics come from the others alone. One pass over the CSV in blocks, so its size does not matter; the manifest says
+statistics come only from the others. One pass over the CSV in blocks, so its size does not matter; the manifest says
 what was dropped and why.
 """
 

@@ -21,7 +21,7 @@ class Multiprocessing(Framework):
     start_seconds = 3.0
 
     def hosts(self, cluster: Cluster) -> tuple[Node, ...]:
-        """The head alone."""
+        """Only the head."""
         return (cluster.head,)
 
     def specs(self, plan: Plan, cluster: Cluster) -> dict[str, Spec]:

@@ -83,7 +83,7 @@ class Ray(Framework):
 
 
 def member_spec(plan: Plan, node: Node) -> Spec:
-    """`run.start` on a node where the cluster's Ray starts the run's tasks and actors: the folder alone."""
+    """`run.start` on a node where the cluster's Ray starts the run's tasks and actors: only the folder."""
     made = _spec(plan, node).changed(mode=Mode.MEMBER, service=SERVICE, files={})
     return spec.python_begins_with(made, plan, node, source("sitecustomize", RUN))
 

@@ -1,6 +1,6 @@
 """Which process of a Ray run failed, where and how: from what the driver's workload says, its last lines, Ray's state.
 
-Ray tells the driver, and the driver alone fails: what it prints names the process that did, by id and address. Ray does
+Ray tells the driver, and only the driver fails: what it prints names the process that did, by id and address. Ray does
 not know what ended a process that was gone all at once.
 """
 

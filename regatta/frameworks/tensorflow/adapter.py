@@ -1,6 +1,6 @@
 """How a run's ranks are started under TensorFlow: each with the TF_CONFIG that its MultiWorkerMirroredStrategy reads.
 
-Every rank has a server of TensorFlow, at a port of its own among those that only runs reach. It listens on all
+Every rank has a server of TensorFlow, at its own port among those that only runs reach. It listens on all
 addresses of its host and believes whoever reaches it, so a firewall has to stand before it (`Framework.walled`).
 """
 

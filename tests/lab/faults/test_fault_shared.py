@@ -175,7 +175,7 @@ def test_a_host_boots_while_the_head_is_away(struck: Cluster, tell: Teller) -> N
     struck.lab.ssh(one, f"sudo rm {DATA}/found")
     whole(struck)
     message = said.stderr.strip().rpartition(": ")[2]
-    tell.end("it boots; writing fails until the head is there, and lands on no disk of its own", message)
+    tell.end("it boots; writing fails until the head is there, and lands on none of its disks", message)
 
 
 @pytest.mark.whole

@@ -1,4 +1,4 @@
-"""Items under dask: rank 0 has the scheduler, and a worker in a process of its own; every other rank is a worker."""
+"""Items under dask: rank 0 has the scheduler, and a worker in its own process; every other rank is a worker."""
 
 from __future__ import annotations
 

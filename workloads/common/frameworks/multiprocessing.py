@@ -17,7 +17,7 @@ from workloads.common.items.processes import lost
 from workloads.common.items.work import Doing, Done, Task
 
 FORKS = True
-"""Its workers are processes of this host that may fork: a trial of a search is a process of its own."""
+"""Its workers are processes of this host that may fork: a trial of a search is its own process."""
 POLL_SECONDS = 0.5
 
 

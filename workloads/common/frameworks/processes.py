@@ -20,7 +20,7 @@ END_SECONDS = 5.0
 """So long a process that has answered may take to end."""
 
 FORKS = True
-"""Its workers are processes of this host that may fork: a trial of a search is a process of its own."""
+"""Its workers are processes of this host that may fork: a trial of a search is its own process."""
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""Items over a queue of ZeroMQ: rank 0 has it, and a worker in a process of its own; every other rank is a worker."""
+"""Items over a queue of ZeroMQ: rank 0 has it, and a worker in its own process; every other rank is a worker."""
 
 from __future__ import annotations
 

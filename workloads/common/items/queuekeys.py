@@ -17,7 +17,7 @@ VARIABLES = ("REGATTA_QUEUE", "REGATTA_QUEUE_KEY", "REGATTA_WORKER_KEY")
 
 @dataclass(frozen=True)
 class Keys:
-    """Where the queue is, and the secret keys of queue and workers, which are those of this run alone."""
+    """Where the queue is, and the secret keys of queue and workers, which are only those of this run."""
 
     place: str
     queue: bytes = field(repr=False)
@@ -39,7 +39,7 @@ def of_environment() -> Keys:
 
 @contextlib.contextmanager
 def listening(keys: Keys) -> Iterator[Any]:
-    """The queue's socket, which hears those alone that have the worker's key."""
+    """The queue's socket, which hears only those that have the worker's key."""
     import zmq
     from zmq.auth.thread import ThreadAuthenticator
 

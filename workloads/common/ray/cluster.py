@@ -43,7 +43,7 @@ def driver() -> Iterator[dict[str, Any]]:
 
 @contextlib.contextmanager
 def _arguments() -> Iterator[dict[str, Any]]:
-    """For ``ray.init``: of the cluster at ``RAY_ADDRESS``, or of a private one with a token of its own."""
+    """For ``ray.init``: of the cluster at ``RAY_ADDRESS``, or of a private one with its own token."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     if os.environ.get("RAY_ADDRESS"):
         inherited = any(os.environ.get(name) for name in _INHERITED)

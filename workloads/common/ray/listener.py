@@ -47,8 +47,8 @@ class Heard(tune.Callback):  # type: ignore[misc]
     def outcomes(self, trials: Sequence[Any]) -> list[Outcome]:
         """Of all trials of Tune's.
 
-        An interrupted search may have had no time left to tell here of a trial that has ended: of that there is the
-        last report alone, from Tune's own account.
+        An interrupted search may have had no time left to tell here of a trial that has ended: of that there is only
+        the last report, from Tune's own account.
         """
         for trial in trials:
             if trial.status == trial.TERMINATED and trial.trial_id not in self._over and trial.last_result:

@@ -111,7 +111,7 @@ def _own_address() -> str:
 
 
 def shared_out(found: list[tuple[str, list[int]]]) -> list[str]:
-    """A place (address:port) of its own for each worker, of what its node has free. Raises RuntimeError where none is.
+    """Each worker's own place (address:port), of what its node has free. Raises RuntimeError where none is.
 
     `found`: address and free ports of each worker's node.
     """

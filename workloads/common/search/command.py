@@ -27,7 +27,7 @@ SCRATCH = "REGATTA_SCRATCH"
 
 @dataclass(frozen=True)
 class Once:
-    """What a worker does with an item, a number and a point: the trial, in a process of its own."""
+    """What a worker does with an item, a number and a point: the trial, in its own process."""
 
     trial: Trial
     kept: Path

@@ -1,4 +1,4 @@
-"""A part that Spark's driver has alone: executors do its work, by jobs of its own."""
+"""A part that only Spark's driver has: executors do its work, by its jobs."""
 
 from __future__ import annotations
 

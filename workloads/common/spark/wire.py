@@ -123,7 +123,7 @@ class Ears:
 
 @contextlib.contextmanager
 def listening(address: str) -> Iterator[Ears]:
-    """Listen at an address of this host, with a key of its own."""
+    """Listen at an address of this host, with its own key."""
     key = secrets.token_bytes(KEY_BYTES)
     ears = Ears(_listener(address), key)
     try:

@@ -1,4 +1,4 @@
-"""/etc/hosts with the cluster's names in a block of our own; every other line stays as it is. The kernel's settings."""
+"""/etc/hosts with the cluster's names in our own block; every other line stays as it is. The kernel's settings."""
 
 from collections.abc import Callable, Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""Install Debian packages with apt-get alone: ansible.builtin.apt would first install python3-apt, which stays."""
+"""Install Debian packages with only apt-get: ansible.builtin.apt would first install python3-apt, which stays."""
 
 import contextlib
 import os
@@ -18,7 +18,7 @@ notes: ['Saves 28 of 29 round trips and 44.80 of 52.6 s beside stock tasks (docs
 options:
   names: {type: list, elements: str, required: true, description: 'What is missing; a|b: the first there is'}
   proxies: {type: list, elements: str, default: [], description: 'HTTP proxies as seen from here, best first; secret'}
-  sources: {type: list, elements: str, default: [], description: Lines of apt's that hold for this call alone}
+  sources: {type: list, elements: str, default: [], description: Lines of apt's that hold only for this call}
   unstarted: {type: list, elements: str, default: [], description: Units of these packages that must not run}
 """
 DROP_INS = "/run/systemd/system"
@@ -60,7 +60,7 @@ def unstarted(units):
 
 
 def answers(proxy):
-    """Whether the proxy is there: sshd may forbid forwarding, and this host may have a way of its own."""
+    """Whether the proxy is there: sshd may forbid forwarding, and this host may have its own way."""
     try:
         parts = urlsplit(proxy)
         socket.create_connection((parts.hostname, parts.port or 80), timeout=5).close()
@@ -71,7 +71,7 @@ def answers(proxy):
 
 @contextlib.contextmanager
 def only_from(sources):
-    """apt's options for these sources alone, with lists of their own, however old these are."""
+    """apt's options for only these sources, with their own lists, however old these are."""
     if not sources:
         yield []
         return

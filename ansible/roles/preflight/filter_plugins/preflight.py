@@ -93,7 +93,7 @@ def _groups(groups: Mapping[str, Sequence[str]], results: Mapping[str, Result]) 
 
 
 def _folders(folders: Mapping[str, str]) -> list[str]:
-    """Teardown deletes these folders whole: they must be ours alone."""
+    """Teardown deletes these folders whole: they must be only ours."""
     return [
         f"inventory: {name} is {path}, which must be an absolute path whose last part has 'regatta' in it"
         for name, path in folders.items()

@@ -191,7 +191,7 @@ def wrong_javas(wanted):
 
 
 def container():
-    """Name of the container technology, empty on a machine of its own (virtual or not)."""
+    """Name of the container technology, empty on a host that is no container (virtual or not)."""
     code, name = run("systemd-detect-virt", "--container")
     return name.strip() if code == 0 else ""
 

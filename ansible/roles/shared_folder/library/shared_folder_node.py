@@ -35,7 +35,7 @@ def run(*command):
 
 
 def make_point(point, check):
-    """Root's alone and empty, so that nothing is written there while nothing is mounted."""
+    """Only root's and empty, so that nothing is written there while nothing is mounted."""
     if point in at_or_below(point):
         return False
     if os.path.isdir(point) and not os.path.islink(point):
@@ -74,7 +74,7 @@ def remove(served, check):
 
 
 def close(data, check):
-    """Root's alone: a later account could get the number of Regatta's. The files stay that number's, out of reach."""
+    """Only root's: a later account could get the number of Regatta's. The files stay that number's, out of reach."""
     if os.lstat(data).st_uid == 0:
         return False
     if not check:

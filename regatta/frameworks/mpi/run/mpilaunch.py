@@ -87,7 +87,7 @@ def become(command: List[str]) -> NoReturn:
 
 
 def run(program: List[str]) -> int:
-    """Run the program as `python -m mpi4py` does: where it fails, this rank alone does not wait for others to part.
+    """Run the program as `python -m mpi4py` does: where it fails, only this rank does not wait for others to part.
 
     It ends at once, and without MPI_Abort, which would let others end before it: whose failure it is could not be seen.
     """

@@ -146,7 +146,7 @@ def exec_cmd(cmd: List[str], *, extra_env: Dict[str, str], **more: Any) -> Any:
 
 
 def arguments(cmd: List[str]) -> List[str]:
-    """The command of a node: ports for all its services, the address that leads to the head, a folder of its own.
+    """The command of a node: ports for all its services, the address that leads to the head, its own folder.
 
     Nodes of a host that start at once in one folder take the same sockets, and one of them dies.
     """

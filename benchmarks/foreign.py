@@ -28,7 +28,7 @@ class Program:
     """A program: its folder, what is changed in it, the command, and a word of its output that says it did its work.
 
     `folder`: below the examples, or `OWN`, or Ray's own package. `files`: only those, without: all of the folder.
-    `requirements`: lines of a list that is put beside it.
+    `requirements`: lines of a list that is put next to it.
     """
 
     name: str

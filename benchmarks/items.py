@@ -2,7 +2,7 @@
 
 Each framework spreads as many items that do nothing, one at a time, over one host and over all; from the records of
 these runs: items a second while workers stand, and what one costs of a worker's time. `start` is all that a run has
-beside that.
+next to that.
 """
 
 import argparse

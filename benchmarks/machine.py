@@ -14,7 +14,7 @@ from regatta.paths import PROJECT
 
 QUIET_LOAD = 0.5
 SAMPLES = PROJECT / "results" / "benchmarks"
-"""Where benchmarks keep their samples, beside the records of runs."""
+"""Where benchmarks keep their samples, next to the records of runs."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.networks [FILE]``: our networks beside those of transformers, of equal weights.
+"""``python -m benchmarks.networks [FILE]``: our networks compared with those of transformers, of equal weights.
 
 Needs the nodes' packages and those of requirements/networks-test.lock, which take longer to import than all other
 tests of networks do. So it writes what transformers answers to a file, `tests/unit/workloads/networks.json` where none

@@ -1,4 +1,4 @@
-"""python -m benchmarks.outputs INVENTORY RUN: outputs of runs that come back, beside rsync alone; working directories.
+"""python -m benchmarks.outputs INVENTORY RUN: outputs that come back, compared with rsync; working directories.
 
 RUN has written 500 MB on one node. All are done five times, interleaved, into an empty folder; medians.
 """

@@ -14,7 +14,7 @@ from benchmarks import machine, shell
 
 REGATTA = Path(sys.executable).with_name("regatta")
 LIST = ("boto3", "hydra-core", "fsspec", "requests")
-"""What minGPT asks for, beside torch."""
+"""What minGPT asks for, besides torch."""
 LISTS = {"without": ("--no-environment",), "with packages": ()}
 
 

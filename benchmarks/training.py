@@ -1,6 +1,6 @@
 """`.venv-node/bin/python -m benchmarks.training`: the two trainings and bare loops on this machine, interleaved.
 
-Rates are of two ranks of one thread each, over all ranks; a single process of the same code stands beside them.
+Rates are of two ranks of one thread each, over all ranks; a single process of the same code is compared with them.
 """
 
 import argparse
@@ -70,7 +70,7 @@ class Bench:
         return [Row(text, taken, (), f"1,000,000 rows/s: {reached:,.0f}", reached >= 1e6)]
 
     def train(self) -> list[Row]:
-        """Three epochs on two ranks beside a bare loop, and alone."""
+        """Three epochs on two ranks, with a bare loop and without."""
         return [row for workload in ROWS for row in self._train(workload)]
 
     def _csv(self) -> Path:
@@ -115,9 +115,9 @@ class Bench:
         share = statistics.median(others) / statistics.median(ours)
         found = [
             Row(f"{what}, two ranks", ours, others, f"95 % of a bare DDP loop: {100 * share:.0f} %", share >= 0.95),
-            Row(f"{what}, one process, the same batch", alone, ours, "beside two ranks", True),
-            Row(f"{what}, two ranks, one exchange in {FEWER} batches", fewer, alone, "beside one process", True),
-            Row(f"{what}, two ranks, batches {FEWER} times as large", larger, alone, "beside one process", True),
+            Row(f"{what}, one process, the same batch", alone, ours, "compared with two ranks", True),
+            Row(f"{what}, two ranks, one exchange in {FEWER} batches", fewer, alone, "compared with one process", True),
+            Row(f"{what}, two ranks, batches {FEWER} times as large", larger, alone, "compared with one process", True),
         ]
         if workload == "stars":
             slow = rate(python(*TORCHRUN, "-m", "benchmarks.bare_training", "pandas", "stars", str(PANDAS_ROWS), "1"))

@@ -51,7 +51,7 @@ def option(**given: str | bool) -> str:
 
 
 def setup(package: str) -> str:
-    """What brings a program of a package beside this Python: `make setup` or `pip install PACKAGE`."""
+    """What brings a program of a package next to this Python: `make setup` or `pip install PACKAGE`."""
     return "make setup" if in_checkout() else f"{sys.executable} -m pip install {package}"
 
 

@@ -10,7 +10,7 @@ from regatta_protocol.states import Word
 from regatta_protocol.value import Value
 
 NAME, PROJECT = "card.toml", "regatta.toml"
-"""The file of a card beside the code of a workload; that of a person's project, which may hold cards."""
+"""The file of a card next to the code of a workload; that of a person's project, which may hold cards."""
 OF_FUNCTIONS, OF_SEARCHES = ("function", "items"), ("search",)
 """What cards of functions, and of searches, include without naming it."""
 

@@ -106,7 +106,7 @@ class Run:
     ) -> Path:
         """Bring here what it has written, all or what fits a pattern, proven by hash; returns the folder.
 
-        `to`: the folder (default: beside the records), or an address in an object store, where it is put, too, by what
+        `to`: the folder (default: next to the records), or an address in an object store, where it is put, too, by what
         `env` and `env_file` say. `progress` shows how far it is. Raises DataError where nothing fits, or that is more
         than `max_gb`, NodesError where a node could not be asked.
         """

@@ -1,4 +1,4 @@
-"""What a bench has shown, a row a point: clocks, ratios with intervals and verdicts, published figures beside."""
+"""What a bench has shown, a row a point: clocks, ratios with intervals and verdicts, with published figures."""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from regatta.terminal.table import aligned
 from regatta.text import clean
 
 _MOST_BESIDE = 3
-"""So many frameworks have their columns beside each other."""
+"""So many frameworks have their columns next to each other."""
 CLOCKS = {"total": "end to end, as a person waits", "compute": "the inner loop alone"}
 
 
@@ -61,7 +61,7 @@ def findings(points: Sequence[Point], records: Sequence[Record]) -> list[Finding
 def lines(found: Sequence[Finding]) -> list[str]:
     """The tables as text, end to end and the inner loop alone, then what forbids to compare, and what failed.
 
-    A row has a point with all its frameworks; where they are many, one of them, beside the single process alone.
+    A row has a point with all its frameworks; where they are many, one of them, next to only the single process.
     """
     published = any(finding.point.published for finding in found)
     sides = [*dict.fromkeys([SINGLE, *(framework for finding in found for framework in finding.point.frameworks)])]
@@ -88,7 +88,7 @@ def lines(found: Sequence[Finding]) -> list[str]:
         shown += [f"{finding.point.name}: {line}" for line in finding.failed]
         if beside := finding.comparison.beside if finding.comparison else ():
             shown.append(
-                f"{finding.point.name}: {len(beside)} run(s) timed beside other runs and left out: {', '.join(beside)}"
+                f"{finding.point.name}: {len(beside)} run(s) timed while others ran and left out: {', '.join(beside)}"
             )
     return shown
 

@@ -85,7 +85,7 @@ class View(Console):
             if record.exit.failure:
                 where = "".join(f"{place}: " for place in [record.exit.failure.node] if place)
                 text += f" ({where}{record.exit.failure.cause})"
-            text += f" (beside {', '.join(record.others)}: left out of verdicts)" if record.others else ""
+            text += f" (with {', '.join(record.others)}: left out of verdicts)" if record.others else ""
             following = "" if self._out.terminal or self._next is None else f"; next {text_of(self._next)}"
             self.say(text + (f"{following}; about {span(left)} left" if following else ""))
 

@@ -183,8 +183,8 @@ class Card(Struct, frozen=True, forbid_unknown_fields=True):
 
     `unit`: what a size counts. `size`: the option that says how much to do, where no input is generated.
     `length`: the option that says how many milliseconds of a core each of so many items takes.
-    `checkpoints`: the program keeps its state in `--checkpoint` and continues from there. `requirements`: a file beside
-    the card, with packages beyond the nodes' environment.
+    `checkpoints`: the program keeps its state in `--checkpoint` and continues from there. `requirements`: a file by
+    the card with packages beyond the nodes' environment.
     """
 
     about: str

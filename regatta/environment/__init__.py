@@ -1,1 +1,1 @@
-"""What a run has beside its program: packages of the project that the nodes' environment lacks, and variables."""
+"""What a run has besides its program: packages of the project that the nodes' environment lacks, and variables."""

@@ -29,7 +29,7 @@ _REMOTE_SOURCE = re.compile(r"(\S+\s*@\s*)?(git|hg|svn|bzr)\+")
 
 @dataclass(frozen=True)
 class Requirements:
-    """What a person says of a run's packages: `requirements` is a file, `more` are requirements beside it.
+    """What a person says of a run's packages: `requirements` is a file, `more` are requirements besides it.
 
     Where no file is named, the project's own is looked for; `off` asks for nothing at all. `lock`: see `Wanted`.
     """
@@ -125,7 +125,7 @@ def _read(file: Path, content: list[tuple[str, str]], index: list[str]) -> None:
         where = f"{file}: line {number}: '{line[:80]}'"
         if included := _OPTION.match(line):
             if "://" in included[2]:
-                raise EnvironmentFault(f"{where}: a list from the network is not read: put it beside the project")
+                raise EnvironmentFault(f"{where}: a list from the network is not read: put it next to the project")
             _read(path.parent / included[2], content, index)
         elif option := _INDEX.match(line):
             word = option[2]

@@ -228,7 +228,7 @@ def _hashes(text: str) -> dict[str, set[str]]:
 
 
 def _locked(wanted: Wanted) -> dict[tuple[str, str], dict[str, set[str]]]:
-    """The SHA-256 that the lock beside the list names, by package and version."""
+    """The SHA-256 that the lock next to the list names, by package and version."""
     found: dict[tuple[str, str], dict[str, set[str]]] = {}
     for line in _logical(_text(wanted.lock)):
         if pin := _PIN.match(line):

@@ -103,7 +103,7 @@ def program() -> str:
     beside = Path(sys.executable).parent / "uv"
     found = str(beside) if beside.is_file() else shutil.which("uv")
     if found is None:
-        raise EnvironmentFault(f"uv is missing beside this Python: run '{setup('uv')}'")
+        raise EnvironmentFault(f"uv is missing next to this Python: run '{setup('uv')}'")
     return found
 
 

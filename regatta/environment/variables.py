@@ -18,7 +18,7 @@ _OURS = re.compile(
     r"|MASTER_ADDR|MASTER_PORT"
 )
 MOST_BYTES = 100_000
-"""Of all variables together: more does not fit beside a program's arguments."""
+"""Of all variables together: more does not fit with a program's arguments."""
 
 
 @dataclass(frozen=True)

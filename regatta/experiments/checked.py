@@ -51,7 +51,7 @@ def look(workload: Workload, module: str, files: Mapping[str, DataFile]) -> tupl
 
 
 def _key(workload: Workload, module: str, files: Mapping[str, DataFile]) -> str:
-    """Hash of the content of the files, and of the program and all that is beside it."""
+    """Hash of the content of the files, and of the program and all that is next to it."""
     digest = hashlib.sha256("\0".join([module, *(file.sha256 for file in files.values())]).encode())
     folder = workload.root.joinpath(*module.split(".")[:-1])
     for source in sorted(folder.glob("*.py")):

@@ -23,7 +23,7 @@ from regatta.run.session import Session
 class Job:
     """What all runs of a comparison have in common: the programs by framework, and what their records say of them.
 
-    `packages`: what they need to read their input, beside the project's own. `locked`: Regatta's own lock says in which
+    `packages`: what they need to read their input, besides the project's own. `locked`: Regatta's lock says in which
     versions, and with which files.
     """
 

@@ -194,11 +194,11 @@ def _workers(reader: Reader) -> tuple[int, ...] | str:
 
 
 def _frameworks(reader: Reader) -> tuple[str, ...] | None:
-    """The frameworks that a table names, beside which the single process runs; None where it names none."""
+    """The frameworks that a table names, with which the single process runs; None where it names none."""
     value = reader.table.get("frameworks")
     if value is None:
         return None
-    names = "must be a list of frameworks, each once (the single process always runs beside them)"
+    names = "must be a list of frameworks, each once (the single process always runs with them)"
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value) or len(set(value)) != len(value):
         reader.fault("frameworks", names)
         return None

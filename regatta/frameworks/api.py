@@ -195,7 +195,7 @@ class Framework(abc.ABC):
     units: tuple[str, ...] = ()
     """Systemd units of that service, which `fab up` and `down` start and stop; a new start ends its runs."""
     foreign_file: str = ""
-    """The file beside it in which provisioning keeps the address of such a service that is not Regatta's."""
+    """The file next to it in which provisioning keeps the address of such a service that is not Regatta's."""
 
     port_each_rank: bool = False
     """Whether each rank is to have its own free port (`Plan.ports`)."""
@@ -213,7 +213,7 @@ class Framework(abc.ABC):
     rank_bytes: int = 400 * MIB
     """A rank's own memory by estimate: Python, the framework, its buffers."""
     driver_bytes: int = 0
-    """What a run has beside its ranks, on the head."""
+    """What a run has besides its ranks, on the head."""
     start_seconds: float = 10.0
     """Everything but the work by estimate, on a machine of 2 cores."""
 

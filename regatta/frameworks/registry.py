@@ -1,4 +1,4 @@
-"""Which frameworks there are: a folder each beside this file, names in `table`, entry points of packages outside.
+"""Which frameworks there are: a folder each next to this file, names in `table`, entry points of packages outside.
 
 Only the adapter that is asked for is imported; names cost no import of any.
 """

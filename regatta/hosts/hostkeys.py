@@ -52,7 +52,7 @@ def find(known: Path, hosts: Iterable[str]) -> list[Pin]:
 
 def without(known: Path, hosts: Iterable[str]) -> str:
     """The text of known_hosts without the keys of these hosts. UsageError where it has lines that ssh cannot read."""
-    with tempfile.TemporaryDirectory() as folder:  # ssh-keygen leaves what was there beside the new file
+    with tempfile.TemporaryDirectory() as folder:  # ssh-keygen leaves what was there next to the new file
         copy = Path(folder) / "known_hosts"
         copy.write_text(known.read_text() if known.exists() else "")
         for host in hosts:

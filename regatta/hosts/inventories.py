@@ -290,7 +290,7 @@ def _ask_ansible(path: Path) -> dict[str, Any]:
         ) from None
     except FileNotFoundError:
         raise InventoryError(
-            f"ansible-inventory is not installed beside this Python: run '{setup('ansible-core')}'"
+            f"ansible-inventory is not installed next to this Python: run '{setup('ansible-core')}'"
         ) from None
     if done.returncode or "Failed to parse" in done.stderr:
         said = done.stderr.partition("\nTraceback ")[0].strip()

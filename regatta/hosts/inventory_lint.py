@@ -124,7 +124,7 @@ def _groups(listing: Mapping[str, Any]) -> list[str]:
 
 
 def _hosts(listing: Mapping[str, Any], hostvars: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Members that only a group names, beside a host of almost that name that has its own variables.
+    """Members that only a group names, next to a host of almost that name that has its own variables.
 
     Where that other one is a member, too, ours may be meant as it is if it has an address.
     """

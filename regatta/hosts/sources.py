@@ -53,7 +53,7 @@ def of_requests() -> dict[str, str]:
 
 
 def supervisor_files() -> dict[str, str]:
-    """The run's supervisor and what it needs beside it, by path."""
+    """The run's supervisor and what it needs next to it, by path."""
     shared = {f"{PROTOCOL}/{module}.py": source(module, PROTOCOL) for module in _OF_SUPERVISOR}
     return {**{f"{module}.py": source(module) for module in _SUPERVISOR}, **shared}
 

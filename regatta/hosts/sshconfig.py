@@ -62,7 +62,7 @@ def render(inventory_dir: Path, nodes: Iterable[Node], *, accept_new: bool) -> s
 
 
 def write(inventory_dir: Path, nodes: Iterable[Node], *, accept_new: bool) -> Path:
-    """Write `ssh_config` (`ssh_config.provision` with `accept_new`) beside the inventory; returns its path.
+    """Write `ssh_config` (`ssh_config.provision` with `accept_new`) next to the inventory; returns its path.
 
     A host key that differs from the pinned one is refused in both cases.
     """

@@ -25,7 +25,7 @@ from regatta.node import siteproxy
 
 BUNDLE_HOST = "bundle.regatta.invalid"
 USER = "regatta"
-"""Whom apt names beside the secret in the proxy's address."""
+"""Whom apt names with the secret in the proxy's address."""
 LARGEST_FILE = 2 << 30
 """Bytes of one file; the package lists of Ubuntu have 80 MB, CUDA's largest packages 1 GB."""
 _ONLY = "only files of apt repositories"

@@ -36,7 +36,7 @@ def build(
 ) -> Answer:
     """Make the wheel of a source archive in `incoming`: {"name", "content": base64}, or {"error": last lines}.
 
-    `needs`: an archive beside it with what it is built with. `backend`, `backend_path`: see PEP 517.
+    `needs`: an archive next to it with what it is built with. `backend`, `backend_path`: see PEP 517.
     """
     packed = os.path.join(incoming, os.path.basename(source))
     if manifest.file_hash(packed) != sha256:

@@ -22,7 +22,7 @@ def settle(path: str) -> None:
 
 
 def store(path: str, text: str, mode: int = 0o644) -> None:
-    """Write or replace a file that only this account writes beside; it is whole or not there."""
+    """Write or replace a file that only this account writes next to; it is whole or not there."""
     new = f"{path}.new"
     with open(new, "w") as file:
         file.write(text)

@@ -33,7 +33,7 @@ def service(framework: str) -> Any:
 
 
 def metrics() -> List[Any]:
-    """The modules that tell what services say of themselves, of those whose files are beside this package."""
+    """The modules that tell what services say of themselves, of those whose files are next to this package."""
     files = os.path.join(
         os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "frameworks", "*", "node", "metrics.py"
     )

@@ -1,4 +1,4 @@
-"""What the node itself notes of each run that it starts, beside the run's folder and out of the run's reach.
+"""What the node itself notes of each run that it starts, next to the run's folder and out of the run's reach.
 
 `runs/.<run>.json`: what was started, only root's (on inventory/local the user's); locked while the run starts, so that
 no request takes it for lost. `runs/.<run>.ended`: its time is when the run's unit ended, its text whether the run was

@@ -12,7 +12,7 @@ from regatta_protocol.run import Process
 
 if __package__:
     from regatta.node import cgroup
-else:  # beside the supervisor, in the run's folder
+else:  # next to the supervisor, in the run's folder
     import cgroup  # type: ignore[import-not-found, no-redef, unused-ignore]
 
 LAST_LINES = 20

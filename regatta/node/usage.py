@@ -9,7 +9,7 @@ from typing import Any
 
 if __package__:
     from regatta.node import cgroup
-else:  # beside the supervisor, in the run's folder
+else:  # next to the supervisor, in the run's folder
     import cgroup  # type: ignore[import-not-found, no-redef, unused-ignore]
 
 BLOCK_BYTES = 512

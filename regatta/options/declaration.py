@@ -19,7 +19,7 @@ _Options = TypeVar("_Options")
 
 @dataclass(frozen=True)
 class RunOptions:
-    """What a person or a program may say of a run, beside its program and framework; `None` where it is not said."""
+    """What a person or a program may say of a run, besides its program and framework; `None` where it is not said."""
 
     workers: int | None = option(
         None, kinds.WHOLE, "number of ranks over the cluster (default: one a core)", commands=ONE, plan=False
@@ -35,7 +35,7 @@ class RunOptions:
     with_: tuple[str, ...] = option(
         (),
         kinds.REQUIREMENTS,
-        "a package beside these, as in --with 'boto3>=1.34'; several: again, or with commas between",
+        "a package besides these, as in --with 'boto3>=1.34'; several: again, or with commas between",
         project=False,
         case=True,
     )
@@ -129,7 +129,7 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class ComparisonOptions:
-    """What a person may say of a workload's runs under several frameworks, beside what each run may have."""
+    """What a person may say of a workload's runs under several frameworks, besides what each run may have."""
 
     framework: str | None = of_comparison(None, kinds.TEXT, "")
     repeats: int = of_comparison(1, kinds.WHOLE, "runs under each framework, interleaved")

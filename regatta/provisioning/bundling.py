@@ -119,7 +119,7 @@ class Order:
 
 
 def make(order: Order) -> list[str]:
-    """Write the archive, and beside it the list of its parts; returns lines for a person.
+    """Write the archive, and next to it the list of its parts; returns lines for a person.
 
     BundleError says what cannot be had.
     """

@@ -200,7 +200,7 @@ def _must_hold(folder: Path, wanted: Sequence[str]) -> None:
 
 def _pip(command: Sequence[str]) -> None:
     if importlib.util.find_spec("pip") is None:
-        raise WheelError(f"pip is missing beside this Python: run '{setup('pip')}'")
+        raise WheelError(f"pip is missing next to this Python: run '{setup('pip')}'")
     done = subprocess.run(
         command,
         capture_output=True,

@@ -24,7 +24,7 @@ from regatta_protocol.events import (
 from regatta_protocol.log import DRIVER
 
 ITERATIONS = "iterations"
-"""What is counted beside whatever the progress is of, where a rank tells it."""
+"""What is counted besides whatever the progress is of, where a rank tells it."""
 
 PHASES = ("sync", "launch", "rendezvous", "load", "compute", "collect", "total")
 """The phases of the contract, in the order in which a run passes through them."""
@@ -108,7 +108,7 @@ class _Repeated:
         self.total = 0.0
 
     def add(self, seconds: float) -> bool:
-        """Take in a repetition; whether there was room for it beside the others."""
+        """Take in a repetition; whether there was space for it besides the others."""
         self.total += seconds
         room = len(self.each) < _MAX_REPETITIONS
         if room:
@@ -241,7 +241,7 @@ class Clocks:
             if self._left_out:
                 lines.append(
                     f"{self._left_out} events are only in the log: a record keeps {_MAX_NAMES} names of phases and "
-                    f"progress a rank, {_MAX_REPETITIONS} repetitions each, and {_MAX_FURTHER} ranks beside its own"
+                    f"progress a rank, {_MAX_REPETITIONS} repetitions each, and {_MAX_FURTHER} ranks besides its own"
                 )
             return tuple(lines)
 

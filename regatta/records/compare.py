@@ -85,7 +85,7 @@ def without_contention(records: Sequence[Record]) -> list[Record]:
 def alike(groups: Mapping[str, Sequence[Record]]) -> Comparison:
     """Whether clocks of the runs may stand side by side, and what was not the same; without clocks and words on them.
 
-    Runs of one label that have no answer, as of a program that prints none, are timed, and stand beside no others.
+    Runs of one label that have no answer, as of a program that prints none, are timed, and compared with no others.
     CompareError where there are no runs.
     """
     first = {SINGLE: groups.get(SINGLE, ())}
@@ -176,7 +176,7 @@ def unlike(base: Sequence[Record], other: Sequence[Record]) -> bool:
 
 
 def pairs(base: Sequence[Record], other: Sequence[Record], phase: str) -> list[tuple[float, float]]:
-    """Seconds of the phase in runs that belong together, where both have them and neither was timed beside others.
+    """Seconds of the phase in runs that belong together, where both have them and neither was timed while others ran.
 
     Repeats are paired by their number in the series that they have in common, else in the order given.
     """
@@ -209,7 +209,7 @@ def _ratios(groups: Mapping[str, Sequence[Record]], totals: Mapping[str, Spread]
 
 
 def _beside(groups: Mapping[str, Sequence[Record]], marked: Sequence[str]) -> Iterator[str]:
-    """How many runs were timed beside others, and which those were."""
+    """How many runs were timed while others ran, and which those were."""
     found = [run for group in groups.values() for run in group if run.others]
     if not found:
         return
@@ -218,7 +218,7 @@ def _beside(groups: Mapping[str, Sequence[Record]], marked: Sequence[str]) -> It
     named = ", ".join(others[:_MOST_OTHERS]) + more
     many = "1 run was" if len(found) == 1 else f"{len(found)} runs were"
     left = f"; * of {' and '.join(marked)} there are no others" if marked else ""
-    yield f"{many} timed beside other runs ({clean(named)}) and left out of ratios and verdicts{left}."
+    yield f"{many} timed while others ran ({clean(named)}) and left out of ratios and verdicts{left}."
 
 
 def _cores_shared(groups: Mapping[str, Sequence[Record]]) -> Iterator[str]:

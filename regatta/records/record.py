@@ -233,7 +233,7 @@ class Record(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def others(self) -> tuple[str, ...]:
-        """Ids of the runs beside which this one was timed, on whichever of its nodes: its clocks are no measure."""
+        """Ids of the runs that ran while this one was timed, on whichever of its nodes: its clocks are no measure."""
         return tuple(sorted({run for place in self.beside for run in place.runs}))
 
     @property

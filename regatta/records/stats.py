@@ -72,7 +72,7 @@ def paired(base: Seconds, other: Seconds) -> Ratio:
 def ratios(pairs: Sequence[tuple[Seconds, Seconds]]) -> list[Ratio]:
     """For each (base, other) the ratio of other to base: seconds of repeats that belong together by their place.
 
-    The same seconds get the same interval, whatever stands beside them. ValueError where the numbers of repeats differ,
+    The same seconds get the same interval, whatever else is compared. ValueError where the numbers of repeats differ,
     there are none, or a clock shows no time.
     """
     for base, other in pairs:

@@ -46,13 +46,13 @@ def chosen(study: Study, framework: str) -> list[Point]:
 
 
 def label(point: Point) -> str:
-    """`spark × 3, batch 144`, `one process, batch 48`; with what grows beside the batch."""
+    """`spark × 3, batch 144`, `one process, batch 48`; with what grows besides the batch."""
     who = "one process" if point.configuration.single else point.configuration.label
     return f"{who}, batch {point.total:,}{', rate grown' * grown(point)}"
 
 
 def grown(point: Point) -> bool:
-    """Whether something beside the batch was made larger for its ranks; for one rank nothing is."""
+    """Whether something besides the batch was made larger for its ranks; for one rank nothing is."""
     return point.scaled and point.configuration.workers > 1
 
 

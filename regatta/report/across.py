@@ -1,4 +1,4 @@
-"""Pictures of several cases together: frameworks over cores beside one thread, and what a task costs by its length.
+"""Pictures of several cases together: frameworks over cores against one thread, and what a task costs by its length.
 
 A case says of itself alone how its configurations compare. How long a task must be for a framework to pay is seen over
 cases that differ in the length of their items (a card's `length`), and what a single thread does better over cases that
@@ -172,7 +172,7 @@ def _threads(summaries: Sequence[Summary]) -> Iterator[Picture]:
         yield Picture(
             "threads",
             f"{workload}-one-thread-{number + 1}",
-            f"{what}: over cores, beside one thread",
+            f"{what}: over cores, compared with one thread",
             "End to end, medians, on a logarithmic scale. Dashed: one thread that does the same work otherwise. "
             f"Pale: ranks share cores. {' '.join(_said(summary, threads))}",
             specs.THREADS,

@@ -18,12 +18,12 @@ from regatta.records.record import Record
 from regatta.report import theme
 
 _ABOUT = re.compile(r"(.+)_(sha256|checksum|bytes)")
-"""What parameters say beside the name of an input."""
+"""What parameters say besides the name of an input."""
 
 
 @dataclass(frozen=True, order=True)
 class Configuration:
-    """A framework and its number of ranks. The single process counts beside the `workers` that it was run with."""
+    """A framework and its number of ranks. The single process counts with the `workers` that it was run for."""
 
     workers: int
     framework: str
@@ -35,7 +35,7 @@ class Configuration:
 
     @property
     def label(self) -> str:
-        """`torch × 4`; `single/4`: the single process beside 4 ranks, whose global batch it takes."""
+        """`torch × 4`; `single/4`: the single process for 4 ranks, whose global batch it takes."""
         return f"{self.framework}/{self.workers}" if self.single else f"{self.framework} × {self.workers}"
 
     @property
@@ -213,7 +213,7 @@ def _group(configuration: Configuration, good: Sequence[Record], runs: Sequence[
 
 
 def _workers_beside(records: Sequence[Record]) -> dict[str, set[int]]:
-    """For each series the numbers of workers that its single process was run beside."""
+    """For each series the numbers of workers that its single process was run for."""
     found: dict[str, set[int]] = {}
     for record in records:
         if record.series and not registry.of_run(record.identity.framework).single:

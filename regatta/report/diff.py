@@ -137,7 +137,7 @@ def _times(a: Record, b: Record) -> Iterator[str]:
         yield f"{name:<10}  {texts.seconds(one):>9}  {texts.seconds(other):>9}  {ratio:>6}"
     for name, record in (("A", a), ("B", b)):
         if record.others:
-            yield f"{name} was timed beside other runs on its nodes: {', '.join(record.others)}."
+            yield f"{name} was timed while others ran on its nodes: {', '.join(record.others)}."
     yield "Two single runs: no statement about whether a difference is real."
 
 

@@ -43,7 +43,7 @@ class Line:
     def cells(self) -> tuple[str, ...]:
         """The row under `HEADINGS`."""
         took = "-" if self.took is None else f"{self.took:.1f} s"
-        took += " (beside others)" if self.record and self.record.others else ""
+        took += " (with others)" if self.record and self.record.others else ""
         began = self.started.strftime("%Y-%m-%d %H:%M:%S")
         kept = "yes" if self.record else self.elsewhere or "-"
         nodes = ",".join(self.nodes)

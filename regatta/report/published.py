@@ -1,4 +1,4 @@
-"""What others have published, beside runs that did the same or a scaled form of it. Other hardware: not compared."""
+"""What others have published, with runs that did the same or a scaled form of it. Other hardware: not compared."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

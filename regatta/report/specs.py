@@ -327,7 +327,7 @@ CROSSING: Spec = _WIDE | {
 }
 
 THREADS: Spec = _WIDE | {
-    "description": "Seconds end to end over ranks, beside single threads that do the same work otherwise",
+    "description": "Seconds end to end over ranks, compared with single threads that do the same work otherwise",
     "height": 240,
     "encoding": {
         "y": {

@@ -84,7 +84,7 @@ def advice(lines: Sequence[str]) -> str:
 
 
 def _befell(judge: Judge, told: Accounts, nodes: list[str]) -> str:
-    """What happened in mid-run to nodes beside the run itself; nothing that is known: ''."""
+    """What happened in mid-run to nodes besides the run itself; nothing that is known: ''."""
     how = ""
     for name in dict.fromkeys(nodes):
         if name in told.rebooted:

@@ -30,7 +30,7 @@ RUN_HELP = "id of a run that has a record, a unique beginning of it, 'last', or 
     help={
         "run": f"only this run: {RUN_HELP}",
         "against": "earlier records to compare with: a folder, a record or a .parquet file",
-        "out": "folder to write to (default: report/ beside the records)",
+        "out": "folder to write to (default: report/ next to the records)",
         "charts": "charts as files: svg,png (default), svg, png or none",
         "cases": "write the charts of so many of the latest cases as files (default 2)",
     }
@@ -54,7 +54,7 @@ def report(
     for line in made.broken:
         print(f"warning: left out: {line}", file=sys.stderr)
     print(f"{written.page}: {len(made.records)} run(s), {written.page.stat().st_size / 1e6:.1f} MB")
-    print(f"{len(written.others)} files with its tables and charts beside it")
+    print(f"{len(written.others)} files with its tables and charts next to it")
     if written.not_drawn:
         print(f"the charts of {written.not_drawn} more case(s) are only in the page; --cases writes more")
     for change in made.changes or ():

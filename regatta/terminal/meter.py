@@ -68,7 +68,7 @@ class Meter:
         self.set(0)
 
     def add(self, count: int) -> None:
-        """Count in bytes that are done, beside those before."""
+        """Count in bytes that are done, besides those before."""
         self.set(self.done + count)
 
     def set(self, done: int) -> None:

@@ -58,7 +58,7 @@ print("rows", spark.read.parquet("hdfs:///spark-test/numbers").selectExpr("sum(i
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A folder of a person's own, with a job and a module beside it."""
+    """A folder of a person's own, with a job and a module next to it."""
     folder = tmp_path / "project"
     folder.mkdir()
     (folder / "job.py").write_text(JOB)

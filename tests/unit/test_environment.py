@@ -142,7 +142,7 @@ def test_another_version_stands_before_the_bases_where_the_base_allows_it(tree: 
 def test_what_contradicts_the_base_gets_its_own_unless_a_service_is_made_of_it(tree: Path) -> None:
     found = resolved(tree, "torch==2.9.0", "pear", fixed=("ray",))
     assert found and found.versions == {"torch": "2.9.0", "pear": "2.5"}
-    assert found.headline().startswith("environment: a torch 2.9.0 of its own, 1 package beyond the base (pear 2.5), ")
+    assert found.headline().startswith("environment: its own torch 2.9.0, 1 package beyond the base (pear 2.5), ")
     assert not found.hint()
     large = resolved(tree, "torch==2.8.0")
     assert large and "'torch==2.8.0+cpu'" in large.hint() and "--extra-index-url" in large.hint()

@@ -1,4 +1,4 @@
-"""Reads cards: `card.toml` beside the code of a workload, as far as its command line needs it.
+"""Reads cards: `card.toml` next to the code of a workload, as far as its command line needs it.
 
 A card may hold more than this reads. One with ``include = ["NAME"]`` takes over `NAME.toml` of this folder.
 """

@@ -18,7 +18,7 @@ from workloads.common.items.gathering import workers
 START_SECONDS = 0.1
 """So long a worker of Ray sleeps that is started before the clocks are, so that none takes the part of another."""
 WAITING = 128
-"""Tasks that wait for their arguments, at most, beside a pool: those that were submitted first."""
+"""Tasks that wait for their arguments, at most, besides a pool: those that were submitted first."""
 
 
 class Graph(Protocol):

@@ -303,7 +303,7 @@ def step(width: int) -> Any:
     z (n, width) holds scores by what leaves along each edge: score / degree, or the score itself where there is none.
     The step computes the rows of chunks [first, last) into `moved`, whose row 0 is the graph's row `offset` (0 where it
     is of full length), and for each chunk the L1 distance moved and the mass on dangling nodes, (chunks, 2, width).
-    `homes` are the rows of the sources, or -1; `bonus` what comes to each beside the edges; `damping` is 1 - alpha.
+    `homes` are the rows of the sources, or -1; `bonus` what comes to each besides the edges; `damping` is 1 - alpha.
     """
 
     @_compiled(

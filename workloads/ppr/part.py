@@ -217,7 +217,7 @@ def describe(graph: Graph, source: int, solution: Any, top: int) -> dict[str, An
     """The answer of one source: the `top` nodes of positive score, highest first and by id where equal, and a checksum.
 
     The checksum is SHA-256 of the n scores as little-endian float64 in the order of ids. Where ids are words, these are
-    beside the numbers.
+    besides the numbers.
     """
     scores = solution.scores
     named = highest(scores, top)

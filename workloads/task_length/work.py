@@ -22,7 +22,7 @@ class Options:
 
 
 def busy(seconds: float, number: int) -> int:
-    """The number, when this thread has had so many seconds of a processor: beside others that takes longer."""
+    """The number, when this thread has had so many seconds of a processor: that takes longer where others run."""
     end = time.thread_time() + seconds
     while time.thread_time() < end:
         pass

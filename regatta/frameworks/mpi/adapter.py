@@ -1,6 +1,6 @@
 """How a run's ranks are started under MPI, by mpi4py over OpenMPI.
 
-Each rank is a process of its node's supervisor, as under any framework; OpenMPI's own processes are beside it in the
+Each rank is a process of its node's supervisor, as under any framework; OpenMPI's own processes are next to it in the
 run's unit, started without ssh and with the run's own token. `regatta/frameworks/mpi/run/mpilaunch.py` says how.
 """
 

@@ -12,7 +12,7 @@ from regatta_protocol.run import Spec
 
 
 class Multiprocessing(Framework):
-    """A driver, and as many processes beside it on the head as there are ranks."""
+    """A driver, and as many processes next to it on the head as there are ranks."""
 
     name = "multiprocessing"
     driver = True

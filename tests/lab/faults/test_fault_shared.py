@@ -200,7 +200,7 @@ def test_a_worker_is_cut_off_in_the_middle_of_a_write(struck: Cluster, tell: Tel
 
 @pytest.mark.whole
 def test_the_disk_of_the_head_gets_full(struck: Cluster, tell: Teller) -> None:
-    """A file system of 10 MB below the folder, in which the second file of 4 MB beside the first has no room."""
+    """A file system of 10 MB below the folder, in which the second file of 4 MB after the first has no space."""
     tell.begin("shared", "the head's disk fills up while a worker writes", "-")
     one, two, _ = struck.lab.nodes
     folder, size = f"{DATA}/fault/full", 6_000_000
@@ -220,7 +220,7 @@ def test_the_disk_of_the_head_gets_full(struck: Cluster, tell: Teller) -> None:
         writer.end()
         struck.lab.ssh(one, f"sudo umount -l {folder}; sudo rm -r {DATA}/fault", check=False)
     whole(struck)
-    tell.end("writing fails; what was renamed into place is whole; with room it works again", message)
+    tell.end("writing fails; what was renamed into place is whole; with space it works again", message)
 
 
 @pytest.mark.whole

@@ -82,8 +82,8 @@ def test_what_is_no_file_of_patchcamelyon(pictures: Path, tmp_path_factory: pyte
     other = tmp_path_factory.mktemp("other") / "secret.h5"
     other.write_bytes(whole)
     tables: list[tuple[Callable[[h5py.File], object], str]] = [
-        (lambda file: file.create_dataset("z", data=[1]), "needs a data set x of its own; it has z"),
-        (lambda file: file.create_group("x"), "needs a data set x of its own; it has x"),
+        (lambda file: file.create_dataset("z", data=[1]), "needs a data set x in this file; it has z"),
+        (lambda file: file.create_group("x"), "needs a data set x in this file; it has x"),
         (lambda file: file.__setitem__("x", h5py.ExternalLink(other, "x")), "needs a data set x in this file"),
         (
             lambda file: file.create_dataset("x", (1, 96, 96, 3), "u1", external=[(str(other), 0, 27648)]),

@@ -34,7 +34,7 @@ _doing: list[Doing] = []
 
 @contextlib.contextmanager
 def spread(do: Doing, tasks: Iterator[Task], how: How) -> Iterator[Iterable[Done] | None]:
-    """Have all ranks do the tasks; the one of rank 0 in a process beside it. Gives what they say there, None elsewhere.
+    """Have all ranks do the tasks; the one of rank 0 in another process. Gives what they say there, None elsewhere.
 
     The process is there before MPI is: one that has joined MPI must not be copied.
     """
@@ -118,7 +118,7 @@ def _take(do: Doing) -> None:
 
 
 def _take_apart(do: Doing) -> None:
-    """The same in the process beside rank 0, which is no rank: an item that uses MPI there is alone."""
+    """The same in the process next to rank 0, which is no rank: an item that uses MPI there is alone."""
     for name in [name for name in os.environ if name.startswith(("PMIX_", "OMPI_COMM_"))]:
         del os.environ[name]
     _take(do)

@@ -1,4 +1,4 @@
-"""What hears of trials beside Tune's driver. It imports Tune, so it is imported when Tune's settings are made."""
+"""What hears of trials besides Tune's driver. It imports Tune, so it is imported when Tune's settings are made."""
 
 from __future__ import annotations
 

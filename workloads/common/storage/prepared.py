@@ -1,6 +1,6 @@
 """What was made of a source, kept on this host for later runs: keyed by the source's content, whole or not there.
 
-An entry is a folder under the name of its key. It is made beside its place and renamed into it, by one process of the
+An entry is a folder under the name of its key. It is made next to its place and renamed into it, by one process of the
 host while others wait. The least recently used entries go when all of them take more than the limit.
 """
 

@@ -46,7 +46,7 @@ def kept(handle, name, account):
 
 
 def move(handle, name, home):
-    """Into the account's own folder, beside whatever has that name there."""
+    """Into the account's own folder, next to whatever has that name there."""
     for number in range(1000):
         new = name if not number else f"{name}.{number}"
         try:

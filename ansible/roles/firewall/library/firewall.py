@@ -15,7 +15,7 @@ options:
   rules: {type: str, required: true, description: Of nftables; they may use $sshd (its ports) and $accounts (numbers)}
   path: {type: path, required: true, description: Where they go}
   unit: {type: str, required: true, description: Text of the unit that loads them}
-  accounts: {type: list, elements: str, default: [], description: Names for $accounts, beside root}
+  accounts: {type: list, elements: str, default: [], description: Names for $accounts, besides root}
 """
 UNIT = "regatta-firewall.service"
 UNIT_FILE = f"/etc/systemd/system/{UNIT}"

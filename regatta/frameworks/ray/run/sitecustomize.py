@@ -20,14 +20,14 @@ PACKAGES = "/runtime_resources/working_dir_files/"
 
 
 def enter(argv: list[str], folder: str) -> None:
-    """Go to `work` beside the folder that this file is in, where `argv` is that of a worker of Ray or Spark."""
+    """Go to `work` next to the folder that this file is in, where `argv` is that of a worker of Ray or Spark."""
     with contextlib.suppress(OSError):
         if any(os.path.basename(word) in WORKERS for word in argv) and PACKAGES not in os.getcwd() + "/":
             os.chdir(os.path.join(os.path.dirname(folder), "work"))
 
 
 def take_hidden(folder: str) -> None:
-    """Take the variables in the file beside the folder that this file is in."""
+    """Take the variables in the file next to the folder that this file is in."""
     with contextlib.suppress(OSError), open(os.path.join(os.path.dirname(folder), HIDDEN)) as file:
         os.environ.update(json.load(file))
 

@@ -73,7 +73,7 @@ def build(name: str, folder: Path, listing: dict[str, Any]) -> Cluster:
     hostvars: dict[str, dict[str, Any]] = listing.get("_meta", {}).get("hostvars", {})
     members = {group: _hosts(listing, group) for group in ("head", "workers")}
     if len(members["head"]) != 1:
-        raise InventoryError(f"{name}: group 'head' has {len(members['head'])} hosts: name exactly one there")
+        raise InventoryError(f"{name}: group 'head' has {len(members['head'])} hosts: name exactly one host in it")
     if not members["workers"]:
         raise InventoryError(f"{name}: group 'workers' has no host; name the hosts that run ranks there")
     order = dict.fromkeys([*members["head"], *members["workers"]])
@@ -123,7 +123,9 @@ def _node(cluster: str, name: str, folder: Path, raw: dict[str, Any]) -> Node:
             f"(it is '{address}' now)"
         ) from None
     if not _HOST.match(host):
-        raise InventoryError(f"{cluster}: host {name} has ansible_host {host!r}: give a name or an IP address")
+        raise InventoryError(
+            f"{cluster}: host {name} has ansible_host {host!r}, which is no address: give a name or an IP"
+        )
     user = str(values["ansible_user"]) if values.get("ansible_user") else None
     if user and not _USER.match(user):
         raise InventoryError(f"{cluster}: host {name} has ansible_user {user!r}: give the name of a user there")

@@ -18,7 +18,7 @@ from regatta.paths import PROJECT
 OWN = Path(__file__).parent / "programs"
 REGATTA = Path(sys.executable).with_name("regatta")
 Edit = tuple[str, str, str]
-"""File, what stands there, what stands there instead."""
+"""File, what is there, what is there instead."""
 
 _ENOUGH: Sequence[tuple[str, str]] = (("has_gpu and gpu_count >= min_gpus", "True"),)
 

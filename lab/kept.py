@@ -22,12 +22,12 @@ _SAME = ("nodes", "egress", "suite", "image", "subnet", "topology", "cores")
 
 
 def folder() -> Path:
-    """Where kept labs lie."""
+    """The folder of kept labs."""
     return image.cache_dir() / "lab" / "kept"
 
 
 def place(name: str, key: str) -> Path:
-    """Where the kept lab of a name and key lies, or would."""
+    """The folder of the kept lab of a name and key, whether it is there or not."""
     if not re.fullmatch(r"[0-9a-f]{8,64}", key):
         raise LabError(f"{key!r} is no key of a kept lab: 8 to 64 hexadecimal digits")
     return folder() / f"{name}-{key}"

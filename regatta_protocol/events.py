@@ -154,7 +154,7 @@ def of_fields(given: Any) -> Event:
 
 
 def parse_line(text: str) -> Optional[Event]:
-    """The first event in a line of log, whatever stands before and after it; None when there is none.
+    """The first event in a line of log, whatever is before and after it; None when there is none.
 
     A line that has the marker and no well-formed event behind it gives a `WarningEvent`. Never raises.
     """

@@ -126,7 +126,7 @@ class Kept(Value):
 class Failure(Value):
     """What failed on a node first: a rank, or (None) its supervisor; then `cause` says how.
 
-    `signal`: the name of that which ended it. `disk_full`: there was no room left then.
+    `signal`: the name of that which ended it. `disk_full`: there was no space left then.
     """
 
     rank: Optional[int] = None
@@ -142,7 +142,7 @@ class Ended(Value):
     """What `exit.json` says: how a run has ended on a node, and what it has used there.
 
     `codes`: of the ranks that have ended. `oom_kills`: by the host's kernel, meanwhile. `lost_lines`: of the log, for
-    which the disk had no room. `reached`: limits that it has met.
+    which the disk had no space. `reached`: limits that it has met.
     """
 
     state: State = State.FAILED

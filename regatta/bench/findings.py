@@ -1,4 +1,4 @@
-"""What a bench has shown, a row a point: clocks, ratios with intervals and verdicts, with published figures."""
+"""What a bench has shown, a row a point: times, ratios with intervals and verdicts, with published figures."""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ class Finding:
     failed: tuple[str, ...]
 
     def medians(self) -> dict[str, dict[str, float]]:
-        """Seconds by clock and framework; none where they must not be compared."""
+        """Seconds by timer and framework; none where they must not be compared."""
         if self.comparison is None or not self.comparison.comparable:
             return {}
         spreads = self.comparison.spreads

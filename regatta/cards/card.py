@@ -71,7 +71,7 @@ class Made(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Input(Struct, frozen=True, forbid_unknown_fields=True):
-    """The file, or files of a folder, that an option names: put on all nodes outside the clocks.
+    """The file, or files of a folder, that an option names: put on all nodes outside the timers.
 
     `what`: what to give. `empty`: what to say of an empty one. `words`: values of the option that are no path.
     `keep`: the flag that lets the program keep a prepared form, for a run that is compared with none. `check`: a module

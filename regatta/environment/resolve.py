@@ -1,7 +1,7 @@
 """Requirements and a base -> the packages that a layer has, each with the files that may be it. uv resolves.
 
 The base is a part of what is resolved: its own packages' needs hold, and its versions are kept wherever the
-requirements allow. So a layer never breaks what lies below it. Another torch or Ray is only that run's.
+requirements allow. So a layer never breaks what is below it. Another torch or Ray is only that run's.
 """
 
 import re
@@ -43,7 +43,7 @@ class File:
 
 @dataclass(frozen=True)
 class Pinned:
-    """A package of a layer; `instead` is the version of the base's that it stands in front of."""
+    """A package of a layer; `instead` is the version of the base's that it hides."""
 
     name: str
     version: str

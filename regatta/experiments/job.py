@@ -56,7 +56,7 @@ class Job:
 
 
 def prepare(session: Session, asked: Invocation, ranks: int, *, compared: bool = True) -> Job:
-    """Put the input in place, outside the clocks. Raises DataError, UsageError.
+    """Put the input in place, outside the timers. Raises DataError, UsageError.
 
     The single process does what all `ranks` together do. What is not `compared` with other runs may keep its prepared
     input for later ones: runs that are compared all read it again.

@@ -157,7 +157,7 @@ def _experiment(
     if data is not None and card.input is None:
         reader.fault("data", f"{workload} reads no input")
     if data == "generated" and data in made:
-        reader.fault("data", "would be generated inside the clock: say sizes, and they are made before it")
+        reader.fault("data", "would be generated while timers run: say sizes, and they are made before it")
     if sizes and card.generate is None and card.size is None:
         reader.fault("sizes", f"{workload} has neither a generator nor an option for a size: its card says neither")
     if data is None and "sizes" not in reader.table and card.generate and not (card.input and card.input.default):

@@ -1,4 +1,4 @@
-"""Input that a person names, put where runs read it, outside the clocks; and what a record says of it."""
+"""Input that a person names, put where runs read it, outside the timers; and what a record says of it."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,7 +14,7 @@ from regatta.run.session import Session
 def stage(session: Session, workload: Workload, asked: str | None) -> tuple[list[str], dict[str, object]]:
     """Put the input on every node, or find it in HDFS: the program's words for it, and what it is.
 
-    What lies in an object store is looked up only by the nodes, which know the run's credentials.
+    Data in an object store are looked up only by the nodes, which know the run's credentials.
 
     `asked`: as a person gave it; None: what the card says. DataError where it is not there.
     """

@@ -73,5 +73,5 @@ def files(made: Spec, more: Mapping[str, str]) -> Spec:
 
 
 def boot_folder(plan: Plan, node: Node) -> str:
-    """Where what Python begins with lies on a node."""
+    """The path on a node of the file that Python begins with."""
     return f"{node.state}/runs/{plan.run}/boot"

@@ -135,7 +135,7 @@ def _beside(target: Path, kind: str) -> Path:
 
 
 def _put_in_place(part: Path, target: Path) -> None:
-    """Rename; a folder that is there already goes when the new one stands, and comes back where that fails."""
+    """Rename; a folder that is there already goes when the new one is there, and comes back where that fails."""
     if not target.is_dir():
         put_whole(part, target)
         return

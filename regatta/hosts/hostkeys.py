@@ -28,7 +28,7 @@ class Pin:
 
     @property
     def text(self) -> str:
-        """The line as it stands in the file."""
+        """The line as it is in the file."""
         return f"{self.names} {self.kind} {self.key}"
 
     @property

@@ -1,6 +1,6 @@
 """Layers on a node: packages of a project that the environment lacks, `layers/<key>/`, root's own and read-only.
 
-Beside each lies `.<key>.json`: what it is, for whom; the time of that file says when a run last asked for it.
+Next to each is `.<key>.json`: what it is, for whom; the time of that file says when a run last asked for it.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ SIZES_SECONDS = 8.0
 MOST_FILES = 200_000
 MOST_LEFT_OUT = 100
 MOST_SEEN = 2_000_000
-"""Names that are looked at; what lies behind them is left out, and said."""
+"""Names that are looked at; what is behind them is left out, and said."""
 COMPILED = "__pycache__"
 _KINDS = {stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
 _BLOCK = 1 << 20
@@ -100,7 +100,7 @@ def sizes(place: Place, runs: List[str]) -> Answer:
 def expression(pattern: str) -> str:
     """A pattern as a regular expression that fits whole paths: `*`, `?` and `[...]` within a name, `**` any folders.
 
-    What lies below a folder that fits does, too.
+    What is below a folder that fits does, too.
     """
     made, at = "", 0
     while at < len(pattern):
@@ -166,7 +166,7 @@ def _walk(top: str, compiled: bool) -> Iterator[Tuple[str, os.stat_result | None
             continue
         seen += len(found)
         if seen > MOST_SEEN:
-            yield inside, None, f"there are more than {MOST_SEEN} names: what lies here and behind it is left out"
+            yield inside, None, f"there are more than {MOST_SEEN} names: what is here and behind it is left out"
             return
         for entry in found:
             path = os.path.join(inside, entry.name)

@@ -113,6 +113,6 @@ class Rank:
         return lines
 
     def last_lines(self) -> list[str]:
-        """What was printed last; what Regatta's own code said stands before it, where many lines came after that."""
+        """What was printed last; what Regatta's own code said comes before it, where many lines came after that."""
         lines = [*([self.ours] if self.ours and self.ours not in self.last else []), *self.last]
         return [line[:MOST_LAST] for line in lines]

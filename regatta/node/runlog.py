@@ -151,7 +151,7 @@ def opened(path: str) -> BinaryIO:
 def end(folder: str) -> int:
     """The offset behind the last byte. Raises OSError where there is no log."""
     while start := max(_starts(folder)):
-        with contextlib.suppress(FileNotFoundError):  # a part that has just made room for others
+        with contextlib.suppress(FileNotFoundError):  # a part that has just made space for others
             return start + os.path.getsize(_path(folder, start))
     return os.path.getsize(_path(folder, 0))
 

@@ -310,7 +310,7 @@ def _parsed(line: bytes) -> list[Any]:
 
 
 def _emit_bars(folder: str, seen: int, emit: Emit) -> int:
-    """Emit what stands in place now, by rank, where that has changed; returns a mark for the next time."""
+    """Emit what is shown in place now, by rank, where that has changed; returns a mark for the next time."""
     path = os.path.join(folder, "live.json")
     try:
         now = os.lstat(path).st_mtime_ns

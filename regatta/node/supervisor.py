@@ -2,7 +2,7 @@
 
 Written into the run's folder with the modules that it imports and started there as `supervisor.py FOLDER`.
 `supervisor.py --post FOLDER` is what systemd calls after the unit has ended, whatever ended it.
-Reads `spec.json`; writes `log` (lines `<rank>|<text>`, see `runlog`), `live.json` (progress bars: by rank what stands
+Reads `spec.json`; writes `log` (lines `<rank>|<text>`, see `runlog`), `live.json` (progress bars: by rank what is shown
 in place, at most once a second), `pid.json` and `exit.json`, also what the run has used here; for `exit.json` the file
 `reserve` holds space on a disk that is full by then. `hidden.json` has variables that other users must not see.
 """
@@ -196,7 +196,7 @@ class Supervisor:
         self.lost_lines += self.log.write(b"%d|%s\n" % (number, line) for line in lines)
 
     def show(self, now: float) -> None:
-        """Tell who follows what stands in place now; a full disk costs that."""
+        """Tell who follows what is shown in place now; a full disk costs that."""
         self.show_at = now + SHOW_SECONDS
         bars = {str(one.rank): one.lines.bar.decode("utf-8", "replace") for one in self.ranks if one.lines.bar}
         text = json.dumps(bars)
@@ -229,7 +229,7 @@ class Supervisor:
 
 
 def disk_full(folder: str) -> bool:
-    """Whether the disk of a folder has no room left for those who are not root."""
+    """Whether the disk of a folder has no space left for those who are not root."""
     with contextlib.suppress(OSError):
         free = os.statvfs(folder)
         return free.f_bavail * free.f_frsize < FULL_BYTES

@@ -63,7 +63,7 @@ class RunOptions:
         (),
         kinds.PATTERNS,
         "bring these files of the run here at its end: out/*.pt,logs; or none (default: the project's outputs)",
-        helps={BENCH: "bring these files of each run here at its end, outside the clocks: out/*.pt,logs"},
+        helps={BENCH: "bring these files of each run here at its end, outside the timers: out/*.pt,logs"},
         project="outputs",
         timed=False,
     )

@@ -129,7 +129,7 @@ class Words(Kind):
 
 
 def folders(words: Iterable[str], where: str = "--keep") -> tuple[str, ...]:
-    """The folders as paths relative to the working directory. UsageError for one that lies elsewhere, or in another."""
+    """The folders as paths relative to the working directory. UsageError for one that is elsewhere, or in another."""
     made = {os.path.normpath(word) if word.strip() else "" for word in words}
     for path in sorted(made):
         if not path or path == "." or path.startswith(("/", "..")) or not path.isprintable():

@@ -47,5 +47,5 @@ def check(inventory: str, host: str) -> None:
 def _kept(reason: str) -> str:
     return (
         f"with the hardened sshd a new login fails ({reason}). Its old settings come back within two minutes. "
-        "Change what stands in the way, or one of ssh_hardening_settings, or set ssh_hardening_enabled: false"
+        "Change what is in the way, or one of ssh_hardening_settings, or set ssh_hardening_enabled: false"
     )

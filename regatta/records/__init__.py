@@ -1,1 +1,1 @@
-"""What a run leaves: events, clocks, its record; and what records say side by side."""
+"""What a run leaves: events, times, its record; and what records say side by side."""

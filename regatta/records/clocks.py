@@ -218,7 +218,7 @@ class Clocks:
         return rank in self._further
 
     def _room(self, kept: Mapping[str, object], name: str) -> bool:
-        """Whether what is kept of a rank has `name`, or room for it; else that is counted."""
+        """Whether what is kept of a rank has `name`, or space for it; else that is counted."""
         room = name in kept or len(kept) < _MAX_NAMES
         self._left_out += not room
         return room

@@ -1,4 +1,4 @@
-"""Compares runs of the same workload: answers first, clocks only where the answers are equal."""
+"""Compares runs of the same workload: answers first, times only where the answers are equal."""
 
 import itertools
 import json
@@ -32,10 +32,10 @@ class Spread:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What can be said about runs side by side. With `reasons` there are no clocks.
+    """What can be said about runs side by side. With `reasons` there are no times.
 
     `runs` maps a label to its run ids, `spreads` a phase to what each label needed for it, `words` are lines of text.
-    `beside`: ids of runs whose clocks are left out, as others ran on their nodes; a label that has no others is
+    `beside`: ids of runs whose times are left out, as others ran on their nodes; a label that has no others is
     `marked`, and shows theirs.
     """
 
@@ -50,7 +50,7 @@ class Comparison:
 
     @property
     def comparable(self) -> bool:
-        """Whether clocks may stand side by side."""
+        """Whether times may be compared."""
         return not self.reasons
 
 
@@ -83,7 +83,7 @@ def without_contention(records: Sequence[Record]) -> list[Record]:
 
 
 def alike(groups: Mapping[str, Sequence[Record]]) -> Comparison:
-    """Whether clocks of the runs may stand side by side, and what was not the same; without clocks and words on them.
+    """Whether times of the runs may be compared, and what was not the same; without times and words on them.
 
     Runs of one label that have no answer, as of a program that prints none, are timed, and compared with no others.
     CompareError where there are no runs.
@@ -162,7 +162,7 @@ def _spreads(groups: Mapping[str, Sequence[Record]], phase: str) -> dict[str, Sp
 
 
 def ratio(base: Sequence[Record], other: Sequence[Record], phase: str = "total") -> stats.Ratio | None:
-    """How many times as long the phase took in `other`; None where no two repeats have clocks of it."""
+    """How many times as long the phase took in `other`; None where no two repeats have times of it."""
     found = pairs(base, other, phase)
     if not found:
         return None
@@ -273,7 +273,7 @@ def _overlaps(groups: Mapping[str, Sequence[Record]]) -> Iterator[str]:
 
 
 def _unequal(groups: Mapping[str, Sequence[Record]]) -> Iterator[str]:
-    """What was not the same in all runs and may explain a difference of clocks."""
+    """What was not the same in all runs and may explain a difference of times."""
     facts = {label: [_conditions(r) for r in group] for label, group in groups.items()}
     for name in sorted({name for group in facts.values() for fact in group for name in fact}):
         values = {

@@ -147,7 +147,7 @@ class Overhead(Struct, frozen=True, forbid_unknown_fields=True):
     """What the framework itself says, in a log that `source` names, of where the run's time went; seconds.
 
     `wall` are parts of the driver's time, from its asking for the framework until it had left it; `work` parts of the
-    time of all tasks together, as the driver saw them; `within` lie in the part of `work` that is the program's. `own`
+    time of all tasks together, as the driver saw them; `within` are in the part of `work` that is the program's. `own`
     names the parts of both that are the framework's. `stages` and `tasks` count each attempt, `failed` the tasks that
     failed or were ended. `whole`: whether the log had its end, and was read to it.
     """
@@ -233,12 +233,12 @@ class Record(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def others(self) -> tuple[str, ...]:
-        """Ids of the runs that ran while this one was timed, on whichever of its nodes: its clocks are no measure."""
+        """Ids of the runs that ran while this one was timed, on whichever of its nodes: its times are no measure."""
         return tuple(sorted({run for place in self.beside for run in place.runs}))
 
     @property
     def cores_shared(self) -> bool:
-        """Whether some rank shares its core: how the work scales over cores is not seen in the clocks."""
+        """Whether some rank shares its core: how the work scales over cores is not seen in the times."""
         return any(node.cores_shared for node in self.cluster.nodes)
 
     @property

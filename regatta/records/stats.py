@@ -1,4 +1,4 @@
-"""Is a difference of clocks real? Medians, ratios of paired repeats, their intervals, and a verdict in words.
+"""Is a difference of times real? Medians, ratios of paired repeats, their intervals, and a verdict in words.
 
 There is one interval: the bootstrap's percentiles, widened for few repeats as Student's distribution is (Hesterberg
 2015, "expanded percentile"). It is made for many sets of repeats at a time, as a report has thousands. The draws are
@@ -73,7 +73,7 @@ def ratios(pairs: Sequence[tuple[Seconds, Seconds]]) -> list[Ratio]:
     """For each (base, other) the ratio of other to base: seconds of repeats that belong together by their place.
 
     The same seconds get the same interval, whatever else is compared. ValueError where the numbers of repeats differ,
-    there are none, or a clock shows no time.
+    there are none, or a timer shows no time.
     """
     for base, other in pairs:
         if len(base) != len(other):
@@ -86,7 +86,7 @@ def unpaired(pairs: Sequence[tuple[Seconds, Seconds]]) -> list[Ratio]:
     """As `ratios`, for repeats of two different times, which no drift of the machine hit alike.
 
     A base may have more or fewer repeats than the other: `n` is the smaller number.
-    ValueError where there are no repeats, or a clock shows no time.
+    ValueError where there are no repeats, or a timer shows no time.
     """
     return [_ratio(found) for found in _intervals([(_logs(base), _logs(other)) for base, other in pairs], _difference)]
 
@@ -103,7 +103,7 @@ def _ratio(found: Interval) -> Ratio:
 
 def _logs(samples: Seconds) -> list[float]:
     if samples and min(samples) <= 0:
-        raise ValueError("a clock that shows no time has no ratio")
+        raise ValueError("a timer that shows no time has no ratio")
     return [math.log(seconds) for seconds in samples]
 
 

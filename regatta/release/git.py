@@ -25,7 +25,7 @@ def repository(folder: Path) -> Path | None:
     if chosen := os.environ.get("GIT_DIR"):
         return Path(chosen)
     here = folder.resolve()
-    if INSTALLED and here == PROJECT:  # of no repository, though its environment may lie in one
+    if INSTALLED and here == PROJECT:  # of no repository, though its environment may be in one
         return None
     device = here.stat().st_dev
     ceilings = {Path(item) for item in os.environ.get("GIT_CEILING_DIRECTORIES", "").split(":") if item}
@@ -86,7 +86,7 @@ def ignored(folder: Path) -> list[str]:
 
 
 def status(folder: Path) -> Status:
-    """Commit, changes and what is ignored of a folder, which may lie below the repository's; a whole folder as one."""
+    """Commit, changes and what is ignored of a folder, which may be below the repository's; a whole folder as one."""
     options = ("--porcelain=v2", "--branch", "--untracked-files=normal", "--ignored=matching", "-z", "--", ".")
     below = "" if (folder / ".git").exists() else ask(folder, "rev-parse", "--show-prefix").removesuffix("\n")
     items = iter(split(ask(folder, "status", *options)))

@@ -19,7 +19,7 @@ from regatta.report.tables import Table
 Row = dict[str, object]
 _NOTE = (
     "Interpolated between the lengths that were run, on logarithmic scales. Inner loop: from the moment at which all "
-    "workers stand; end to end: as a person waits, for as many tasks as were run. Not where ranks share cores."
+    "workers are ready; end to end: as a person waits, for as many tasks as were run. Not where ranks share cores."
 )
 
 
@@ -46,7 +46,7 @@ class Task:
     overhead: float
     """Seconds that a task takes of a worker beyond its length, in the inner loop."""
     gains: Mapping[str, float]
-    """How many times as fast as one process, by clock."""
+    """How many times as fast as one process, by timer."""
     shared: bool
 
 

@@ -40,15 +40,15 @@ class Configuration:
 
     @property
     def order(self) -> tuple[int, tuple[int, str]]:
-        """Where it stands among others: by workers, then as frameworks do."""
+        """Its place among others: by workers, then as frameworks do."""
         return self.workers, theme.order(self.framework)
 
 
 @dataclass(frozen=True)
 class Group:
-    """The runs of a configuration in one case, earliest first: those whose clocks count, and those that failed.
+    """The runs of a configuration in one case, earliest first: those whose times count, and those that failed.
 
-    Where some have given an answer, the clocks of those that have not (`silent`) do not count; where some were alone
+    Where some have given an answer, the times of those that have not (`silent`) do not count; where some were alone
     on their nodes, nor do those of runs `beside` others. Else all are counted.
     """
 
@@ -65,7 +65,7 @@ class Group:
 
     @property
     def crowded(self) -> bool:
-        """Whether none of its runs was alone on its nodes: their clocks are marked, and compared with nothing."""
+        """Whether none of its runs was alone on its nodes: their times are marked, and compared with nothing."""
         return bool(self.runs) and all(run.others for run in self.runs)
 
     def seconds(self, clock: str) -> list[float]:
@@ -105,7 +105,7 @@ class Case:
 
     @cached_property
     def comparisons(self) -> Mapping[int, compare.Comparison]:
-        """For each number of workers whether its runs may stand side by side, and what was not the same in them."""
+        """For each number of workers whether its runs may be compared, and what was not the same in them."""
         found = {}
         for workers in sorted({group.configuration.workers for group in self.groups}):
             beside = [g for g in self.groups if g.configuration.workers == workers and g.answered]
@@ -115,13 +115,13 @@ class Case:
         return found
 
     def comparable(self, configuration: Configuration) -> bool:
-        """Whether its answers are those of the others with as many workers, so that its clocks may be compared."""
+        """Whether its answers are those of the others with as many workers, so that its times may be compared."""
         group = self.group(configuration.framework, configuration.workers)
         found = self.comparisons.get(configuration.workers)
         return group is not None and group.answered and found is not None and found.comparable
 
     def shown(self, configuration: Configuration) -> bool:
-        """Whether its clocks may be shown: they may be compared, or there is no answer by which to compare them."""
+        """Whether its times may be shown: they may be compared, or there is no answer by which to compare them."""
         group = self.group(configuration.framework, configuration.workers)
         return group is not None and bool(group.runs) and (not group.answered or self.comparable(configuration))
 

@@ -61,7 +61,7 @@ def overview(summaries: Sequence[Summary]) -> list[Row]:
 
 
 def bars(summary: Summary) -> list[Row]:
-    """Median seconds with interval, for each configuration and clock."""
+    """Median seconds with interval, for each configuration and timer."""
     return [
         {
             "configuration": time.configuration.label,

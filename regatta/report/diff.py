@@ -77,7 +77,7 @@ def _hosts(record: Record) -> dict[str, Any]:
 
 
 def _merged(by_node: Mapping[str, Any]) -> dict[str, Any]:
-    """What all nodes have in common stands once, under `all nodes`."""
+    """What all nodes have in common is shown once, under `all nodes`."""
     values = list(by_node.values())
     return {"all nodes": values[0]} if values and all(value == values[0] for value in values) else dict(by_node)
 

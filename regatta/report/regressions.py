@@ -12,7 +12,7 @@ from regatta.report.summary import CLOCKS
 
 @dataclass(frozen=True)
 class Change:
-    """One configuration of a case on one clock: seconds before and now, and their ratio (now / before)."""
+    """One configuration of a case by one timer: seconds before and now, and their ratio (now / before)."""
 
     case: Case
     configuration: Configuration

@@ -66,7 +66,7 @@ def _question(series: Series) -> str:
 
 
 def _steps(series: Series) -> Iterator[str]:
-    """One sentence for each number of ranks beyond the first, and how the last one stands against one process."""
+    """One sentence for each number of ranks beyond the first, and how the last one compares with one process."""
     base = series.points[0]
     for point in series.points[1:]:
         found = ratio(base, point)

@@ -32,7 +32,7 @@ class Point:
 
     @property
     def runs(self) -> tuple[Record, ...]:
-        """Those whose clocks count."""
+        """Those whose times count."""
         return self.group.runs
 
     @property

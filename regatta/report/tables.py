@@ -59,7 +59,7 @@ class Table:
 
 
 def times(summaries: Sequence[Summary]) -> Iterator[Table]:
-    """For each workload and clock: a row a case, a column a configuration; medians with intervals."""
+    """For each workload and timer: a row a case, a column a configuration; medians with intervals."""
     for workload, chosen in _by_workload(summaries).items():
         configurations = sorted(
             {group.configuration for summary in chosen for group in summary.case.groups}, key=lambda c: c.order

@@ -1,4 +1,4 @@
-"""What a project keeps from run to run: folders of the working directory that lie in the shared folder."""
+"""What a project keeps from run to run: folders of the working directory that are in the shared folder."""
 
 import contextlib
 import getpass
@@ -20,7 +20,7 @@ _NOTHING = hashlib.sha256().hexdigest()
 
 
 def check(tree: Tree, kept: Sequence[str]) -> None:
-    """UsageError where files of the tree lie in a folder that is kept: the run would see those that are kept instead.
+    """UsageError where files of the tree are in a folder that is kept: the run would see those that are kept instead.
 
     Empty ones are placeholders, such as .gitkeep.
     """

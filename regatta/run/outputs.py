@@ -70,7 +70,7 @@ class Run:
 
     @property
     def several(self) -> bool:
-        """Whether its files lie in folders by node."""
+        """Whether its files are in folders by node."""
         return len(self.planned) > 1
 
     @property

@@ -51,7 +51,7 @@ class Ready:
         return {rank.rank: rank.node.name for rank in self.plan.ranks}
 
     def clocks(self) -> Clocks:
-        """The run's clocks, of which that of its launch goes since the release was proven."""
+        """The run's timers, of which that of its launch goes since the release was proven."""
         made = Clocks(len(self.plan.ranks), driver=self.framework.driver)
         made.sync_seconds = self.synced_at - self.asked_at
         made.start(self.synced_at)

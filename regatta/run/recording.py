@@ -40,7 +40,7 @@ ORPHAN_SECONDS = 60.0
 MOST_AT_ONCE = 20
 NOTE = (
     "no controller followed this run to its end: the record is made from what its nodes know, "
-    "without the controller's clocks"
+    "without the controller's timers"
 )
 
 
@@ -147,7 +147,7 @@ def of_run(
 
 
 def of_unstarted(cluster: Cluster, request: "Request", cause: str, *, lost: bool) -> record.Record:
-    """The record of a run that could not be started: it has a row, and the cause, and no clocks."""
+    """The record of a run that could not be started: it has a row, and the cause, and no times."""
     assert request.options.name is not None
     identity = record.RunIdentity(
         run_id=request.options.name,

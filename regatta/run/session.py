@@ -122,7 +122,7 @@ class Session:
             raise
 
     def keep_unstarted(self, request: Request, cause: str, *, lost: bool) -> record.Record:
-        """Keep a record of a run that could not be started: it has a row, and the cause, and no clocks."""
+        """Keep a record of a run that could not be started: it has a row, and the cause, and no times."""
         kept = recording.of_unstarted(self.cluster, request, cause, lost=lost)
         store.Store(self.results).save(kept)
         return kept

@@ -108,7 +108,7 @@ class _Reader:
         raise UsageError(f"{self._name()} runs no script, and takes no words after --; {self._look()}")
 
     def _join(self) -> None:
-        """`run ppr` is `run-ppr`, where a command may stand and no command has only the first word as its name."""
+        """`run ppr` is `run-ppr`, where a command may be and no command has only the first word as its name."""
         two = self._words[self._at : self._at + 2]
         whole = "-".join(two)
         if len(two) == 2 and two[0] not in self._all.known and whole in self._all.known and not self._missing:

@@ -159,7 +159,7 @@ class Status:
 
 @dataclass(frozen=True)
 class Compared:
-    """How many times the seconds of `to` the runs of a framework took, by a clock, with the ends of its interval."""
+    """How many times the seconds of `to` the runs of a framework took, by a timer, with the ends of its interval."""
 
     clock: str
     framework: str
@@ -172,7 +172,7 @@ class Compared:
 
 @dataclass(frozen=True)
 class Finding:
-    """A point of a plan: medians in seconds by clock and framework; what forbids to compare; runs that do not count."""
+    """A point of a plan: medians in seconds by timer and framework; what forbids to compare; runs that do not count."""
 
     point: str
     workload: str

@@ -122,7 +122,7 @@ class Console:
                 self._out.print(prefix, style, clean(part))
 
     def bars(self, node: str, bars: dict[int, str]) -> None:
-        """Show what stands in place on a node now, by rank: lines that have been written over and have not ended."""
+        """Show what is in place on a node now, by rank: lines that have been written over and have not ended."""
         with self._lock:
             for key in [key for key in self._standing if key[0] == node and key[1] not in bars]:
                 standing = self._standing.pop(key)

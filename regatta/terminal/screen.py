@@ -1,4 +1,4 @@
-"""What stands between this program and a person's terminal: all text that goes there passes here, and is made harmless.
+"""Guards a person's terminal: all text that goes there passes here, and is made harmless.
 
 Names, messages and lines of logs come from nodes, files and runs. In text a terminal takes some characters for
 commands: they write to the clipboard, or over lines that are there. The programs call `install` first, so that

@@ -124,7 +124,7 @@ def wait_for(condition: Any, seconds: float = 30) -> None:
     """Wait until a condition holds; an assertion fails where it does not in time."""
     end = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < end, "waited in vain"
+        assert time.monotonic() < end, "waited too long"
         time.sleep(0.2)
 
 

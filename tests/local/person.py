@@ -182,5 +182,5 @@ def wait_until(condition: Callable[[], object], shown: Callable[[], object] = la
     """Wait until a condition holds; generous, as machines are loaded."""
     end = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < end, f"waited in vain: {shown()}"
+        assert time.monotonic() < end, f"waited too long: {shown()}"
         time.sleep(0.05)

@@ -139,7 +139,7 @@ def test_workers(workers: str, cores: int, numbers: list[int]) -> None:
         (SMALL.replace("epochs = 1", "epochs = 0"), "E[2].parameters.epochs: must be at least 1, not 0"),
         (SMALL.replace("epochs = 1", "batch = 1"), "E[2].parameters.batch: is a rank's, global_batch that of all"),
         (SMALL.replace("\"ray\"", "\"storm\""), "and zeromq, not storm"),
-        (SMALL.replace("sizes = [500]", "data = \"generated\""), "E[2].data: would be generated inside the clock"),
+        (SMALL.replace("sizes = [500]", "data = \"generated\""), "E[2].data: would be generated while timers run"),
         ("frameworks = [\"spark\"]\n[[experiments]]\nworkload = \"ppr\"\nsizes = [9]\nworkers = [2]\n"
          "parameters = { engine = \"push\" }", "E[1].parameters: --framework spark needs --engine csr: push works"),
         (SMALL + "data = \"x.csv\"", "E[2].sizes: say either sizes"),

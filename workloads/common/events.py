@@ -90,7 +90,7 @@ def emit(event: Event) -> None:
 
 
 def ready() -> None:
-    """Imports are done and the process group, or the actor, stands."""
+    """Imports are done and the process group, or the actor, are ready."""
     emit(told.Ready(**own()))
 
 

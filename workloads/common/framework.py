@@ -68,7 +68,7 @@ class Spreader(Leaver, Protocol):
 
         Where a launcher has started the workers: None on all ranks but 0, when all tasks are done.
 
-        The context is entered when the workers stand, and left when they are gone. Tasks are taken one by one, as
+        The context is entered when the workers are ready, and left when they are gone. Tasks are taken one by one, as
         workers come free: there may be millions. Where workers are other processes, this one is the driver, rank -1.
         Writes `rendezvous`, where workers are waited for. Raises :class:`failures.WorkerFailed` for a lost worker.
         """

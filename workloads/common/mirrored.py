@@ -41,7 +41,7 @@ def imported() -> Any:
 
 @contextlib.contextmanager
 def met() -> Iterator[None]:
-    """Wait until all ranks stand, in a MultiWorkerMirroredStrategy; `summed` and `gathered` then are over all of them.
+    """Wait for all ranks, in a MultiWorkerMirroredStrategy; `summed` and `gathered` then are over all of them.
 
     Raises :class:`BadInput` where nothing has set ``TF_CONFIG``.
     """

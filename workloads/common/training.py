@@ -127,7 +127,7 @@ def fit(work: Work, after: After | None = None) -> list[float]:
     """Train; gives the mean loss of each epoch over all ranks. Raises :class:`BadInput` for more ranks than rows.
 
     Continues after the epochs that the checkpoint has; raises :class:`BadInput` where that is of another run or no
-    checkpoint. Its process group, where there are ranks, must stand.
+    checkpoint. Its process group, where there are ranks, must be ready.
     """
     model, optimizer, batch_of, rows = work.model, work.optimizer, work.batch_of, work.rows
     schedule, ranks = work.schedule, work.ranks
@@ -314,7 +314,7 @@ def checksum(model: nn.Module) -> str:
 
 def unpacked(content: bytes) -> Any:
     """What torch has saved: only weights, numbers and texts, as anyone may have written it. Raises as torch does."""
-    # Before torch 2.14 `weights_only` alone takes sparse tensors whose indices lie outside of them, and reading these
+    # Before torch 2.14 `weights_only` alone takes sparse tensors whose indices are outside of them, and reading these
     # reads memory that is not theirs.
     with torch.sparse.check_sparse_tensor_invariants():
         return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)

@@ -86,7 +86,7 @@ def _read(room: Room, prefix: str, pictures: str, labels: str, take: int) -> Non
 
 @contextlib.contextmanager
 def _array(room: Room, file: str, key: str) -> Iterator[Any]:
-    """The data set of a name in an HDF5 file; what is read of it is read from where it lies, by ranges.
+    """The data set of a name in an HDF5 file; what is read of it is read from where it is, by ranges.
 
     A file that is packed is unpacked first, next to what is made of it.
     """

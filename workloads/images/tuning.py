@@ -42,7 +42,7 @@ def freeze(network: nn.Module, share: float) -> int:
 
 
 def read(file: str) -> dict[str, Tensor]:
-    """The weights by name in a file that ``torch.save`` has written, wherever it lies.
+    """The weights by name in a file that ``torch.save`` has written, wherever it is.
 
     They may be alone, or under one of NESTED. Raises :class:`BadInput` where it is missing, or has other things.
     """

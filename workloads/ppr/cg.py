@@ -40,7 +40,7 @@ cgkernels = compiled.load("workloads.ppr.cgkernels", built_on=("workloads.ppr.ke
 
 
 def prepare(sources: int) -> None:
-    """Compile, or load, what :func:`solve` needs for so many sources, before a clock runs."""
+    """Compile, or load, what :func:`solve` needs for so many sources, before a timer runs."""
     width = power.width_for(sources)
     for kernel in (cgkernels.multiply, cgkernels.advance, cgkernels.turn):
         kernel(width)

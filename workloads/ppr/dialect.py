@@ -47,7 +47,7 @@ _COLUMN = {
 
 @dataclass(frozen=True)
 class Dialect:
-    """`separator`: what is between columns; BLANKS stands for spaces and tabs. `words`: ids are words, else numbers.
+    """`separator`: what is between columns; BLANKS means spaces and tabs. `words`: ids are words, else numbers.
 
     `header`: the header's line as text, empty without one; `swapped`: it names the target first. `plain`: numbers
     apart by blanks and without quotes, which machine code reads. `passed`: ranges of bytes that are not to be read,

@@ -198,7 +198,7 @@ def _apart_by(separator: int, text: NDArray[np.uint8], starts: Places, ends: Pla
 
 
 def _apart_by_blanks(text: NDArray[np.uint8], starts: Places, ends: Places) -> tuple[Any, Any, Any]:
-    """As `_apart_by`, where any number of spaces and tabs lie between the fields and around them."""
+    """As `_apart_by`, where any number of spaces and tabs are between the fields and around them."""
     filled = ~(_blank(text) | (text == _NEWLINE))
     edges = np.flatnonzero(np.diff(filled, prepend=False, append=False))
     token_begins, token_stops = edges[::2], edges[1::2]

@@ -24,7 +24,7 @@ kernels = compiled.load("workloads.ppr.kernels")
 class Graph:
     """A graph of n nodes for a walk on it. A node has a place, by ascending id, and a number, by descending out-degree.
 
-    What many nodes lead from is read most often; numbered so, it lies together and stays in the caches.
+    What many nodes lead from is read most often; numbered so, it is together and stays in the caches.
 
     `ids`: (n,), ascending, by place. `numbers`: uint32 (n,), place -> number. `degrees`: uint32 (n,), out-degree by
     number; dangling nodes come last. `indptr` int64, `columns` uint32: CSR by number, whose row v holds the u of each
@@ -188,7 +188,7 @@ def number(out_degrees: NDArray[np.int64]) -> tuple[NDArray[np.uint32], NDArray[
 
 
 def no_rows() -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
-    """What stands where the transposed rows are not kept: `indptr` and `columns` of length 0."""
+    """In the place of the transposed rows that are not kept: `indptr` and `columns` of length 0."""
     return np.zeros(0, np.int64), np.zeros(0, np.uint32)
 
 

@@ -1,7 +1,7 @@
 """The loops of the workload, compiled by numba: load with ``compiled.load``, which keeps the machine code for later.
 
 Every function runs without the GIL, so that threads share the work, and none depends on how many do. Signatures are
-given, so that all is compiled when the module is loaded and nothing is while a clock runs.
+given, so that all is compiled when the module is loaded and nothing is while a timer runs.
 """
 
 from __future__ import annotations

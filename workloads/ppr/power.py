@@ -91,7 +91,7 @@ def width_for(sources: int) -> int:
 
 
 def prepare(sources: int) -> None:
-    """Compile, or load, what :func:`solve` needs for so many sources, before a clock runs."""
+    """Compile, or load, what :func:`solve` needs for so many sources, before a timer runs."""
     kernels.step(width_for(sources))
 
 

@@ -142,7 +142,7 @@ class Walk:
 
 
 class Engine:
-    """Solves sources over a graph in Spark; made before the clocks of loading and computing run."""
+    """Solves sources over a graph in Spark; made before the timers of loading and computing run."""
 
     def __init__(self, context: Any, partitions: int, sources: int, *, co_partitioned: bool) -> None:
         self._context, self._partitions, self._co_partitioned = context, partitions, co_partitioned
@@ -173,7 +173,7 @@ class Engine:
 
 
 def _prepare(width: int, _: int) -> None:
-    """Load what a step needs, before a clock runs."""
+    """Load what a step needs, before a timer runs."""
     kernels.step(width)
 
 

@@ -31,7 +31,7 @@ from workloads.stars import csvfile, prepare
 from workloads.stars.columns import FEATURES, LABEL
 
 FAULTY = -1
-"""The label of the row that stands for lines that are no rows."""
+"""The label of the row in the place of lines that are no rows."""
 SPLIT, PLACE, HELD = "split", "place", "held_out"
 _PLACES = f"{SPLIT} bigint, {PLACE} bigint, "
 _FEATURES = ", ".join(f"{name} float" for name in FEATURES)

@@ -1,7 +1,7 @@
 """How a run's ranks are started under TensorFlow: each with the TF_CONFIG that its MultiWorkerMirroredStrategy reads.
 
 Every rank has a server of TensorFlow, at its own port among those that only runs reach. It listens on all
-addresses of its host and believes whoever reaches it, so a firewall has to stand before it (`Framework.walled`).
+addresses of its host and believes whoever reaches it, so it needs a firewall (`Framework.walled`).
 """
 
 import json

@@ -31,7 +31,7 @@ def spread(do: Doing, tasks: Iterator[Task], how: How) -> Iterator[Iterable[Done
 
 
 def _watched(results: Any, processes: Sequence[BaseProcess], start: str) -> Iterator[Done]:
-    """The results; a process that ends meanwhile has taken its task along, which the pool itself waits for in vain."""
+    """The results; a process that ends meanwhile has taken its task along, which the pool itself waits for forever."""
     looked, worked = time.monotonic(), False
     while True:
         with contextlib.suppress(multiprocessing.TimeoutError):

@@ -41,7 +41,7 @@ class EventLog:
 
     @classmethod
     def of(cls, context: Any, asked: float) -> EventLog:
-        """That of a context which stands; no `folder` where it keeps none."""
+        """That of a context which runs; no `folder` where it keeps none."""
         conf = context.getConf()
         kept = conf.get("spark.eventLog.enabled", "false").lower() == "true"
         folder = str(conf.get("spark.eventLog.dir", "/tmp/spark-events")).rstrip("/") if kept else None

@@ -129,7 +129,7 @@ class Seen:
 
 
 def covered(spans: Sequence[Span], first: float, last: float) -> float:
-    """Seconds between `first` and `last` that lie in at least one of the spans."""
+    """Seconds between `first` and `last` that are in at least one of the spans."""
     seconds, until = 0.0, first
     for began, ended in sorted(spans):
         begin, end = max(began, until), min(ended, last)

@@ -1,4 +1,4 @@
-"""Reading data wherever it lies: plain paths, ``file:///path``, ``hdfs:///path`` (this cluster's HDFS),
+"""Reading data wherever it is: plain paths, ``file:///path``, ``hdfs:///path`` (this cluster's HDFS),
 ``hdfs://host:port/path``, and object stores: ``s3://bucket/key``, ``gs://bucket/key``. Every function raises
 StorageError, a BadInput of one sentence.
 

@@ -74,7 +74,7 @@ def translate(error: BaseException, url: str, step: str) -> StorageError:  # noq
         )
     if _NO_ROOM.search(text):
         return StorageError(
-            f"{url}: no DataNode has room for another block, or none is live ({step}): see 'regatta hdfs-status'"
+            f"{url}: no DataNode has space for another block, or none is live ({step}): see 'regatta hdfs-status'"
         )
     passing = isinstance(error, OSError | TimeoutError) or bool(_PASSING.search(text))
     return StorageError(f"{url}: {step} failed: {said or type(error).__name__}", passing=passing)

@@ -229,7 +229,7 @@ class _Incoming:
     def write(self, path: str, blocks: Iterator[bytes], url: str) -> tuple[int, str]:
         """Write a file and prove it by reading it back: (length, SHA-256 of what came in).
 
-        Raises StorageError; it is `passing` where the writing stood still or a DataNode was lost, and nothing else is
+        Raises StorageError; it is `passing` where the writing stopped or a DataNode was lost, and nothing else is
         wrong: then the whole can be sent again.
         """
         self.hdfs.mkdirs(posixpath.dirname(path))

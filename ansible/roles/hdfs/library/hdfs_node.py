@@ -117,7 +117,7 @@ def fields(path):
 
 
 def count_blocks(pool):
-    """How many blocks lie there, counted up to a bound."""
+    """How many blocks are there, counted up to a bound."""
     count = 0
     for _, _, files in os.walk(pool):
         count += sum(name.startswith("blk_") and not name.endswith(".meta") for name in files)

@@ -227,7 +227,7 @@ def _ports(result: Result, limits: Mapping[str, Any]) -> list[str]:
 
 
 def _clock(result: Result, limits: Mapping[str, Any], now: float) -> list[str]:
-    """The host's clock was read after `sent` and before `now` on ours: only what lies outside both is skew."""
+    """The host's clock was read after `sent` and before `now` on ours: only what is outside both is skew."""
     ahead, behind = result["clock"] - now, result["clock"] - result["sent"]
     limit = limits["clock_skew_s"]
     if ahead > limit or behind < -limit:

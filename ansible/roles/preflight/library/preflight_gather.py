@@ -174,7 +174,7 @@ def old_sshfs(packages, release):
 
 
 def other_java(name, javas):
-    """Whether a Java is there that is none of the packages `one|other` and lies between the oldest and the newest."""
+    """Whether a Java is there that is none of the packages `one|other` and is between the oldest and the newest."""
     wanted = [int(found.group(1)) for one in name.split("|") if (found := re.fullmatch(ANY_JAVA, one))]
     return "|" in name and bool(wanted) and any(min(wanted) <= number <= max(wanted) for number in javas)
 

@@ -3,7 +3,7 @@
 Ray itself takes ports at random, has its dashboard listen on all addresses, leaves files in /tmp that all such clusters
 of a host share, and never ends where its script fails. What Python of a run under Spark begins with calls `watch`;
 nothing happens before the program imports `ray.util.spark`. Executors get the functions below with the tasks that start
-nodes of Ray, by their names, so they stand at the top of this module.
+nodes of Ray, by their names, so they are at the top of this module.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def changed(module: Any) -> Iterator[None]:
 
 
 def change(module: Any) -> None:
-    """Put what stands below into Ray's module. AttributeError where a later Ray has not what is replaced."""
+    """Put what is below into Ray's module. AttributeError where a later Ray has not what is replaced."""
     setup = module._setup_ray_cluster
     # atexit's own would come too late: before it Python waits for the thread that reads what Ray's head prints.
     at_exit: Any = vars(threading)["_register_atexit"]

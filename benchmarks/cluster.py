@@ -42,7 +42,7 @@ class Bench:
                 self._keep(figures.sync(inventory, SYNC_ROUNDS, "sync16"))
 
     def on_cluster(self, inventory: Path) -> None:
-        """What needs a provisioned cluster and leaves it as it was."""
+        """Measure what needs a provisioned cluster and leaves it as it was."""
         if "sync" in self.wanted:
             with self._part("sync"):
                 self._keep(figures.sync(inventory, SYNC_ROUNDS, "sync"))

@@ -158,7 +158,7 @@ def prepare(program: Program, examples: Path, ray: Path, folder: Path) -> None:
 
 
 def ray_package() -> Path:
-    """Where Ray is installed for inventory/local."""
+    """Return where Ray is installed for inventory/local."""
     return next((PROJECT / ".venv-node").glob("lib/python3*/site-packages/ray"))
 
 

@@ -25,7 +25,7 @@ FILES = 500
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """How long it takes."""
+    """Return how long it takes."""
     began = time.perf_counter()
     work()
     return time.perf_counter() - began

@@ -41,7 +41,7 @@ LIST_BYTES = 100_000_000
 TWITTER_SECONDS, TWITTER_BYTES, TWITTER_BYTES_A_PROCESS = 250.0, 14e9, 8e9
 TWITTER_ITERATIONS = 20
 LONG = 30.0
-"""What takes more seconds than this is measured once."""
+"""Seconds; a longer measurement is done once."""
 
 
 def uniform(edges: int, ids: int) -> NDArray[np.int64]:

@@ -74,7 +74,7 @@ def written(path: Path, edges: "np.ndarray[tuple[int, int], np.dtype[np.int64]]"
 
 
 def taken(root: Path, path: Path, work: str) -> dict[str, float]:
-    """What one reading takes, with the workloads below `root`."""
+    """Return what one reading takes, with the workloads below `root`."""
     words = [sys.executable, "-c", READ, str(path), work]
     said = subprocess.run(
         words, cwd=root, env={"PATH": "/usr/bin:/bin", "HOME": str(Path.home())}, capture_output=True, check=True

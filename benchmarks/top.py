@@ -116,7 +116,7 @@ def _cost(
 
 
 def _connections(inventory: Path) -> list[str]:
-    """How the paths of the kept SSH connections begin, which their processes have as titles."""
+    """Return how the paths of the kept SSH connections begin, which their processes have as titles."""
     texts = [path.read_text() for path in inventory.glob("ssh_config*")]
     return [found for text in texts for found in re.findall(r'ControlPath "(.+)-%C"', text)]
 

@@ -28,7 +28,7 @@ TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
 
 
 def python(*words: str, **environment: str) -> str:
-    """What this interpreter prints, with a thread a process."""
+    """Return what this interpreter prints, with a thread a process."""
     done = subprocess.run(
         [sys.executable, *words],
         cwd=PROJECT,
@@ -82,7 +82,7 @@ class Bench:
         return path
 
     def _ready(self, workload: str) -> Path:
-        """What is trained on, made and prepared once: rows as Parquet, images as IDX files."""
+        """Return what is trained on, made and prepared once: rows as Parquet, images as IDX files."""
         folder = self.folder / workload
         if workload == "stars":
             python("-m", "workloads.stars.prepare", str(self._csv()), str(folder))

@@ -14,7 +14,7 @@ from .system import LabError, ignore_signals, lock, say, unmount_below
 
 @dataclasses.dataclass(frozen=True)
 class Wish:
-    """What `up` was asked for; None means what the lab has, or else the default."""
+    """The request to `up`; None means what the lab has, or else the default."""
 
     name: str
     nodes: int | None = None

@@ -1,4 +1,4 @@
-"""What a lab is: names, addresses and folders that follow from its name, and its lab.json."""
+"""A lab: names, addresses and folders that follow from its name, and its lab.json."""
 
 import dataclasses
 import hashlib
@@ -186,7 +186,7 @@ class Node:
 
     @property
     def root(self) -> Path:
-        """Where the node's file system is mounted while it runs."""
+        """Return where the node's file system is mounted while it runs."""
         return self.folder / "root"
 
 

@@ -1,4 +1,4 @@
-"""What a shell completes after `regatta`: commands, also about hosts, their flags, and words that a flag takes."""
+"""Completes words in a shell after `regatta`: commands, also about hosts, their flags, and words that a flag takes."""
 
 from collections.abc import Sequence
 

@@ -50,7 +50,7 @@ class PlanKept(Value):
 
 
 class Spec(Value):
-    """What `run.start` gets of a run: all that a node needs to start its part.
+    """The argument of `run.start`: all that a node needs to start its part.
 
     `env`: of all its processes. `files`: by their path in its folder. `service`: the framework whose service its
     processes join, or are started by. `temporary`: a folder in /tmp that goes with it. `shared`: its part of the shared
@@ -81,7 +81,7 @@ class Spec(Value):
 
 
 class Begun(Spec):
-    """What `spec.json` says: the spec, and what the node found when it began.
+    """The content of `spec.json`: the spec, and what the node found when it began.
 
     `network`: the cluster's interface and its counters. `daemons`: process ids of the service's, with `hits`: how often
     their unit has met its limits. `boot`: of the host, by its name. `joined`: what the service said to a driver.
@@ -124,7 +124,7 @@ class Kept(Value):
 
 
 class Failure(Value):
-    """What failed on a node first: a rank, or (None) its supervisor; then `cause` says how.
+    """The first failure on a node: a rank, or (None) its supervisor; then `cause` says how.
 
     `signal`: the name of that which ended it. `disk_full`: there was no space left then.
     """
@@ -139,7 +139,7 @@ class Failure(Value):
 
 
 class Ended(Value):
-    """What `exit.json` says: how a run has ended on a node, and what it has used there.
+    """The content of `exit.json`: how a run has ended on a node, and what it has used there.
 
     `codes`: of the ranks that have ended. `oom_kills`: by the host's kernel, meanwhile. `lost_lines`: of the log, for
     which the disk had no space. `reached`: limits that it has met.
@@ -168,7 +168,7 @@ class FollowedBy(Value):
 
 
 class About(Value):
-    """What a node tells of a run that it knows."""
+    """A node's account of a run that it knows."""
 
     framework: str = ""
     mode: Optional[Mode] = None

@@ -49,7 +49,7 @@ def end(uid):
 
 
 def temporary(uid):
-    """What the user left in folders for temporary files."""
+    """Return what the user left in folders for temporary files."""
     return [
         entry.path
         for folder in TEMPORARY

@@ -21,7 +21,7 @@ from regatta_protocol.cards import misfit
 OF_CLUSTER = ("inventory", "nodes", "without", "skip_lost")
 """Options that belong to the cluster, and not to one of its runs."""
 CHECKPOINT = "checkpoint"
-"""What workloads with checkpoints take besides."""
+"""Further options of workloads with checkpoints."""
 
 
 def script(

@@ -1,4 +1,4 @@
-"""What a bench has shown, a row a point: times, ratios with intervals and verdicts, with published figures."""
+"""The results of a bench, a row a point: times, ratios with intervals and verdicts, with published figures."""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -39,7 +39,7 @@ class Finding:
         return [(other, base, ratio) for other, base, ratio in found if ratio]
 
     def ratio(self, other: str, base: str, clock: str) -> stats.Ratio | None:
-        """How many times the seconds of `base` another framework took; None where one has not run."""
+        """Return how many times the seconds of `base` another framework took; None where one has not run."""
         groups = self.groups
         return compare.ratio(groups[base], groups[other], clock) if groups.get(base) and groups.get(other) else None
 

@@ -17,7 +17,7 @@ MOST_RANKS_A_CORE = 16
 
 @dataclass(frozen=True)
 class Host:
-    """What a node has: cores, and memory in bytes (None: unknown); `facts`: all that it has told of itself."""
+    """A node's resources: cores, and memory in bytes (None: unknown); `facts`: all that it has told of itself."""
 
     cores: int
     ram_bytes: int | None

@@ -1,4 +1,4 @@
-"""What the runs of a plan read: looked for before the plan starts, made and put in place outside the timers."""
+"""The inputs of a plan's runs: looked for before the plan starts, made and put in place outside the timers."""
 
 import sys
 from collections.abc import Callable, Iterable

@@ -19,7 +19,7 @@ class Entry:
 
     @property
     def key(self) -> tuple[str, str, int, bool]:
-        """What no other run of the plan has."""
+        """Return what no other run of the plan has."""
         return (self.point.name, self.framework, self.repeat, self.warm_up)
 
     def series(self, plan: BenchPlan, set_: str) -> Series:

@@ -113,7 +113,7 @@ class Bench:
             )
 
     def recorded(self) -> int:
-        """How many of the set's runs have a record."""
+        """Return how many of the set's runs have a record."""
         return len(order.recorded(self.records))
 
     def _prepare(self) -> None:

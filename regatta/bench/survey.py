@@ -1,4 +1,4 @@
-"""What a plan means on a cluster now: its points, its runs in order, which are recorded, how long the rest takes."""
+"""A plan on a cluster now: its points, its runs in order, which are recorded, how long the rest takes."""
 
 import secrets
 import shutil

@@ -1,4 +1,4 @@
-"""What a person sees of a bench: what runs, what is next, the time left; a line for each run that has ended."""
+"""A bench on a terminal: what runs, what is next, the time left; a line for each run that has ended."""
 
 import time
 from collections.abc import Callable
@@ -94,7 +94,7 @@ class View(Console):
         super().note(text)
 
     def note(self, text: str) -> None:
-        """What a run says of itself is left out."""
+        """Leave out the output of runs."""
 
     def line(self, node: str, rank: int | None, text: str) -> None:
         """The log of runs is left out."""

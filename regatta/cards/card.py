@@ -148,9 +148,9 @@ class Group(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Items(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a function is applied to, one of these: numbers (`range`, as Python's), the values of a `list` in a JSON
-    file, the `lines` of a file, or all combinations of the axes of a `grid`. Files are those of the project, or of an
-    address (`s3://`).
+    """The items that a function is applied to, one of these: numbers (`range`, as Python's), the values of a `list` in
+    a JSON file, the `lines` of a file, or all combinations of the axes of a `grid`. Files are those of the project, or
+    of an address (`s3://`).
     """
 
     range: Annotated[tuple[int, ...], Meta(min_length=1, max_length=3)] | None = None
@@ -167,7 +167,7 @@ class Span(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Search(Struct, frozen=True, forbid_unknown_fields=True):
-    """What trials of a function are to find: the largest or smallest `metric` of their reports; `space` has for each
+    """The aim of trials of a function: the largest or smallest `metric` of their reports; `space` has for each
     argument a list of values, or a span.
     """
 

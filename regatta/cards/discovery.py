@@ -1,4 +1,4 @@
-"""Where cards are found: Regatta's own workloads, and those of the project around a folder."""
+"""Finds cards: Regatta's own workloads, and those of the project around a folder."""
 
 import difflib
 import functools

@@ -17,7 +17,7 @@ FILE = "regatta.toml"
 
 
 class Environment(Struct, frozen=True, forbid_unknown_fields=True):
-    """What runs of the project need beyond the nodes' environment (docs/how-to/packages.md).
+    """The needs of a project's runs beyond the nodes' environment (docs/how-to/packages.md).
 
     `requirements`: a file of the project; `more` (`with` in the file): requirements besides it.
     """

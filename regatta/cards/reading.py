@@ -205,7 +205,7 @@ class Reader:
         self.faults: list[str] = [] if faults is None else faults
 
     def at(self, key: str) -> str:
-        """Where a key is, for a person."""
+        """Return where a key is, for a person."""
         return f"{self.where}.{key}" if self.where and key else self.where or key
 
     def fault(self, key: str, text: str) -> None:

@@ -1,4 +1,4 @@
-"""What the nodes have already: the base that a layer is made for."""
+"""The nodes' own packages: the base that a layer is made for."""
 
 import email
 import re
@@ -15,7 +15,7 @@ from regatta.hosts.remote import Remote
 from regatta.program import about_hosts
 
 INSTALLER = "uv"
-"""What installs the others on a node, and is not installed itself."""
+"""The package that installs the others on a node, and is not installed itself."""
 _METADATA = re.compile(r"[^/]+\.dist-info/METADATA")
 _GLIBC = (17, 28, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40)
 """The C libraries, 2.x, that uv has platforms for."""
@@ -48,7 +48,7 @@ class Base:
 
     @property
     def platform(self) -> str:
-        """What uv calls the machine and its C library. EnvironmentFault where no wheels are known for it."""
+        """Return what uv calls the machine and its C library. EnvironmentFault where no wheels are known for it."""
         major, _, number = self.glibc.partition(".")
         known = [one for one in _GLIBC if number.isdecimal() and one <= int(number)]
         if major != "2" or not known or self.machine not in ("x86_64", "aarch64"):

@@ -36,7 +36,7 @@ IN_BUNDLE = "layers"
 _TRAMPOLINE = re.compile(rb"\A#!/bin/sh\n'''exec' [^\n]*\n' '''\n")
 _COMPILE_SECONDS = 900
 _MAKING = ".making-"
-"""How the folder of a layer that is being made begins; its key and its own word follow."""
+"""The beginning of the name of a layer's folder while it is made; its key and its own word follow."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Archive:
 
 
 def folder() -> Path:
-    """Where archives are kept."""
+    """Return where archives are kept."""
     return paths.cache_dir() / "layers"
 
 
@@ -261,7 +261,9 @@ def _lock_of(base: Path, key: str) -> Path:
 
 
 def _clear_abandoned(base: Path, own: str) -> None:
-    """What killed commands have left: of the layer `own`, whose lock we hold, and of those that no process makes."""
+    """Remove what killed commands have left: of the layer `own`, whose lock we hold, and of those that no process
+    makes.
+    """
     for path in base.glob(f"{_MAKING}*"):
         key = path.name.removeprefix(_MAKING).partition("-")[0]
         with contextlib.suppress(BlockingIOError), contextlib.ExitStack() as stack:

@@ -132,7 +132,7 @@ def _build_system(source: Path) -> dict[str, Any]:
 
 
 def _needs(requires: list[str], minor: str, platform: str, work: Path, package: Pinned) -> Path | None:
-    """What the package is built with, as an archive."""
+    """Return what the package is built with, as an archive."""
     if not requires:
         return None
     tree = work / "needs"

@@ -52,7 +52,7 @@ def look(remote: Remote) -> tuple[list[Layer], dict[str, Exception]]:
 
 
 def _together(said: Mapping[str, list[dict[str, Any]]], name: str) -> dict[str, dict[str, dict[str, Any]]]:
-    """What nodes have told of the same thing: by its name, then by node."""
+    """Return what nodes have told of the same thing: by its name, then by node."""
     found: dict[str, dict[str, dict[str, Any]]] = {}
     for node, items in said.items():
         for item in items:

@@ -53,7 +53,9 @@ class Pinned:
 
 @dataclass(frozen=True)
 class Resolution:
-    """What a layer has: `key` names it; `base` is that of the nodes, for the Python X.Y `minor` and the `platform`."""
+    """The content of a layer: `key` names it; `base` is that of the nodes, for the Python X.Y `minor` and the
+    `platform`.
+    """
 
     key: str
     base: str
@@ -77,7 +79,7 @@ class Resolution:
         return mine[0] == theirs[0] and int(mine[2]) <= int(theirs[2])
 
     def headline(self) -> str:
-        """What is brought, in one line."""
+        """Return what is brought, in one line."""
         fresh = [f"{one.name} {one.version}" for one in self.packages if not one.instead]
         other = [f"{one.name} {one.version} for {one.instead}" for one in self.packages if one.instead]
         words = (
@@ -94,7 +96,7 @@ class Resolution:
         return f"environment: {', '.join([*words, *([size] if self.size else []), f'layer {self.key}'])}"
 
     def hint(self) -> str:
-        """How its own framework can be had smaller; empty where it is as the nodes' is."""
+        """Return how its own framework can be had smaller; empty where it is as the nodes' is."""
         indexes = {name: one.cpu_builds for one in registry.every() for name in one.packages if one.cpu_builds}
         large = next((one for one in self.packages if one.name in indexes and "+cpu" in (one.instead or "")), None)
         if large is None or not any(one.name.startswith(_CUDA) for one in self.packages):
@@ -298,7 +300,7 @@ _NO_URL = "a file's URL is not taken: put the wheel into a folder that PIP_FIND_
 
 
 def _explain(wanted: Wanted, base: Base, work: Path, lists: list[str], root: Path) -> None:
-    """Where only a fixed package contradicts, name it with both versions."""
+    """If only a fixed package contradicts, name it with both versions."""
     out = work / "resolved.txt"
     out.write_text("")
     words = ["pip", "compile", "--quiet", "--no-annotate", "--no-header", "--output-file", str(out), *_target(base)]

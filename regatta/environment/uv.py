@@ -77,7 +77,7 @@ def run(
 
 
 def explain(told: str) -> str:
-    """What uv says, without passwords, and what to do about it where uv does not say that."""
+    """Return what uv says, without passwords, and what to do about it where uv does not say that."""
     text = PRIVATE.sub("//", told).strip().removeprefix("error: ") or "uv failed without a message"
     lines = text.splitlines()
     text = "\n".join(lines if len(lines) <= 24 else [*lines[:8], "  ...", *lines[-15:]])

@@ -17,7 +17,8 @@ REFUSED = 2
 
 
 def look(workload: Workload, module: str, files: Mapping[str, DataFile]) -> tuple[str | None, str | None]:
-    """What the `files`, by what a person calls them, hold in the words of the card's program; and a note, for a person.
+    """Return what the `files`, by what a person calls them, hold in the words of the card's program; and a note, for a
+    person.
 
     What was found good is remembered by content and program. A program that fails refuses nothing: the note says why.
     DataError where it refuses them, with its last line, in which the files are called as the person does.

@@ -53,7 +53,7 @@ def make(
 
 
 def default_address(workload: Workload, size: int, seed: int) -> str:
-    """Where `make` puts what was given no place."""
+    """Return where `make` puts what was given no place."""
     return f"hdfs:///generated/{_generator(workload).name.format(size=size, seed=seed)}"
 
 

@@ -21,7 +21,7 @@ from regatta.run.session import Session
 
 @dataclass(frozen=True)
 class Job:
-    """What all runs of a comparison have in common: the programs by framework, and what their records say of them.
+    """All that runs of a comparison have in common: the programs by framework, and what their records say of them.
 
     `packages`: what they need to read their input, besides the project's own. `locked`: Regatta's lock says in which
     versions, and with which files.

@@ -210,7 +210,9 @@ def _frameworks(reader: Reader) -> tuple[str, ...] | None:
 
 
 def _of_workload(reader: Reader, own: Sequence[str], frameworks: tuple[str, ...] | None) -> tuple[str, ...]:
-    """What is compared: the single process first, where the workload has one and the plan does not leave it out."""
+    """Return what is compared: the single process first, where the workload has one and the plan does not leave
+    it out.
+    """
     named = _frameworks(reader) if "frameworks" in reader.table else frameworks
     if named is not None and (lost := [name for name in named if name not in own]):
         reader.fault("frameworks", f"its card has {', '.join(own)}, and not {', '.join(lost)}")

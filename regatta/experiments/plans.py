@@ -114,7 +114,7 @@ def expand(plan: BenchPlan, cores: int) -> tuple[Point, ...]:
 
 
 def digest(plan: BenchPlan, points: Sequence[Point]) -> str:
-    """What tells plans apart whose runs do not belong together: all but the number of repeats, and words."""
+    """Return what tells plans apart whose runs do not belong together: all but the number of repeats, and words."""
     told = [{**vars(point), "of": point.workload, **_of_options(point)} for point in points]
     identity = [
         plan.warm_ups,
@@ -126,7 +126,7 @@ def digest(plan: BenchPlan, points: Sequence[Point]) -> str:
 
 
 def _of_options(point: Point) -> dict[str, object]:
-    """What of a point's options tells its runs from others."""
+    """Return what of a point's options tells its runs from others."""
     return {"time_limit": point.options.time_limit, **point.options.of_case()}
 
 

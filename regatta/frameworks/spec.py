@@ -1,4 +1,4 @@
-"""What `run.start` takes on a node: the parts that adapters share."""
+"""The arguments of `run.start` on a node: the parts that adapters share."""
 
 from collections.abc import Callable, Mapping, Sequence
 

@@ -24,7 +24,7 @@ PAUSE_SECONDS = 8.0
 
 @dataclass(frozen=True)
 class Done:
-    """What was transferred: `path` is where it is now, `bytes` its size, `seconds` how long it took."""
+    """A transfer that has ended: `path` is where it is now, `bytes` its size, `seconds` how long it took."""
 
     path: str
     files: int

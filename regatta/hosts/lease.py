@@ -108,7 +108,7 @@ def may_break(given: str) -> bool:
 
 
 def _who() -> str:
-    """What other controllers see of this process."""
+    """Return what other controllers see of this process."""
     return f"{ourselves()} (process {os.getpid()})"
 
 

@@ -60,7 +60,7 @@ class Remote:
         return f"{node.user}@{node.host}" if node.user else node.host
 
     def place(self, node: Node) -> dict[str, Any]:
-        """What the node's side needs to know about where things are on this node."""
+        """Return what the node's side needs to know about where things are on this node."""
         return {
             "root": node.root,
             "state": node.state,
@@ -154,7 +154,7 @@ class Remote:
 
 @functools.cache
 def ourselves() -> str:
-    """Who asks, as other controllers see it: `ann on laptop`."""
+    """Return who asks, as other controllers see it: `ann on laptop`."""
     try:
         user = getpass.getuser()
     except (OSError, KeyError):
@@ -163,7 +163,7 @@ def ourselves() -> str:
 
 
 def explain(node: Node, code: int, stderr: str) -> RemoteError:
-    """What ssh's or sudo's failure means, and what to do about it."""
+    """Return what ssh's or sudo's failure means, and what to do about it."""
     name, where = node.name, f"{node.user + '@' if node.user else ''}{node.host}"
     if "HOST IDENTIFICATION HAS CHANGED" in stderr or "Host key verification failed" in stderr:
         return hostkeys.explain(name, node.host, stderr)

@@ -36,7 +36,7 @@ class Jump:
 
 
 def proxy_option(node: Node) -> tuple[str, str] | None:
-    """How a node's SSH arguments lead to it: ("jump", hosts) or ("command", ProxyCommand); None: straight."""
+    """Return how a node's SSH arguments lead to it: ("jump", hosts) or ("command", ProxyCommand); None: straight."""
     words = list(node.ssh_args)
     for index, word in enumerate(words):
         following = words[index + 1] if index + 1 < len(words) else ""
@@ -89,7 +89,7 @@ def with_relays(cluster: Cluster, nodes: Iterable[Node]) -> list[Node]:
 
 
 def tree_nodes() -> int:
-    """How many nodes may get what is large from here before some pass it on (`REGATTA_TREE_NODES`)."""
+    """Return how many nodes may get what is large from here before some pass it on (`REGATTA_TREE_NODES`)."""
     wanted = os.environ.get("REGATTA_TREE_NODES") or str(TREE_NODES)
     if not wanted.isdecimal():
         raise UsageError(f"REGATTA_TREE_NODES={wanted}: give a number of nodes")

@@ -128,7 +128,7 @@ def _give(process: "subprocess.Popen[bytes]", names: bytes) -> None:
 
 
 def _parts(stream: "IO[bytes]") -> Iterator[bytes]:
-    """What a program writes over with carriage returns, one after the other."""
+    """Yield what a program writes over with carriage returns, one after the other."""
     rest = b""
     while block := stream.read1(1 << 12):  # type: ignore[attr-defined]
         *parts, rest = (rest + block).replace(b"\n", b"\r").split(b"\r")

@@ -53,7 +53,7 @@ def without(cluster: Cluster, lost: Sequence[str]) -> Cluster | None:
 
 
 def hint(error: NodesError, cluster: Cluster) -> str:
-    """What to do about hosts that do not answer; nothing where that is not it, or it is the head."""
+    """Return what to do about hosts that do not answer; nothing where that is not it, or it is the head."""
     lost = [name for name, cause in error.failures.items() if isinstance(cause, UnreachableError)]
     if len(lost) < len(error.failures) or without(cluster, lost) is None:
         return ""

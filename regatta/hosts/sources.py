@@ -13,10 +13,10 @@ _ELSEWHERE |= {"imports", "spawn_guard", "events", "cards"}
 """Modules of the node's side, and of what is shared with it, that serve no request: a rank's, a service's, a run's."""
 _SUPERVISOR = ("supervisor", "cgroup", "rank", "runlog", "usage")
 _OF_SUPERVISOR = ("__init__", "decoding", "log", "run", "states", "value")
-"""What it needs of what the controller shares with it."""
+"""The shared modules that it needs of the controller."""
 NODE, FRAMEWORKS, PROTOCOL = "regatta.node", "regatta.frameworks", "regatta_protocol"
 BOOT = "import sys;exec(sys.stdin.buffer.read(int(sys.argv[1])))"
-"""What the process runs, with the length of the program that it is sent first."""
+"""The program of the process, with the length of the program that it is sent first."""
 _LOADER = """
 import base64, json, sys, zlib
 from importlib.machinery import ModuleSpec
@@ -44,7 +44,7 @@ def program(sources: Mapping[str, str], then: str) -> bytes:
 
 
 def of_requests() -> dict[str, str]:
-    """What a node may need for a request, by full name."""
+    """Return what a node may need for a request, by full name."""
     return {
         f"{package}.{name}": source(name, package)
         for package in (NODE, PROTOCOL, *_of_frameworks())

@@ -1,4 +1,4 @@
-"""What the apt proxies of the controller and of relays have in common: what is asked, kept and passed on."""
+"""Shared by the apt proxies of the controller and of relays: what is asked, kept and passed on."""
 
 import base64
 import contextlib
@@ -43,7 +43,7 @@ class Refused(Exception):
 
 @dataclass(frozen=True)
 class Source:
-    """What apt's sources name: a host, and the folder that all its files are below."""
+    """A source of apt: a host, and the folder that all its files are below."""
 
     scheme: str
     host: str
@@ -241,7 +241,7 @@ class _AsAnswered(urllib.request.HTTPErrorProcessor):
 
 
 class Keeper(socketserver.ThreadingMixIn, socketserver.BaseServer):
-    """What is common to proxies: who may ask, for what, how much; downloads of the same file happen once."""
+    """The base of proxies: who may ask, for what, how much; downloads of the same file happen once."""
 
     daemon_threads = True
     cache: Path
@@ -263,7 +263,7 @@ class Keeper(socketserver.ThreadingMixIn, socketserver.BaseServer):
         return bool(_KEPT.search(path))
 
     def sources(self) -> frozenset[Source] | None:
-        """What the nodes' apt sources name; None where another proxy judges that."""
+        """Return what the nodes' apt sources name; None where another proxy judges that."""
         raise NotImplementedError
 
     def must_serve(self, url: str) -> None:
@@ -303,7 +303,7 @@ class Keeper(socketserver.ThreadingMixIn, socketserver.BaseServer):
         return urllib.request.build_opener(_AsAnswered, *more)
 
     def _further(self, url: str, location: str) -> str:
-        """Where a redirect leads, on a named host at one of its named ports, or at that of http or https."""
+        """Return where a redirect leads, on a named host at one of its named ports, or at that of http or https."""
         target = urljoin(url, location)
         try:
             repository_path(target)

@@ -33,7 +33,7 @@ def cool(place: dict[str, Any], whole: bool = True) -> dict[str, Any]:
 
 
 def _prepared(place: dict[str, Any]) -> str:
-    """Where runs keep prepared forms: as `workloads.common.storage.prepared` finds it for the user of runs."""
+    """Return where runs keep prepared forms: as `workloads.common.storage.prepared` finds it for the user of runs."""
     if place.get("user"):
         return os.path.join(rundirs.home(place), ".cache", "regatta", "prepared")
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")

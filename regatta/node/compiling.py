@@ -98,7 +98,7 @@ def _unpack(archive: str, folder: str) -> None:
 
 
 def _run(command: List[str], folder: str, env: Dict[str, str], log: str) -> str | None:
-    """What a build said at last, where it failed."""
+    """Return what a build said at last, where it failed."""
     with open(log, "wb") as out:
         process = subprocess.Popen(
             command, cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT

@@ -1,4 +1,6 @@
-"""What a node says is done is on the disk: a power cut does not take it back, and leaves nothing half written."""
+"""Writes to disk before a node says that it is done: a power cut does not take it back, and leaves nothing half
+written.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a node is: hardware, system, versions. Read from files, in a few milliseconds."""
+"""Facts of a node: hardware, system, versions. Read from files, in a few milliseconds."""
 
 from __future__ import annotations
 

@@ -175,7 +175,9 @@ def url(path: str, query: dict[str, Any], web: str = "") -> str:
 
 
 def answer(address: str, method: str = "GET", seconds: float = 10) -> Any:
-    """What one of HDFS's web servers answers, to read from and close. Problem with its words where it refuses."""
+    """Return what one of HDFS's web servers answers, to read from and close. Problem with its words where it
+    refuses.
+    """
     # Every request to a node loads this module, and these cost more than all the rest of it.
     import urllib.error
     import urllib.request

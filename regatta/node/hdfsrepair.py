@@ -41,7 +41,7 @@ def read_own(place: Place, emit: Emit, path: str, address: str) -> dict[str, Any
 
 
 def damaged(place: Place, path: str, blocks: list[str]) -> dict[str, Any]:
-    """What the NameNode knows of the copies of all that is below a path.
+    """Return what the NameNode knows of the copies of all that is below a path.
 
     {"copies": those damaged [{"file", "block", "address", "live": good copies}], "live": {block: good copies}}, the
     latter for the `blocks` asked for.
@@ -94,7 +94,7 @@ def report(place: Place) -> dict[str, Any]:
 
 
 def _own_blocks(path: str, address: str) -> Iterator[str]:
-    """Where this host's DataNode gives each of its blocks."""
+    """Yield where this host's DataNode gives each of its blocks."""
     web = hdfs.setting("hdfs-site.xml", "dfs.datanode.http.address")
     namenode = hdfs.setting("core-site.xml", "fs.defaultFS").partition("://")[2]
     for file, entry in hdfs.files(path):

@@ -1,4 +1,4 @@
-"""What a launch asks of a node before it starts anything."""
+"""Answers what a launch asks of a node before it starts anything."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def inspect(  # noqa: PLR0913 (the keys of one question)
     free: int = 1,
     asks: dict[str, str] | None = None,
 ) -> dict[str, Any]:
-    """What a launch asks of a node in one round trip: facts, release, layer, data files, a free port.
+    """Return what a launch asks of a node in one round trip: facts, release, layer, data files, a free port.
 
     `versions`: of these packages, among the facts. `packages`: also the versions of all that is in its environment.
     `free`: how many free ports are wanted. `asks`: what a framework asks besides, see `frameworks.answers`.

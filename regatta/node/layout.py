@@ -33,7 +33,7 @@ def check(place: Dict[str, Any], older: bool = False) -> None:
 
 
 def differs(found: int) -> str:
-    """What to do about another layout."""
+    """Return what to do about another layout."""
     if found > NUMBER:
         return (
             f"was provisioned by a newer Regatta (layout {found} of its folders, this checkout knows {NUMBER}): "

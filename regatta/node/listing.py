@@ -19,7 +19,7 @@ BEGINNING_SECONDS = 60.0
 
 
 def answer(place: Place) -> Answer:
-    """What :func:`runs` says, as a `Listing` in JSON."""
+    """Return what :func:`runs` says, as a `Listing` in JSON."""
     return dict(encode(Listing(runs(place))))
 
 

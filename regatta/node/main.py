@@ -70,7 +70,7 @@ OPERATIONS = {
     "support": "support.collect",
     "lease.hold": "lease.hold",
 }
-"""Where each operation is found; only its module, and what that needs, is loaded."""
+"""The module of each operation; only its module, and what that needs, is loaded."""
 TELLING = {"run.watch", "hdfs.decommission", "hdfs.read_own", "sample", "lease.hold"}
 """Operations that get `emit`, to tell of themselves while they work."""
 OLDER = {"support", "lease.hold", "secret.held", "relay.drop", "run.list", "run.stop"}

@@ -1,4 +1,5 @@
-"""What a run has left in its working directory: files that it made or changed, not those that came with its code.
+"""The files that a run has left in its working directory: files that it made or changed, not those that came with its
+code.
 
 Looked at as the account of runs. Links are followed only to files inside the folder; of all else that is no file, only
 names are given.
@@ -36,7 +37,7 @@ _BLOCK = 1 << 20
 
 
 def folder(place: Place, run: str) -> str:
-    """Where a run reads and writes by relative paths."""
+    """Return where a run reads and writes by relative paths."""
     return rundirs.path(place, run, "work")
 
 
@@ -119,7 +120,7 @@ def expression(pattern: str) -> str:
 
 
 class _Given:
-    """What came with the code of a run."""
+    """The files that came with the code of a run."""
 
     def __init__(self, place: Place, run: str) -> None:
         spec = rundirs.spec(place, run) or Kept()

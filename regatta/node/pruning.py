@@ -67,7 +67,9 @@ def _delete_inputs(place: Place) -> int:
 
 
 def _remove_results(place: Place, unused: float) -> int:
-    """What Ray has kept in the home of the account of runs, and nothing has been added to in `unused` seconds."""
+    """Return what Ray has kept in the home of the account of runs, and nothing has been added to in `unused`
+    seconds.
+    """
 
     def clear() -> int:
         freed = 0

@@ -59,7 +59,7 @@ def _last_part(line: bytes) -> bytes:
 
 
 def _go_first() -> None:
-    """Where the memory of a host is used up, ranks are what the kernel ends."""
+    """Let the kernel end ranks first where the memory of a host is used up."""
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         file.write(str(cgroup.RANK_OOM_SCORE))
 
@@ -113,6 +113,8 @@ class Rank:
         return lines
 
     def last_lines(self) -> list[str]:
-        """What was printed last; what Regatta's own code said comes before it, where many lines came after that."""
+        """Return what was printed last; what Regatta's own code said comes before it, where many lines came
+        after that.
+        """
         lines = [*([self.ours] if self.ours and self.ours not in self.last else []), *self.last]
         return [line[:MOST_LAST] for line in lines]

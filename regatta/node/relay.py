@@ -1,4 +1,4 @@
-"""What a relay keeps for the nodes behind it, and how they fetch it: rsync over SSH with root's key between nodes."""
+"""Files that a relay keeps for the nodes behind it, which fetch them: rsync over SSH with root's key between nodes."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ Place = Dict[str, Any]
 
 MOST_BYTES = 8 << 20
 SHARE_BYTES = 256 << 10
-"""What one run may add to what is read of all runs: a larger `spec.json` is passed over there."""
+"""Bytes that one run may add to what is read of all runs: a larger `spec.json` is passed over there."""
 EXIT_BYTES = 1 << 20
 MOST_DEEP = 24
 STARTED = "/run/systemd/units/invocation:"
@@ -89,13 +89,15 @@ def _inside(value: Any) -> Any:
 
 
 def spec(place: Place, run: str, most: int = MOST_BYTES) -> Kept | None:
-    """What was started, as far as it is believed; None where that cannot be read (yet)."""
+    """Return what was started, as far as it is believed; None where that cannot be read (yet)."""
     found = load(path(place, run, "spec.json"), most)
     return decoding.believe(Kept, found) if found else None
 
 
 def noted(place: Place, run: str) -> Kept | None:
-    """What was started, by the node's own note; of a run without one by its `spec.json`, None where that is no help."""
+    """Return what was started, by the node's own note; of a run without one by its `spec.json`, None where that is no
+    help.
+    """
     note = notes.read(place, run)
     return decoding.believe(Kept, note) if note else _shared_spec(place, run)
 
@@ -106,7 +108,7 @@ def _shared_spec(place: Place, run: str) -> Kept | None:
 
 
 def ended(place: Place, run: str) -> Ended | None:
-    """How the run has ended here, as far as that is believed; None where it has not reported its end.
+    """Return how the run has ended here, as far as that is believed; None where it has not reported its end.
 
     It has succeeded only where its unit has, too.
     """

@@ -119,7 +119,7 @@ class Piece(NamedTuple):
 
 
 def read(folder: str, offset: int, most: int = BLOCK) -> Piece:
-    """What the log has from a byte on, about `most` bytes; no lines where nothing was added."""
+    """Return what the log has from a byte on, about `most` bytes; no lines where nothing was added."""
     missed, asked = 0, offset
     while True:
         starts = _starts(folder)  # before the file is read: one that has a successor is complete
@@ -157,7 +157,7 @@ def end(folder: str) -> int:
 
 
 def _starts(folder: str) -> list[int]:
-    """Where the files that are there begin."""
+    """Return where the files that are there begin."""
     return [0, *(int(found[1]) for name in os.listdir(folder) if (found := _PART.match(name)))]
 
 

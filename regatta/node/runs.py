@@ -44,7 +44,7 @@ POLL_SECONDS, IDLE_SECONDS = 0.03, 0.2
 BEAT_SECONDS = 1.0
 STOP_SECONDS = 4.0
 LATE_SECONDS = 5.0
-"""How much later than the supervisor systemd ends a run at its time limit."""
+"""Seconds after the supervisor at which systemd ends a run at its time limit."""
 HADOOP_CONF_DIR = "/etc/regatta/hadoop"
 RESERVE_BYTES = 1 << 16
 DELETE_SECONDS = 400.0
@@ -346,7 +346,7 @@ def mark_recorded(place: Place, run: str) -> Answer:
 
 @rights.of_run()
 def account(place: Place, run: str) -> Answer:
-    """What this node keeps of a run for its record: what was asked for, facts of the node, its interface."""
+    """Return what this node keeps of a run for its record: what was asked for, facts of the node, its interface."""
     spec = rundirs.spec(place, run) or Kept()
     return {"record": spec.record, "interface": spec.network.get("interface")}
 

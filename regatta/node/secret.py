@@ -25,7 +25,7 @@ def held(place: dict[str, Any], keys: list[str], tokens: list[dict[str, Any]]) -
 
 
 def _token(path: str, line: str) -> str:
-    """What a file holds, or the value of its setting `line`, if that is named."""
+    """Return what a file holds, or the value of its setting `line`, if that is named."""
     text = _text(path)
     if not line:
         return text

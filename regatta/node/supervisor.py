@@ -40,7 +40,8 @@ GRACE_SECONDS = 1.0
 IDLE_SECONDS = 5.0
 SHOW_SECONDS = 1.0
 LAST_BLOCKS = 32
-"""What is read of a rank that has ended: its pipe holds less, and what it has left behind may print without end."""
+"""Bytes that are read of a rank that has ended: its pipe holds less, and what it has left behind may print without end.
+"""
 FULL_BYTES = 1 << 20
 MOST_SPEC_BYTES = 8 << 20
 HIDDEN = "hidden.json"
@@ -162,7 +163,7 @@ class Supervisor:
                 self.end_ranks()
 
     def describe(self, number: int, code: int, lines: list[str]) -> Failure:
-        """What is known of the first failure."""
+        """Return what is known of the first failure."""
         return Failure(
             rank=number,
             code=code if code > 0 else 128 - code,
@@ -222,8 +223,8 @@ class Supervisor:
         return said.code
 
     def used(self) -> dict[str, Any]:
-        """What the run's processes have used here. Those of a run that has joined a service are the service's own, but
-        for the driver, whose share alone would say too little.
+        """Return what the run's processes have used here. Those of a run that has joined a service are the service's
+        own, but for the driver, whose share alone would say too little.
         """
         return {} if self.spec.joined else {**usage.of_unit(self.folder), **usage.of_children()}
 
@@ -284,7 +285,7 @@ def write_exit(folder: str, said: Ended) -> None:
 
 
 def own_spec(folder: str) -> Kept:
-    """What was started, as far as that can still be read: the run may have put anything in its place."""
+    """Return what was started, as far as that can still be read: the run may have put anything in its place."""
     with contextlib.suppress(OSError, ValueError, RecursionError):
         return believe(Kept, json.loads(_read(os.path.join(folder, "spec.json")).decode()))
     return Kept()

@@ -43,7 +43,7 @@ def adopt(cluster: Cluster) -> str:
 
 
 def choose(cluster: Cluster, lacking: list[str], found: Held) -> dict[str, str]:
-    """What the head has; where it has none, what the others agree on."""
+    """Return what the head has; where it has none, what the others agree on."""
     chosen = {}
     for name in lacking:
         having = {node: held[name] for node, held in found.items() if held.get(name)}

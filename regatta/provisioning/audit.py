@@ -67,7 +67,7 @@ class Hit:
 
 @dataclass(frozen=True)
 class Database:
-    """What an export has about the pins, and how large and new it is."""
+    """The advisories of an export about the pins, and how large and new it is."""
 
     hits: tuple[Hit, ...]
     advisories: int

@@ -35,7 +35,7 @@ class BundleError(RegattaError):
 
 @dataclass(frozen=True)
 class Bundle:
-    """What an archive holds. Paths are within it; `sources` are lines for apt, see `bundleapt`.
+    """The content of an archive. Paths are within it; `sources` are lines for apt, see `bundleapt`.
 
     `torch_lock` is '' where `lock` has torch itself, `hadoop` where the inventory wants no HDFS, `spark` where it wants
     no Spark. `files` are the SHA-256 of all files.

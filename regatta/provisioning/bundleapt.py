@@ -34,7 +34,7 @@ _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 @dataclass(frozen=True)
 class Suite:
-    """What a release of Debian or Ubuntu has, and its public repositories."""
+    """The versions of a release of Debian or Ubuntu, and its public repositories."""
 
     python: str
     glibc: str
@@ -76,7 +76,7 @@ class Package:
 
 
 def choose(suite: str) -> Suite:
-    """What is known of a release; BundleError names those that are."""
+    """Return what is known of a release; BundleError names those that are."""
     if suite not in SUITES:
         raise BundleError(f"{option(suite=suite)}: a bundle can be made for {', '.join(SUITES)}")
     return SUITES[suite]

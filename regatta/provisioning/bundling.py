@@ -59,7 +59,7 @@ def wish(options: Options) -> dict[str, object]:
 
 @dataclass(frozen=True)
 class Order:
-    """What a bundle is made of, and for which hosts: `python` X.Y.Z, `machine` as `uname -m` says it.
+    """The parts of a bundle, and its hosts: `python` X.Y.Z, `machine` as `uname -m` says it.
 
     `wheels` and `controller` are the wheelhouses of the nodes and of a controller with the same release. `hadoop`: its
     tarball, `spark`: the archive that `regatta.provisioning.spark` made, '' without them. `packages`: Debian's, with
@@ -92,7 +92,7 @@ class Order:
         return f"{SPARK}/{Path(self.spark).parent.name}/{Path(self.spark).name}" if self.spark else ""
 
     def places(self) -> dict[str, Path]:
-        """What is in the cache already, by its place in the bundle."""
+        """Return what is in the cache already, by its place in the bundle."""
         found = {f"locks/{path.name}": path for path in sorted((paths.PROJECT / "requirements").glob("*.lock"))}
         found |= {f"locks/{path.name}": path for path in (self.lock, self.torch_lock) if path}
         for house, inside in ((self.wheels, f"wheels/{self.wheels.name}"), (self.controller, CONTROLLER)):
@@ -210,7 +210,9 @@ def open_(path: Path) -> Opened:
 
 
 def wheelhouse(name: str) -> Path | None:
-    """Where a bundle has the wheels of the environment `name`; None without one. BundleError where it has others."""
+    """Return where a bundle has the wheels of the environment `name`; None without one. BundleError where it has
+    others.
+    """
     if not (folder := os.environ.get(FOLDER_VARIABLE)):
         return None
     found = Path(folder) / "wheels" / name

@@ -18,7 +18,9 @@ _FORMAT = 2  # raise it when environments must be built again although the lock 
 
 @dataclass(frozen=True)
 class Target:
-    """What a node runs: `python` is X.Y.Z, `machine` as in `uname -m`, `glibc` X.Y, `torch_build` a local label."""
+    """The platform of a node: `python` is X.Y.Z, `machine` as in `uname -m`, `glibc` X.Y, `torch_build` a local
+    label.
+    """
 
     python: str
     machine: str
@@ -50,7 +52,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Chosen:
-    """What a target gets: `torch` is the part that the lock of torch's build has, `others` all else, by name."""
+    """The packages for a target: `torch` is the part that the lock of torch's build has, `others` all else, by name."""
 
     others: tuple[Entry, ...]
     torch: tuple[Entry, ...] = ()

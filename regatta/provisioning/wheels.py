@@ -42,7 +42,7 @@ class WheelError(RegattaError):
 
 
 class HashError(WheelError):
-    """What was downloaded is not a file of the lock."""
+    """A download is not a file of the lock."""
 
 
 def platforms(target: Target) -> tuple[str, ...]:
@@ -221,7 +221,7 @@ def _pip(command: Sequence[str]) -> None:
 
 
 def _reason(said: str) -> str:
-    """What pip's output comes to; that an index refused the password, or a proxy is down, it only warns of."""
+    """Return what pip's output comes to; that an index refused the password, or a proxy is down, it only warns of."""
     lines = said.splitlines()
     errors = [line for line in lines if line.startswith("ERROR")] or lines
     told = [line for line in lines if _ACCESS.search(line)]

@@ -24,7 +24,7 @@ from regatta_protocol.events import (
 from regatta_protocol.log import DRIVER
 
 ITERATIONS = "iterations"
-"""What is counted besides whatever the progress is of, where a rank tells it."""
+"""The units that are counted besides those of the progress, where a rank tells it."""
 
 PHASES = ("sync", "launch", "rendezvous", "load", "compute", "collect", "total")
 """The phases of the contract, in the order in which a run passes through them."""

@@ -32,7 +32,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What can be said about runs side by side. With `reasons` there are no times.
+    """A comparison of runs. With `reasons` there are no times.
 
     `runs` maps a label to its run ids, `spreads` a phase to what each label needed for it, `words` are lines of text.
     `beside`: ids of runs whose times are left out, as others ran on their nodes; a label that has no others is
@@ -162,7 +162,7 @@ def _spreads(groups: Mapping[str, Sequence[Record]], phase: str) -> dict[str, Sp
 
 
 def ratio(base: Sequence[Record], other: Sequence[Record], phase: str = "total") -> stats.Ratio | None:
-    """How many times as long the phase took in `other`; None where no two repeats have times of it."""
+    """Return how many times as long the phase took in `other`; None where no two repeats have times of it."""
     found = pairs(base, other, phase)
     if not found:
         return None
@@ -209,7 +209,7 @@ def _ratios(groups: Mapping[str, Sequence[Record]], totals: Mapping[str, Spread]
 
 
 def _beside(groups: Mapping[str, Sequence[Record]], marked: Sequence[str]) -> Iterator[str]:
-    """How many runs were timed while others ran, and which those were."""
+    """Yield how many runs were timed while others ran, and which those were."""
     found = [run for group in groups.values() for run in group if run.others]
     if not found:
         return
@@ -273,7 +273,7 @@ def _overlaps(groups: Mapping[str, Sequence[Record]]) -> Iterator[str]:
 
 
 def _unequal(groups: Mapping[str, Sequence[Record]]) -> Iterator[str]:
-    """What was not the same in all runs and may explain a difference of times."""
+    """Yield what was not the same in all runs and may explain a difference of times."""
     facts = {label: [_conditions(r) for r in group] for label, group in groups.items()}
     for name in sorted({name for group in facts.values() for fact in group for name in fact}):
         values = {

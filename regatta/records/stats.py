@@ -19,12 +19,12 @@ CONFIDENCE = 0.95
 RESAMPLES = 9999
 _SEED = 0
 _VALUES = 4_000_000
-"""How many resampled values are in memory at a time."""
+"""The number of resampled values in memory at a time."""
 
 
 @dataclass(frozen=True)
 class Interval:
-    """What `n` repeats come to, and its interval at CONFIDENCE; without one there were fewer than LEAST_PAIRS."""
+    """The median of `n` repeats, and its interval at CONFIDENCE; without one there were fewer than LEAST_PAIRS."""
 
     value: float
     n: int
@@ -39,7 +39,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class Ratio(Interval):
-    """How many times as long something took as its base, without unit: a geometric mean over `n` repeats.
+    """The ratio of a time to its base, without unit: a geometric mean over `n` repeats.
 
     `shared`: ranks of one side had to share cores and those of the other had not, so that it says nothing of scaling.
     """
@@ -59,7 +59,7 @@ class Ratio(Interval):
 
     @property
     def inverse(self) -> "Ratio":
-        """How many times as fast it was: 1 / value, with the interval's ends turned round."""
+        """Return how many times as fast it was: 1 / value, with the interval's ends turned round."""
         low, high = (1 / self.high if self.high else None), (1 / self.low if self.low else None)
         return Ratio(1 / self.value, self.n, low, high, self.shared)
 

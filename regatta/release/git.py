@@ -1,4 +1,4 @@
-"""What git says of a folder. A git that fails differs from a folder without git."""
+"""Git's answers about a folder. A git that fails differs from a folder without git."""
 
 import os
 import subprocess

@@ -27,7 +27,7 @@ class DataFile:
         return f"{node.state}/data/{self.sha256}/{self.path.name}"
 
     def question(self) -> dict[str, object]:
-        """What a node is asked to find out whether it has the file."""
+        """Return what a node is asked to find out whether it has the file."""
         return {"sha256": self.sha256, "name": self.path.name, "size": self.size}
 
 

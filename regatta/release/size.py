@@ -1,4 +1,4 @@
-"""How much of a tree is synced, and whether a person wants that much."""
+"""The size of what is synced of a tree, and whether a person wants that much."""
 
 import contextlib
 import os

@@ -85,7 +85,7 @@ def read(root: Path) -> Tree:
 
 
 def changed_files(root: Path, old: str, new: str) -> list[str] | None:
-    """What git says changed between two commits, `changed PATH` each; None where it does not know both."""
+    """Return what git says changed between two commits, `changed PATH` each; None where it does not know both."""
     if not (_COMMIT.match(old) and _COMMIT.match(new)):
         return None
     found = git.answer(root, "diff", "--name-status", "--no-renames", "-z", old, new)
@@ -104,7 +104,9 @@ def _entry(root: Path, path: str, info: os.stat_result) -> manifest.Entry | None
 
 
 def _records(root: Path) -> str | None:
-    """What the paths of Regatta's own records begin with, where they are kept in the tree: a run must not change it."""
+    """Return what the paths of Regatta's own records begin with, where they are kept in the tree: a run must not change
+    it.
+    """
     with contextlib.suppress(ValueError):
         return f"{results_dir().resolve().relative_to(root)}/"
     return None

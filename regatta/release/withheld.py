@@ -1,4 +1,4 @@
-"""What is never synced, and what is synced only when a person asks for it: secrets, environments, caches, links."""
+"""Files that are never synced, or only when a person asks for it: secrets, environments, caches, links."""
 
 import os
 import re

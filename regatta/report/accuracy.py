@@ -1,4 +1,6 @@
-"""What a larger batch costs: accuracy at the end and time to a given one, on real data; on synthetic data the loss."""
+"""The costs of a larger batch: accuracy at the end and time to a given one, on real data; on synthetic data the
+loss.
+"""
 
 import math
 import statistics
@@ -75,7 +77,7 @@ def goal(runs: Sequence[Record]) -> float | None:
 
 
 def _time_to(points: Sequence[Point], framework: str) -> Iterator[tuple[str, str]]:
-    """How long each point took to the accuracy that the smallest batch of the framework comes to."""
+    """Yield how long each point took to the accuracy that the smallest batch of the framework comes to."""
     own = [point for point in points if not point.configuration.single]
     base = own[0]
     wanted = goal(base.runs)

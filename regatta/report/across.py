@@ -37,7 +37,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Task:
-    """What a configuration makes of tasks of one length, which each takes a core for so many seconds."""
+    """The results of a configuration with tasks of one length, which each takes a core for so many seconds."""
 
     workload: str
     cluster: str
@@ -46,7 +46,7 @@ class Task:
     overhead: float
     """Seconds that a task takes of a worker beyond its length, in the inner loop."""
     gains: Mapping[str, float]
-    """How many times as fast as one process, by timer."""
+    """Speed as a multiple of one process's, by timer."""
     shared: bool
 
 

@@ -18,7 +18,7 @@ from regatta.records.record import Record
 from regatta.report import theme
 
 _ABOUT = re.compile(r"(.+)_(sha256|checksum|bytes)")
-"""What parameters say besides the name of an input."""
+"""Parameters besides the name of an input."""
 
 
 @dataclass(frozen=True, order=True)
@@ -69,7 +69,7 @@ class Group:
         return bool(self.runs) and all(run.others for run in self.runs)
 
     def seconds(self, clock: str) -> list[float]:
-        """What `clock` (a phase, or total) took in each run that succeeded and has it, seconds."""
+        """Return what `clock` (a phase, or total) took in each run that succeeded and has it, seconds."""
         return [value for run in self.runs if (value := getattr(run.phases, clock)) is not None]
 
 
@@ -84,7 +84,7 @@ class Case:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """What makes two records belong to the same case."""
+        """Return what makes two records belong to the same case."""
         return self.workload, self.cluster, _canonical(self.parameters)
 
     @cached_property

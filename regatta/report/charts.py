@@ -23,9 +23,9 @@ _MAX_LINES = 12
 _MAX_CHANGES = 40
 _MAX_CASES = 40
 ACCURACY = "accuracy"
-"""What trainings count when they test a model on its way."""
+"""The units that trainings count when they test a model on its way."""
 _DODGE = 0.04
-"""How far points of the same number of ranks are drawn from each other, so that none hides another."""
+"""The distance between points of the same number of ranks, so that none hides another."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ def iterations(summary: Summary) -> list[Row]:
 
 
 def timeline(record: Record) -> list[Row]:
-    """What each rank of one run did, and when."""
+    """Return what each rank of one run did, and when."""
     nodes = {rank.rank: rank.node for rank in record.ranks}
     return [
         {
@@ -326,4 +326,4 @@ CHARTS = (
         searches.rows,
     ),
 )
-"""What is drawn of each case."""
+"""The charts of each case."""

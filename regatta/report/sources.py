@@ -1,4 +1,4 @@
-"""Where records come from: the folder of the store, another user's folder, one file of JSON or Parquet."""
+"""The sources of records: the folder of the store, another user's folder, one file of JSON or Parquet."""
 
 from pathlib import Path
 

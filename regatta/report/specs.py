@@ -149,7 +149,7 @@ SHARES: Spec = _WIDE | {
 }
 
 _PALE = {"condition": {"test": "datum.cores === 'shared'", "value": 0.3}, "value": 1}
-"""How a point looks whose ranks have their own cores, and one whose ranks share them."""
+"""The shapes of points whose ranks have their own cores, and of those whose ranks share them."""
 _RANKS = {
     "field": "at",
     "type": "quantitative",

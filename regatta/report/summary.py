@@ -1,4 +1,4 @@
-"""What the runs of a case come to: medians and ratios with their intervals."""
+"""Summaries of the runs of a case: medians and ratios with their intervals."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -23,7 +23,7 @@ class Time:
 
 @dataclass(frozen=True)
 class Ratio:
-    """How long `above` took compared with `below` by one timer."""
+    """The time of `above` compared with `below`, by one timer."""
 
     above: Configuration
     below: Configuration

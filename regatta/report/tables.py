@@ -189,7 +189,7 @@ def sections(table: Table) -> list[tuple[str, list[tuple[str, ...]]]]:
 
 
 def changes(found: Sequence[Change], against: str) -> Table:
-    """What became slower or faster than in the earlier set."""
+    """Return what became slower or faster than in the earlier set."""
     rows = tuple(
         (
             f"{change.case.workload}: {change.case.title}",
@@ -309,7 +309,9 @@ def _cell(summary: Summary, configuration: Configuration, clock: str) -> str:
 
 
 def _number_beside(group: Group) -> str:
-    """How many of its runs were timed while others ran; where there are no others, they are the ones that are shown."""
+    """Return how many of its runs were timed while others ran; where there are no others, they are the ones that are
+    shown.
+    """
     return f"{len(group.runs)}, shown" if group.crowded else str(len(group.beside))
 
 

@@ -118,7 +118,7 @@ def find(remote: Remote, wanted: str) -> RunInfo:
 
 @contextlib.contextmanager
 def handle(remote: Remote, info: RunInfo) -> Iterator[StartedRun]:
-    """What following or cancelling a run needs; a service is reached only where it takes the run."""
+    """Give what is needed to follow or cancel a run; a service is reached only where it takes the run."""
     with contextlib.ExitStack() as stack:
         served = info.adapter.served(remote.cluster)
         yield unserved(remote, info, stack.enter_context(info.adapter.open(remote)) if served else None)

@@ -35,7 +35,9 @@ _SPARE = 16 << 20
 
 @dataclass(frozen=True)
 class Fetched:
-    """What has come: `folder` has it, `notes` are lines about what has not, or not whole; `failed`: nodes and why."""
+    """The result of a fetch: `folder` has it, `notes` are lines about what has not, or not whole; `failed`: nodes and
+    why.
+    """
 
     folder: Path
     files: int
@@ -69,7 +71,9 @@ def check(run: str, parts: Sequence[NodeOutput], most_gb: float) -> None:
 
 
 def place(run: Run, part: NodeOutput, target: Path) -> Path:
-    """Where the files of a part come to in `target`: by node where the run had several; `shared` has those of all."""
+    """Return where the files of a part come to in `target`: by node where the run had several; `shared` has those of
+    all.
+    """
     return target / part.place if run.several or part.shared else target
 
 
@@ -290,7 +294,7 @@ def bring(
 
 
 def _nothing(remote: Remote, run: Run, wanted: Sequence[str]) -> str:
-    """What to say where nothing fits."""
+    """Return what to say where nothing fits."""
     every, _ = outputs.look(remote, run, most=5) if wanted else ([], {})
     if any(part.count for part in every):
         words = " or ".join(shown(word) for word in wanted)

@@ -1,4 +1,4 @@
-"""What a project keeps from run to run: folders of the working directory that are in the shared folder."""
+"""The folders that a project keeps from run to run: those of the working directory that are in the shared folder."""
 
 import contextlib
 import getpass
@@ -52,7 +52,7 @@ def _key(root: Path, whose: str, digits: int) -> str:
 
 
 def _identity(path: Path) -> str:
-    """What is in the file of the person's identity, which is made at random where there is none."""
+    """Return what is in the file of the person's identity, which is made at random where there is none."""
     try:
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)

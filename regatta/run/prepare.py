@@ -58,7 +58,7 @@ class Ready:
         return made
 
     def kept_on(self, node: Node) -> dict[str, Any]:
-        """What a node keeps for the record."""
+        """Return what a node keeps for the record."""
         return {**self.about, "facts": self.facts[node.name]}
 
 
@@ -136,7 +136,9 @@ class Preparer:
     def _asked(
         self, framework: Framework, all_of_them: Mapping[str, Any], workers: int | None
     ) -> dict[str, dict[str, Any]]:
-        """What each node is asked with the release: free ports where ranks may be, and what the service needs."""
+        """Return what each node is asked with the release: free ports where ranks may be, and what the service
+        needs.
+        """
         found: dict[str, dict[str, Any]] = {}
         free = min(workers or MOST_PORTS, MOST_PORTS)
         for node in (self._cluster.head, *self._cluster.workers):

@@ -28,7 +28,7 @@ from regatta_protocol.states import State
 
 INTERRUPTED = 130
 LATE_SECONDS = 0.5
-"""How late times may be, as output was not shown at once, before a warning."""
+"""Seconds that times may be late, as output was not shown at once, before a warning."""
 
 
 @dataclass(frozen=True)
@@ -201,7 +201,7 @@ class Session:
 
     @contextlib.contextmanager
     def _attached(self, info: catalogue.RunInfo) -> Iterator[StartedRun]:
-        """What following a run needs; Ctrl-C cancels one in progress."""
+        """Give what is needed to follow a run; Ctrl-C cancels one in progress."""
         if info.state is not State.RUNNING:
             yield catalogue.unserved(self.remote, info)
             return

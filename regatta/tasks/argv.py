@@ -22,7 +22,8 @@ HELP = ("--help", f"-{SHORT_FLAGS['help']}")
 
 @dataclass
 class Typed:
-    """What was typed: `own` is Regatta's, `script` the script's (None where none is named), `help` names a command.
+    """The words that were typed: `own` is Regatta's, `script` the script's (None where none is named), `help` names a
+    command.
 
     `notes`: what a person reads of the script's words.
     """
@@ -35,7 +36,8 @@ class Typed:
 
 @dataclass(frozen=True)
 class Commands:
-    """What can be typed: `binary` is the program, `known` its commands with their flags, `scripts` those that run one.
+    """The words that can be typed: `binary` is the program, `known` its commands with their flags, `scripts` those that
+    run one.
 
     `first`: flags before a command. `others` gives commands that are typed elsewhere, each as it is typed there.
     `further`: by command the flag that words behind its positional arguments are values of.
@@ -216,7 +218,7 @@ def usage(commands: Commands, name: str) -> str:
 
 
 def unknown(commands: Commands, word: str) -> str:
-    """What to say of a command that there is none of."""
+    """Return what to say of a command that there is none of."""
     others = commands.others()
     if word in others:
         return f"'{word}' is none of {commands.binary}'s commands: write '{others[word]}'"
@@ -259,7 +261,7 @@ def _near_flag(name: str, flags: Iterable[str]) -> str | None:
 
 
 def _flag_first(commands: Commands, words: list[str]) -> str:
-    """What to say of flags before a command that are not known there."""
+    """Return what to say of flags before a command that are not known there."""
     name = words[0].partition("=")[0]
     if any(name in command.flags for command in commands.known.values()):
         at = next((at for at, word in enumerate(words) if word in commands.known), None)

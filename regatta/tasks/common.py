@@ -1,4 +1,4 @@
-"""What the tasks share: errors as one message, and numbers that are typed."""
+"""Shared by the tasks: errors as one message, and numbers that are typed."""
 
 import errno
 import functools

@@ -80,7 +80,9 @@ def show(c: Context, run: str, inventory: str | None = None, json: bool = False)
 
 
 def _left(record: "Record", inventory: str | None) -> list[str]:
-    """What the run has left, where the chosen inventory is its cluster, which answers and knows the run still."""
+    """Return what the run has left, where the chosen inventory is its cluster, which answers and knows the run
+    still.
+    """
     from regatta.run import outputs
 
     try:

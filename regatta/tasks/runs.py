@@ -208,7 +208,7 @@ def _names(parts: "tuple[SharedFolder, ...]") -> str:
 
 
 def _show_shared(runs: "list[SharedFolder]", projects: "tuple[SharedFolder, ...]", ours: "list[SharedFolder]") -> None:
-    """What is in the shared folder: parts of runs that go, and all that projects keep."""
+    """Show what is in the shared folder: parts of runs that go, and all that projects keep."""
     rows = [(part, "run", "goes") for part in runs]
     rows += [(part, "project", "goes" if part in ours else "stays") for part in projects]
     if rows:

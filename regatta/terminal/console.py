@@ -1,4 +1,4 @@
-"""What a person sees of a run: log lines with node and rank in front, progress bars, notes, warnings and errors."""
+"""A run on a terminal: log lines with node and rank in front, progress bars, notes, warnings and errors."""
 
 import os
 import sys

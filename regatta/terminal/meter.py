@@ -1,4 +1,4 @@
-"""How far a transfer is: a bar with its rate on a terminal, now and then a line elsewhere."""
+"""Shows the progress of a transfer: a bar with its rate on a terminal, now and then a line elsewhere."""
 
 import sys
 import time

@@ -95,7 +95,7 @@ class Attack:
             self._root(node, made)
 
     def tried(self, node: str) -> dict[str, object]:
-        """How often it has put something anywhere, and what it has achieved that it must not."""
+        """Return how often it has put something anywhere, and what it has achieved that it must not."""
         none = json.dumps({"planted": 0, "won": []})
         said = self._root(node, f"cat {self.state}/home/attack.json 2>/dev/null || echo {shlex.quote(none)}")
         return dict(json.loads(said))

@@ -67,7 +67,7 @@ def left_by_tools(path: Path) -> bool:
 
 @functools.cache
 def key() -> str:
-    """What the shared lab is kept by: SHA-256 of all that provisioning reads, 16 digits."""
+    """Return what the shared lab is kept by: SHA-256 of all that provisioning reads, 16 digits."""
     suite, digest = image.default_suite(), hashlib.sha256()
     lines = [*image.sources(suite, None, image.own_sources(), image.architecture()), *image.apt_options()]
     base = image.key(suite, image.architecture(), lines)

@@ -60,7 +60,7 @@ def home(cluster: Cluster) -> Iterator[str]:
 
 
 def one_message(cluster: Cluster, *words: str) -> str:
-    """What a command that must fail says: one message, no traceback, nothing else."""
+    """Return what a command that must fail says: one message, no traceback, nothing else."""
     done = cluster.fab(*words, check=False)
     assert done.returncode, done.stdout
     assert "Traceback" not in done.stdout

@@ -100,7 +100,7 @@ class Person:
         return self.mark.encode() in (entry / "environ").read_bytes().split(b"\0")
 
     def temporary(self) -> list[Path]:
-        """What of theirs lies in /tmp, next to `base` and what uv and pytest leave there."""
+        """Return what of theirs lies in /tmp, next to `base` and what uv and pytest leave there."""
         return [path for path in self._in_tmp() if not path.name.startswith(("uv-", "pytest-of-"))]
 
     def _in_tmp(self) -> list[Path]:

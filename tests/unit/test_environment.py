@@ -81,7 +81,7 @@ def tree(tmp_path: Path) -> Path:
 def resolved(
     tree: Path, *lines: str, name: str = "requirements.txt", on: Base = HERE, fixed: tuple[str, ...] = ()
 ) -> resolve.Resolution | None:
-    """What a list comes to."""
+    """Return what a list comes to."""
     if lines:
         (tree / name).write_text("\n".join(lines) + "\n")
     wanted = requirements.of(Requirements(), tree, fixed)

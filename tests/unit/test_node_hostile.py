@@ -31,7 +31,7 @@ def place(open_folder: Path) -> Iterator[dict]:
 
 
 def tried(work: object, *words: object) -> object:
-    """What it gives, or the message that it may end with; it never takes long."""
+    """Return what it gives, or the message that it may end with; it never takes long."""
     began = time.monotonic()
     try:
         return work(*words)  # type: ignore[operator]

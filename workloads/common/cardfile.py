@@ -51,7 +51,7 @@ def of_package(package: str) -> Card:
 
 
 def path(package: str) -> Path:
-    """Where the card of a workload is, by the name of its package."""
+    """Return where the card of a workload is, by the name of its package."""
     return Path(str(importlib.resources.files(package) / NAME))
 
 

@@ -44,7 +44,7 @@ def parser(card: Card, package: str) -> Parser:
 
 
 def _keywords(option: Option) -> dict[str, Any]:
-    """What ``add_argument`` takes for an option of this kind."""
+    """Return what ``add_argument`` takes for an option of this kind."""
     if option.kind is Kind.SWITCH:
         return {"action": "store_true"}
     common: dict[str, Any] = {

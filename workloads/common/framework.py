@@ -26,7 +26,7 @@ _FOLDER = Path(__file__).with_name("frameworks")
 
 @dataclass(frozen=True)
 class How:
-    """What a person says of the workers: how multiprocessing is to `start` them (fork, spawn, forkserver)."""
+    """A person's wishes for the workers: how multiprocessing is to `start` them (fork, spawn, forkserver)."""
 
     start: str = "fork"
 
@@ -43,7 +43,7 @@ class Leaver(Protocol):
 
 
 class Framework(Leaver, Protocol):
-    """What a module of `frameworks/` has that runs parts."""
+    """The interface of a module of `frameworks/` that runs parts."""
 
     def answers(
         self, make: MakePart, *, grouped: Group | None, restarts: int
@@ -61,7 +61,7 @@ class Framework(Leaver, Protocol):
 
 
 class Spreader(Leaver, Protocol):
-    """What a module of `frameworks/` has that spreads items."""
+    """The interface of a module of `frameworks/` that spreads items."""
 
     def spread(self, do: Doing, tasks: Iterator[Task], how: How) -> AbstractContextManager[Iterable[Done] | None]:
         """Have workers do the tasks, ``REGATTA_WORKERS`` at a time; gives what they say, as it comes in.
@@ -75,7 +75,7 @@ class Spreader(Leaver, Protocol):
 
 
 class Searcher(Leaver, Protocol):
-    """What a module of `frameworks/` has that chooses the trials of a search itself."""
+    """The interface of a module of `frameworks/` that chooses the trials of a search itself."""
 
     def search(self, asked: Search, memory: Memory) -> AbstractContextManager[Callable[[], Sequence[Outcome]]]:
         """Join the framework, as phase `rendezvous`; gives what does the trials, as its driver (rank -1).
@@ -115,7 +115,8 @@ def load(name: str) -> Leaver:
 
 
 def of_environment() -> str:
-    """What ``REGATTA_FRAMEWORK`` names, else ``torch`` where a launcher of ranks has set ``WORLD_SIZE``, or ``single``.
+    """Return what ``REGATTA_FRAMEWORK`` names, else ``torch`` where a launcher of ranks has set ``WORLD_SIZE``, or
+    ``single``.
 
     Raises :class:`BadInput` where the variable names none.
     """

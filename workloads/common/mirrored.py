@@ -71,7 +71,7 @@ def summed(tensors: Sequence[Any]) -> list[Any]:
 
 
 def gathered(answer: Any) -> list[Any]:
-    """What each rank gives, by rank, on all of them; it can be pickled."""
+    """Return what each rank gives, by rank, on all of them; it can be pickled."""
     if not _State.strategy:
         return [answer]
     own = pickle.dumps(answer)

@@ -1,4 +1,4 @@
-"""What a workload gives to a framework: the part of a rank, which loads, computes and answers."""
+"""The interface from a workload to a framework: the part of a rank, which loads, computes and answers."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from workloads.common.ranks import Ranks
 from workloads.common.shared import HostFolder
 
 Group = Literal["actors", "train"]
-"""How parts that talk to each other meet under Ray: as actors of the driver, or as workers of Ray Train."""
+"""The ways in which parts that talk to each other meet under Ray: as actors of the driver, or as workers of Ray Train.
+"""
 
 
 class Part(Protocol):
-    """What a rank does. Constructing it imports whatever it needs; `answer` is called once, after the last step."""
+    """The work of a rank. Constructing it imports whatever it needs; `answer` is called once, after the last step."""
 
     def load(self, folder: HostFolder | None) -> None:
         """Read the input, through `folder` where ranks of this host share it."""
@@ -23,7 +24,7 @@ class Part(Protocol):
         """Work out what falls to this rank."""
 
     def answer(self) -> Any:
-        """What this rank has worked out; it can be pickled."""
+        """Return what this rank has worked out; it can be pickled."""
 
 
 @runtime_checkable

@@ -38,7 +38,7 @@ def pool(ranks: Ranks | None = None) -> ThreadPoolExecutor:
 def in_order(
     workers: ThreadPoolExecutor, work: Callable[[Item], Made], items: Iterable[Item], ahead: int
 ) -> Iterator[Made]:
-    """What `work` makes of each item, in order, with at most `ahead` items taken and not yet given back."""
+    """Yield what `work` makes of each item, in order, with at most `ahead` items taken and not yet given back."""
     waiting: deque[Future[Made]] = deque()
     for item in items:
         waiting.append(workers.submit(work, item))

@@ -27,7 +27,9 @@ Batch = Callable[[Tensor], "tuple[Tensor, Tensor]"]
 """Rows int64 (k,) -> the inputs (k, ...) and targets (k, ...) of these rows, ready for the model and the loss."""
 
 TOLERANCE = {"accuracy": 0.01, "right": 1e9, "losses": 0.01, "weights": 0.1}
-"""What may differ between runs of equal global batches; where the number of ranks is equal too, nothing does."""
+"""Differences that are allowed between runs of equal global batches; where the number of ranks is equal too, nothing
+does.
+"""
 
 _SEED_STRIDE = 1_000_003
 _BATCHES_AT_ONCE = 32
@@ -78,7 +80,7 @@ def device(ranks: Ranks) -> torch.device:
 
 
 def growth(schedule: Schedule, ranks: Ranks) -> int:
-    """How many times the learning rate grows over the first epoch; 1: it does not."""
+    """Return how many times the learning rate grows over the first epoch; 1: it does not."""
     return 1 if schedule.scale_batch is None else schedule.scale_batch or schedule.elastic or ranks.world
 
 
@@ -192,7 +194,7 @@ def _alone(trained: nn.Module) -> AbstractContextManager[None]:
 
 
 class Way:
-    """How the ranks of a training share it. This one: each has the whole model and a part of the rows of a step, and
+    """The way in which ranks share a training. This one: each has the whole model and a part of the rows of a step, and
     they exchange gradients at each."""
 
     def fit(self, work: Work, after: After | None = None) -> list[float]:
@@ -217,7 +219,7 @@ class Way:
         return norm(model), checksum(model)
 
     def answer(self) -> dict[str, Any]:
-        """What else the answer of rank 0 says, once all is done."""
+        """Return what else the answer of rank 0 says, once all is done."""
         return {}
 
     def said(self) -> list[str]:
@@ -279,7 +281,7 @@ def count_right(
     ranks: Ranks,
     at_once: int = TEST_ROWS,
 ) -> int:
-    """How many of the rows the model gets right, over all ranks; each row is counted once, on one of them.
+    """Return how many of the rows the model gets right, over all ranks; each row is counted once, on one of them.
 
     `right_of` takes scores and targets of k rows, `at_once` at most, and gives k truths, of any shape.
     """
@@ -299,7 +301,7 @@ def norm(model: nn.Module) -> float:
 
 
 def size(model: nn.Module) -> int:
-    """How many weights are trained."""
+    """Return how many weights are trained."""
     return sum(weight.numel() for weight in model.parameters())
 
 
@@ -313,7 +315,9 @@ def checksum(model: nn.Module) -> str:
 
 
 def unpacked(content: bytes) -> Any:
-    """What torch has saved: only weights, numbers and texts, as anyone may have written it. Raises as torch does."""
+    """Return what torch has saved: only weights, numbers and texts, as anyone may have written it. Raises as torch
+    does.
+    """
     # Before torch 2.14 `weights_only` alone takes sparse tensors whose indices are outside of them, and reading these
     # reads memory that is not theirs.
     with torch.sparse.check_sparse_tensor_invariants():

@@ -1,4 +1,4 @@
-"""What one rank does: map the images, train with the others, count what the model gets right."""
+"""The work of one rank: map the images, train with the others, count what the model gets right."""
 
 from __future__ import annotations
 

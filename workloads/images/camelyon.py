@@ -22,7 +22,7 @@ from workloads.images.rows import GENERATED, HELD_OUT, Room
 SIDE, COLOURS, CLASSES = tissue.SIDE, tissue.COLOURS, 2
 FILES = "camelyonpatch_level_2_split_{split}_{what}.h5"
 SPLITS = {"train": "", "test": "test_"}
-"""What is read, and how the arrays of a room begin; the split `valid` is not."""
+"""The parts that are read, and how the arrays of a room begin; the split `valid` is not."""
 NOTE = "synthetic.txt"
 MAGIC = b"\x89HDF\r\n\x1a\n"
 BLOCK = 512

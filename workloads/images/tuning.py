@@ -14,7 +14,7 @@ from workloads.common.networks.norm import GroupedNorm
 
 RANDOM = "random"
 NESTED = ("model", "state_dict")
-"""Where files keep weights among other things: Regatta's checkpoints, and other programs'."""
+"""The keys under which files keep weights among other things: Regatta's checkpoints, and other programs'."""
 COUNTED = "num_batches_tracked"
 NAMED_AT_MOST = 3
 

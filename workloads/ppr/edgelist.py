@@ -102,7 +102,7 @@ def read_part(path: Path | str, part: int, parts: int, block_bytes: int = BLOCK_
 
 
 def _joined(taken: list[Taken], names: dict[int, bytes], found: Dialect) -> EdgeList:
-    """What the blocks hold, with one numbering of words."""
+    """Return what the blocks hold, with one numbering of words."""
     blocks = [ids for ids, _ in taken]
     known: Words | None = None
     if found.words:

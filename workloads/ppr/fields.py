@@ -77,7 +77,9 @@ def lines(found: Split) -> bytes:
 
 
 def plain_edges(block: bytes) -> int | None:
-    """How many edges are in lines of two short numbers apart by blanks, or none; None where there is anything else."""
+    """Return how many edges are in lines of two short numbers apart by blanks, or none; None where there is anything
+    else.
+    """
     if b"\r" in block:
         block = block.replace(b"\r\n", b"\n").removesuffix(b"\r")
     if not block.endswith(b"\n"):
@@ -143,7 +145,7 @@ def fault_of(found: Split, *, words: bool) -> tuple[int, bytes] | None:
 
 
 def described(line: bytes, dialect: Dialect) -> str:
-    """What is wrong with a line, and the line."""
+    """Return what is wrong with a line, and the line."""
     text = line.removesuffix(b"\r").strip(b" \t")
     found = columns(text, dialect.separator, quotes=not dialect.plain)
     fault, way = _fault(found, dialect)

@@ -59,7 +59,7 @@ class Graph:
 
     @property
     def edges(self) -> int:
-        """How many edges the file has; `undirected` does not double them."""
+        """Return how many edges the file has; `undirected` does not double them."""
         return int(self.edge_count)
 
     def save(self, folder: Path) -> None:

@@ -17,7 +17,7 @@ from numba.extending import intrinsic
 
 OK, MALFORMED, TOO_LARGE = 0, 1, 2
 WIDTHS = (1, 2, 4, 8)
-"""How many sources go through the graph at once: a row of eight float64 is a cache line."""
+"""The number of sources that go through the graph at once: a row of eight float64 is a cache line."""
 
 _TAB, _END, _RETURN, _SPACE, _HASH, _ZERO = 9, 10, 13, 32, 35, 48
 _u1, _u4, _u8, _i8, _f8 = types.uint8, types.uint32, types.uint64, types.int64, types.float64

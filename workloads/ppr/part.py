@@ -1,4 +1,4 @@
-"""What one rank does: map the graph, solve its sources, and say what came out, the same under every framework."""
+"""The work of one rank: map the graph, solve its sources, and say what came out, the same under every framework."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ COUNTED = {"csr", "cg", "push"}
 MAKERS = (edgelist, dialect, fields, parquet, words, ids, rows, graphs, graphs.kernels)
 
 TOLERANCE = {"sources.sum": 1e-9, "sources.residual": 1e-9}
-"""What may differ between two frameworks; the scores themselves have to be bit-identical, by their checksum."""
+"""Differences that are allowed between two frameworks; the scores themselves have to be bit-identical, by their
+checksum.
+"""
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ class Solution:
 
 
 class RowBlocks(Protocol):
-    """How ranks of which each has a block of the graph's rows put together what each has computed."""
+    """Puts together what ranks have computed of which each has a block of the graph's rows."""
 
     first: int
     last: int
@@ -85,7 +85,7 @@ class Walks(Protocol):
 
 
 def width_for(sources: int) -> int:
-    """How many sources go through the graph at once, one of kernels.WIDTHS, where there are so many in all."""
+    """Return how many sources go through the graph at once, one of kernels.WIDTHS, where there are so many in all."""
     widths: tuple[int, ...] = kernels.WIDTHS
     return next((width for width in widths if width >= sources), widths[-1])
 

@@ -70,7 +70,7 @@ def solve(
 
 @contextlib.contextmanager
 def _in_float64() -> Iterator[None]:
-    """What torch makes of plain numbers within it is float64; the library has no argument for that."""
+    """Let torch make float64 of plain numbers within it; the library has no argument for that."""
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:

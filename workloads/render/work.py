@@ -19,7 +19,7 @@ GIF, MP4 = Path("film.gif"), Path("film.mp4")
 FRAMES_A_SECOND = 10
 SEEDS_A_FRAME = 1_000_003
 SWING, DISTANCE = 0.35, 3.9
-"""How far the eye goes to each side (in lengths of the box's half edge), and how far it is from the middle."""
+"""The way of the eye to each side (in lengths of the box's half edge), and how far it is from the middle."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What one rank does: map the prepared rows, train a linear model with the others, count what it gets right."""
+"""The work of one rank: map the prepared rows, train a linear model with the others, count what it gets right."""
 
 from __future__ import annotations
 

@@ -54,7 +54,9 @@ class Moments:
         self._products: Any = 0.0
 
     def of(self, values: NDArray[np.float64]) -> tuple[int, Any, Any]:
-        """What values (k, n), which it uses up, add to the sums: n, their sums (k,), those of their products (k, k)."""
+        """Return what values (k, n), which it uses up, add to the sums: n, their sums (k,), those of their products (k,
+        k).
+        """
         values -= self._shift
         return values.shape[1], values.sum(axis=1), values @ values.T
 
@@ -105,7 +107,7 @@ def prepare(blocks: Iterator[Block], folder: Path, choice: Choice, source: str) 
 
 
 def too_few(source: str) -> BadInput:
-    """What to raise where all rows fell to one side."""
+    """Return what to raise where all rows fell to one side."""
     return BadInput(f"{source}: too few rows to train on some and test on others; give more")
 
 
@@ -277,7 +279,7 @@ def unpack(folder: Path, part: str, target: Path) -> None:
 
 
 Prepare = Callable[[str, Path, Choice], dict[str, Any]]
-"""What makes of a CSV, in an empty folder, what :func:`prepare` does."""
+"""A function that makes of a CSV, in an empty folder, what :func:`prepare` does."""
 
 
 def command(prog: str, about: str, prepared: Prepare) -> None:

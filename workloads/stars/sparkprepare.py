@@ -99,7 +99,7 @@ class Marks:
 
 @dataclass(frozen=True)
 class Sums:
-    """What rows to train on add to the moments, around `shift` (34,)."""
+    """The share of the rows to train on in the moments, around `shift` (34,)."""
 
     marks: Marks
     shift: NDArray[np.float64]

@@ -35,6 +35,6 @@ def work(options: Options) -> Work:
 
 
 def combine(options: Options, results: Sequence[int]) -> tuple[dict[str, Any], list[str]]:
-    """How many there were, and the sum of their numbers."""
+    """Return how many there were, and the sum of their numbers."""
     said = f"tasks: {len(results):,} of {options.milliseconds:g} ms"
     return {"tasks": len(results), "sum": sum(results), "milliseconds": options.milliseconds}, [said]

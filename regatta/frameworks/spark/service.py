@@ -20,7 +20,7 @@ JOIN_SECONDS = 60.0
 POLL_SECONDS = 0.5
 
 State = Mapping[str, Any]
-"""What `regatta.frameworks.spark.node.master` says."""
+"""The answer of `regatta.frameworks.spark.node.master`."""
 
 
 class SparkService(JobService):

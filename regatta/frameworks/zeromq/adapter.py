@@ -1,4 +1,4 @@
-"""How a run is started whose ranks take items from a queue of ZeroMQ: rank 0 has the queue, and a worker next to it.
+"""Starts runs whose ranks take items from a queue of ZeroMQ: rank 0 has the queue, and a worker next to it.
 
 The queue listens on `cluster_address`, and speaks only to those that have the run's own key (CURVE).
 """

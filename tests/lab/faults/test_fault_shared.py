@@ -101,7 +101,7 @@ class Writer:
         return self.lab.ssh(self.node, f"sudo journalctl --no-pager --output=cat --unit={self.unit}").stdout
 
     def written(self) -> int:
-        """How many files it has written."""
+        """Return how many files it has written."""
         return self.said().count("wrote")
 
     def end(self) -> None:

@@ -33,7 +33,7 @@ def pictures(tmp_path: Path) -> Path:
 
 
 def filled(data: object, take: int = 0, fill: Callable[[Room, str, int, int, int], None] = camelyon.fill) -> Rows:
-    """What is in files, in memory."""
+    """Return what is in files, in memory."""
     room = Room()
     fill(room, str(data), 20, 4, take)
     return room.rows()

@@ -27,7 +27,7 @@ VARIABLES = ("REGATTA_SCHEDULER", "REGATTA_ADDRESS", "REGATTA_TLS_KEY", "REGATTA
 
 @dataclass(frozen=True)
 class Place:
-    """Where the scheduler is, this host's address, and the key and the certificate of the run."""
+    """The address of the scheduler, this host's, and the key and the certificate of the run."""
 
     scheduler: str
     address: str
@@ -35,7 +35,7 @@ class Place:
     certificate: str = field(repr=False)
 
     def security(self) -> Any:
-        """What dask takes: all show the run's certificate, and believe no other."""
+        """Return what dask takes: all show the run's certificate, and believe no other."""
         from distributed.security import Security
 
         both = self.key + self.certificate

@@ -28,7 +28,7 @@ AHEAD = 2
 """Tasks that a worker has at most: the one that it does, and the next."""
 POLL_SECONDS = 0.002
 JOINED = "PMIX_RANK"
-"""What OpenMPI sets for each rank that it has started."""
+"""The variables that OpenMPI sets for each rank that it has started."""
 _doing: list[Doing] = []
 
 
@@ -63,7 +63,7 @@ def spread(do: Doing, tasks: Iterator[Task], how: How) -> Iterator[Iterable[Done
 
 
 def _results(workers: list[Executor], tasks: Iterator[Task]) -> Iterator[Done]:
-    """What workers say, as it comes in: each has a few tasks at a time."""
+    """Yield what workers say, as it comes in: each has a few tasks at a time."""
     said: queue.SimpleQueue[tuple[Executor, Future[Done]]] = queue.SimpleQueue()
     under_way = 0
 
@@ -131,7 +131,7 @@ def _done(task: Task) -> Done:
 
 
 def _nothing() -> None:
-    """What a process does first: it is there then."""
+    """Run first in a process: it is there then."""
 
 
 @contextlib.contextmanager

@@ -62,7 +62,7 @@ def _results(do: Doing, tasks: Iterator[Task], start: str, running: dict[Connect
 
 
 def _received(receiver: Connection) -> Done | None:
-    """What a process has done; None where it has ended without a word."""
+    """Return what a process has done; None where it has ended without a word."""
     try:
         done: Done = receiver.recv()
     except EOFError:

@@ -15,7 +15,7 @@ from workloads.common.ranks import Ranks
 FORKS = True
 """Its workers are processes of this host that may fork: a trial of a search is its own process."""
 WORKERS = 1
-"""Whatever the cores."""
+"""Regardless of cores."""
 
 
 @contextlib.contextmanager

@@ -76,7 +76,9 @@ class Asynchronous(training.Way):
         return losses
 
     def answer(self) -> dict[str, Any]:
-        """How many steps of other ranks were taken between a gradient's weights and its turn, on average and most."""
+        """Return how many steps of other ranks were taken between a gradient's weights and its turn, on average and
+        most.
+        """
         return {"staleness": {"mean": self._stale.mean, "most": self._stale.most}}
 
     def said(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""What hears of trials besides Tune's driver. It imports Tune, so it is imported when Tune's settings are made."""
+"""Hears of trials besides Tune's driver. It imports Tune, so it is imported when Tune's settings are made."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Heard(tune.Callback):  # type: ignore[misc]
         self._interrupted: set[str] = set()
 
     def get_state(self) -> dict[str, Any]:
-        """What Tune keeps with its own account of the trials."""
+        """Return what Tune keeps with its own account of the trials."""
         return {"made": {name: asdict(one) for name, one in self._made.items()}, "over": sorted(self._over)}
 
     def set_state(self, state: dict[str, Any]) -> None:

@@ -21,7 +21,7 @@ from workloads.common.search.trial import Outcome
 from workloads.common.storage import prepared
 
 STATES = "experiment_state-*.json"
-"""What Tune has in its folder once it has kept an account of the trials there."""
+"""The file that Tune has in its folder once it has kept an account of the trials there."""
 
 
 class Memory:

@@ -1,4 +1,4 @@
-"""What a search leaves: a table of all trials, the best one and what it has kept; and its answer."""
+"""The results of a search: a table of all trials, the best one and what it has kept; and its answer."""
 
 from __future__ import annotations
 

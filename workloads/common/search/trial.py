@@ -25,7 +25,7 @@ Report = dict[str, Any]
 
 @dataclass(frozen=True)
 class Trial:
-    """What all trials of a search have in common: `function` is ``module:function``, `options` are arguments of it.
+    """All that trials of a search have in common: `function` is ``module:function``, `options` are arguments of it.
 
     It gives a table of numbers, or is a generator that yields one after each step, `epochs` at most; `metric` is in
     each of them. `seconds` and `megabytes`: what a trial may take; 0: no limit.
@@ -39,7 +39,7 @@ class Trial:
     megabytes: int = 0
 
     def reports(self, point: Mapping[str, Any], folder: Path) -> Iterator[Report]:
-        """What the function reports with the values of a point. Raises what it raises, and ValueError."""
+        """Yield what the function reports with the values of a point. Raises what it raises, and ValueError."""
         function = found(self.function)
         own = {FOLDER: folder} if FOLDER in inspect.signature(function).parameters else {}
         made = function(**self.options, **point, **own)
@@ -107,7 +107,7 @@ def found(name: str) -> Callable[..., Any]:
 
 
 def ended(code: int) -> str:
-    """How a process has ended, by its exit code; negative: by a signal."""
+    """Return how a process has ended, by its exit code; negative: by a signal."""
     return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
 
 
@@ -123,7 +123,7 @@ def limit_memory(megabytes: int) -> None:
 
 
 def words(error: BaseException, megabytes: int) -> str:
-    """What an exception says, and of which limit it speaks."""
+    """Return what an exception says, and of which limit it speaks."""
     said = f"{type(error).__name__}: {error}".strip().rstrip(":")
     return explained(said, megabytes)
 

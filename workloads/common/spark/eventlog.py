@@ -32,7 +32,7 @@ class Unreadable(Exception):
 
 @dataclass(frozen=True)
 class EventLog:
-    """Where a driver's log is, and since when the driver has asked for Spark and has had it (Unix seconds)."""
+    """The place of a driver's log, and since when the driver has asked for Spark and has had it (Unix seconds)."""
 
     folder: str | None
     application: str

@@ -1,4 +1,4 @@
-"""What Spark's event log says of an application: where the driver's time went, and that of all tasks together."""
+"""An application by Spark's event log: where the driver's time went, and that of all tasks together."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Driver:
 
 @dataclass
 class Seen:
-    """What the events of a log come to; seconds."""
+    """The sums of the events of a log; seconds."""
 
     started: float | None = None
     executors: list[float] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""What TorchDistributor runs in each rank: its part, in torch's process group, as under torch itself."""
+"""Runs in each rank of TorchDistributor its part, in torch's process group, as under torch itself."""
 
 from __future__ import annotations
 

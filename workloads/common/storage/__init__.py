@@ -44,7 +44,7 @@ LINE_BYTES = 64 << 10
 
 
 class Info(Protocol):
-    """What a store says of a path: `length` in bytes."""
+    """A store's facts of a path: `length` in bytes."""
 
     @property
     def path(self) -> str:
@@ -72,19 +72,19 @@ class Reader(Protocol):
 
 
 class Store(Protocol):
-    """What HDFS and object stores have in common."""
+    """All that HDFS and object stores have in common."""
 
     def url(self, path: str) -> str:
         """The address of a path."""
 
     def info(self, path: str) -> Info:
-        """What a path is."""
+        """Return what a path is."""
 
     def find(self, path: str) -> Info | None:
         """As `info`; None where nothing is there."""
 
     def listing(self, path: str) -> Sequence[Info]:
-        """What is in a folder, by path."""
+        """Return what is in a folder, by path."""
 
     def open(self, path: str) -> Reader:
         """A file for ranged reads."""

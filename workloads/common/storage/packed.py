@@ -26,7 +26,7 @@ FOREIGN = {
 
 @contextlib.contextmanager
 def opened(path: Path | str) -> Iterator[tuple[BinaryIO, bytes]]:
-    """What is in a file, unpacked, and which of GZIP, ZSTD and PARQUET it begins with, else nothing.
+    """Give what is in a file, unpacked, and which of GZIP, ZSTD and PARQUET it begins with, else nothing.
 
     What was packed by the first two can only be read from its beginning. Parquet is given as it is.
 
@@ -72,7 +72,7 @@ def _unpacked(path: Path | str, file: BinaryIO) -> tuple[BinaryIO, bytes]:
 
 
 class _Zstd:
-    """What a file of Zstandard frames holds, read from its beginning."""
+    """The content of a file of Zstandard frames, read from its beginning."""
 
     def __init__(self, path: Path | str, stream: BinaryIO) -> None:
         import pyarrow

@@ -1,5 +1,6 @@
-"""Where data is: plain paths, ``file://`` and ``hdfs://`` addresses, those of object stores (``s3://``, ``gs://``);
-and the Hadoop settings of this host."""
+"""The places of data: plain paths, ``file://`` and ``hdfs://`` addresses, those of object stores (``s3://``,
+``gs://``); and the Hadoop settings of this host.
+"""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class Service:
         return operations[op](self.place.path, **args)
 
     def listing(self, path: str, recursive: bool = False) -> dict[str, Any]:
-        """What is in a folder; hidden are our own half files."""
+        """Return what is in a folder; hidden are our own half files."""
         found = self.hdfs.listing(path, recursive=recursive)
         shown = [info for info in found if info.path != "/.regatta" and not info.path.startswith("/.regatta/")]
         return {"folder": self.hdfs.info(path).folder, "entries": [vars(info) for info in shown]}

@@ -40,7 +40,7 @@ def replace(hdfs: Hdfs, made: str, target: str) -> None:
 
 
 def bring_back(hdfs: Hdfs, older_than: float) -> None:
-    """What a request that was killed had set aside more than so many seconds ago is at its path again, unless
+    """Put back what a killed request had set aside more than so many seconds ago, unless
     something else has come there since; then it goes. Raises StorageError."""
     if hdfs.find(ASIDE) is None:
         return

@@ -39,7 +39,7 @@ def apt_get(*words):
 
 
 def would_remove(names):
-    """What goes when these packages go."""
+    """Return what goes when these packages go."""
     said = apt_get("--simulate", "purge", *names)
     return {word.partition(":")[0] for word in re.findall(r"^(?:Remv|Purg) (\S+)", said, re.MULTILINE)}
 

@@ -40,7 +40,7 @@ def must(*words):
 
 
 def sshd_ports():
-    """Where sshd listens by its configuration: whoever came in through it must be able to come in again."""
+    """Return where sshd listens by its configuration: whoever came in through it must be able to come in again."""
     code, said = run("/usr/sbin/sshd", "-T")
     found = [line.split()[1] for line in said.splitlines() if line.lower().startswith("port ")] if code == 0 else []
     return {int(port) for port in found} or {22}

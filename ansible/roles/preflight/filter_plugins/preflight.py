@@ -15,7 +15,7 @@ Result = Mapping[str, Any]
 
 
 def login(hostvars: Mapping[str, Any]) -> dict[str, Any]:
-    """Where and as whom Ansible connects to a host: {host, user}."""
+    """Return where and as whom Ansible connects to a host: {host, user}."""
     return {"host": hostvars.get("ansible_host"), "user": hostvars.get("ansible_user")}
 
 
@@ -260,5 +260,5 @@ class FilterModule:
     `results | preflight_unclear(limits, logins)` -> {host: what is to be put in words}."""
 
     def filters(self) -> dict[str, Callable[..., Any]]:
-        """What Ansible finds here."""
+        """Return what Ansible finds here."""
         return {"preflight_report": report, "preflight_unclear": unclear, "preflight_login": login}

@@ -88,7 +88,7 @@ def listeners(root):
 
 
 def sshd_ports(ports, root):
-    """Where sshd listens; where systemd listens for it (ssh.socket of Ubuntu), where its configuration says."""
+    """Return where sshd listens; where systemd listens for it (ssh.socket of Ubuntu), where its configuration says."""
     found = {entry["port"] for entry in ports if entry["process"] == "sshd"}
     if not found and root:
         prefix = [] if os.geteuid() == 0 else ["sudo", "-n"]

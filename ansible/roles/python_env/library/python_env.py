@@ -45,7 +45,7 @@ def digest(path):
 
 
 def remove_abandoned(root):
-    """What a stopped unpacking left."""
+    """Return what a stopped unpacking left."""
     for name in os.listdir(root):
         if name.startswith(".env-"):
             shutil.rmtree(os.path.join(root, name), ignore_errors=True)

@@ -61,7 +61,7 @@ def on_trial():
 
 
 def end_trial():
-    """What is there stays."""
+    """Return what is there stays."""
     run("systemctl", "stop", f"{TRIAL}.timer")
     put(BEFORE, "")
 

@@ -37,9 +37,10 @@ from typing import Any, Dict, List, NoReturn
 
 TOKEN, HOSTS, PLACE, PORTS = (f"REGATTA_MPI_{what}" for what in ("TOKEN", "HOSTS", "PLACE", "PORTS"))
 GRACE_SECONDS = 3.0
-"""How long a rank may run when OpenMPI's process of its node is gone: others have mostly ended the run by then."""
+"""The seconds that a rank may run when OpenMPI's process of its node is gone: others have mostly ended the run by then.
+"""
 HELLO_SECONDS = 5.0
-"""How long a peer that connects has to prove itself."""
+"""The seconds in which a peer that connects must prove itself."""
 MOST_BYTES = 1 << 20
 HANDED = ("PMIX_", "OMPI_", "PRTE_")
 OWN = ("OMPI_MCA_", "PRTE_MCA_", "PMIX_MCA_")
@@ -115,7 +116,7 @@ def leave(code: int) -> NoReturn:
 
 
 def handed(number: str) -> Dict[str, str]:
-    """What the stand-in of a rank says; it gets this process's id."""
+    """Return what the stand-in of a rank says; it gets this process's id."""
     with in_scratch(), socket.socket(socket.AF_UNIX) as listener:
         listener.bind(f"mpi-{number}")
         listener.listen(1)
@@ -335,7 +336,7 @@ def same(said: str, wanted: str) -> bool:
 
 
 def proof(challenge: str, said: str) -> str:
-    """What only those can say who have the run's token."""
+    """Return what only those can say who have the run's token."""
     return hmac.new(os.environ[TOKEN].encode(), f"{challenge} {said}".encode(), hashlib.sha256).hexdigest()
 
 

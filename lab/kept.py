@@ -68,7 +68,7 @@ def keep(lab: Lab, key: str) -> Path:
     """
     target = place(lab.name, key)
     if any((node.folder / nodes.KEPT).is_symlink() for node in lab.all_nodes()):
-        raise LabError(f"the lab {lab.name} was itself made from a kept one: keep a lab that was made anew")
+        raise LabError(f"the lab {lab.name} was itself made from a kept one: keep one that was made without --kept")
     image.make_folder(folder())
     nodes.stop(lab.all_nodes(), seconds=90)
     new = target.with_name(f".{target.name}.{os.getpid()}")

@@ -63,7 +63,7 @@ def plan(wish: Wish, old: Lab | None, base: Path) -> Lab:
 
 
 def up(wish: Wish) -> Lab:
-    """Make the lab, let it grow, or start again what does not run. What fails is undone."""
+    """Make the lab, let it grow, or start again what does not run. Failed steps are undone."""
     started = time.monotonic()
     check_name(wish.name)
     inventory.refuse_foreign(wish.name)

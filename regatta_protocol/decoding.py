@@ -1,4 +1,4 @@
-"""Values of JSON as types, and back. What does not fit raises one error, which names the field and the value.
+"""Values of JSON as types, and back. A value that does not fit raises one error, which names the field and the value.
 
 Types are classes of `Value` and enums, with fields of `str`, `int`, `float`, `bool`, `Any`, and of Optional,
 Tuple[X, ...] and Dict[str, X] of these. Keys that a type does not know are left out.

@@ -75,7 +75,7 @@ made_from() {
     cat "$@" | cmp -s - "$folder/.made-from" && "$folder/bin/python" -c '' 2>/dev/null
 }
 
-# Make venv $1 from the locks that $2 names, unless it was made from just these. What is downloaded has to be a file whose
+# Make venv $1 from the locks that $2 names, unless it was made from just these. A download has to be a file whose
 # SHA-256 is there, also what a source is built with: that is the controller's.
 environment() {
     local folder=$1 lock

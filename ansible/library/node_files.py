@@ -24,7 +24,7 @@ options:
     description: In the order in which they are made
     suboptions:
       path: {type: path, required: true, description: Where}
-      kind: {type: str, default: file, choices: [file, folder, absent], description: What is to be there}
+      kind: {type: str, default: file, choices: [file, folder, absent], description: The kind that is to be there}
       content: {type: str, description: Of a file}
       secret: {type: str, description: Content that is never shown}
       owner: {type: str, default: root, description: User and group}

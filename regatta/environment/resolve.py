@@ -247,7 +247,7 @@ def _versions(
 ) -> dict[str, str]:
     """The version of each package of base and requirements together.
 
-    What is large, or a service, stays as it is where that is possible. Where it is not, the run gets another one of
+    Large packages, and services, stay as they are where that is possible. If it is not, the run gets another one of
     its own, unless it is fixed.
     """
     fixed = [name for name in registry.packages() if name in base.packages]

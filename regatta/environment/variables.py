@@ -33,7 +33,7 @@ class Variables:
     files: tuple[Path, ...] = ()
 
     def beside(self, root: Path) -> "Variables":
-        """These, and those that the project whose tree is `root` gives to all its runs. What is typed comes first."""
+        """These, and those that the project whose tree is `root` gives to all its runs. Typed ones come first."""
         own = project.read(root).environment.variables
         for name, value in own.items():
             _check(name, value, f"{root / project.FILE}: [environment.variables]")

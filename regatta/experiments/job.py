@@ -58,8 +58,8 @@ class Job:
 def prepare(session: Session, asked: Invocation, ranks: int, *, compared: bool = True) -> Job:
     """Put the input in place, outside the timers. Raises DataError, UsageError.
 
-    The single process does what all `ranks` together do. What is not `compared` with other runs may keep its prepared
-    input for later ones: runs that are compared all read it again.
+    The single process does what all `ranks` together do. A program that is not `compared` with other runs may keep its
+    prepared input for later ones: runs that are compared all read it again.
     """
     workload = asked.workload
     place, described = staging.stage(session, workload, asked.input)

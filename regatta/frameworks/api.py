@@ -14,8 +14,8 @@ be written; all else has a default, that of plain ranks:
   `JobService`, and a `Judge` that asks the service how the run goes; `service`, `units` and `page` for `fab up`,
   `down`, `status` and `dashboard`. `ray/` and `spark/` do so.
 
-What answers requests about it on nodes is in `node/` of its folder, what goes with a run in `run/`. The workloads' side
-of a framework is `workloads/common/frameworks/NAME.py`; neither imports the other.
+Code that answers requests about it on nodes is in `node/` of its folder, code that goes with a run in `run/`. The
+workloads' side of a framework is `workloads/common/frameworks/NAME.py`; neither imports the other.
 """
 
 import abc

@@ -33,7 +33,7 @@ class Done:
 
 
 def put(remote: Remote, source: Path, url: str, *, force: bool, note: Callable[[str], None]) -> Done:
-    """Store a file or a folder. What a lost DataNode spoils is sent again. Raises DataError, RemoteError."""
+    """Store a file or a folder. Data that a lost DataNode spoils are sent again. Raises DataError, RemoteError."""
     files = _files(source)
     total = sum(path.stat().st_size for _, path in files)
     with Meter(source.name, total) as meter:

@@ -117,6 +117,6 @@ def _taken(cluster: str, holder: Mapping[str, Any]) -> str:
     age = f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
     return (
         f"{cluster} is in use: {holder['command']} by {holder['who']}, for {age} now. Wait for its end, or end it "
-        f"there with Ctrl-C. Where that process is gone, its lease ends within {GONE_MINUTES} minutes, or at once if "
+        f"there with Ctrl-C. If that process is gone, its lease ends within {GONE_MINUTES} minutes, or at once if "
         f"you say the same with {option(lease='break')}. Nothing was changed"
     )

@@ -133,7 +133,7 @@ def spread(
 ) -> tuple[dict[str, Any], dict[str, Exception]]:
     """Bring something to all `nodes`: `give(node)` from here, `pass_on(node, relay)` once the node's relay has it.
 
-    A relay that is not among the nodes has it already. What a relay cannot pass on is given from here, the long
+    A relay that is not among the nodes has it already. Files that a relay cannot pass on are given from here, the long
     way, and `told` reports it. With `tree` nodes without a relay may get it from each other (`sources`). Returns what
     `Remote.gather` does.
     """

@@ -39,7 +39,7 @@ def of_run(place: Place, run: str, before: dict[str, float] | None = None) -> An
     """{"runs": ids of other runs that were on this node between the run's start and its end (or now), "load"}.
 
     "load": cores that processes outside of Regatta have used on average since `before`, their seconds of CPU at the
-    run's start; None where that is not known. What has ended meanwhile is not in it.
+    run's start; None where that is not known. Processes that have ended meanwhile are not in it.
     """
     spans = _spans(place, {name: _noted_span(place, name) for name in rundirs.names(place)})
     began, ended = spans.pop(run, [0.0, 0.0])

@@ -27,7 +27,7 @@ def hold(
 ) -> None:
     """Hold the lease until the connection ends; emits {"held"}, or {"taken": {who, command, seconds}} of its holder.
 
-    `broken`: whoever holds it loses it, and gets {"broken"}. What is emitted from time to time lets the kernel
+    `broken`: whoever holds it loses it, and gets {"broken"}. Lines that are emitted from time to time let the kernel
     notice that the controller's side is gone.
     """
     signal.signal(signal.SIGTERM, _lose)

@@ -88,7 +88,7 @@ def _is_script(spec: Kept) -> bool:
 
 
 class Log:
-    """What a run has printed on this node, read as it grows.
+    """The output of a run on this node, read as it grows.
 
     `ranks`: by rank {"phase": what it went through last, "progress": {"what", "done", "total", "loss", "residual"}}.
     `told`: whether there was any event; a person's own program need not report any.

@@ -40,7 +40,7 @@ class Output:
             self.bar = None
         if b"\r" in self._rest:
             self.bar = _last_part(self._rest)
-            # What is behind the last carriage return may grow; what is before it is needed while that is nothing.
+            # Text behind the last carriage return may grow; text before it is needed while that is nothing.
             self._rest = self._rest.rpartition(b"\r")[2] or self.bar + b"\r"
         elif self.bar is not None:
             self.bar = self._rest

@@ -75,7 +75,7 @@ def take(place: Place, name: str, target: str) -> None:
 
 
 def fetch(place: Place, host: str, source: str, target: str) -> None:
-    """A file of the relay's shelf; what a stopped copy left is used again. Whoever uses it verifies it."""
+    """A file of the relay's shelf; what a stopped copy left is used again. Its user verifies it."""
     _make_room(target)
     rsync(host, source, target, ["--inplace", "--partial", "--chmod=F600"])
 

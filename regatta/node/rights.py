@@ -42,7 +42,7 @@ def of_run(seconds: float | None = SECONDS, gives: Any = Any) -> Callable[[Funct
 def call(user: str | None, work: Callable[[], Any], seconds: float | None = SECONDS, gives: Any = Any) -> Any:
     """Return what `work()` gives, a value for JSON or of the type `gives`, done as `user` in its own process.
 
-    That ends with this one. Where this process is not root, or no user is given, it is done here. Problem and OSError
+    That ends with this one. If this process is not root, or no user is given, it is done here. Problem and OSError
     come through; a Problem says that it took longer than `seconds`, was killed, or said too much.
     """
     if user is None or os.geteuid() != 0:

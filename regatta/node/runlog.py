@@ -1,6 +1,6 @@
 """The log of a run on a node: its beginning and its end, within a limit. The supervisor writes it, requests read it.
 
-`log` is the beginning, half of the limit. What follows goes into files `log.<offset of their first byte>`, the oldest
+`log` is the beginning, half of the limit. Later text goes into files `log.<offset of their first byte>`, the oldest
 of which are deleted. Offsets count all that was printed, so that a follower continues where it was; one that comes too
 late for a part gets its size. Events hold results: those behind the beginning are in `log.events`, too,
 all but progress, as `<offset>|<line>`, and are read in the place of parts that are gone.

@@ -49,7 +49,7 @@ def enter(place: Place, spec: Spec, work: str) -> str | None:
     """Make the run's part, and let folders of the working directory `work` lead to what the project keeps.
 
     As the account of runs. Gives why there is no shared folder now, for a run that may do without; Problem for one that
-    keeps something. Where the cluster has none, the answer is empty.
+    keeps something. If the cluster has none, the answer is empty.
     """
     if not spec.shared:
         return None

@@ -321,7 +321,7 @@ CHARTS = (
     Chart(
         "search",
         "Trials of the search",
-        "What each trial came to, and the best until then, of the latest run of each configuration.",
+        "The result of each trial, and the best until then, of the latest run of each configuration.",
         specs.SEARCH,
         searches.rows,
     ),

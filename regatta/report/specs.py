@@ -258,7 +258,7 @@ _MILLISECONDS = {
 }
 
 OVERHEAD: Spec = _WIDE | {
-    "description": "What a task costs beyond its own time, by its length, on logarithmic scales",
+    "description": "The cost of a task beyond its own time, by its length, on logarithmic scales",
     "height": 220,
     "encoding": {
         "x": _MILLISECONDS,
@@ -290,7 +290,7 @@ OVERHEAD: Spec = _WIDE | {
 }
 
 CROSSING: Spec = _WIDE | {
-    "description": "How many times as fast as one process, by the length of a task, on logarithmic scales",
+    "description": "Speed as a multiple of one process, by the length of a task, on logarithmic scales",
     "height": 220,
     "encoding": {
         "x": _MILLISECONDS,
@@ -516,7 +516,7 @@ ACCURACY: Spec = PROGRESS | {
 }
 
 TIMELINE: Spec = _WIDE | {
-    "description": "What each rank did from the request to the end of the run",
+    "description": "The work of each rank from the request to the end of the run",
     "height": {"step": 24},
     "mark": {"type": "bar", "cornerRadius": 1},
     "encoding": {

@@ -1,6 +1,6 @@
 """Tasks about any run: sync, torchrun, rayrun, sparkrun, runs, runs-gc, logs, attach, cancel.
 
-What a task needs is imported in it: a sync is over before rich and paramiko would be loaded.
+All that a task needs is imported in it: a sync is over before rich and paramiko would be loaded.
 """
 
 import functools

@@ -1,6 +1,6 @@
 """Tasks about the cluster and its services: up, down, status, top, dashboard, spark-history.
 
-What a task needs is imported in it, see `regatta.tasks.runs`.
+All that a task needs is imported in it, see `regatta.tasks.runs`.
 """
 
 import contextlib

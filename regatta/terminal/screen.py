@@ -27,7 +27,9 @@ _DRAIN_SECONDS = 2.0
 
 
 class Screen(io.TextIOBase):
-    """A text stream that does nothing to a terminal, whatever is written. What its encoding lacks becomes escapes."""
+    """A text stream that does nothing to a terminal, whatever is written. Characters that its encoding lacks become
+    escapes.
+    """
 
     def __init__(self, file: TextIO) -> None:
         self.file = file

@@ -55,7 +55,7 @@ class Framework(Leaver, Protocol):
         how often all parts may start again when a rank is lost; frameworks whose launcher does that leave it alone.
 
         Writes `ready`, and for each rank what :func:`part.steps` does, and the phase `collect`; `rendezvous`, where
-        ranks meet (docs/reference/events.md). What is done with the answers does not wait for the ranks to part.
+        ranks meet (docs/reference/events.md). The use of the answers does not wait for the ranks to part.
         Raises :class:`events.BadInput` as the parts do. When a rank fails, this process ends with a status but 0 and 2.
         """
 

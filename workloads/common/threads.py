@@ -23,7 +23,7 @@ def count() -> int:
 
 
 def pool(ranks: Ranks | None = None) -> ThreadPoolExecutor:
-    """Threads that work without the GIL. Where the ranks of this host use every core, each thread stays on one."""
+    """Threads that work without the GIL. If the ranks of this host use every core, each thread stays on one."""
     ranks, threads = ranks or Ranks(), count()
     cores = sorted(os.sched_getaffinity(0))
     numbers = itertools.count(ranks.local_rank * threads)

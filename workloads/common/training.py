@@ -106,7 +106,7 @@ def rows_of_rank(rows: int, epoch: int, seed: int, ranks: Ranks) -> Tensor:
 
 @dataclass(frozen=True)
 class Work:
-    """What one rank trains, on what, and when.
+    """One rank's training: model, rows and steps.
 
     `loss_of` takes scores and targets of a batch and gives their mean loss, (). `rows`: how many there are to train on,
     numbered from 0; `batch_of` gives them. Model and batches are on one device.

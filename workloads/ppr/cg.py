@@ -1,6 +1,6 @@
 """Personalised PageRank of an undirected graph by conjugate gradients, several sources at a time.
 
-What power iteration computes is, for z = x / degree (what a node's score is for each of its edges), the solution of
+Power iteration computes, for z = x / degree (what a node's score is for each of its edges), the solution of
 
     M z = alpha e_s,    M = D - (1 - alpha) A,
 

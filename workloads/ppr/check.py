@@ -1,7 +1,7 @@
 """``python -m workloads.ppr.check FILE``: read an edge list as the nodes will, and say what it is or what is wrong.
 
 One line on standard output, and status 2 where a node would refuse the file. Without torch and machine code: this runs
-where the controller runs, before the file goes to the nodes. What it takes is what `edgelist` takes, by the same rules
+where the controller runs, before the file goes to the nodes. It takes all that `edgelist` takes, by the same rules
 (dialect.py, fields.py, parquet.py), but it makes no graph of it.
 """
 

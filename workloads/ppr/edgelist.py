@@ -79,7 +79,7 @@ def read_part(path: Path | str, part: int, parts: int, block_bytes: int = BLOCK_
     """As :func:`read`, one of `parts` parts of about equal size, which may be empty.
 
     A plain file is read in ranges of bytes, a compressed one by every part whole, each keeping its own blocks, and of
-    Parquet each part reads its row groups. What the names of nodes are only part 0 knows. `block_bytes`: how much text
+    Parquet each part reads its row groups. Only part 0 knows the names of nodes. `block_bytes`: how much text
     a thread takes apart at a time, in bytes.
     """
     with packed.opened(path) as (stream, kind):

@@ -218,7 +218,7 @@ def find_sources(graph: Graph, options: Options) -> NDArray[np.int64]:
 def describe(graph: Graph, source: int, solution: Any, top: int) -> dict[str, Any]:
     """The answer of one source: the `top` nodes of positive score, highest first and by id where equal, and a checksum.
 
-    The checksum is SHA-256 of the n scores as little-endian float64 in the order of ids. Where ids are words, these are
+    The checksum is SHA-256 of the n scores as little-endian float64 in the order of ids. If ids are words, these are
     besides the numbers.
     """
     scores = solution.scores

@@ -1,6 +1,6 @@
 """A graph in Spark: an RDD of blocks of rows, which executors read, number and keep; the driver has only its nodes.
 
-Each partition reads its part of the edges. What all must agree on, the numbering of nodes, goes through the driver;
+Each partition reads its part of the edges. The one thing to agree on, the numbering of nodes, goes through the driver;
 edges go to the block of their target's row by a shuffle. A block holds the rows of some of the graph's chunks
 (rows.py), so that all sums are bit-identical to those of one process.
 """

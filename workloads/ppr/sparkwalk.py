@@ -53,7 +53,7 @@ class Moved:
 
 @dataclass(frozen=True)
 class Stride:
-    """What all blocks get of a step.
+    """The part of a step that all blocks get.
 
     `changes`: columns that are emptied first, each with the number of the node where a walk begins there, or -1, and
     what is there then. `homes` and `bonus` (width,): as in kernels.step.

@@ -1,7 +1,7 @@
 """Starts runs under Spark: a driver on the head, whose executors the cluster's own workers start.
 
 Nodes but the head have the run's folder, and no process of the run: executors are children of Spark's workers, and end
-with the driver. Where jobs go to a master that is not Regatta's (`spark_master`), only the head takes part.
+with the driver. If jobs go to a master that is not Regatta's (`spark_master`), only the head takes part.
 """
 
 import contextlib

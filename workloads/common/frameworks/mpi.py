@@ -149,7 +149,7 @@ def answers(make: MakePart, *, grouped: Group | None, restarts: int) -> Iterator
 
 
 def _gathered(comm: Any, answer: Any) -> list[Any] | None:
-    """All answers by rank on rank 0, None elsewhere. Who waits sleeps: MPI itself would keep a core busy."""
+    """All answers by rank on rank 0, None elsewhere. Waiting ranks sleep: MPI itself would keep a core busy."""
     if comm.rank:
         comm.send(answer, dest=0)
         return None

@@ -1,4 +1,4 @@
-"""What a search has done so far, kept on the driver's host: an interrupted one can be gone on with.
+"""The state of a search so far, kept on the driver's host: an interrupted one can continue.
 
 Where trials do not depend on each other, that is the outcome of each; else the folder in which Ray Tune keeps its own
 account of them.

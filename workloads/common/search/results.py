@@ -24,7 +24,7 @@ ANY = 1e9
 def write(search: Search, outcomes: Sequence[Outcome]) -> tuple[dict[str, Any], list[str], dict[str, float]]:
     """Write the files; gives the answer, lines for a person, and what may differ. Raises :class:`WorkerFailed`.
 
-    A failed trial is reported. Where all have failed, the search fails.
+    A failed trial is reported. If all have failed, the search fails.
     """
     failed = [one for one in outcomes if one.error is not None]
     for one in failed[:TOLD]:

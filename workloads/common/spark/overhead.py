@@ -65,7 +65,7 @@ class Seen:
             self._task(event["Task Info"], event.get("Task Metrics") or {})
 
     def _task(self, info: Mapping[str, Any], metrics: Mapping[str, Any]) -> None:
-        """A task as its driver saw it. What it took beyond all that its executor tells is the scheduler's delay."""
+        """A task as its driver saw it. Its time beyond all that its executor tells is the scheduler's delay."""
         began, ended = info["Launch Time"] / 1000, info["Finish Time"] / 1000
         self.tasks.append((began, ended))
         self.failed += bool(info.get("Failed") or info.get("Killed"))
@@ -108,7 +108,7 @@ class Seen:
         """Seconds of the driver by what it waited for; they add up to all that it had with Spark.
 
         Until the last executor has come that the first task waited for it is `executors`; in a job of which no task
-        runs then, `scheduling`. What is left between jobs is its own `program`.
+        runs then, `scheduling`. The time between jobs is its own `program`.
         """
         started = min(max(self.started or driver.asked, driver.asked), driver.ready)
         first = min((began for began, _ in self.tasks), default=driver.leaving)

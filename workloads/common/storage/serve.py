@@ -1,6 +1,6 @@
 """The data tasks' part on the cluster's head: takes a request and frames on standard input, answers on standard output.
 
-It is sent with each request and installed nowhere. What it writes appears under its name when it is whole: files grow
+It is sent with each request and installed nowhere. Its files appear under their names when they are whole: files grow
 in their own folder below INCOMING, are read back and compared, and are renamed. That folder goes when the
 connection ends; one whose process could not do that goes with a later request, when nothing has come in for a while.
 """

@@ -72,7 +72,7 @@ def _come_back(hdfs: Hdfs, old: str, target: str, error: StorageError) -> None:
 
 def _left(old: str, target: str, error: StorageError) -> StorageError:
     return StorageError(
-        f"hdfs://{target}: could not be replaced ({error}). What was there is kept in hdfs://{old}; "
+        f"hdfs://{target}: could not be replaced ({error}). The old one is kept in hdfs://{old}; "
         "a data-put or data-gen in ten minutes or later brings it back"
     )
 

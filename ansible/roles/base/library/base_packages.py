@@ -16,7 +16,7 @@ module: base_packages
 short_description: apt-get install, through a proxy for this call only
 notes: ['Saves 28 of 29 round trips and 44.80 of 52.6 s beside stock tasks (docs/results/modules.md).']
 options:
-  names: {type: list, elements: str, required: true, description: 'What is missing; a|b: the first there is'}
+  names: {type: list, elements: str, required: true, description: 'Missing ones; a|b: the first there is'}
   proxies: {type: list, elements: str, default: [], description: 'HTTP proxies as seen from here, best first; secret'}
   sources: {type: list, elements: str, default: [], description: Lines of apt's that hold only for this call}
   unstarted: {type: list, elements: str, default: [], description: Units of these packages that must not run}

@@ -13,7 +13,7 @@ short_description: Rules that are loaded at once and at each boot
 notes: ['Saves 14 of 15 round trips and 9.07 of 10.39 s beside stock tasks (docs/results/modules.md).']
 options:
   rules: {type: str, required: true, description: Of nftables; they may use $sshd (its ports) and $accounts (numbers)}
-  path: {type: path, required: true, description: Where they go}
+  path: {type: path, required: true, description: Path of the rules}
   unit: {type: str, required: true, description: Text of the unit that loads them}
   accounts: {type: list, elements: str, default: [], description: Names for $accounts, besides root}
 """

@@ -21,11 +21,11 @@ short_description: Pack a checkpoint, or start a NameNode from one
 notes: ['Saves 5 of 6 round trips and 5.96 of 8.00 s beside stock tasks (docs/results/modules.md).']
 options:
   data: {type: path, required: true, description: Folder of all data of HDFS}
-  pack: {type: path, description: Where the packed copy goes}
+  pack: {type: path, description: Path of the packed copy}
   restore: {type: path, description: A packed copy to import; removed after use}
   root: {type: path, description: Folder with the link hadoop}
   conf: {type: path, description: Configuration folder}
-  java_home: {type: path, description: Where Java is}
+  java_home: {type: path, description: Folder of Java}
   ready: {type: str, description: URL at which a NameNode answers}
 """
 SECONDS = 300

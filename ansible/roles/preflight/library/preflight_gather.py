@@ -25,8 +25,8 @@ options:
   brought: {type: bool, default: false, description: Whether packages come with us and not from its repositories}
   accounts: {type: list, elements: str, default: [], description: Accounts of services to look for}
   javas: {type: dict, default: {}, description: 'Of variables that name a Java: {home, oldest, newest}'}
-  root: {type: str, default: /opt/regatta, description: Where the environment is}
-  state: {type: str, default: /var/lib/regatta, description: Where runs work}
+  root: {type: str, default: /opt/regatta, description: Folder of the environment}
+  state: {type: str, default: /var/lib/regatta, description: Folder in which runs work}
 """
 
 APT_LISTS = "/var/lib/apt/lists"

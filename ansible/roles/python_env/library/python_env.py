@@ -19,7 +19,7 @@ notes: ['Saves 2 of 3 round trips and 2.42 of 6.16 s beside stock tasks (docs/re
 options:
   root: {type: path, required: true, description: Folder of the environments}
   hash: {type: str, required: true, description: Name of the environment}
-  keep: {type: int, default: 2, description: How many environments stay}
+  keep: {type: int, default: 2, description: Number of environments that stay}
   archive: {type: path, description: tar.zst on this host; removed after use}
   sha256: {type: str, description: SHA-256 that the archive must have}
 """

@@ -21,7 +21,7 @@ options:
   root: {type: path, required: true, description: Folder of the environments}
   hash: {type: str, required: true, description: Name of the environment}
   wheels: {type: path, required: true, description: Wheelhouse on this host with its manifest.json}
-  archive: {type: path, required: true, description: Where the packed environment goes}
+  archive: {type: path, required: true, description: Path of the packed environment}
 """
 
 

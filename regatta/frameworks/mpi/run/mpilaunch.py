@@ -212,7 +212,7 @@ def asked_for() -> Daemon:
 
 
 def begun(words: List[str], environment: Dict[str, str]) -> subprocess.Popen[bytes]:
-    """Start OpenMPI's process. What it says is kept for the case that it matters: a failed rank says more."""
+    """Start OpenMPI's process. Its output is kept for the case that it matters: a failed rank says more."""
     with in_scratch(), open(WORDS, "wb") as said:
         return subprocess.Popen(words, env=environment, stdin=subprocess.DEVNULL, stdout=said, stderr=said)
 
@@ -273,7 +273,7 @@ def keep(child: int, daemon: Daemon) -> int:
                 tell_words()
                 give_up = time.monotonic() + GRACE_SECONDS
         if status is not None and daemon.process.poll() is not None:
-            # `mpirun` answers for all of the run. Where it is gone before `prted` has ended by itself, that is ended.
+            # `mpirun` answers for all of the run. If it is gone before `prted` has ended by itself, that is ended.
             return 1 << 8 if daemon.process.returncode and not daemon.caller else 0
 
 

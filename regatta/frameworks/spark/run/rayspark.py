@@ -1,7 +1,7 @@
 """Keeps a Ray that a run starts on Spark (`ray.util.spark`) to the run: to its ports, its folder, and its end.
 
 Ray itself takes ports at random, has its dashboard listen on all addresses, leaves files in /tmp that all such clusters
-of a host share, and never ends where its script fails. What Python of a run under Spark begins with calls `watch`;
+of a host share, and never ends where its script fails. The first file of Python in a run under Spark calls `watch`;
 nothing happens before the program imports `ray.util.spark`. Executors get the functions below with the tasks that start
 nodes of Ray, by their names, so they are at the top of this module.
 """

@@ -141,7 +141,7 @@ def cores_text(lab: Lab) -> str:
     whose = [core for node in everyone for core in node.cpus]
     if len(whose) == len(set(whose)):
         return said
-    return f"{said}; SHARED, for there are {len(set(whose))}: times of several nodes say nothing about scaling"
+    return f"{said}; SHARED, as there are {len(set(whose))}: times of several nodes say nothing about scaling"
 
 
 def down(name: str) -> bool:

@@ -138,7 +138,7 @@ def file(path, entry, check, diffs):
 
 
 def remove_tree(path):
-    """A folder and all below it: an environment has 40,000 files, for which rm takes a fifth less time than Python.
+    """A folder and all below it: an environment has 40,000 files, which rm removes in a fifth less time than Python.
 
     What is mounted below it stays, and so does the folder: that may be another host's, or bound from elsewhere.
     """

@@ -47,7 +47,7 @@ class Wanted:
     """A list of requirements: the `file` it is from (None: only `more`), and `digest`, a name for what it says.
 
     `index`: lines in it that say where packages are looked for. `fixed`: packages that stay as the nodes have them,
-    whatever the list says, for a service of the cluster is made of them. `lock`: a file of versions that are taken
+    whatever the list says, as a service of the cluster is made of them. `lock`: a file of versions that are taken
     where the list allows them, each with the SHA-256 of its files.
     """
 

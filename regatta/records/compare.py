@@ -239,7 +239,7 @@ def _took(found: stats.Ratio, than: str) -> str:
 def _verdict(found: stats.Ratio, *, against_one: bool = False) -> str:
     verdict = found.verdict
     if found.shared:
-        return "; no verdict, for ranks share cores"
+        return "; no verdict, as ranks share cores"
     if found.n == 1:
         beat = "beat" if found.value < 1 and f"{found.value:.2f}" != "1.00" else "did not beat"
         return f"; the cluster {beat} one process" if against_one else ""

@@ -106,7 +106,7 @@ class Attack:
             self._root(node, f"systemctl stop {UNIT}", check=False)
 
     def untouched(self, node: str) -> bool:
-        """Whether what is root's alone is as it was."""
+        """Whether what is only root's is as it was."""
         look = f"cd {VICTIM} && stat -c '%n %U %a %h' . * && cat shadow"
         return self._root(node, look).split("\n")[:-1] == [
             ". root 711 2",

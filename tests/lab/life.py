@@ -1,7 +1,7 @@
 """The provisioned hosts that a session of tests shares: a kept lab in seconds, or provisioned once and then kept.
 
 A kept lab belongs to a name. A session takes the first of a few names that no other session on this machine holds, so
-that two at once have hosts, addresses and secrets of their own.
+that two at once have their own hosts, addresses and secrets.
 """
 
 import fcntl
@@ -60,7 +60,7 @@ def files() -> list[Path]:
 
 
 def left_by_tools(path: Path) -> bool:
-    """Whether a file lies in a folder of a tool's own."""
+    """Whether a file is in a tool's own folder."""
     folders = path.relative_to(PROJECT).parent.parts
     return any(name == "__pycache__" or name.startswith(".") for name in folders)
 

@@ -206,7 +206,7 @@ def test_bad_input_is_one_message(cluster: Cluster, home: str, tmp_path: Path) -
 
 
 def test_the_disk_of_every_datanode_becomes_full(cluster: Cluster, home: str, big: Path) -> None:
-    """The first block of a file finds room, and the second does not."""
+    """The first block of a file has space, and the second has none."""
     settings, data = "/etc/regatta/hadoop/hdfs-site.xml", "/var/lib/regatta-hdfs/data"
     small_disk = (
         "set -e; sudo systemctl stop regatta-hdfs-datanode; "

@@ -116,7 +116,7 @@ def layout_file(lab: LabHandle, node: str) -> dict[str, object]:
 
 
 def named(lab: LabHandle, node: str, folder: str) -> dict[str, str]:
-    """Return what lies in a folder, with owner, group and mode of each."""
+    """Return what is in a folder, with owner, group and mode of each."""
     found = as_root(lab, node, f"cd {folder} && stat -c '%n %U:%G %a' $(ls -A)")
     return dict(line.split(" ", 1) for line in found.splitlines())
 

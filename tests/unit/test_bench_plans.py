@@ -47,7 +47,7 @@ def test_shipped_plans_fit_clusters(name: str, cores: int) -> None:
     plan = load(name)
     points = expand(plan, cores)
     assert plan.about
-    beside = [point for point in points if point.name != "tune-pbt-4-w2"]  # which Tune alone can do
+    beside = [point for point in points if point.name != "tune-pbt-4-w2"]  # which only Tune can do
     assert all(point.frameworks[0] == "single" and len(point.frameworks) > 1 for point in beside)
     of_every_point = sum(len(point.frameworks) for point in points)
     assert len(order.ordered(plan, points)) == of_every_point * (plan.repeats + plan.warm_ups)

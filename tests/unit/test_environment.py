@@ -371,7 +371,7 @@ def test_a_bundle_brings_layers_to_where_nothing_can_be_downloaded(
 
 
 def source(folder: Path, name: str, backend: str) -> None:
-    """A package that is published as source alone; `backend` is the code of its own build."""
+    """A package that is published only as source; `backend` is the code of its own build."""
     metadata = f"Metadata-Version: 2.2\nName: {name}\nVersion: 1.0\n"
     settings = '[build-system]\nrequires = []\nbuild-backend = "made"\nbackend-path = ["."]\n'
     project = f'[project]\nname = "{name}"\nversion = "1.0"\n'

@@ -40,7 +40,7 @@ class SparkService(JobService):
     def wait(
         self, nodes: Sequence[Node], seen: Any, answers: Mapping[str, Mapping[str, Any]], say: Callable[[str], None]
     ) -> None:
-        """See `JobService`: until the workers of the cluster are Spark's, for its master gives them out.
+        """See `JobService`: until the workers of the cluster are Spark's, as its master gives them out.
 
         A host whose Java is gone is named at once: its worker may still be there, and no executor of it would start.
         """

@@ -84,7 +84,7 @@ GENERATIONS = 10
 
 
 class Writer:
-    """A program of a node that writes files into the shared folder, as the account of runs, in a unit of its own."""
+    """A program of a node that writes files into the shared folder, as the account of runs, in its own unit."""
 
     def __init__(self, lab: LabHandle, node: str, folder: str, size: int = 4_000_000, most: int = 10_000) -> None:
         self.lab, self.node, self.folder = lab, node, folder
@@ -159,7 +159,7 @@ def test_the_head_goes_in_the_middle_of_a_write(struck: Cluster, tell: Teller) -
 
 @pytest.mark.whole
 def test_a_host_boots_while_the_head_is_away(struck: Cluster, tell: Teller) -> None:
-    """What a run would write lands on no disk of its own."""
+    """Nothing that a run would write lands on its own disks."""
     tell.begin("shared", "a host boots while the head is away", "-")
     one, two, _ = struck.lab.nodes
     struck.lab.off(one, two)

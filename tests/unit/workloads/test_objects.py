@@ -1,4 +1,4 @@
-"""Object stores, against servers of our own: data, their identity, and their messages."""
+"""Object stores, against our own servers: data, their identity, and their messages."""
 
 from __future__ import annotations
 

@@ -10,7 +10,6 @@ from ansible.module_utils.basic import AnsibleModule
 DOCUMENTATION = r"""
 module: node_gone
 short_description: List what is left of the things named
-notes: ['Saves 6 of 7 round trips and 9.58 of 11.63 s beside stock tasks (docs/results/modules.md).']
 options:
   paths: {type: list, elements: str, default: [], description: Patterns of paths}
   units: {type: list, elements: str, default: [], description: Patterns of units}

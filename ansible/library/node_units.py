@@ -9,7 +9,6 @@ from ansible.module_utils.basic import AnsibleModule
 DOCUMENTATION = r"""
 module: node_units
 short_description: Remove our own systemd units
-notes: ['Saves 8 of 9 round trips and 13.35 of 15.20 s beside stock tasks (docs/results/modules.md).']
 options:
   patterns: {type: list, elements: str, required: true, description: Of unit names, with their suffix}
 """

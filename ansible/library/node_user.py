@@ -11,7 +11,6 @@ from ansible.module_utils.basic import AnsibleModule
 DOCUMENTATION = r"""
 module: node_user
 short_description: Remove an account and all it runs
-notes: ['Saves 4 of 5 round trips and 8.30 of 10.95 s beside stock tasks (docs/results/modules.md).']
 options:
   name: {type: str, required: true, description: The account}
   comment: {type: str, description: Comment that it must have; another's account of that name stays}

@@ -52,6 +52,7 @@ OPERATIONS = {
     "prune": "pruning.prune",
     "services": "services.act",
     "status": "services.status",
+    "pages": "services.pages",
     "hdfs.state": "hdfs.state",
     "hdfs.decommission": "hdfs.decommission",
     "hdfs.forget": "hdfs.forget",

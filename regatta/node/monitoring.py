@@ -14,12 +14,13 @@ TIMEOUT_SECONDS = 5.0
 
 
 def state(place: Place) -> dict[str, Any]:
-    """{installed, prometheus, grafana: ports of the head's loopback, grafana's may be None, up: number of targets,
-    down: [text], problem}. Never fails for a Prometheus that is down."""
+    """{installed, prometheus: its port at the head's loopback, up: number of targets, down: [text], problem}.
+
+    Never fails for a Prometheus that is down.
+    """
     answer: dict[str, Any] = {
         "installed": False,
         "prometheus": None,
-        "grafana": None,
         "up": 0,
         "down": [],
         "problem": "",

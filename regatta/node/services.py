@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from typing import Any, Dict, List, Sequence
 
@@ -9,6 +10,7 @@ from regatta.node import cgroup, facts, frameworks, listing
 
 Place = Dict[str, Any]
 
+_PAGES = "/etc/regatta/pages.json"
 _SHOWN = "Id,LoadState,ActiveState,ActiveEnterTimestamp"
 
 
@@ -36,6 +38,15 @@ def status(
         **frameworks.answers(place, asks),
         **act(place, "status", units),
     }
+
+
+def pages(place: Place) -> dict[str, Any]:
+    """The web pages of services, as provisioning has written them on the head: title, port, host (None: loopback)."""
+    try:
+        with open(_PAGES) as file:
+            return {"pages": json.load(file)}
+    except FileNotFoundError:
+        return {"pages": []}
 
 
 def _states(units: List[str]) -> dict[str, dict[str, str]]:

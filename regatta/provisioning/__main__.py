@@ -8,6 +8,7 @@ from pathlib import Path
 
 from regatta.errors import RegattaError
 from regatta.provisioning import archive, bundling, hadoop, locks, login, preflight, relay, secrets, spark, wheels
+from regatta.provisioning.bundle import Archive
 from regatta.terminal import screen
 
 
@@ -68,6 +69,8 @@ def _unstage(options: argparse.Namespace) -> object:
 def _bundle(options: argparse.Namespace) -> object:
     given = {name: value for name, value in vars(options).items() if name in bundling.Order.__annotations__}
     given |= {"torch_lock": Path(options.torch_lock) if options.torch_lock else None, "projects": options.project}
+    archives = [json.loads(one) for one in options.archive]
+    given["archives"] = [(Archive(**one), Path(path)) for one in archives if (path := one.pop("path"))]
     return {"changed": True, "lines": bundling.make(bundling.Order(**given))}
 
 
@@ -86,7 +89,7 @@ def _spark(options: argparse.Namespace) -> object:
         there = not options.secret or (secrets.folder(options.inventory_dir) / options.secret).is_file()
         return {"changed": not there, "key": spark.key_of()}
     made = bool(options.secret) and secrets.ensure_token(options.inventory_dir, options.secret)
-    return {"changed": made, **asdict(spark.make())}
+    return {"changed": made, **asdict(spark.make()), "version": spark.version()}
 
 
 def _environment(options: argparse.Namespace) -> object:
@@ -135,9 +138,9 @@ def _parser() -> argparse.ArgumentParser:
     step = steps.add_parser("bundle", help="Debian packages, and all that was downloaded, into one archive")
     for name in ("suite", "python", "machine", "glibc", "torch-lock", "packages"):
         step.add_argument(f"--{name}", required=True)
-    step.add_argument("--hadoop", default="", help="Hadoop's tarball")
-    step.add_argument("--sha512", default="", help="that of the tarball")
-    step.add_argument("--spark", default="", help="Spark's archive")
+    step.add_argument(
+        "--archive", action="append", default=[], help="a service's, as JSON: `path`, fields of `Archive`"
+    )
     for name in ("lock", "wheels", "controller"):
         step.add_argument(f"--{name}", required=True, type=Path)
     step.add_argument("--project", action="append", default=[], type=Path, help="whose packages go along")

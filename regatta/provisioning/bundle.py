@@ -12,7 +12,7 @@ import shutil
 import sys
 import tarfile
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
@@ -22,7 +22,7 @@ from regatta.files import beside, locked, replacing, sha256
 from regatta.program import about_hosts, option
 from regatta.terminal import screen
 
-FORMAT = 4
+FORMAT = 5
 INDEX = "bundle.json"
 CONTROLLER = "controller"
 """Folder of the wheels that `make setup` needs."""
@@ -34,11 +34,30 @@ class BundleError(RegattaError):
 
 
 @dataclass(frozen=True)
+class Archive:
+    """What a service is made of: `place` in the bundle, its package URL, and its SHA-512 where that is known.
+
+    `variables`: of Ansible, for a host that is set up from the bundle; {path} in them is where the archive is then.
+    """
+
+    title: str
+    place: str
+    purl: str
+    sha512: str = ""
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+    def given(self, folder: Path) -> list[str]:
+        """Return these variables as options of ansible-playbook; `folder` has what was unpacked."""
+        path = str(folder / self.place)
+        return [part for name, value in self.variables.items() for part in ("-e", f"{name}={value.format(path=path)}")]
+
+
+@dataclass(frozen=True)
 class Bundle:
     """The content of an archive. Paths are within it; `sources` are lines for apt, see `bundleapt`.
 
-    `torch_lock` is '' where `lock` has torch itself, `hadoop` where the inventory wants no HDFS, `spark` where it wants
-    no Spark. `files` are the SHA-256 of all files.
+    `torch_lock` is '' where `lock` has torch itself. `archives` are those of services. `files` are the SHA-256 of all
+    files.
     """
 
     python: str
@@ -47,9 +66,7 @@ class Bundle:
     lock: str
     torch_lock: str
     wheels: str
-    hadoop: str
-    hadoop_sha512: str
-    spark: str
+    archives: tuple[Archive, ...]
     sources: tuple[str, ...]
     files: Mapping[str, str]
 
@@ -137,7 +154,8 @@ def _parse(path: Path, text: bytes) -> Bundle:
         found: dict[str, Any] = json.loads(text)
         if found.pop("format") != FORMAT:
             raise BundleError(f"{path} was made by another version of Regatta: make it again with this one")
-        content = Bundle(**{**found, "sources": tuple(found["sources"])})
+        archives = tuple(Archive(**one) for one in found["archives"])
+        content = Bundle(**{**found, "sources": tuple(found["sources"]), "archives": archives})
         names = [PurePosixPath(name) for name in content.files]
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise BundleError(f"{path}: its {INDEX} cannot be read ({error}); copy the bundle again") from None

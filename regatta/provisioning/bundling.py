@@ -15,7 +15,7 @@ from regatta.environment.resolve import Resolution
 from regatta.errors import UsageError
 from regatta.program import about_hosts, in_checkout, option
 from regatta.provisioning import bundleapt
-from regatta.provisioning.bundle import CONTROLLER, Bundle, BundleError, pack, unpack
+from regatta.provisioning.bundle import CONTROLLER, Archive, Bundle, BundleError, pack, unpack
 from regatta.provisioning.flags import Options
 from regatta.provisioning.wheels import made_here
 
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 FOLDER_VARIABLE = "REGATTA_BUNDLE"
 SOURCES_VARIABLE = "REGATTA_BUNDLE_SOURCES"
 _DEFAULT = "regatta-bundle.tar"
-SPARK = "spark"
-"""Folder of a bundle with Spark's archive, by its key."""
 
 
 @dataclass(frozen=True)
@@ -61,9 +59,8 @@ def wish(options: Options) -> dict[str, object]:
 class Order:
     """The parts of a bundle, and its hosts: `python` X.Y.Z, `machine` as `uname -m` says it.
 
-    `wheels` and `controller` are the wheelhouses of the nodes and of a controller with the same release. `hadoop`: its
-    tarball, `spark`: the archive that `regatta.provisioning.spark` made, '' without them. `packages`: Debian's, with
-    commas between. `projects`: see `wish`.
+    `wheels` and `controller` are the wheelhouses of the nodes and of a controller with the same release. `packages`:
+    Debian's, with commas between. `archives`: those of services, with the file of each. `projects`: see `wish`.
     """
 
     out: Path
@@ -75,21 +72,9 @@ class Order:
     torch_lock: Path | None
     wheels: Path
     controller: Path
-    hadoop: str
-    sha512: str
     packages: str
-    spark: str = ""
+    archives: Sequence[tuple[Archive, Path]] = ()
     projects: Sequence[Path] = ()
-
-    @property
-    def tarball(self) -> str:
-        """Hadoop's place in the bundle; '' without it."""
-        return f"hadoop/{Path(self.hadoop).name}" if self.hadoop else ""
-
-    @property
-    def spark_archive(self) -> str:
-        """Spark's place in the bundle; '' without it."""
-        return f"{SPARK}/{Path(self.spark).parent.name}/{Path(self.spark).name}" if self.spark else ""
 
     def places(self) -> dict[str, Path]:
         """Return what is in the cache already, by its place in the bundle."""
@@ -97,9 +82,7 @@ class Order:
         found |= {f"locks/{path.name}": path for path in (self.lock, self.torch_lock) if path}
         for house, inside in ((self.wheels, f"wheels/{self.wheels.name}"), (self.controller, CONTROLLER)):
             found |= {f"{inside}/{path.name}": path for path in sorted(house.iterdir()) if path.is_file()}
-        for place, path in ((self.tarball, self.hadoop), (self.spark_archive, self.spark)):
-            found |= {place: Path(path)} if place else {}
-        return found
+        return found | {archive.place: path for archive, path in self.archives}
 
     def content(self, places: Mapping[str, Path], lines: Sequence[str]) -> Bundle:
         """The bundle's own account of itself; `lines` are its sources for apt."""
@@ -110,9 +93,7 @@ class Order:
             lock=f"locks/{self.lock.name}",
             torch_lock=f"locks/{self.torch_lock.name}" if self.torch_lock else "",
             wheels=f"wheels/{self.wheels.name}",
-            hadoop=self.tarball,
-            hadoop_sha512=self.sha512 if self.tarball else "",
-            spark=self.spark_archive,
+            archives=tuple(archive for archive, _ in self.archives),
             sources=tuple(lines),
             files={name: files.sha256(path) for name, path in places.items()},
         )
@@ -142,8 +123,9 @@ def make(order: Order) -> list[str]:
     kinds = {kind: sum(name.startswith(f"{kind}/") and name.endswith(end) for name in places) for kind, end in _COUNTED}
     return [
         f"{out}: {out.stat().st_size / 1e6:,.0f} MB for hosts with {order.suite} on {order.machine}: "
-        f"{kinds['wheels']} wheels, {kinds['apt']} Debian packages, {'Hadoop' if order.hadoop else 'no Hadoop'}, "
-        f"{'Spark' if order.spark else 'no Spark'}, {kinds[CONTROLLER]} wheels for a controller with the same",
+        f"{kinds['wheels']} wheels, {kinds['apt']} Debian packages, "
+        + "".join(f"{archive.title}, " for archive, _ in order.archives)
+        + f"{kinds[CONTROLLER]} wheels for a controller with the same",
         *(f"{project}: {layer.headline() if layer else 'the nodes have it all'}" for project, layer in layers.items()),
         f"SHA-256 {total}: compare it where you use the bundle (sha256sum)",
         f"{listed}: every wheel, package and archive in it, with version and sums (CycloneDX)",
@@ -166,13 +148,12 @@ def _parts(content: Bundle, debs: Mapping[str, bundleapt.Package], made: Mapping
     """Every file of the bundle that others published. `made`: wheel -> SHA-256 of what it was made from."""
     from regatta.provisioning import sbom
 
+    archives = {archive.place: archive for archive in content.archives}
     for path, sha256_ in content.files.items():
         if path.endswith(".whl"):
             yield sbom.wheel(path, sha256_, made.get(Path(path).name))
-        elif path == content.hadoop:
-            yield sbom.hadoop(path, sha256_, content.hadoop_sha512)
-        elif path == content.spark:
-            yield sbom.spark(path, sha256_, (paths.PROJECT / "requirements/spark.lock").read_text())
+        elif archive := archives.get(path):
+            yield sbom.application(archive, sha256_)
         elif deb := debs.get(path.removeprefix(f"{bundleapt.FOLDER}/")):
             yield sbom.debian(path, sha256_, deb.name, deb.version, deb.architecture, content.suite)
 
@@ -203,8 +184,7 @@ def open_(path: Path) -> Opened:
     content, folder = unpack(path)
     torch_lock = folder / content.torch_lock if content.torch_lock else ""
     words = ["-e", f"python_env_lock={folder / content.lock}", "-e", f"python_env_torch_lock={torch_lock}"]
-    if content.hadoop:
-        words += ["-e", f"hdfs_tarball={folder / content.hadoop}", "-e", f"hdfs_tarball_sha512={content.hadoop_sha512}"]
+    words += [word for archive in content.archives for word in archive.given(folder)]
     environment = {FOLDER_VARIABLE: str(folder), SOURCES_VARIABLE: "\n".join(content.sources)}
     return Opened(folder, words, environment)
 

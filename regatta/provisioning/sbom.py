@@ -1,6 +1,5 @@
 """The parts of a bundle, as a CycloneDX list (SBOM): name, version, package URL and sums of every part."""
 
-import re
 from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
 
@@ -11,7 +10,8 @@ from cyclonedx.output.json import JsonV1Dot6
 from packageurl import PackageURL
 from packaging.utils import parse_wheel_filename
 
-_HADOOP = re.compile(r"hadoop-(\d+(?:\.\d+)+)")
+from regatta.provisioning.bundle import Archive
+
 _PATH = "regatta:path"
 _SUMS = {"SHA-256": HashAlgorithm.SHA_256, "SHA-512": HashAlgorithm.SHA_512}
 
@@ -35,18 +35,10 @@ def debian(path: str, sha256: str, name: str, version: str, architecture: str, s
     return _part(purl, path, {"SHA-256": sha256})
 
 
-def hadoop(path: str, sha256: str, sha512: str) -> Component:
-    """The Hadoop tarball."""
-    found = _HADOOP.search(PurePosixPath(path).name)
-    purl = PackageURL("generic", None, "hadoop", found[1] if found else None)
-    return _part(purl, path, {"SHA-256": sha256, "SHA-512": sha512}, ComponentType.APPLICATION)
-
-
-def spark(path: str, sha256: str, lock: str) -> Component:
-    """Spark's archive, made of the package that its lock names."""
-    found = re.search(r"^pyspark==([\w.]+)", lock, re.M)
-    purl = PackageURL("pypi", None, "pyspark", found[1] if found else None)
-    return _part(purl, path, {"SHA-256": sha256}, ComponentType.APPLICATION)
+def application(archive: Archive, sha256: str) -> Component:
+    """The archive of a service."""
+    sums = {"SHA-256": sha256} | ({"SHA-512": archive.sha512} if archive.sha512 else {})
+    return _part(PackageURL.from_string(archive.purl), archive.place, sums, ComponentType.APPLICATION)
 
 
 def document(subject: str, sha256: str, parts: Iterable[Component]) -> str:

@@ -41,6 +41,12 @@ def key_of(lock: Path = LOCK) -> str:
     return sha256(lock)[:12]
 
 
+def version(lock: Path = LOCK) -> str:
+    """Return the version of pyspark that a lock names."""
+    found = re.search(r"^pyspark==([\w.]+)", lock.read_text(), re.M)
+    return found[1] if found else "unknown"
+
+
 def make(lock: Path = LOCK) -> Release:
     """The archive of the lock: a bundle's, else that of the cache, where it is made if it is missing.
 
@@ -93,7 +99,7 @@ def check_properties(path: str) -> None:
 
 
 def _bundled(bundle: Path, key: str) -> Release:
-    archive = bundle / bundling.SPARK / key / "spark.tar"
+    archive = bundle / "spark" / key / "spark.tar"
     if not archive.is_file():
         raise SparkError(
             f"the bundle lacks the Spark that this inventory wants: make it again ('{about_hosts('bundle')}') "

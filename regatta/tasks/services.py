@@ -31,7 +31,6 @@ HEADINGS = ("node", "address", "services")
 FACTS = ("cores", "load", "free memory", "python")
 FIRST_SECONDS = 15.0
 KEEP_SECONDS = 2.0
-NAMENODE_PORT = 9870
 HISTORY = "regatta-spark-history.service"
 
 
@@ -229,7 +228,7 @@ def _by_state(units: dict[str, str]) -> list[str]:
 
 @task(help={"port": "local port of Ray's page (default 8265, or a free one)", "open": "open the pages in a browser"})
 def dashboard(c: Context, inventory: str | None = None, port: str | None = None, open: bool = False) -> None:
-    """Reach the pages of Ray, HDFS's NameNode, Prometheus and Grafana through SSH, until Ctrl-C."""
+    """Reach the web pages of the cluster's services through SSH, until Ctrl-C."""
     import webbrowser
 
     from regatta.frameworks.api import Page
@@ -245,18 +244,9 @@ def dashboard(c: Context, inventory: str | None = None, port: str | None = None,
     head = remote.cluster.head
     with contextlib.suppress(KeyboardInterrupt), tunnels.Tunnels(remote.cluster, head) as opened:
 
-        def lead(to: int | None, host: str = "127.0.0.1", local: int | None = None) -> str | None:
-            if to is None:
-                return None
-            at = opened.open(to, host=host, local_port=local or tunnels.free_local_port(to))
+        def lead(to: int, host: str | None = None, local: int | None = None) -> str:
+            at = opened.open(to, host=host or "127.0.0.1", local_port=local or tunnels.free_local_port(to))
             return f"http://127.0.0.1:{at}/"
-
-        def namenode() -> str | None:
-            installed = remote.call(head, "hdfs.state")["installed"]
-            return lead(NAMENODE_PORT, head.cluster_address) if installed else None
-
-        def monitoring(name: str) -> str | None:
-            return lead(remote.call(head, "monitoring.state")[name] or None)
 
         def of_service(page: Page, local: int | None) -> pages.Page:
             def check(url: str) -> None:
@@ -268,10 +258,11 @@ def dashboard(c: Context, inventory: str | None = None, port: str | None = None,
         own = [found for framework in services.served(remote.cluster) if (found := framework.page(remote))]
         known = [
             *(of_service(page, None if number else wanted) for number, page in enumerate(own)),
-            pages.Page("HDFS NameNode", "", namenode, pages.answering),
             *(
-                pages.Page(name.capitalize(), "", functools.partial(monitoring, name), pages.answering)
-                for name in ("prometheus", "grafana")
+                pages.Page(
+                    page["title"], "", functools.partial(lead, int(page["port"]), page.get("host")), pages.answering
+                )
+                for page in remote.call(head, "pages")["pages"]
             ),
         ]
 

@@ -221,6 +221,17 @@ def test_new_secrets(spark: Cluster, project: Path) -> None:
     assert "a task has run on node1, node2" in play(spark.lab, "verify")
 
 
+def test_a_checkout_without_secrets_takes_those_of_the_hosts(spark: Cluster) -> None:
+    folder = spark.lab.inventory / "secrets"
+    before = {path.name: path.read_text() for path in folder.iterdir() if not path.name.startswith("lab_key")}
+    assert "spark_secret" in before
+    for name in before:
+        (folder / name).unlink()
+    said = play(spark.lab, "provision")
+    assert re.search(r"spark_secret.* taken from the hosts", said)
+    assert {name: (folder / name).read_text() for name in before} == before
+
+
 def test_a_workload_gives_the_answer_of_one_process(spark: Cluster, tmp_path: Path) -> None:
     answers = []
     for framework in ("single", "spark"):

@@ -24,6 +24,7 @@ units: [regatta-toy.service]
 starts: head first
 ports: [toy_port]
 guarded: true
+pages: [{title: Toy, port: "{{ toy_port }}", host: "{{ preflight_host.address }}"}]
 secrets: {toy_token: {path: /etc/regatta/toy/token}}
 hidden: [/etc/regatta/toy]
 files: [/etc/regatta/toy/*]
@@ -138,6 +139,9 @@ def test_a_role_with_a_declaration_is_set_up_verified_restarted_and_torn_down(
     assert "Toy: it says one" in toy.make("verify")
     token = (lab.inventory / "secrets/toy_token").read_text().strip()
     assert lab.ssh(node, "sudo cat /etc/regatta/toy/token").stdout == token
+
+    (page,) = json.loads(lab.ssh(node, "cat /etc/regatta/pages.json").stdout)
+    assert (page["title"], int(page["port"])) == ("Toy", PORT)
 
     first = lab.ssh(node, unit).stdout
     assert f"Toy on {node}" in toy.make("check", "-e", "toy_word=two")

@@ -26,7 +26,7 @@ from regatta.files import sha256
 from regatta.paths import PROJECT
 from regatta.provisioning import bundleapt, bundling, sbom
 from regatta.provisioning import spark as spark_release
-from regatta.provisioning.bundle import INDEX, Bundle, BundleError, pack, unpack
+from regatta.provisioning.bundle import INDEX, Archive, Bundle, BundleError, pack, unpack
 from regatta.provisioning.flags import Options
 
 CONTENT = {
@@ -36,6 +36,14 @@ CONTENT = {
     "spark/0123456789ab/spark.tar": b"spark" * 5000,
     "apt/0/pool/r/rsync.deb": b"!<arch>\n" * 2000,
 }
+HADOOP = Archive(
+    "Hadoop",
+    "hadoop/hadoop-3.4.3.tar.gz",
+    "pkg:generic/hadoop@3.4.3",
+    "5" * 128,
+    {"hdfs_tarball": "{path}", "hdfs_tarball_sha512": "5" * 128},
+)
+SPARK = Archive("Spark", "spark/0123456789ab/spark.tar", "pkg:pypi/pyspark@4.0.1")
 
 
 @pytest.fixture
@@ -52,17 +60,8 @@ def packed(tmp_path: Path) -> Path:
 
 def bundle() -> Bundle:
     sums = {name: hashlib.sha256(body).hexdigest() for name, body in CONTENT.items()}
-    names = ("locks/node.lock", "locks/torch-cpu.lock", "wheels/abc", "hadoop/hadoop-3.4.3.tar.gz")
-    return Bundle(
-        "3.11",
-        "x86_64",
-        "bookworm",
-        *names,
-        "5" * 128,
-        "spark/0123456789ab/spark.tar",
-        ("deb http://x bookworm main",),
-        sums,
-    )
+    names = ("locks/node.lock", "locks/torch-cpu.lock", "wheels/abc")
+    return Bundle("3.11", "x86_64", "bookworm", *names, (HADOOP, SPARK), ("deb http://x bookworm main",), sums)
 
 
 def rewritten(packed: Path, change: Callable[[str, bytes], tuple[str, bytes] | None]) -> None:
@@ -188,6 +187,7 @@ def test_provisioning_from_it_is_told_where_all_is(packed: Path, monkeypatch: py
     assert f"python_env_lock={opened.folder}/locks/node.lock" in opened.words
     assert f"python_env_torch_lock={opened.folder}/locks/torch-cpu.lock" in opened.words
     assert f"hdfs_tarball={opened.folder}/hadoop/hadoop-3.4.3.tar.gz" in opened.words
+    assert f"hdfs_tarball_sha512={'5' * 128}" in opened.words
     assert opened.environment[bundling.SOURCES_VARIABLE] == "deb http://x bookworm main"
     for key, value in opened.environment.items():
         monkeypatch.setenv(key, value)
@@ -310,8 +310,7 @@ def test_a_bundle_has_a_list_of_its_parts_beside_it(
     (wheels / "docopt-0.6.2-py2.py3-none-any.whl").write_bytes(b"docopt")
     (wheels / "sources.json").write_text(json.dumps({"docopt-0.6.2-py2.py3-none-any.whl": "d" * 64}))
     hadoop.write_bytes(b"hadoop")
-    spark = tmp_path / spark_release.key_of() / "spark.tar"
-    spark.parent.mkdir()
+    spark = tmp_path / "spark.tar"
     spark.write_bytes(b"spark")
     locks = {name: tmp_path / f"{name}.lock" for name in ("node", "torch")}
     for path in locks.values():
@@ -323,10 +322,8 @@ def test_a_bundle_has_a_list_of_its_parts_beside_it(
         torch_lock=locks["torch"],
         wheels=wheels,
         controller=controller,
-        hadoop=str(hadoop),
-        sha512="5" * 128,
         packages="boat",
-        spark=str(spark),
+        archives=((HADOOP, hadoop), (SPARK, spark)),
     )
     lines = bundling.make(order)
     listed = tmp_path / "out.tar.cdx.json"
@@ -335,8 +332,7 @@ def test_a_bundle_has_a_list_of_its_parts_beside_it(
     document = json.loads(listed.read_text())
     assert document["metadata"]["component"]["hashes"][0]["content"] == sha256(tmp_path / "out.tar")
     parts = {part["purl"]: part for part in document["components"]}
-    (pyspark,) = (one for one in parts if one.startswith("pkg:pypi/pyspark@4"))
-    assert parts.pop(pyspark)["hashes"][0]["content"] == hashlib.sha256(b"spark").hexdigest()
+    assert parts.pop(SPARK.purl)["hashes"][0]["content"] == hashlib.sha256(b"spark").hexdigest()
     deb = "pkg:deb/debian/{}@1?arch=amd64&distro=bookworm"
     assert set(parts) == {
         *("pkg:pypi/six@1.17.0", "pkg:pypi/torch@2.13.0%2Bcpu", "pkg:pypi/docopt@0.6.2", "pkg:generic/hadoop@3.4.3"),

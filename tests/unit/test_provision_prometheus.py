@@ -10,13 +10,11 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-import modules
 import pytest
 import yaml
 from modules import ANSIBLE
 
 JOBS = {"node": ["10.0.0.1:9100", "10.0.0.2:9100"], "prometheus": ["127.0.0.1:9090"]}
-verify = modules.load("prometheus_verify", "roles/prometheus/library/prometheus_verify.py")
 
 
 def target(job: str, address: str, health: str = "up", error: str = "") -> dict[str, Any]:
@@ -35,16 +33,33 @@ def every() -> list[dict[str, Any]]:
     return [target(job, address) for job, addresses in JOBS.items() for address in addresses]
 
 
+def played(folder: Path, plays: list[dict[str, Any]], *words: str) -> str:
+    """What ansible-playbook shows of these plays, which succeed."""
+    book = folder / "book.yml"
+    book.write_text(yaml.safe_dump(plays))
+    done = subprocess.run(
+        [Path(sys.executable).parent / "ansible-playbook", *words, book],
+        env={**os.environ, "ANSIBLE_CONFIG": str(ANSIBLE / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
 @pytest.fixture
-def says() -> Iterator[Callable[[int, object], str]]:
+def says() -> Iterator[Callable[..., str]]:
     """`says(status, targets)`: the URL of a Prometheus that answers so."""
-    answer: dict[str, Any] = {}
+    answers: list[tuple[int, object]] = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            self.send_response(answer["status"])
+            status, targets = answers[int(self.path.split("/")[1])]
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
             self.end_headers()
-            self.wfile.write(json.dumps({"data": {"activeTargets": answer["targets"]}}).encode())
+            self.wfile.write(json.dumps({"data": {"activeTargets": targets}}).encode())
 
         def log_message(self, *_: object) -> None:
             pass
@@ -53,41 +68,65 @@ def says() -> Iterator[Callable[[int, object], str]]:
         thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
 
-        def set_(status: int, targets: object) -> str:
-            answer.update(status=status, targets=targets)
-            return f"http://127.0.0.1:{server.server_port}"
+        def add(status: int, targets: object) -> str:
+            answers.append((status, targets))
+            return f"http://127.0.0.1:{server.server_port}/{len(answers) - 1}"
 
-        yield set_
+        yield add
         server.shutdown()
         thread.join()
 
 
-def test_all_targets_up_is_well(says: Callable[[int, object], str]) -> None:
-    assert verify.problems(says(200, every()), JOBS) == []
-
-
-def test_one_that_has_just_started_looks_at_nothing_and_is_not_well(says: Callable[[int, object], str]) -> None:
-    assert verify.problems(says(200, []), JOBS) == [
+def test_one_that_looks_at_too_little_or_does_not_reach_it_is_not_well(
+    says: Callable[..., str], tmp_path: Path
+) -> None:
+    ill = [target("node", "10.0.0.1:9100", "unknown"), target("node", "10.0.0.2:9100", "down", "refused")]
+    cases = {
+        "whole": says(200, every()),
+        "just started": says(200, []),
+        "one less": says(200, every()[1:]),
+        "not ready": says(503, every()),
+        "ill": says(200, [*ill, *every()[2:]]),
+        "of another job": says(200, [target("other", "10.0.0.1:9100"), *every()[1:]]),
+    }
+    role = ANSIBLE / "roles/prometheus"
+    said = {
+        "ansible.builtin.copy": {
+            "content": "{{ prometheus_verified | to_json }}",
+            "dest": f"{tmp_path}/{{{{ case.key }}}}",
+        }
+    }
+    (tmp_path / "case.yml").write_text(yaml.safe_dump([*yaml.safe_load((role / "tasks/verify.yml").read_text()), said]))
+    case = {
+        "include_tasks": str(tmp_path / "case.yml"),
+        "loop": [{"key": name, "value": url} for name, url in cases.items()],
+    }
+    play = {
+        "hosts": "localhost",
+        "gather_facts": False,
+        "vars_files": [str(role / "vars/main.yml")],
+        "tasks": [{**case, "loop_control": {"loop_var": "case"}, "vars": {"prometheus_url": "{{ case.value }}"}}],
+    }
+    given = {"_prometheus_targets": JOBS, "_prometheus_head": "localhost", "prometheus_ready_timeout_s": 0}
+    given["ansible_python_interpreter"] = sys.executable
+    played(tmp_path, [play], "-i", "localhost,", "-c", "local", "-e", json.dumps(given))
+    found = {name: json.loads((tmp_path / name).read_text()) for name in cases}
+    assert found.pop("whole") == {"problems": [], "lines": ["Prometheus reaches 2 of node, 1 of prometheus"]}
+    assert all(not one["lines"] for one in found.values())
+    problems = {name: one["problems"] for name, one in found.items()}
+    assert problems["just started"] == [
         "Prometheus does not look at 10.0.0.1:9100 (node)",
         "Prometheus does not look at 10.0.0.2:9100 (node)",
         "Prometheus does not look at 127.0.0.1:9090 (prometheus)",
     ]
-
-
-def test_a_node_that_it_does_not_look_at_is_named(says: Callable[[int, object], str]) -> None:
-    (only,) = verify.problems(says(200, every()[1:]), JOBS)
-    assert "10.0.0.1:9100" in only
-
-
-def test_not_ready_not_asked_and_not_reached(says: Callable[[int, object], str]) -> None:
-    (only,) = verify.problems(says(503, every()), JOBS)
+    assert problems["one less"] == problems["of another job"] == ["Prometheus does not look at 10.0.0.1:9100 (node)"]
+    (only,) = problems["not ready"]
     assert "does not answer" in only and "503" in only
-    found = [target("node", "10.0.0.1:9100", "unknown"), target("node", "10.0.0.2:9100", "down", "refused"), *every()]
-    said = verify.problems(says(200, found), JOBS)
-    assert len(said) == 2 and said[0].endswith("not asked yet") and said[1].endswith("refused")
+    first, second = problems["ill"]
+    assert first.endswith("not asked yet") and second.endswith("refused")
 
 
-def test_verify_knows_every_target_from_the_inventory(says: Callable[[int, object], str], tmp_path: Path) -> None:
+def test_verify_knows_every_target_from_the_inventory(says: Callable[..., str], tmp_path: Path) -> None:
     """The play as it is, but of its tasks only those about Prometheus, which is the test's and lacks one target."""
     (play,) = yaml.safe_load((ANSIBLE / "playbooks/verify.yml").read_text())
     (read,) = play["pre_tasks"]
@@ -110,16 +149,8 @@ def test_verify_knows_every_target_from_the_inventory(says: Callable[[int, objec
     everywhere = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
     everywhere["prometheus_ready_timeout_s"] = "0"
     groups = {"head": {"hosts": {"n1": None}}, "workers": {"hosts": hosts}}
-    inventory, book = tmp_path / "hosts.yml", tmp_path / "verify.yml"
+    inventory = tmp_path / "hosts.yml"
     inventory.write_text(yaml.safe_dump({"all": {"vars": everywhere, "children": groups}}))
-    book.write_text(yaml.safe_dump([{**play, "become": False}]))
-    done = subprocess.run(
-        [Path(sys.executable).parent / "ansible-playbook", "-i", inventory, "-e", f"prometheus_url={url}", book],
-        env={**os.environ, "ANSIBLE_CONFIG": str(ANSIBLE / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout
-    assert "Prometheus does not look at 10.0.0.2:9101 (runs)" in done.stdout
-    assert done.stdout.count("does not look at") == 2, "once for each host that is asked what was found"
+    shown = played(tmp_path, [{**play, "become": False}], "-i", str(inventory), "-e", f"prometheus_url={url}")
+    assert "Prometheus does not look at 10.0.0.2:9101 (runs)" in shown
+    assert shown.count("does not look at") == 2, "once for each host that is asked what was found"

@@ -16,7 +16,6 @@ from ansible.module_utils.basic import AnsibleModule
 DOCUMENTATION = r"""
 module: base_migrate
 short_description: Carry the folder of runs over from layout 1
-notes: ['Saves 8 of 9 round trips and 19.81 of 23.3 s beside stock tasks (docs/results/modules.md).']
 options:
   state: {type: path, required: true, description: The folder of runs (regatta_state)}
   user: {type: str, required: true, description: The account of runs}

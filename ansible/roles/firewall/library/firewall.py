@@ -10,7 +10,6 @@ from ansible.module_utils.started import note, stale
 DOCUMENTATION = r"""
 module: firewall
 short_description: Rules that are loaded at once and at each boot
-notes: ['Saves 14 of 15 round trips and 9.07 of 10.39 s beside stock tasks (docs/results/modules.md).']
 options:
   rules: {type: str, required: true, description: Of nftables; they may use $sshd (its ports) and $accounts (numbers)}
   path: {type: path, required: true, description: Path of the rules}

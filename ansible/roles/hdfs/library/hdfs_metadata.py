@@ -18,7 +18,6 @@ from ansible.module_utils.disk import settle
 DOCUMENTATION = r"""
 module: hdfs_metadata
 short_description: Pack a checkpoint, or start a NameNode from one
-notes: ['Saves 5 of 6 round trips and 5.96 of 8.00 s beside stock tasks (docs/results/modules.md).']
 options:
   data: {type: path, required: true, description: Folder of all data of HDFS}
   pack: {type: path, description: Path of the packed copy}

@@ -14,7 +14,6 @@ from ansible.module_utils.basic import AnsibleModule
 DOCUMENTATION = r"""
 module: hdfs_node
 short_description: Account and folders made, Java found, data looked at
-notes: ['Saves 11 of 12 round trips and 16.62 of 20.3 s beside stock tasks (docs/results/modules.md).']
 options:
   root: {type: path, required: true, description: Folder of the Hadoop releases}
   data: {type: path, required: true, description: Folder of all data}

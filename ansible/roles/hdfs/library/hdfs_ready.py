@@ -9,7 +9,6 @@ from ansible.module_utils.hdfs_web import WebError, datanodes, safe_mode, webhdf
 DOCUMENTATION = r"""
 module: hdfs_ready
 short_description: HDFS is whole and may be written to
-notes: ['Saves 7 of 8 round trips and 3.53 of 5.53 s beside stock tasks (docs/results/modules.md).']
 options:
   web: {type: str, required: true, description: URL of the NameNode}
   nodes: {type: dict, required: true, description: Address of each DataNode by name}

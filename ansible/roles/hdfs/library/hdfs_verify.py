@@ -11,7 +11,6 @@ from ansible.module_utils.hdfs_web import SYSTEM_STATE, WebError, bean, datanode
 DOCUMENTATION = r"""
 module: hdfs_verify
 short_description: Use HDFS as a client would
-notes: ['Saves 26 of 27 round trips and 10.92 of 13.32 s beside stock tasks (docs/results/modules.md).']
 options:
   web: {type: str, required: true, description: URL of the NameNode on the head; empty elsewhere}
   nodes: {type: dict, required: true, description: Address of each DataNode by name}

@@ -16,7 +16,6 @@ from ansible.module_utils.basic import AnsibleModule
 DOCUMENTATION = r"""
 module: preflight_gather
 short_description: Facts and obstacles of one host, for the report of the preflight role
-notes: ['Saves 12 of 13 round trips and 29.45 of 31.4 s beside stock tasks (docs/results/modules.md).']
 options:
   address: {type: str, required: true, description: The private address that the host must have}
   paths: {type: list, elements: str, required: true, description: Folders whose free space matters}

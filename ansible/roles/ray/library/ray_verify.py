@@ -11,7 +11,6 @@ from ansible.module_utils.basic import AnsibleModule
 DOCUMENTATION = r"""
 module: ray_verify
 short_description: Use Ray as a driver would, and as one who may not
-notes: ['Saves 9 of 10 round trips and 3.88 of 17.11 s beside stock tasks (docs/results/modules.md).']
 options:
   root: {type: path, required: true, description: Folder of the environments}
   state: {type: path, required: true, description: Folder of runs}

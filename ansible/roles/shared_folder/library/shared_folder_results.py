@@ -10,7 +10,6 @@ from ansible.module_utils.basic import AnsibleModule
 DOCUMENTATION = r"""
 module: shared_folder_results
 short_description: The default place of Ray's results is the shared folder
-notes: ['Saves 2 of 3 round trips and 1.97 of 3.44 s beside stock tasks (docs/results/modules.md).']
 options:
   home: {type: path, required: true, description: Home of the account of runs}
   target: {type: path, required: true, description: Folder in the shared folder}

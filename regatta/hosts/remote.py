@@ -172,10 +172,12 @@ def explain(node: Node, code: int, stderr: str) -> RemoteError:
             name, f"{where} refuses our key: check ansible_user and ansible_ssh_private_key_file of the inventory"
         )
     if "sudo:" in stderr and ("password is required" in stderr or "not allowed" in stderr or "sudoers" in stderr):
-        return PrivilegeError(name, f"{where} may not use sudo without a password; runs and releases need it")
+        return PrivilegeError(name, f"{where} may not use sudo without a password: allow it there (NOPASSWD)")
     if code == 255 or code < 0:
         return UnreachableError(name, f"{where} does not answer ({_last_line(stderr) or 'connection closed'})")
-    return RemoteError(name, f"the node's side failed with exit code {code}: {stderr[-2000:] or 'no message'}")
+    return RemoteError(
+        name, f"the node's side failed with exit code {code}; try again: {stderr[-600:] or 'no message'}"
+    )
 
 
 def _last_line(text: str) -> str:

@@ -103,7 +103,7 @@ def _ratio(found: Interval) -> Ratio:
 
 def _logs(samples: Seconds) -> list[float]:
     if samples and min(samples) <= 0:
-        raise ValueError("a timer that shows no time has no ratio")
+        raise ValueError("a time of 0 has no ratio")
     return [math.log(seconds) for seconds in samples]
 
 

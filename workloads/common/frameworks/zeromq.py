@@ -57,7 +57,9 @@ def _met(socket: Any, world: int, worker: Any) -> list[bytes]:
     while len(names) < world:
         _look(worker)
         if time.monotonic() > end:
-            raise WorkerFailed(f"{len(names)} of {world} workers have come to the queue in time: see their logs")
+            raise WorkerFailed(
+                f"{len(names)} of {world} workers came to the queue in time: see what the others printed"
+            )
         if socket.poll(TICK_SECONDS * 1000):
             name, _ = socket.recv_multipart()
             names.append(name)

@@ -1,7 +1,7 @@
-"""`python -m benchmarks.bare_items`: perfect numbers under each framework of items, beside its own bare program.
+"""`python -m benchmarks.bare_items`: perfect numbers under each framework of items, compared with its own bare program.
 
 The bare programs are in `programs/bare_items.py`; both do the same chunks with as many workers on this machine, in
-turns, the order reversed every other time. What is compared is `compute`, from where the workers stand until the last
+turns, the order reversed every other time. The time compared is `compute`, from when workers are ready until the last
 result is there, and the whole command, as ratios of pairs. Packages that a framework brings are those of its layer.
 """
 

@@ -36,7 +36,7 @@ def setting(workload: str) -> tuple[nn.Module, torch.optim.Optimizer, nn.Module]
 
 
 def sliced(workload: str, rows: int) -> list[tuple[Tensor, Tensor]]:
-    """Batches that lie ready."""
+    """Batches that are ready."""
     batch = BATCH[workload]
     if workload == "stars":
         return [(torch.randn(batch, FEATURES), torch.randint(0, 2, (batch, 1)).float()) for _ in range(rows // batch)]

@@ -1,7 +1,7 @@
 """`.venv-node/bin/python -m benchmarks.cifar`: ResNet-18 by DDP, by Ray Train and in a bare DDP loop, interleaved.
 
 Two ranks of one thread each on this machine, 120 synthetic pictures a rank and batch, the stem of ImageNet. Each way
-loads its data outside the clock; an exchange of gradients comes before it in Regatta's, and within the first epoch in
+loads its data untimed; an exchange of gradients comes before it in Regatta's, and within the first epoch in
 the bare loop, so rates after the first epoch are given next to those of all.
 """
 

@@ -1,4 +1,4 @@
-"""`make bench`: measure the figures of docs/results/overhead.md on labs of their own (`--help` says more)."""
+"""`make bench`: measure the figures of docs/results/overhead.md on their own labs (`--help` says more)."""
 
 import argparse
 import contextlib
@@ -42,7 +42,7 @@ class Bench:
                 self._keep(figures.sync(inventory, SYNC_ROUNDS, "sync16"))
 
     def on_cluster(self, inventory: Path) -> None:
-        """What needs a provisioned cluster and leaves it as it was."""
+        """Measure what needs a provisioned cluster and leaves it as it was."""
         if "sync" in self.wanted:
             with self._part("sync"):
                 self._keep(figures.sync(inventory, SYNC_ROUNDS, "sync"))
@@ -147,7 +147,7 @@ def _wanted(options: argparse.Namespace) -> set[str]:
     if unknown := wanted - set(figures.GROUPS):
         raise SystemExit(f"bench: --only knows {', '.join(figures.GROUPS)}, not {', '.join(sorted(unknown))}")
     if options.inventory and (foreign := wanted - _ON_A_CLUSTER):
-        raise SystemExit(f"bench: {', '.join(sorted(foreign))} needs a lab of its own: leave --inventory out")
+        raise SystemExit(f"bench: {', '.join(sorted(foreign))} needs its own lab: leave --inventory out")
     return wanted
 
 

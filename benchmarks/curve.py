@@ -18,7 +18,7 @@ from benchmarks import figures, labs, machine, shell
 from benchmarks.shell import BenchError
 
 _HOST_BYTES = 2.9e9
-"""What a host takes while it unpacks."""
+"""Bytes that a host takes while it unpacks."""
 _TICKS = os.sysconf("SC_CLK_TCK")
 HEAD = (
     "| hosts | provision | a host | processors a host | of that the controller | processors busy | wait for disks "
@@ -29,7 +29,8 @@ HEAD = (
 
 @dataclass(frozen=True)
 class Used:
-    """What this machine, with all hosts of the lab, has used: processor seconds, seconds waiting for disks, bytes.
+    """The resources that this machine, with all hosts of the lab, has used: processor seconds, seconds waiting for
+    disks, bytes.
 
     `controller`: processor seconds of Ansible and all else that provisioning runs here.
     """

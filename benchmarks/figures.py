@@ -126,7 +126,7 @@ def overhead(phases: Phases) -> float:
 
 
 def death(inventory: Path, repeats: int) -> Samples:
-    """Kill a rank in mid-run. The times compare clocks of nodes with ours, which are one clock in a lab."""
+    """Kill a rank in mid-run. The times compare nodes' clocks with ours, which are one clock in a lab."""
     taken: Samples = {"death-others": [], "death-command": []}
     with _new_tree(files=1) as source:
         for _ in range(repeats):

@@ -203,7 +203,7 @@ def memory_of_children(mark: str) -> int:
 
 
 def prepare(inventory: Path) -> None:
-    """What a bare host lacks to receive a release and run plain Python."""
+    """Install what a bare host lacks to receive a release and run plain Python."""
     chosen = inventories.load(str(inventory))
     labs.give_rsync(chosen)
     remote = Remote(chosen)

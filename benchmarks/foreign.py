@@ -1,6 +1,6 @@
 """python -m benchmarks.foreign INVENTORY EXAMPLES [NAME...]: programs that were not written for Regatta, as they are.
 
-EXAMPLES is a checkout of github.com/pytorch/examples. Each program runs on the cluster from a folder of its own, with
+EXAMPLES is a checkout of github.com/pytorch/examples. Each program runs on the cluster from its own folder, with
 nothing but its device changed (CPU instead of CUDA, gloo instead of nccl). Prints seconds from the command to its end.
 """
 
@@ -18,7 +18,7 @@ from regatta.paths import PROJECT
 OWN = Path(__file__).parent / "programs"
 REGATTA = Path(sys.executable).with_name("regatta")
 Edit = tuple[str, str, str]
-"""File, what stands there, what stands there instead."""
+"""File, what is there, what is there instead."""
 
 _ENOUGH: Sequence[tuple[str, str]] = (("has_gpu and gpu_count >= min_gpus", "True"),)
 
@@ -27,8 +27,8 @@ _ENOUGH: Sequence[tuple[str, str]] = (("has_gpu and gpu_count >= min_gpus", "Tru
 class Program:
     """A program: its folder, what is changed in it, the command, and a word of its output that says it did its work.
 
-    `folder`: below the examples, or `OWN`, or Ray's own package. `files`: those alone, without: all of the folder.
-    `requirements`: lines of a list that is put beside it.
+    `folder`: below the examples, or `OWN`, or Ray's own package. `files`: only those, without: all of the folder.
+    `requirements`: lines of a list that is put next to it.
     """
 
     name: str
@@ -158,7 +158,7 @@ def prepare(program: Program, examples: Path, ray: Path, folder: Path) -> None:
 
 
 def ray_package() -> Path:
-    """Where Ray is installed for inventory/local."""
+    """Return where Ray is installed for inventory/local."""
     return next((PROJECT / ".venv-node").glob("lib/python3*/site-packages/ray"))
 
 

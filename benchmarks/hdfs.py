@@ -64,7 +64,7 @@ class Bench:
         return shell.run([FAB, *words, "--inventory", self.inventory]).seconds
 
     def transfers(self) -> list[Row]:
-        """`data-put` and `data-get` of 500 MB beside `hdfs dfs -put` and `-get` on the head."""
+        """`data-put` and `data-get` of 500 MB compared with `hdfs dfs -put` and `-get` on the head."""
         taken: dict[str, list[float]] = {"put": [], "get": [], "dfs -put": [], "dfs -get": []}
         with tempfile.TemporaryDirectory(prefix="regatta-bench-", dir="/var/tmp") as folder:
             source, back, there = Path(folder) / "data", Path(folder) / "back", "/var/tmp/regatta-bench-data"

@@ -1,8 +1,8 @@
 """`python -m benchmarks.items --inventory inventory/NAME`: what an empty item costs under each framework of items.
 
 Each framework spreads as many items that do nothing, one at a time, over one host and over all; from the records of
-these runs: items a second while workers stand, and what one costs of a worker's time. `start` is all that a run has
-beside that.
+these runs: items a second while workers run, and what one costs of a worker's time. `start` is all that a run has
+next to that.
 """
 
 import argparse

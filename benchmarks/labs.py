@@ -48,7 +48,7 @@ def give_rsync(cluster: Cluster) -> None:
 
 
 def as_root(remote: Remote, node: Node, script: str, feed: bytes = b"") -> bytes:
-    """What a script that runs as root on a node prints, with `feed` as its input; OSError where it fails."""
+    """Return what a script that runs as root on a node prints, with `feed` as its input; OSError where it fails."""
     command = [*remote.ssh(node), "--", remote.destination(node), f"sudo -n sh -c '{script}'"]
     done = subprocess.run(command, input=feed, capture_output=True, check=False, start_new_session=True, timeout=600)
     if done.returncode:

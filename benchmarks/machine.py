@@ -1,4 +1,4 @@
-"""What the figures were measured on: this machine, how busy it was, which commit."""
+"""The machine of the figures: this machine, how busy it was, which commit."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from regatta.paths import PROJECT
 
 QUIET_LOAD = 0.5
 SAMPLES = PROJECT / "results" / "benchmarks"
-"""Where benchmarks keep their samples, beside the records of runs."""
+"""The folder of benchmarks' samples, next to the records of runs."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,5 @@
-"""What people write first, for comparison: a Python loop over lines, ids as they are, torch-ppr as published.
+"""A first program as people write it, for comparison: a Python loop over lines, ids as they are, torch-ppr as
+published.
 
 `python -m benchmarks.naive_ppr GRAPH SOURCE,SOURCE..` under torchrun: each rank takes its share of the sources, as in
 the students' programs that this project grew out of.

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.networks [FILE]``: our networks beside those of transformers, of equal weights.
+"""``python -m benchmarks.networks [FILE]``: our networks compared with those of transformers, of equal weights.
 
 Needs the nodes' packages and those of requirements/networks-test.lock, which take longer to import than all other
 tests of networks do. So it writes what transformers answers to a file, `tests/unit/workloads/networks.json` where none
@@ -26,7 +26,7 @@ CLASSES, SIDE, PICTURES = 10, 64, 2
 
 
 def fill(network: nn.Module) -> None:
-    """Give a network weights that follow from its shapes alone, none of them special."""
+    """Give a network weights that follow only from its shapes, none of them special."""
     for number, (name, tensor) in enumerate(sorted(network.state_dict().items())):
         if tensor.is_floating_point():
             wave = torch.sin(0.37 * torch.arange(tensor.numel(), dtype=torch.float64) + number)

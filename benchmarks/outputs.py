@@ -1,4 +1,4 @@
-"""python -m benchmarks.outputs INVENTORY RUN: outputs of runs that come back, beside rsync alone; working directories.
+"""python -m benchmarks.outputs INVENTORY RUN: outputs that come back, compared with rsync; working directories.
 
 RUN has written 500 MB on one node. All are done five times, interleaved, into an empty folder; medians.
 """
@@ -25,7 +25,7 @@ FILES = 500
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """How long it takes."""
+    """Return how long it takes."""
     began = time.perf_counter()
     work()
     return time.perf_counter() - began

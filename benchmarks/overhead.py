@@ -1,4 +1,4 @@
-"""`python -m benchmarks.overhead BEFORE`: what `fab run-ppr` adds to the work, beside another checkout of Regatta.
+"""`python -m benchmarks.overhead BEFORE`: what `fab run-ppr` adds to the work, against another checkout of Regatta.
 
 BEFORE is a checkout of an earlier commit with its own `.venv`. Both run interleaved, in reverse order every other time;
 compared are sync, launch, rendezvous and collect together, by framework, as a ratio of pairs.

@@ -1,4 +1,4 @@
-"""`.venv-node/bin/python -m benchmarks.ppr`: Personalised PageRank on this machine, beside what others use.
+"""`.venv-node/bin/python -m benchmarks.ppr`: Personalised PageRank on this machine, compared with what others use.
 
 Two graphs of 7 million edges, both ways: `uniform`, between 4.2 million ids at random (no order of the nodes can help),
 and `rmat`, where few nodes have most of the edges, as in nature. Times are of the whole machine, medians of --repeats,
@@ -41,7 +41,7 @@ LIST_BYTES = 100_000_000
 TWITTER_SECONDS, TWITTER_BYTES, TWITTER_BYTES_A_PROCESS = 250.0, 14e9, 8e9
 TWITTER_ITERATIONS = 20
 LONG = 30.0
-"""What takes more seconds than this is measured once."""
+"""Seconds; a longer measurement is done once."""
 
 
 def uniform(edges: int, ids: int) -> NDArray[np.int64]:
@@ -81,13 +81,13 @@ def _gather(columns, first, last, z):  # type: ignore[no-untyped-def]
 
 
 class Bench:
-    """Measures in a folder of its own."""
+    """Measures in its own folder."""
 
     def __init__(self, folder: Path, repeats: int) -> None:
         self.folder, self.repeats = folder, repeats
 
     def engines(self) -> list[Row]:
-        """7 million edges, 4 sources, undirected, after loading: ours beside the libraries."""
+        """7 million edges, 4 sources, undirected, after loading: ours compared with the libraries."""
         return [row for name, make in (("uniform", uniform), ("rmat", skewed)) for row in self._engines(name, make)]
 
     def _engines(self, name: str, make: Callable[[int, int], NDArray[np.int64]]) -> list[Row]:
@@ -123,20 +123,23 @@ class Bench:
         times = {"torch-ppr": 40, "scipy": 4, "igraph": 25}
         names = {"torch-ppr": f"torch-ppr, {passes['csr']} iterations"}
         found = [
-            faster(f"{what[ours]}: beside {key}", taken[ours], taken[key], names.get(key, key), times[key])
+            faster(f"{what[ours]}: compared with {key}", taken[ours], taken[key], names.get(key, key), times[key])
             for key in others
             for ours in ("csr", "cg")
         ]
         say(f"{name}: from the edge list, and torch-ppr by its own rule from edges in memory")
         whole = [timed(lambda: dict(cg.solve(graph.build(path, True), sources, ALPHA, TOLERANCE, MOST)))]
-        text = f"{what['cg']}: from the edge list on disk, beside torch-ppr as published from edges in memory"
+        text = f"{what['cg']}: from the edge list on disk, compared with torch-ppr as published from edges in memory"
         found.append(faster(text, whole, [timed(published)], "torch-ppr", 40))
         ratio = float(np.median(taken["csr"]) / np.median(taken["bound"]))
         target = f"1.5 times the gathers alone: {ratio:.2f} times"
-        return [*found, Row(f"{what['csr']}: beside its gathers", taken["csr"], taken["bound"], target, ratio <= 1.5)]
+        return [
+            *found,
+            Row(f"{what['csr']}: with its gathers", taken["csr"], taken["bound"], target, ratio <= 1.5),
+        ]
 
     def process(self) -> list[Row]:
-        """100,000 edges with ids to 41.6 million, as a whole process, beside the naive program in two."""
+        """100,000 edges with ids to 41.6 million, as a whole process, compared with the naive program in two."""
         path = str(written(self.folder / "sparse.txt", uniform(SPARSE_EDGES, SPARSE_IDS)))
         sources = ",".join(str(node) for node in graph.build(path, True).ids[:4])
         ours, peaks = [], []

@@ -2,7 +2,7 @@
 
 Edge lists of about 100 MB: numbers apart by tabs, which both commits read (seconds of the clock, of the processors, and
 peak memory, as ratios of pairs whose order changes), and numbers and words apart by commas, which may be new. Each
-reading is a process of its own with its code compiled before; what is measured is `edgelist.read` and `graph.build`.
+reading is its own process with its code compiled before; what is measured is `edgelist.read` and `graph.build`.
 Then what the look at such files costs on the controller.
 """
 
@@ -74,7 +74,7 @@ def written(path: Path, edges: "np.ndarray[tuple[int, int], np.dtype[np.int64]]"
 
 
 def taken(root: Path, path: Path, work: str) -> dict[str, float]:
-    """What one reading takes, with the workloads below `root`."""
+    """Return what one reading takes, with the workloads below `root`."""
     words = [sys.executable, "-c", READ, str(path), work]
     said = subprocess.run(
         words, cwd=root, env={"PATH": "/usr/bin:/bin", "HOME": str(Path.home())}, capture_output=True, check=True

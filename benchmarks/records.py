@@ -1,6 +1,6 @@
 """`python -m benchmarks.records`: what `fab report` and `fab runs` take with a thousand records, and the page's size.
 
-The records are those of a folder, over and over, each with times of its own that scatter by some 10 %.
+The records are those of a folder, over and over, each with its own times, which scatter by some 10 %.
 """
 
 import argparse
@@ -73,7 +73,7 @@ def measure(records: Path, runs: int, repeats: int) -> list[Row]:
 
 def main() -> int:
     """Measure and print the table."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.records", description="What many records cost.")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.records", description="The cost of many records.")
     parser.add_argument("--records", type=Path, default=KEPT, help="records that the others are made of")
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--repeats", type=int, default=5)

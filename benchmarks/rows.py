@@ -1,4 +1,4 @@
-"""Figures that compare: what is ours beside what it is measured against, in one table."""
+"""Figures that compare: ours and what it is measured against, in one table."""
 
 import statistics
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What a workload said of its run."""
+"""A workload's account of its run."""
 
 import json
 from typing import Any

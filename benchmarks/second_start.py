@@ -14,12 +14,12 @@ from benchmarks import machine, shell
 
 REGATTA = Path(sys.executable).with_name("regatta")
 LIST = ("boto3", "hydra-core", "fsspec", "requests")
-"""What minGPT asks for, beside torch."""
+"""The packages that minGPT asks for, besides torch."""
 LISTS = {"without": ("--no-environment",), "with packages": ()}
 
 
 def seconds(folder: Path, words: tuple[str, ...], inventory: Path, workers: int) -> float:
-    """How long one run takes. Raises BenchError where it fails."""
+    """Return how long one run takes. Raises BenchError where it fails."""
     command = (REGATTA, "torchrun", f"--inventory={inventory}", f"--workers={workers}", *words, "hello.py")
     return shell.run(command, cwd=folder).seconds
 

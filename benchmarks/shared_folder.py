@@ -1,9 +1,9 @@
-"""python -m benchmarks.shared_folder INVENTORY [ROUNDS|costs [TURNS]]: the folder beside others, or what it costs.
+"""python -m benchmarks.shared_folder INVENTORY [ROUNDS|costs [TURNS]]: the folder against others, or what it costs.
 
 Compared with a local disk, HDFS, and rsync to the head, on the last worker: a checkpoint of 500 MB in one file, and
 5,000 files of 1 kB, written (the large one until the disk has it, where the method can sync) and read, interleaved, so
-many rounds (3); medians. What has just been written may be read from memory. 5,000 files in HDFS take minutes: they are
-measured in the last round alone, and not by `hdfs dfs`.
+many rounds (3); medians. Files that were just written may be read from memory. 5,000 files in HDFS take minutes: they
+are measured only in the last round, and not by `hdfs dfs`.
 
 `costs`: the cluster is provisioned without it and with it, in so many turns (2): from the one to the other, then again,
 when nothing changes; then a run of nothing on each node is started four times. It ends as the inventory has it.
@@ -118,7 +118,7 @@ def places(inventory: str, rounds: int) -> None:
     cluster = inventories.load(inventory)
     node = next((one for one in reversed(cluster.workers) if one != cluster.head), None)
     if node is None:
-        raise BenchError("this needs a worker beside the head")
+        raise BenchError("this needs a worker besides the head: add one to the inventory")
     remote = Remote(cluster)
     taken: dict[str, list[list[float]]] = {}
     for number in range(rounds):

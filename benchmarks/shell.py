@@ -39,7 +39,7 @@ def run(
     limit: float = 1800,
     check: bool = True,
 ) -> Done:
-    """Run a command in a session of its own, so that Ctrl-C reaches it once, from us. BenchError where it fails."""
+    """Run a command in its own session, so that Ctrl-C reaches it once, from us. BenchError where it fails."""
     shown = " ".join(str(word) for word in words)
     began = time.monotonic()
     with subprocess.Popen(

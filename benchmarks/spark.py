@@ -1,4 +1,4 @@
-"""`python -m benchmarks.spark --inventory inventory/NAME`: what a job costs beside its work, on a cluster with Spark.
+"""`python -m benchmarks.spark --inventory inventory/NAME`: what a job costs besides its work, on a cluster with Spark.
 
 A script that does nothing is run by `regatta sparkrun`; it says itself how long Spark's session, its first job, an
 empty second job and the end took, and how much CPU its driver and the executors on the driver's host have used. It is

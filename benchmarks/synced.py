@@ -48,7 +48,7 @@ class Bench:
         self.remote = Remote(self.cluster)
 
     def on(self, node: Node, *words: str) -> str:
-        """What a command prints on a node."""
+        """Return what a command prints on a node."""
         return shell.run([*self.remote.ssh(node), "--", self.remote.destination(node), *words]).output
 
     def let(self, value: str) -> None:

@@ -1,6 +1,6 @@
 """`python -m benchmarks.top`: what `fab top` costs the nodes that it looks at, and this machine.
 
-On a lab of bare hosts, whose processes this machine sees in /proc, each host in a PID namespace of its own.
+On a lab of bare hosts, whose processes this machine sees in /proc, each host in its own PID namespace.
 """
 
 import argparse
@@ -116,7 +116,7 @@ def _cost(
 
 
 def _connections(inventory: Path) -> list[str]:
-    """How the paths of the kept SSH connections begin, which their processes have as titles."""
+    """Return how the paths of the kept SSH connections begin, which their processes have as titles."""
     texts = [path.read_text() for path in inventory.glob("ssh_config*")]
     return [found for text in texts for found in re.findall(r'ControlPath "(.+)-%C"', text)]
 

@@ -1,6 +1,6 @@
 """`.venv-node/bin/python -m benchmarks.training`: the two trainings and bare loops on this machine, interleaved.
 
-Rates are of two ranks of one thread each, over all ranks; a single process of the same code stands beside them.
+Rates are of two ranks of one thread each, over all ranks; a single process of the same code is compared with them.
 """
 
 import argparse
@@ -28,7 +28,7 @@ TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
 
 
 def python(*words: str, **environment: str) -> str:
-    """What this interpreter prints, with a thread a process."""
+    """Return what this interpreter prints, with a thread a process."""
     done = subprocess.run(
         [sys.executable, *words],
         cwd=PROJECT,
@@ -50,7 +50,7 @@ def rate(output: str, of: str = "rows a second") -> float:
 
 
 class Bench:
-    """Measures in a folder of its own."""
+    """Measures in its own folder."""
 
     def __init__(self, folder: Path, repeats: int, scale: float) -> None:
         self.folder, self.repeats = folder, repeats
@@ -70,7 +70,7 @@ class Bench:
         return [Row(text, taken, (), f"1,000,000 rows/s: {reached:,.0f}", reached >= 1e6)]
 
     def train(self) -> list[Row]:
-        """Three epochs on two ranks beside a bare loop, and alone."""
+        """Three epochs on two ranks, with a bare loop and without."""
         return [row for workload in ROWS for row in self._train(workload)]
 
     def _csv(self) -> Path:
@@ -82,7 +82,7 @@ class Bench:
         return path
 
     def _ready(self, workload: str) -> Path:
-        """What is trained on, made and prepared once: rows as Parquet, images as IDX files."""
+        """Return what is trained on, made and prepared once: rows as Parquet, images as IDX files."""
         folder = self.folder / workload
         if workload == "stars":
             python("-m", "workloads.stars.prepare", str(self._csv()), str(folder))
@@ -115,9 +115,9 @@ class Bench:
         share = statistics.median(others) / statistics.median(ours)
         found = [
             Row(f"{what}, two ranks", ours, others, f"95 % of a bare DDP loop: {100 * share:.0f} %", share >= 0.95),
-            Row(f"{what}, one process, the same batch", alone, ours, "beside two ranks", True),
-            Row(f"{what}, two ranks, one exchange in {FEWER} batches", fewer, alone, "beside one process", True),
-            Row(f"{what}, two ranks, batches {FEWER} times as large", larger, alone, "beside one process", True),
+            Row(f"{what}, one process, the same batch", alone, ours, "compared with two ranks", True),
+            Row(f"{what}, two ranks, one exchange in {FEWER} batches", fewer, alone, "compared with one process", True),
+            Row(f"{what}, two ranks, batches {FEWER} times as large", larger, alone, "compared with one process", True),
         ]
         if workload == "stars":
             slow = rate(python(*TORCHRUN, "-m", "benchmarks.bare_training", "pandas", "stars", str(PANDAS_ROWS), "1"))

@@ -1,6 +1,6 @@
 """A cgroup for every node.
 
-Without one of its own, all nodes share the caller's cgroup (nspawn runs with --keep-unit): each node's systemd would
+Without its own one, all nodes share the caller's cgroup (nspawn runs with --keep-unit): each node's systemd would
 then see, and on `systemctl stop` kill, the processes of equally named units of the other nodes. It also tells
 which processes a node has, whatever became of their parents.
 """
@@ -20,7 +20,7 @@ _CORES, _MEMORIES = "cpuset.cpus", "cpuset.mems"
 
 
 def hierarchies() -> list[Path]:
-    """Mount points that a node has a cgroup of its own in: cgroup2, and those of `KINDS` where there are any."""
+    """Mount points where a node has its own cgroup: cgroup2, and those of `KINDS` where there are any."""
     found = []
     for line in Path("/proc/self/mounts").read_text().splitlines():
         _, point, kind, options, *_ = line.split()
@@ -38,12 +38,14 @@ def make(node: Node) -> list[Path]:
     bound = node.lab.cores is not None
     folders = [folder for folder in _folders(node) if bound or not _binds(folder.parents[1])]
     if not folders:
-        raise LabError("this machine has no cgroups mounted: systemd cannot run in a node")
+        raise LabError(
+            "this machine has no cgroups mounted, and systemd in a node needs them: mount them, or use another machine"
+        )
     for folder in folders:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise LabError(f"cannot make the cgroup {folder}: {error.strerror}") from error
+            raise LabError(f"cannot make the cgroup {folder}: see 'python3 -m lab check' ({error.strerror})") from error
         _delegate(folder.parent)
     if bound and not sum(_bind(folder, node.cpus) for folder in folders):
         raise LabError("a node cannot be bound to cores here, as no cgroup has cpuset: leave --cores out")
@@ -66,12 +68,12 @@ def _bind(folder: Path, cores: list[int]) -> bool:
                     (one / name).write_text((point / name).read_text())
         (folder / _CORES).write_text(",".join(map(str, cores)))
     except OSError as error:
-        raise LabError(f"cannot bind {folder.name} to cores {cores}: {error.strerror}") from error
+        raise LabError(f"cannot bind {folder.name} to cores {cores}: leave --cores out ({error.strerror})") from error
     return True
 
 
 def _delegate(folder: Path) -> None:
-    """Pass on the controllers that are at hand, so that limits set inside a node hold (cgroup2 alone)."""
+    """Pass on the controllers that are at hand, so that limits set inside a node hold (only cgroup2)."""
     with contextlib.suppress(OSError):
         for controller in (folder / "cgroup.controllers").read_text().split():
             with contextlib.suppress(OSError):
@@ -111,7 +113,9 @@ def kill(nodes: list[Node], *, seconds: float = 20) -> None:
         if not left:
             return
         if time.monotonic() > end:
-            raise LabError(f"{left[0].machine}: its processes do not end: {sorted(processes(left[0]))}")
+            raise LabError(
+                f"{left[0].machine}: its processes do not end: kill {sorted(processes(left[0]))}, and try again"
+            )
         time.sleep(0.02)
 
 

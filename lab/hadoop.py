@@ -115,7 +115,7 @@ def _pip() -> list[str]:
             done = subprocess.run([python, "-m", "pip", "--version"], capture_output=True, check=False)
             if done.returncode == 0:
                 return [python, "-m", "pip"]
-    raise LabError("there is no pip beside python3 or in .venv: run 'make setup'")
+    raise LabError("there is no pip next to python3 or in .venv: run 'make setup'")
 
 
 def _from_wheel(wheel: Path) -> Iterator[tuple[str, bytes]]:

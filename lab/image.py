@@ -143,7 +143,7 @@ def ensure(suite: str, mirror: str | None = None) -> Path:
 
 
 def make_folder(folder: Path) -> None:
-    """Make the folder; what lies in the home of the person who called sudo stays theirs."""
+    """Make the folder; what is in the home of the person who called sudo stays theirs."""
     missing = [path for path in [*reversed(folder.parents), folder] if not path.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     for path in missing:
@@ -151,7 +151,7 @@ def make_folder(folder: Path) -> None:
 
 
 def give_to_caller(path: Path) -> None:
-    """Make what lies in the home of the person who called sudo theirs."""
+    """Make what is in the home of the person who called sudo theirs."""
     if user := os.environ.get("SUDO_UID"):
         person = pwd.getpwuid(int(user))
         if path.is_relative_to(person.pw_dir):
@@ -169,7 +169,7 @@ def _remove(root: Path) -> None:
 
 
 def _make(suite: str, words: list[str], root: Path, log: Path) -> None:
-    """Fill `root`. mmdebstrap runs in namespaces of its own: killed, it leaves no process and no mount."""
+    """Fill `root`. mmdebstrap runs in its own namespaces: killed, it leaves no process and no mount."""
     command = [
         *("unshare", "--mount", "--pid", "--fork", "--kill-child=SIGKILL"),
         *("mmdebstrap", "--mode=root", "--variant=minbase", f"--include={','.join(PACKAGES)}"),

@@ -22,12 +22,12 @@ _SAME = ("nodes", "egress", "suite", "image", "subnet", "topology", "cores")
 
 
 def folder() -> Path:
-    """Where kept labs lie."""
+    """The folder of kept labs."""
     return image.cache_dir() / "lab" / "kept"
 
 
 def place(name: str, key: str) -> Path:
-    """Where the kept lab of a name and key lies, or would."""
+    """The folder of the kept lab of a name and key, whether it is there or not."""
     if not re.fullmatch(r"[0-9a-f]{8,64}", key):
         raise LabError(f"{key!r} is no key of a kept lab: 8 to 64 hexadecimal digits")
     return folder() / f"{name}-{key}"
@@ -38,7 +38,7 @@ def describe(name: str, key: str) -> Lab:
     try:
         described = json.loads((place(name, key) / "lab.json").read_text())
     except OSError as error:
-        raise LabError(f"no lab {name} is kept with the key {key}") from error
+        raise LabError(f"no lab {name} is kept with the key {key}: keep one first (python3 -m lab keep)") from error
     return Lab(name=name, inventory=str(PROJECT / "inventory" / name), **described)
 
 
@@ -68,7 +68,7 @@ def keep(lab: Lab, key: str) -> Path:
     """
     target = place(lab.name, key)
     if any((node.folder / nodes.KEPT).is_symlink() for node in lab.all_nodes()):
-        raise LabError(f"the lab {lab.name} was itself made from a kept one")
+        raise LabError(f"the lab {lab.name} was itself made from a kept one: keep one that was made without --kept")
     image.make_folder(folder())
     nodes.stop(lab.all_nodes(), seconds=90)
     new = target.with_name(f".{target.name}.{os.getpid()}")
@@ -112,7 +112,7 @@ def _used() -> set[Path]:
 
 def _remove_unused(target: Path) -> None:
     if target in _used():
-        raise LabError(f"{target} is in use by a lab of another session, and is kept as it is")
+        raise LabError(f"{target} is in use by a lab of another session, and stays: end that lab first")
     shutil.rmtree(target)
 
 

@@ -14,7 +14,7 @@ from .system import LabError, ignore_signals, lock, say, unmount_below
 
 @dataclasses.dataclass(frozen=True)
 class Wish:
-    """What `up` was asked for; None stands for what the lab has, or else the default."""
+    """The request to `up`; None means what the lab has, or else the default."""
 
     name: str
     nodes: int | None = None
@@ -63,7 +63,7 @@ def plan(wish: Wish, old: Lab | None, base: Path) -> Lab:
 
 
 def up(wish: Wish) -> Lab:
-    """Make the lab, let it grow, or start again what does not run. What fails is undone."""
+    """Make the lab, let it grow, or start again what does not run. Failed steps are undone."""
     started = time.monotonic()
     check_name(wish.name)
     inventory.refuse_foreign(wish.name)
@@ -120,7 +120,7 @@ def _report(lab: Lab, seconds: float) -> None:
         span += f" to {last.name} {last.address}"
     way = "none"
     if lab.egress:
-        way = "of node1 alone, through this machine's addresses" if lab.private else "through this machine's addresses"
+        way = "of only node1, through this machine's addresses" if lab.private else "through this machine's addresses"
     if lab.cores is not None:
         say(f"  cores        {cores_text(lab)}")
     path = Path(lab.inventory)
@@ -141,7 +141,7 @@ def cores_text(lab: Lab) -> str:
     whose = [core for node in everyone for core in node.cpus]
     if len(whose) == len(set(whose)):
         return said
-    return f"{said}; SHARED, for there are {len(set(whose))}: times of several nodes say nothing about scaling"
+    return f"{said}; SHARED, as there are {len(set(whose))}: times of several nodes say nothing about scaling"
 
 
 def down(name: str) -> bool:
@@ -263,7 +263,10 @@ def wait(chosen: list[Node]) -> None:
             _still_alive(list(trying), time.monotonic() - started)
             if trying and time.monotonic() > end:
                 node = next(iter(trying))
-                raise LabError(f"{node.name} does not answer: {reason[node]}\n  {nodes.console_tail(node)}")
+                raise LabError(
+                    f"{node.name} does not answer: remove the lab and make it again; it said: {reason[node]}\n"
+                    f"  {nodes.console_tail(node)}"
+                )
             time.sleep(0.05)
     finally:
         for login in trying.values():
@@ -289,4 +292,7 @@ def _still_alive(waiting: list[Node], seconds: float) -> None:
         return
     for node in waiting:
         if not cgroups.processes(node):
-            raise LabError(f"{node.name} ended while booting:\n  {nodes.console_tail(node)}")
+            raise LabError(
+                f"{node.name} ended while booting: remove the lab and make it again; it said:\n"
+                f"  {nodes.console_tail(node)}"
+            )

@@ -1,4 +1,4 @@
-"""What a lab is: names, addresses and folders that follow from its name, and its lab.json."""
+"""A lab: names, addresses and folders that follow from its name, and its lab.json."""
 
 import dataclasses
 import hashlib
@@ -68,7 +68,7 @@ class Lab:
 
     @property
     def private(self) -> bool:
-        """Whether this machine reaches node1 alone, and the other nodes only from there."""
+        """Whether this machine reaches only node1, and the other nodes only from there."""
         return self.topology == "private"
 
     @property
@@ -186,7 +186,7 @@ class Node:
 
     @property
     def root(self) -> Path:
-        """Where the node's file system is mounted while it runs."""
+        """Return where the node's file system is mounted while it runs."""
         return self.folder / "root"
 
 

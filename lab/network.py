@@ -36,7 +36,7 @@ def table_text(lab: Lab) -> str:
         rules += [f'iifname "{lab.inner_bridge}" drop', f'oifname "{lab.inner_bridge}" drop']
     chains = ["chain forward {", *rules, "}"]
     if lab.private:
-        # This machine would answer to any address of its own, also where it has none.
+        # This machine would answer to any of its addresses, also where it has none.
         chains += ["chain input {", "type filter hook input priority 0;", f'iifname "{lab.inner_bridge}" drop', "}"]
         refuse = f"ip daddr {lab.inner} reject with icmp type host-unreachable"
         chains += ["chain output {", "type filter hook output priority 0;", refuse, "}"]
@@ -149,7 +149,9 @@ def plug_in(node: Node) -> None:
     end = time.monotonic() + 20
     while not Path(f"/sys/class/net/{node.cable}").exists():
         if time.monotonic() > end:
-            raise LabError(f"{node.name}: its cable {node.cable} to the inner bridge is not there")
+            raise LabError(
+                f"{node.name}: its cable {node.cable} to the inner bridge is missing: remove the lab and make it again"
+            )
         time.sleep(0.02)
     run(["ip", "link", "set", node.cable, "master", node.lab.inner_bridge, "up"])
 

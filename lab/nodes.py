@@ -16,7 +16,7 @@ from .model import Node
 from .system import LabError, run, say, signals_wait, unmount_below
 
 KEPT = "kept"
-"""In a node's folder: a link to the layer of a kept lab that lies between the base image and the node's own changes."""
+"""In a node's folder: a link to the layer of a kept lab that is between the base image and the node's own changes."""
 _INNER = "inner0"
 _START = 'set -e; while [ "$1" != -- ]; do echo $$ >"$1/cgroup.procs"; shift; done; shift; exec "$@"'
 

@@ -1,4 +1,4 @@
-"""How a node is logged in to: strict host keys, the lab's own key, through node1 where that is the only way."""
+"""Logs in to nodes: strict host keys, the lab's own key, through node1 where that is the only way."""
 
 import shlex
 from pathlib import Path

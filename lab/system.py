@@ -45,7 +45,7 @@ def run(argv: Sequence[str | Path], *, feed: str | None = None) -> str:
     try:
         done = subprocess.run(words, input=feed, capture_output=True, text=True, check=False)
     except OSError as error:
-        raise LabError(f"{words[0]}: {error.strerror}") from error
+        raise LabError(f"{words[0]} cannot be started: see 'python3 -m lab check' ({error.strerror})") from error
     if done.returncode:
         said = (done.stderr or done.stdout).strip() or f"exit status {done.returncode}"
         raise LabError(f"`{' '.join(words)}` failed: {said}")
@@ -156,7 +156,7 @@ def raise_setting(key: str, value: int) -> None:
     try:
         path.write_text(str(value))
     except OSError as error:
-        raise LabError(f"cannot set {key}={value}: {error.strerror}") from error
+        raise LabError(f"cannot set {key}={value}: see 'python3 -m lab check' ({error.strerror})") from error
 
 
 def restore_settings(keep: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""What a shell completes after `regatta`: commands, also about hosts, their flags, and words that a flag takes."""
+"""Completes words in a shell after `regatta`: commands, also about hosts, their flags, and words that a flag takes."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from regatta.program import ABOUT_HOSTS
 
 NAME = "completion"
 WORDS = "words"
-"""`regatta completion words ...` prints what may stand where the last of these words is."""
+"""`regatta completion words ...` prints what may be typed where the last of these words is."""
 SCRIPTS = {
     "bash": """_regatta() {
     local IFS=$'\\n'
@@ -41,7 +41,7 @@ def said(words: Sequence[str]) -> str:
 
 
 def candidates(words: Sequence[str]) -> list[str]:
-    """What may stand where the last word is, which may be begun."""
+    """The words that may be typed where the last one is, which may be begun."""
     *before, begun = words or [""]
     return sorted(word for word in _possible(before, begun) if word.startswith(begun))
 

@@ -16,6 +16,10 @@ class UsageError(RegattaError):
     exit_code = 2
 
 
+class DeclinedError(RegattaError):
+    """A person has answered no; what ends the command says what was not done, and is no error."""
+
+
 class InventoryError(RegattaError):
     """The inventory is missing, unreadable or contradicts itself."""
 

@@ -1,4 +1,4 @@
-"""Where the controller keeps things."""
+"""The folders in which the controller keeps things."""
 
 import os
 from pathlib import Path
@@ -19,7 +19,9 @@ def cache_dir() -> Path:
 
 
 def identity_file() -> Path:
-    """What tells a person's projects from others' at the same path: `$REGATTA_IDENTITY`, or in the user's settings."""
+    """Return what tells a person's projects from others' at the same path: `$REGATTA_IDENTITY`, or in the user's
+    settings.
+    """
     if chosen := os.environ.get("REGATTA_IDENTITY"):
         return Path(chosen).expanduser()
     base = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
@@ -37,5 +39,5 @@ def runtime_dir() -> Path:
 
 
 def results_dir() -> Path:
-    """Where records are kept: `$REGATTA_RESULTS` or `results/` in the current folder."""
+    """Return where records are kept: `$REGATTA_RESULTS` or `results/` in the current folder."""
     return Path(os.environ.get("REGATTA_RESULTS") or "results")

@@ -51,7 +51,7 @@ def option(**given: str | bool) -> str:
 
 
 def setup(package: str) -> str:
-    """What brings a program of a package beside this Python: `make setup` or `pip install PACKAGE`."""
+    """Return what brings a program of a package next to this Python: `make setup` or `pip install PACKAGE`."""
     return "make setup" if in_checkout() else f"{sys.executable} -m pip install {package}"
 
 
@@ -61,7 +61,7 @@ def checkout_only(command: str) -> str:
 
 
 def retold(text: str) -> str:
-    """What a node or a role says, with its `regatta X --flag value` as it is typed here."""
+    """Return what a node or a role says, with its `regatta X --flag value` as it is typed here."""
     return _TOLD.sub(lambda found: _named(found[0], found[1], found[2].split()), text) if in_checkout() else text
 
 

@@ -10,9 +10,9 @@ from regatta_protocol.states import Word
 from regatta_protocol.value import Value
 
 NAME, PROJECT = "card.toml", "regatta.toml"
-"""The file of a card beside the code of a workload; that of a person's project, which may hold cards."""
+"""The file of a card next to the code of a workload; that of a person's project, which may hold cards."""
 OF_FUNCTIONS, OF_SEARCHES = ("function", "items"), ("search",)
-"""What cards of functions, and of searches, include without naming it."""
+"""The parts that cards of functions, and of searches, include without naming them."""
 
 
 def includes(table: Mapping[str, Any]) -> Tuple[str, ...]:
@@ -24,7 +24,7 @@ def includes(table: Mapping[str, Any]) -> Tuple[str, ...]:
 def merged(own: Mapping[str, Any], included: Mapping[str, Any]) -> Dict[str, Any]:
     """A card with what it includes: tables key by key, faults one after the other, and else its own value counts.
 
-    What is only its own stands first, then what both have and what is included, in the order of that.
+    What is only its own comes first, then what both have and what is included, in the order of that.
     """
     made = {key: value for key, value in own.items() if key not in included}
     for key, value in included.items():
@@ -39,7 +39,7 @@ def merged(own: Mapping[str, Any], included: Mapping[str, Any]) -> Dict[str, Any
 
 
 class Kind(Word):
-    """What the value of an option is; `RANKS`: a flag for which the program gets the number of ranks."""
+    """The kind of an option's value; `RANKS`: a flag for which the program gets the number of ranks."""
 
     TEXT = "text"
     PATH = "path"
@@ -59,7 +59,7 @@ TYPES: Mapping[str, Tuple[str, Tuple[type, ...]]] = {
     Kind.SWITCH: ("true or false", (bool,)),
     Kind.RANKS: ("true or false", (bool,)),
 }
-"""What a value of each kind must be, in words and as types."""
+"""The values of each kind, in words and as types."""
 FLAGS = (Kind.SWITCH, Kind.RANKS)
 """Kinds that take no value when they are typed."""
 OF_PROGRAMS = ("help", "framework")
@@ -99,14 +99,14 @@ class Fault(Value):
 
 
 class Grouped(Value):
-    """How the parts of a workload talk to each other, and the options with which they do."""
+    """The way in which the parts of a workload talk to each other, and the options with which they do."""
 
     kind: Any = None
     when: Dict[str, Any] = {}
 
 
 class Program(Value):
-    """What a card says of the program's command line."""
+    """A card's account of the program's command line."""
 
     description: str = ""
     options: Dict[str, Option] = {}
@@ -128,7 +128,7 @@ def holds(when: Mapping[str, Any], given: Mapping[str, Any]) -> bool:
 
 
 def misfit(option: Any, value: Any) -> Optional[str]:
-    """What is wrong with the value of an option, as the end of a sentence; None where nothing is."""
+    """Return what is wrong with the value of an option, as the end of a sentence; None where nothing is."""
     words, types = TYPES[option.kind]
     if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
         return f"must be {words}, not {value!r}"
@@ -141,7 +141,7 @@ def misfit(option: Any, value: Any) -> Optional[str]:
 
 
 def wrong(options: Mapping[str, Any], faults: Sequence[Any]) -> Iterator[Tuple[str, str]]:
-    """Where options and faults of a card are wrong, and what is."""
+    """Yield where options and faults of a card are wrong, and what is."""
     grouped: Set[str] = set()
     for name, option in options.items():
         yield from ((f"options.{name}{key}", said) for key, said in _of_option(name, option, options, grouped))

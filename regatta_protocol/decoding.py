@@ -1,4 +1,4 @@
-"""Values of JSON as types, and back. What does not fit raises one error, which names the field and the value.
+"""Values of JSON as types, and back. A value that does not fit raises one error, which names the field and the value.
 
 Types are classes of `Value` and enums, with fields of `str`, `int`, `float`, `bool`, `Any`, and of Optional,
 Tuple[X, ...] and Dict[str, X] of these. Keys that a type does not know are left out.
@@ -40,7 +40,7 @@ MOST_WHOLE = 1 << 31
 
 
 class FaultError(ValueError):
-    """What is wrong, and the steps that lead there: keys, and places in lists."""
+    """A fault, and the steps that lead there: keys, and places in lists."""
 
     def __init__(self, steps: Sequence[Step], said: str) -> None:
         self.steps = tuple(steps)
@@ -88,7 +88,8 @@ def decode(kind: Type[_Made], value: Any) -> _Made:
 
 
 def believe(kind: Type[_Made], value: Any) -> _Made:
-    """What fits of a value that anybody may have written; the type's fields have defaults, which count for the rest.
+    """Return what fits of a value that anybody may have written; the type's fields have defaults, which count for the
+    rest.
 
     Texts are cut and printable anywhere, numbers finite and of at most 31 bits where they are whole.
     """

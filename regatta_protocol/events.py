@@ -1,4 +1,4 @@
-"""What a workload prints for the controller among its log: lines `@regatta {json}` (docs/reference/events.md)."""
+"""Events that a workload prints for the controller in its log: lines `@regatta {json}` (docs/reference/events.md)."""
 
 import json
 import re
@@ -15,7 +15,7 @@ _DECODER = json.JSONDecoder()
 
 
 class Event(Value):
-    """What all events have: the rank and `t`, Unix seconds by the node's clock."""
+    """The fields of all events: the rank and `t`, Unix seconds by the node's clock."""
 
     kind: ClassVar[str] = ""
     rank: Rank
@@ -62,7 +62,7 @@ class RankFailed(Event):
 
 
 class Result(Event):
-    """What was computed; `tolerance` maps a dotted name in `answer` to an absolute tolerance."""
+    """The answer that was computed; `tolerance` maps a dotted name in `answer` to an absolute tolerance."""
 
     kind = "result"
     answer: Dict[str, Any]
@@ -85,7 +85,7 @@ class Cpu(Event):
 
 
 class OverheadEvent(Event):
-    """What a framework's own log says of where the time went, see docs/explanation/spark-share.md."""
+    """A framework's own account of where the time went, see docs/explanation/spark-share.md."""
 
     kind = "overhead"
     source: Annotated[str, Between(1, 4096)]
@@ -122,7 +122,7 @@ class UnknownEvent(Event):
 
 
 class _Named(Event):
-    """What an event of any kind has."""
+    """The fields of an event of any kind."""
 
     event: str
 
@@ -154,7 +154,7 @@ def of_fields(given: Any) -> Event:
 
 
 def parse_line(text: str) -> Optional[Event]:
-    """The first event in a line of log, whatever stands before and after it; None when there is none.
+    """The first event in a line of log, whatever is before and after it; None when there is none.
 
     A line that has the marker and no well-formed event behind it gives a `WarningEvent`. Never raises.
     """

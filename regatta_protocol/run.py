@@ -12,7 +12,7 @@ RankName = Annotated[str, Like(r"-?\d{1,9}")]
 
 
 class Process(Value):
-    """A process of a node: a rank, or a driver (-1), with variables of its own."""
+    """A process of a node: a rank, or a driver (-1), with its own variables."""
 
     rank: int
     argv: Tuple[str, ...]
@@ -51,7 +51,7 @@ class PlanKept(Value):
 
 
 class Spec(Value):
-    """What `run.start` gets of a run: all that a node needs to start its part.
+    """The argument of `run.start`: all that a node needs to start its part.
 
     `env`: of all its processes. `files`: by their path in its folder. `service`: the framework whose service its
     processes join, or are started by. `temporary`: a folder in /tmp that goes with it. `shared`: its part of the shared
@@ -82,7 +82,7 @@ class Spec(Value):
 
 
 class Begun(Spec):
-    """What `spec.json` says: the spec, and what the node found when it began.
+    """The content of `spec.json`: the spec, and what the node found when it began.
 
     `network`: the cluster's interface and its counters. `daemons`: process ids of the service's, with `hits`: how often
     their unit has met its limits. `boot`: of the host, by its name. `joined`: what the service said to a driver.
@@ -125,9 +125,9 @@ class Kept(Value):
 
 
 class Failure(Value):
-    """What failed on a node first: a rank, or (None) its supervisor; then `cause` says how.
+    """The first failure on a node: a rank, or (None) its supervisor; then `cause` says how.
 
-    `signal`: the name of that which ended it. `disk_full`: there was no room left then.
+    `signal`: the name of that which ended it. `disk_full`: there was no space left then.
     """
 
     rank: Optional[int] = None
@@ -140,10 +140,10 @@ class Failure(Value):
 
 
 class Ended(Value):
-    """What `exit.json` says: how a run has ended on a node, and what it has used there.
+    """The content of `exit.json`: how a run has ended on a node, and what it has used there.
 
     `codes`: of the ranks that have ended. `oom_kills`: by the host's kernel, meanwhile. `lost_lines`: of the log, for
-    which the disk had no room. `reached`: limits that it has met.
+    which the disk had no space. `reached`: limits that it has met.
     """
 
     state: State = State.FAILED
@@ -169,7 +169,7 @@ class FollowedBy(Value):
 
 
 class About(Value):
-    """What a node tells of a run that it knows."""
+    """A node's account of a run that it knows."""
 
     framework: str = ""
     mode: Optional[Mode] = None

@@ -10,7 +10,7 @@ class Word(str, Enum):
 
 
 class State(Word):
-    """How a run is doing on a node. `LOST`: it has vanished without a word, as when its host went down.
+    """The state of a run on a node. `LOST`: it has vanished without a word, as when its host went down.
 
     A record calls a stopped run `cancelled`, see `recorded`.
     """
@@ -31,7 +31,7 @@ ENDS = (State.SUCCEEDED, State.FAILED, State.STOPPED, State.LOST)
 
 
 class Mode(Word):
-    """How a node starts its part of a run.
+    """The way in which a node starts its part of a run.
 
     `UNIT`: a systemd unit of the account of runs. `SESSION`: a session of the user's own. `MEMBER`: its folder only,
     where a service starts the processes.

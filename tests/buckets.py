@@ -1,4 +1,4 @@
-"""Object stores that tests make: `s3`, moto's server, which believes the keys of one account alone; and `gs`, an
+"""Object stores that tests make: `s3`, moto's server, which believes the keys of only one account; and `gs`, an
 emulator that accepts every client.
 
 As a program it prints the variables that lead to the store as JSON, and ends with its standard input.

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-# `make fuzz` takes the thorough one; tests that set a number of their own keep it.
+# `make fuzz` takes the thorough one; tests that set their own number keep it.
 _AT_EASE = {"deadline": None, "suppress_health_check": [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]}
 settings.register_profile("quick", max_examples=100, **_AT_EASE)
 settings.register_profile("thorough", max_examples=10_000, **_AT_EASE)

@@ -1,4 +1,4 @@
-"""Packages that a lock of requirements/ names, in a folder of their own beside the nodes' environment; made once."""
+"""Packages that a lock of requirements/ names, in their own folder next to the nodes' environment; made once."""
 
 import fcntl
 import hashlib

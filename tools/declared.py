@@ -17,7 +17,7 @@ COMMANDS = """# Commands
 Made by `make docs` from `regatta/program.py`, `regatta/provisioning/flags.py` and `regatta/tasks/`: edit those.
 
 `regatta` has every command. In a checkout, `fab` has those about runs and records, and `make` those about hosts;
-`make` passes [its variables](../how-to/provision.md#commands) on as flags. `COMMAND --help` prints what stands here.
+`make` passes [its variables](../how-to/provision.md#commands) on as flags. `COMMAND --help` prints what is here.
 """
 EXIT_CODES = """# Exit codes
 

@@ -28,7 +28,7 @@ Made by `make docs` from `regatta/options/declaration.py` and the cards (`worklo
 
 ## Options of runs
 
-`all`: `run NAME`, `torchrun`, `rayrun`, `sparkrun` and `bench`, for all runs of a plan. What is typed comes first, then
+`all`: `run NAME`, `torchrun`, `rayrun`, `sparkrun` and `bench`, for all runs of a plan. Typed values come first, then
 what an experiment of the plan says, the plan, and `regatta.toml`. With a star, what `regatta.toml` says is not for the
 runs of a plan.
 

@@ -75,7 +75,7 @@ made_from() {
     cat "$@" | cmp -s - "$folder/.made-from" && "$folder/bin/python" -c '' 2>/dev/null
 }
 
-# Make venv $1 from the locks that $2 names, unless it was made from just these. What is downloaded has to be a file whose
+# Make venv $1 from the locks that $2 names, unless it was made from just these. A download has to be a file whose
 # SHA-256 is there, also what a source is built with: that is the controller's.
 environment() {
     local folder=$1 lock
@@ -113,7 +113,7 @@ compile_packages() {
 from_bundle() {
     local wheels missing=
     ! command -v dpkg-query >/dev/null || missing=$(missing_packages "${needed[@]}")
-    [ -z "$missing" ] || say "these Debian packages are not installed, and a bundle has them for the hosts alone: ${missing% }"
+    [ -z "$missing" ] || say "these Debian packages are not installed, and a bundle has them only for the hosts: ${missing% }"
     wheels=$(python3 -m regatta.provisioning.bundle "$1") || { say "nothing was made" >&2; exit 1; }
     export PIP_CONFIG_FILE=/dev/null PIP_NO_INDEX=1 PIP_FIND_LINKS=$wheels UV_FIND_LINKS=$wheels UV_OFFLINE=1
     unset PIP_INDEX_URL PIP_EXTRA_INDEX_URL UV_DEFAULT_INDEX UV_INDEX

@@ -123,7 +123,7 @@ def refuse(parts: Sequence[Suite]) -> None:
 
 
 def cache() -> Path:
-    """Where times are kept."""
+    """Return where times are kept."""
     base = os.environ.get("REGATTA_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "regatta"
     return Path(base).expanduser() / "tests"
 

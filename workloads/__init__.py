@@ -1,1 +1,1 @@
-"""What runs on the nodes: workloads that say what they did in events, and never import fabric, ansible or regatta."""
+"""Workloads, which run on the nodes: they say what they did in events, and never import fabric, ansible or regatta."""

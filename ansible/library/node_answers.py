@@ -9,7 +9,7 @@ DOCUMENTATION = r"""
 module: node_answers
 short_description: Wait until URLs of this host answer with 200
 options:
-  urls: {type: list, elements: str, required: true, description: What is asked}
+  urls: {type: list, elements: str, required: true, description: URLs to ask}
   timeout: {type: float, required: true, description: Seconds, for all of them together}
 """
 

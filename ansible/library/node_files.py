@@ -23,7 +23,7 @@ options:
     description: In the order in which they are made
     suboptions:
       path: {type: path, required: true, description: Where}
-      kind: {type: str, default: file, choices: [file, folder, absent], description: What is to be there}
+      kind: {type: str, default: file, choices: [file, folder, absent], description: The kind that is to be there}
       content: {type: str, description: Of a file}
       secret: {type: str, description: Content that is never shown}
       owner: {type: str, default: root, description: User and group}
@@ -61,7 +61,8 @@ def apply_attributes(path, entry):
     """Set owner and mode."""
     owner = ids(entry)
     if owner is None:
-        raise FilesError(f"{path}: there is no user {entry['owner']}, or no group {entry['group'] or entry['owner']}")
+        group = entry["group"] or entry["owner"]
+        raise FilesError(f"{path}: there is no user {entry['owner']}, or no group {group}; make them and try again")
     os.chown(path, *owner)
     os.chmod(path, entry["mode"])
 
@@ -136,7 +137,7 @@ def file(path, entry, check, diffs):
 
 
 def remove_tree(path):
-    """A folder and all below it: an environment has 40,000 files, for which rm takes a fifth less time than Python.
+    """A folder and all below it: an environment has 40,000 files, which rm removes in a fifth less time than Python.
 
     What is mounted below it stays, and so does the folder: that may be another host's, or bound from elsewhere.
     """
@@ -189,7 +190,11 @@ def main():
             if changed:
                 changes.append(path)
     except (FilesError, OSError) as error:
-        hint = "no space left on the disk" if getattr(error, "errno", None) == errno.ENOSPC else str(error)
+        hint = (
+            "no space left on the disk; free some and provision again"
+            if getattr(error, "errno", None) == errno.ENOSPC
+            else str(error)
+        )
         module.fail_json(msg=f"{path}: {hint}" if path not in hint else hint, changes=changes)
     module.exit_json(changed=bool(changes), changes=changes, diff=diffs)
 

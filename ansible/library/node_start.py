@@ -9,7 +9,7 @@ module: node_start
 short_description: Units enabled and started, restarted where something changed
 options:
   units: {type: list, elements: str, required: true, description: Units of this node}
-  files: {type: list, elements: path, required: true, description: What they read when they start}
+  files: {type: list, elements: path, required: true, description: Files that they read when they start}
   changes: {type: list, elements: str, required: true, description: Files that have changed (in check mode, would)}
 """
 

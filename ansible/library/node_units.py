@@ -8,7 +8,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
 module: node_units
-short_description: Remove systemd units of our own
+short_description: Remove our own systemd units
 options:
   patterns: {type: list, elements: str, required: true, description: Of unit names, with their suffix}
 """
@@ -48,7 +48,7 @@ def main():
         systemctl("daemon-reload")
         systemctl("reset-failed", *patterns)
         if left := sorted(loaded(patterns) | {os.path.basename(path) for path in files(patterns)}):
-            module.fail_json(msg=f"could not be removed: {', '.join(left)}")
+            module.fail_json(msg=f"could not be removed: {', '.join(left)}; see 'systemctl status' there and try again")
     module.exit_json(changed=bool(names), units=names)
 
 

@@ -48,7 +48,7 @@ def end(uid):
 
 
 def temporary(uid):
-    """What the user left in folders for temporary files."""
+    """Return what the user left in folders for temporary files."""
     return [
         entry.path
         for folder in TEMPORARY
@@ -76,7 +76,9 @@ def main():
             subprocess.run(["rm", "-rf", "--one-file-system", "--", path], capture_output=True, check=False)
         done = subprocess.run(["userdel", name], capture_output=True, text=True, check=False)
         if done.returncode:
-            module.fail_json(msg=f"userdel {name}: {done.stderr.strip()}")
+            module.fail_json(
+                msg=f"the user {name} cannot be removed; end its processes and try again: {done.stderr.strip()}"
+            )
     module.exit_json(changed=True)
 
 

@@ -1,4 +1,4 @@
-"""What a module says is done is on the disk: a power cut does not take it back."""
+"""Writes to disk before a module says that it is done: a power cut does not take it back."""
 
 import contextlib
 import ctypes

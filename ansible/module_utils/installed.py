@@ -30,7 +30,7 @@ def recorded():
 
 
 def look():
-    """What there is before something is installed; for `note`."""
+    """Return what there is before something is installed; for `note`."""
     there = accounts()
     return packages(), there, {home for home in there.values() if os.path.isdir(home)}
 

@@ -1,4 +1,4 @@
-"""What is mounted where on this host."""
+"""Mounts of this host."""
 
 import os
 import re

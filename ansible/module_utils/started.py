@@ -1,5 +1,6 @@
-"""What units were last started with, kept on the disk: a provisioning that was stopped between files and start is made
-good by the next one."""
+"""The files that units were last started with, kept on the disk: a provisioning that was stopped between files and
+start is made good by the next one.
+"""
 
 import hashlib
 import os

@@ -19,7 +19,7 @@ def must(*words):
     """systemctl that has to succeed. Raises UnitError."""
     code, said = systemctl(*words)
     if code:
-        raise UnitError(f"systemctl {' '.join(words)}: {said}")
+        raise UnitError(f"systemctl {' '.join(words)} failed; see journalctl on this host: {said}")
 
 
 def going(unit):

@@ -1,6 +1,6 @@
 """Perfect numbers under each framework of items, as people write it who know nothing of Regatta.
 
-`bare_items.py FRAMEWORK BELOW CHUNK WORKERS` prints the seconds from where the workers stand until the last result is
+`bare_items.py FRAMEWORK BELOW CHUNK WORKERS` prints the seconds from when workers are ready until the last result is
 there, and the perfect numbers, as JSON.
 """
 
@@ -29,7 +29,7 @@ def perfect(numbers: Numbers) -> Numbers:
 
 
 def nothing(_: int) -> None:
-    """Something to do for a worker that is to stand."""
+    """Something to do for a worker that is to start."""
     time.sleep(0.2)
 
 
@@ -136,7 +136,7 @@ def by_joblib_ray(workers: int) -> Iterator[Spread]:
 
 @contextmanager
 def by_dask(workers: int) -> Iterator[Spread]:
-    """dask.distributed with processes of its own."""
+    """dask.distributed with its own processes."""
     from distributed import Client, LocalCluster
 
     settings = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": None}

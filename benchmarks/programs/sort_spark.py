@@ -1,7 +1,7 @@
 """Sorts lines of HDFS by Spark, and by `sort` of one host, interleaved; both results must have the same bytes.
 
 `fab sparkrun --workers N sort_spark.py MEGABYTES REPEATS`. Lines are of 100 bytes, the first ten of them at random.
-Neither clock has the making of the lines or the comparison; both have reading from HDFS and writing there.
+Neither time has the making of the lines or the comparison; both have reading from HDFS and writing there.
 """
 
 import hashlib

@@ -1,1 +1,3 @@
-"""What a program calls: a cluster, runs on it, what they print, write and leave as records. Commands do the same."""
+"""The interface for programs: a cluster, runs on it, what they print, write and leave as records. Commands do
+the same.
+"""

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Status:
-    """What a cluster is and does now; `runs` are in progress, `monitoring` is what the head's Prometheus reaches.
+    """A cluster and its state now; `runs` are in progress, `monitoring` is what the head's Prometheus reaches.
 
     `members`: of each framework with a service the addresses that are in it, or why it cannot be asked.
     """
@@ -114,7 +114,7 @@ class Cluster:
 
     @property
     def console(self) -> Console:
-        """What its runs are shown on."""
+        """Return what its runs are shown on."""
         return self._used.console
 
     @property
@@ -205,11 +205,11 @@ class Cluster:
         return recording.adopt(self.remote, runs, self._used.results, unasked, say)
 
     def sizes(self, runs: Sequence[catalogue.RunInfo]) -> dict[str, tuple[outputs.NodeOutput, ...]]:
-        """What each run has left on its nodes, by its id, with its first files."""
+        """Return what each run has left on its nodes, by its id, with its first files."""
         return outputs.sizes(self.remote, runs)
 
     def status(self) -> Status:
-        """What it is and does now: nodes (those that do not answer say why), services, runs."""
+        """Return what it is and does now: nodes (those that do not answer say why), services, runs."""
         from regatta.run import services
 
         nodes = services.status(self.remote)

@@ -23,7 +23,7 @@ OF_CLUSTER = ("inventory", "nodes", "without", "skip_lost")
 """Options that belong to the cluster, and not to one of its runs."""
 OTHER_PROGRAMS = "its variables are set by --env, and its packages come from the project's list"
 CHECKPOINT = "checkpoint"
-"""What workloads with checkpoints take besides."""
+"""Further options of workloads with checkpoints."""
 
 
 def script(
@@ -165,7 +165,7 @@ def _path(root: Path, script: str) -> str:
     path = Path(script)
     full = (path if path.is_absolute() else Path.cwd() / path).resolve()
     if not full.is_file():
-        raise UsageError(f"there is no script {script} in {Path.cwd()}")
+        raise UsageError(f"there is no script {script} in {Path.cwd()}: give its path from this folder")
     if full.suffix == ".sh" or full.open("rb").read(64).startswith((b"#!/bin/", b"#!/usr/bin/env bash", b"\x7fELF")):
         raise UsageError(f"{script} is no Python: name the script that it starts; {OTHER_PROGRAMS}")
     try:

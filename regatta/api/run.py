@@ -45,7 +45,7 @@ class Run:
 
     @property
     def info(self) -> catalogue.RunInfo:
-        """What its nodes know of it now: state, times, nodes. RunError where they do not know it any more."""
+        """Return what its nodes know of it now: state, times, nodes. RunError where they do not know it any more."""
         self._known = catalogue.find(self._used.remote, self.id)
         return self._known
 
@@ -65,14 +65,14 @@ class Run:
         try:
             return self._followed.result(timeout)
         except concurrent.futures.TimeoutError:
-            raise TimeoutError(f"{self.id} is still running after {timeout} s") from None
+            raise TimeoutError(f"{self.id} is still running after {timeout} s: wait() again, or cancel()") from None
 
     def attach(self) -> None:
         """Show it on the cluster's console from its first line to its end; Ctrl-C cancels it. Raises RunFailedError."""
         self._used.session.attach(self.info)
 
     def follow(self) -> Iterator[Line]:
-        """What it prints on all its nodes, from its first line until its end.
+        """Yield what it prints on all its nodes, from its first line until its end.
 
         Raises UnreachableError where a node is lost meanwhile, which ends nothing.
         """
@@ -81,7 +81,7 @@ class Run:
                 yield Line(*said)
 
     def logs(self) -> Iterator[Line]:
-        """What it has printed so far, node after node."""
+        """Yield what it has printed so far, node after node."""
         for said in catalogue.log(self._used.remote, self._on_nodes()):
             yield Line(*said)
 
@@ -92,7 +92,9 @@ class Run:
     def files(
         self, *wanted: str, most: int = outputs.MOST_FILES
     ) -> tuple[list[outputs.NodeOutput], dict[str, Exception]]:
-        """What it has written by now, all or what fits a pattern, `most` files a node; and nodes that do not tell."""
+        """Return what it has written by now, all or what fits a pattern, `most` files a node; and nodes that do not
+        tell.
+        """
         return outputs.look(self._used.remote, self._left(), patterns(wanted), most)
 
     def fetch(
@@ -106,7 +108,7 @@ class Run:
     ) -> Path:
         """Bring here what it has written, all or what fits a pattern, proven by hash; returns the folder.
 
-        `to`: the folder (default: beside the records), or an address in an object store, where it is put, too, by what
+        `to`: the folder (default: next to the records), or an address in an object store, where it is put, too, by what
         `env` and `env_file` say. `progress` shows how far it is. Raises DataError where nothing fits, or that is more
         than `max_gb`, NodesError where a node could not be asked.
         """
@@ -133,7 +135,7 @@ class Run:
         return outputs.Run.of(self._on_nodes())
 
     def _on_nodes(self) -> catalogue.RunInfo:
-        """What does not change of it: where it is, and under what names."""
+        """Return what does not change of it: where it is, and under what names."""
         return self._known or self.info
 
     def _attached(self) -> "Record":

@@ -1,4 +1,4 @@
-"""What the runs of one program on a cluster share; what only new runs need is loaded with the first of them."""
+"""Shared by the runs of one program on a cluster; what only new runs need is loaded with the first of them."""
 
 import threading
 from pathlib import Path
@@ -23,7 +23,7 @@ class Used:
 
     @property
     def session(self) -> "Session":
-        """What starts, follows and attaches to runs."""
+        """Return what starts, follows and attaches to runs."""
         from regatta.run.session import Session
 
         with self._making:

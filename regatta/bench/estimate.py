@@ -1,4 +1,4 @@
-"""How long a run may take: what such a run took before, else a rough guess from its size."""
+"""The time that a run may take: what such a run took before, else a rough guess from its size."""
 
 import statistics
 from collections import defaultdict

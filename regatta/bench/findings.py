@@ -1,4 +1,4 @@
-"""What a bench has shown, a row a point: clocks, ratios with intervals and verdicts, published figures beside."""
+"""The results of a bench, a row a point: times, ratios with intervals and verdicts, with published figures."""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from regatta.terminal.table import aligned
 from regatta.text import clean
 
 _MOST_BESIDE = 3
-"""So many frameworks have their columns beside each other."""
+"""So many frameworks have their columns next to each other."""
 CLOCKS = {"total": "end to end, as a person waits", "compute": "the inner loop alone"}
 
 
@@ -27,7 +27,7 @@ class Finding:
     failed: tuple[str, ...]
 
     def medians(self) -> dict[str, dict[str, float]]:
-        """Seconds by clock and framework; none where they must not be compared."""
+        """Seconds by timer and framework; none where they must not be compared."""
         if self.comparison is None or not self.comparison.comparable:
             return {}
         spreads = self.comparison.spreads
@@ -39,7 +39,7 @@ class Finding:
         return [(other, base, ratio) for other, base, ratio in found if ratio]
 
     def ratio(self, other: str, base: str, clock: str) -> stats.Ratio | None:
-        """How many times the seconds of `base` another framework took; None where one has not run."""
+        """Return how many times the seconds of `base` another framework took; None where one has not run."""
         groups = self.groups
         return compare.ratio(groups[base], groups[other], clock) if groups.get(base) and groups.get(other) else None
 
@@ -61,7 +61,7 @@ def findings(points: Sequence[Point], records: Sequence[Record]) -> list[Finding
 def lines(found: Sequence[Finding]) -> list[str]:
     """The tables as text, end to end and the inner loop alone, then what forbids to compare, and what failed.
 
-    A row has a point with all its frameworks; where they are many, one of them, beside the single process alone.
+    A row has a point with all its frameworks; where they are many, one of them, next to only the single process.
     """
     published = any(finding.point.published for finding in found)
     sides = [*dict.fromkeys([SINGLE, *(framework for finding in found for framework in finding.point.frameworks)])]
@@ -88,7 +88,7 @@ def lines(found: Sequence[Finding]) -> list[str]:
         shown += [f"{finding.point.name}: {line}" for line in finding.failed]
         if beside := finding.comparison.beside if finding.comparison else ():
             shown.append(
-                f"{finding.point.name}: {len(beside)} run(s) timed beside other runs and left out: {', '.join(beside)}"
+                f"{finding.point.name}: {len(beside)} run(s) timed while others ran and left out: {', '.join(beside)}"
             )
     return shown
 

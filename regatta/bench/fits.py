@@ -18,7 +18,7 @@ MOST_RANKS_A_CORE = 16
 
 @dataclass(frozen=True)
 class Host:
-    """What a node has: cores, and memory in bytes (None: unknown); `facts`: all that it has told of itself."""
+    """A node's resources: cores, and memory in bytes (None: unknown); `facts`: all that it has told of itself."""
 
     cores: int
     ram_bytes: int | None
@@ -43,7 +43,7 @@ def check(cluster: Cluster, found: Mapping[str, Host], points: Sequence[Point]) 
     for point in points:
         if point.workers > MOST_RANKS_A_CORE * sum(cores[node.name] for node in cluster.workers):
             total = sum(cores[node.name] for node in cluster.workers)
-            faults.append(f"{point.name}: {point.workers} workers on {total} core(s): that is impossible")
+            faults.append(f"{point.name}: {point.workers} workers on {total} core(s): take fewer workers")
             continue
         ranks = placement.spread(point.workers, cluster.workers, cores)
         warnings |= dict.fromkeys(placement.crowded(ranks, cores))
@@ -56,7 +56,7 @@ def check(cluster: Cluster, found: Mapping[str, Host], points: Sequence[Point]) 
 
 
 def cores_shared(cluster: Cluster, found: Mapping[str, Host], point: Point) -> tuple[str, ...]:
-    """The frameworks of a point under which some rank has no core of its own: no verdict on scaling comes of it."""
+    """The frameworks of a point under which some rank shares its core: there is no verdict on scaling."""
     cores = {name: host.cores for name, host in found.items()}
     facts = {name: host.facts for name, host in found.items()}
 

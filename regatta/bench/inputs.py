@@ -1,4 +1,4 @@
-"""What the runs of a plan read: looked for before the plan starts, made and put in place outside the clocks."""
+"""The inputs of a plan's runs: looked for before the plan starts, made and put in place outside the timers."""
 
 import sys
 from collections.abc import Callable, Iterable
@@ -29,7 +29,7 @@ def check(remote: Remote, points: Iterable[Point]) -> None:
             except DataError as error:
                 faults.append(f"data {data}: {error}")
         elif not objects.is_address(data) and not Path(data).expanduser().exists():
-            faults.append(f"data {data}: there is no such file or folder here")
+            faults.append(f"data {data}: there is no such file or folder here: give another path")
     if faults:
         raise PlanError("missing data:\n  " + "\n  ".join(faults))
 

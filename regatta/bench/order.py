@@ -19,7 +19,7 @@ class Entry:
 
     @property
     def key(self) -> tuple[str, str, int, bool]:
-        """What no other run of the plan has."""
+        """Return what no other run of the plan has."""
         return (self.point.name, self.framework, self.repeat, self.warm_up)
 
     def series(self, plan: BenchPlan, set_: str) -> Series:
@@ -43,7 +43,7 @@ def ordered(plan: BenchPlan, points: Sequence[Point]) -> tuple[Entry, ...]:
     """All runs, round after round; warm-ups are the first rounds.
 
     A round has every point once under each framework. The points come in a random order, and within a point the
-    frameworks, one after the other: what a repeat is paired with runs right beside it, and a drift of the machine
+    frameworks, one after the other: what a repeat is paired with runs right next to it, and a drift of the machine
     hits all alike. The plan's seed decides, and a round does not depend on how many there are.
     """
     found = []

@@ -115,11 +115,11 @@ class Bench:
             )
 
     def recorded(self) -> int:
-        """How many of the set's runs have a record."""
+        """Return how many of the set's runs have a record."""
         return len(order.recorded(self.records))
 
     def _prepare(self) -> None:
-        """Release and data on every node, outside the clocks."""
+        """Release and data on every node, outside the timers."""
         began = time.monotonic()
         sync.sync(self.session.remote, self.survey.source, self.session.cluster.nodes)
         inputs = Inputs(self.session, self.survey.plan.seed, self.view.say)

@@ -1,4 +1,4 @@
-"""What a plan means on a cluster now: its points, its runs in order, which are recorded, how long the rest takes."""
+"""A plan on a cluster now: its points, its runs in order, which are recorded, how long the rest takes."""
 
 import secrets
 import shutil
@@ -62,7 +62,7 @@ class Survey:
         if any(self.cores_shared.values()):
             shown += ["", "cores shared: ranks have to share cores there, so that no verdict on scaling comes of it"]
         seconds = self.estimates.total(self.left)
-        shown += ["", f"{len(self.left)} runs to go, about {span(seconds)}; data are made before, outside the clocks"]
+        shown += ["", f"{len(self.left)} runs to go, about {span(seconds)}; data are made before, outside the timers"]
         if plan.budget is not None and seconds > plan.budget:
             shown.append(
                 f"the budget is {span(plan.budget)}: what it does not reach is left for the next `{hint('bench')}`"

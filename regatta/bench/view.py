@@ -1,4 +1,4 @@
-"""What a person sees of a bench: what runs, what is next, the time left; a line for each run that has ended."""
+"""A bench on a terminal: what runs, what is next, the time left; a line for each run that has ended."""
 
 import time
 from collections.abc import Callable
@@ -85,7 +85,7 @@ class View(Console):
             if record.exit.failure:
                 where = "".join(f"{place}: " for place in [record.exit.failure.node] if place)
                 text += f" ({where}{record.exit.failure.cause})"
-            text += f" (beside {', '.join(record.others)}: left out of verdicts)" if record.others else ""
+            text += f" (with {', '.join(record.others)}: left out of verdicts)" if record.others else ""
             following = "" if self._out.terminal or self._next is None else f"; next {text_of(self._next)}"
             self.say(text + (f"{following}; about {span(left)} left" if following else ""))
 
@@ -94,7 +94,7 @@ class View(Console):
         super().note(text)
 
     def note(self, text: str) -> None:
-        """What a run says of itself is left out."""
+        """Leave out the output of runs."""
 
     def line(self, node: str, rank: int | None, text: str) -> None:
         """The log of runs is left out."""

@@ -1,1 +1,1 @@
-"""What a workload declares of itself: its card, read without its code."""
+"""The declaration of a workload: its card, read without its code."""

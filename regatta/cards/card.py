@@ -22,7 +22,7 @@ class Option(Struct, frozen=True, forbid_unknown_fields=True):
 
     `kind` "ranks" is a flag for a person, for which the program gets the number of ranks. `each_rank`: a number that
     each rank takes, so that the single process takes as many times as much; `total` is what a plan calls the sum.
-    `hidden`: known to the program alone. `packages`: what a choice needs beyond the nodes' environment. `excludes`:
+    `hidden`: known only to the program. `packages`: what a choice needs beyond the nodes' environment. `excludes`:
     options that do not go with it. `way`: it says by which way, or in which pieces, the same answer is
     found. Bounds: `least` <= value, `above` < value < `below`.
     """
@@ -48,7 +48,7 @@ class Option(Struct, frozen=True, forbid_unknown_fields=True):
 class Fault(Struct, frozen=True, forbid_unknown_fields=True):
     """Options that do not go together: each of `when` holds (true: given; false: not), and what to `say` then.
 
-    `frameworks`: under these alone; empty: under all.
+    `frameworks`: only under these; empty: under all.
     """
 
     when: dict[str, Value | list[Value]]
@@ -71,7 +71,7 @@ class Made(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Input(Struct, frozen=True, forbid_unknown_fields=True):
-    """The file, or files of a folder, that an option names: put on all nodes outside the clocks.
+    """The file, or files of a folder, that an option names: put on all nodes outside the timers.
 
     `what`: what to give. `empty`: what to say of an empty one. `words`: values of the option that are no path.
     `keep`: the flag that lets the program keep a prepared form, for a run that is compared with none. `check`: a module
@@ -148,9 +148,9 @@ class Group(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Items(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a function is applied to, one of these: numbers (`range`, as Python's), the values of a `list` in a JSON
-    file, the `lines` of a file, or all combinations of the axes of a `grid`. Files are those of the project, or of an
-    address (`s3://`).
+    """The items that a function is applied to, one of these: numbers (`range`, as Python's), the values of a `list` in
+    a JSON file, the `lines` of a file, or all combinations of the axes of a `grid`. Files are those of the project, or
+    of an address (`s3://`).
     """
 
     range: Annotated[tuple[int, ...], Meta(min_length=1, max_length=3)] | None = None
@@ -167,7 +167,7 @@ class Span(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Search(Struct, frozen=True, forbid_unknown_fields=True):
-    """What trials of a function are to find: the largest or smallest `metric` of their reports; `space` has for each
+    """The aim of trials of a function: the largest or smallest `metric` of their reports; `space` has for each
     argument a list of values, or a span.
     """
 
@@ -183,8 +183,8 @@ class Card(Struct, frozen=True, forbid_unknown_fields=True):
 
     `unit`: what a size counts. `size`: the option that says how much to do, where no input is generated.
     `length`: the option that says how many milliseconds of a core each of so many items takes.
-    `checkpoints`: the program keeps its state in `--checkpoint` and continues from there. `requirements`: a file beside
-    the card, with packages beyond the nodes' environment.
+    `checkpoints`: the program keeps its state in `--checkpoint` and continues from there. `requirements`: a file by
+    the card with packages beyond the nodes' environment.
     """
 
     about: str

@@ -1,4 +1,4 @@
-"""Where cards are found: Regatta's own workloads, and those of the project around a folder."""
+"""Finds cards: Regatta's own workloads, and those of the project around a folder."""
 
 import difflib
 import functools
@@ -41,7 +41,7 @@ def own(root: Path | None) -> Mapping[str, Workload]:
     for name, table in projects.read(root).workloads.items():
         where = f"{root / projects.FILE}: workloads.{name}"
         if name in found:
-            raise CardError(f"{where}: {found[name].where} is of that name too")
+            raise CardError(f"{where}: {found[name].where} is of that name too: give one of them another name")
         found[name] = _made(name, table, root, where, own=True)
     return found
 
@@ -79,5 +79,5 @@ def _made(name: str, table: Mapping[str, Any], root: Path, where: str, *, own: b
         hidden = "its package 'workloads' hides that of Regatta's, which calls what the card names"
         raise CardError(f"{where}: {hidden}: give the folder {root / 'workloads'} another name, or no __init__.py")
     if made.requirements and not made.requirements.is_file():
-        raise CardError(f"{where}: requirements: there is no file {made.requirements}")
+        raise CardError(f"{where}: requirements: there is no file {made.requirements}: write it, or take this line out")
     return made

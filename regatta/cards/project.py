@@ -1,4 +1,4 @@
-"""A project of the user's: what its `regatta.toml` says beside the cards of its workloads."""
+"""A project of the user's: what its `regatta.toml` says besides the cards of its workloads."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,9 +17,9 @@ FILE = "regatta.toml"
 
 
 class Environment(Struct, frozen=True, forbid_unknown_fields=True):
-    """What runs of the project need beyond the nodes' environment (docs/how-to/packages.md).
+    """The needs of a project's runs beyond the nodes' environment (docs/how-to/packages.md).
 
-    `requirements`: a file of the project; `more` (`with` in the file): requirements beside it.
+    `requirements`: a file of the project; `more` (`with` in the file): requirements besides it.
     """
 
     requirements: str | None = None

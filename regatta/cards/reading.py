@@ -205,7 +205,7 @@ class Reader:
         self.faults: list[str] = [] if faults is None else faults
 
     def at(self, key: str) -> str:
-        """Where a key is, for a person."""
+        """Return where a key is, for a person."""
         return f"{self.where}.{key}" if self.where and key else self.where or key
 
     def fault(self, key: str, text: str) -> None:
@@ -230,7 +230,7 @@ class Reader:
         return value
 
     def wholes(self, key: str) -> list[int]:
-        """Whole numbers of at least 1, each once; one by itself may stand without a list."""
+        """Whole numbers of at least 1, each once; one by itself may be given without a list."""
         value = self.table.get(key, [])
         items = value if isinstance(value, list) else [value]
         if key in self.table and not items:

@@ -23,9 +23,9 @@ def typed(name: str, option: Option, text: str | bool) -> Value:
 
 
 def together(card: Card, values: Mapping[str, Value], framework: str | None = None) -> str | None:
-    """What is wrong with options that do not go together, as one sentence; None where nothing is.
+    """Return what is wrong with options that do not go together, as one sentence; None where nothing is.
 
-    With a `framework` also what is wrong under that one alone.
+    With a `framework` also what is wrong only under that one.
     """
     for name, option in card.options.items():
         for other in option.excludes:

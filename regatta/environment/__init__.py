@@ -1,1 +1,3 @@
-"""What a run has beside its program: packages of the project that the nodes' environment lacks, and variables."""
+"""The environment of a run besides its program: packages of the project that the nodes' environment lacks, and
+variables.
+"""

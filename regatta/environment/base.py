@@ -1,4 +1,4 @@
-"""What the nodes have already: the base that a layer is made for."""
+"""The nodes' own packages: the base that a layer is made for."""
 
 import email
 import re
@@ -16,7 +16,7 @@ from regatta_protocol.operations.launch import Inspected
 from regatta_protocol.operations.layers import AskBase, LayerState
 
 INSTALLER = "uv"
-"""What installs the others on a node, and is not installed itself."""
+"""The package that installs the others on a node, and is not installed itself."""
 _METADATA = re.compile(r"[^/]+\.dist-info/METADATA")
 _GLIBC = (17, 28, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40)
 """The C libraries, 2.x, that uv has platforms for."""
@@ -49,7 +49,7 @@ class Base:
 
     @property
     def platform(self) -> str:
-        """What uv calls the machine and its C library. EnvironmentFault where no wheels are known for it."""
+        """Return what uv calls the machine and its C library. EnvironmentFault where no wheels are known for it."""
         major, _, number = self.glibc.partition(".")
         known = [one for one in _GLIBC if number.isdecimal() and one <= int(number)]
         if major != "2" or not known or self.machine not in ("x86_64", "aarch64"):
@@ -85,7 +85,7 @@ def of_wheels(folder: Path, python: str, machine: str, glibc: str) -> Base:
                 inside = next(name for name in wheel.namelist() if _METADATA.fullmatch(name))
                 told = email.message_from_bytes(wheel.read(inside))
         except (OSError, StopIteration, zipfile.BadZipFile) as error:
-            raise EnvironmentFault(f"{path} is no wheel ({error or 'without METADATA'})") from None
+            raise EnvironmentFault(f"{path} is no wheel: delete it and try again ({error or 'no METADATA'})") from None
         needs, extras = (tuple(told.get_all(name) or ()) for name in ("Requires-Dist", "Provides-Extra"))
         packages[canonical(told["Name"])] = Package(told["Name"], told["Version"], needs, extras)
     identity = [python, machine, sorted((name, package.version) for name, package in packages.items())]

@@ -36,7 +36,7 @@ IN_BUNDLE = "layers"
 _TRAMPOLINE = re.compile(rb"\A#!/bin/sh\n'''exec' [^\n]*\n' '''\n")
 _COMPILE_SECONDS = 900
 _MAKING = ".making-"
-"""How the folder of a layer that is being made begins; its key and a word of its own follow."""
+"""The beginning of the name of a layer's folder while it is made; its key and its own word follow."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Archive:
 
 
 def folder() -> Path:
-    """Where archives are kept."""
+    """Return where archives are kept."""
     return paths.cache_dir() / "layers"
 
 
@@ -123,7 +123,7 @@ def _install(
     if free < 4 * wanted.size + (64 << 20):
         raise EnvironmentFault(
             f"{work.parent} has {free >> 20} MiB free, and the layer needs about {(4 * wanted.size >> 20) + 64} MiB: "
-            "free some room there, or let $REGATTA_CACHE name another disk"
+            "free some space there, or let $REGATTA_CACHE name another disk"
         )
     packages = tuple(_wheel(package, wanted, work, say, compiler) for package in wanted.packages)
     _fill(packages, wanted, work, tree, say)
@@ -211,7 +211,7 @@ def _compile(tree: Path, minor: str) -> bool:
 
 
 def _settle(tree: Path) -> None:
-    """Plain files and folders alone, with the modes that they have on a node."""
+    """Only plain files and folders, with the modes that they have on a node."""
     for base, folders, files in os.walk(tree):
         for name in [*folders, *files]:
             path = Path(base) / name
@@ -222,7 +222,8 @@ def _settle(tree: Path) -> None:
                 path.chmod(0o755 if info.st_mode & 0o111 else 0o644)
             else:
                 raise EnvironmentFault(
-                    f"the layer would have {path.relative_to(tree)}, which is neither file nor folder"
+                    f"the layer would have {path.relative_to(tree)}, which is neither file nor folder: name another "
+                    "version of the package that brings it"
                 )
 
 
@@ -260,7 +261,9 @@ def _lock_of(base: Path, key: str) -> Path:
 
 
 def _clear_abandoned(base: Path, own: str) -> None:
-    """What killed commands have left: of the layer `own`, whose lock we hold, and of those that no process makes."""
+    """Remove what killed commands have left: of the layer `own`, whose lock we hold, and of those that no process
+    makes.
+    """
     for path in base.glob(f"{_MAKING}*"):
         key = path.name.removeprefix(_MAKING).partition("-")[0]
         with contextlib.suppress(BlockingIOError), contextlib.ExitStack() as stack:

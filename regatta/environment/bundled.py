@@ -19,7 +19,8 @@ from regatta.errors import EnvironmentFault
 def pack(
     project: Path, base: Base, work: Path, say: Callable[[str], None]
 ) -> tuple[Resolution | None, dict[str, Path]]:
-    """What a project needs (a folder, or a file of requirements): its layer, and files for the bundle, by name there.
+    """Return what a project needs (a folder, or a file of requirements): its layer, and files for the bundle, by name
+    there.
 
     None: the base has it all. `work`: an empty folder for what is made. EnvironmentFault says what cannot be had.
     """

@@ -100,9 +100,9 @@ def download(file: File, folder: Path) -> Path:
                 digest.update(block)
                 out.write(block)
     except (OSError, urllib.error.URLError) as error:
-        raise EnvironmentFault(f"{_plain(file.url)}: {error}") from None
+        raise EnvironmentFault(f"{_plain(file.url)} cannot be downloaded: start the run again ({error})") from None
     if digest.hexdigest() != file.sha256:
-        raise EnvironmentFault(f"{_plain(file.url)} has another SHA-256 than the index tells: it is not taken")
+        raise EnvironmentFault(f"{_plain(file.url)} has another SHA-256 than the index says: name another version")
     return target
 
 
@@ -123,12 +123,12 @@ def _build_system(source: Path) -> dict[str, Any]:
                     said.write_bytes(opened.read() if opened else b"")
                     return dict(document(said).get("build-system", {}))
     except (OSError, tarfile.TarError) as error:
-        raise EnvironmentFault(f"{source.name} is no source archive that can be read: {error}") from None
+        raise EnvironmentFault(f"{source.name} is a damaged archive: name another version ({error})") from None
     return {}
 
 
 def _needs(requires: list[str], minor: str, platform: str, work: Path, package: Pinned) -> Path | None:
-    """What the package is built with, as an archive."""
+    """Return what the package is built with, as an archive."""
     if not requires:
         return None
     tree = work / "needs"

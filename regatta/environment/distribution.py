@@ -17,7 +17,7 @@ COMMIT_SECONDS = 900.0
 def bring(remote: Remote, wanted: Resolution, archive: Archive, lacking: Iterable[Node], label: str) -> list[str]:
     """Put a layer on the nodes that lack it; gives their names. NodesError names each node's cause.
 
-    `label`: for whom it is, kept beside it.
+    `label`: for whom it is, kept next to it.
     """
     lacking = list(lacking)
     about = AboutLayer(

@@ -42,7 +42,7 @@ class Layers:
         self._said: set[str] = set()
 
     def asked(self, wish: Requirements, root: Path, fixed: tuple[str, ...] = ()) -> "LayerRequest | None":
-        """What a run of the tree `root` wishes for; None where that is nothing. EnvironmentFault says where.
+        """Return what a run of the tree `root` wishes for; None where that is nothing. EnvironmentFault says where.
 
         `fixed`: packages that stay as the nodes have them.
         """
@@ -65,7 +65,7 @@ class Layers:
         return self._placed(found, asked, answers) if found else None
 
     def _resolved(self, asked: "LayerRequest", base: str) -> "Resolution | None":
-        """What the list comes to now; remembered."""
+        """Return what the list comes to now; remembered."""
         from regatta.environment import base as bases
         from regatta.environment import bundled, resolve
 
@@ -140,12 +140,12 @@ class LayerRequest:
         return self.root.name
 
     def question(self) -> LayerWish:
-        """What each node is asked with the release."""
+        """Return what each node is asked with the release."""
         layer = (self.known or {}).get("layer")
         return LayerWish(layer["key"] if layer else None, self.label)
 
     def resolution(self, base: str) -> "Resolution | None":
-        """What is remembered for a base."""
+        """Return what is remembered for a base."""
         from regatta.environment.resolve import Resolution
 
         if not self.known or self.known["base"] != base or not self.known["layer"]:

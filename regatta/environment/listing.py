@@ -54,7 +54,7 @@ def look(remote: Remote) -> tuple[list[Layer], dict[str, Exception]]:
 
 
 def _together(said: Mapping[str, Sequence[_There]], named: Callable[[_There], str]) -> dict[str, dict[str, _There]]:
-    """What nodes have told of the same thing: by its name, then by node."""
+    """Return what nodes have told of the same thing: by its name, then by node."""
     found: dict[str, dict[str, _There]] = {}
     for node, items in said.items():
         for item in items:

@@ -31,7 +31,7 @@ def folder(*requirements: str, say: Callable[[str], None]) -> Path:
         wanted = Wanted(None, requirements, digest(requirements))
         found = resolve.resolve(wanted, base, Path.cwd(), say)
         if found is None:
-            raise EnvironmentFault(f"{' '.join(requirements)}: nothing is asked for")
+            raise EnvironmentFault(f"{' '.join(requirements)}: none of these is for this machine: name other packages")
         size = f" ({found.size / 1e6:.0f} MB)" if found.size else ""
         say(f"downloading {', '.join(requirements)} for this machine{size}")
         archive = build.make(found, say)

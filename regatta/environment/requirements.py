@@ -1,4 +1,6 @@
-"""What a project asks for: its lock or its requirements, as one list for uv, and a name for just this list."""
+"""The packages that a project asks for: its lock or its requirements, as one list for uv, and a name for just this
+list.
+"""
 
 import hashlib
 import json
@@ -19,7 +21,7 @@ else:
 
 FORMAT = 2
 FOUND = ("uv.lock", "pylock.toml", "requirements.txt", "pyproject.toml")
-"""Where a project says what it needs, the first that is there and says something."""
+"""The files in which a project says what it needs, the first that is there and says something."""
 _OPTION = re.compile(r"(-r|-c|--requirement|--constraint)(?:\s+|=|(?<=-[rc]))(\S+)")
 _INDEX = re.compile(r"(-i|--index-url|--extra-index-url|-f|--find-links|--no-index)(?:\s+|=|$)(\S*)")
 _EDITABLE = re.compile(r"(-e|--editable)\b")
@@ -29,7 +31,7 @@ _REMOTE_SOURCE = re.compile(r"(\S+\s*@\s*)?(git|hg|svn|bzr)\+")
 
 @dataclass(frozen=True)
 class Requirements:
-    """What a person says of a run's packages: `requirements` is a file, `more` are requirements beside it.
+    """A person's choice of a run's packages: `requirements` is a file, `more` are requirements besides it.
 
     Where no file is named, the project's own is looked for; `off` asks for nothing at all. `lock`: see `Wanted`.
     """
@@ -45,7 +47,7 @@ class Wanted:
     """A list of requirements: the `file` it is from (None: only `more`), and `digest`, a name for what it says.
 
     `index`: lines in it that say where packages are looked for. `fixed`: packages that stay as the nodes have them,
-    whatever the list says, for a service of the cluster is made of them. `lock`: a file of versions that are taken
+    whatever the list says, as a service of the cluster is made of them. `lock`: a file of versions that are taken
     where the list allows them, each with the SHA-256 of its files.
     """
 
@@ -58,12 +60,13 @@ class Wanted:
 
     @property
     def label(self) -> str:
-        """Where it is from, in words."""
+        """Return where it is from, in words."""
         return " and ".join([*([self.file.name] if self.file else []), *self.more])
 
 
 def of(wish: Requirements, root: Path, fixed: tuple[str, ...] = ()) -> Wanted | None:
-    """What the project whose tree is `root` needs; None where it needs nothing. EnvironmentFault names file and line.
+    """Return what the project whose tree is `root` needs; None where it needs nothing. EnvironmentFault names file and
+    line.
 
     `fixed`: see `Wanted`.
     """
@@ -125,7 +128,7 @@ def _read(file: Path, content: list[tuple[str, str]], index: list[str]) -> None:
         where = f"{file}: line {number}: '{line[:80]}'"
         if included := _OPTION.match(line):
             if "://" in included[2]:
-                raise EnvironmentFault(f"{where}: a list from the network is not read: put it beside the project")
+                raise EnvironmentFault(f"{where}: a list from the network is not read: put it next to the project")
             _read(path.parent / included[2], content, index)
         elif option := _INDEX.match(line):
             word = option[2]

@@ -1,7 +1,7 @@
 """Requirements and a base -> the packages that a layer has, each with the files that may be it. uv resolves.
 
 The base is a part of what is resolved: its own packages' needs hold, and its versions are kept wherever the
-requirements allow. So a layer never breaks what lies below it. Another torch or Ray is such a run's own alone.
+requirements allow. So a layer never breaks what is below it. Another torch or Ray is only that run's.
 """
 
 import re
@@ -43,7 +43,7 @@ class File:
 
 @dataclass(frozen=True)
 class Pinned:
-    """A package of a layer; `instead` is the version of the base's that it stands in front of."""
+    """A package of a layer; `instead` is the version of the base's that it hides."""
 
     name: str
     version: str
@@ -53,7 +53,9 @@ class Pinned:
 
 @dataclass(frozen=True)
 class Resolution:
-    """What a layer has: `key` names it; `base` is that of the nodes, for the Python X.Y `minor` and the `platform`."""
+    """The content of a layer: `key` names it; `base` is that of the nodes, for the Python X.Y `minor` and the
+    `platform`.
+    """
 
     key: str
     base: str
@@ -77,7 +79,7 @@ class Resolution:
         return mine[0] == theirs[0] and int(mine[2]) <= int(theirs[2])
 
     def headline(self) -> str:
-        """What is brought, in one line."""
+        """Return what is brought, in one line."""
         fresh = [f"{one.name} {one.version}" for one in self.packages if not one.instead]
         other = [f"{one.name} {one.version} for {one.instead}" for one in self.packages if one.instead]
         words = (
@@ -87,14 +89,14 @@ class Resolution:
         if own := [
             f"{one.name} {one.version}" for one in self.packages if one.instead and one.name in registry.packages()
         ]:
-            words.insert(0, f"a {' and '.join(own)} of its own")
+            words.insert(0, f"its own {' and '.join(own)}")
         size = f"{self.size / 1e6:.1f} MB" if self.size >= 1e5 else f"{max(1, self.size // 1000)} kB"
         if not all(any(file.size for file in one.files) for one in self.packages):
             size += " at least"
         return f"environment: {', '.join([*words, *([size] if self.size else []), f'layer {self.key}'])}"
 
     def hint(self) -> str:
-        """How a framework of its own can be had smaller; empty where it is as the nodes' is."""
+        """Return how its own framework can be had smaller; empty where it is as the nodes' is."""
         indexes = {name: one.cpu_builds for one in registry.every() for name in one.packages if one.cpu_builds}
         large = next((one for one in self.packages if one.name in indexes and "+cpu" in (one.instead or "")), None)
         if large is None or not any(one.name.startswith(_CUDA) for one in self.packages):
@@ -149,7 +151,8 @@ def _inputs(wanted: Wanted, base: Base, work: Path, root: Path) -> tuple[list[Pa
             try:
                 Requirement(text)
             except InvalidRequirement as error:
-                raise EnvironmentFault(f"'{text}' is no requirement: {str(error).splitlines()[0]}") from None
+                why = str(error).splitlines()[0]
+                raise EnvironmentFault(f"'{text}' is no requirement: write NAME or NAME==VERSION ({why})") from None
         more = work / "with.txt"
         more.write_text("".join(f"{line}\n" for line in wanted.more))
         made.append(more)
@@ -183,7 +186,8 @@ def _pylock(file: Path, base: Base, work: Path, hashes: dict[str, set[str]]) -> 
     lines = []
     for package in table.get("packages", []):
         if "version" not in package:
-            raise EnvironmentFault(f"{file}: {package.get('name')} has no version: only published packages are taken")
+            name = package.get("name")
+            raise EnvironmentFault(f"{file}: {name} has no version: lock a published version of it, or take it out")
         marker = f" ; {package['marker']}" if package.get("marker") else ""
         lines.append(f"{package['name']}=={package['version']}{marker}\n")
         files = [*package.get("wheels", []), *([package["sdist"]] if "sdist" in package else [])]
@@ -199,7 +203,9 @@ def _check_python(said: object, base: Base, file: Path) -> None:
     try:
         fits = SpecifierSet(str(said)).contains(base.python, prereleases=True) if said else True
     except InvalidSpecifier:
-        raise EnvironmentFault(f"{file}: requires-python '{said}' is no range of versions") from None
+        raise EnvironmentFault(
+            f"{file}: requires-python '{said}' is no range of versions: write one, as >=3.10"
+        ) from None
     if not fits:
         raise EnvironmentFault(
             f"{file}: is for Python {said}, and the nodes have {base.python}: widen requires-python and lock again"
@@ -224,7 +230,7 @@ def _hashes(text: str) -> dict[str, set[str]]:
 
 
 def _locked(wanted: Wanted) -> dict[tuple[str, str], dict[str, set[str]]]:
-    """The SHA-256 that the lock beside the list names, by package and version."""
+    """The SHA-256 that the lock next to the list names, by package and version."""
     found: dict[tuple[str, str], dict[str, set[str]]] = {}
     for line in _logical(_text(wanted.lock)):
         if pin := _PIN.match(line):
@@ -241,7 +247,7 @@ def _versions(
 ) -> dict[str, str]:
     """The version of each package of base and requirements together.
 
-    What is large, or a service, stays as it is where that is possible. Where it is not, the run gets another one of
+    Large packages, and services, stay as they are where that is possible. If it is not, the run gets another one of
     its own, unless it is fixed.
     """
     fixed = [name for name in registry.packages() if name in base.packages]
@@ -294,7 +300,7 @@ _NO_URL = "a file's URL is not taken: put the wheel into a folder that PIP_FIND_
 
 
 def _explain(wanted: Wanted, base: Base, work: Path, lists: list[str], root: Path) -> None:
-    """Where only a fixed package contradicts, name it with both versions."""
+    """If only a fixed package contradicts, name it with both versions."""
     out = work / "resolved.txt"
     out.write_text("")
     words = ["pip", "compile", "--quiet", "--no-annotate", "--no-header", "--output-file", str(out), *_target(base)]
@@ -311,7 +317,7 @@ def _explain(wanted: Wanted, base: Base, work: Path, lists: list[str], root: Pat
             raise EnvironmentFault(
                 f"{wanted.label} needs {mine.name} {version}, and the cluster runs {mine.name} {mine.version}, which "
                 f"such a run has to have, too: let the requirement allow {mine.version}, run it under another "
-                "framework, or provision the cluster with a lock of its own "
+                "framework, or provision the cluster with its own lock "
                 "(docs/how-to/python-environment.md)"
             )
 
@@ -343,18 +349,20 @@ def _allowed(
     """The files that may be the package: those whose SHA-256 the lock has, where it has any."""
     files = [file for file in entries.get(name, ()) if file.sha256]
     if not files:
-        raise EnvironmentFault(f"the index tells no SHA-256 of {name} {version}, so that nothing would prove it")
+        raise EnvironmentFault(
+            f"the index tells no SHA-256 of {name} {version}, so that nothing would prove it: name another version"
+        )
     known = hashes.get(name)
     if known and not (files := [file for file in files if file.sha256 in known]):
         raise EnvironmentFault(
             f"{name} {version}: the index has other files than the lock: none has a SHA-256 that the lock names. "
-            "Either the file there was replaced, or the lock is not the right one"
+            "Either the file there was replaced, or the lock is not the right one: lock again"
         )
     return tuple(files)
 
 
 def _target(base: Base) -> list[str]:
-    """For whom is resolved. Source tells its needs by this Python's setuptools: in a place of its own it would find the
+    """For whom is resolved. Source tells its needs by this Python's setuptools: in its own place it would find the
     stub of the base's."""
     own = ["--python", sys.executable, "--no-build-isolation"]
     return [*own, "--python-version", base.minor, "--python-platform", base.platform]

@@ -63,7 +63,9 @@ def run(
                 except subprocess.TimeoutExpired:
                     took = time.monotonic() - began
                     if took > SECONDS:
-                        raise EnvironmentFault(f"{what} took longer than {SECONDS:g} s and was given up") from None
+                        raise EnvironmentFault(
+                            f"{what} took longer than {SECONDS:g} s and was ended: try again"
+                        ) from None
                     say(f"environment: {what} ({took:.0f} s so far)")
         except BaseException:
             process.kill()
@@ -75,12 +77,12 @@ def run(
 
 
 def explain(told: str) -> str:
-    """What uv says, without passwords, and what to do about it where uv does not say that."""
+    """Return what uv says, without passwords, and what to do about it where uv does not say that."""
     text = PRIVATE.sub("//", told).strip().removeprefix("error: ") or "uv failed without a message"
     lines = text.splitlines()
     text = "\n".join(lines if len(lines) <= 24 else [*lines[:8], "  ...", *lines[-15:]])
     if _FULL.search(text):
-        return f"{text}\nA disk of this machine is full: free some room ('uv cache clean', $REGATTA_CACHE)"
+        return f"{text}\nA disk of this machine is full: free some space ('uv cache clean', $REGATTA_CACHE)"
     if _OFFLINE.search(text):
         return (
             f"{text}\nThe index of packages was not reached, and what is needed is not in uv's cache. Try again with a "
@@ -101,7 +103,7 @@ def program() -> str:
     beside = Path(sys.executable).parent / "uv"
     found = str(beside) if beside.is_file() else shutil.which("uv")
     if found is None:
-        raise EnvironmentFault(f"uv is missing beside this Python: run '{setup('uv')}'")
+        raise EnvironmentFault(f"uv is missing next to this Python: run '{setup('uv')}'")
     return found
 
 

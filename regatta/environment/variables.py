@@ -18,7 +18,7 @@ _OURS = re.compile(
     r"|MASTER_ADDR|MASTER_PORT"
 )
 MOST_BYTES = 100_000
-"""Of all variables together: more does not fit beside a program's arguments."""
+"""Of all variables together: more does not fit with a program's arguments."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Variables:
     files: tuple[Path, ...] = ()
 
     def beside(self, root: Path) -> "Variables":
-        """These, and those that the project whose tree is `root` gives to all its runs. What is typed comes first."""
+        """These, and those that the project whose tree is `root` gives to all its runs. Typed ones come first."""
         own = project.read(root).environment.variables
         for name, value in own.items():
             _check(name, value, f"{root / project.FILE}: [environment.variables]")
@@ -81,7 +81,7 @@ def _read(file: Path) -> dict[str, str]:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is no text"
-        raise UsageError(f"--env-file {file}: {reason}") from None
+        raise UsageError(f"--env-file {file} cannot be read: give a file of lines NAME=VALUE ({reason})") from None
     found = {}
     for number, line in enumerate(text.removeprefix("\ufeff").splitlines(), start=1):
         if not line.strip() or line.lstrip().startswith("#"):
@@ -100,8 +100,8 @@ def _read(file: Path) -> dict[str, str]:
 
 def _check(name: str, value: str, where: str) -> None:
     if not _NAME.match(name):
-        raise UsageError(f"{where}: '{name[:40]}' is no name of a variable")
+        raise UsageError(f"{where}: '{name[:40]}' is no name of a variable: use letters, digits and _")
     if _OURS.fullmatch(name) or any(re.fullmatch(one.sets, name) for one in registry.every()):
         raise UsageError(f"{where}: {name} is set by Regatta for each process of a run, and cannot be given")
     if "\0" in value:
-        raise UsageError(f"{where}: the value of {name} has a zero byte")
+        raise UsageError(f"{where}: the value of {name} has a zero byte: take it out")

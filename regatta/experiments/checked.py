@@ -17,7 +17,8 @@ REFUSED = 2
 
 
 def look(workload: Workload, module: str, files: Mapping[str, DataFile]) -> tuple[str | None, str | None]:
-    """What the `files`, by what a person calls them, hold in the words of the card's program; and a note, for a person.
+    """Return what the `files`, by what a person calls them, hold in the words of the card's program; and a note, for a
+    person.
 
     What was found good is remembered by content and program. A program that fails refuses nothing: the note says why.
     DataError where it refuses them, with its last line, in which the files are called as the person does.
@@ -51,7 +52,7 @@ def look(workload: Workload, module: str, files: Mapping[str, DataFile]) -> tupl
 
 
 def _key(workload: Workload, module: str, files: Mapping[str, DataFile]) -> str:
-    """Hash of the content of the files, and of the program and all that is beside it."""
+    """Hash of the content of the files, and of the program and all that is next to it."""
     digest = hashlib.sha256("\0".join([module, *(file.sha256 for file in files.values())]).encode())
     folder = workload.root.joinpath(*module.split(".")[:-1])
     for source in sorted(folder.glob("*.py")):

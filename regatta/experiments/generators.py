@@ -53,7 +53,7 @@ def make(
 
 
 def default_address(workload: Workload, size: int, seed: int) -> str:
-    """Where `make` puts what was given no place."""
+    """Return where `make` puts what was given no place."""
     return f"hdfs:///generated/{_generator(workload).name.format(size=size, seed=seed)}"
 
 
@@ -91,5 +91,7 @@ def make_here(python: str, workload: Workload, size: int, seed: int, folder: Pat
 
 def _generator(workload: Workload) -> Generator:
     if workload.card.generate is None:
-        raise DataError(f"{workload.name} has no generator: its card ({workload.where}) has no table [generate]")
+        raise DataError(
+            f"{workload.name} has no generator: add a table [generate] to its card ({workload.where}), or name data"
+        )
     return workload.card.generate

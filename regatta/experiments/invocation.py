@@ -1,4 +1,4 @@
-"""What a workload is to do, and the arguments that its program gets for it."""
+"""The task of a workload, and the arguments that its program gets for it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -55,7 +55,7 @@ class Invocation:
         return self if together else replace(self, keep=given.keep)
 
     def unsupported(self, framework: str) -> str | None:
-        """What of it cannot be done under a framework, as one sentence; None where all can."""
+        """Return what of it cannot be done under a framework, as one sentence; None where all can."""
         return values.together(self.workload.card, self.values, framework)
 
     def check(self, runs: int) -> None:
@@ -81,7 +81,7 @@ class Invocation:
 
 
 def of_point(point: Point, data: str | None) -> Invocation:
-    """What a point of a plan asks for, with its data in place."""
+    """Return what a point of a plan asks for, with its data in place."""
     card, given = point.of.card, dict(point.parameters)
     if point.size is not None and card.generate is None and card.size:
         given[card.size] = point.size

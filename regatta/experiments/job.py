@@ -21,9 +21,9 @@ from regatta.run.session import Session
 
 @dataclass(frozen=True)
 class Job:
-    """What all runs of a comparison have in common: the programs by framework, and what their records say of them.
+    """All that runs of a comparison have in common: the programs by framework, and what their records say of them.
 
-    `packages`: what they need to read their input, beside the project's own. `locked`: Regatta's own lock says in which
+    `packages`: what they need to read their input, besides the project's own. `locked`: Regatta's lock says in which
     versions, and with which files.
     """
 
@@ -56,10 +56,10 @@ class Job:
 
 
 def prepare(session: Session, asked: Invocation, ranks: int, *, compared: bool = True) -> Job:
-    """Put the input in place, outside the clocks. Raises DataError, UsageError.
+    """Put the input in place, outside the timers. Raises DataError, UsageError.
 
-    The single process does what all `ranks` together do. What is not `compared` with other runs may keep its prepared
-    input for later ones: runs that are compared all read it again.
+    The single process does what all `ranks` together do. A program that is not `compared` with other runs may keep its
+    prepared input for later ones: runs that are compared all read it again.
     """
     workload = asked.workload
     place, described = staging.stage(session, workload, asked.input)

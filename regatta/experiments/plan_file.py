@@ -79,7 +79,9 @@ def _joined(parts: Sequence[Path]) -> dict[str, Any]:
             if key == ENTRIES and isinstance(value, list):
                 whole[key] = [*whole.get(key, []), *value]
             elif whole.setdefault(key, value) != value:
-                raise PlanError(f"{path}: {key} is {value!r}, and {whole[key]!r} in another part of the plan")
+                raise PlanError(
+                    f"{path}: {key} is {value!r}, and {whole[key]!r} in another part of the plan: write it in one"
+                )
     return whole
 
 
@@ -155,7 +157,7 @@ def _experiment(
     if data is not None and card.input is None:
         reader.fault("data", f"{workload} reads no input")
     if data == "generated" and data in made:
-        reader.fault("data", "would be generated inside the clock: say sizes, and they are made before it")
+        reader.fault("data", "would be generated while timers run: say sizes, and they are made before it")
     if sizes and card.generate is None and card.size is None:
         reader.fault("sizes", f"{workload} has neither a generator nor an option for a size: its card says neither")
     if data is None and "sizes" not in reader.table and card.generate and not (card.input and card.input.default):
@@ -192,11 +194,11 @@ def _workers(reader: Reader) -> tuple[int, ...] | str:
 
 
 def _frameworks(reader: Reader) -> tuple[str, ...] | None:
-    """The frameworks that a table names, beside which the single process runs; None where it names none."""
+    """The frameworks that a table names, with which the single process runs; None where it names none."""
     value = reader.table.get("frameworks")
     if value is None:
         return None
-    names = "must be a list of frameworks, each once (the single process always runs beside them)"
+    names = "must be a list of frameworks, each once (the single process always runs with them)"
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value) or len(set(value)) != len(value):
         reader.fault("frameworks", names)
         return None
@@ -208,7 +210,9 @@ def _frameworks(reader: Reader) -> tuple[str, ...] | None:
 
 
 def _of_workload(reader: Reader, own: Sequence[str], frameworks: tuple[str, ...] | None) -> tuple[str, ...]:
-    """What is compared: the single process first, where the workload has one and the plan does not leave it out."""
+    """Return what is compared: the single process first, where the workload has one and the plan does not leave
+    it out.
+    """
     named = _frameworks(reader) if "frameworks" in reader.table else frameworks
     if named is not None and (lost := [name for name in named if name not in own]):
         reader.fault("frameworks", f"its card has {', '.join(own)}, and not {', '.join(lost)}")

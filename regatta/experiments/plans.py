@@ -114,7 +114,7 @@ def expand(plan: BenchPlan, cores: int) -> tuple[Point, ...]:
 
 
 def digest(plan: BenchPlan, points: Sequence[Point]) -> str:
-    """What tells plans apart whose runs do not belong together: all but the number of repeats, and words."""
+    """Return what tells plans apart whose runs do not belong together: all but the number of repeats, and words."""
     told = [{**vars(point), "of": point.workload, **_of_options(point)} for point in points]
     identity = [
         plan.warm_ups,
@@ -126,7 +126,7 @@ def digest(plan: BenchPlan, points: Sequence[Point]) -> str:
 
 
 def _of_options(point: Point) -> dict[str, object]:
-    """What of a point's options tells its runs from others."""
+    """Return what of a point's options tells its runs from others."""
     return {"time_limit": point.options.time_limit, **point.options.of_case()}
 
 
@@ -147,11 +147,17 @@ def _point(experiment: Experiment, size: int | None, workers: int) -> Point:
         if total is not None:
             share, rest = divmod(int(total), workers)
             if rest or not share:
-                raise PlanError(f"{name}: a {option.total} of {total} cannot be shared equally by {workers} workers")
+                raise PlanError(
+                    f"{name}: a {option.total} of {total} cannot be shared equally by {workers} workers: take a "
+                    f"multiple of {workers}"
+                )
             parameters[key] = share
         taken = int(parameters.get(key, 1)) * workers if option.each_rank else 0
         if whole is not None and taken > whole:
-            raise PlanError(f"{name}: {workers} workers take {taken} at a step, of {whole} that there are: impossible")
+            raise PlanError(
+                f"{name}: {workers} workers take {taken} at a step, of {whole} that there are: take fewer workers or "
+                f"a smaller {key}"
+            )
     known = experiment.published or _of_card(experiment.of, whole, parameters)
     beside = [one for one in known if one.workers == workers and one.framework in experiment.frameworks]
     return Point(

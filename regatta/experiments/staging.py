@@ -1,4 +1,4 @@
-"""Input that a person names, put where runs read it, outside the clocks; and what a record says of it."""
+"""Input that a person names, put where runs read it, outside the timers; and what a record says of it."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,7 +14,7 @@ from regatta.run.session import Session
 def stage(session: Session, workload: Workload, asked: str | None) -> tuple[list[str], dict[str, object]]:
     """Put the input on every node, or find it in HDFS: the program's words for it, and what it is.
 
-    What lies in an object store is looked up by the nodes alone, which know the run's credentials.
+    Data in an object store are looked up only by the nodes, which know the run's credentials.
 
     `asked`: as a person gave it; None: what the card says. DataError where it is not there.
     """
@@ -29,7 +29,7 @@ def _file(
     session: Session, workload: Workload, given: Input, asked: str | None
 ) -> tuple[str | None, dict[str, object]]:
     name = given.option
-    empty = f"is empty; {given.empty}" if given.empty else "is empty"
+    empty = f"is empty; {given.empty or f'give {given.what}'}"
     if asked is not None and hdfs.is_address(asked):
         info = hdfs.ask(session.remote, "identify", asked)
         if info["length"] == 0:
@@ -62,11 +62,11 @@ def _files(
         return asked, {name: asked or usual} if asked or usual else {}
     path = Path(asked).expanduser()
     if not path.exists():
-        raise DataError(f"there is no file or folder {asked}")
+        raise DataError(f"there is no file or folder {asked}; give {given.what}")
     inside = sorted(path.iterdir()) if path.is_dir() else [path]
     files = [inputs.identify(file) for file in inside if file.is_file() and file.name[0] != "."]
     if not files:
-        raise DataError(f"the folder {asked} has no files")
+        raise DataError(f"the folder {asked} has no files; give {given.what}")
     _check(session, workload, given, {str(path / file.path.name) if path.is_dir() else asked: file for file in files})
     return _on_all(session, files), {name: {file.path.name: file.sha256 for file in files}}
 
@@ -83,7 +83,7 @@ def _on_all(session: Session, files: list[inputs.DataFile]) -> str:
     """Put files on all nodes; where they are there, with commas between."""
     nodes = session.cluster.nodes
     if len({node.state for node in nodes}) > 1:
-        raise UsageError("the nodes have different regatta_state folders; data need the same path on all of them")
+        raise UsageError("the nodes have different folders as regatta_state: give all of them the same one for data")
     for file in files:
         if sent := inputs.bring(session.remote, file, nodes):
             session.console.note(f"{file.path.name} ({file.size / 1e6:.1f} MB) put on {', '.join(sent)}")

@@ -1,1 +1,1 @@
-"""What differs between frameworks when a run starts and when it fails."""
+"""The differences between frameworks when a run starts and when it fails."""

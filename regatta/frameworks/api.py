@@ -1,8 +1,8 @@
-"""What a framework is to the controller: one adapter, which has everything that differs between frameworks.
+"""A framework as the controller sees it: one adapter, which has everything that differs between frameworks.
 
 To add a framework, write `regatta/frameworks/NAME/adapter.py` with a class of `Framework` and one object of it,
-`FRAMEWORK`; one that is another by a name of its own is an entry of `table.py`. A package of one's own names that
-object as an entry point of the group `regatta.frameworks`. Nothing else of the controller changes. `specs` alone must
+`FRAMEWORK`; one that is another by its own name is an entry of `table.py`. A user's own package names that
+object as an entry point of the group `regatta.frameworks`. Nothing else of the controller changes. Only `specs` must
 be written; all else has a default, that of plain ranks:
 
 - **Ranks that are started one by one** (MPI, a queue, sockets): `specs` gives each rank its program and the variables
@@ -14,8 +14,8 @@ be written; all else has a default, that of plain ranks:
   `JobService`, and a `Judge` that asks the service how the run goes; `service`, `units` and `page` for `fab up`,
   `down`, `status` and `dashboard`. `ray/` and `spark/` do so.
 
-What answers requests about it on nodes is in `node/` of its folder, what goes with a run in `run/`. The workloads' side
-of a framework is `workloads/common/frameworks/NAME.py`; neither imports the other.
+Code that answers requests about it on nodes is in `node/` of its folder, code that goes with a run in `run/`. The
+workloads' side of a framework is `workloads/common/frameworks/NAME.py`; neither imports the other.
 """
 
 import abc
@@ -40,11 +40,13 @@ SETTLE_SECONDS = 6.0
 
 
 class JobService(abc.ABC):
-    """What takes the runs of a framework on a cluster, reached from here: one object for all runs of a session."""
+    """The service that takes a framework's runs on a cluster, reached from here: one object for all runs of a
+    session.
+    """
 
     @abc.abstractmethod
     def look(self) -> Any:
-        """What the service says of its members now. It is asked while the release is being proven."""
+        """Return what the service says of its members now. It is asked while the release is being proven."""
 
     @abc.abstractmethod
     def wait(
@@ -56,7 +58,7 @@ class JobService(abc.ABC):
         """
 
     def capacity_error(self, plan: Plan) -> str | None:
-        """What a plan asks that the service has not, now that its members are there; None where it has all."""
+        """Return what a plan asks that the service has not, now that its members are there; None where it has all."""
         return None
 
     @abc.abstractmethod
@@ -102,7 +104,9 @@ class StartedRun:
         return {name: answer.interface for name, answer in self.answers.items()}
 
     def strangers(self, node: Node) -> dict[str, float] | None:
-        """What processes outside of Regatta had used on a node, see `regatta.node.contention`; None: not known."""
+        """Return what processes outside of Regatta had used on a node, see `regatta.node.contention`; None: not
+        known.
+        """
         return self.answers[node.name].strangers if node.name in self.answers else None
 
 
@@ -127,11 +131,11 @@ class Judge:
         self.whole_log = whole_log
 
     def poll(self) -> Any:
-        """Ask the service of the run, again and again in a thread of its own, until this gives what is not None."""
+        """Ask the service of the run, again and again in its own thread, until this gives what is not None."""
         return None
 
     def on_state(self, answer: Any) -> None:
-        """What `poll` gave."""
+        """Take the answer of `poll`."""
 
     def on_line(self, rank: int | None, text: str) -> None:
         """A line that a rank or a driver has printed."""
@@ -153,7 +157,7 @@ class Judge:
         return None
 
     def failure_message(self) -> str | None:
-        """What the service says of a run that failed without a word of any process."""
+        """Return what the service says of a run that failed without a word of any process."""
         return None
 
     def died(self, node: str, daemons: Sequence[str]) -> str:
@@ -176,7 +180,7 @@ class Framework(abc.ABC):
     driver: bool = False
     """Whether a driver on the head (rank -1) speaks for all ranks: the run is ready, and ends, when the driver says."""
     launchers: tuple[str, ...] = ()
-    """What `--launcher` may be; empty where ranks meet in one way only."""
+    """The values of `--launcher`; empty where ranks meet in one way only."""
     packages: tuple[str, ...] = ()
     """Packages of the nodes' environment that it is: versions of them are recorded, and no layer brings another one
     where that can be avoided."""
@@ -191,20 +195,20 @@ class Framework(abc.ABC):
     secondary_exit_codes: frozenset[int] = frozenset()
     """Codes with which a rank exits where another one is gone: who has exited otherwise is to blame."""
     service: str = ""
-    """What takes its runs on a cluster, where it is `served`: as people call it."""
+    """The name of the service that takes its runs on a cluster, where it is `served`: as people call it."""
     units: tuple[str, ...] = ()
     """Systemd units of that service, which `fab up` and `down` start and stop; a new start ends its runs."""
     foreign_file: str = ""
-    """The file beside it in which provisioning keeps the address of such a service that is not Regatta's."""
+    """The file next to it in which provisioning keeps the address of such a service that is not Regatta's."""
 
     port_each_rank: bool = False
-    """Whether each rank is to have a free port of its own (`Plan.ports`)."""
+    """Whether each rank is to have its own free port (`Plan.ports`)."""
 
     walled: bool = False
     """Whether its ranks believe whoever reaches them, at all addresses: without our firewall it is refused."""
 
     backend: str | None = None
-    """What ranks talk by, for the record."""
+    """The protocol by which ranks talk, for the record."""
     token: bool = False
     """Whether its processes know each other by a token, for the record."""
     interfaces: bool = False
@@ -213,7 +217,7 @@ class Framework(abc.ABC):
     rank_bytes: int = 400 * MIB
     """A rank's own memory by estimate: Python, the framework, its buffers."""
     driver_bytes: int = 0
-    """What a run has beside its ranks, on the head."""
+    """The processes of a run besides its ranks, on the head."""
     start_seconds: float = 10.0
     """Everything but the work by estimate, on a machine of 2 cores."""
 
@@ -222,15 +226,15 @@ class Framework(abc.ABC):
         return UNWALLED if self.walled and cluster.local else None
 
     def headline(self, plan: Plan) -> str:
-        """How a run is started, in the first line that a person sees."""
+        """Return how a run is started, in the first line that a person sees."""
         return self.title or self.name
 
     def launcher(self, restarts: int) -> str:
-        """How ranks meet where no launcher is named; `restarts`: how often lost ranks are started again."""
+        """Return how ranks meet where no launcher is named; `restarts`: how often lost ranks are started again."""
         return "env"
 
     def rendezvous(self, plan: Plan) -> str | None:
-        """How ranks meet, for the record."""
+        """Return how ranks meet, for the record."""
         return None
 
     def check(self, plan: Plan) -> None:
@@ -243,12 +247,12 @@ class Framework(abc.ABC):
         return (cluster.head,) if self.single else cluster.workers
 
     def nodes(self, plan: Plan, cluster: Cluster) -> tuple[Node, ...]:
-        """The nodes that take part in a run: those with ranks, and where there is a driver of its own its node."""
+        """The nodes that take part in a run: those with ranks, and where there is a separate driver its node."""
         return plan.nodes
 
     @abc.abstractmethod
     def specs(self, plan: Plan, cluster: Cluster) -> dict[str, Spec]:
-        """What each node that takes part starts, by its name. A pure function."""
+        """Return what each node that takes part starts, by its name. A pure function."""
 
     def secrets(self, plan: Plan) -> Mapping[str, str]:
         """Variables made for this run only, by which its processes know each other; their values are hidden."""
@@ -266,8 +270,9 @@ class Framework(abc.ABC):
         return path.read_text().strip() if path.is_file() else None
 
     def asks(self, cluster: Cluster) -> Mapping[str, str]:
-        """What every node is asked with the release, for `JobService.wait`: functions of `node/` in the framework's
-        folder, as `framework.module.function`, by the name of each answer."""
+        """Return what every node is asked with the release, for `JobService.wait`: functions of `node/` in the
+        framework's folder, as `framework.module.function`, by the name of each answer.
+        """
         return {}
 
     def open(self, remote: Remote) -> contextlib.AbstractContextManager[JobService]:
@@ -279,5 +284,5 @@ class Framework(abc.ABC):
         return None
 
     def judge(self, handle: StartedRun, *, whole_log: bool = True) -> Judge:
-        """Who decides how a run goes that is followed from here: an object for this run alone."""
+        """Return who decides how a run goes that is followed from here: an object for only this run."""
         return Judge(handle, whole_log=whole_log)

@@ -13,7 +13,7 @@ def chosen(text: str, allowed: Sequence[str], cluster: Cluster) -> tuple[str, ..
     """The frameworks of `torch`, `torch,ray,single`, `both` (torch and ray) or `all`, in the order given.
 
     `allowed`: those that the workload runs under; `all` are those of them that the cluster has, without those that
-    bring packages of their own, unless all do. UsageError says what there is, and what is wrong with the others.
+    bring their own packages, unless all do. UsageError says what there is, and what is wrong with the others.
     """
     if text == ALL:
         there = [registry.find(name) for name in allowed if name in registry.names()]
@@ -24,9 +24,9 @@ def chosen(text: str, allowed: Sequence[str], cluster: Cluster) -> tuple[str, ..
         if name not in registry.names():
             raise UsageError(_unknown(name, allowed, f"; or several with commas, {BOTH}, {ALL}"))
         if name not in allowed:
-            raise UsageError(f"--framework: it does not run under {name}, it runs under {_listed(allowed)}")
+            raise UsageError(f"--framework: it does not run under {name}: choose from {_listed(allowed)}")
         if name in wanted[:number]:
-            raise UsageError(f"--framework: {name} stands twice in '{text}', each may stand once")
+            raise UsageError(f"--framework: '{text}' names {name} twice: name it once")
         if why := registry.find(name).available(cluster):
             raise UsageError(f"--framework: {name} cannot be used on {cluster.name}: {why}")
     return wanted

@@ -20,10 +20,10 @@ SEARCH = "workloads.common.search.function"
 
 @dataclass(frozen=True)
 class Program:
-    """What a person asked to run: a script of the synced tree or a module of it, with its arguments.
+    """The program to run: a script of the synced tree or a module of it, with its arguments.
 
     `library`: it needs Regatta's own `workloads.common`, which the synced tree does not have. `any_node`: where a
-    framework lets it, it starts tasks on any node, not on those of its ranks alone.
+    framework lets it, it starts tasks on any node, not only on those of its ranks.
     """
 
     argv: tuple[str, ...]
@@ -39,7 +39,7 @@ class Program:
 
     @classmethod
     def module(cls, name: str, args: Sequence[str], label: str) -> "Program":
-        """A program that starts as `python -m name args...`, with a label of its own."""
+        """A program that starts as `python -m name args...`, with its own label."""
         return cls(("-m", name, *args), label)
 
     @classmethod
@@ -117,12 +117,12 @@ def thread_environment(threads: int) -> dict[str, str]:
 
 
 def layer_folder(plan: Plan, node: Node) -> str | None:
-    """Where a node has the plan's layer; None where there is none."""
+    """Return where a node has the plan's layer; None where there is none."""
     return f"{node.root}/layers/{plan.layer}" if plan.layer else None
 
 
 def common_environment(plan: Plan, node: Node) -> dict[str, str]:
-    """What every process of a run has in its environment, under any framework."""
+    """Return what every process of a run has in its environment, under any framework."""
     import json
 
     release = f"{node.root}/releases/{plan.release}"

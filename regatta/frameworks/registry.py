@@ -1,4 +1,4 @@
-"""Which frameworks there are: a folder each beside this file, names in `table`, entry points of packages outside.
+"""Which frameworks there are: a folder each next to this file, names in `table`, entry points of packages outside.
 
 Only the adapter that is asked for is imported; names cost no import of any.
 """
@@ -27,7 +27,7 @@ class Unknown(Framework):
 
     def specs(self, plan: Plan, cluster: Cluster) -> dict[str, Spec]:
         """Nothing can be started. Raises UsageError."""
-        raise UsageError(f"this Regatta has no framework {self.name}")
+        raise UsageError(f"this Regatta has no framework {self.name}: there are {', '.join(names())}")
 
 
 def names() -> tuple[str, ...]:
@@ -48,7 +48,9 @@ def find(name: str) -> Framework:
         else:
             raise UsageError(f"there is no framework {name}: there are {', '.join(names())}")
     except (ImportError, AttributeError) as error:
-        raise RegattaError(f"the framework {name} cannot be loaded: {error}") from error
+        raise RegattaError(
+            f"the framework {name} cannot be loaded: install or correct what is missing ({error})"
+        ) from error
     if not isinstance(made, Framework) or made.name != name:
         raise RegattaError(f"the framework {name} cannot be loaded: its FRAMEWORK is not an adapter of that name")
     return made
@@ -64,7 +66,7 @@ def of_run(name: str) -> Framework:
 
 
 def every() -> list[Framework]:
-    """The adapters of all, those behind the others that are another one by a name of their own."""
+    """The adapters of all, those behind the others that are another one by their own name."""
     return [of_run(name) for name in sorted(names(), key=lambda name: (name in table.NAMED, name))]
 
 

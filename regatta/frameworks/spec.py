@@ -1,4 +1,4 @@
-"""What `run.start` takes on a node: the parts that adapters share."""
+"""The arguments of `run.start` on a node: the parts that adapters share."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -11,7 +11,7 @@ from regatta_protocol.states import Mode
 
 
 def common(plan: Plan, node: Node) -> Spec:
-    """A run of no process yet: a unit of its own, on inventory/local a session."""
+    """A run of no process yet: its own unit, on inventory/local a session."""
     return Spec(
         id=plan.run,
         mode=Mode.SESSION if node.local else Mode.UNIT,
@@ -32,7 +32,7 @@ def common(plan: Plan, node: Node) -> Spec:
 
 
 def process(rank: int, argv: Sequence[str], env: Mapping[str, str] | None = None) -> Process:
-    """One process of a node, with variables of its own."""
+    """One process of a node, with its own variables."""
     return Process(rank, tuple(argv), dict(env or {}))
 
 
@@ -73,5 +73,5 @@ def files(made: Spec, more: Mapping[str, str]) -> Spec:
 
 
 def boot_folder(plan: Plan, node: Node) -> str:
-    """Where what Python begins with lies on a node."""
+    """The path on a node of the file that Python begins with."""
     return f"{node.state}/runs/{plan.run}/boot"

@@ -1,4 +1,4 @@
-"""What needs no adapter: words for several frameworks, and those that are another one by a name of their own.
+"""Frameworks without an adapter: words for several frameworks, and those that are another one by their own name.
 
 Of the latter the workloads' side differs, and here little else.
 """
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 ALL, BOTH = "all", "both"
 OF_BOTH = ("torch", "ray")
-"""What is compared with the single process where no others are named."""
+"""The frameworks compared with the single process where no others are named."""
 USUAL = "torch"
 """The framework of a script where a program names none."""
 MIB = 1 << 20
 TENSORFLOW = ("tensorflow-cpu>=2.21,<2.22",)
-"""What all frameworks of TensorFlow need beyond the nodes' environment."""
+"""The needs of all frameworks of TensorFlow beyond the nodes' environment."""
 
 
 @dataclass(frozen=True)

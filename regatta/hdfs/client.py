@@ -143,7 +143,7 @@ class Exchange:
         self.send(b"J", json.dumps(fields).encode())
 
     def frames(self) -> Iterator[dict[str, Any] | bytes]:
-        """What comes: objects and pieces of a file, up to and including {"done"}. HdfsError, RemoteError."""
+        """Yield what comes: objects and pieces of a file, up to and including {"done"}. HdfsError, RemoteError."""
         while True:
             head = self._out.read(_HEAD.size)
             if len(head) < _HEAD.size:

@@ -24,7 +24,7 @@ PAUSE_SECONDS = 8.0
 
 @dataclass(frozen=True)
 class Done:
-    """What was transferred: `path` is where it is now, `bytes` its size, `seconds` how long it took."""
+    """A transfer that has ended: `path` is where it is now, `bytes` its size, `seconds` how long it took."""
 
     path: str
     files: int
@@ -33,7 +33,7 @@ class Done:
 
 
 def put(remote: Remote, source: Path, url: str, *, force: bool, note: Callable[[str], None]) -> Done:
-    """Store a file or a folder. What a lost DataNode spoils is sent again. Raises DataError, RemoteError."""
+    """Store a file or a folder. Data that a lost DataNode spoils are sent again. Raises DataError, RemoteError."""
     files = _files(source)
     total = sum(path.stat().st_size for _, path in files)
     with Meter(source.name, total) as meter:
@@ -88,7 +88,9 @@ def _put_once(remote: Remote, source: Path, files: list[tuple[str, Path]], url: 
             exchange.send_json(eof=True)
             stored = _expect(exchange, "stored")
             if stored["sha256"] != digest.hexdigest():
-                raise HdfsError(f"{path}: arrived with another content; nothing has been stored", passing=True)
+                raise HdfsError(
+                    f"{path}: arrived with another content; nothing has been stored: try again", passing=True
+                )
         exchange.send_json(end=True, root=source.name)
         return _done(exchange.next("done"), meter)
 
@@ -104,10 +106,13 @@ def _get_once(remote: Remote, url: str, target: Path, force: bool, meter: Meter)
         if target.exists() and not force:
             raise DataError(f"{target} is there already; --force replaces it")
         if not target.parent.is_dir():
-            raise DataError(f"there is no folder {target.parent}")
+            raise DataError(f"there is no folder {target.parent}: make it, or name another")
         free = shutil.disk_usage(target.parent).free
         if ready["bytes"] > free:
-            raise DataError(f"{target.parent} has {free / 1e6:.0f} MB free, {ready['bytes'] / 1e6:.0f} MB are needed")
+            raise DataError(
+                f"{target.parent} has {free / 1e6:.0f} MB free, {ready['bytes'] / 1e6:.0f} MB are needed: free some, "
+                "or name another folder"
+            )
         meter.expect(ready["bytes"])
         part = _beside(target, "part")
         try:
@@ -130,7 +135,7 @@ def _beside(target: Path, kind: str) -> Path:
 
 
 def _put_in_place(part: Path, target: Path) -> None:
-    """Rename; a folder that is there already goes when the new one stands, and comes back where that fails."""
+    """Rename; a folder that is there already goes when the new one is there, and comes back where that fails."""
     if not target.is_dir():
         put_whole(part, target)
         return
@@ -164,7 +169,7 @@ def _receive(exchange: Exchange, part: Path, folder: bool, meter: Meter) -> dict
             file.flush()
             os.fsync(file.fileno())
         if ended["sha256"] != digest.hexdigest() or path.stat().st_size != found["size"]:
-            raise HdfsError(f"{found['file']}: arrived with another content", passing=True)
+            raise HdfsError(f"{found['file']}: arrived with another content: try again", passing=True)
     raise AssertionError
 
 
@@ -191,7 +196,7 @@ def _files(source: Path) -> list[tuple[str, Path]]:
     if source.is_file():
         return [(source.name, source)]
     if not source.is_dir():
-        raise DataError(f"there is no file or folder {source}")
+        raise DataError(f"there is no file or folder {source}: give another path")
     return sorted(_below(source))
 
 

@@ -83,6 +83,6 @@ def _wait_until_copied(remote: Remote, node: Node, path: str, before: Mapping[st
             left, since = now, time.monotonic()
         if time.monotonic() - since > STALL_SECONDS:
             raise DataError(
-                f"{left} block(s) have got no new copy for {STALL_SECONDS:g} s: is there room on the DataNodes? "
+                f"{left} block(s) have got no new copy for {STALL_SECONDS:g} s: do the DataNodes have space? "
                 f"See '{hint('hdfs-status')}'"
             )

@@ -1,4 +1,4 @@
-"""What a NameNode tells of itself (JMX) -> what a person wants to know of HDFS."""
+"""A NameNode's metrics (JMX) -> the state of HDFS for a person."""
 
 import json
 from collections.abc import Mapping
@@ -66,7 +66,7 @@ class Status:
         return rows
 
     def problems(self) -> list[str]:
-        """What a person should look at."""
+        """Return what a person should look at."""
         found = []
         if not self.live:
             found.append(f"no DataNode is live: nothing can be read or written; '{hint('up')}' starts them")

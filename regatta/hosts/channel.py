@@ -53,7 +53,7 @@ class Channel:
             self._process.stdin.flush()
 
     def lines(self) -> Iterator[bytes]:
-        """What comes back, until the other end is gone."""
+        """Yield what comes back, until the other end is gone."""
         assert self._process.stdout is not None
         yield from iter(self._process.stdout.readline, b"")
 

@@ -28,7 +28,7 @@ class Pin:
 
     @property
     def text(self) -> str:
-        """The line as it stands in the file."""
+        """The line as it is in the file."""
         return f"{self.names} {self.kind} {self.key}"
 
     @property
@@ -45,14 +45,14 @@ def _keygen(*words: str, text: str = "") -> "subprocess.CompletedProcess[str]":
 
 
 def find(known: Path, hosts: Iterable[str]) -> list[Pin]:
-    """What a file of known_hosts has of hosts (`address` or `[address]:port`), also by hashed names."""
+    """Return what a file of known_hosts has of hosts (`address` or `[address]:port`), also by hashed names."""
     lines = [line for host in hosts for line in _keygen("-F", host, "-f", str(known)).stdout.splitlines()]
     return list(dict.fromkeys(pin for line in lines if (pin := parse(line))))
 
 
 def without(known: Path, hosts: Iterable[str]) -> str:
     """The text of known_hosts without the keys of these hosts. UsageError where it has lines that ssh cannot read."""
-    with tempfile.TemporaryDirectory() as folder:  # ssh-keygen leaves what was there beside the new file
+    with tempfile.TemporaryDirectory() as folder:  # ssh-keygen leaves what was there next to the new file
         copy = Path(folder) / "known_hosts"
         copy.write_text(known.read_text() if known.exists() else "")
         for host in hosts:
@@ -77,7 +77,7 @@ def parse(line: str) -> Pin | None:
 
 
 def names_of(host: str, port: int | None) -> tuple[str, ...]:
-    """What known_hosts may call a host."""
+    """Return what known_hosts may call a host."""
     return (host,) if port in (None, 22) else (f"[{host}]:{port}",)
 
 
@@ -100,7 +100,7 @@ def unknown(name: str, host: str) -> UnknownHostKeyError:
 
 
 def explain(name: str, host: str, stderr: str) -> HostKeyError:
-    """What ssh means when it refuses a host key. The refused host may be a jump host on the way to the node."""
+    """Return what ssh means when it refuses a host key. The refused host may be a jump host on the way to the node."""
     if "HAS CHANGED" not in stderr:
         return unknown(name, host)
     shows, whose = _SHOWN.search(stderr), _WHOSE.search(stderr)

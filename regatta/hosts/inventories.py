@@ -75,7 +75,7 @@ def build(name: str, folder: Path, listing: dict[str, Any]) -> Cluster:
     hostvars: dict[str, dict[str, Any]] = listing.get("_meta", {}).get("hostvars", {})
     members = {group: _hosts(listing, group) for group in ("head", "workers")}
     if len(members["head"]) != 1:
-        raise InventoryError(f"{name}: group 'head' must have exactly one host, it has {len(members['head'])}")
+        raise InventoryError(f"{name}: group 'head' has {len(members['head'])} hosts: name exactly one host in it")
     if not members["workers"]:
         raise InventoryError(f"{name}: group 'workers' has no host; name the hosts that run ranks there")
     order = dict.fromkeys([*members["head"], *members["workers"]])
@@ -84,11 +84,14 @@ def build(name: str, folder: Path, listing: dict[str, Any]) -> Cluster:
     for node in nodes.values():
         if other := seen.get(node.cluster_address):
             raise InventoryError(
-                f"{name}: {other} and {node.name} have the same cluster_address {node.cluster_address}"
+                f"{name}: {other} and {node.name} have the same cluster_address {node.cluster_address}: give each "
+                "its own"
             )
         seen[node.cluster_address] = node.name
     if any(node.local for node in nodes.values()) and len(nodes) > 1:
-        raise InventoryError(f"{name}: ansible_connection=local is for a cluster of one host")
+        raise InventoryError(
+            f"{name}: ansible_connection=local is for a cluster of one host: take it or the others out"
+        )
     return Cluster(
         name=name,
         folder=folder,
@@ -109,7 +112,7 @@ def _hosts(listing: dict[str, Any], group: str) -> list[str]:
 
 def _node(cluster: str, name: str, folder: Path, raw: dict[str, Any]) -> Node:
     if not _NAME.match(name):
-        raise InventoryError(f"{cluster}: '{name}' is not a host name")
+        raise InventoryError(f"{cluster}: '{name}' is not a host name: use letters, digits, '-', '_' and '.'")
     values = _resolve(cluster, name, folder, raw)
     local = values.get("ansible_connection") == "local"
     host = str(values.get("ansible_host", name))
@@ -122,13 +125,18 @@ def _node(cluster: str, name: str, folder: Path, raw: dict[str, Any]) -> Node:
             f"(it is '{address}' now)"
         ) from None
     if not _HOST.match(host):
-        raise InventoryError(f"{cluster}: host {name} has ansible_host {host!r}, which is no address")
+        raise InventoryError(
+            f"{cluster}: host {name} has ansible_host {host!r}, which is no address: give a name or an IP"
+        )
     user = str(values["ansible_user"]) if values.get("ansible_user") else None
     if user and not _USER.match(user):
-        raise InventoryError(f"{cluster}: host {name} has ansible_user {user!r}, which is no user's name")
+        raise InventoryError(f"{cluster}: host {name} has ansible_user {user!r}: give the name of a user there")
     key = _path(values["ansible_ssh_private_key_file"]) if values.get("ansible_ssh_private_key_file") else None
     if key and (not key.isprintable() or '"' in key):
-        raise InventoryError(f"{cluster}: host {name} has ansible_ssh_private_key_file {key!r}, which ssh cannot read")
+        raise InventoryError(
+            f"{cluster}: host {name} has ansible_ssh_private_key_file {key!r}, which ssh cannot read: give the file "
+            "another name"
+        )
     root = _path(values.get("regatta_root", _local_home(cluster) if local else "/opt/regatta"))
     state = _path(values.get("regatta_state", f"{root}/state" if local else "/var/lib/regatta"))
     python = values.get("regatta_python", f"{root}/env/bin/python")
@@ -156,7 +164,7 @@ def _ssh_args(cluster: str, name: str, values: dict[str, Any]) -> tuple[str, ...
         try:
             found += shlex.split(str(values.get(key, "")))
         except ValueError as error:
-            raise InventoryError(f"{cluster}: host {name}: {key}: {error}") from None
+            raise InventoryError(f"{cluster}: host {name}: {key}: correct its quotes ({error})") from None
     return tuple(found)
 
 
@@ -170,7 +178,7 @@ def _port(cluster: str, name: str, value: object) -> int | None:
         return None
     text = str(value)
     if not (text.isascii() and text.isdigit() and 1 <= int(text[:6]) <= 65535):
-        raise InventoryError(f"{cluster}: host {name} has ansible_port {text!r}, which is none from 1 to 65535")
+        raise InventoryError(f"{cluster}: host {name} has ansible_port {text!r}: give a port from 1 to 65535")
     return int(text)
 
 
@@ -227,9 +235,8 @@ def _listing(path: Path) -> dict[str, Any]:
 
 
 def _misspelt(path: Path, wrong: list[str]) -> str:
-    return (
-        f"{path.name}: names in the inventory that cannot be meant (a variable of your own needs another name):\n  "
-        + ("\n  ".join(wrong))
+    return f"{path.name}: names in the inventory that cannot be meant (your own variable needs another name):\n  " + (
+        "\n  ".join(wrong)
     )
 
 
@@ -287,7 +294,7 @@ def _ask_ansible(path: Path) -> dict[str, Any]:
         ) from None
     except FileNotFoundError:
         raise InventoryError(
-            f"ansible-inventory is not installed beside this Python: run '{setup('ansible-core')}'"
+            f"ansible-inventory is not installed next to this Python: run '{setup('ansible-core')}'"
         ) from None
     if done.returncode or "Failed to parse" in done.stderr:
         said = done.stderr.partition("\nTraceback ")[0].strip()

@@ -61,7 +61,7 @@ def variables(names: Iterable[str]) -> dict[str, str]:
 
 
 def problems(listing: Mapping[str, Any]) -> list[str]:
-    """What `ansible-inventory --list` answers, looked through: a sentence for each name that cannot be meant."""
+    """Return what `ansible-inventory --list` answers, looked through: a sentence for each name that cannot be meant."""
     hostvars: Mapping[str, Mapping[str, Any]] = listing.get("_meta", {}).get("hostvars", {})
     found = _groups(listing) + _hosts(listing, hostvars)
     hosts_of: dict[str, list[str]] = {}
@@ -74,7 +74,9 @@ def problems(listing: Mapping[str, Any]) -> list[str]:
 
 
 def skipped(stderr: str) -> list[str]:
-    """What Ansible left out of a YAML inventory with no more than a warning: a misspelt `hosts`, `vars`, `children`."""
+    """Return what Ansible left out of a YAML inventory with no more than a warning: a misspelt `hosts`, `vars`,
+    `children`.
+    """
     text = re.sub(r"\s*\n\s*", " ", stderr)
     found = []
     for match in _SKIPPED.finditer(text):
@@ -124,7 +126,7 @@ def _groups(listing: Mapping[str, Any]) -> list[str]:
 
 
 def _hosts(listing: Mapping[str, Any], hostvars: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Members that only a group names, beside a host of almost that name that has variables of its own.
+    """Members that only a group names, next to a host of almost that name that has its own variables.
 
     Where that other one is a member, too, ours may be meant as it is if it has an address.
     """

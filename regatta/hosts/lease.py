@@ -91,7 +91,7 @@ def held(cluster: Cluster, command: str, breaks: bool = False) -> Iterator[None]
     Where the head cannot be asked, a warning says that: whatever the command does there says what is wrong.
     """
     with contextlib.ExitStack() as stack:
-        # A connection of its own: provisioning ends those that it shares with Ansible.
+        # Its own connection: provisioning ends those that it shares with Ansible.
         remote = Remote(cluster, accept_new=True, options=("-o", "ControlPath=none"))
         try:
             stack.enter_context(Lease(remote, command, breaks=breaks))
@@ -108,7 +108,7 @@ def may_break(given: str) -> bool:
 
 
 def _who() -> str:
-    """What other controllers see of this process."""
+    """Return what other controllers see of this process."""
     return f"{ourselves()} (process {os.getpid()})"
 
 
@@ -117,6 +117,6 @@ def _taken(cluster: str, holder: Holder) -> str:
     age = f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
     return (
         f"{cluster} is in use: {holder.command} by {holder.who}, for {age} now. Wait for its end, or end it "
-        f"there with Ctrl-C. Where that process is gone, its lease ends within {GONE_MINUTES} minutes, or at once if "
+        f"there with Ctrl-C. If that process is gone, its lease ends within {GONE_MINUTES} minutes, or at once if "
         f"you say the same with {option(lease='break')}. Nothing was changed"
     )

@@ -1,4 +1,4 @@
-"""What a run may take of a node, as the inventory says it, so that a run cannot fill one."""
+"""The limits of a run on a node, as the inventory says it, so that a run cannot fill one."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -32,7 +32,7 @@ _BOOT = (
     "import os,sys;requests=os.fdopen(os.dup(0),'rb');os.dup2(os.open(os.devnull,os.O_RDONLY),0);"
     "exec(requests.read(int(sys.argv[1])))"
 )
-"""As `sources.BOOT`; what a request starts on the node finds an empty standard input: the requests are for us alone."""
+"""As `sources.BOOT`; what a request starts on the node finds an empty standard input: the requests are only for us."""
 
 
 class Remote:
@@ -62,7 +62,7 @@ class Remote:
         return f"{node.user}@{node.host}" if node.user else node.host
 
     def place(self, node: Node) -> dict[str, Any]:
-        """What the node's side needs to know about where things are on this node."""
+        """Return what the node's side needs to know about where things are on this node."""
         return {
             "root": node.root,
             "state": node.state,
@@ -161,7 +161,7 @@ class Remote:
 
 @functools.cache
 def ourselves() -> str:
-    """Who asks, as other controllers see it: `ann on laptop`."""
+    """Return who asks, as other controllers see it: `ann on laptop`."""
     try:
         user = getpass.getuser()
     except (OSError, KeyError):
@@ -170,7 +170,7 @@ def ourselves() -> str:
 
 
 def explain(node: Node, code: int, stderr: str) -> RemoteError:
-    """What ssh's or sudo's failure means, and what to do about it."""
+    """Return what ssh's or sudo's failure means, and what to do about it."""
     name, where = node.name, f"{node.user + '@' if node.user else ''}{node.host}"
     if "HOST IDENTIFICATION HAS CHANGED" in stderr or "Host key verification failed" in stderr:
         return hostkeys.explain(name, node.host, stderr)
@@ -179,10 +179,12 @@ def explain(node: Node, code: int, stderr: str) -> RemoteError:
             name, f"{where} refuses our key: check ansible_user and ansible_ssh_private_key_file of the inventory"
         )
     if "sudo:" in stderr and ("password is required" in stderr or "not allowed" in stderr or "sudoers" in stderr):
-        return PrivilegeError(name, f"{where} may not use sudo without a password; runs and releases need it")
+        return PrivilegeError(name, f"{where} may not use sudo without a password: allow it there (NOPASSWD)")
     if code == 255 or code < 0:
         return UnreachableError(name, f"{where} does not answer ({_last_line(stderr) or 'connection closed'})")
-    return RemoteError(name, f"the node's side failed with exit code {code}: {stderr[-2000:] or 'no message'}")
+    return RemoteError(
+        name, f"the node's side failed with exit code {code}; try again: {stderr[-600:] or 'no message'}"
+    )
 
 
 def _last_line(text: str) -> str:

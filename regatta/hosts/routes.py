@@ -36,7 +36,7 @@ class Jump:
 
 
 def proxy_option(node: Node) -> tuple[str, str] | None:
-    """How a node's SSH arguments lead to it: ("jump", hosts) or ("command", ProxyCommand); None: straight."""
+    """Return how a node's SSH arguments lead to it: ("jump", hosts) or ("command", ProxyCommand); None: straight."""
     words = list(node.ssh_args)
     for index, word in enumerate(words):
         following = words[index + 1] if index + 1 < len(words) else ""
@@ -51,7 +51,7 @@ def proxy_option(node: Node) -> tuple[str, str] | None:
 
 
 def jump(node: Node) -> Jump | None:
-    """The last jump host of a node; None where it has none, or a ProxyCommand of its own."""
+    """The last jump host of a node; None where it has none, or its own ProxyCommand."""
     kind, hosts = proxy_option(node) or ("", "")
     if kind != "jump" or hosts == "none":
         return None
@@ -89,10 +89,10 @@ def with_relays(cluster: Cluster, nodes: Iterable[Node]) -> list[Node]:
 
 
 def tree_nodes() -> int:
-    """How many nodes may get what is large from here before some pass it on (`REGATTA_TREE_NODES`)."""
+    """Return how many nodes may get what is large from here before some pass it on (`REGATTA_TREE_NODES`)."""
     wanted = os.environ.get("REGATTA_TREE_NODES") or str(TREE_NODES)
     if not wanted.isdecimal():
-        raise UsageError(f"REGATTA_TREE_NODES={wanted}: not a number of nodes")
+        raise UsageError(f"REGATTA_TREE_NODES={wanted}: give a number of nodes")
     return int(wanted)
 
 
@@ -133,7 +133,7 @@ def spread(
 ) -> tuple[dict[str, Any], dict[str, Exception]]:
     """Bring something to all `nodes`: `give(node)` from here, `pass_on(node, relay)` once the node's relay has it.
 
-    A relay that is not among the nodes has it already. What a relay cannot pass on is given from here, the long
+    A relay that is not among the nodes has it already. Files that a relay cannot pass on are given from here, the long
     way, and `told` reports it. With `tree` nodes without a relay may get it from each other (`sources`). Returns what
     `Remote.gather` does.
     """

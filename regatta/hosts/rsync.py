@@ -102,7 +102,7 @@ class Fetch:
         if code and code not in _GONE and not self._stopped:
             message = b"".join(said).decode("utf-8", "replace").strip()
             if "No space left" in message or "Disk quota" in message:
-                raise DataError(f"the disk of this machine is full: {target}; free some room, then fetch again")
+                raise DataError(f"the disk of this machine is full: {target}; free some space, then fetch again")
             raise _failure(self._node, code, message)
 
     def stop(self) -> None:
@@ -128,7 +128,7 @@ def _give(process: "subprocess.Popen[bytes]", names: bytes) -> None:
 
 
 def _parts(stream: "IO[bytes]") -> Iterator[bytes]:
-    """What a program writes over with carriage returns, one after the other."""
+    """Yield what a program writes over with carriage returns, one after the other."""
     rest = b""
     while block := stream.read1(1 << 12):  # type: ignore[attr-defined]
         *parts, rest = (rest + block).replace(b"\n", b"\r").split(b"\r")

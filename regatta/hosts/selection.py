@@ -54,7 +54,7 @@ def without(cluster: Cluster, lost: Sequence[str]) -> Cluster | None:
 
 
 def hint(error: NodesError, cluster: Cluster) -> str:
-    """What to do about hosts that do not answer; nothing where that is not it, or it is the head."""
+    """Return what to do about hosts that do not answer; nothing where that is not it, or it is the head."""
     lost = [name for name, cause in error.failures.items() if isinstance(cause, UnreachableError)]
     if len(lost) < len(error.failures) or without(cluster, lost) is None:
         return ""
@@ -75,11 +75,11 @@ def _only(cluster: Cluster, names: Sequence[str], option: str) -> Cluster:
     if cluster.head.name not in names:
         raise UsageError(
             f"{option} would leave out the head, {cluster.head.name}, which every run needs: it has Ray's and HDFS' "
-            "services, and answers for the run"
+            "services, and answers for the run: keep it"
         )
     left = without(cluster, [node.name for node in cluster.nodes if node.name not in names])
     if left is None:
-        raise UsageError(f"{option} would leave out every host that runs ranks: {_workers(cluster)}")
+        raise UsageError(f"{option} would leave out every host that runs ranks: keep one of {_workers(cluster)}")
     return left
 
 

@@ -9,7 +9,7 @@ Facts = Mapping[str, Any]
 
 
 def sharing(facts: Mapping[str, Facts], among: Iterable[str] | None = None) -> dict[str, tuple[str, ...]]:
-    """For each host the others that have some of its cores, by name; `among`: of these hosts alone."""
+    """For each host the others that have some of its cores, by name; `among`: of only these hosts."""
     chosen = {*(facts if among is None else among)}
     names = [name for name in facts if name in chosen]
     return {
@@ -24,7 +24,7 @@ def _share(one: Facts, other: Facts) -> bool:
 def one_machine(one: Facts, other: Facts) -> bool:
     """Whether two hosts have the same kernel: it began at the same moment, on the same hardware.
 
-    Virtual machines of one machine have kernels of their own: what they share is not seen from inside.
+    Virtual machines of one machine have their own kernels: what they share is not seen from inside.
     """
     began, also = one.get("kernel_began"), other.get("kernel_began")
     if began is None or also is None or abs(began - also) > SAME_SECONDS:

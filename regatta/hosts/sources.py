@@ -13,11 +13,11 @@ _ELSEWHERE |= {"imports", "spawn_guard", "events", "cards"}
 """Modules of the node's side, and of what is shared with it, that serve no request: a rank's, a service's, a run's."""
 _SUPERVISOR = ("supervisor", "cgroup", "rank", "runlog", "usage")
 _OF_SUPERVISOR = ("__init__", "decoding", "log", "run", "states", "value")
-"""What it needs of what the controller shares with it."""
+"""The shared modules that it needs of the controller."""
 NODE, FRAMEWORKS, PROTOCOL = "regatta.node", "regatta.frameworks", "regatta_protocol"
 OPERATIONS = f"{PROTOCOL}.operations"
 BOOT = "import sys;exec(sys.stdin.buffer.read(int(sys.argv[1])))"
-"""What the process runs, with the length of the program that it is sent first."""
+"""The program of the process, with the length of the program that it is sent first."""
 _LOADER = """
 import base64, json, sys, zlib
 from importlib.machinery import ModuleSpec
@@ -45,7 +45,7 @@ def program(sources: Mapping[str, str], then: str) -> bytes:
 
 
 def of_requests() -> dict[str, str]:
-    """What a node may need for a request, by full name."""
+    """Return what a node may need for a request, by full name."""
     return {
         f"{package}.{name}": source(name, package)
         for package in (NODE, PROTOCOL, OPERATIONS, *_of_frameworks())
@@ -54,7 +54,7 @@ def of_requests() -> dict[str, str]:
 
 
 def supervisor_files() -> dict[str, str]:
-    """The run's supervisor and what it needs beside it, by path."""
+    """The run's supervisor and what it needs next to it, by path."""
     shared = {f"{PROTOCOL}/{module}.py": source(module, PROTOCOL) for module in _OF_SUPERVISOR}
     return {**{f"{module}.py": source(module) for module in _SUPERVISOR}, **shared}
 

@@ -36,13 +36,13 @@ Include /etc/ssh/ssh_config
 
 
 def control_prefix(inventory_dir: Path, *, accept_new: bool = False) -> Path:
-    """What the paths of this inventory's control sockets begin with; provisioning has its own connections."""
+    """Return what the paths of this inventory's control sockets begin with; provisioning has its own connections."""
     name = hashlib.sha256(str(inventory_dir.resolve()).encode()).hexdigest()[:8]
     return runtime_dir() / (f"p{name}" if accept_new else f"r{name}")
 
 
 def _host(node: Node) -> str:
-    """What reaches a node by its name or address, also when it is another node's jump host."""
+    """Return what reaches a node by its name or address, also when it is another node's jump host."""
     lines = [f"Host {node.name} {node.host}", f"HostName {node.host}"]
     lines += [f"User {node.user}"] if node.user else []
     lines += [f"Port {node.port}"] if node.port else []
@@ -62,7 +62,7 @@ def render(inventory_dir: Path, nodes: Iterable[Node], *, accept_new: bool) -> s
 
 
 def write(inventory_dir: Path, nodes: Iterable[Node], *, accept_new: bool) -> Path:
-    """Write `ssh_config` (`ssh_config.provision` with `accept_new`) beside the inventory; returns its path.
+    """Write `ssh_config` (`ssh_config.provision` with `accept_new`) next to the inventory; returns its path.
 
     A host key that differs from the pinned one is refused in both cases.
     """

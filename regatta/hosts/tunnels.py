@@ -36,7 +36,7 @@ class RefuseUnknown(paramiko.MissingHostKeyPolicy):
 
 
 class StrictConnection(Connection):  # type: ignore[misc]
-    """A Fabric connection that trusts the inventory's known_hosts alone."""
+    """A Fabric connection that trusts only the inventory's known_hosts."""
 
     def __init__(self, cluster: Cluster, node: Node) -> None:
         options: dict[str, object] = {"timeout": 10, "banner_timeout": 15, "auth_timeout": 15}
@@ -79,7 +79,10 @@ def connect(cluster: Cluster, node: Node) -> StrictConnection:
         keys = [hostkeys.shown(key.get_name(), key.fingerprint) for key in (error.key, error.expected_key)]
         raise hostkeys.changed(node.name, node.host, *keys) from None
     except paramiko.AuthenticationException:
-        raise AuthenticationError(node.name, f"{node.host} refuses our key") from None
+        raise AuthenticationError(
+            node.name,
+            f"{node.host} refuses our key: check ansible_user and ansible_ssh_private_key_file of the inventory",
+        ) from None
     except paramiko.SSHException as error:
         if "not pinned" in str(error):
             raise hostkeys.unknown(node.name, node.host) from None
@@ -179,7 +182,9 @@ class Tunnels:
         try:
             server = _Forwarder(local_port, self._connection.transport, (host, remote_port), self.renew)
         except OSError as error:
-            raise RemoteError(self._node.name, f"no tunnel from port {local_port} here: {error}") from None
+            raise RemoteError(
+                self._node.name, f"no tunnel from port {local_port} here: choose another port ({error})"
+            ) from None
         self._servers.append(server)
         threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
         return int(server.server_address[1])

@@ -1,5 +1,5 @@
-"""What runs on a node on the controller's behalf: standard library only, Python 3.9 or later.
+"""Runs on a node on the controller's behalf: standard library only, Python 3.9 or later.
 
 The controller sends these modules over the connection with each request (`regatta.hosts.remote`); nothing is installed.
-The supervisor alone is written into a run's folder, because it outlives the connection.
+Only the supervisor is written into a run's folder, because it outlives the connection.
 """

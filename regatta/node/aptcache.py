@@ -1,4 +1,4 @@
-"""What the apt proxies of the controller and of relays have in common: what is asked, kept and passed on."""
+"""Shared by the apt proxies of the controller and of relays: what is asked, kept and passed on."""
 
 import base64
 import contextlib
@@ -25,7 +25,7 @@ from regatta.node import siteproxy
 
 BUNDLE_HOST = "bundle.regatta.invalid"
 USER = "regatta"
-"""Whom apt names beside the secret in the proxy's address."""
+"""Whom apt names with the secret in the proxy's address."""
 LARGEST_FILE = 2 << 30
 """Bytes of one file; the package lists of Ubuntu have 80 MB, CUDA's largest packages 1 GB."""
 _ONLY = "only files of apt repositories"
@@ -43,7 +43,7 @@ class Refused(Exception):
 
 @dataclass(frozen=True)
 class Source:
-    """What apt's sources name: a host, and the folder that all its files are below."""
+    """A source of apt: a host, and the folder that all its files are below."""
 
     scheme: str
     host: str
@@ -81,7 +81,7 @@ def repository_path(url: str) -> str:
 
 
 def _is_plain(path: str) -> bool:
-    """Whether a path only leads down, however often it is decoded; a name may have a `%` of its own."""
+    """Whether a path only leads down, however often it is decoded; a name may have its own `%`."""
     for _ in range(4):
         parts = re.split(r"[/\\]", path)
         if any(part.partition(";")[0] == ".." for part in parts) or re.search(r"[\x00-\x1f\x7f]", path):
@@ -159,7 +159,7 @@ class Handler(BaseHTTPRequestHandler):
     def _must_know(self) -> None:
         given = self.headers.get("Proxy-Authorization", "")
         if not hmac.compare_digest(given.encode(), credentials(self.server.secret).encode()):
-            raise Refused("the proxy is for provisioning alone: its address has a secret")
+            raise Refused("the proxy is only for provisioning: its address has a secret")
 
     def _send_kept(self) -> None:
         try:
@@ -241,7 +241,7 @@ class _AsAnswered(urllib.request.HTTPErrorProcessor):
 
 
 class Keeper(socketserver.ThreadingMixIn, socketserver.BaseServer):
-    """What is common to proxies: who may ask, for what, how much; downloads of the same file happen once."""
+    """The base of proxies: who may ask, for what, how much; downloads of the same file happen once."""
 
     daemon_threads = True
     cache: Path
@@ -263,7 +263,7 @@ class Keeper(socketserver.ThreadingMixIn, socketserver.BaseServer):
         return bool(_KEPT.search(path))
 
     def sources(self) -> frozenset[Source] | None:
-        """What the nodes' apt sources name; None where another proxy judges that."""
+        """Return what the nodes' apt sources name; None where another proxy judges that."""
         raise NotImplementedError
 
     def must_serve(self, url: str) -> None:
@@ -303,7 +303,7 @@ class Keeper(socketserver.ThreadingMixIn, socketserver.BaseServer):
         return urllib.request.build_opener(_AsAnswered, *more)
 
     def _further(self, url: str, location: str) -> str:
-        """Where a redirect leads, on a named host at one of its named ports, or at that of http or https."""
+        """Return where a redirect leads, on a named host at one of its named ports, or at that of http or https."""
         target = urljoin(url, location)
         try:
             repository_path(target)

@@ -1,6 +1,6 @@
 """The package proxy of a relay, for the nodes behind it: what one of them has asked for, the others get from here.
 
-It reaches the controller's proxy by a port of its own loopback, keeps all files while it lives, and ends with its
+It reaches the controller's proxy by a port of its loopback, keeps all files while it lives, and ends with its
 connection to the controller. That one judges what is asked for; both ask for the same secret.
 """
 
@@ -22,7 +22,7 @@ _TIMEOUT = 60.0
 
 
 class Relay(aptcache.Keeper, socketserver.TCPServer):
-    """Answers `members` alone; whatever it lacks comes from the proxy at `upstream`, a port of this host."""
+    """Answers only `members`; whatever it lacks comes from the proxy at `upstream`, a port of this host."""
 
     allow_reuse_address = True
     request_queue_size = 128

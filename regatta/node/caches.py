@@ -15,7 +15,7 @@ PAGES = "/proc/sys/vm/drop_caches"
 def cool(place: dict[str, Any], whole: bool = True) -> Cooled:
     """Remove prepared forms of inputs and pages of files.
 
-    All pages need root and a kernel of one's own (`whole`: try it); else those of input files and HDFS's blocks go.
+    All pages need root and their own kernel (`whole`: try it); else those of input files and HDFS's blocks go.
     """
     os.sync()  # only pages that are on the disk can go
     removed = _remove_prepared(place)
@@ -34,7 +34,7 @@ def cool(place: dict[str, Any], whole: bool = True) -> Cooled:
 
 
 def _prepared(place: dict[str, Any]) -> str:
-    """Where runs keep prepared forms: as `workloads.common.storage.prepared` finds it for the user of runs."""
+    """Return where runs keep prepared forms: as `workloads.common.storage.prepared` finds it for the user of runs."""
     if place.get("user"):
         return os.path.join(rundirs.home(place), ".cache", "regatta", "prepared")
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")

@@ -1,4 +1,4 @@
-"""What the kernel lets a run have on a node: its unit's limits of memory and processes, and whether it met them."""
+"""The kernel's limits of a run on a node: its unit's limits of memory and processes, and whether it met them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,9 @@ def folders(pid: int | str = "self", unit: str = "regatta-") -> Iterator[str]:
 
 
 def hits(pid: int | str = "self") -> Dict[str, int]:
-    """How often the unit of a process has met a limit since its start: {"memory": processes killed, "processes"}."""
+    """Return how often the unit of a process has met a limit since its start: {"memory": processes killed,
+    "processes"}.
+    """
     found: Dict[str, int] = {}
     for folder in folders(pid):
         _take(found, "memory", f"{folder}/memory.events", "oom")

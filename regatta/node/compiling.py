@@ -36,7 +36,7 @@ def build(
 ) -> BuiltWheel:
     """Make the wheel of a source archive in `incoming`.
 
-    `needs`: an archive beside it with what it is built with. `backend`, `backend_path`: see PEP 517.
+    `needs`: an archive next to it with what it is built with. `backend`, `backend_path`: see PEP 517.
     """
     packed = os.path.join(incoming, os.path.basename(source))
     if manifest.file_hash(packed) != sha256:
@@ -62,7 +62,10 @@ def _make(python: str, packed: str, tools: str | None, backend: str, backend_pat
             _unpack(tools, folders["tools"])
         tops = os.listdir(folders["source"])
         if len(tops) != 1:
-            raise Problem(f"{os.path.basename(packed)} is no source archive: it has {len(tops)} folders, not one")
+            raise Problem(
+                f"{os.path.basename(packed)} is no source archive: it has {len(tops)} folders, not one; name another "
+                "version of the package"
+            )
         env = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "HOME": folders["home"], "LC_ALL": "C.UTF-8"}
         env["PYTHONPATH"] = folders["tools"]
         error = _run(
@@ -89,11 +92,13 @@ def _unpack(archive: str, folder: str) -> None:
     command = ["tar", "--extract", "--no-same-owner", "--file", archive, "--directory", folder]
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL)
     if done.returncode:
-        raise Problem(f"unpacking {os.path.basename(archive)}: {done.stderr.strip()[:200]}")
+        raise Problem(
+            f"{os.path.basename(archive)} cannot be unpacked: start the run again ({done.stderr.strip()[:200]})"
+        )
 
 
 def _run(command: List[str], folder: str, env: Dict[str, str], log: str) -> str | None:
-    """What a build said at last, where it failed."""
+    """Return what a build said at last, where it failed."""
     with open(log, "wb") as out:
         process = subprocess.Popen(
             command, cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT

@@ -1,4 +1,4 @@
-"""What else used this node during a run: other runs, and processes outside of Regatta."""
+"""Other users of this node during a run: other runs, and processes outside of Regatta."""
 
 from __future__ import annotations
 

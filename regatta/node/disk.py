@@ -1,4 +1,6 @@
-"""What a node says is done is on the disk: a power cut does not take it back, and leaves nothing half written."""
+"""Writes to disk before a node says that it is done: a power cut does not take it back, and leaves nothing half
+written.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ def settle(path: str) -> None:
 
 
 def store(path: str, text: str, mode: int = 0o644) -> None:
-    """Write or replace a file that only this account writes beside; it is whole or not there."""
+    """Write or replace a file that only this account writes next to; it is whole or not there."""
     new = f"{path}.new"
     with open(new, "w") as file:
         file.write(text)

@@ -1,4 +1,4 @@
-"""What a node is: hardware, system, versions. Read from files, in a few milliseconds."""
+"""Facts of a node: hardware, system, versions. Read from files, in a few milliseconds."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _look(python: str) -> dict[str, Any]:
 def _kernel_began() -> float:
     """When this kernel began, to less than a millisecond: the same on all hosts that are containers of one machine."""
     narrowest, began = float("inf"), 0.0
-    for _ in range(5):  # whoever is interrupted between two clocks is not believed
+    for _ in range(5):  # whoever is interrupted between two timers is not believed
         before = time.clock_gettime(time.CLOCK_BOOTTIME)
         now = time.time()
         after = time.clock_gettime(time.CLOCK_BOOTTIME)

@@ -14,7 +14,7 @@ from regatta_protocol.operations.transfers import ProvenFile
 
 
 def path(place: dict[str, Any], sha256: str, name: str) -> str:
-    """Where a file of that content is kept."""
+    """Return where a file of that content is kept."""
     return os.path.join(place["state"], "data", sha256, name)
 
 

@@ -1,4 +1,4 @@
-"""What frameworks have on a node: functions of `regatta/frameworks/<name>/node/`, found by their names.
+"""The frameworks' code on a node: functions of `regatta/frameworks/<name>/node/`, found by their names.
 
 A framework that has a service here has a module `service` there: `join` gives the variables by which a driver finds it,
 and what the node notes of that; its `daemons`; `end` what a run has left in it. Its `metrics`
@@ -17,13 +17,13 @@ _PACKAGE = "regatta.frameworks"
 
 
 def call(place: Place, function: str) -> Any:
-    """What a function says, named as `framework.module.function`."""
+    """Return what a function says, named as `framework.module.function`."""
     framework, module, name = function.split(".")
     return getattr(importlib.import_module(f"{_PACKAGE}.{framework}.node.{module}"), name)(place)
 
 
 def answers(place: Place, asks: Dict[str, str]) -> Dict[str, Any]:
-    """What several functions say of this node, by the name of each answer."""
+    """Return what several functions say of this node, by the name of each answer."""
     return {answer: call(place, function) for answer, function in asks.items()}
 
 
@@ -33,7 +33,7 @@ def service(framework: str) -> Any:
 
 
 def metrics() -> List[Any]:
-    """The modules that tell what services say of themselves, of those whose files are beside this package."""
+    """The modules that tell what services say of themselves, of those whose files are next to this package."""
     files = os.path.join(
         os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "frameworks", "*", "node", "metrics.py"
     )

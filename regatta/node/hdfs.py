@@ -49,10 +49,13 @@ def decommission(place: Place, emit: Emit, address: str, name: str, stall: float
         return Moved("")
     others = [node for where, node in live.items() if where != address]
     if not others:
-        raise Problem(f"{name} has the only live DataNode: its blocks cannot move anywhere")
+        raise Problem(f"{name} has the only live DataNode: start another one first ('regatta up')")
     used, free = live[address]["usedSpace"], sum(node["remaining"] for node in others)
     if used > free:
-        raise Problem(f"{name} holds {used >> 20} MiB, and the others have only {free >> 20} MiB free")
+        raise Problem(
+            f"{name} holds {used >> 20} MiB, and the others have only {free >> 20} MiB free: remove files from HDFS, "
+            "or add a node"
+        )
     _exclude([address])
     # Only now: asked for fewer copies before, HDFS might delete one that is not on the node that leaves.
     if lowered := _lower_replication(len(others), "/"):
@@ -74,7 +77,10 @@ def _wait_until_moved(emit: Emit, address: str, name: str, stall: float) -> None
         node = _live(info).get(address)
         if node is None:
             _exclude([])
-            raise Problem(f"the DataNode of {name} went down while its blocks were moving; it stays a member")
+            raise Problem(
+                f"the DataNode of {name} went down while its blocks were moving; it stays a member: start it "
+                "('regatta up') and try again"
+            )
         if node["adminState"] == "Decommissioned":
             return
         moving = next((v for k, v in json.loads(info["DecomNodes"]).items() if k == node["name"]), None)
@@ -90,8 +96,8 @@ def _wait_until_moved(emit: Emit, address: str, name: str, stall: float) -> None
             open_files = int(moving["underReplicateInOpenFiles"]) if moving else 0
             why = f" ({open_files} of them in files that are being written)" if open_files else ""
             raise Problem(
-                f"no block of {name} has moved for {stall:g} s, {left} are left{why}: it stays a member. Is there room "
-                f"on the other DataNodes, and are there enough of them? See 'regatta hdfs-status'"
+                f"no block of {name} has moved for {stall:g} s, {left} are left{why}: it stays a member. Have the "
+                "other DataNodes space, and are there enough of them? See 'regatta hdfs-status'"
             )
         time.sleep(POLL_SECONDS)
 
@@ -134,7 +140,7 @@ def dfsadmin(daemon: str, *words: str) -> None:
     command = ["runuser", "--user=hdfs", "--", f"{found.group(1)}/bin/hdfs", "dfsadmin", *words]
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", env=env, cwd="/", check=False)
     if done.returncode:
-        raise Problem(f"hdfs dfsadmin {words[0]}: {done.stderr.strip()}")
+        raise Problem(f"'hdfs dfsadmin {words[0]}' failed: see 'regatta hdfs-status' ({done.stderr.strip()[-300:]})")
 
 
 def _read_list(path: str) -> list[str]:
@@ -167,7 +173,9 @@ def url(path: str, query: dict[str, Any], web: str = "") -> str:
 
 
 def answer(address: str, method: str = "GET", seconds: float = 10) -> Any:
-    """What one of HDFS's web servers answers, to read from and close. Problem with its words where it refuses."""
+    """Return what one of HDFS's web servers answers, to read from and close. Problem with its words where it
+    refuses.
+    """
     # Every request to a node loads this module, and these cost more than all the rest of it.
     import urllib.error
     import urllib.request
@@ -177,7 +185,7 @@ def answer(address: str, method: str = "GET", seconds: float = 10) -> Any:
         return opener.open(urllib.request.Request(address, method=method), timeout=seconds)
     except urllib.error.HTTPError as error:
         said = error.read(300).decode("utf-8", "replace")
-        raise Problem(f"HDFS answers {error.code} to {address}: {said}") from None
+        raise Problem(f"HDFS answers {error.code} to {address}: see 'regatta hdfs-status' ({said})") from None
 
 
 def _fetch(path: str, query: dict[str, Any], method: str = "GET") -> Any:

@@ -90,7 +90,7 @@ def report(place: Place) -> None:
 
 
 def _own_blocks(path: str, address: str) -> Iterator[str]:
-    """Where this host's DataNode gives each of its blocks."""
+    """Yield where this host's DataNode gives each of its blocks."""
     web = hdfs.setting("hdfs-site.xml", "dfs.datanode.http.address")
     namenode = hdfs.setting("core-site.xml", "fs.defaultFS").partition("://")[2]
     for file, entry in hdfs.files(path):
@@ -107,4 +107,4 @@ def _own_blocks(path: str, address: str) -> Iterator[str]:
 def _systemctl(action: str) -> None:
     done = subprocess.run(["systemctl", action, UNIT], capture_output=True, text=True, errors="replace", check=False)
     if done.returncode:
-        raise Problem(f"systemctl {action} {UNIT}: {done.stderr.strip()}")
+        raise Problem(f"systemctl {action} {UNIT} failed: see 'journalctl -u {UNIT}' there ({done.stderr.strip()})")

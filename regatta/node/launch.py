@@ -1,4 +1,4 @@
-"""What a launch asks of a node before it starts anything."""
+"""Answers what a launch asks of a node before it starts anything."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Layers on a node: packages of a project that the environment lacks, `layers/<key>/`, root's own and read-only.
 
-Beside each lies `.<key>.json`: what it is, for whom; the time of that file says when a run last asked for it.
+Next to each is `.<key>.json`: what it is, for whom; the time of that file says when a run last asked for it.
 """
 
 from __future__ import annotations
@@ -81,7 +81,9 @@ def _packages(python: str) -> Tuple[InstalledPackage, ...]:
         [python, "-I", "-c", _LOOK], capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL
     )
     if done.returncode:
-        raise Problem(f"{python} cannot tell its packages: {done.stderr.strip()[-300:] or 'no word of it'}")
+        raise Problem(
+            f"{python} cannot tell its packages: run 'regatta provision' ({done.stderr.strip()[-300:] or 'no message'})"
+        )
     return tuple(decode(InstalledPackage, one) for one in json.loads(done.stdout))
 
 
@@ -110,9 +112,9 @@ def commit(place: Place, key: str, incoming: str, archive: str, sha256: str, abo
     if done.returncode:
         full = "No space left" in done.stderr
         shutil.rmtree(incoming, ignore_errors=True)
-        raise Problem(
-            f"unpacking the layer: {'no space left' if full else done.stderr.strip()[:200]} below {place['root']}"
-        )
+        if full:
+            raise Problem(f"no space left for the layer below {place['root']}: free some, as by 'regatta runs-gc'")
+        raise Problem(f"unpacking the layer failed: start the run again ({done.stderr.strip()[:200]})")
     return _settle(place, key, incoming, tree, about)
 
 

@@ -11,7 +11,7 @@ NUMBER = 3
 """Raised with every change of docs/reference/node-files.md that `make provision` has to carry over.
 
 1 had no number: `regatta_state` and Ray's token belonged to the account of runs. 2: both are root's. 3: the key between
-nodes is root's, and that of runs opens the shared folder alone.
+nodes is root's, and that of runs opens only the shared folder.
 """
 NODE = "/etc/regatta/node.json"
 
@@ -33,7 +33,7 @@ def check(place: Dict[str, Any], older: bool = False) -> None:
 
 
 def differs(found: int) -> str:
-    """What to do about another layout."""
+    """Return what to do about another layout."""
     if found > NUMBER:
         return (
             f"was provisioned by a newer Regatta (layout {found} of its folders, this checkout knows {NUMBER}): "

@@ -1,6 +1,6 @@
 """The lease on a cluster: its head keeps it for as long as the connection of the controller that works on it lives.
 
-It lies in /run, so that a bare host has it too, and a reboot ends it.
+It is in /run, so that a bare host has it too, and a reboot ends it.
 """
 
 from __future__ import annotations

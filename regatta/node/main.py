@@ -116,7 +116,7 @@ def _serve(request: dict[str, Any]) -> None:
         said = f"{error.strerror}: {error.filename}" if error.filename else str(error)
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             where = f"df -h {place['state']} {place['root']}; 'regatta runs-gc' deletes old runs"
-            said = f"No space left on device: free some room there ({where})"
+            said = f"No space left on device: free some space there ({where})"
         emit({"error": said})
     except Exception as error:  # the controller names the node and shows the reason
         emit({"error": f"{type(error).__name__}: {error}", "internal": True})

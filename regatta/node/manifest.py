@@ -1,4 +1,4 @@
-"""What a tree consists of: the same code on the controller and on the nodes, so that both compute the same hash.
+"""Lists what a tree consists of: the same code on the controller and on the nodes, so that both compute the same hash.
 
 An entry is `[path, kind, content]`: kind `f` (file), `x` (executable file) or `l` (symbolic link); content is the
 SHA-256 of a file's bytes, or a link's target. Paths are relative, with `/`; bytes that are no UTF-8 are surrogate

@@ -115,7 +115,7 @@ class Server(http.server.ThreadingHTTPServer):
         self._lock = threading.Lock()
 
     def look(self) -> bytes:
-        """What there is now."""
+        """Return what there is now."""
         with self._lock:
             return exposition(samples(self._place, self._runs)).encode()
 

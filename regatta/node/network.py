@@ -41,4 +41,4 @@ def free_ports(place: Place, low: int, high: int, taken: Collection[int], count:
             found.append(port)
         if len(found) == count:
             return found
-    raise Problem(f"no {count} free port(s) between {low} and {high}")
+    raise Problem(f"no {count} free port(s) between {low} and {high}: wait until other runs have ended, or cancel one")

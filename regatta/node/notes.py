@@ -1,4 +1,4 @@
-"""What the node itself notes of each run that it starts, beside the run's folder and out of the run's reach.
+"""The node's own notes of each run that it starts, next to the run's folder and out of the run's reach.
 
 `runs/.<run>.json`: what was started, only root's (on inventory/local the user's); locked while the run starts, so that
 no request takes it for lost. `runs/.<run>.ended`: its time is when the run's unit ended, its text whether the run was
@@ -103,7 +103,9 @@ def ended(place: Place, run: str) -> float | None:
 
 
 def failure(place: Place, run: str) -> str:
-    """How a run's unit ended where it did not end well: `stopped`, else systemd's word (`exit-code`, `timeout`)."""
+    """Return how a run's unit ended where it did not end well: `stopped`, else systemd's word (`exit-code`,
+    `timeout`).
+    """
     with contextlib.suppress(OSError, ValueError), open(end_path(place, run)) as file:
         words = file.read(100).split()
         return next((word for word in words if word != "success"), "")

@@ -1,4 +1,5 @@
-"""What a run has left in its working directory: files that it made or changed, not those that came with its code.
+"""The files that a run has left in its working directory: files that it made or changed, not those that came with its
+code.
 
 Looked at as the account of runs. Links are followed only to files inside the folder; of all else that is no file, only
 names are given.
@@ -29,14 +30,14 @@ SIZES_SECONDS = 8.0
 MOST_FILES = 200_000
 MOST_LEFT_OUT = 100
 MOST_SEEN = 2_000_000
-"""Names that are looked at; what lies behind them is left out, and said."""
+"""Names that are looked at; what is behind them is left out, and said."""
 COMPILED = "__pycache__"
 _KINDS = {stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
 _BLOCK = 1 << 20
 
 
 def folder(place: Place, run: str) -> str:
-    """Where a run reads and writes by relative paths."""
+    """Return where a run reads and writes by relative paths."""
     return rundirs.path(place, run, "work")
 
 
@@ -63,7 +64,9 @@ def listing(
     for way in [top] if part is None else [os.path.dirname(top), top]:
         with contextlib.suppress(FileNotFoundError):
             if not stat.S_ISDIR(os.lstat(way).st_mode):
-                raise Problem(f"{run}, or another run, has put something else in the place of the folder {way}")
+                raise Problem(
+                    f"{run}, or another run, has put something else in the place of the folder {way}: look there by ssh"
+                )
     fits = re.compile("|".join(map(expression, patterns or ("**",))), re.DOTALL)
     compiled = any(COMPILED in pattern for pattern in patterns)
     came = _Given(place, run) if part is None else None
@@ -98,7 +101,7 @@ def sizes(place: Place, runs: Sequence[str]) -> Sizes:
 def expression(pattern: str) -> str:
     """A pattern as a regular expression that fits whole paths: `*`, `?` and `[...]` within a name, `**` any folders.
 
-    What lies below a folder that fits does, too.
+    What is below a folder that fits does, too.
     """
     made, at = "", 0
     while at < len(pattern):
@@ -117,7 +120,7 @@ def expression(pattern: str) -> str:
 
 
 class _Given:
-    """What came with the code of a run."""
+    """The files that came with the code of a run."""
 
     def __init__(self, place: Place, run: str) -> None:
         spec = rundirs.spec(place, run) or Kept()
@@ -164,7 +167,7 @@ def _walk(top: str, compiled: bool) -> Iterator[Tuple[str, os.stat_result | None
             continue
         seen += len(found)
         if seen > MOST_SEEN:
-            yield inside, None, f"there are more than {MOST_SEEN} names: what lies here and behind it is left out"
+            yield inside, None, f"there are more than {MOST_SEEN} names: what is here and behind it is left out"
             return
         for entry in found:
             path = os.path.join(inside, entry.name)

@@ -1,7 +1,7 @@
-"""What the node's side says to a person in one sentence."""
+"""The error that the node's side shows to a person in one sentence."""
 
 from __future__ import annotations
 
 
 class Problem(Exception):
-    """Where, what, and what to do; shown as it is."""
+    """The place, the cause, and what to do; shown as it is."""

@@ -18,7 +18,7 @@ Place = Dict[str, Any]
 
 TAIL_BYTES = 1 << 18
 MOST_BYTES = 1 << 22
-"""What is read of a log at a time: of what a run prints faster, the older part is passed over."""
+"""Bytes that are read of a log at a time: if a run prints faster, the older part is passed over."""
 MONITORING = ("node-exporter", "metrics", "prometheus", "grafana")
 """Services that look at the others."""
 BEGINNING_SECONDS = 30.0
@@ -87,7 +87,7 @@ def _is_script(spec: Kept) -> bool:
 
 
 class Log:
-    """What a run has printed on this node, read as it grows.
+    """The output of a run on this node, read as it grows.
 
     `ranks`: by rank {"phase": what it went through last, "progress": {"what", "done", "total", "loss", "residual"}}.
     `told`: whether there was any event; a person's own program need not report any.

@@ -1,4 +1,4 @@
-"""Makes room on a node: what ended runs have left there, and input files that no run has asked for since."""
+"""Frees the disk of a node: what ended runs have left there, and input files that no run has asked for since."""
 
 from __future__ import annotations
 
@@ -67,12 +67,14 @@ def _delete_inputs(place: Place) -> int:
 
 
 def _remove_results(place: Place, unused: float) -> int:
-    """What Ray has kept in the home of the account of runs, and nothing has been added to in `unused` seconds."""
+    """Return what Ray has kept in the home of the account of runs, and nothing has been added to in `unused`
+    seconds.
+    """
 
     def clear() -> int:
         freed = 0
         results = os.path.join(rundirs.home(place), RAY_RESULTS)
-        for path in [] if os.path.islink(results) else _within(results):  # they lie in the shared folder
+        for path in [] if os.path.islink(results) else _within(results):  # they are in the shared folder
             if time.time() - _changed(path) > unused:
                 freed += trees.size(path)
                 trees.remove(path)

@@ -12,7 +12,7 @@ from regatta_protocol.run import Process
 
 if __package__:
     from regatta.node import cgroup
-else:  # beside the supervisor, in the run's folder
+else:  # next to the supervisor, in the run's folder
     import cgroup  # type: ignore[import-not-found, no-redef, unused-ignore]
 
 LAST_LINES = 20
@@ -40,7 +40,7 @@ class Output:
             self.bar = None
         if b"\r" in self._rest:
             self.bar = _last_part(self._rest)
-            # What is behind the last carriage return may grow; what is before it is needed while that is nothing.
+            # Text behind the last carriage return may grow; text before it is needed while that is nothing.
             self._rest = self._rest.rpartition(b"\r")[2] or self.bar + b"\r"
         elif self.bar is not None:
             self.bar = self._rest
@@ -59,7 +59,7 @@ def _last_part(line: bytes) -> bytes:
 
 
 def _go_first() -> None:
-    """Where the memory of a host is used up, ranks are what the kernel ends."""
+    """Let the kernel end ranks first where the memory of a host is used up."""
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         file.write(str(cgroup.RANK_OOM_SCORE))
 
@@ -113,6 +113,8 @@ class Rank:
         return lines
 
     def last_lines(self) -> list[str]:
-        """What was printed last; what Regatta's own code said stands before it, where many lines came after that."""
+        """Return what was printed last; what Regatta's own code said comes before it, where many lines came
+        after that.
+        """
         lines = [*([self.ours] if self.ours and self.ours not in self.last else []), *self.last]
         return [line[:MOST_LAST] for line in lines]

@@ -1,4 +1,4 @@
-"""What a relay keeps for the nodes behind it, and how they fetch it: rsync over SSH with root's key between nodes."""
+"""Files that a relay keeps for the nodes behind it, which fetch them: rsync over SSH with root's key between nodes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _run(command: List[str], what: str) -> str:
     if done.returncode:
         lines = [line for line in done.stderr.splitlines() if line.strip()]
         telling = [line for line in lines if "No space left" in line] or lines or ["no message"]
-        raise Problem(f"fetching {what}: {telling[0]}")
+        raise Problem(f"fetching {what} from another node failed: try again ({telling[0]})")
     return done.stdout
 
 
@@ -77,7 +77,7 @@ def take(place: Place, name: str, target: str) -> None:
 
 
 def fetch(place: Place, host: str, source: str, target: str) -> None:
-    """A file of the relay's shelf; what a stopped copy left is used again. Whoever uses it verifies it."""
+    """A file of the relay's shelf; what a stopped copy left is used again. Its user verifies it."""
     _make_room(target)
     rsync(host, source, target, ["--inplace", "--partial", "--chmod=F600"])
 
@@ -102,7 +102,7 @@ def fetch_release(place: Place, release: str, begun: BegunRelease, host: str, ro
     )
     entries = json.loads(listed)["entries"]
     if manifest.release_id(entries) != release:
-        raise Problem(f"{host}: its list of release {release} is not that release's")
+        raise Problem(f"{host}: its list of release {release} is not that release's: run 'regatta sync'")
     options = ["-lp", "--chmod=D755,Fa=rX", *(f"--link-dest={folder}" for folder in begun.link_dest)]
     rsync(host, f"{there}/{release}/", f"{incoming}/", options)
     return releases.commit(place, release, incoming, entries)

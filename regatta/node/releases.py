@@ -75,7 +75,7 @@ def _holder(file: IO[str]) -> str:
 
 
 def own(place: Place, name: str = "releases") -> str:
-    """The folder of all releases, or layers, there and closed: for root and the user of runs, or this user alone."""
+    """The folder of all releases, or layers, there and closed: for root and the user of runs, or only this user."""
     base = os.path.join(place["root"], name)
     os.makedirs(base, mode=0o700, exist_ok=True)
     user = place.get("user") if os.geteuid() == 0 else None

@@ -40,9 +40,9 @@ def of_run(seconds: float | None = SECONDS, gives: Any = Any) -> Callable[[Funct
 
 
 def call(user: str | None, work: Callable[[], Any], seconds: float | None = SECONDS, gives: Any = Any) -> Any:
-    """What `work()` gives, a value for JSON or of the type `gives`, done as `user` in a process of its own.
+    """Return what `work()` gives, a value for JSON or of the type `gives`, done as `user` in its own process.
 
-    That ends with this one. Where this process is not root, or no user is given, it is done here. Problem and OSError
+    That ends with this one. If this process is not root, or no user is given, it is done here. Problem and OSError
     come through; a Problem says that it took longer than `seconds`, was killed, or said too much.
     """
     if user is None or os.geteuid() != 0:
@@ -110,20 +110,28 @@ def _answer(reader: int, seconds: float | None) -> bytes:
         selector.register(reader, selectors.EVENT_READ)
         while True:
             if not selector.select(None if end is None else max(0.0, end - time.monotonic())):
-                raise Problem(f"what had to be read or written in runs' folders took longer than {seconds:g} s")
+                raise Problem(
+                    f"what had to be read or written in runs' folders took longer than {seconds:g} s: is that disk "
+                    "busy? Try again"
+                )
             block = os.read(reader, 1 << 16)
             if not block:
                 return bytes(said)
             said += block
             if len(said) > MOST_BYTES:
-                raise Problem(f"runs' folders gave more than {MOST_BYTES >> 20} MiB to read")
+                raise Problem(
+                    f"runs' folders gave more than {MOST_BYTES >> 20} MiB to read: delete old runs by 'regatta runs-gc'"
+                )
 
 
 def _understood(said: bytes, user: str) -> Any:
     try:
         answer = json.loads(said)
     except (ValueError, RecursionError):
-        raise Problem(f"a helper of Regatta's, of the account {user}, was killed before it had answered") from None
+        raise Problem(
+            f"a helper of Regatta's, of the account {user}, was killed before it had answered: is memory short? "
+            "Try again"
+        ) from None
     if "done" in answer:
         return answer["done"]
     if "os" in answer:

@@ -2,7 +2,7 @@
 
 A cluster's `runs/` is root's, and each folder in it belongs to the account of runs, which may put anything there. What
 is inside is therefore read and written as that account (`rights.of_run`), and believed as far as it fits the types of
-`regatta_protocol.run`: whatever it holds, it tells of that run alone, and breaks nothing for the others.
+`regatta_protocol.run`: whatever it holds, it tells only of that run, and breaks nothing for the others.
 Whether a run is still here is not asked of its files: its unit and its note (`notes`) tell.
 """
 
@@ -24,7 +24,7 @@ Place = Dict[str, Any]
 
 MOST_BYTES = 8 << 20
 SHARE_BYTES = 256 << 10
-"""What one run may add to what is read of all runs: a larger `spec.json` is passed over there."""
+"""Bytes that one run may add to what is read of all runs: a larger `spec.json` is passed over there."""
 EXIT_BYTES = 1 << 20
 MOST_DEEP = 24
 STARTED = "/run/systemd/units/invocation:"
@@ -89,13 +89,15 @@ def _inside(value: Any) -> Any:
 
 
 def spec(place: Place, run: str, most: int = MOST_BYTES) -> Kept | None:
-    """What was started, as far as it is believed; None where that cannot be read (yet)."""
+    """Return what was started, as far as it is believed; None where that cannot be read (yet)."""
     found = load(path(place, run, "spec.json"), most)
     return decoding.believe(Kept, found) if found else None
 
 
 def noted(place: Place, run: str) -> Kept | None:
-    """What was started, by the node's own note; of a run without one by its `spec.json`, None where that is no help."""
+    """Return what was started, by the node's own note; of a run without one by its `spec.json`, None where that is no
+    help.
+    """
     note = notes.read(place, run)
     return decoding.believe(Kept, note) if note else _shared_spec(place, run)
 
@@ -106,7 +108,7 @@ def _shared_spec(place: Place, run: str) -> Kept | None:
 
 
 def ended(place: Place, run: str) -> Ended | None:
-    """How the run has ended here, as far as that is believed; None where it has not reported its end.
+    """Return how the run has ended here, as far as that is believed; None where it has not reported its end.
 
     It has succeeded only where its unit has, too.
     """
@@ -156,7 +158,7 @@ def unit_started(run: str) -> bool:
 def here(place: Place, run: str) -> bool | None:
     """Whether a run is on this node, by what is not the run's: its unit, its note. None: only its own files tell.
 
-    Those who may not read notes know of units alone.
+    Those who may not read notes know only of units.
     """
     if unit_started(run) or notes.is_starting(place, run):
         return True

@@ -1,6 +1,6 @@
 """The log of a run on a node: its beginning and its end, within a limit. The supervisor writes it, requests read it.
 
-`log` is the beginning, half of the limit. What follows goes into files `log.<offset of their first byte>`, the oldest
+`log` is the beginning, half of the limit. Later text goes into files `log.<offset of their first byte>`, the oldest
 of which are deleted. Offsets count all that was printed, so that a follower continues where it was; one that comes too
 late for a part gets its size. Events hold results: those behind the beginning are in `log.events`, too,
 all but progress, as `<offset>|<line>`, and are read in the place of parts that are gone.
@@ -119,7 +119,7 @@ class Piece(NamedTuple):
 
 
 def read(folder: str, offset: int, most: int = BLOCK) -> Piece:
-    """What the log has from a byte on, about `most` bytes; no lines where nothing was added."""
+    """Return what the log has from a byte on, about `most` bytes; no lines where nothing was added."""
     missed, asked = 0, offset
     while True:
         starts = _starts(folder)  # before the file is read: one that has a successor is complete
@@ -151,13 +151,13 @@ def opened(path: str) -> BinaryIO:
 def end(folder: str) -> int:
     """The offset behind the last byte. Raises OSError where there is no log."""
     while start := max(_starts(folder)):
-        with contextlib.suppress(FileNotFoundError):  # a part that has just made room for others
+        with contextlib.suppress(FileNotFoundError):  # a part that has just made space for others
             return start + os.path.getsize(_path(folder, start))
     return os.path.getsize(_path(folder, 0))
 
 
 def _starts(folder: str) -> list[int]:
-    """Where the files that are there begin."""
+    """Return where the files that are there begin."""
     return [0, *(int(found[1]) for name in os.listdir(folder) if (found := _PART.match(name)))]
 
 

@@ -44,7 +44,7 @@ POLL_SECONDS, IDLE_SECONDS = 0.03, 0.2
 BEAT_SECONDS = 1.0
 STOP_SECONDS = 4.0
 LATE_SECONDS = 5.0
-"""How much later than the supervisor systemd ends a run at its time limit."""
+"""Seconds after the supervisor at which systemd ends a run at its time limit."""
 HADOOP_CONF_DIR = "/etc/regatta/hadoop"
 RESERVE_BYTES = 1 << 16
 DELETE_SECONDS = 400.0
@@ -217,7 +217,7 @@ def _start_unit(place: Place, spec: Spec, folder: str) -> None:
         command, capture_output=True, text=True, errors="replace", check=False, stdin=subprocess.DEVNULL
     )
     if done.returncode:
-        raise Problem(f"systemd did not start the run: {done.stderr.strip()}")
+        raise Problem(f"systemd did not start the run: see 'journalctl -b' there ({done.stderr.strip()})")
 
 
 def _start_session(folder: str) -> None:
@@ -241,7 +241,8 @@ def _start_session(folder: str) -> None:
         if ended or time.monotonic() > end:
             process.kill()
             with open(os.path.join(folder, "supervisor.log")) as log:
-                raise Problem(f"the run's supervisor did not start: {log.read().strip()[-500:] or 'no word of it'}")
+                said = log.read().strip()[-300:] or "no message"
+            raise Problem(f"the run's supervisor did not start: is the node busy or its disk full? Try again ({said})")
         time.sleep(0.005)
 
 
@@ -309,7 +310,7 @@ def _parsed(line: bytes) -> list[Any]:
 
 
 def _emit_bars(folder: str, seen: int, emit: Emit) -> int:
-    """Emit what stands in place now, by rank, where that has changed; returns a mark for the next time."""
+    """Emit what is shown in place now, by rank, where that has changed; returns a mark for the next time."""
     path = os.path.join(folder, "live.json")
     try:
         now = os.lstat(path).st_mtime_ns
@@ -343,7 +344,7 @@ def mark_recorded(place: Place, run: str) -> None:
 
 @rights.of_run(gives=Account)
 def account(place: Place, run: str) -> Account:
-    """What this node keeps of a run for its record: what was asked for, facts of the node, its interface."""
+    """Return what this node keeps of a run for its record: what was asked for, facts of the node, its interface."""
     spec = rundirs.spec(place, run) or Kept()
     return Account(spec.record, fitting(str, spec.network.get("interface"), None))
 

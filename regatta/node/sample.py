@@ -1,4 +1,4 @@
-"""What a node does right now, once a second: counters of the kernel, services, runs and how far their ranks are.
+"""Samples what a node does, once a second: counters of the kernel, services, runs and how far their ranks are.
 
 Nothing is started for it, and only files are read: it costs a node some milliseconds a second.
 """

@@ -27,7 +27,7 @@ def held(place: dict[str, Any], keys: Sequence[str], tokens: Sequence[Token]) ->
 
 
 def _token(path: str, line: str) -> str:
-    """What a file holds, or the value of its setting `line`, if that is named."""
+    """Return what a file holds, or the value of its setting `line`, if that is named."""
     text = _text(path)
     if not line:
         return text

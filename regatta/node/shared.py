@@ -50,14 +50,17 @@ def enter(place: Place, spec: Spec, work: str) -> str | None:
     """Make the run's part, and let folders of the working directory `work` lead to what the project keeps.
 
     As the account of runs. Gives why there is no shared folder now, for a run that may do without; Problem for one that
-    keeps something. Where the cluster has none, the answer is empty.
+    keeps something. If the cluster has none, the answer is empty.
     """
     if not spec.shared:
         return None
     try:
         if place.get("user") and not os.path.lexists(folder(place)):
             if spec.keep:
-                raise Problem("this cluster has no shared folder, in which the project's folders would be kept")
+                raise Problem(
+                    "this cluster has no shared folder, in which the project's folders would be kept: leave --keep "
+                    "out, or set shared_folder_enabled: true and run 'regatta provision'"
+                )
             return None
         os.makedirs(part(place, f"{RUNS}/{spec.shared}"), 0o700, exist_ok=True)
         os.makedirs(os.path.join(folder(place), RESULTS), 0o700, exist_ok=True)

@@ -1,7 +1,7 @@
 """The proxy through which this machine reaches the network (`http_proxy`, `https_proxy`, `no_proxy`), where it has one.
 
-urllib, pip, uv and apt read these variables themselves. What is here is what they leave: a tunnel for another program's
-bytes, and a message that names the proxy without its password.
+urllib, pip, uv and apt read these variables themselves. This module does what they leave: a tunnel for another
+program's bytes, and a message that names the proxy without its password.
 """
 
 import base64

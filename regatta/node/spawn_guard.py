@@ -2,7 +2,7 @@
 
 A process that is started so imports the program's main module, which without a guard starts processes again. Python
 refuses that by a RuntimeError, and a pool puts another process in the place of each that ends: for ever. The first one
-says what is wrong here, and ends its parent. What Python of a run begins with calls `watch`.
+says what is wrong here, and ends its parent. The first file of Python in a run calls `watch`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def watch(argv: List[str]) -> None:
     def told(kind: Type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         before(kind, error, trace)
         if issubclass(kind, RuntimeError) and REFUSED in str(error):
-            # At once and on a line of its own: other processes print their tracebacks meanwhile.
+            # At once and on its own line: other processes print their tracebacks meanwhile.
             sys.stderr.write(f"\n{WORDS}\n")
             sys.stderr.flush()
             if of_this_run(parent):

@@ -2,7 +2,7 @@
 
 Written into the run's folder with the modules that it imports and started there as `supervisor.py FOLDER`.
 `supervisor.py --post FOLDER` is what systemd calls after the unit has ended, whatever ended it.
-Reads `spec.json`; writes `log` (lines `<rank>|<text>`, see `runlog`), `live.json` (progress bars: by rank what stands
+Reads `spec.json`; writes `log` (lines `<rank>|<text>`, see `runlog`), `live.json` (progress bars: by rank what is shown
 in place, at most once a second), `pid.json` and `exit.json`, also what the run has used here; for `exit.json` the file
 `reserve` holds space on a disk that is full by then. `hidden.json` has variables that other users must not see.
 """
@@ -40,7 +40,8 @@ GRACE_SECONDS = 1.0
 IDLE_SECONDS = 5.0
 SHOW_SECONDS = 1.0
 LAST_BLOCKS = 32
-"""What is read of a rank that has ended: its pipe holds less, and what it has left behind may print without end."""
+"""Bytes that are read of a rank that has ended: its pipe holds less, and what it has left behind may print without end.
+"""
 FULL_BYTES = 1 << 20
 MOST_SPEC_BYTES = 8 << 20
 HIDDEN = "hidden.json"
@@ -162,7 +163,7 @@ class Supervisor:
                 self.end_ranks()
 
     def describe(self, number: int, code: int, lines: list[str]) -> Failure:
-        """What is known of the first failure."""
+        """Return what is known of the first failure."""
         return Failure(
             rank=number,
             code=code if code > 0 else 128 - code,
@@ -196,7 +197,7 @@ class Supervisor:
         self.lost_lines += self.log.write(b"%d|%s\n" % (number, line) for line in lines)
 
     def show(self, now: float) -> None:
-        """Tell who follows what stands in place now; a full disk costs that."""
+        """Tell who follows what is shown in place now; a full disk costs that."""
         self.show_at = now + SHOW_SECONDS
         bars = {str(one.rank): one.lines.bar.decode("utf-8", "replace") for one in self.ranks if one.lines.bar}
         text = json.dumps(bars)
@@ -222,14 +223,14 @@ class Supervisor:
         return said.code
 
     def used(self) -> dict[str, Any]:
-        """What the run's processes have used here. Those of a run that has joined a service are the service's own, but
-        for the driver, whose share alone would say too little.
+        """Return what the run's processes have used here. Those of a run that has joined a service are the service's
+        own, but for the driver, whose share alone would say too little.
         """
         return {} if self.spec.joined else {**usage.of_unit(self.folder), **usage.of_children()}
 
 
 def disk_full(folder: str) -> bool:
-    """Whether the disk of a folder has no room left for those who are not root."""
+    """Whether the disk of a folder has no space left for those who are not root."""
     with contextlib.suppress(OSError):
         free = os.statvfs(folder)
         return free.f_bavail * free.f_frsize < FULL_BYTES
@@ -284,7 +285,7 @@ def write_exit(folder: str, said: Ended) -> None:
 
 
 def own_spec(folder: str) -> Kept:
-    """What was started, as far as that can still be read: the run may have put anything in its place."""
+    """Return what was started, as far as that can still be read: the run may have put anything in its place."""
     with contextlib.suppress(OSError, ValueError, RecursionError):
         return believe(Kept, json.loads(_read(os.path.join(folder, "spec.json")).decode()))
     return Kept()

@@ -1,4 +1,4 @@
-"""What a person who helps needs to see of a node: versions, units, last logs, configuration; secrets taken out."""
+"""A node's part of a support bundle: versions, units, last logs, configuration; secrets taken out."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ _NAMED = re.compile(
 _REST = re.compile(rf"(?ix) ( {_END} [\"']? [ \t]* : [ \t]* {re.escape(REMOVED)} ) [ \t]+ [^,}}\]\n=:]+")
 _XML = re.compile(r"(<name>([^<\n]*)</name>\s*<value>)([^<]*)")
 _ANY = re.compile(r"(?i)pass|pwd|token|secret|key|credential|vault|authorization|bearer|basic")
-"""What a line has that may have a secret: most have none of these."""
+"""Words of lines that may have a secret: most have none of these."""
 
 
 def scrub(text: str, secrets: Iterable[str]) -> str:
@@ -120,7 +120,7 @@ def read(path: str) -> str:
 
 
 def run(command: list[str]) -> str:
-    """What a command says, its errors included."""
+    """Return what a command says, its errors included."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=20, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:

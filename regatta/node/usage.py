@@ -1,4 +1,6 @@
-"""What a run has used on a node: CPU, memory and disk of its processes, and the node's network meanwhile."""
+"""The resources that a run has used on a node: CPU, memory and disk of its processes, and the node's network
+meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +11,14 @@ from typing import Any
 
 if __package__:
     from regatta.node import cgroup
-else:  # beside the supervisor, in the run's folder
+else:  # next to the supervisor, in the run's folder
     import cgroup  # type: ignore[import-not-found, no-redef, unused-ignore]
 
 BLOCK_BYTES = 512
 
 
 def oom_kills() -> int:
-    """How many processes the kernel of this host has killed for want of memory; -1 where it does not say."""
+    """Return how many processes the kernel of this host has killed for want of memory; -1 where it does not say."""
     with contextlib.suppress(OSError), open("/proc/vmstat") as file:
         for line in file:
             if line.startswith("oom_kill "):
@@ -25,7 +27,7 @@ def oom_kills() -> int:
 
 
 def of_children() -> dict[str, Any]:
-    """What all processes of the run have used, as the kernel has told the one that reaped them.
+    """Return what all processes of the run have used, as the kernel has told the one that reaped them.
 
     {"cpu_seconds": user and system, "largest_bytes": peak resident memory of the largest process, "read_bytes" and
     "written_bytes": of disks, without what the cache spared}.
@@ -40,7 +42,7 @@ def of_children() -> dict[str, Any]:
 
 
 def of_unit(folder: str) -> dict[str, Any]:
-    """What this process's cgroup has used, where it is the run's own and the kernel counts that.
+    """Return what this process's cgroup has used, where it is the run's own and the kernel counts that.
 
     {"cpu_seconds", "peak_bytes": memory of all processes at once, with the pages of files that they brought into it}.
     """
@@ -69,7 +71,7 @@ def network(interface: str | None) -> list[int] | None:
 
 
 def over_network(before: Any) -> dict[str, Any]:
-    """What the node, whoever on it, has received and sent since `before`, as `run.start` has noted it."""
+    """Return what the node, whoever on it, has received and sent since `before`, as `run.start` has noted it."""
     try:
         received, sent = network(before["interface"]) or (0, 0)
         since = (max(0, received - before["at_start"][0]), max(0, sent - before["at_start"][1]))

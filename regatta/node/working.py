@@ -1,6 +1,6 @@
 """The working directory of a run: a copy of its release that is the run's own, to write in anywhere.
 
-Made as the account of runs. Where the file system can share blocks (btrfs, XFS), the kernel does so.
+Made as the account of runs. If the file system can share blocks (btrfs, XFS), the kernel does so.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import stat
 from typing import Dict, List, Tuple
 
 MOST_BYTES = 512 << 20
-"""So much of a release is copied, its smaller files first. What is larger is there as a link to the release."""
+"""So much of a release is copied, its smaller files first. Larger ones are there as a link to the release."""
 _BLOCK = 1 << 20
 _CANNOT = {errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.EBADF, errno.ETXTBSY}
 

@@ -19,7 +19,7 @@ _Options = TypeVar("_Options")
 
 @dataclass(frozen=True)
 class RunOptions:
-    """What a person or a program may say of a run, beside its program and framework; `None` where it is not said."""
+    """The options of a run, besides its program and framework; `None` where it is not said."""
 
     workers: int | None = option(
         None, kinds.WHOLE, "number of ranks over the cluster (default: one a core)", commands=ONE, plan=False
@@ -35,7 +35,7 @@ class RunOptions:
     with_: tuple[str, ...] = option(
         (),
         kinds.REQUIREMENTS,
-        "a package beside these, as in --with 'boto3>=1.34'; several: again, or with commas between",
+        "a package besides these, as in --with 'boto3>=1.34'; several: again, or with commas between",
         project=False,
         case=True,
     )
@@ -63,7 +63,7 @@ class RunOptions:
         (),
         kinds.PATTERNS,
         "bring these files of the run here at its end: out/*.pt,logs; or none (default: the project's outputs)",
-        helps={BENCH: "bring these files of each run here at its end, outside the clocks: out/*.pt,logs"},
+        helps={BENCH: "bring these files of each run here at its end, outside the timers: out/*.pt,logs"},
         project="outputs",
         timed=False,
     )
@@ -112,11 +112,11 @@ class RunOptions:
             object.__setattr__(self, "restarts", 1)
 
     def kept(self) -> dict[str, Any]:
-        """What a record keeps of them: of those that it keeps, what is not the default; as JSON."""
+        """Return what a record keeps of them: of those that it keeps, what is not the default; as JSON."""
         return self._changed(name for name, one in OF_RUNS.items() if one.record)
 
     def of_case(self) -> dict[str, Any]:
-        """What makes runs other ones than with the defaults; as JSON."""
+        """Return what makes runs other ones than with the defaults; as JSON."""
         return self._changed(name for name, one in OF_RUNS.items() if one.case or one.record)
 
     def _changed(self, names: Iterable[str]) -> dict[str, Any]:
@@ -129,7 +129,7 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class ComparisonOptions:
-    """What a person may say of a workload's runs under several frameworks, beside what each run may have."""
+    """The options of a workload's runs under several frameworks, besides what each run may have."""
 
     framework: str | None = of_comparison(None, kinds.TEXT, "")
     repeats: int = of_comparison(1, kinds.WHOLE, "runs under each framework, interleaved")

@@ -147,13 +147,13 @@ class Duration(Amount):
 
 
 def folders(words: Iterable[str], where: str = "--keep") -> tuple[str, ...]:
-    """The folders as paths relative to the working directory. UsageError for one that lies elsewhere, or in another."""
+    """The folders as paths relative to the working directory. UsageError for one that is elsewhere, or in another."""
     made = {os.path.normpath(word) if word.strip() else "" for word in words}
     for path in sorted(made):
         if not path or path == "." or path.startswith(("/", "..")) or not path.isprintable():
             raise UsageError(f"{where}: '{path}' is no folder below the run's working directory, as out/")
         if outer := next((one for one in made if path.startswith(f"{one}/")), None):
-            raise UsageError(f"{where}: {path} lies in {outer}, which is kept already")
+            raise UsageError(f"{where}: {path} is in {outer}, which is kept already: leave it out")
     return tuple(sorted(made))
 
 

@@ -39,7 +39,7 @@ class Option:
 
     @property
     def key(self) -> str:
-        """What it is called in files: `with_` is `with`."""
+        """Return what it is called in files: `with_` is `with`."""
         return self.name.rstrip("_")
 
     @property

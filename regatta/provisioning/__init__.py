@@ -1,1 +1,1 @@
-"""What provisioning does on the controller: packages, wheels, archives, secrets. Ansible (ansible/) does the rest."""
+"""The controller's part of provisioning: packages, wheels, archives, secrets. Ansible (ansible/) does the rest."""

@@ -20,7 +20,7 @@ def adopt(cluster: Cluster) -> str:
     own = secrets.held(cluster.folder)
     lacking = [name for name in secrets.names() if name not in own]
     if secrets.missing(cluster.folder):
-        # It may be the first contact; and connections of its own, as provisioning ends those that it shares.
+        # It may be the first contact; and its own connections, as provisioning ends those that it shares.
         remote = Remote(cluster, accept_new=True, options=("-o", "ControlPath=none"))
     else:
         remote = Remote(cluster)
@@ -41,7 +41,7 @@ def adopt(cluster: Cluster) -> str:
 
 
 def choose(cluster: Cluster, lacking: list[str], found: Held) -> dict[str, str]:
-    """What the head has; where it has none, what the others agree on."""
+    """Return what the head has; where it has none, what the others agree on."""
     chosen = {}
     for name in lacking:
         having = {node: held[name] for node, held in found.items() if held.get(name)}

@@ -29,7 +29,7 @@ class Server(Keeper, socketserver.UnixStreamServer):
         path.chmod(0o600)
 
     def sources(self) -> frozenset[Source]:
-        """What the role `base` has read on the nodes, and has put here; nothing before that."""
+        """Return what the role `base` has read on the nodes, and has put here; nothing before that."""
         try:
             return sources(json.loads(self.named.read_text()))
         except (FileNotFoundError, ValueError):

@@ -72,7 +72,7 @@ def _one(relay: Node, served: list[Node], config: Path, socket: Path, secret: st
 
 
 def program(relay: Node, served: list[Node], secret: str, port: int = PORT, upstream: int = UPSTREAM) -> bytes:
-    """What the relay runs."""
+    """Return what the relay runs."""
     modules = {f"regatta.node.{name}": sources.source(name) for name in ("siteproxy", "aptcache", "aptrelay")}
     members = [node.cluster_address for node in served]
     wanted = {"address": relay.cluster_address, "port": port, "members": members}

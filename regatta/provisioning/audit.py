@@ -67,7 +67,7 @@ class Hit:
 
 @dataclass(frozen=True)
 class Database:
-    """What an export has about the pins, and how large and new it is."""
+    """The advisories of an export about the pins, and how large and new it is."""
 
     hits: tuple[Hit, ...]
     advisories: int
@@ -104,12 +104,14 @@ def audit(database: Path, pins: Sequence[Pin]) -> Database:
                 hits += _hits(record, found, by_name)
             stamp = str(record.get("modified", ""))
         except (AttributeError, TypeError, KeyError) as error:
-            raise AuditError(f"{database}: {member} is no advisory as OSV writes them ({error!r})") from None
+            raise AuditError(
+                f"{database}: {member} is no advisory as OSV writes them: fetch it again ({error!r})"
+            ) from None
         count += _ECOSYSTEM in ecosystems
         others |= ecosystems
         newest = max(newest, stamp)
     if not count:
-        has = f"advisories of {', '.join(sorted(others))} alone" if others else "no advisory"
+        has = f"only advisories of {', '.join(sorted(others))}" if others else "no advisory"
         raise AuditError(f"{database} has {has}, and none of {_ECOSYSTEM}. {_WHERE}")
     return Database(tuple(_merged(hits)), count, newest[:10])
 
@@ -123,11 +125,12 @@ def _records(database: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
                     continue
                 if info.file_size > _LARGEST:
                     raise AuditError(
-                        f"{database}: {info.filename} is too large for an advisory: {info.file_size} bytes"
+                        f"{database}: {info.filename} has {info.file_size} bytes, too many for an advisory: fetch it "
+                        "again"
                     )
                 record = json.loads(archive.read(info))
                 if not isinstance(record, dict):
-                    raise AuditError(f"{database}: {info.filename} is no advisory as OSV writes them")
+                    raise AuditError(f"{database}: {info.filename} is no advisory as OSV writes them: fetch it again")
                 yield info.filename, record
     except FileNotFoundError:
         raise AuditError(f"there is no file {database}. {_WHERE}") from None

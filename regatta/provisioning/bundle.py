@@ -19,7 +19,7 @@ from typing import IO, Any
 from regatta import paths
 from regatta.errors import RegattaError
 from regatta.files import beside, locked, replacing, sha256
-from regatta.program import about_hosts
+from regatta.program import about_hosts, option
 from regatta.terminal import screen
 
 FORMAT = 5
@@ -54,7 +54,7 @@ class Archive:
 
 @dataclass(frozen=True)
 class Bundle:
-    """What an archive holds. Paths are within it; `sources` are lines for apt, see `bundleapt`.
+    """The content of an archive. Paths are within it; `sources` are lines for apt, see `bundleapt`.
 
     `torch_lock` is '' where `lock` has torch itself. `archives` are those of services. `files` are the SHA-256 of all
     files.
@@ -81,7 +81,10 @@ def pack(content: Bundle, places: Mapping[str, Path], target: Path) -> str:
                 with places[name].open("rb") as file:
                     archive.addfile(_entry(name, places[name].stat().st_size), file)
     except OSError as error:
-        raise BundleError(f"the bundle {target} cannot be written: {error.strerror or error}") from None
+        raise BundleError(
+            f"the bundle {target} cannot be written: choose another file by {option(out='FILE')} "
+            f"({error.strerror or error})"
+        ) from None
     return sha256(target)
 
 
@@ -102,7 +105,7 @@ def unpack(path: Path) -> tuple[Bundle, Path]:
             with locked(base / ".lock"):
                 _unpack(path, archive, content, folder)
     except FileNotFoundError:
-        raise BundleError(f"there is no bundle {path}") from None
+        raise BundleError(f"there is no bundle {path}: '{about_hosts('bundle')}' makes one") from None
     except (OSError, tarfile.TarError, EOFError) as error:
         raise BundleError(f"the bundle {path} cannot be read: {error}; copy it again") from None
     return content, folder
@@ -157,7 +160,7 @@ def _parse(path: Path, text: bytes) -> Bundle:
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise BundleError(f"{path}: its {INDEX} cannot be read ({error}); copy the bundle again") from None
     if bad := [str(name) for name in names if name.is_absolute() or ".." in name.parts]:
-        raise BundleError(f"{path}: {bad[0]} leads out of the bundle; nothing was changed")
+        raise BundleError(f"{path}: {bad[0]} leads out of the bundle; nothing was changed. Copy it again")
     return content
 
 
@@ -173,7 +176,7 @@ def _copy(source: IO[bytes], target: IO[bytes]) -> str:
 def _content(archive: tarfile.TarFile, entry: tarfile.TarInfo) -> IO[bytes]:
     found = archive.extractfile(entry)
     if found is None:
-        raise BundleError(f"{entry.name} is no file: this is no bundle")
+        raise BundleError(f"{entry.name} is no file, so this is no bundle: '{about_hosts('bundle')}' makes one")
     return found
 
 

@@ -34,7 +34,7 @@ _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 @dataclass(frozen=True)
 class Suite:
-    """What a release of Debian or Ubuntu has, and its public repositories."""
+    """The versions of a release of Debian or Ubuntu, and its public repositories."""
 
     python: str
     glibc: str
@@ -76,7 +76,7 @@ class Package:
 
 
 def choose(suite: str) -> Suite:
-    """What is known of a release; BundleError names those that are."""
+    """Return what is known of a release; BundleError names those that are."""
     if suite not in SUITES:
         raise BundleError(f"{option(suite=suite)}: a bundle can be made for {', '.join(SUITES)}")
     return SUITES[suite]
@@ -160,7 +160,7 @@ def _first(name: str, options: Sequence[str]) -> str:
     for one in among:
         if one in has:
             return one
-    raise BundleError(f"the repositories have none of {', '.join(among)}")
+    raise BundleError(f"the repositories have none of {', '.join(among)}: make the bundle for another suite")
 
 
 def _indexes(folder: Path, source: Source, architecture: str) -> dict[str, Package]:
@@ -174,7 +174,9 @@ def _indexes(folder: Path, source: Source, architecture: str) -> dict[str, Packa
         name = f"{component}/binary-{architecture}/Packages"
         packed = next((f"{name}{end}" for end in (".xz", ".gz") if f"{name}{end}" in sums), None)
         if packed is None:
-            raise BundleError(f"{base} has no packages of {component} for {architecture}")
+            raise BundleError(
+                f"{base} has no packages of {component} for {architecture}: make the bundle for another suite"
+            )
         listed = _download(f"{base}/{packed}", there / packed, sums[packed])
         with (lzma if packed.endswith(".xz") else gzip).open(listed, "rt") as packages:
             for paragraph in packages.read().split("\n\n"):
@@ -197,7 +199,8 @@ def _package(folder: Path, chosen: Sequence[Source], url: str, known: Mapping[st
             place = f"{number}/{path.removeprefix(f'{source.uri}/')}"
             _download(url, folder / place, known[path].sha256)
             return place, known[path]
-    raise BundleError(f"{url} is promised by none of the repositories {', '.join(source.uri for source in chosen)}")
+    uris = ", ".join(source.uri for source in chosen)
+    raise BundleError(f"{url} is promised by none of the repositories {uris}: try again")
 
 
 def _download(url: str, target: Path, sha256: str = "") -> Path:
@@ -221,5 +224,5 @@ def _apt(words: Sequence[str], what: str, program: str = "apt-get") -> str:
         raise BundleError("make the bundle on a Debian or Ubuntu machine: this one has no apt-get") from None
     if done.returncode:
         errors = [line for line in done.stderr.splitlines() if line.startswith("E:")] or done.stderr.splitlines()
-        raise BundleError(f"{what}: {' / '.join(errors[-4:]) or 'apt-get failed without a message'}")
+        raise BundleError(f"{what} failed; try again: {' / '.join(errors[-4:]) or 'apt-get gave no message'}")
     return done.stdout

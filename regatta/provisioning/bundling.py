@@ -42,10 +42,10 @@ def wish(options: Options) -> dict[str, object]:
     known = bundleapt.choose(suite)
     out = options.out or Path(_DEFAULT)
     if not out.resolve().parent.is_dir():
-        raise UsageError(f"{option(out=str(out))}: there is no folder {out.parent}")
+        raise UsageError(f"{option(out=str(out))}: there is no folder {out.parent}: make it, or name another")
     projects = options.projects
     if missing := [str(one) for one in projects if not one.exists()]:
-        raise UsageError(f"{option(project=missing[0])}: there is no such folder, nor a file of requirements")
+        raise UsageError(f"{option(project=missing[0])} is missing: name a folder, or a file of requirements")
     host = {"python": known.python, "glibc": known.glibc, "machine": options.machine or platform.machine()}
     return {
         "bundle_suite": suite,
@@ -57,7 +57,7 @@ def wish(options: Options) -> dict[str, object]:
 
 @dataclass(frozen=True)
 class Order:
-    """What a bundle is made of, and for which hosts: `python` X.Y.Z, `machine` as `uname -m` says it.
+    """The parts of a bundle, and its hosts: `python` X.Y.Z, `machine` as `uname -m` says it.
 
     `wheels` and `controller` are the wheelhouses of the nodes and of a controller with the same release. `packages`:
     Debian's, with commas between. `archives`: those of services, with the file of each. `projects`: see `wish`.
@@ -77,7 +77,7 @@ class Order:
     projects: Sequence[Path] = ()
 
     def places(self) -> dict[str, Path]:
-        """What is in the cache already, by its place in the bundle."""
+        """Return what is in the cache already, by its place in the bundle."""
         found = {f"locks/{path.name}": path for path in sorted((paths.PROJECT / "requirements").glob("*.lock"))}
         found |= {f"locks/{path.name}": path for path in (self.lock, self.torch_lock) if path}
         for house, inside in ((self.wheels, f"wheels/{self.wheels.name}"), (self.controller, CONTROLLER)):
@@ -100,7 +100,7 @@ class Order:
 
 
 def make(order: Order) -> list[str]:
-    """Write the archive, and beside it the list of its parts; returns lines for a person.
+    """Write the archive, and next to it the list of its parts; returns lines for a person.
 
     BundleError says what cannot be had.
     """
@@ -171,7 +171,9 @@ def _write(path: Path, text: str) -> None:
     try:
         files.write(path, text)
     except OSError as error:
-        raise BundleError(f"{path} cannot be written: {error.strerror or error}") from None
+        raise BundleError(
+            f"{path} cannot be written: choose another file by {option(out='FILE')} ({error.strerror or error})"
+        ) from None
 
 
 _COUNTED = (("wheels", ".whl"), ("apt", ".deb"), (CONTROLLER, ".whl"))
@@ -188,7 +190,9 @@ def open_(path: Path) -> Opened:
 
 
 def wheelhouse(name: str) -> Path | None:
-    """Where a bundle has the wheels of the environment `name`; None without one. BundleError where it has others."""
+    """Return where a bundle has the wheels of the environment `name`; None without one. BundleError where it has
+    others.
+    """
     if not (folder := os.environ.get(FOLDER_VARIABLE)):
         return None
     found = Path(folder) / "wheels" / name

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from regatta import files
-from regatta.errors import UsageError
+from regatta.errors import DeclinedError
 from regatta.hosts import hostkeys
 from regatta.hosts.cluster import Cluster
 from regatta.hosts.hostkeys import Pin
@@ -55,7 +55,7 @@ def renew(cluster: Cluster, name: str, *, check: bool = False, yes: bool = False
             return False
         rest = hostkeys.without(known, target.names)
         if not confirmed(f"trust the key that {target.name} shows now; compare it with what its console says", yes):
-            raise UsageError("not confirmed; nothing was changed")
+            raise DeclinedError("not confirmed; nothing was changed")
         files.write(known, f"{rest}{_pinned(target, old, now).text}\n")
     print(f"{target.name}: its new key is pinned. '{about_hosts('provision')}' makes it known to the other nodes.")
     return True
@@ -77,7 +77,7 @@ def _target(cluster: Cluster, name: str, known: Path) -> Target:
 
 
 def _shown(cluster: Cluster, target: Target) -> Pin:
-    """The key that the host shows now, by a connection of its own that trusts it and does nothing; jump hosts on the
+    """The key that the host shows now, by its own connection, which trusts it and does nothing; jump hosts on the
     way are held to the pinned keys. Login may fail: the key comes before it."""
     with tempfile.TemporaryDirectory() as folder:
         fresh = Path(folder) / "known_hosts"

@@ -23,7 +23,7 @@ def fetch(tarball: str, sha512: str) -> Path:
     if "://" not in tarball:
         path = Path(tarball.removeprefix("file:")).expanduser()
         if not path.is_file():
-            raise HadoopError(f"hdfs_tarball: there is no file {path} on this machine")
+            raise HadoopError(f"hdfs_tarball: there is no file {path} on this machine: correct it in the inventory")
         _check(path, sha512, "hdfs_tarball_sha512 does not belong to it")
         return path
     path = paths.cache_dir() / "hadoop" / f"{sha512[:12]}-{tarball.rpartition('/')[2]}"

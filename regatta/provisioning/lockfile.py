@@ -54,14 +54,19 @@ def _logical(text: str) -> list[tuple[int, str]]:
         goes_on = raw.rstrip().endswith("\\") and not raw.lstrip().startswith("#")
         line = _COMMENT.sub("", raw.rstrip().removesuffix("\\")).strip()
         if begun and not line:
-            raise LockError(f"line {number} of the lock: the entry of line {begun[0]} ends here, in the middle")
+            raise LockError(
+                f"line {number} of the lock: the entry of line {begun[0]} ends here, in the middle: "
+                f"{checkout_only('locks')} writes it again"
+            )
         begun = (begun[0], f"{begun[1]} {line}") if begun else (number, line)
         if not goes_on:
             if begun[1]:
                 found.append(begun)
             begun = None
     if begun:
-        raise LockError(f"line {begun[0]} of the lock: its last entry is cut off")
+        raise LockError(
+            f"line {begun[0]} of the lock: its last entry is cut off: {checkout_only('locks')} writes it again"
+        )
     return found
 
 
@@ -71,7 +76,7 @@ def _entry(number: int, line: str) -> Entry:
     if not words.strip():
         orphan = "belongs to no package: what it belonged to is gone" if _HASH.match(line) else "is an option of pip"
         raise LockError(
-            f"{said} {orphan}. A lock has packages and their hashes alone: {checkout_only('locks')} writes it again"
+            f"{said} {orphan}. A lock has only packages and their hashes: {checkout_only('locks')} writes it again"
         )
     try:
         requirement = Requirement(words.strip())

@@ -10,7 +10,7 @@ from regatta.program import checkout_only
 from regatta.provisioning.lockfile import Entry, LockError, entries
 
 BUILT = "torch"
-"""The package of which an environment has one build or another; a lock of its own has each build."""
+"""The package of which an environment has one build or another; its own lock has each build."""
 PYPI = "pypi"
 """The build of torch that the ordinary index of packages has, without a local label."""
 _FORMAT = 2  # raise it when environments must be built again although the lock is the same
@@ -18,7 +18,9 @@ _FORMAT = 2  # raise it when environments must be built again although the lock 
 
 @dataclass(frozen=True)
 class Target:
-    """What a node runs: `python` is X.Y.Z, `machine` as in `uname -m`, `glibc` X.Y, `torch_build` a local label."""
+    """The platform of a node: `python` is X.Y.Z, `machine` as in `uname -m`, `glibc` X.Y, `torch_build` a local
+    label.
+    """
 
     python: str
     machine: str
@@ -50,7 +52,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Chosen:
-    """What a target gets: `torch` is the part that the lock of torch's build has, `others` all else, by name."""
+    """The packages for a target: `torch` is the part that the lock of torch's build has, `others` all else, by name."""
 
     others: tuple[Entry, ...]
     torch: tuple[Entry, ...] = ()
@@ -79,11 +81,11 @@ def _holding(found: Iterable[Entry], target: Target) -> dict[str, Entry]:
         if entry.name in chosen and chosen[entry.name].version != entry.version:
             raise LockError(
                 f"line {entry.line} of the lock: a second version of {entry.name} for Python {target.python} "
-                f"on {target.machine}"
+                f"on {target.machine}: take one of them out"
             )
         chosen[entry.name] = entry
     if not chosen:
-        raise LockError("the lock holds no package for this Python")
+        raise LockError(f"the lock has no package for Python {target.python}: {checkout_only('locks')} writes it again")
     return chosen
 
 
@@ -110,7 +112,10 @@ def read(path: Path, target: Target, torch_path: Path | None = None) -> Chosen:
     (built,) = [entry.version for entry in torch if entry.name == BUILT] or [""]
     label = "" if target.torch_build == PYPI else target.torch_build
     if not built or built.partition("+")[2] != label:
-        raise LockError(f"{torch_path} has {f'torch {built}' if built else 'no torch'}, not build '{label}' of torch")
+        raise LockError(
+            f"{torch_path} has {f'torch {built}' if built else 'no torch'}, not build '{label}' of torch: "
+            f"{checkout_only(f'torch-lock BUILD={target.torch_build}')} writes it again"
+        )
     return Chosen(others, torch)
 
 

@@ -10,7 +10,7 @@ _SECONDS = 40
 
 
 def check(inventory: str, host: str) -> None:
-    """Log in by ssh and by Fabric, over connections of their own. Raises RemoteError."""
+    """Log in by ssh and by Fabric, over their own connections. Raises RemoteError."""
     chosen = inventories.load(inventory)
     node, remote = chosen.node(host), Remote(chosen)
     program, *rest = remote.ssh(node)
@@ -47,5 +47,5 @@ def check(inventory: str, host: str) -> None:
 def _kept(reason: str) -> str:
     return (
         f"with the hardened sshd a new login fails ({reason}). Its old settings come back within two minutes. "
-        "Change what stands in the way, or one of ssh_hardening_settings, or set ssh_hardening_enabled: false"
+        "Change what is in the way, or one of ssh_hardening_settings, or set ssh_hardening_enabled: false"
     )

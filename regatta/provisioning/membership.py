@@ -18,7 +18,7 @@ def must_be_known(cluster: Cluster, name: str) -> None:
     if name not in [node.name for node in cluster.nodes]:
         raise UsageError(
             f"{cluster.name} has no host '{name}': add it to {cluster.folder}/hosts.yml, under hosts and under "
-            "workers, then say this again"
+            "workers, then run this again"
         )
 
 
@@ -29,9 +29,12 @@ def remove(inventory: Path, cluster: Cluster, name: str, extra: Sequence[str], *
     """
     node = cluster.node(name)
     if node == cluster.head:
-        raise UsageError(f"{name} is the head, which holds HDFS's metadata and Ray's: it cannot be removed")
+        raise UsageError(
+            f"{name} is the head, which holds HDFS's metadata and Ray's: it cannot be removed; "
+            "make a new cluster without it instead"
+        )
     if [worker.name for worker in cluster.workers] == [name]:
-        raise UsageError(f"{name} is the only worker: a cluster needs one")
+        raise UsageError(f"{name} is the only worker, and a cluster needs one: add another first")
     remote = Remote(cluster)
     hit = [info for info in interruption.going(remote) if name in [one.name for one in info.nodes]]
     ends = f"{name} takes part in {interruption.named(hit)}" if hit else ""

@@ -1,7 +1,7 @@
 """Archives to many nodes: once from here to those that pass it on, from there to the others, by the cluster's own key.
 
 Those are relays and, in a large cluster, the first of its nodes (`routes.sources`). Between `stage` and `unstage` they
-keep the archive on a shelf of its own, which only root and `regatta` read. Each node verifies what it has got before it
+keep the archive on its own shelf, which only root and `regatta` read. Each node verifies what it has got before it
 unpacks it.
 """
 

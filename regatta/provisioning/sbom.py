@@ -1,4 +1,4 @@
-"""What a bundle is made of, as a CycloneDX list (SBOM): name, version, package URL and sums of every part."""
+"""The parts of a bundle, as a CycloneDX list (SBOM): name, version, package URL and sums of every part."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath

@@ -21,7 +21,7 @@ _ROTATING = ".rotating"
 
 
 def folder(inventory_dir: Path) -> Path:
-    """Where the secrets of an inventory are."""
+    """Return where the secrets of an inventory are."""
     return inventory_dir / "secrets"
 
 

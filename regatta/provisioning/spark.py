@@ -37,7 +37,7 @@ class Release:
 
 
 def key_of(lock: Path = LOCK) -> str:
-    """What an archive is kept by."""
+    """Return what an archive is kept by."""
     return sha256(lock)[:12]
 
 
@@ -72,7 +72,7 @@ def make(lock: Path = LOCK) -> Release:
 
 
 def _told(file: Path) -> Release | None:
-    """What is kept of an archive; None where there is nothing whole."""
+    """Return what is kept of an archive; None where there is nothing whole."""
     try:
         return Release(**json.loads(file.read_text()))
     except (OSError, ValueError, TypeError):

@@ -1,4 +1,4 @@
-"""What verify has found, for a program: `regatta verify --json`."""
+"""The findings of verify, for a program: `regatta verify --json`."""
 
 import json
 import tempfile
@@ -11,7 +11,7 @@ from regatta.hosts.cluster import Cluster
 from regatta.provisioning import playbook
 
 _STOPPED = ("fatal:", "[ERROR]", "ERROR!")
-"""How lines begin in which Ansible says what kept it from its end."""
+"""The beginnings of lines in which Ansible says what kept it from its end."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ def verify(path: Path, cluster: Cluster, words: Sequence[str]) -> int:
 
 
 def verdict(cluster: str, code: int, found: Mapping[str, Any], said: str) -> Verified:
-    """What was found, or where it stopped before it was: by Ansible's own words."""
+    """Return what was found, or where it stopped before it was: by Ansible's own words."""
     problems = list(found.get("problems", ()))
     if code and not problems:
         lines = said.splitlines()

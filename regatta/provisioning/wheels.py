@@ -42,14 +42,14 @@ class WheelError(RegattaError):
 
 
 class HashError(WheelError):
-    """What was downloaded is not a file of the lock."""
+    """A download is not a file of the lock."""
 
 
 def platforms(target: Target) -> tuple[str, ...]:
     """The wheel platforms that a node accepts, best first."""
     major, minor = (int(part) for part in target.glibc.split(".")[:2])
     if major != 2:
-        raise WheelError(f"nodes have C library {target.glibc}; only glibc 2.x is known")
+        raise WheelError(f"nodes have C library {target.glibc}; only glibc 2.x is known: use a supported release there")
     oldest = 5 if target.machine == "x86_64" else 17
     tags = [f"manylinux_2_{n}_{target.machine}" for n in range(minor, oldest - 1, -1)]
     tags += [f"{old}_{target.machine}" for old in ("manylinux2014", "manylinux2010", "manylinux1")]
@@ -195,12 +195,12 @@ def _must_hold(folder: Path, wanted: Sequence[str]) -> None:
         elif path.name.endswith((".tar.gz", ".zip")):
             name, version = parse_sdist_filename(path.name)
     if missing := [pin for pin in wanted if pin not in held]:
-        raise WheelError(f"pip did not bring {', '.join(missing)}")
+        raise WheelError(f"pip did not bring {', '.join(missing)}: try again")
 
 
 def _pip(command: Sequence[str]) -> None:
     if importlib.util.find_spec("pip") is None:
-        raise WheelError(f"pip is missing beside this Python: run '{setup('pip')}'")
+        raise WheelError(f"pip is missing next to this Python: run '{setup('pip')}'")
     done = subprocess.run(
         command,
         capture_output=True,
@@ -221,7 +221,7 @@ def _pip(command: Sequence[str]) -> None:
 
 
 def _reason(said: str) -> str:
-    """What pip's output comes to; that an index refused the password, or a proxy is down, it only warns of."""
+    """Return what pip's output comes to; that an index refused the password, or a proxy is down, it only warns of."""
     lines = said.splitlines()
     errors = [line for line in lines if line.startswith("ERROR")] or lines
     told = [line for line in lines if _ACCESS.search(line)]

@@ -1,1 +1,1 @@
-"""What a run leaves: events, clocks, its record; and what records say side by side."""
+"""The records of runs: events, times, and comparisons."""

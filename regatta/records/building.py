@@ -26,7 +26,7 @@ from regatta_protocol.operations.runs import Contended
 
 @dataclass(frozen=True)
 class Account:
-    """What else is known of a run; `driver_node` is where the Ray driver ran.
+    """Further facts of a run; `driver_node` is where the Ray driver ran.
 
     `warnings` of the controller come before those of the workload; `used` is what nodes say that the run used there,
     `beside` what else was there. `packages`: versions of those that it could import.
@@ -82,7 +82,7 @@ def _overhead(told: OverheadEvent | None) -> Overhead | None:
 
 
 def _use(node: str, said: Mapping[str, Any]) -> NodeUse:
-    """What a node says; a run may have written there what it likes, so that only what fits is believed."""
+    """Return what a node says; a run may have written there what it likes, so that only what fits is believed."""
     numbers = {
         name: value
         for name in NodeUse.__struct_fields__

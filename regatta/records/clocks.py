@@ -24,7 +24,7 @@ from regatta_protocol.events import (
 from regatta_protocol.log import DRIVER
 
 ITERATIONS = "iterations"
-"""What is counted beside whatever the progress is of, where a rank tells it."""
+"""The units that are counted besides those of the progress, where a rank tells it."""
 
 PHASES = ("sync", "launch", "rendezvous", "load", "compute", "collect", "total")
 """The phases of the contract, in the order in which a run passes through them."""
@@ -108,7 +108,7 @@ class _Repeated:
         self.total = 0.0
 
     def add(self, seconds: float) -> bool:
-        """Take in a repetition; whether there was room for it beside the others."""
+        """Take in a repetition; whether there was space for it besides the others."""
         self.total += seconds
         room = len(self.each) < _MAX_REPETITIONS
         if room:
@@ -218,7 +218,7 @@ class Clocks:
         return rank in self._further
 
     def _room(self, kept: Mapping[str, object], name: str) -> bool:
-        """Whether what is kept of a rank has `name`, or room for it; else that is counted."""
+        """Whether what is kept of a rank has `name`, or space for it; else that is counted."""
         room = name in kept or len(kept) < _MAX_NAMES
         self._left_out += not room
         return room
@@ -240,8 +240,8 @@ class Clocks:
                 lines.append(f"{self._warnings_left_out} more warnings are in the log")
             if self._left_out:
                 lines.append(
-                    f"{self._left_out} events are in the log alone: a record keeps {_MAX_NAMES} names of phases and "
-                    f"progress a rank, {_MAX_REPETITIONS} repetitions each, and {_MAX_FURTHER} ranks beside its own"
+                    f"{self._left_out} events are only in the log: a record keeps {_MAX_NAMES} names of phases and "
+                    f"progress a rank, {_MAX_REPETITIONS} repetitions each, and {_MAX_FURTHER} ranks besides its own"
                 )
             return tuple(lines)
 

@@ -1,4 +1,4 @@
-"""Compares runs of the same workload: answers first, clocks only where the answers are equal."""
+"""Compares runs of the same workload: answers first, times only where the answers are equal."""
 
 import itertools
 import json
@@ -32,10 +32,10 @@ class Spread:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What can be said about runs side by side. With `reasons` there are no clocks.
+    """A comparison of runs. With `reasons` there are no times.
 
     `runs` maps a label to its run ids, `spreads` a phase to what each label needed for it, `words` are lines of text.
-    `beside`: ids of runs whose clocks are left out, as others ran on their nodes; a label that has no others is
+    `beside`: ids of runs whose times are left out, as others ran on their nodes; a label that has no others is
     `marked`, and shows theirs.
     """
 
@@ -50,7 +50,7 @@ class Comparison:
 
     @property
     def comparable(self) -> bool:
-        """Whether clocks may stand side by side."""
+        """Whether times may be compared."""
         return not self.reasons
 
 
@@ -83,16 +83,16 @@ def without_contention(records: Sequence[Record]) -> list[Record]:
 
 
 def alike(groups: Mapping[str, Sequence[Record]]) -> Comparison:
-    """Whether clocks of the runs may stand side by side, and what was not the same; without clocks and words on them.
+    """Whether times of the runs may be compared, and what was not the same; without times and words on them.
 
-    Runs of one label that have no answer, as of a program that prints none, are timed, and stand beside no others.
+    Runs of one label that have no answer, as of a program that prints none, are timed, and compared with no others.
     CompareError where there are no runs.
     """
     first = {SINGLE: groups.get(SINGLE, ())}
     groups = {label: group for label, group in {**first, **groups}.items() if group}
     records = [record for group in groups.values() for record in group]
     if not records:
-        raise CompareError("no runs to compare")
+        raise CompareError("no runs to compare: name at least two")
     runs = {label: tuple(r.run_id for r in group) for label, group in groups.items()}
     workload = records[0].identity.workload
     silent = len(groups) == 1 and all(r.answer is None for r in records)
@@ -162,7 +162,7 @@ def _spreads(groups: Mapping[str, Sequence[Record]], phase: str) -> dict[str, Sp
 
 
 def ratio(base: Sequence[Record], other: Sequence[Record], phase: str = "total") -> stats.Ratio | None:
-    """How many times as long the phase took in `other`; None where no two repeats have clocks of it."""
+    """Return how many times as long the phase took in `other`; None where no two repeats have times of it."""
     found = pairs(base, other, phase)
     if not found:
         return None
@@ -176,7 +176,7 @@ def unlike(base: Sequence[Record], other: Sequence[Record]) -> bool:
 
 
 def pairs(base: Sequence[Record], other: Sequence[Record], phase: str) -> list[tuple[float, float]]:
-    """Seconds of the phase in runs that belong together, where both have them and neither was timed beside others.
+    """Seconds of the phase in runs that belong together, where both have them and neither was timed while others ran.
 
     Repeats are paired by their number in the series that they have in common, else in the order given.
     """
@@ -209,7 +209,7 @@ def _ratios(groups: Mapping[str, Sequence[Record]], totals: Mapping[str, Spread]
 
 
 def _beside(groups: Mapping[str, Sequence[Record]], marked: Sequence[str]) -> Iterator[str]:
-    """How many runs were timed beside others, and which those were."""
+    """Yield how many runs were timed while others ran, and which those were."""
     found = [run for group in groups.values() for run in group if run.others]
     if not found:
         return
@@ -218,7 +218,7 @@ def _beside(groups: Mapping[str, Sequence[Record]], marked: Sequence[str]) -> It
     named = ", ".join(others[:_MOST_OTHERS]) + more
     many = "1 run was" if len(found) == 1 else f"{len(found)} runs were"
     left = f"; * of {' and '.join(marked)} there are no others" if marked else ""
-    yield f"{many} timed beside other runs ({clean(named)}) and left out of ratios and verdicts{left}."
+    yield f"{many} timed while others ran ({clean(named)}) and left out of ratios and verdicts{left}."
 
 
 def _cores_shared(groups: Mapping[str, Sequence[Record]]) -> Iterator[str]:
@@ -239,7 +239,7 @@ def _took(found: stats.Ratio, than: str) -> str:
 def _verdict(found: stats.Ratio, *, against_one: bool = False) -> str:
     verdict = found.verdict
     if found.shared:
-        return "; no verdict, for ranks share cores"
+        return "; no verdict, as ranks share cores"
     if found.n == 1:
         beat = "beat" if found.value < 1 and f"{found.value:.2f}" != "1.00" else "did not beat"
         return f"; the cluster {beat} one process" if against_one else ""
@@ -273,7 +273,7 @@ def _overlaps(groups: Mapping[str, Sequence[Record]]) -> Iterator[str]:
 
 
 def _unequal(groups: Mapping[str, Sequence[Record]]) -> Iterator[str]:
-    """What was not the same in all runs and may explain a difference of clocks."""
+    """Yield what was not the same in all runs and may explain a difference of times."""
     facts = {label: [_conditions(r) for r in group] for label, group in groups.items()}
     for name in sorted({name for group in facts.values() for fact in group for name in fact}):
         values = {

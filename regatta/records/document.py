@@ -31,7 +31,7 @@ def to_json(record: Record) -> str:
 def validate(document: object, source: str) -> Record:
     """The record that is this JSON object. Raises RecordError with `source` and the place of the first fault."""
     if not isinstance(document, dict) or not {"schema_version", "identity"} & document.keys():
-        raise RecordError(f"{source} is JSON, but no record of a run")
+        raise RecordError(f"{source} is JSON, but no record of a run: move it out of the folder of records")
     if "schema_version" in document:
         version = document["schema_version"]
         if isinstance(version, bool) or version != SCHEMA_VERSION:
@@ -50,7 +50,9 @@ def parse(text: str, source: str) -> Record:
     try:
         document = json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
-        raise RecordError(f"{source} is truncated or not JSON: {error}") from error
+        raise RecordError(
+            f"{source} is truncated or not JSON: restore it from a copy, or move it away ({error})"
+        ) from error
     return validate(migrate(document), source)
 
 

@@ -29,7 +29,9 @@ Rank = Annotated[int, Meta(ge=-1)]
 
 
 class RunIdentity(Struct, frozen=True, forbid_unknown_fields=True):
-    """What ran. `started` is UTC by the controller's clock, ISO 8601 with a final Z; `commit` is None outside git."""
+    """The identity of a run. `started` is UTC by the controller's clock, ISO 8601 with a final Z; `commit` is None
+    outside git.
+    """
 
     run_id: RunId
     workload: Text
@@ -76,14 +78,14 @@ class ClusterFacts(Struct, frozen=True, forbid_unknown_fields=True):
     rank_map: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Whatever a file says: they are those of the nodes."""
+        """Ignore what a file says: they are those of the nodes."""
         ranks = sorted((rank, node.name) for node in self.nodes for rank in node.ranks)
         force_setattr(self, "versions_equal", all(node.versions == self.nodes[0].versions for node in self.nodes))
         force_setattr(self, "rank_map", tuple(name for _, name in ranks))
 
 
 class Speed(Struct, frozen=True, forbid_unknown_fields=True):
-    """What else changes speed: threads a rank, network, protection, HDFS replication, state of caches."""
+    """Further settings that change speed: threads a rank, network, protection, HDFS replication, state of caches."""
 
     threads: Positive | None = None
     backend: str | None = None
@@ -113,7 +115,7 @@ class RankRecord(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class NodeUse(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a run has used on one of its nodes; None: not known there.
+    """The resources that a run has used on one of its nodes; None: not known there.
 
     Of all its processes: `cpu_seconds` (user and system), `peak_bytes` (the cgroup's, with pages of files; where the
     kernel keeps it), `largest_bytes` (resident memory of the largest process), `read_bytes` and `written_bytes` (of
@@ -133,7 +135,7 @@ class NodeUse(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Beside(Struct, frozen=True, forbid_unknown_fields=True):
-    """What else was on a node of the run meanwhile: the ids of other runs, and the load of other processes.
+    """Other load on a node of the run meanwhile: the ids of other runs, and the load of other processes.
 
     `load`: cores that processes outside of Regatta have used on average; None: not known.
     """
@@ -144,10 +146,10 @@ class Beside(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Overhead(Struct, frozen=True, forbid_unknown_fields=True):
-    """What the framework itself says, in a log that `source` names, of where the run's time went; seconds.
+    """The framework's own account, in a log that `source` names, of where the run's time went; seconds.
 
     `wall` are parts of the driver's time, from its asking for the framework until it had left it; `work` parts of the
-    time of all tasks together, as the driver saw them; `within` lie in the part of `work` that is the program's. `own`
+    time of all tasks together, as the driver saw them; `within` are in the part of `work` that is the program's. `own`
     names the parts of both that are the framework's. `stages` and `tasks` count each attempt, `failed` the tasks that
     failed or were ended. `whole`: whether the log had its end, and was read to it.
     """
@@ -179,7 +181,7 @@ class Failure(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ExitInfo(Struct, frozen=True, forbid_unknown_fields=True):
-    """How the run ended; a negative code is the signal that ended it."""
+    """The end of the run; a negative code is the signal that ended it."""
 
     state: State
     code: int | None = None
@@ -233,12 +235,12 @@ class Record(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def others(self) -> tuple[str, ...]:
-        """Ids of the runs beside which this one was timed, on whichever of its nodes: its clocks are no measure."""
+        """Ids of the runs that ran while this one was timed, on whichever of its nodes: its times are no measure."""
         return tuple(sorted({run for place in self.beside for run in place.runs}))
 
     @property
     def cores_shared(self) -> bool:
-        """Whether some rank has no core of its own: how the work scales over cores is not seen in the clocks."""
+        """Whether some rank shares its core: how the work scales over cores is not seen in the times."""
         return any(node.cores_shared for node in self.cluster.nodes)
 
     @property
@@ -259,7 +261,9 @@ class Record(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def sent_bytes(self) -> int | None:
-        """What the nodes of the run sent over their interfaces while it was there; None where none of them told."""
+        """Return what the nodes of the run sent over their interfaces while it was there; None where none of
+        them told.
+        """
         told = [use.sent_bytes for use in self.use if use.sent_bytes is not None]
         return sum(told) if told else None
 

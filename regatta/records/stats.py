@@ -1,4 +1,4 @@
-"""Is a difference of clocks real? Medians, ratios of paired repeats, their intervals, and a verdict in words.
+"""Is a difference of times real? Medians, ratios of paired repeats, their intervals, and a verdict in words.
 
 There is one interval: the bootstrap's percentiles, widened for few repeats as Student's distribution is (Hesterberg
 2015, "expanded percentile"). It is made for many sets of repeats at a time, as a report has thousands. The draws are
@@ -19,12 +19,12 @@ CONFIDENCE = 0.95
 RESAMPLES = 9999
 _SEED = 0
 _VALUES = 4_000_000
-"""How many resampled values are in memory at a time."""
+"""The number of resampled values in memory at a time."""
 
 
 @dataclass(frozen=True)
 class Interval:
-    """What `n` repeats come to, and its interval at CONFIDENCE; without one there were fewer than LEAST_PAIRS."""
+    """The median of `n` repeats, and its interval at CONFIDENCE; without one there were fewer than LEAST_PAIRS."""
 
     value: float
     n: int
@@ -39,7 +39,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class Ratio(Interval):
-    """How many times as long something took as its base, without unit: a geometric mean over `n` repeats.
+    """The ratio of a time to its base, without unit: a geometric mean over `n` repeats.
 
     `shared`: ranks of one side had to share cores and those of the other had not, so that it says nothing of scaling.
     """
@@ -59,7 +59,7 @@ class Ratio(Interval):
 
     @property
     def inverse(self) -> "Ratio":
-        """How many times as fast it was: 1 / value, with the interval's ends turned round."""
+        """Return how many times as fast it was: 1 / value, with the interval's ends turned round."""
         low, high = (1 / self.high if self.high else None), (1 / self.low if self.low else None)
         return Ratio(1 / self.value, self.n, low, high, self.shared)
 
@@ -72,8 +72,8 @@ def paired(base: Seconds, other: Seconds) -> Ratio:
 def ratios(pairs: Sequence[tuple[Seconds, Seconds]]) -> list[Ratio]:
     """For each (base, other) the ratio of other to base: seconds of repeats that belong together by their place.
 
-    The same seconds get the same interval, whatever stands beside them. ValueError where the numbers of repeats differ,
-    there are none, or a clock shows no time.
+    The same seconds get the same interval, whatever else is compared. ValueError where the numbers of repeats differ,
+    there are none, or a timer shows no time.
     """
     for base, other in pairs:
         if len(base) != len(other):
@@ -86,7 +86,7 @@ def unpaired(pairs: Sequence[tuple[Seconds, Seconds]]) -> list[Ratio]:
     """As `ratios`, for repeats of two different times, which no drift of the machine hit alike.
 
     A base may have more or fewer repeats than the other: `n` is the smaller number.
-    ValueError where there are no repeats, or a clock shows no time.
+    ValueError where there are no repeats, or a timer shows no time.
     """
     return [_ratio(found) for found in _intervals([(_logs(base), _logs(other)) for base, other in pairs], _difference)]
 
@@ -103,7 +103,7 @@ def _ratio(found: Interval) -> Ratio:
 
 def _logs(samples: Seconds) -> list[float]:
     if samples and min(samples) <= 0:
-        raise ValueError("a clock that shows no time has no ratio")
+        raise ValueError("a time of 0 has no ratio")
     return [math.log(seconds) for seconds in samples]
 
 

@@ -42,7 +42,10 @@ class Store:
         except OSError as error:
             if isinstance(error, FileExistsError) and self.root.is_dir():
                 raise RecordError(f"{path} exists: records are never overwritten; give the run another name") from error
-            raise RecordError(f"{path} cannot be written: {error.strerror or error}") from error
+            raise RecordError(
+                f"{path} cannot be written: free some space, or choose another folder by REGATTA_RESULTS "
+                f"({error.strerror or error})"
+            ) from error
         return path
 
     def has(self, run_id: str) -> bool:

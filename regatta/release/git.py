@@ -1,4 +1,4 @@
-"""What git says of a folder. A git that fails differs from a folder without git."""
+"""Git's answers about a folder. A git that fails differs from a folder without git."""
 
 import os
 import subprocess
@@ -25,7 +25,7 @@ def repository(folder: Path) -> Path | None:
     if chosen := os.environ.get("GIT_DIR"):
         return Path(chosen)
     here = folder.resolve()
-    if INSTALLED and here == PROJECT:  # of no repository, though its environment may lie in one
+    if INSTALLED and here == PROJECT:  # of no repository, though its environment may be in one
         return None
     device = here.stat().st_dev
     ceilings = {Path(item) for item in os.environ.get("GIT_CEILING_DIRECTORIES", "").split(":") if item}
@@ -48,7 +48,9 @@ def ask(folder: Path, *args: str) -> str:
             "are to be synced: install git"
         ) from None
     except OSError as error:
-        raise SyncError(f"git cannot be started for {folder}: {error.strerror}") from None
+        raise SyncError(
+            f"git cannot be started for {folder}: see what 'git -C {folder} status' says ({error.strerror})"
+        ) from None
     except subprocess.TimeoutExpired:
         raise SyncError(
             f"git did not answer within {SECONDS:g} s in {folder}, so nothing was synced: "
@@ -84,7 +86,7 @@ def ignored(folder: Path) -> list[str]:
 
 
 def status(folder: Path) -> Status:
-    """Commit, changes and what is ignored of a folder, which may lie below the repository's; a whole folder as one."""
+    """Commit, changes and what is ignored of a folder, which may be below the repository's; a whole folder as one."""
     options = ("--porcelain=v2", "--branch", "--untracked-files=normal", "--ignored=matching", "-z", "--", ".")
     below = "" if (folder / ".git").exists() else ask(folder, "rev-parse", "--show-prefix").removesuffix("\n")
     items = iter(split(ask(folder, "status", *options)))

@@ -30,7 +30,7 @@ class DataFile:
         return f"{node.state}/data/{self.sha256}/{self.path.name}"
 
     def question(self) -> InputFile:
-        """What a node is asked to find out whether it has the file."""
+        """Return what a node is asked to find out whether it has the file."""
         return InputFile(self.sha256, self.path.name, self.size)
 
 
@@ -40,7 +40,7 @@ def identify(path: Path) -> DataFile:
         path = path.expanduser().resolve(strict=True)
         info = path.stat()
         if not path.is_file():
-            raise DataError(f"{path} is not a file")
+            raise DataError(f"{path} is not a file: give one")
         memory = paths.cache_dir() / "sha256" / f"{info.st_dev}-{info.st_ino}.json"
         key = [str(path), info.st_size, info.st_mtime_ns, info.st_ctime_ns]
         try:
@@ -87,4 +87,6 @@ def _send(remote: Remote, file: DataFile, node: Node, relay: Node | None) -> Non
         remote.gather([node], lambda _: remote.call(node, Abandon(incoming), timeout=5))
         raise
     if not answer.ok:
-        raise RemoteError(node.name, f"{file.path.name} arrived with another content; did it change meanwhile?")
+        raise RemoteError(
+            node.name, f"{file.path.name} arrived with another content: did it change meanwhile? Start the run again"
+        )

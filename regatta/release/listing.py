@@ -104,7 +104,9 @@ def _entries(folder: str) -> list[tuple[str, bool]]:
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise SyncError(f"{folder}: {error.strerror}; it is part of the tree that is to be synced") from None
+        raise SyncError(
+            f"{folder} cannot be read and is part of what is synced: let {ignore.FILE} leave it out ({error.strerror})"
+        ) from None
 
 
 def folded(paths: set[str], kept: dict[str, bool]) -> list[str]:

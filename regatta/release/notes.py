@@ -1,4 +1,4 @@
-"""What a person reads of a tree that is synced: what was left out, and how it is taken in."""
+"""Notes about a tree that is synced: what was left out, and how it is taken in."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path

@@ -24,6 +24,6 @@ def package(address: str) -> str:
 
 
 def packages(words: Iterable[str]) -> tuple[str, ...]:
-    """What is needed to read all the addresses among words, each alone or behind a flag and `=`."""
+    """Return what is needed to read all the addresses among words, each alone or behind a flag and `=`."""
     values = (word.partition("=")[2] if word.startswith("--") else word for word in words)
     return tuple(sorted({package(value) for value in values if is_address(value)}))

@@ -1,4 +1,4 @@
-"""How much of a tree is synced, and whether a person wants that much."""
+"""The size of what is synced of a tree, and whether a person wants that much."""
 
 import contextlib
 import os
@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from regatta.errors import SyncError, UsageError
+from regatta.errors import DeclinedError, SyncError, UsageError
 from regatta.terminal import screen
 
 MEGABYTES = 500
@@ -20,12 +20,12 @@ def limit() -> int:
     """Bytes that a tree may have before a person is asked (`REGATTA_TREE_MB`)."""
     wanted = os.environ.get(VARIABLE) or str(MEGABYTES)
     if not (wanted.isascii() and wanted.isdecimal()):
-        raise UsageError(f"{VARIABLE}={wanted}: not a number of megabytes")
+        raise UsageError(f"{VARIABLE}={wanted}: give a number of megabytes")
     return int(wanted) * 10**6
 
 
 def check(root: Path, sizes: Mapping[str, int]) -> None:
-    """Ask on a terminal whether a large tree is to be synced. Raises SyncError where no one agrees.
+    """Ask on a terminal whether a large tree is to be synced. DeclinedError for a no, SyncError without a terminal.
 
     `sizes`: bytes of each path.
     """
@@ -42,9 +42,9 @@ def check(root: Path, sizes: Mapping[str, int]) -> None:
         with contextlib.suppress(EOFError):
             if screen.ask("Sync all of it? Type yes:").strip() == "yes":
                 return
-        raise SyncError("nothing was synced: name in .regattaignore what the nodes do not need")
+        raise DeclinedError("nothing was synced: name in .regattaignore what the nodes do not need")
     raise SyncError(
-        f"{large}. Name in .regattaignore what the nodes do not need (/data/ on a line of its own), "
+        f"{large}. Name in .regattaignore what the nodes do not need (/data/ on its own line), "
         f"or allow more: {VARIABLE}={-(-total // 10**6)}"
     )
 

@@ -170,7 +170,7 @@ def _remember(tree: Tree) -> None:
 
 
 def _patch(tree: Tree, last: dict[str, Any]) -> Patch | None:
-    """What makes the tree of the last release, small enough to go with the question; None where it is not.
+    """Return what makes the tree of the last release, small enough to go with the question; None where it is not.
 
     A file that changes meanwhile makes another release, which the node notices.
     """

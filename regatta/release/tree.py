@@ -40,7 +40,7 @@ class Tree:
 def find_root(start: Path) -> Path:
     """The tree that `start` is in: the git work tree around it, else the folder itself. Raises SyncError."""
     if not start.is_dir():
-        raise SyncError(f"there is no folder {start} to sync")
+        raise SyncError(f"there is no folder {start} to sync: give another")
     if git.repository(start) is None:
         return start.resolve()
     return Path(git.ask(start, "rev-parse", "--show-toplevel").removesuffix("\n"))
@@ -64,7 +64,8 @@ def read(root: Path) -> Tree:
             entries = list(chain.from_iterable(found))
     except OSError as error:
         raise SyncError(
-            f"{error.filename}: {error.strerror}; it is part of the tree {root} that is to be synced"
+            f"{error.filename} cannot be read and is part of the tree {root}, which is synced: let {IGNORE_FILE} leave "
+            f"it out ({error.strerror})"
         ) from None
     left = chosen.left | {path: withheld.KEY for path, item in zip(paths, entries, strict=True) if item is None}
     kept = [item for item in entries if item]
@@ -84,7 +85,7 @@ def read(root: Path) -> Tree:
 
 
 def changed_files(root: Path, old: str, new: str) -> list[str] | None:
-    """What git says changed between two commits, `changed PATH` each; None where it does not know both."""
+    """Return what git says changed between two commits, `changed PATH` each; None where it does not know both."""
     if not (_COMMIT.match(old) and _COMMIT.match(new)):
         return None
     found = git.answer(root, "diff", "--name-status", "--no-renames", "-z", old, new)
@@ -103,7 +104,9 @@ def _entry(root: Path, path: str, info: os.stat_result) -> manifest.Entry | None
 
 
 def _records(root: Path) -> str | None:
-    """What the paths of Regatta's own records begin with, where they are kept in the tree: a run must not change it."""
+    """Return what the paths of Regatta's own records begin with, where they are kept in the tree: a run must not change
+    it.
+    """
     with contextlib.suppress(ValueError):
         return f"{results_dir().resolve().relative_to(root)}/"
     return None

@@ -1,4 +1,4 @@
-"""What is never synced, and what is synced only when a person asks for it: secrets, environments, caches, links."""
+"""Files that are never synced, or only when a person asks for it: secrets, environments, caches, links."""
 
 import os
 import re
@@ -27,7 +27,7 @@ _KEY = re.compile(
     rb"" + _HEADER + rb"(?:\\r)?\\n[A-Za-z0-9+/=]{16}",
     re.MULTILINE,
 )
-"""At the beginning of a file; on a line of its own, with a key below; within a string of JSON or of a program."""
+"""At the beginning of a file; on its own line, with a key below; within a string of JSON or of a program."""
 _PUTTY = b"PuTTY-User-Key-File-"
 _MOST_LINKS = 40
 

@@ -1,1 +1,1 @@
-"""What records say, for people: tables, charts, one page of HTML, the terminal."""
+"""Reports of records, for people: tables, charts, one page of HTML, the terminal."""

@@ -1,4 +1,6 @@
-"""What a larger batch costs: accuracy at the end and time to a given one, on real data; on synthetic data the loss."""
+"""The costs of a larger batch: accuracy at the end and time to a given one, on real data; on synthetic data the
+loss.
+"""
 
 import math
 import statistics
@@ -23,7 +25,7 @@ def answers(study: Study, framework: str) -> Iterator[tuple[str, str]]:
         loss = f" Loss of the last epoch: {words}." if words else ""
         yield (
             f"What does a larger batch cost {framework}?",
-            f"The data are made up (synthetic): accuracy on them says nothing, time and loss stand alone.{loss}",
+            f"The data are made up (synthetic): accuracy on them says nothing, only time and loss count.{loss}",
         )
         return
     ends = {point: found for point in points if (found := _each(point.runs, _end))}
@@ -46,13 +48,13 @@ def chosen(study: Study, framework: str) -> list[Point]:
 
 
 def label(point: Point) -> str:
-    """`spark × 3, batch 144`, `one process, batch 48`; with what grows beside the batch."""
+    """`spark × 3, batch 144`, `one process, batch 48`; with what grows besides the batch."""
     who = "one process" if point.configuration.single else point.configuration.label
     return f"{who}, batch {point.total:,}{', rate grown' * grown(point)}"
 
 
 def grown(point: Point) -> bool:
-    """Whether something beside the batch was made larger for its ranks; for one rank nothing is."""
+    """Whether something besides the batch was made larger for its ranks; for one rank nothing is."""
     return point.scaled and point.configuration.workers > 1
 
 
@@ -75,7 +77,7 @@ def goal(runs: Sequence[Record]) -> float | None:
 
 
 def _time_to(points: Sequence[Point], framework: str) -> Iterator[tuple[str, str]]:
-    """How long each point took to the accuracy that the smallest batch of the framework comes to."""
+    """Yield how long each point took to the accuracy that the smallest batch of the framework comes to."""
     own = [point for point in points if not point.configuration.single]
     base = own[0]
     wanted = goal(base.runs)

@@ -1,8 +1,8 @@
-"""Pictures of several cases together: frameworks over cores beside one thread, and what a task costs by its length.
+"""Pictures of several cases together: frameworks over cores against one thread, and what a task costs by its length.
 
-A case says of itself alone how its configurations compare. How long a task must be for a framework to pay is seen over
-cases that differ in the length of their items (a card's `length`), and what a single thread does better over cases that
-differ in `method`.
+A case says of itself alone how its configurations compare. The length that a task needs for a framework to pay is seen
+over cases that differ in the length of their items (a card's `length`), and what a single thread does better over cases
+that differ in `method`.
 """
 
 import math
@@ -19,7 +19,7 @@ from regatta.report.tables import Table
 Row = dict[str, object]
 _NOTE = (
     "Interpolated between the lengths that were run, on logarithmic scales. Inner loop: from the moment at which all "
-    "workers stand; end to end: as a person waits, for as many tasks as were run. Not where ranks share cores."
+    "workers are ready; end to end: as a person waits, for as many tasks as were run. Not where ranks share cores."
 )
 
 
@@ -37,7 +37,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Task:
-    """What a configuration makes of tasks of one length, which each takes a core for so many seconds."""
+    """The results of a configuration with tasks of one length, which each takes a core for so many seconds."""
 
     workload: str
     cluster: str
@@ -46,7 +46,7 @@ class Task:
     overhead: float
     """Seconds that a task takes of a worker beyond its length, in the inner loop."""
     gains: Mapping[str, float]
-    """How many times as fast as one process, by clock."""
+    """Speed as a multiple of one process's, by timer."""
     shared: bool
 
 
@@ -172,7 +172,7 @@ def _threads(summaries: Sequence[Summary]) -> Iterator[Picture]:
         yield Picture(
             "threads",
             f"{workload}-one-thread-{number + 1}",
-            f"{what}: over cores, beside one thread",
+            f"{what}: over cores, compared with one thread",
             "End to end, medians, on a logarithmic scale. Dashed: one thread that does the same work otherwise. "
             f"Pale: ranks share cores. {' '.join(_said(summary, threads))}",
             specs.THREADS,

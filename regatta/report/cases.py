@@ -18,12 +18,12 @@ from regatta.records.record import Record
 from regatta.report import theme
 
 _ABOUT = re.compile(r"(.+)_(sha256|checksum|bytes)")
-"""What parameters say beside the name of an input."""
+"""Parameters besides the name of an input."""
 
 
 @dataclass(frozen=True, order=True)
 class Configuration:
-    """A framework and its number of ranks. The single process counts beside the `workers` that it was run with."""
+    """A framework and its number of ranks. The single process counts with the `workers` that it was run for."""
 
     workers: int
     framework: str
@@ -35,20 +35,20 @@ class Configuration:
 
     @property
     def label(self) -> str:
-        """`torch × 4`; `single/4`: the single process beside 4 ranks, whose global batch it takes."""
+        """`torch × 4`; `single/4`: the single process for 4 ranks, whose global batch it takes."""
         return f"{self.framework}/{self.workers}" if self.single else f"{self.framework} × {self.workers}"
 
     @property
     def order(self) -> tuple[int, tuple[int, str]]:
-        """Where it stands among others: by workers, then as frameworks do."""
+        """Its place among others: by workers, then as frameworks do."""
         return self.workers, theme.order(self.framework)
 
 
 @dataclass(frozen=True)
 class Group:
-    """The runs of a configuration in one case, earliest first: those whose clocks count, and those that failed.
+    """The runs of a configuration in one case, earliest first: those whose times count, and those that failed.
 
-    Where some have given an answer, the clocks of those that have not (`silent`) do not count; where some were alone
+    Where some have given an answer, the times of those that have not (`silent`) do not count; where some were alone
     on their nodes, nor do those of runs `beside` others. Else all are counted.
     """
 
@@ -65,11 +65,11 @@ class Group:
 
     @property
     def crowded(self) -> bool:
-        """Whether none of its runs was alone on its nodes: their clocks are marked, and compared with nothing."""
+        """Whether none of its runs was alone on its nodes: their times are marked, and compared with nothing."""
         return bool(self.runs) and all(run.others for run in self.runs)
 
     def seconds(self, clock: str) -> list[float]:
-        """What `clock` (a phase, or total) took in each run that succeeded and has it, seconds."""
+        """Return what `clock` (a phase, or total) took in each run that succeeded and has it, seconds."""
         return [value for run in self.runs if (value := getattr(run.phases, clock)) is not None]
 
 
@@ -84,7 +84,7 @@ class Case:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """What makes two records belong to the same case."""
+        """Return what makes two records belong to the same case."""
         return self.workload, self.cluster, _canonical(self.parameters)
 
     @cached_property
@@ -105,7 +105,7 @@ class Case:
 
     @cached_property
     def comparisons(self) -> Mapping[int, compare.Comparison]:
-        """For each number of workers whether its runs may stand side by side, and what was not the same in them."""
+        """For each number of workers whether its runs may be compared, and what was not the same in them."""
         found = {}
         for workers in sorted({group.configuration.workers for group in self.groups}):
             beside = [g for g in self.groups if g.configuration.workers == workers and g.answered]
@@ -115,13 +115,13 @@ class Case:
         return found
 
     def comparable(self, configuration: Configuration) -> bool:
-        """Whether its answers are those of the others with as many workers, so that its clocks may be compared."""
+        """Whether its answers are those of the others with as many workers, so that its times may be compared."""
         group = self.group(configuration.framework, configuration.workers)
         found = self.comparisons.get(configuration.workers)
         return group is not None and group.answered and found is not None and found.comparable
 
     def shown(self, configuration: Configuration) -> bool:
-        """Whether its clocks may be shown: they may be compared, or there is no answer by which to compare them."""
+        """Whether its times may be shown: they may be compared, or there is no answer by which to compare them."""
         group = self.group(configuration.framework, configuration.workers)
         return group is not None and bool(group.runs) and (not group.answered or self.comparable(configuration))
 
@@ -154,7 +154,7 @@ def cases(records: Sequence[Record]) -> tuple[Case, ...]:
 
 @functools.cache
 def _cards() -> Mapping[str, Workload]:
-    """The workloads that are known here; Regatta's alone where a card of the project is damaged."""
+    """The workloads that are known here; only Regatta's where a card of the project is damaged."""
     try:
         return discovery.every(Path.cwd())
     except CardError:
@@ -168,7 +168,7 @@ def card_of(workload: str) -> Card | None:
 
 
 def describe(parameters: Mapping[str, Any], workload: str) -> str:
-    """Parameters of a workload as a person would say them, without checksums; of its input the name alone."""
+    """Parameters of a workload as a person would say them, without checksums; of its input only the name."""
     card = card_of(workload)
     given = card.input.option if card and card.input else None
     words: list[str] = []
@@ -213,7 +213,7 @@ def _group(configuration: Configuration, good: Sequence[Record], runs: Sequence[
 
 
 def _workers_beside(records: Sequence[Record]) -> dict[str, set[int]]:
-    """For each series the numbers of workers that its single process was run beside."""
+    """For each series the numbers of workers that its single process was run for."""
     found: dict[str, set[int]] = {}
     for record in records:
         if record.series and not registry.of_run(record.identity.framework).single:

@@ -23,9 +23,9 @@ _MAX_LINES = 12
 _MAX_CHANGES = 40
 _MAX_CASES = 40
 ACCURACY = "accuracy"
-"""What trainings count when they test a model on its way."""
+"""The units that trainings count when they test a model on its way."""
 _DODGE = 0.04
-"""How far points of the same number of ranks are drawn from each other, so that none hides another."""
+"""The distance between points of the same number of ranks, so that none hides another."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def with_rows(spec: Spec, rows: Sequence[Row]) -> Spec:
 def overview(summaries: Sequence[Summary]) -> list[Row]:
     """Median seconds end to end of the latest cases, a line for each number of ranks; and published ones of that size.
 
-    Empty where there is one line only, which a chart of its own shows better.
+    Empty where there is one line only, which its own chart shows better.
     """
     latest = sorted(summaries, key=lambda summary: summary.case.latest)[-_MAX_CASES:]
     alike = Counter(_short_name(summary.case) for summary in latest)
@@ -61,7 +61,7 @@ def overview(summaries: Sequence[Summary]) -> list[Row]:
 
 
 def bars(summary: Summary) -> list[Row]:
-    """Median seconds with interval, for each configuration and clock."""
+    """Median seconds with interval, for each configuration and timer."""
     return [
         {
             "configuration": time.configuration.label,
@@ -141,7 +141,7 @@ def iterations(summary: Summary) -> list[Row]:
 
 
 def timeline(record: Record) -> list[Row]:
-    """What each rank of one run did, and when."""
+    """Return what each rank of one run did, and when."""
     nodes = {rank.rank: rank.node for rank in record.ranks}
     return [
         {
@@ -321,9 +321,9 @@ CHARTS = (
     Chart(
         "search",
         "Trials of the search",
-        "What each trial came to, and the best until then, of the latest run of each configuration.",
+        "The result of each trial, and the best until then, of the latest run of each configuration.",
         specs.SEARCH,
         searches.rows,
     ),
 )
-"""What is drawn of each case."""
+"""The charts of each case."""

@@ -1,4 +1,4 @@
-"""What differs between two runs: what was asked for, the release, versions, hosts; then their times."""
+"""The differences between two runs: what was asked for, the release, versions, hosts; then their times."""
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -37,7 +37,7 @@ def _lines(a: Record, b: Record, entries: Entries, repository: Path) -> Iterator
 
 
 def parts(a: Record, b: Record) -> dict[str, list[Difference]]:
-    """What differs in what was asked for, in versions and in hosts."""
+    """Return what differs in what was asked for, in versions and in hosts."""
     made = {"asked": _asked, "versions": _versions, "hosts": _hosts}
     return {name: differences(part(a), part(b), {}) for name, part in made.items()}
 
@@ -77,7 +77,7 @@ def _hosts(record: Record) -> dict[str, Any]:
 
 
 def _merged(by_node: Mapping[str, Any]) -> dict[str, Any]:
-    """What all nodes have in common stands once, under `all nodes`."""
+    """Return what all nodes have in common is shown once, under `all nodes`."""
     values = list(by_node.values())
     return {"all nodes": values[0]} if values and all(value == values[0] for value in values) else dict(by_node)
 
@@ -137,7 +137,7 @@ def _times(a: Record, b: Record) -> Iterator[str]:
         yield f"{name:<10}  {texts.seconds(one):>9}  {texts.seconds(other):>9}  {ratio:>6}"
     for name, record in (("A", a), ("B", b)):
         if record.others:
-            yield f"{name} was timed beside other runs on its nodes: {', '.join(record.others)}."
+            yield f"{name} was timed while others ran on its nodes: {', '.join(record.others)}."
     yield "Two single runs: no statement about whether a difference is real."
 
 

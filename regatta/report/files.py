@@ -51,7 +51,9 @@ def write(folder: Path, report: Report, formats: Sequence[str], most_cases: int)
                 files.write(others[-1], as_csv(table))
             others += images_written.result()
     except OSError as error:
-        raise RecordError(f"the report cannot be written to {folder}: {error.strerror or error}") from error
+        raise RecordError(
+            f"the report cannot be written to {folder}: name another folder by --out ({error.strerror or error})"
+        ) from error
     return Written(folder / PAGE, tuple(others), len(report.summaries) - len(drawn) if formats else 0)
 
 

@@ -43,7 +43,7 @@ class Line:
     def cells(self) -> tuple[str, ...]:
         """The row under `HEADINGS`."""
         took = "-" if self.took is None else f"{self.took:.1f} s"
-        took += " (beside others)" if self.record and self.record.others else ""
+        took += " (with others)" if self.record and self.record.others else ""
         began = self.started.strftime("%Y-%m-%d %H:%M:%S")
         kept = "yes" if self.record else self.elsewhere or "-"
         nodes = ",".join(self.nodes)
@@ -61,7 +61,7 @@ SORTS: dict[str, Callable[[Line], Any]] = {
     "state": lambda line: (line.state, line.started),
     "took": lambda line: line.took or 0.0,
 }
-"""What runs can be sorted by."""
+"""The keys by which runs can be sorted."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ def of_records(records: Iterable[Record]) -> list[Line]:
 
 
 def of_nodes(known: "Sequence[RunInfo]", records: Iterable[Record], cluster: str) -> list[Line]:
-    """What the nodes of a cluster know, and the records of runs that they know no longer.
+    """Return what the nodes of a cluster know, and the records of runs that they know no longer.
 
     How a run has ended is in its record's words; nodes are asked only about what still runs there.
     """
@@ -135,7 +135,7 @@ def of_nodes(known: "Sequence[RunInfo]", records: Iterable[Record], cluster: str
 
 
 def _place(info: "RunInfo") -> str | None:
-    """Where who followed the run keeps its record, as far as the nodes know."""
+    """Return where who followed the run keeps its record, as far as the nodes know."""
     by = info.by
     return clean(f"{by.host or '?'}:{by.results}") if by and info.recorded and by.results else None
 

@@ -38,7 +38,7 @@ def _report(folder: Path, run: str | None, against: Path | None) -> Report:
     if earlier is not None:
         old, repeated = _apart(earlier.records, found.records)
         if not old:
-            raise RecordError(f"{against} has only records of the report itself: nothing to compare with")
+            raise RecordError(f"{against} has only records of the report itself: name a folder of earlier ones")
         if repeated:
             notes.append(f"{repeated} records of {against} are in this report and were left out of the earlier set.")
         changes = regressions.changes(made, cases(old))

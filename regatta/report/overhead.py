@@ -1,4 +1,4 @@
-"""What a framework's own log says of its share of the runs: in sentences of one run, and as a table of cases."""
+"""A framework's share of the runs by its own log: in sentences of one run, and as a table of cases."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby

@@ -20,7 +20,7 @@ _OPEN = 1
 
 @dataclass(frozen=True)
 class Report:
-    """What a page shows: `records` are in `summaries`' cases; `changes` is None where nothing was compared with.
+    """The content of a page: `records` are in `summaries`' cases; `changes` is None where nothing was compared with.
 
     `broken` are sentences about files that are no records, `notes` what else a reader has to know.
     """
@@ -112,7 +112,7 @@ def _case(summary: Summary, number: int) -> dict[str, Any]:
 
 
 def _payload(report: Report, overview: list[charts.Row], pictures: Sequence[across.Picture]) -> bytes:
-    """What the page's program draws, as JSON."""
+    """Return what the page's program draws, as JSON."""
     drawn = {chart.kind: chart.spec for chart in charts.CHARTS}
     drawn |= {"timeline": specs.TIMELINE, "changes": specs.CHANGES, "overview": specs.OVERVIEW}
     drawn |= {picture.kind: picture.spec for picture in pictures}

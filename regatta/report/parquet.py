@@ -33,7 +33,7 @@ def write(path: Path, kept: Sequence[Record]) -> None:
         with files.replacing(path) as new:
             parquet.write_table(table, new, compression="zstd")
     except OSError as error:
-        raise RecordError(f"{path} cannot be written: {error.strerror or error}") from error
+        raise RecordError(f"{path} cannot be written: name another file ({error.strerror or error})") from error
 
 
 def read(path: Path) -> Listing:

@@ -1,4 +1,4 @@
-"""What others have published, beside runs that did the same or a scaled form of it. Other hardware: not compared."""
+"""Published figures, with runs that did the same or a scaled form of it. Other hardware: not compared."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -42,7 +42,9 @@ def length(case: Case) -> float | None:
 
 
 def method(case: Case) -> tuple[tuple[str, str, str], str | None]:
-    """What tells the case from others but for its method, and which that is; None where its card has no methods."""
+    """Return what tells the case from others but for its method, and which that is; None where its card has no
+    methods.
+    """
     card = card_of(case.workload)
     given = options_of(case)
     ways = {name: option for name, option in card.options.items() if option.way} if card else {}
@@ -52,7 +54,7 @@ def method(case: Case) -> tuple[tuple[str, str, str], str | None]:
 
 
 def unit(case: Case) -> str:
-    """What a size of the case's workload counts: edges, rows; nothing where its card is not known here."""
+    """Return what a size of the case's workload counts: edges, rows; nothing where its card is not known here."""
     card = card_of(case.workload)
     return card.unit if card else ""
 

@@ -1,4 +1,4 @@
-"""What became slower or faster than in an earlier set of records."""
+"""Changes of speed since an earlier set of records."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from regatta.report.summary import CLOCKS
 
 @dataclass(frozen=True)
 class Change:
-    """One configuration of a case on one clock: seconds before and now, and their ratio (now / before)."""
+    """One configuration of a case by one timer: seconds before and now, and their ratio (now / before)."""
 
     case: Case
     configuration: Configuration
@@ -68,7 +68,7 @@ def _of(earlier: Case, group: Group) -> Group | None:
 
 
 def _note(group: Group, old: Group | None) -> str:
-    """What else is not the same."""
+    """Return what else is not the same."""
     differs: list[str] = []
     if old is None:
         return ""

@@ -1,4 +1,4 @@
-"""What a study answers, in sentences: do cores help, do nodes, only with a batch that grows, and what does it cost?"""
+"""A study's answers, in sentences: do cores help, do nodes, only with a batch that grows, and what does it cost?"""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -39,7 +39,7 @@ def answers(study: Study) -> Iterator[tuple[str, str]]:
 
 
 def ratio(base: Point, other: Point) -> stats.Ratio:
-    """How many times as long the runs of `other` took, end to end."""
+    """Return how many times as long the runs of `other` took, end to end."""
     found = stats.unpaired([(base.group.seconds("total"), other.group.seconds("total"))])[0]
     return replace(found, shared=compare.unlike(base.runs, other.runs))
 
@@ -66,7 +66,7 @@ def _question(series: Series) -> str:
 
 
 def _steps(series: Series) -> Iterator[str]:
-    """One sentence for each number of ranks beyond the first, and how the last one stands against one process."""
+    """One sentence for each number of ranks beyond the first, and how the last one compares with one process."""
     base = series.points[0]
     for point in series.points[1:]:
         found = ratio(base, point)

@@ -55,7 +55,7 @@ def _beside(record: Record) -> Iterator[str]:
     for place in record.beside:
         load = [f"{place.load:.2f} cores used outside of Regatta"] if place.load else []
         if place.runs or load:
-            yield f"  beside      {place.node}: {', '.join([*place.runs, *load])}"
+            yield f"  with        {place.node}: {', '.join([*place.runs, *load])}"
     if record.others:
         yield "              other runs were on its nodes: its times count in no comparison"
 

@@ -1,4 +1,4 @@
-"""Where records come from: the folder of the store, another user's folder, one file of JSON or Parquet."""
+"""The sources of records: the folder of the store, another user's folder, one file of JSON or Parquet."""
 
 from pathlib import Path
 
@@ -27,7 +27,7 @@ def find(store: Store, name: str) -> Record:
     if name == LAST and not store.has(LAST):
         found = store.list().records
         if not found:
-            raise RecordError(f"no record in {store.root} yet")
+            raise RecordError(f"no record in {store.root} yet: start a run, or set REGATTA_RESULTS")
         return found[-1]
     if name.endswith(".json") and Path(name).is_file():
         return document.load(Path(name))

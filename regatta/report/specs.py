@@ -149,7 +149,7 @@ SHARES: Spec = _WIDE | {
 }
 
 _PALE = {"condition": {"test": "datum.cores === 'shared'", "value": 0.3}, "value": 1}
-"""How a point looks whose ranks have cores of their own, and one whose ranks share them."""
+"""The shapes of points whose ranks have their own cores, and of those whose ranks share them."""
 _RANKS = {
     "field": "at",
     "type": "quantitative",
@@ -258,7 +258,7 @@ _MILLISECONDS = {
 }
 
 OVERHEAD: Spec = _WIDE | {
-    "description": "What a task costs beyond its own time, by its length, on logarithmic scales",
+    "description": "The cost of a task beyond its own time, by its length, on logarithmic scales",
     "height": 220,
     "encoding": {
         "x": _MILLISECONDS,
@@ -290,7 +290,7 @@ OVERHEAD: Spec = _WIDE | {
 }
 
 CROSSING: Spec = _WIDE | {
-    "description": "How many times as fast as one process, by the length of a task, on logarithmic scales",
+    "description": "Speed as a multiple of one process, by the length of a task, on logarithmic scales",
     "height": 220,
     "encoding": {
         "x": _MILLISECONDS,
@@ -327,7 +327,7 @@ CROSSING: Spec = _WIDE | {
 }
 
 THREADS: Spec = _WIDE | {
-    "description": "Seconds end to end over ranks, beside single threads that do the same work otherwise",
+    "description": "Seconds end to end over ranks, compared with single threads that do the same work otherwise",
     "height": 240,
     "encoding": {
         "y": {
@@ -516,7 +516,7 @@ ACCURACY: Spec = PROGRESS | {
 }
 
 TIMELINE: Spec = _WIDE | {
-    "description": "What each rank did from the request to the end of the run",
+    "description": "The work of each rank from the request to the end of the run",
     "height": {"step": 24},
     "mark": {"type": "bar", "cornerRadius": 1},
     "encoding": {

@@ -32,17 +32,17 @@ class Point:
 
     @property
     def runs(self) -> tuple[Record, ...]:
-        """Those whose clocks count."""
+        """Those whose times count."""
         return self.group.runs
 
     @property
     def threads(self) -> int | None:
-        """How many threads each rank had; None where no run tells."""
+        """Return how many threads each rank had; None where no run tells."""
         return max((run.speed.threads for run in self.runs if run.speed.threads), default=None)
 
     @property
     def nodes(self) -> int:
-        """How many nodes its ranks were on."""
+        """Return how many nodes its ranks were on."""
         return max(len({*run.cluster.rank_map}) for run in self.runs)
 
 
@@ -59,7 +59,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Study:
-    """What was asked of a workload but for ranks and batch, and all points of it."""
+    """A request to a workload but for ranks and batch, and all its points."""
 
     workload: str
     title: str
@@ -118,7 +118,7 @@ def _given(case: Case) -> dict[str, str]:
 
 
 def _key(case: Case, card: Card, batch: str) -> tuple[tuple[str, str, str], str]:
-    """What all cases of a study have in common; and the same for a person."""
+    """Return what all cases of a study have in common; and the same for a person."""
     left = {name: value for name, value in _given(case).items() if name not in {batch, *_growing(card)}}
     rest = {name: value for name, value in case.parameters.items() if name != "options"}
     words = [f"{name.replace('_', '-')}={value}" if value else name for name, value in left.items()]

@@ -1,4 +1,4 @@
-"""What the runs of a case come to: medians and ratios with their intervals."""
+"""Summaries of the runs of a case: medians and ratios with their intervals."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -14,7 +14,7 @@ CLOCKS = ("total", "compute")
 
 @dataclass(frozen=True)
 class Time:
-    """A configuration's median seconds on one clock."""
+    """A configuration's median seconds by one timer."""
 
     configuration: Configuration
     clock: str
@@ -23,7 +23,7 @@ class Time:
 
 @dataclass(frozen=True)
 class Ratio:
-    """How long `above` took compared with `below` on one clock."""
+    """The time of `above` compared with `below`, by one timer."""
 
     above: Configuration
     below: Configuration
@@ -38,7 +38,7 @@ class Ratio:
 
 @dataclass(frozen=True)
 class Summary:
-    """Everything that is computed of a case; clocks only where the answers are equal, or where there are none."""
+    """Everything that is computed of a case; times only where the answers are equal, or where there are none."""
 
     case: Case
     times: tuple[Time, ...]

@@ -23,14 +23,14 @@ _USE_NOTE = (
 )
 _TIMES_NOTE = (
     f"Median (95 % interval, from {stats.LEAST_PAIRS} runs on) of those that succeeded, without those that were timed "
-    "beside other runs on the same nodes (where there are no others, they are marked). torch × 4: on 4 ranks; "
+    "with other runs on the same nodes (where there are no others, they are marked). torch × 4: on 4 ranks; "
     "single/4: one process, run in the series that compared it with 4 ranks, with their global batch."
 )
 _PUBLISHED_NOTE = (
     "Ours: end to end, medians. Published: what others measured on other hardware, not compared; those of the plan "
     "paper are of two virtual machines with 4 CPUs and 8 GB of memory each, data in HDFS."
 )
-BESIDE = "(beside other runs)"
+BESIDE = "(with other runs)"
 """Stands behind times that were taken while other runs were on the same nodes."""
 NO_ANSWER = "(no answer to compare)"
 """Stands behind the time of runs that have given none: nothing shows that they did the same as others."""
@@ -59,7 +59,7 @@ class Table:
 
 
 def times(summaries: Sequence[Summary]) -> Iterator[Table]:
-    """For each workload and clock: a row a case, a column a configuration; medians with intervals."""
+    """For each workload and timer: a row a case, a column a configuration; medians with intervals."""
     for workload, chosen in _by_workload(summaries).items():
         configurations = sorted(
             {group.configuration for summary in chosen for group in summary.case.groups}, key=lambda c: c.order
@@ -79,7 +79,7 @@ def times(summaries: Sequence[Summary]) -> Iterator[Table]:
 
 
 def published(summaries: Sequence[Summary]) -> Iterator[Table]:
-    """One table of all cases that others have published figures of: ours, end to end, and theirs beside."""
+    """One table of all cases that others have published figures of: ours, end to end, and theirs."""
     beside = {id(summary): figures for summary in summaries if (figures := references.figures(summary.case))}
     chosen = [summary for summary in summaries if id(summary) in beside]
     if not chosen:
@@ -152,7 +152,7 @@ def phases(summaries: Sequence[Summary]) -> Iterator[Table]:
             if summary.case.shown(group.configuration)
         ]
         if rows:
-            columns = ("case", "configuration", *PHASES, "runs", "failed", "beside other runs")
+            columns = ("case", "configuration", *PHASES, "runs", "failed", "with other runs")
             yield Table(
                 f"{workload}-phases", f"{workload}: where the time goes", columns, tuple(rows), "Medians.", grouped=True
             )
@@ -189,7 +189,7 @@ def sections(table: Table) -> list[tuple[str, list[tuple[str, ...]]]]:
 
 
 def changes(found: Sequence[Change], against: str) -> Table:
-    """What became slower or faster than in the earlier set."""
+    """Return what became slower or faster than in the earlier set."""
     rows = tuple(
         (
             f"{change.case.workload}: {change.case.title}",
@@ -272,7 +272,7 @@ def scripts(summaries: Sequence[Summary]) -> Iterator[Table]:
         for group in summary.case.groups
     ]
     if rows:
-        columns = ("script", "case", "configuration", *CLOCKS, "runs", "failed", "beside other runs", "answer")
+        columns = ("script", "case", "configuration", *CLOCKS, "runs", "failed", "with other runs", "answer")
         yield Table("scripts", "Runs without an answer", columns, tuple(rows), _SCRIPTS_NOTE)
 
 
@@ -309,7 +309,9 @@ def _cell(summary: Summary, configuration: Configuration, clock: str) -> str:
 
 
 def _number_beside(group: Group) -> str:
-    """How many of its runs were timed beside others; where there are no others, they are the ones that are shown."""
+    """Return how many of its runs were timed while others ran; where there are no others, they are the ones that are
+    shown.
+    """
     return f"{len(group.runs)}, shown" if group.crowded else str(len(group.beside))
 
 

@@ -43,7 +43,7 @@ _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif
 
 
 def order(framework: str) -> tuple[int, str]:
-    """Where a framework stands among others: to sort by."""
+    """A framework's place among others: to sort by."""
     return _PLACES.get(framework, len(_PLACES)), framework
 
 

@@ -15,7 +15,9 @@ _WORTH_SAYING = 0.05
 
 @dataclass(frozen=True)
 class Segment:
-    """What a rank did from `start` to `end`, seconds since the run was asked for. `wait`: for the slowest rank."""
+    """An activity of a rank from `start` to `end`, seconds since the run was asked for. `wait`: for the slowest
+    rank.
+    """
 
     rank: int
     name: str
@@ -24,7 +26,7 @@ class Segment:
 
     @property
     def seconds(self) -> float:
-        """How long it took."""
+        """Return how long it took."""
         return self.end - self.start
 
 
@@ -65,7 +67,7 @@ def slowest(record: Record) -> RankRecord | None:
 
 
 def words(record: Record) -> tuple[str, ...]:
-    """Who waited for whom, in sentences; none for a single rank."""
+    """Return who waited for whom, in sentences; none for a single rank."""
     ranks = [rank for rank in record.ranks if _work(rank) > 0]
     last = slowest(record)
     if last is None or len(ranks) < 2:

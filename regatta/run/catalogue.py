@@ -110,14 +110,14 @@ def find(remote: Remote, wanted: str) -> RunInfo:
     if len(found) == 1:
         return found[0]
     if found:
-        raise RunError(f"'{wanted}' may be any of {', '.join(info.run for info in found)}")
+        raise RunError(f"'{wanted}' may be any of {', '.join(info.run for info in found)}: type more of the name")
     known = ", ".join(info.run for info in runs[-5:]) or "none"
     raise RunError(f"no run '{wanted}' on {remote.cluster.name}{missing}; the latest are: {known}")
 
 
 @contextlib.contextmanager
 def handle(remote: Remote, info: RunInfo) -> Iterator[StartedRun]:
-    """What following or cancelling a run needs; a service is reached only where it takes the run."""
+    """Give what is needed to follow or cancel a run; a service is reached only where it takes the run."""
     with contextlib.ExitStack() as stack:
         served = info.adapter.served(remote.cluster)
         yield unserved(remote, info, stack.enter_context(info.adapter.open(remote)) if served else None)

@@ -16,7 +16,7 @@ UNGUARDED = ("finished its bootstrapping phase", "regatta: this program starts p
 
 
 def failure(judge: Judge, told: Accounts) -> Failure | None:
-    """What ended a run that did not succeed; None: nothing that is known.
+    """Return what ended a run that did not succeed; None: nothing that is known.
 
     A rank killed by a signal comes before one that exited (its peers' complaint), then the earliest.
     """
@@ -62,7 +62,7 @@ def _how(judge: Judge, told: Accounts, node: str, failure: Reported, lines: tupl
     if failure.disk_full:
         state = judge.handle.cluster.node(node).state
         freed = f"(df -h {state}; '{hint('runs-gc')}' deletes old runs)"
-        how += f"; the disk of {node} is full: free some room there {freed}"
+        how += f"; the disk of {node} is full: free some space there {freed}"
     how += advice(lines)
     short = [name for name in where if name not in met and name in accounts and accounts[name].oom_kills > 0]
     if short:
@@ -72,7 +72,7 @@ def _how(judge: Judge, told: Accounts, node: str, failure: Reported, lines: tupl
 
 
 def advice(lines: Sequence[str]) -> str:
-    """What to do about last words that give no advice themselves, as a further part of a sentence; mostly ''."""
+    """Return what to do about last words that give no advice themselves, as a further part of a sentence; mostly ''."""
     if any("libjvm" in line or "libhdfs" in line for line in lines):
         return "; for HDFS say fsspec+hdfs:///path: the hdfs:// of pyarrow itself needs Java in the program"
     if any(words in line for line in lines for words in UNGUARDED):
@@ -84,7 +84,7 @@ def advice(lines: Sequence[str]) -> str:
 
 
 def _befell(judge: Judge, told: Accounts, nodes: list[str]) -> str:
-    """What happened in mid-run to nodes beside the run itself; nothing that is known: ''."""
+    """Return what happened in mid-run to nodes besides the run itself; nothing that is known: ''."""
     how = ""
     for name in dict.fromkeys(nodes):
         if name in told.rebooted:

@@ -1,4 +1,4 @@
-"""A run whose hosts are lost continues from its checkpoint on those that are left, as a run of its own.
+"""A run whose hosts are lost continues from its checkpoint on those that are left, as a new run.
 
 Its controller must live to see that; a run that no controller follows ends with its host, as any other.
 """

@@ -36,7 +36,9 @@ _SPARE = 16 << 20
 
 @dataclass(frozen=True)
 class Fetched:
-    """What has come: `folder` has it, `notes` are lines about what has not, or not whole; `failed`: nodes and why."""
+    """The result of a fetch: `folder` has it, `notes` are lines about what has not, or not whole; `failed`: nodes and
+    why.
+    """
 
     folder: Path
     files: int
@@ -70,7 +72,9 @@ def check(run: str, parts: Sequence[NodeOutput], most_gb: float) -> None:
 
 
 def place(run: Run, part: NodeOutput, target: Path) -> Path:
-    """Where the files of a part come to in `target`: by node where the run had several; `shared` has those of all."""
+    """Return where the files of a part come to in `target`: by node where the run had several; `shared` has those of
+    all.
+    """
     return target / part.place if run.several or part.shared else target
 
 
@@ -155,7 +159,8 @@ class _Transfer:
             fetch.run(self._part.source, [file.path for file in bad], self._folder, anew=True)
             for file in self._unlike(bad):
                 raise DataError(
-                    f"{self._part.place}: {shown(file.path)} arrived twice with another content than it has there"
+                    f"{self._part.place}: {shown(file.path)} arrived twice with another content than it has there: "
+                    "does the run write it still? Fetch again"
                 )
         so_far(self._part.bytes)
 
@@ -209,7 +214,7 @@ class _FileRequest:
         if isinstance(self._said, RegattaError | OSError):
             raise self._said
         if isinstance(self._said, Exception) or len(self._said) != self._count:
-            raise RemoteError(self._node.name, "its answer about the files' hashes is damaged")
+            raise RemoteError(self._node.name, "its answer about the files' hashes is damaged: fetch again")
         return self._said
 
 
@@ -253,7 +258,7 @@ def _room(target: Path, needed: int) -> None:
     if needed + _SPARE > free:
         raise DataError(
             f"{target}: {size_text(needed)} are to come, and the disk of this machine has {size_text(free)} free: "
-            "make room, or name another folder with --to"
+            "free some, or name another folder with --to"
         )
 
 
@@ -288,7 +293,7 @@ def bring(
 
 
 def _nothing(remote: Remote, run: Run, wanted: Sequence[str]) -> str:
-    """What to say where nothing fits."""
+    """Return what to say where nothing fits."""
     every, _ = outputs.look(remote, run, most=5) if wanted else ([], {})
     if any(part.count for part in every):
         words = " or ".join(shown(word) for word in wanted)
@@ -298,7 +303,7 @@ def _nothing(remote: Remote, run: Run, wanted: Sequence[str]) -> str:
 
 
 def at_end(remote: Remote, handle: StartedRun, request: Request, results: Path, console: Console) -> None:
-    """Fetch what fits the request's patterns beside the run's record; files that do not come are named only."""
+    """Fetch what fits the request's patterns next to the run's record; files that do not come are named only."""
     project = kept_folders.project(request.root) if request.options.keep else None
     parts_of_it = outputs.shared_parts(request.first_run or handle.run, project)
     known = outputs.Run(handle.run, handle.nodes, tuple(node.name for node in handle.nodes), parts_of_it)

@@ -1,4 +1,4 @@
-"""What a project keeps from run to run: folders of the working directory that lie in the shared folder."""
+"""The folders that a project keeps from run to run: those of the working directory that are in the shared folder."""
 
 import contextlib
 import getpass
@@ -20,7 +20,7 @@ _NOTHING = hashlib.sha256().hexdigest()
 
 
 def check(tree: Tree, kept: Sequence[str]) -> None:
-    """UsageError where files of the tree lie in a folder that is kept: the run would see those that are kept instead.
+    """UsageError where files of the tree are in a folder that is kept: the run would see those that are kept instead.
 
     Empty ones are placeholders, such as .gitkeep.
     """
@@ -52,7 +52,7 @@ def _key(root: Path, whose: str, digits: int) -> str:
 
 
 def _identity(path: Path) -> str:
-    """What is in the file of the person's identity, which is made at random where there is none."""
+    """Return what is in the file of the person's identity, which is made at random where there is none."""
     try:
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""How a run has ended, and what ended it: as values."""
+"""The end of a run and its cause, as values."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,7 +12,7 @@ from regatta_protocol.states import State
 
 @dataclass(frozen=True)
 class Failure:
-    """What ended a run: `rank` is None where a node or a service was lost; `code` is what to pass on.
+    """The cause of a run's end: `rank` is None where a node or a service was lost; `code` is what to pass on.
 
     `host`: the node that was lost, or rebooted, where that is what ended the run.
     """
@@ -36,7 +36,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended; `exits` is each node's own account.
+    """The end of a run; `exits` is each node's own account.
 
     `used`: what the run has used on each node, as its supervisor measured it.
     """
@@ -50,7 +50,7 @@ class Outcome:
 
 @dataclass
 class Accounts:
-    """What is known of a run's end while it is followed, all by the names of nodes.
+    """The facts of a run's end while it is followed, all by the names of nodes.
 
     `exits`: how the run has ended there, in the words of who watched it; `said`: the same, also of nodes that were told
     of the end. `lost`: those that answer no more, `rebooted`: those that were, `died`: daemons that have, in mid-run.
@@ -64,7 +64,7 @@ class Accounts:
 
     @property
     def used(self) -> dict[str, dict[str, Any]]:
-        """What the run has used on each node."""
+        """Return what the run has used on each node."""
         return {name: said.used for name, said in self.said.items()}
 
     def hear(self, finished: dict[str, Finished]) -> None:

@@ -1,4 +1,4 @@
-"""What a run has left in its working directory on each of its nodes: looked at, chosen by patterns."""
+"""The outputs of a run in its working directory on each of its nodes: looked at, chosen by patterns."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class File:
 
 @dataclass(frozen=True)
 class NodeOutput:
-    """What a run has left on one node: `files` are the first of `count`, `left_out` names with the reason.
+    """The outputs of a run on one node: `files` are the first of `count`, `left_out` names with the reason.
 
     `source`: the folder that has them there; `shared`: the part of the shared folder, where it is one: `runs/NAME`.
     """
@@ -46,7 +46,7 @@ class NodeOutput:
 
     @property
     def place(self) -> str:
-        """Where a person finds them: the node's name; `shared` or `kept`, which all nodes see."""
+        """Return where a person finds them: the node's name; `shared` or `kept`, which all nodes see."""
         return _PLACES[self.shared.partition("/")[0]] if self.shared else self.node.name
 
 
@@ -70,7 +70,7 @@ class Run:
 
     @property
     def several(self) -> bool:
-        """Whether its files lie in folders by node."""
+        """Whether its files are in folders by node."""
         return len(self.planned) > 1
 
     @property
@@ -94,7 +94,7 @@ def shared_parts(shared: str | None, project: str | None) -> tuple[str, ...]:
 def look(
     remote: Remote, run: Run, wanted: Sequence[str] = (), most: int = MOST_FILES
 ) -> tuple[list[NodeOutput], dict[str, Exception]]:
-    """What fits one of the patterns (none: all) on each node, and why nodes could not be asked, by name."""
+    """Return what fits one of the patterns (none: all) on each node, and why nodes could not be asked, by name."""
     ask = AskLeft(run.id, most, tuple(wanted))
     head = remote.cluster.head
 
@@ -111,7 +111,7 @@ def look(
 
 
 def _part(node: Node, run: str, said: Left, shared: str | None = None) -> NodeOutput:
-    """What a node says; the names in it are the run's choice."""
+    """Return what a node says; the names in it are the run's choice."""
     files = tuple(File(str(path), int(size), int(at), bool(came)) for path, size, at, came in said.files)
     if bad := next((file.path for file in files if _leads_out(file.path)), None):
         raise RemoteError(node.name, f"names a file outside of the run's working directory: {shown(bad)}")
@@ -125,7 +125,9 @@ def _leads_out(path: str) -> bool:
 
 
 def sizes(remote: Remote, runs: Iterable[RunInfo]) -> dict[str, tuple[NodeOutput, ...]]:
-    """What each of several runs has left, by its id, with its first files; what cannot be told in time is left out."""
+    """Return what each of several runs has left, by its id, with its first files; what cannot be told in time is left
+    out.
+    """
     runs = [*runs]
 
     def ask(node: Node) -> dict[str, NodeOutput]:

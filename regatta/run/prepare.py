@@ -54,14 +54,14 @@ class Ready:
         return {rank.rank: rank.node.name for rank in self.plan.ranks}
 
     def clocks(self) -> Clocks:
-        """The run's clocks, of which that of its launch goes since the release was proven."""
+        """The run's timers, of which that of its launch goes since the release was proven."""
         made = Clocks(len(self.plan.ranks), driver=self.framework.driver)
         made.sync_seconds = self.synced_at - self.asked_at
         made.start(self.synced_at)
         return made
 
     def kept_on(self, node: Node) -> dict[str, Any]:
-        """What a node keeps for the record."""
+        """Return what a node keeps for the record."""
         return {**self.about, "facts": self.facts[node.name]}
 
 
@@ -138,7 +138,9 @@ class Preparer:
         return known
 
     def _asked(self, framework: Framework, layer: LayerWish | None, workers: int | None) -> dict[str, Inspect]:
-        """What each node is asked with the release: free ports where ranks may be, and what the service needs."""
+        """Return what each node is asked with the release: free ports where ranks may be, and what the service
+        needs.
+        """
         asks = dict(framework.asks(self._cluster)) if framework.served(self._cluster) else {}
         every = Inspect(versions=registry.packages(), layer=layer, asks=asks)
         found = {node.name: every for node in self._cluster.nodes}

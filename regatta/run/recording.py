@@ -1,4 +1,4 @@
-"""What is kept of a run. What was asked for goes to the nodes with it, so that a record needs no controller of its own.
+"""Records a run. The request goes to the nodes with it, so that any controller can write its record.
 
 A record is written by whoever followed the run to its end; for one that no one follows any more, by whoever attaches
 to it or asks for `runs` next, from what its nodes know.
@@ -41,7 +41,7 @@ ORPHAN_SECONDS = 60.0
 MOST_AT_ONCE = 20
 NOTE = (
     "no controller followed this run to its end: the record is made from what its nodes know, "
-    "without the controller's clocks"
+    "without the controller's timers"
 )
 
 
@@ -60,7 +60,7 @@ def asked(
     layer: Mapping[str, str],
     base: Mapping[str, str],
 ) -> dict[str, Any]:
-    """What the record says of the run before it starts, as JSON, and who follows it.
+    """Return what the record says of the run before it starts, as JSON, and who follows it.
 
     `layer` and `base`: versions of its packages by name, those of the layer before those of the nodes' environment. A
     run with another layer, other variables, or other folders that are kept is another case.
@@ -91,14 +91,14 @@ def asked(
 
 
 def parameters(cluster: Cluster, request: "Request", workers: int | None) -> dict[str, Any]:
-    """What the run was asked to do; with hosts left out it is another case than on all of them."""
+    """Return what the run was asked to do; with hosts left out it is another case than on all of them."""
     left_out = {"without": list(cluster.left_out)} if cluster.left_out else {}
     return {"workers": workers, **(request.parameters or {"argv": list(request.program.argv)}), **left_out}
 
 
 @dataclass(frozen=True)
 class Ended:
-    """What is known of a run that has ended: `ranks` maps each to its node, `facts` are those of the nodes it used.
+    """The facts of a run that has ended: `ranks` maps each to its node, `facts` are those of the nodes it used.
 
     `interfaces`: of each node the one that holds its address in the cluster. `beside`: what else was on the nodes.
     """
@@ -148,7 +148,7 @@ def of_run(
 
 
 def of_unstarted(cluster: Cluster, request: "Request", cause: str, *, lost: bool) -> record.Record:
-    """The record of a run that could not be started: it has a row, and the cause, and no clocks."""
+    """The record of a run that could not be started: it has a row, and the cause, and no times."""
     assert request.options.name is not None
     identity = record.RunIdentity(
         run_id=request.options.name,
@@ -179,7 +179,7 @@ def mark(remote: Remote, handle: StartedRun, outcome: Outcome) -> None:
 
 
 def contention(remote: Remote, handle: StartedRun, outcome: Outcome) -> dict[str, Contended]:
-    """What else was on the run's nodes meanwhile, by node; those that do not answer are left out."""
+    """Return what else was on the run's nodes meanwhile, by node; those that do not answer are left out."""
 
     def ask(node: Node) -> Contended:
         return remote.call(node, AskContention(handle.run, handle.strangers(node)), timeout=MARK_TIMEOUT)
@@ -255,7 +255,7 @@ def adopt(
 
 
 def settle(remote: Remote, info: RunInfo) -> None:
-    """Let the nodes of a run that a service took know that it has ended: without its controller the head alone does."""
+    """Let the nodes of a run that a service took know that it has ended: without its controller only the head does."""
     if info.adapter.served(remote.cluster) and info.state is not State.RUNNING:
         ended = FinishRun(info.run, info.state, info.code or 0)
         remote.gather(info.nodes, lambda node: remote.call(node, ended, timeout=8))

@@ -1,4 +1,4 @@
-"""What a person or a program asks to run."""
+"""A request to run something, by a person or a program."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ _OF_OPTIONS, _TYPED = Requirements(), Variables()
 
 @dataclass(frozen=True)
 class Request:
-    """What to run. `root` is the tree to sync, `source` what was read of it just now, if anything was.
+    """A request. `root` is the tree to sync, `source` what was read of it just now, if anything was.
     `project`: the folder in it whose packages and requirements count (default: the tree).
 
     Where the options name no launcher, the framework takes one. An elastic run continues without lost hosts, as

@@ -35,7 +35,7 @@ TROUBLES: dict[type[RemoteError], str] = {
     PrivilegeError: "NO SUDO",
     UnreachableError: "NO ANSWER",
 }
-"""What `fab status` says of a node that could not be asked; the first that fits."""
+"""The words of `fab status` for a node that could not be asked; the first that fits."""
 START_SECONDS = 90.0
 READY_SECONDS = 60.0
 
@@ -192,7 +192,9 @@ def status(remote: Remote) -> list[NodeStatus]:
 
 
 def monitoring(remote: Remote) -> dict[str, Any]:
-    """What the head's Prometheus reaches, see `regatta.node.monitoring`; empty where the head does not answer."""
+    """Return what the head's Prometheus reaches, see `regatta.node.monitoring`; empty where the head does not
+    answer.
+    """
     try:
         return dict(encode(remote.call(remote.cluster.head, AskMonitoring(), timeout=15)))
     except RegattaError:

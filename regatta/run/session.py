@@ -29,7 +29,7 @@ from regatta_protocol.states import State
 
 INTERRUPTED = 130
 LATE_SECONDS = 0.5
-"""How late times may be, as output was not shown at once, before a warning."""
+"""Seconds that times may be late, as output was not shown at once, before a warning."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class Session:
         try:
             kept = self._keep(ready, handle, clocks, outcome)
         except RecordError as error:
-            self.console.error(f"{error}: free some room")
+            self.console.error(str(error))
             self._fetch(request, handle)
             _raise_unless_succeeded(run, outcome, clocks)
             raise RecordError(f"{run} succeeded and has no record; what it printed: {hint('logs', run)}") from None
@@ -123,7 +123,7 @@ class Session:
             raise
 
     def keep_unstarted(self, request: Request, cause: str, *, lost: bool) -> record.Record:
-        """Keep a record of a run that could not be started: it has a row, and the cause, and no clocks."""
+        """Keep a record of a run that could not be started: it has a row, and the cause, and no times."""
         kept = recording.of_unstarted(self.cluster, request, cause, lost=lost)
         store.Store(self.results).save(kept)
         return kept
@@ -202,7 +202,7 @@ class Session:
 
     @contextlib.contextmanager
     def _attached(self, info: catalogue.RunInfo) -> Iterator[StartedRun]:
-        """What following a run needs; Ctrl-C cancels one in progress."""
+        """Give what is needed to follow a run; Ctrl-C cancels one in progress."""
         if info.state is not State.RUNNING:
             yield catalogue.unserved(self.remote, info)
             return

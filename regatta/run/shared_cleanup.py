@@ -13,7 +13,7 @@ DELETE_TIMEOUT = 420.0
 
 @dataclass(frozen=True)
 class SharedFolder:
-    """What a run or a project has there: bytes on the head's disk, and when it last changed (Unix time)."""
+    """The part of a run or a project there: bytes on the head's disk, and when it last changed (Unix time)."""
 
     name: str
     bytes: int
@@ -29,7 +29,7 @@ class Parts:
 
 
 def look(remote: Remote) -> Parts:
-    """What there is. RemoteError."""
+    """Return what there is. RemoteError."""
     said = remote.call(remote.cluster.head, AskShared(), timeout=LOOK_TIMEOUT)
     return Parts(_folders(said.runs), _folders(said.projects))
 

@@ -26,7 +26,7 @@ _REFUSED = 2
 
 @dataclass(frozen=True)
 class Uploaded:
-    """What the store has now below `address`."""
+    """The objects that the store has now below `address`."""
 
     address: str
     files: int

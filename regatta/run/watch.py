@@ -79,7 +79,7 @@ class Watch:
                     raise error
 
     def put(self, kind: str, name: str, value: Any, stream: Stream[None, Watched] | None = None) -> None:
-        """Hand on what came now as soon as there is room; a node that waits for that is not silent."""
+        """Hand on what came now as soon as there is space; a node that waits for that is not silent."""
         began = time.monotonic()
         self.held_back.add(name)
         while not self.left.is_set():

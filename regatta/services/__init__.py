@@ -1,1 +1,1 @@
-"""The services of a cluster, as the parts beside their roles declare them."""
+"""The services of a cluster, as the parts next to their roles declare them."""

@@ -1,4 +1,4 @@
-"""What `ansible/roles/<role>/service.yml` says of each service, but for what Ansible evaluates on a host."""
+"""The declarations of services in `ansible/roles/<role>/service.yml`, but for what Ansible evaluates on a host."""
 
 import functools
 from collections.abc import Sequence
@@ -45,7 +45,7 @@ FIELDS = {
     "removed": "paths outside of Regatta's folders that a teardown removes",
     "gone": "paths that must be gone after a teardown",
 }
-"""What a service may declare. Strings may be Jinja with the role's variables, but for what `Part` holds."""
+"""The fields that a service may declare. Strings may be Jinja with the role's variables, but for what `Part` holds."""
 TOGETHER, HEAD_FIRST = "together", "head first"
 
 

@@ -26,7 +26,8 @@ HELP = ("--help", f"-{SHORT_FLAGS['help']}")
 
 @dataclass
 class Typed:
-    """What was typed: `own` is Regatta's, `script` the script's (None where none is named), `help` names a command.
+    """The words that were typed: `own` is Regatta's, `script` the script's (None where none is named), `help` names a
+    command.
 
     `module`: a module is to run, named as the script would be. `notes`: what a person reads of the script's words.
     """
@@ -40,7 +41,8 @@ class Typed:
 
 @dataclass(frozen=True)
 class Commands:
-    """What can be typed: `binary` is the program, `known` its commands with their flags, `scripts` those that run one.
+    """The words that can be typed: `binary` is the program, `known` its commands with their flags, `scripts` those that
+    run one.
 
     `first`: flags before a command. `others` gives commands that are typed elsewhere, each as it is typed there.
     `further`: by command the flag that words behind its positional arguments are values of.
@@ -113,7 +115,7 @@ class _Reader:
         raise UsageError(f"{self._name()} runs no script, and takes no words after --; {self._look()}")
 
     def _join(self) -> None:
-        """`run ppr` is `run-ppr`, where a command may stand and there is none of the first word alone."""
+        """`run ppr` is `run-ppr`, where a command may be and no command has only the first word as its name."""
         two = self._words[self._at : self._at + 2]
         whole = "-".join(two)
         if len(two) == 2 and two[0] not in self._all.known and whole in self._all.known and not self._missing:
@@ -244,7 +246,7 @@ def usage(commands: Commands, name: str) -> str:
 
 
 def unknown(commands: Commands, word: str) -> str:
-    """What to say of a command that there is none of."""
+    """Return what to say of a command that there is none of."""
     others = commands.others()
     if word in others:
         return f"'{word}' is none of {commands.binary}'s commands: write '{others[word]}'"
@@ -287,7 +289,7 @@ def _near_flag(name: str, flags: Iterable[str]) -> str | None:
 
 
 def _flag_first(commands: Commands, words: list[str]) -> str:
-    """What to say of flags before a command that are not known there."""
+    """Return what to say of flags before a command that are not known there."""
     name = words[0].partition("=")[0]
     if any(name in command.flags for command in commands.known.values()):
         at = next((at for at, word in enumerate(words) if word in commands.known), None)

@@ -1,4 +1,4 @@
-"""What the tasks share: errors as one message, and numbers that are typed."""
+"""Shared by the tasks: errors as one message, and numbers that are typed."""
 
 import errno
 import functools
@@ -12,7 +12,7 @@ from invoke.exceptions import Exit
 from invoke.tasks import task as invoke_task
 
 from regatta import paths
-from regatta.errors import RegattaError
+from regatta.errors import DeclinedError, RegattaError
 from regatta.options import kinds
 from regatta.options.declaration import OF_RUNS
 from regatta.tasks.program import Task
@@ -35,7 +35,7 @@ def task(
             try:
                 return body(*call_args, **call_options)
             except RegattaError as error:
-                print(f"error: {error}", file=sys.stderr)
+                print(error if isinstance(error, DeclinedError) else f"error: {error}", file=sys.stderr)
                 raise Exit(code=error.exit_code) from None
             except BrokenPipeError:  # the reader of a pipe (head) has seen enough
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -43,7 +43,8 @@ def task(
             except OSError as error:
                 if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                     raise
-                print(f"error: a disk of this machine is full: {error.filename or paths.cache_dir()}", file=sys.stderr)
+                full = error.filename or paths.cache_dir()
+                print(f"error: a disk of this machine is full: free some space at {full}", file=sys.stderr)
                 raise Exit(code=1) from None
             except KeyboardInterrupt:
                 print("interrupted", file=sys.stderr)

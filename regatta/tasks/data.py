@@ -9,7 +9,7 @@ from typing import Any
 from invoke.context import Context
 
 from regatta.cards import discovery
-from regatta.errors import DataError, RegattaError, UsageError
+from regatta.errors import DeclinedError, RegattaError, UsageError
 from regatta.hosts import inventories
 from regatta.hosts.remote import Remote
 from regatta.tasks import shown
@@ -109,7 +109,7 @@ def data_rm(
     if found["folder"] and found["files"] and not recursive:
         raise UsageError(f"{url} is a folder with {what}: say --recursive to remove all of it")
     if not confirmed(f"remove {what} from {url} on {remote.cluster.name}", yes):
-        raise DataError("nothing was removed")
+        raise DeclinedError("nothing was removed")
     hdfs.ask(remote, "remove", url, recursive=recursive)
     print(f"removed {url}: {what}")
 

@@ -83,7 +83,7 @@ def _list(run: str, parts: "list[NodeOutput]") -> None:
     help={
         "run": RUN_HELP,
         "pattern": PATTERN_HELP,
-        "to": "folder to bring them to (default: RUN beside the records), or s3://bucket/key: there, too",
+        "to": "folder to bring them to (default: RUN next to the records), or s3://bucket/key: there, too",
         "max-gb": OF_RUNS["max_gb"].about,
         "env": OF_RUNS["env"].help.replace("the run's processes", "what puts them into a bucket"),
         "env-file": OF_RUNS["env_file"].help,
@@ -110,7 +110,7 @@ def fetch(
 @task(
     positional=["run"],
     further="more",
-    help={"run": RUN_HELP, "more": "further runs, to stand beside it", "port": "port of this machine (default 6006)"},
+    help={"run": RUN_HELP, "more": "further runs, to compare with it", "port": "port of this machine (default 6006)"},
 )
 def board(
     c: Context,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from invoke.context import Context
 
 from regatta import paths
-from regatta.errors import RecordError, RegattaError, UsageError
+from regatta.errors import DeclinedError, RecordError, RegattaError, UsageError
 from regatta.hosts import inventories
 from regatta.hosts.remote import Remote
 from regatta.program import hint
@@ -31,7 +31,7 @@ RUN_HELP = "id of a run that has a record, a unique beginning of it, 'last', or 
     help={
         "run": f"only this run: {RUN_HELP}",
         "against": "earlier records to compare with: a folder, a record or a .parquet file",
-        "out": "folder to write to (default: report/ beside the records)",
+        "out": "folder to write to (default: report/ next to the records)",
         "charts": "charts as files: svg,png (default), svg, png or none",
         "cases": "write the charts of so many of the latest cases as files (default 2)",
     }
@@ -55,7 +55,7 @@ def report(
     for line in made.broken:
         print(f"warning: left out: {line}", file=sys.stderr)
     print(f"{written.page}: {len(made.records)} run(s), {written.page.stat().st_size / 1e6:.1f} MB")
-    print(f"{len(written.others)} files with its tables and charts beside it")
+    print(f"{len(written.others)} files with its tables and charts next to it")
     if written.not_drawn:
         print(f"the charts of {written.not_drawn} more case(s) are only in the page; --cases writes more")
     for change in made.changes or ():
@@ -81,7 +81,9 @@ def show(c: Context, run: str, inventory: str | None = None, json: bool = False)
 
 
 def _left(record: "Record", inventory: str | None) -> list[str]:
-    """What the run has left, where the chosen inventory is its cluster, which answers and knows the run still."""
+    """Return what the run has left, where the chosen inventory is its cluster, which answers and knows the run
+    still.
+    """
     from regatta.run import outputs
 
     try:
@@ -193,7 +195,10 @@ def results_import(c: Context, file: str) -> None:
     print(f"{added} record(s) added to {store.root}, {same} were there already")
     _say_broken(found.broken)
     if differ:
-        raise RecordError(f"other records are there under the same names, and stay: {', '.join(differ)}")
+        raise RecordError(
+            f"other records are there under the same names, and stay: {', '.join(differ)}. Import into another folder "
+            "(REGATTA_RESULTS)"
+        )
 
 
 @task(
@@ -232,7 +237,7 @@ def results_gc(
         return
     print_table([listing.HEADINGS, *(line.cells() for line in found)])
     if not confirmed(f"delete these {len(found)} record(s) from {store.root}", yes):
-        raise RecordError("nothing was deleted")
+        raise DeclinedError("nothing was deleted")
     for line in found:
         store.delete(line.run)
     print(f"deleted {len(found)} record(s)")

@@ -1,6 +1,6 @@
 """Tasks about any run: sync, torchrun, rayrun, sparkrun, runs, runs-gc, logs, attach, cancel.
 
-What a task needs is imported in it: a sync is over before rich and paramiko would be loaded.
+All that a task needs is imported in it: a sync is over before rich and paramiko would be loaded.
 """
 
 import functools
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from invoke.context import Context
 
 from regatta import paths
-from regatta.errors import NodesError, RegattaError, RunError, UsageError
+from regatta.errors import DeclinedError, NodesError, RegattaError, UsageError
 from regatta.hosts import inventories
 from regatta.hosts.remote import Remote
 from regatta.options.declaration import of as options
@@ -190,7 +190,7 @@ def runs_gc(
     what += f"{', and' if chosen or old or ours else ''} input files that no run has asked for since"
     what += f" {start:%Y-%m-%d %H:%M} UTC"
     if not confirmed(what, yes):
-        raise RunError("nothing was deleted")
+        raise DeclinedError("nothing was deleted")
     done, failed = catalogue.delete(remote, chosen, time.time() - start.timestamp())
     for name, said in done.items():
         print(
@@ -209,7 +209,7 @@ def _names(parts: "tuple[SharedFolder, ...]") -> str:
 
 
 def _show_shared(runs: "list[SharedFolder]", projects: "tuple[SharedFolder, ...]", ours: "list[SharedFolder]") -> None:
-    """What is in the shared folder: parts of runs that go, and all that projects keep."""
+    """Show what is in the shared folder: parts of runs that go, and all that projects keep."""
     rows = [(part, "run", "goes") for part in runs]
     rows += [(part, "project", "goes" if part in ours else "stays") for part in projects]
     if rows:

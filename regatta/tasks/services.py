@@ -1,6 +1,6 @@
 """Tasks about the cluster and its services: up, down, status, top, dashboard, spark-history.
 
-What a task needs is imported in it, see `regatta.tasks.runs`.
+All that a task needs is imported in it, see `regatta.tasks.runs`.
 """
 
 import contextlib
@@ -42,7 +42,7 @@ def up(c: Context, inventory: str | None = None) -> None:
 
     remote = Remote(inventories.load(inventory))
     if remote.cluster.local:
-        print("inventory/local has no services: each Ray run starts and stops a Ray of its own")
+        print("inventory/local has no services: each Ray run starts and stops its own Ray")
         return
     began = time.monotonic()
     services.act(remote, "start")
@@ -238,7 +238,10 @@ def dashboard(c: Context, inventory: str | None = None, port: str | None = None,
 
     remote = Remote(inventories.load(inventory))
     if remote.cluster.local:
-        raise RegattaError("inventory/local has no dashboard: each Ray run has a Ray of its own without one")
+        raise RegattaError(
+            "inventory/local has no dashboard, as each Ray run there has its own Ray without one: choose a cluster "
+            "with --inventory inventory/NAME"
+        )
     head = remote.cluster.head
     with contextlib.suppress(KeyboardInterrupt), tunnels.Tunnels(remote.cluster, head) as opened:
 
@@ -283,7 +286,7 @@ def spark_history(c: Context, inventory: str | None = None, port: str | None = N
     remote = Remote(inventories.load(inventory))
     head, local = remote.cluster.head, whole("port", port) or 0
     if remote.cluster.local:
-        raise RegattaError("inventory/local has no Spark")
+        raise RegattaError("inventory/local has no Spark: choose a cluster with --inventory inventory/NAME")
     told = remote.call(head, CallFramework("spark.master.history"), timeout=30)
     try:
         with contextlib.suppress(KeyboardInterrupt), tunnels.Tunnels(remote.cluster, head) as opened:

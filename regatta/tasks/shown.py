@@ -1,4 +1,4 @@
-"""What commands show a program that says --json: a type each, which the schemas in `schemas/` are made from."""
+"""The output of commands for a program that says --json: a type each, which the schemas in `schemas/` are made from."""
 
 import json as plain_json
 from dataclasses import dataclass
@@ -58,7 +58,7 @@ class File:
 
 @dataclass(frozen=True)
 class Place:
-    """What a run has left on one node, or in a folder that all see: the first files of `count`, in `source`."""
+    """The outputs of a run on one node, or in a folder that all see: the first files of `count`, in `source`."""
 
     place: str
     source: str
@@ -159,7 +159,7 @@ class Status:
 
 @dataclass(frozen=True)
 class Compared:
-    """How many times the seconds of `to` the runs of a framework took, by a clock, with the ends of its interval."""
+    """The ratio of a framework's seconds to those of `to`, by a timer, with the ends of its interval."""
 
     clock: str
     framework: str
@@ -172,7 +172,7 @@ class Compared:
 
 @dataclass(frozen=True)
 class Finding:
-    """A point of a plan: medians in seconds by clock and framework; what forbids to compare; runs that do not count."""
+    """A point of a plan: medians in seconds by timer and framework; what forbids to compare; runs that do not count."""
 
     point: str
     workload: str
@@ -245,7 +245,7 @@ def _run(line: "Line") -> Run:
 
 
 def files(run: str, parts: "Sequence[NodeOutput]", failed: "Mapping[str, Exception]") -> Files:
-    """What a run has left."""
+    """Return what a run has left."""
     places = [
         Place(
             part.place,
@@ -261,7 +261,7 @@ def files(run: str, parts: "Sequence[NodeOutput]", failed: "Mapping[str, Excepti
 
 
 def bench(plan: str, of_set: str, cluster: str, found: "Sequence[findings.Finding]") -> Bench:
-    """What a bench has shown."""
+    """Return what a bench has shown."""
     return Bench(plan, of_set, cluster, [_finding(one) for one in found])
 
 

@@ -92,7 +92,7 @@ def _show(console: "Console", done: "dict[str, list[Record]]", json: Path | None
     console.note("\n".join(["", *shown.show]))
     every = [record for records in done.values() for record in records]
     if json is None and len(done) > 1 and all(record.answer is None for record in every):
-        for label, records in done.items():  # times of what prints no answer stand beside no others
+        for label, records in done.items():  # times of what prints no answer are compared with no others
             comparison.show(compare.compare({label: records}), console)
         return
     result = compare.compare(done)

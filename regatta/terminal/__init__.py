@@ -1,1 +1,1 @@
-"""What a person sees and is asked."""
+"""Output to a person, and questions."""

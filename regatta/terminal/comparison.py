@@ -20,13 +20,13 @@ _SHOWN = 20
 
 
 def check(comparison: Comparison) -> None:
-    """Raise CompareError with everything that forbids to compare clocks."""
+    """Raise CompareError with everything that forbids to compare times."""
     if not comparison.comparable:
         raise CompareError(to_text(comparison))
 
 
 def _cells(comparison: Comparison) -> list[list[str]]:
-    """Header and rows of the table of clocks, seconds."""
+    """Header and rows of the table of times, seconds."""
     labels = list(comparison.runs)
     rows = [["seconds", *labels]]
     for phase, spreads in comparison.spreads.items():
@@ -46,11 +46,11 @@ def _refusal(comparison: Comparison) -> list[str]:
     differences = [f"  {difference}" for difference in comparison.differences[:_SHOWN]]
     if len(comparison.differences) > _SHOWN:
         differences.append(f"  and {len(comparison.differences) - _SHOWN} more")
-    return [f"{clean(comparison.workload)}: clocks are not compared:", *comparison.reasons, *differences]
+    return [f"{clean(comparison.workload)}: times are not compared:", *comparison.reasons, *differences]
 
 
 def to_table(comparison: Comparison) -> "Table":
-    """The clocks side by side, or what forbids it; the words are not part of it."""
+    """The times side by side, or what forbids it; the words are not part of it."""
     from rich.table import Table
     from rich.text import Text
 
@@ -77,7 +77,7 @@ def to_text(comparison: Comparison) -> str:
 
 
 def show(comparison: Comparison, console: Console) -> None:
-    """Print the clocks and the words; raises CompareError with what forbids it."""
+    """Print the times and the words; raises CompareError with what forbids it."""
     check(comparison)
     from rich.console import Group
     from rich.text import Text
@@ -91,7 +91,7 @@ def to_json(comparison: Comparison) -> str:
 
 
 def to_dict(comparison: Comparison) -> dict[str, Any]:
-    """The same facts for machines; `phases` is null where clocks must not be compared."""
+    """The same facts for machines; `phases` is null where times must not be compared."""
     document = plain(comparison)
     document["phases"] = document.pop("spreads") if comparison.comparable else None
     document["differences"] = [
@@ -105,4 +105,4 @@ def write_json(comparison: Comparison, path: Path) -> None:
     try:
         files.write(path, to_json(comparison))
     except OSError as error:
-        raise CompareError(f"{path} cannot be written: {error.strerror or error}") from error
+        raise CompareError(f"{path} cannot be written: name another file ({error.strerror or error})") from error

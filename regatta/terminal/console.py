@@ -1,4 +1,4 @@
-"""What a person sees of a run: log lines with node and rank in front, progress bars, notes, warnings and errors."""
+"""A run on a terminal: log lines with node and rank in front, progress bars, notes, warnings and errors."""
 
 import os
 import sys
@@ -122,7 +122,7 @@ class Console:
                 self._out.print(prefix, style, clean(part))
 
     def bars(self, node: str, bars: dict[int, str]) -> None:
-        """Show what stands in place on a node now, by rank: lines that have been written over and have not ended."""
+        """Show what is in place on a node now, by rank: lines that have been written over and have not ended."""
         with self._lock:
             for key in [key for key in self._standing if key[0] == node and key[1] not in bars]:
                 standing = self._standing.pop(key)
@@ -284,7 +284,7 @@ class _Stream:
 
         class Bar(BarColumn):
             def render(self, task: Task) -> ProgressBar:
-                """Nothing for a task that is text alone."""
+                """Nothing for a task that is only text."""
                 return "" if task.fields.get("bare") else super().render(task)  # type: ignore[return-value]
 
         return Progress(

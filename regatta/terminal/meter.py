@@ -1,4 +1,4 @@
-"""How far a transfer is: a bar with its rate on a terminal, now and then a line elsewhere."""
+"""Shows the progress of a transfer: a bar with its rate on a terminal, now and then a line elsewhere."""
 
 import sys
 import time
@@ -68,7 +68,7 @@ class Meter:
         self.set(0)
 
     def add(self, count: int) -> None:
-        """Count in bytes that are done, beside those before."""
+        """Count in bytes that are done, besides those before."""
         self.set(self.done + count)
 
     def set(self, done: int) -> None:

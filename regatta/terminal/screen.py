@@ -1,8 +1,8 @@
-"""What stands between this program and a person's terminal: all text that goes there passes here, and is made harmless.
+"""Guards a person's terminal: all text that goes there passes here, and is made harmless.
 
 Names, messages and lines of logs come from nodes, files and runs. In text a terminal takes some characters for
 commands: they write to the clipboard, or over lines that are there. The programs call `install` first, so that
-whatever is printed or raised anywhere passes. Colours and moves of the cursor are `painter`'s alone.
+whatever is printed or raised anywhere passes. Colours and moves of the cursor are only `painter`'s.
 """
 
 import io
@@ -27,7 +27,9 @@ _DRAIN_SECONDS = 2.0
 
 
 class Screen(io.TextIOBase):
-    """A text stream that does nothing to a terminal, whatever is written. What its encoding lacks becomes escapes."""
+    """A text stream that does nothing to a terminal, whatever is written. Characters that its encoding lacks become
+    escapes.
+    """
 
     def __init__(self, file: TextIO) -> None:
         self.file = file

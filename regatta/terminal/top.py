@@ -1,4 +1,5 @@
-"""What all nodes do right now: each tells of itself over one connection (`regatta.node.sample`); nothing is installed.
+"""Shows what all nodes do right now: each tells of itself over one connection (`regatta.node.sample`); nothing is
+installed.
 
 A node that does not answer is asked again until it does.
 """
@@ -34,7 +35,7 @@ RUN_HEADINGS = ("run", "framework", "for", "rank", "node", "phase", "progress")
 
 @dataclass(frozen=True)
 class Rates:
-    """What a node does: `cpu` and `memory` as parts of 1, all others in bytes a second."""
+    """The load of a node: `cpu` and `memory` as parts of 1, all others in bytes a second."""
 
     cpu: float
     memory: float
@@ -175,7 +176,7 @@ def run_rows(nodes: Sequence[Seen], has_driver: Callable[[str], bool]) -> list[t
 
 
 def hdfs_line(nodes: Sequence[Seen]) -> str:
-    """How HDFS is, by its NameNode; empty where there is none or no node can be asked."""
+    """Return how HDFS is, by its NameNode; empty where there is none or no node can be asked."""
     for seen in nodes:
         state = (seen.sample or {}).get("hdfs") or {}
         if state.get("installed"):
@@ -212,7 +213,7 @@ def picture(title: str, nodes: Sequence[Seen], has_driver: Callable[[str], bool]
 
 
 def as_json(nodes: Sequence[Seen]) -> list[dict[str, Any]]:
-    """What was seen of each node, for programs."""
+    """Return what was seen of each node, for programs."""
     return [
         {
             "node": seen.node.name,

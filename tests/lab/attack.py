@@ -95,7 +95,7 @@ class Attack:
             self._root(node, made)
 
     def tried(self, node: str) -> dict[str, object]:
-        """How often it has put something anywhere, and what it has achieved that it must not."""
+        """Return how often it has put something anywhere, and what it has achieved that it must not."""
         none = json.dumps({"planted": 0, "won": []})
         said = self._root(node, f"cat {self.state}/home/attack.json 2>/dev/null || echo {shlex.quote(none)}")
         return dict(json.loads(said))
@@ -106,7 +106,7 @@ class Attack:
             self._root(node, f"systemctl stop {UNIT}", check=False)
 
     def untouched(self, node: str) -> bool:
-        """Whether what is root's alone is as it was."""
+        """Whether what is only root's is as it was."""
         look = f"cd {VICTIM} && stat -c '%n %U %a %h' . * && cat shadow"
         return self._root(node, look).split("\n")[:-1] == [
             ". root 711 2",

@@ -43,7 +43,7 @@ class Cluster:
         return self._run(["regatta", *words], folder, folder.parent / "results", check)
 
     def background(self, folder: Path, *words: str) -> "subprocess.Popen[str]":
-        """`regatta WORDS` in the background, in a process group of its own."""
+        """`regatta WORDS` in the background, in its own process group."""
         return self._begin(["regatta", *words], folder, folder.parent / "results")
 
     def fab_background(self, *words: str, results: Path | None = None) -> "subprocess.Popen[str]":
@@ -124,7 +124,7 @@ def wait_for(condition: Any, seconds: float = 30) -> None:
     """Wait until a condition holds; an assertion fails where it does not in time."""
     end = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < end, "waited in vain"
+        assert time.monotonic() < end, "waited too long"
         time.sleep(0.2)
 
 

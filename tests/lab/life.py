@@ -1,7 +1,7 @@
 """The provisioned hosts that a session of tests shares: a kept lab in seconds, or provisioned once and then kept.
 
 A kept lab belongs to a name. A session takes the first of a few names that no other session on this machine holds, so
-that two at once have hosts, addresses and secrets of their own.
+that two at once have their own hosts, addresses and secrets.
 """
 
 import fcntl
@@ -60,14 +60,14 @@ def files() -> list[Path]:
 
 
 def left_by_tools(path: Path) -> bool:
-    """Whether a file lies in a folder of a tool's own."""
+    """Whether a file is in a tool's own folder."""
     folders = path.relative_to(PROJECT).parent.parts
     return any(name == "__pycache__" or name.startswith(".") for name in folders)
 
 
 @functools.cache
 def key() -> str:
-    """What the shared lab is kept by: SHA-256 of all that provisioning reads, 16 digits."""
+    """Return what the shared lab is kept by: SHA-256 of all that provisioning reads, 16 digits."""
     suite, digest = image.default_suite(), hashlib.sha256()
     lines = [*image.sources(suite, None, image.own_sources(), image.architecture()), *image.apt_options()]
     base = image.key(suite, image.architecture(), lines)

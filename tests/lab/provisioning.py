@@ -32,7 +32,7 @@ def command(lab: LabHandle, word: str, *extra: str) -> list[str]:
 
 
 def said(words: Sequence[str], folder: Path, env: Mapping[str, str], *, good: bool = True) -> str:
-    """What a command prints in a folder; it must succeed, or fail where `good` is false."""
+    """Return what a command prints in a folder; it must succeed, or fail where `good` is false."""
     done = subprocess.run(
         words,
         cwd=folder,
@@ -55,7 +55,7 @@ def play(lab: LabHandle, word: str, *extra: str, good: bool = True, **env: str) 
 
 
 def changed(output: str) -> dict[str, int]:
-    """How many tasks changed something on each host, from Ansible's recap."""
+    """Return how many tasks changed something on each host, from Ansible's recap."""
     return {host: int(count) for host, count in re.findall(r"^(\S+)\s+: ok=\d+\s+changed=(\d+)", output, re.M)}
 
 
@@ -104,13 +104,13 @@ def teardown(lab: LabHandle) -> str:
 
 
 def left(lab: LabHandle) -> dict[str, str]:
-    """What provisioning left on each host, as far as an independent look finds it."""
+    """Return what provisioning left on each host, as far as an independent look finds it."""
     found = {node: lab.ssh(node, f"sudo {LEFT.strip()}").stdout.strip() for node in lab.nodes}
     return {node: text for node, text in found.items() if text}
 
 
 def state(lab: LabHandle, node: str) -> str:
-    """What makes a provisioned host: paths with owner and mode, units, the environment, the account."""
+    """Return what makes a provisioned host: paths with owner and mode, units, the environment, the account."""
     script = (
         "find /opt/regatta /etc/regatta /var/lib/regatta /etc/hosts /etc/ssh/ssh_known_hosts2 -maxdepth 2 "
         "-not -path '*/ray/*' -not -path '*/cache/*' -not -path '*/runs/*' -printf '%p %u %m %l\\n' | sort; "

@@ -60,7 +60,7 @@ def home(cluster: Cluster) -> Iterator[str]:
 
 
 def one_message(cluster: Cluster, *words: str) -> str:
-    """What a command that must fail says: one message, no traceback, nothing else."""
+    """Return what a command that must fail says: one message, no traceback, nothing else."""
     done = cluster.fab(*words, check=False)
     assert done.returncode, done.stdout
     assert "Traceback" not in done.stdout
@@ -206,7 +206,7 @@ def test_bad_input_is_one_message(cluster: Cluster, home: str, tmp_path: Path) -
 
 
 def test_the_disk_of_every_datanode_becomes_full(cluster: Cluster, home: str, big: Path) -> None:
-    """The first block of a file finds room, and the second does not."""
+    """The first block of a file has space, and the second has none."""
     settings, data = "/etc/regatta/hadoop/hdfs-site.xml", "/var/lib/regatta-hdfs/data"
     small_disk = (
         "set -e; sudo systemctl stop regatta-hdfs-datanode; "

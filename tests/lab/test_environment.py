@@ -62,7 +62,7 @@ print(urllib.request.urlopen(request, timeout=10).read().decode())
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project that needs a package which comes from a folder of this machine alone."""
+    """A project that needs a package which comes only from a folder of this machine."""
     text = "def main():\n    print('the program speaks')\n"
     wheels.make(tmp_path / "wheels", "lacking", f"1.{os.getpid()}", {"lacking.py": text})
     monkeypatch.setenv("UV_FIND_LINKS", str(tmp_path / "wheels"))

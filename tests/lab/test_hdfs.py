@@ -58,7 +58,7 @@ def bean(hosts: LabHandle, name: str) -> dict[str, Any]:
 
 
 def live(hosts: LabHandle) -> int:
-    """How many DataNodes are live, none while in safe mode."""
+    """Return how many DataNodes are live, none while in safe mode."""
     info = bean(hosts, "NameNodeInfo")
     return len(json.loads(info["LiveNodes"])) if info and not info["Safemode"] else 0
 

@@ -347,7 +347,7 @@ FIREWALL = "table ip filter {\n chain FORWARD {\n type filter hook forward prior
 
 
 def test_a_firewall_that_drops_by_default_is_passed_and_left_as_it_was(lab_names: Iterator[str]) -> None:
-    """In a network namespace of its own, where Docker's and ufw's policy cuts no other process off."""
+    """In its own network namespace, where Docker's and ufw's policy cuts no other process off."""
     name = next(lab_names)
     script = f"""
         set -e

@@ -61,7 +61,7 @@ def dashboards() -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def substituted(expression: str, run: str) -> str:
-    """What Grafana makes of a query, for all nodes and one run.
+    """Return what Grafana makes of a query, for all nodes and one run.
 
     Without Ray's GCS: it exports nothing where its node's agent needed more than 30 s to start.
     """

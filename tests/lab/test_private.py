@@ -167,7 +167,7 @@ def test_a_lost_host_is_named_and_comes_back(private: Cluster, project: Path) ->
 
 
 def spoiled(archive: Path, folder: Path) -> Path:
-    """A copy with one bit turned, beside what describes the archive."""
+    """A copy with one bit turned, next to what describes the archive."""
     folder.mkdir()
     for path in (archive, archive.with_name(f"{archive.name}.json")):
         if path.exists():

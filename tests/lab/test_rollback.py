@@ -27,7 +27,7 @@ def earlier(cluster: Cluster) -> Iterator[str]:
 
 
 def current(cluster: Cluster) -> set[str]:
-    """Where the nodes' links lead."""
+    """Return where the nodes' links lead."""
     return {cluster.lab.ssh(node, "readlink /opt/regatta/env").stdout.strip() for node in cluster.lab.nodes}
 
 

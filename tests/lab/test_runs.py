@@ -168,7 +168,7 @@ def test_pagerank_under_both_frameworks_with_equal_answers(cluster: Cluster, tmp
         assert len([rank for rank in one["ranks"] if rank["peak_bytes"] and rank["cpu_seconds"]]) >= len(
             one["cluster"]["rank_map"]
         )
-    for one in (torch, ray):  # Ray's processes are not the run's own: their nodes tell of their network alone
+    for one in (torch, ray):  # Ray's processes are not the run's own: their nodes tell only of their network
         assert {use["node"] for use in one["use"]} == {"node1", "node2", "node3"}
         assert all(use["received_bytes"] and use["sent_bytes"] for use in one["use"])
         assert all(bool(use["cpu_seconds"] and use["largest_bytes"]) == (one is torch) for use in one["use"])

@@ -58,7 +58,7 @@ print("rows", spark.read.parquet("hdfs:///spark-test/numbers").selectExpr("sum(i
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A folder of a person's own, with a job and a module beside it."""
+    """A folder of a person's own, with a job and a module next to it."""
     folder = tmp_path / "project"
     folder.mkdir()
     (folder / "job.py").write_text(JOB)
@@ -98,7 +98,7 @@ def test_a_killed_worker_is_made_good(spark: Cluster, project: Path) -> None:
 
 
 def temporary(spark: Cluster) -> set[str]:
-    """What the account of runs has in /tmp, of all hosts; Java itself makes and clears `hsperfdata`."""
+    """Return what the account of runs has in /tmp, of all hosts; Java itself makes and clears `hsperfdata`."""
     asked = "find /tmp -maxdepth 1 -user regatta ! -name 'hsperfdata_*'"
     return {f"{node}:{path}" for node in spark.lab.nodes for path in spark.lab.ssh(node, asked).stdout.split()}
 

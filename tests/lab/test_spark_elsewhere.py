@@ -150,7 +150,7 @@ def test_a_job_runs_there_with_the_users_own_properties(elsewhere: Cluster, proj
 
 
 def asked_of(elsewhere: Cluster, listener: str, project: Path, name: str, enough: Callable[[str], bool]) -> str:
-    """What the driver of a run with two workers says to a listener on the head, until it is enough."""
+    """Return what the driver of a run with two workers says to a listener on the head, until it is enough."""
     lab = elsewhere.lab
     unit = f"others-{name}"
     start = (

@@ -35,7 +35,7 @@ frameworks = ["tensorflow"]
 
 @pytest.fixture
 def own(tmp_path: Path) -> Path:
-    """A project with a program of its own that uses TensorFlow."""
+    """A project with its own program that uses TensorFlow."""
     folder = tmp_path / "own"
     folder.mkdir()
     (folder / "own.py").write_text(OWN)

@@ -107,11 +107,11 @@ class Checkout:
         return said([sys.executable, *words], self.folder, env)
 
     def make(self, word: str, *extra: str) -> str:
-        """What `make WORD` does, in the copy."""
+        """Return what `make WORD` does, in the copy."""
         return self._run("-m", "regatta.provisioning.commands", word, "--inventory", str(self.lab.inventory), *extra)
 
     def fab(self, *words: str) -> str:
-        """What `fab` prints, in the copy."""
+        """Return what `fab` prints, in the copy."""
         return self._run(str(Path(sys.executable).with_name("fab")), *words)
 
 

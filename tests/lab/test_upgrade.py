@@ -65,7 +65,7 @@ class Earlier:
         return {**os.environ, **own, "PATH": f"{BIN}:{os.environ['PATH']}"}
 
     def run(self, *words: str, folder: Path | None = None) -> str:
-        """What a command prints, which has to succeed."""
+        """Return what a command prints, which has to succeed."""
         return said(words, folder or self.checkout, self.environment)
 
     def background(self, folder: Path, *words: str) -> "subprocess.Popen[str]":
@@ -116,7 +116,7 @@ def layout_file(lab: LabHandle, node: str) -> dict[str, object]:
 
 
 def named(lab: LabHandle, node: str, folder: str) -> dict[str, str]:
-    """What lies in a folder, with owner, group and mode of each."""
+    """Return what is in a folder, with owner, group and mode of each."""
     found = as_root(lab, node, f"cd {folder} && stat -c '%n %U:%G %a' $(ls -A)")
     return dict(line.split(" ", 1) for line in found.splitlines())
 

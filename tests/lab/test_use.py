@@ -1,4 +1,4 @@
-"""What a run has used, as the kernel counts it for the run's unit: a cgroup of its own, made here."""
+"""What a run has used, as the kernel counts it for the run's unit: its own cgroup, made here."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""A person without privileges, on this machine alone: a fresh clone in a home of their own, real commands typed in it.
+"""A person without privileges, on this machine alone: a fresh clone in their own home, real commands typed in it.
 
 As root, the person is an unused user id, without an entry in /etc/passwd (as containers run programs); else it
 is the one who runs the tests, kept from sudo. The clone holds what is not committed yet, too.
@@ -44,7 +44,7 @@ class Person:
         self.env |= {"REGATTA_INVENTORY": "inventory/local"}
 
     def start(self, *command: str | Path, cwd: Path | None = None, **env: str | None) -> "subprocess.Popen[str]":
-        """Start a command in a process group of its own; standard error goes to standard output."""
+        """Start a command in its own process group; standard error goes to standard output."""
         merged = {name: value for name, value in (self.env | env).items() if value is not None}
         drop = {"user": self.uid, "group": self.uid, "extra_groups": []} if self.uid is not None else {}
         return subprocess.Popen(
@@ -100,7 +100,7 @@ class Person:
         return self.mark.encode() in (entry / "environ").read_bytes().split(b"\0")
 
     def temporary(self) -> list[Path]:
-        """What of theirs lies in /tmp, beside `base` and what uv and pytest leave there."""
+        """Return what of theirs is in /tmp, next to `base` and what uv and pytest leave there."""
         return [path for path in self._in_tmp() if not path.name.startswith(("uv-", "pytest-of-"))]
 
     def _in_tmp(self) -> list[Path]:
@@ -182,5 +182,5 @@ def wait_until(condition: Callable[[], object], shown: Callable[[], object] = la
     """Wait until a condition holds; generous, as machines are loaded."""
     end = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < end, f"waited in vain: {shown()}"
+        assert time.monotonic() < end, f"waited too long: {shown()}"
         time.sleep(0.05)

@@ -99,7 +99,7 @@ workers = [2]
 
 
 def records(folder: Path, workload: str) -> list[Record]:
-    """What was recorded of a workload, all of which has succeeded."""
+    """Return what was recorded of a workload, all of which has succeeded."""
     found = [document.load(path) for path in sorted((folder / "results").glob(f"{workload}-*.json"))]
     assert {one.exit.state for one in found} == {"succeeded"}
     return found

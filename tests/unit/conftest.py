@@ -1,4 +1,4 @@
-"""What the unit tests share: a cluster of this machine alone, in a folder of its own."""
+"""What the unit tests share: a cluster of this machine alone, in its own folder."""
 
 import sys
 import tempfile
@@ -74,7 +74,7 @@ def remote(here: Path) -> Iterator[Remote]:
 
 @pytest.fixture
 def pair(remote: Remote, tmp_path: Path) -> Iterator[Remote]:
-    """Requests to two nodes, `here` and `there`: this machine twice, each with folders of its own."""
+    """Requests to two nodes, `here` and `there`: this machine twice, each with its own folders."""
     here = remote.cluster.head
     root = str(tmp_path / "root2")
     there = replace(here, name="there", cluster_address="127.0.0.2", root=root, state=f"{root}/state")

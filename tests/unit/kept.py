@@ -34,7 +34,7 @@ def one(workload: str, framework: Framework) -> Record:
 
 
 def again(record: Record, run_id: str, *, times: float = 1.0, series: Series | None = None, count: int = 0) -> Record:
-    """The run once more under another name, each phase `times` as long; `count` makes it a case of its own."""
+    """The run once more under another name, each phase `times` as long; `count` makes it its own case."""
     phases = structs.asdict(record.phases)
     slower = {name: value * times if value is not None else None for name, value in phases.items()}
     parameters = dict(record.identity.parameters) | ({"count": count} if count else {})
@@ -53,7 +53,7 @@ def failed(record: Record, run_id: str = "failed-run") -> Record:
 
 
 def measured(record: Record) -> Record:
-    """The run with what it used, on a node with and on one without processes of its own."""
+    """The run with what it used, on a node with and on one without its own processes."""
     ranks = tuple(structs.replace(rank, cpu_seconds=1.5) for rank in record.ranks)
     whole = NodeUse("localhost", 4.0, 3 << 30, 1 << 30, 0, 5_000_000, "lo", 2_500_000, 7_000_000)
     return structs.replace(record, ranks=ranks, use=(whole, NodeUse("node2", sent_bytes=2_000_000)))

@@ -1,4 +1,4 @@
-"""`regatta run` as a person types it in a project of their own."""
+"""`regatta run` as a person types it in their own project."""
 
 import os
 import subprocess
@@ -9,7 +9,7 @@ from regatta.paths import PROJECT
 
 
 def run(project: Path, inventory: Path, name: str, *words: str) -> "subprocess.CompletedProcess[str]":
-    """`regatta run NAME`, by two workers; records and caches lie beside the project."""
+    """`regatta run NAME`, by two workers; records and caches are next to the project."""
     code = "from regatta import cli; cli.main()"
     own = {"PYTHONPATH": str(PROJECT), "REGATTA_RESULTS": str(project.parent / "results")}
     return subprocess.run(

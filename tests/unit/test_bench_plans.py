@@ -47,7 +47,7 @@ def test_shipped_plans_fit_clusters(name: str, cores: int) -> None:
     plan = load(name)
     points = expand(plan, cores)
     assert plan.about
-    beside = [point for point in points if point.name != "tune-pbt-4-w2"]  # which Tune alone can do
+    beside = [point for point in points if point.name != "tune-pbt-4-w2"]  # which only Tune can do
     assert all(point.frameworks[0] == "single" and len(point.frameworks) > 1 for point in beside)
     of_every_point = sum(len(point.frameworks) for point in points)
     assert len(order.ordered(plan, points)) == of_every_point * (plan.repeats + plan.warm_ups)
@@ -139,7 +139,7 @@ def test_workers(workers: str, cores: int, numbers: list[int]) -> None:
         (SMALL.replace("epochs = 1", "epochs = 0"), "E[2].parameters.epochs: must be at least 1, not 0"),
         (SMALL.replace("epochs = 1", "batch = 1"), "E[2].parameters.batch: is a rank's, global_batch that of all"),
         (SMALL.replace("\"ray\"", "\"storm\""), "and zeromq, not storm"),
-        (SMALL.replace("sizes = [500]", "data = \"generated\""), "E[2].data: would be generated inside the clock"),
+        (SMALL.replace("sizes = [500]", "data = \"generated\""), "E[2].data: would be generated while timers run"),
         ("frameworks = [\"spark\"]\n[[experiments]]\nworkload = \"ppr\"\nsizes = [9]\nworkers = [2]\n"
          "parameters = { engine = \"push\" }", "E[1].parameters: --framework spark needs --engine csr: push works"),
         (SMALL + "data = \"x.csv\"", "E[2].sizes: say either sizes"),
@@ -169,8 +169,14 @@ def test_all_faults_are_said_at_once() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (SMALL.replace("= [2]", "= [3]"), "stars-500-w3: a global_batch of 100 cannot be shared equally by 3 workers"),
-        (SMALL.replace("[500]", "[60]"), "stars-60-w2: 2 workers take 100 at a step, of 60 that there are: impossible"),
+        (
+            SMALL.replace("= [2]", "= [3]"),
+            "stars-500-w3: a global_batch of 100 cannot be shared equally by 3 workers: take a multiple of 3",
+        ),
+        (
+            SMALL.replace("[500]", "[60]"),
+            "stars-60-w2: 2 workers take 100 at a step, of 60 that there are: take fewer",
+        ),
         (
             SMALL + SMALL.replace("repeats = 3", ""),
             "two experiments make a point ppr-1000-w2: give one of them another name",
@@ -263,7 +269,7 @@ def test_crowded_cores_are_a_warning_and_a_thousand_ranks_are_impossible() -> No
     assert check(cluster, found, expand(many, 2)) == [
         "node1 runs 4 ranks on 2 core(s): they take turns, which lengthens times"
     ]
-    with pytest.raises(PlanError, match=r"ppr-9000-w1000: 1000 workers on 2 core\(s\): that is impossible"):
+    with pytest.raises(PlanError, match=r"ppr-9000-w1000: 1000 workers on 2 core\(s\): take fewer workers"):
         check(cluster, found, expand(plan_of('[[experiments]]\nworkload = "ppr"\nsizes = [9000]\nworkers = [1000]'), 2))
 
 

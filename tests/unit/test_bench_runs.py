@@ -1,4 +1,4 @@
-"""`fab bench` on this machine alone: real runs of a small plan, interrupted, refused, failed, gone on with."""
+"""`fab bench` on this machine alone: real runs of a small plan, interrupted, refused, failed, continued."""
 
 import contextlib
 import json
@@ -204,13 +204,13 @@ def test_a_failed_run_is_a_row_and_cold_says_what_it_means(fab: Fab) -> None:
     assert code == 1, text
     assert "error: 1 run(s) failed: see above" in text
     assert "2 of 2 runs recorded" in text
-    assert "here: caches are cold for input files alone" in text
+    assert "here: caches are cold only for input files" in text
     assert not prepared.exists()
     by_point = {record.series.point: record for record in fab.records() if record.series}
     good, bad = by_point["long-500-w1"], by_point["short-500-w1"]
     assert (good.exit.state, bad.exit.state) == ("succeeded", "failed")
     assert good.speed.cache is None
-    assert good.warnings[0].startswith("here: caches are cold for input files alone")
+    assert good.warnings[0].startswith("here: caches are cold only for input files")
     assert f"(run {bad.run_id})" in text
     code, text = fab.type(plan_file, "--dry-run", "--retry")
     assert "short continues" not in text

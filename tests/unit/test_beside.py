@@ -135,12 +135,12 @@ def test_the_report_marks_them_and_counts_them() -> None:
     (table, *_) = tables.times([summary])
     assert "beside" not in table.rows[0][2]
     (phases,) = tables.phases([summary])
-    column = phases.columns.index("beside other runs")
+    column = phases.columns.index("with other runs")
     assert [row[column] for row in phases.rows] == ["0", "1"]
     assert summary.case.groups[1].seconds("total") == [torch.phases.total]
     (all_crowded,) = summarise(cases([single, beside(torch, "crowded")]))
     (table, *_) = tables.times([all_crowded])
-    assert "beside other runs" in table.rows[0][2]
+    assert "with other runs" in table.rows[0][2]
     assert all_crowded.ratios == ()
     every = tables.runs([beside(torch, "crowded")])
     assert every.rows[0][every.columns.index("beside")] == "somebodys"

@@ -82,7 +82,7 @@ def test_a_process_that_has_gone_is_told_apart_from_an_answer(ask: Ask, channel:
     with pytest.raises(UnreachableError, match="does not answer"):
         whole(ask(Inspect()))
     assert not channel.alive
-    assert kept == [channel]  # of the first request alone
+    assert kept == [channel]  # of only the first request
 
 
 def test_what_a_request_starts_cannot_read_the_next_one(ask: Ask, channel: Channel) -> None:

@@ -126,7 +126,7 @@ def test_a_bad_edge_list_is_refused_here(tmp_path: Path, data: bytes, said: str 
 
 
 def staged(remote: Remote, asked: str, results: Path) -> tuple[list[str], str]:
-    """What the program of PageRank gets of a graph, and what a person sees."""
+    """Return what the program of PageRank gets of a graph, and what a person sees."""
     said = io.StringIO()
     with Session(remote.cluster, Console(said, said), results) as session:
         words, _ = staging.stage(session, discovery.ours()["ppr"], asked)

@@ -217,7 +217,7 @@ def test_names_and_ranks_are_bounded_and_what_exceeds_is_said() -> None:
     assert found[1].phases == {"compute": 2.0, "batch": 5250.0}
     assert len(found[1].repetitions["batch"]) == 10_000
     left_out = 400 + 400 + (500 - 32) + 500 + 500
-    assert clocks.warnings[-1].startswith(f"{left_out} events are in the log alone")
+    assert clocks.warnings[-1].startswith(f"{left_out} events are only in the log")
 
 
 def test_may_be_read_while_several_threads_feed() -> None:

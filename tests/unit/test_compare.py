@@ -1,4 +1,4 @@
-"""Comparison: equal answers compare equal, every other answer is found, and clocks stand side by side only then."""
+"""Comparison: equal answers compare equal, every other answer is found, and times are compared only then."""
 
 import copy
 import io
@@ -327,7 +327,7 @@ def test_different_answers_forbid_clocks() -> None:
     assert result.spreads == {}
     assert {d.path for d in result.differences} == {"sum", "names[0]"}
     text = to_text(result)
-    assert "ppr: clocks are not compared:" in text
+    assert "ppr: times are not compared:" in text
     assert "the answers differ in 2 places" in text
     assert "  sum: torch run t1 1.0, ray run r2 1.02 (tolerance 0.01)" in text
     assert '  names[0]: torch run t1 "a", ray run r2 "b" (must be equal)' in text

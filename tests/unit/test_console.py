@@ -60,7 +60,7 @@ def in_pipe(*arguments: str, **extra: str) -> subprocess.CompletedProcess[str]:
 
 
 def on_pty(*arguments: str, **extra: str) -> tuple[str, bool]:
-    """What the script wrote to its terminal, and whether the terminal's settings are as before."""
+    """Return what the script wrote to its terminal, and whether the terminal's settings are as before."""
     master, slave = pty.openpty()
     before = termios.tcgetattr(slave)
     command = [sys.executable, "-c", SCRIPT, *arguments]

@@ -89,7 +89,7 @@ def test_no_verdict_where_one_side_shares_cores() -> None:
     assert honest.verdict in ("faster", "slower") and shared.verdict == "cores shared"
     assert shared.inverse.verdict == "cores shared" and shared.value == honest.value
     words = compare.compare({"single": single, "torch": together}).words
-    assert any("no verdict, for ranks share cores" in line for line in words)
+    assert any("no verdict, as ranks share cores" in line for line in words)
     assert not any("beat one process" in line for line in words)
     assert "node1, node2 have the same cores of one machine: how the work scales over them is not seen." in words
 

@@ -83,7 +83,7 @@ def tree(tmp_path: Path) -> Path:
 def resolved(
     tree: Path, *lines: str, name: str = "requirements.txt", on: Base = HERE, fixed: tuple[str, ...] = ()
 ) -> resolve.Resolution | None:
-    """What a list comes to."""
+    """Return what a list comes to."""
     if lines:
         (tree / name).write_text("\n".join(lines) + "\n")
     wanted = requirements.of(Requirements(), tree, fixed)
@@ -144,12 +144,12 @@ def test_another_version_stands_before_the_bases_where_the_base_allows_it(tree: 
 def test_what_contradicts_the_base_gets_its_own_unless_a_service_is_made_of_it(tree: Path) -> None:
     found = resolved(tree, "torch==2.9.0", "pear", fixed=("ray",))
     assert found and found.versions == {"torch": "2.9.0", "pear": "2.5"}
-    assert found.headline().startswith("environment: a torch 2.9.0 of its own, 1 package beyond the base (pear 2.5), ")
+    assert found.headline().startswith("environment: its own torch 2.9.0, 1 package beyond the base (pear 2.5), ")
     assert not found.hint()
     large = resolved(tree, "torch==2.8.0")
     assert large and "'torch==2.8.0+cpu'" in large.hint() and "--extra-index-url" in large.hint()
     older = resolved(tree, "ray==2.9.0")
-    assert older and older.versions == {"ray": "2.9.0"} and "a ray 2.9.0 of its own" in older.headline()
+    assert older and older.versions == {"ray": "2.9.0"} and "its own ray 2.9.0" in older.headline()
     with pytest.raises(EnvironmentFault, match=r"needs ray 2\.9\.0, and the cluster runs ray 2\.60\.0"):
         resolved(tree, "ray==2.9.0", fixed=("ray",))
     alone = resolved(tree, "clicky>=9")
@@ -373,7 +373,7 @@ def test_a_bundle_brings_layers_to_where_nothing_can_be_downloaded(
 
 
 def source(folder: Path, name: str, backend: str) -> None:
-    """A package that is published as source alone; `backend` is the code of its own build."""
+    """A package that is published only as source; `backend` is the code of its own build."""
     metadata = f"Metadata-Version: 2.2\nName: {name}\nVersion: 1.0\n"
     settings = '[build-system]\nrequires = []\nbuild-backend = "made"\nbackend-path = ["."]\n'
     project = f'[project]\nname = "{name}"\nversion = "1.0"\n'

@@ -1,4 +1,4 @@
-"""What a bench shows at its end, as tables that a terminal has room for."""
+"""The end of a bench, as tables that fit a terminal."""
 
 import pytest
 from msgspec.structs import replace

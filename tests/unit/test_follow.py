@@ -99,7 +99,7 @@ def test_a_node_that_hangs_is_lost_however_much_another_says(
 
 
 class OfTheHead(Judge):
-    """Of a run that the head alone decides."""
+    """Of a run that only the head decides."""
 
     def over(self, ended: Mapping[str, float]) -> bool:
         return "here" in ended

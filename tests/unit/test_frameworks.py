@@ -148,8 +148,8 @@ def test_a_list_in_the_order_given(text: str, wanted: tuple[str, ...], cluster: 
     [
         ("toch", OURS, "there is no framework 'toch', there are single, torch and ray.*Did you mean torch"),
         ("torch,", OURS, "there is no framework ''"),
-        ("torch,ray,torch", OURS, "torch stands twice in 'torch,ray,torch'"),
-        ("ray", ("single", "torch"), "it does not run under ray, it runs under single and torch"),
+        ("torch,ray,torch", OURS, "'torch,ray,torch' names torch twice: name it once"),
+        ("ray", ("single", "torch"), "it does not run under ray: choose from single and torch"),
         ("both", ("single", "torch"), "it does not run under ray"),
         ("torch,both", OURS, "there is no framework 'both'"),
     ],

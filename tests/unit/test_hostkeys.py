@@ -43,7 +43,7 @@ def keys(tmp_path: Path) -> list[str]:
 
 
 def printed(key: str) -> str:
-    """What `ssh-keygen -l` calls a public key."""
+    """Return what `ssh-keygen -l` calls a public key."""
     done = subprocess.run(["ssh-keygen", "-l", "-f", "-"], input=key, capture_output=True, text=True, check=True)
     return done.stdout.split()[1]
 

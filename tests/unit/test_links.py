@@ -38,7 +38,7 @@ def anchors(page: Path) -> frozenset[str]:
 
 
 def problem(base: Path, target: str) -> str | None:
-    """What is wrong with a link of a file in `base`, or None."""
+    """Return what is wrong with a link of a file in `base`, or None."""
     path, _, anchor = target.partition("#")
     page = (base / path).resolve()
     if not page.exists():

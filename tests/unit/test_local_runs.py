@@ -104,7 +104,7 @@ def follow(remote: Remote, handle: StartedRun) -> tuple[Outcome, list[tuple[int 
 def wait_for(condition: object, seconds: float = 30) -> None:
     end = time.monotonic() + seconds
     while not condition():  # type: ignore[operator]
-        assert time.monotonic() < end, "waited in vain"
+        assert time.monotonic() < end, "waited too long"
         time.sleep(0.05)
 
 

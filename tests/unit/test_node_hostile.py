@@ -1,4 +1,4 @@
-"""Root works beside a run that puts links, FIFOs, deep trees and nonsense at every path of its folder."""
+"""Root works next to a run that puts links, FIFOs, deep trees and nonsense at every path of its folder."""
 
 import json
 import os
@@ -33,7 +33,7 @@ def place(open_folder: Path) -> Iterator[dict]:
 
 
 def tried(work: object, *words: object) -> object:
-    """What it gives, or the message that it may end with; it never takes long."""
+    """Return what it gives, or the message that it may end with; it never takes long."""
     began = time.monotonic()
     try:
         return work(*words)  # type: ignore[operator]
@@ -81,7 +81,7 @@ def test_no_path_is_followed_in_an_otherwise_good_folder(place: dict, victim: Vi
 
 @needs_root
 def test_a_run_tells_only_of_itself(place: dict, victim: Victim) -> None:
-    """Another run is listed as ever beside one whose files are nonsense."""
+    """Another run is listed as ever next to one whose files are nonsense."""
     folder = Path(place["state"], "runs", RUN)
     for name in ("spec.json", "exit.json", "log"):
         plant(folder, name, "JSON of other types", victim)

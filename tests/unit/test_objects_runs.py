@@ -1,4 +1,4 @@
-"""A bucket from which runs of this machine alone read, and to which what they wrote goes; its keys are seen nowhere."""
+"""A bucket from which only runs of this machine read, and to which what they wrote goes; its keys are seen nowhere."""
 
 import json
 import os

@@ -140,7 +140,7 @@ def test_what_is_not_typed_is_not_said() -> None:
         ("workers", "0", "--workers must be at least 1, not 0"),
         ("time_limit", "nan", "--time-limit must be more than 0, not nan"),
         ("max_gb", "much", "--max-gb takes a number of gigabytes, not 'much'"),
-        ("keep", ["out,out/deep"], "--keep: out/deep lies in out"),
+        ("keep", ["out,out/deep"], "--keep: out/deep is in out"),
         ("fetch", "a,../b", r"--fetch: '\.\./b': a pattern is relative"),
     ],
 )

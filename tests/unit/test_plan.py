@@ -49,7 +49,7 @@ def made(workers: int, cores: dict[str, int], **changes: object) -> plan.Plan:
 
 
 def specs(chosen: plan.Plan, head: int = 1) -> dict[str, dict[str, Any]]:
-    """What each node starts; its head is a node of that number."""
+    """Return what each node starts; its head is a node of that number."""
     nodes = tuple({other.name: other for other in (node(head), *chosen.nodes)}.values())
     found = registry.find(chosen.framework)
     found.check(chosen)

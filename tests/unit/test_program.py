@@ -124,7 +124,7 @@ def test_slips_are_named(capsys: pytest.CaptureFixture[str], words: list[str], s
 
 
 def shell(text: str, folder: Path) -> str:
-    """What bash prints, with this environment's `regatta`."""
+    """Return what bash prints, with this environment's `regatta`."""
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     return subprocess.run(
         ["bash", "-c", text], cwd=folder, env={**os.environ, "PATH": path}, capture_output=True, text=True, check=True

@@ -257,7 +257,7 @@ def test_localhost_stays_even_where_it_claims_our_name() -> None:
 
 
 def verified(**answers: dict) -> dict:
-    """What is registered on a host whose services are well, but for `answers`."""
+    """Return what is registered on a host whose services are well, but for `answers`."""
     well = {"problems": [], "lines": ["it works"]}
     return {f"{role}_verified": well for role in ("ssh_mesh", "shared", "toy")} | answers
 

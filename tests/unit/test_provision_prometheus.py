@@ -34,7 +34,7 @@ def every() -> list[dict[str, Any]]:
 
 
 def played(folder: Path, plays: list[dict[str, Any]], *words: str) -> str:
-    """What ansible-playbook shows of these plays, which succeed."""
+    """Return what ansible-playbook shows of these plays, which succeed."""
     book = folder / "book.yml"
     book.write_text(yaml.safe_dump(plays))
     done = subprocess.run(

@@ -65,7 +65,7 @@ def begin(folder: Path, patience: str, *words: str) -> tuple["subprocess.Popen[s
 
 
 def watched(pid: int) -> int:
-    """How many processes a process has a handle of."""
+    """Return how many processes a process has a handle of."""
     found = 0
     for entry in Path(f"/proc/{pid}/fd").iterdir():
         with contextlib.suppress(FileNotFoundError):  # it was closed in between

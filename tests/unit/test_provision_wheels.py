@@ -33,7 +33,7 @@ def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def entry(path: Path, version: str = "1.0") -> Entry:
-    """The entry of a lock that has this file alone."""
+    """The entry of a lock that has only this file."""
     return Entry(path.name.split("-")[0], version, None, (sha256(path),), 1)
 
 

@@ -1,4 +1,4 @@
-"""The report: what it says follows from the records, whatever else lies in their folder."""
+"""The report: what it says follows from the records, whatever else is in their folder."""
 
 import csv
 import dataclasses

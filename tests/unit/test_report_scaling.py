@@ -32,7 +32,7 @@ def said(record: Record) -> tuple[str, int, bool]:
 
 
 def alone(record: Record) -> Record:
-    """The run as if each rank had had a node with cores of its own, and one thread."""
+    """The run as if each rank had had its own node with cores, and one thread."""
     nodes = tuple(
         structs.replace(record.cluster.nodes[0], name=f"node{rank}", ranks=(rank,))
         for rank in range(len(record.cluster.rank_map))

@@ -35,7 +35,7 @@ ALL = {**FILES, **NODES, **SHARED}
 
 
 def imports(path: Path) -> Iterator[str]:
-    """Full names of what a file imports anywhere: at its top, in functions, and for type checking alone."""
+    """Full names of what a file imports anywhere: at its top, in functions, and only for type checking."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)

@@ -89,7 +89,7 @@ def test_what_is_drawn_keeps_its_colours_and_no_others() -> None:
 
 
 def on_terminal(command: list[str]) -> str:
-    """What a command writes to a terminal."""
+    """Return what a command writes to a terminal."""
     main, other = pty.openpty()
     process = subprocess.Popen(command, stdin=other, stdout=other, stderr=other, env=os.environ | {"TERM": "xterm"})
     os.close(other)

@@ -31,7 +31,7 @@ def test_all_playbooks_read_the_variables_alike(book: str) -> None:
 
 
 def ask(tmp_path: Path, *expressions: str, **variables: object) -> list:
-    """What expressions with the lookup `services` give on a host of Ansible's, the services' variables read."""
+    """Return what expressions with the lookup `services` give on a host of Ansible's, the services' variables read."""
     read = reading("provision")
     show = {"ansible.builtin.copy": {"content": "{{ shown | to_json }}", "dest": str(tmp_path / "shown")}}
     play = {

@@ -256,7 +256,7 @@ def test_two_runs_at_once_that_keep_the_same_folder_are_told() -> None:
 
 @needs_root
 def test_removal_stops_at_what_is_mounted(tmp_path: Path) -> None:
-    """In a mount namespace of its own, as what is bound there has the same device number as all around it."""
+    """In its own mount namespace, as what is bound there has the same device number as all around it."""
     for name in ("state/shared", "data"):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "data/model").touch()

@@ -77,6 +77,6 @@ def test_what_sshd_does_not_take_is_taken_back(trial: ModuleType) -> None:
     trial.put(trial.PATH, "MaxAuthTries 3\n")
     host = Host(trial)
     trial.run = lambda *words: (255, "bad") if words[-1] == "-t" else host.run(*words)
-    with pytest.raises(trial.SshError, match="does not take them: bad"):
+    with pytest.raises(trial.SshError, match="does not take them; change ssh_hardening_settings: bad"):
         trial.begin_trial("Nonsense 1\n")
     assert trial.read(trial.PATH) == "MaxAuthTries 3\n" and not host.timer and not Path(trial.BEFORE).exists()

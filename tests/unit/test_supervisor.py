@@ -1,4 +1,4 @@
-"""The supervisor of a run, as a process of its own: limits of time and log, peers that fail, progress bars."""
+"""The supervisor of a run, as its own process: limits of time and log, peers that fail, progress bars."""
 
 import json
 import subprocess

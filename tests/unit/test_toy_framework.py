@@ -190,7 +190,7 @@ class Checkout:
         )
 
     def fab(self, *words: str) -> str:
-        """What `fab` prints in the copy; it must succeed."""
+        """Return what `fab` prints in the copy; it must succeed."""
         done = self.python(str(Path(sys.executable).with_name("fab")), *words)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout

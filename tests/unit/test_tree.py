@@ -358,9 +358,9 @@ def test_on_a_terminal_somebody_is_asked(source: Path, typed: bytes, made: bool)
     put(source, "data/a.txt", text="x" * 2_000_000)
     program = (
         "from pathlib import Path; from regatta.release import tree; import sys\n"
-        "from regatta.errors import SyncError\n"
+        "from regatta.errors import DeclinedError\n"
         "try: tree.read(Path(sys.argv[1]))\n"
-        "except SyncError: sys.exit(3)"
+        "except DeclinedError: sys.exit(3)"
     )
     ours, theirs = pty.openpty()
     os.write(ours, typed)

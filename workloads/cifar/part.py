@@ -1,4 +1,4 @@
-"""What one rank does: map the pictures, train with the others, count what the network gets right."""
+"""The work of one rank: map the pictures, train with the others, count what the network gets right."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ from workloads.common.ranks import Ranks
 from workloads.common.shared import HostFolder
 
 TOLERANCE = {"accuracy": 0.1, "right": 1e9, "losses": 0.2, "weights": 2.0}
-"""What may differ where the number of ranks does: sums are rounded otherwise, and rounding grows with every step."""
+"""Differences that are allowed where the number of ranks differs: sums are rounded otherwise, and rounding grows with
+every step.
+"""
 
 MOMENTUM = 0.9
 MEANS, DEVIATIONS = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)

@@ -1,4 +1,4 @@
-"""Where the pictures come from: CIFAR-10's binary files, or synthetic ones of the same shape."""
+"""The sources of pictures: CIFAR-10's binary files, or synthetic ones of the same shape."""
 
 from __future__ import annotations
 

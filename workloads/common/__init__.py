@@ -1,1 +1,1 @@
-"""What every workload shares: events, ranks, one copy of the input a host, and the frameworks that run it."""
+"""Shared by all workloads: events, ranks, one copy of the input a host, and the frameworks that run it."""

@@ -1,4 +1,4 @@
-"""What command lines of workloads have in common, also of programs that have no card."""
+"""Shared by command lines of workloads, also of programs that have no card."""
 
 from __future__ import annotations
 

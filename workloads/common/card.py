@@ -1,4 +1,4 @@
-"""What a workload says of itself in its card, as values: its options, which of them do not go together, its group."""
+"""A workload's card, as values: its options, which of them do not go together, its group."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Card:
     search: bool = False
 
     def fault(self, given: Mapping[str, Any], framework: str) -> str | None:
-        """What is wrong with options that do not go together, as one sentence; None where they do."""
+        """Return what is wrong with options that do not go together, as one sentence; None where they do."""
         return cards.fault(self.faults, given, framework)
 
     def group_of(self, given: Mapping[str, Any]) -> Group | None:
-        """How the parts of a run with these options talk to each other; None: not at all."""
+        """Return how the parts of a run with these options talk to each other; None: not at all."""
         return self.group if cards.holds(self.grouped, given) else None

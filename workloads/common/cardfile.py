@@ -1,4 +1,4 @@
-"""Reads cards: `card.toml` beside the code of a workload, as far as its command line needs it.
+"""Reads cards: `card.toml` next to the code of a workload, as far as its command line needs it.
 
 A card may hold more than this reads. One with ``include = ["NAME"]`` takes over `NAME.toml` of this folder.
 """
@@ -51,7 +51,7 @@ def of_package(package: str) -> Card:
 
 
 def path(package: str) -> Path:
-    """Where the card of a workload is, by the name of its package."""
+    """Return where the card of a workload is, by the name of its package."""
     return Path(str(importlib.resources.files(package) / NAME))
 
 
@@ -61,7 +61,7 @@ def of_project(folder: Path, name: str) -> Table:
     own = [path for path in folder.glob(f"workloads/*/{NAME}") if path.parent.name.replace("_", "-") == name]
     table = _table(own[0]) if own else _table(project).get("workloads", {}).get(name)
     if table is None:
-        raise CardError(f"{project}: there is no workload {name}")
+        raise CardError(f"{project}: there is no workload {name}: add workloads.{name}, or correct the name")
     table["include"] = [*table.get("include", []), *(OF_SEARCHES if SEARCH in table else OF_FUNCTIONS)]
     return _included(table)
 
@@ -91,7 +91,7 @@ def _included(table: Table) -> Table:
         except CardError as error:
             raise CardError(f"include: {name}.toml: {error}") from None
         if "include" in included:
-            raise CardError(f"include: {name}.toml includes others itself")
+            raise CardError(f"include: {name}.toml includes others itself: include those here")
         table = merged(table, included)
     return table
 

@@ -1,4 +1,4 @@
-"""What ``python -m`` of a workload does: its command line, the framework that runs it, and its answer."""
+"""Runs ``python -m`` of a workload: its command line, the framework that runs it, and its answer."""
 
 from __future__ import annotations
 

@@ -25,7 +25,8 @@ _CONVERTERS: dict[str, Callable[[Option, str], Any]] = {
 def parser(card: Card, package: str) -> Parser:
     """The command line of the workload in `package`: the options of its card, and ``--framework``.
 
-    Its names are those of the card. What is not given has its default, else (), False or None, as its kind says.
+    Its names are those of the card. An option that is not given has its default, else (), False or None, as its kind
+    says.
     """
     made = Parser(prog=f"python -m {package}", description=card.description, allow_abbrev=False)
     together = _exclusive(made, card)
@@ -44,7 +45,7 @@ def parser(card: Card, package: str) -> Parser:
 
 
 def _keywords(option: Option) -> dict[str, Any]:
-    """What ``add_argument`` takes for an option of this kind."""
+    """Return what ``add_argument`` takes for an option of this kind."""
     if option.kind is Kind.SWITCH:
         return {"action": "store_true"}
     common: dict[str, Any] = {

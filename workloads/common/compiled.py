@@ -1,6 +1,6 @@
 """Loads modules of numba functions so that their machine code is kept for every later run on this host.
 
-numba keys what it keeps by the path of the source, and a run's sources lie in a folder of their own release. So the
+numba keys what it keeps by the path of the source, and a run's sources are in the folder of their release. So the
 module is loaded from a copy whose path is named by its content.
 """
 

@@ -23,7 +23,7 @@ from regatta_protocol.log import DRIVER
 __all__ = ["DRIVER", "Event"]
 BAD_INPUT_STATUS = 2
 _STAGED = re.compile(r"(?:/[^\s:'\",]*)?/data/[0-9a-f]{64}/")
-"""Where a node has an input file, by its content (docs/reference/node-files.md)."""
+"""The path of an input file on a node, by its content (docs/reference/node-files.md)."""
 MOST_WORDS = 4000
 
 
@@ -80,7 +80,7 @@ def replay(events: Iterable[Event]) -> None:
 
 
 def own() -> dict[str, Any]:
-    """What events of this rank have now: its number, and the time."""
+    """Return what events of this rank have now: its number, and the time."""
     return {"rank": _State.rank, "t": round(time.time(), 6)}
 
 
@@ -90,7 +90,7 @@ def emit(event: Event) -> None:
 
 
 def ready() -> None:
-    """Imports are done and the process group, or the actor, stands."""
+    """Imports are done and the process group, or the actor, are ready."""
     emit(told.Ready(**own()))
 
 

@@ -26,7 +26,7 @@ _FOLDER = Path(__file__).with_name("frameworks")
 
 @dataclass(frozen=True)
 class How:
-    """What a person says of the workers: how multiprocessing is to `start` them (fork, spawn, forkserver)."""
+    """A person's wishes for the workers: how multiprocessing is to `start` them (fork, spawn, forkserver)."""
 
     start: str = "fork"
 
@@ -43,7 +43,7 @@ class Leaver(Protocol):
 
 
 class Framework(Leaver, Protocol):
-    """What a module of `frameworks/` has that runs parts."""
+    """The interface of a module of `frameworks/` that runs parts."""
 
     def answers(
         self, make: MakePart, *, grouped: Group | None, restarts: int
@@ -55,27 +55,27 @@ class Framework(Leaver, Protocol):
         how often all parts may start again when a rank is lost; frameworks whose launcher does that leave it alone.
 
         Writes `ready`, and for each rank what :func:`part.steps` does, and the phase `collect`; `rendezvous`, where
-        ranks meet (docs/reference/events.md). What is done with the answers does not wait for the ranks to part.
+        ranks meet (docs/reference/events.md). The use of the answers does not wait for the ranks to part.
         Raises :class:`events.BadInput` as the parts do. When a rank fails, this process ends with a status but 0 and 2.
         """
 
 
 class Spreader(Leaver, Protocol):
-    """What a module of `frameworks/` has that spreads items."""
+    """The interface of a module of `frameworks/` that spreads items."""
 
     def spread(self, do: Doing, tasks: Iterator[Task], how: How) -> AbstractContextManager[Iterable[Done] | None]:
         """Have workers do the tasks, ``REGATTA_WORKERS`` at a time; gives what they say, as it comes in.
 
         Where a launcher has started the workers: None on all ranks but 0, when all tasks are done.
 
-        The context is entered when the workers stand, and left when they are gone. Tasks are taken one by one, as
+        The context is entered when the workers are ready, and left when they are gone. Tasks are taken one by one, as
         workers come free: there may be millions. Where workers are other processes, this one is the driver, rank -1.
         Writes `rendezvous`, where workers are waited for. Raises :class:`failures.WorkerFailed` for a lost worker.
         """
 
 
 class Searcher(Leaver, Protocol):
-    """What a module of `frameworks/` has that chooses the trials of a search itself."""
+    """The interface of a module of `frameworks/` that chooses the trials of a search itself."""
 
     def search(self, asked: Search, memory: Memory) -> AbstractContextManager[Callable[[], Sequence[Outcome]]]:
         """Join the framework, as phase `rendezvous`; gives what does the trials, as its driver (rank -1).
@@ -95,7 +95,7 @@ def of_parts(name: str) -> Framework:
     """The framework of this name, for a workload made of parts. Raises :class:`BadInput`."""
     found = load(name)
     if not hasattr(found, "answers"):
-        raise BadInput(f"the framework {name} spreads items, and this workload has none")
+        raise BadInput(f"the framework {name} spreads items, and this workload has none: choose another --framework")
     return cast(Framework, found)
 
 
@@ -103,7 +103,7 @@ def of_items(name: str) -> Spreader:
     """The framework of this name, for a workload of items. Raises :class:`BadInput`."""
     found = load(name)
     if not hasattr(found, "spread"):
-        raise BadInput(f"the framework {name} spreads no items, and this workload is made of them")
+        raise BadInput(f"the framework {name} spreads no items, and this workload has them: choose another --framework")
     return cast(Spreader, found)
 
 
@@ -115,7 +115,8 @@ def load(name: str) -> Leaver:
 
 
 def of_environment() -> str:
-    """What ``REGATTA_FRAMEWORK`` names, else ``torch`` where a launcher of ranks has set ``WORLD_SIZE``, or ``single``.
+    """Return what ``REGATTA_FRAMEWORK`` names, else ``torch`` where a launcher of ranks has set ``WORLD_SIZE``, or
+    ``single``.
 
     Raises :class:`BadInput` where the variable names none.
     """

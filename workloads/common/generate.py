@@ -1,6 +1,6 @@
 """Synthetic input of any size on standard output: block by block, the blocks in parallel, the same bytes for a seed.
 
-Each block has random numbers of its own, so that the number of processes does not matter. Compressed, each is a gzip
+Each block has its own random numbers, so that the number of processes does not matter. Compressed, each is a gzip
 member; members one after another are a gzip file.
 """
 

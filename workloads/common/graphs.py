@@ -16,9 +16,9 @@ from workloads.common import cardfile, commandline, events, framework
 from workloads.common.items.gathering import workers
 
 START_SECONDS = 0.1
-"""So long a worker of Ray sleeps that is started before the clocks are, so that none takes the part of another."""
+"""So long a worker of Ray sleeps that is started before the timers are, so that none takes the part of another."""
 WAITING = 128
-"""Tasks that wait for their arguments, at most, beside a pool: those that were submitted first."""
+"""Tasks that wait for their arguments, at most, besides a pool: those that were submitted first."""
 
 
 class Graph(Protocol):
@@ -132,7 +132,7 @@ KINDS: Mapping[str, Callable[[], AbstractContextManager[Graph]]] = {
 def main(package: str, run: Callable[[Mapping[str, Any], str, Graph], None]) -> None:
     """Run a workload of tasks with the arguments of the process; bad input ends it with status 2.
 
-    `run` gets the options of its card, the framework's name, and the graph, when all workers stand.
+    `run` gets the options of its card, the framework's name, and the graph, when all workers are ready.
     """
     try:
         given = vars(commandline.parser(cardfile.of_package(package), package).parse_args())

@@ -13,7 +13,7 @@ from workloads.common.events import BadInput
 
 CONFIG = "TF_CONFIG"
 QUIET = {"TF_CPP_MIN_LOG_LEVEL": "2"}
-"""For TensorFlow, before it is imported: warnings and errors alone."""
+"""For TensorFlow, before it is imported: only warnings and errors."""
 
 
 class _State:
@@ -41,7 +41,7 @@ def imported() -> Any:
 
 @contextlib.contextmanager
 def met() -> Iterator[None]:
-    """Wait until all ranks stand, in a MultiWorkerMirroredStrategy; `summed` and `gathered` then are over all of them.
+    """Wait for all ranks, in a MultiWorkerMirroredStrategy; `summed` and `gathered` then are over all of them.
 
     Raises :class:`BadInput` where nothing has set ``TF_CONFIG``.
     """
@@ -71,7 +71,7 @@ def summed(tensors: Sequence[Any]) -> list[Any]:
 
 
 def gathered(answer: Any) -> list[Any]:
-    """What each rank gives, by rank, on all of them; it can be pickled."""
+    """Return what each rank gives, by rank, on all of them; it can be pickled."""
     if not _State.strategy:
         return [answer]
     own = pickle.dumps(answer)

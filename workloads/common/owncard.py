@@ -1,4 +1,4 @@
-"""What ``python -m MODULE NAME [options]`` does where the workload NAME is a card of a user's project."""
+"""Runs ``python -m MODULE NAME [options]`` where the workload NAME is a card of a user's project."""
 
 from __future__ import annotations
 

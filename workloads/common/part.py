@@ -1,4 +1,4 @@
-"""What a workload gives to a framework: the part of a rank, which loads, computes and answers."""
+"""The interface from a workload to a framework: the part of a rank, which loads, computes and answers."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from workloads.common.ranks import Ranks
 from workloads.common.shared import HostFolder
 
 Group = Literal["actors", "train"]
-"""How parts that talk to each other meet under Ray: as actors of the driver, or as workers of Ray Train."""
+"""The ways in which parts that talk to each other meet under Ray: as actors of the driver, or as workers of Ray Train.
+"""
 
 
 class Part(Protocol):
-    """What a rank does. Constructing it imports whatever it needs; `answer` is called once, after the last step."""
+    """The work of a rank. Constructing it imports whatever it needs; `answer` is called once, after the last step."""
 
     def load(self, folder: HostFolder | None) -> None:
         """Read the input, through `folder` where ranks of this host share it."""
@@ -23,12 +24,12 @@ class Part(Protocol):
         """Work out what falls to this rank."""
 
     def answer(self) -> Any:
-        """What this rank has worked out; it can be pickled."""
+        """Return what this rank has worked out; it can be pickled."""
 
 
 @runtime_checkable
 class SparkPart(Part, Protocol):
-    """A part that can have all of its work done by executors of Spark, whose driver has it alone."""
+    """A part whose work executors of Spark can do; only its driver has it."""
 
     def over_spark(self, context: Any, partitions: int) -> None:
         """Have executors get ready; from then on they do the work, in so many partitions. `context`: SparkContext."""

@@ -46,5 +46,5 @@ class Film:
 
 
 def named(files: Sequence[Path]) -> str:
-    """What was written, for a person: `film.gif (1,234 bytes)`."""
+    """Return what was written, for a person: `film.gif (1,234 bytes)`."""
     return ", ".join(f"{path} ({path.stat().st_size:,} bytes)" for path in files)

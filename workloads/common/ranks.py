@@ -1,4 +1,4 @@
-"""Who this process is among the ranks of a run, and its torch process group (docs/explanation/architecture.md#run)."""
+"""The rank of this process in a run, and its torch process group (docs/explanation/architecture.md#run)."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class Ranks:
 
 
 def group_timeout() -> datetime.timedelta:
-    """How long ranks wait for each other: ``REGATTA_PG_TIMEOUT`` seconds, by default 60."""
+    """Return how long ranks wait for each other: ``REGATTA_PG_TIMEOUT`` seconds, by default 60."""
     return datetime.timedelta(seconds=float(os.environ.get("REGATTA_PG_TIMEOUT") or DEFAULT_PG_TIMEOUT))
 
 
 def backend(*, gpus: bool) -> str:
-    """How torch's ranks talk: gloo, and nccl between GPUs where they have some."""
+    """Return how torch's ranks talk: gloo, and nccl between GPUs where they have some."""
     return "cpu:gloo,cuda:nccl" if gpus else "gloo"
 
 

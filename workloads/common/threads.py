@@ -1,4 +1,4 @@
-"""The threads of this process: as many as the launcher says, each on a core of its own where there are enough."""
+"""The threads of this process: as many as the launcher says, each on its own core where there are enough."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def count() -> int:
 
 
 def pool(ranks: Ranks | None = None) -> ThreadPoolExecutor:
-    """Threads that work without the GIL. Where the ranks of this host use every core, each thread stays on one."""
+    """Threads that work without the GIL. If the ranks of this host use every core, each thread stays on one."""
     ranks, threads = ranks or Ranks(), count()
     cores = sorted(os.sched_getaffinity(0))
     numbers = itertools.count(ranks.local_rank * threads)
@@ -38,7 +38,7 @@ def pool(ranks: Ranks | None = None) -> ThreadPoolExecutor:
 def in_order(
     workers: ThreadPoolExecutor, work: Callable[[Item], Made], items: Iterable[Item], ahead: int
 ) -> Iterator[Made]:
-    """What `work` makes of each item, in order, with at most `ahead` items taken and not yet given back."""
+    """Yield what `work` makes of each item, in order, with at most `ahead` items taken and not yet given back."""
     waiting: deque[Future[Made]] = deque()
     for item in items:
         waiting.append(workers.submit(work, item))

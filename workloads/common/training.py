@@ -27,7 +27,9 @@ Batch = Callable[[Tensor], "tuple[Tensor, Tensor]"]
 """Rows int64 (k,) -> the inputs (k, ...) and targets (k, ...) of these rows, ready for the model and the loss."""
 
 TOLERANCE = {"accuracy": 0.01, "right": 1e9, "losses": 0.01, "weights": 0.1}
-"""What may differ between runs of equal global batches; where the number of ranks is equal too, nothing does."""
+"""Differences that are allowed between runs of equal global batches; where the number of ranks is equal too, nothing
+does.
+"""
 
 _SEED_STRIDE = 1_000_003
 _BATCHES_AT_ONCE = 32
@@ -47,7 +49,7 @@ class Schedule:
     `elastic`: the number of ranks that `batch` is meant for, whose checkpoints any number of ranks takes over; 0: any,
     and only as many ranks do.
 
-    `test_every`: after so many epochs the model is tested, and not at the end alone; 0: it is not.
+    `test_every`: after so many epochs the model is tested, and not only at the end; 0: it is not.
     """
 
     epochs: int
@@ -78,7 +80,7 @@ def device(ranks: Ranks) -> torch.device:
 
 
 def growth(schedule: Schedule, ranks: Ranks) -> int:
-    """How many times the learning rate grows over the first epoch; 1: it does not."""
+    """Return how many times the learning rate grows over the first epoch; 1: it does not."""
     return 1 if schedule.scale_batch is None else schedule.scale_batch or schedule.elastic or ranks.world
 
 
@@ -93,7 +95,7 @@ def shared_out(schedule: Schedule, ranks: Ranks) -> Schedule:
 def check_rows(rows: int, ranks: Ranks) -> None:
     """Raise :class:`BadInput` for more ranks than rows."""
     if rows < ranks.world:
-        raise BadInput(f"{ranks.world} ranks for {rows} rows to train on: each needs at least one")
+        raise BadInput(f"{ranks.world} ranks for {rows} rows to train on: take fewer --workers or more rows")
 
 
 def rows_of_rank(rows: int, epoch: int, seed: int, ranks: Ranks) -> Tensor:
@@ -104,7 +106,7 @@ def rows_of_rank(rows: int, epoch: int, seed: int, ranks: Ranks) -> Tensor:
 
 @dataclass(frozen=True)
 class Work:
-    """What one rank trains, on what, and when.
+    """One rank's training: model, rows and steps.
 
     `loss_of` takes scores and targets of a batch and gives their mean loss, (). `rows`: how many there are to train on,
     numbered from 0; `batch_of` gives them. Model and batches are on one device.
@@ -127,7 +129,7 @@ def fit(work: Work, after: After | None = None) -> list[float]:
     """Train; gives the mean loss of each epoch over all ranks. Raises :class:`BadInput` for more ranks than rows.
 
     Continues after the epochs that the checkpoint has; raises :class:`BadInput` where that is of another run or no
-    checkpoint. Its process group, where there are ranks, must stand.
+    checkpoint. Its process group, where there are ranks, must be ready.
     """
     model, optimizer, batch_of, rows = work.model, work.optimizer, work.batch_of, work.rows
     schedule, ranks = work.schedule, work.ranks
@@ -192,7 +194,7 @@ def _alone(trained: nn.Module) -> AbstractContextManager[None]:
 
 
 class Way:
-    """How the ranks of a training share it. This one: each has the whole model and a part of the rows of a step, and
+    """The way in which ranks share a training. This one: each has the whole model and a part of the rows of a step, and
     they exchange gradients at each."""
 
     def fit(self, work: Work, after: After | None = None) -> list[float]:
@@ -217,7 +219,7 @@ class Way:
         return norm(model), checksum(model)
 
     def answer(self) -> dict[str, Any]:
-        """What else the answer of rank 0 says, once all is done."""
+        """Return what else the answer of rank 0 says, once all is done."""
         return {}
 
     def said(self) -> list[str]:
@@ -279,7 +281,7 @@ def count_right(
     ranks: Ranks,
     at_once: int = TEST_ROWS,
 ) -> int:
-    """How many of the rows the model gets right, over all ranks; each row is counted once, on one of them.
+    """Return how many of the rows the model gets right, over all ranks; each row is counted once, on one of them.
 
     `right_of` takes scores and targets of k rows, `at_once` at most, and gives k truths, of any shape.
     """
@@ -299,7 +301,7 @@ def norm(model: nn.Module) -> float:
 
 
 def size(model: nn.Module) -> int:
-    """How many weights are trained."""
+    """Return how many weights are trained."""
     return sum(weight.numel() for weight in model.parameters())
 
 
@@ -313,8 +315,10 @@ def checksum(model: nn.Module) -> str:
 
 
 def unpacked(content: bytes) -> Any:
-    """What torch has saved: weights, numbers and texts alone, for anybody may have written it. Raises as torch does."""
-    # Before torch 2.14 `weights_only` alone takes sparse tensors whose indices lie outside of them, and reading these
+    """Return what torch has saved: only weights, numbers and texts, as anyone may have written it. Raises as torch
+    does.
+    """
+    # Before torch 2.14 `weights_only` alone takes sparse tensors whose indices are outside of them, and reading these
     # reads memory that is not theirs.
     with torch.sparse.check_sparse_tensor_invariants():
         return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
@@ -395,7 +399,7 @@ def _resume(model: nn.Module, optimizer: torch.optim.Optimizer, schedule: Schedu
         state = unpacked(found[0])
         identity = dict(state["identity"])
     except Exception as error:
-        raise BadInput(f"{schedule.checkpoint}: not a checkpoint of this program ({error})") from error
+        raise BadInput(f"{schedule.checkpoint}: not a checkpoint of this program; name another ({error})") from error
     wanted = _identity(model, optimizer, schedule, ranks)
     for name, value in wanted.items():
         if identity.get(name) != value:

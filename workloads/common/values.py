@@ -1,5 +1,6 @@
-"""What a word of the command line means, by the kind of its option. A word that means nothing is an ArgumentTypeError:
-argparse puts the name of the option before its message."""
+"""The meaning of a word of the command line, by the kind of its option. A word that means nothing is an
+ArgumentTypeError: argparse puts the name of the option before its message.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the images come from: IDX files, scikit-learn's handwritten digits, or these distorted, any number of them."""
+"""The sources of images: IDX files, scikit-learn's handwritten digits, or these distorted, any number of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one rank does: map the images, train with the others, count what the model gets right."""
+"""The work of one rank: map the images, train with the others, count what the model gets right."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Part:
         self._made = {**made, "answer": {"images": len(drawn.labels), **made["answer"]}}
 
     def answer(self) -> dict[str, Any]:
-        """Sizes, how many test images are right, loss of each epoch, norm of the weights; beside it their checksum."""
+        """Sizes, how many test images are right, loss of each epoch, norm of the weights; next to it their checksum."""
         return self._made
 
 

@@ -1,4 +1,4 @@
-"""What Ray's tasks, actors and objects cost: rates, latencies, seconds by size. As phases and lines for a person."""
+"""The costs of Ray's tasks, actors and objects: rates, latencies, seconds by size. As phases and lines for a person."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ NUMBERS = tuple(range(1, 9))
 
 @dataclass(frozen=True)
 class Options:
-    """The parameters of a run: `seconds` of an addition; what is measured of Ray beside the graphs."""
+    """The parameters of a run: `seconds` of an addition; what is measured of Ray besides the graphs."""
 
     seconds: float
     calls: int

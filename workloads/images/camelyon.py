@@ -22,7 +22,7 @@ from workloads.images.rows import GENERATED, HELD_OUT, Room
 SIDE, COLOURS, CLASSES = tissue.SIDE, tissue.COLOURS, 2
 FILES = "camelyonpatch_level_2_split_{split}_{what}.h5"
 SPLITS = {"train": "", "test": "test_"}
-"""What is read, and how the arrays of a room begin; the split `valid` is not."""
+"""The parts that are read, and how the arrays of a room begin; the split `valid` is not."""
 NOTE = "synthetic.txt"
 MAGIC = b"\x89HDF\r\n\x1a\n"
 BLOCK = 512
@@ -86,9 +86,9 @@ def _read(room: Room, prefix: str, pictures: str, labels: str, take: int) -> Non
 
 @contextlib.contextmanager
 def _array(room: Room, file: str, key: str) -> Iterator[Any]:
-    """The data set of a name in an HDF5 file; what is read of it is read from where it lies, by ranges.
+    """The data set of a name in an HDF5 file; what is read of it is read from where it is, by ranges.
 
-    A file that is packed is unpacked first, beside what is made of it.
+    A file that is packed is unpacked first, next to what is made of it.
     """
     try:
         import h5py
@@ -106,12 +106,12 @@ def _array(room: Room, file: str, key: str) -> Iterator[Any]:
                 own = isinstance(opened.get(key, getlink=True), h5py.HardLink) if found is not None else False
                 if not own or not isinstance(found, h5py.Dataset) or found.external or found.is_virtual:
                     names = ", ".join(opened) or "none"
-                    raise BadInput(f"{file}: needs a data set {key} of its own; it has {names}")
+                    raise BadInput(f"{file}: needs a data set {key} in this file; it has {names}")
                 if not found.shape:
                     raise BadInput(f"{file}: {key} is one value; expected one for each picture")
                 yield found
     except (RuntimeError, KeyError, ValueError) as error:
-        raise BadInput(f"{file}: damaged HDF5 file ({error})") from error
+        raise BadInput(f"{file}: damaged HDF5 file; copy it again ({error})") from error
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""What can be learned: where its rows come from, and how a batch of them is shown to a network."""
+"""The data sets: where their rows come from, and how a batch of them is shown to a network."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Dataset:
         return models.of_pictures(name, self.colours, self.side, self.classes, small=small, groups=groups)
 
     def showing(self, name: str) -> Callable[[Tensor], Tensor]:
-        """What makes of rows, as they are kept, what the network of a name takes.
+        """Return what makes of rows, as they are kept, what the network of a name takes.
 
         Pictures get values from -1 to 1, a border of 0 as far as the network needs one, and three colours that are
         alike where it needs those.

@@ -110,7 +110,7 @@ def _of_archive(file: str) -> Texts:
                 if count % TOLD_EVERY == 0:
                     events.progress("reviews read", count, max(count, 50_000))
     except tarfile.TarError as error:
-        raise BadInput(f"{file}: damaged or truncated archive ({error})") from error
+        raise BadInput(f"{file}: damaged or truncated archive; copy it again ({error})") from error
     return {place: [text for _, text in sorted(texts)] for place, texts in found.items()}
 
 

@@ -1,4 +1,4 @@
-"""What one rank does: map the rows, train with the others, count what the network gets right."""
+"""The work of one rank: map the rows, train with the others, count what the network gets right."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ from workloads.images.datasets import DATASETS, optimizer
 from workloads.images.rows import Room, Rows
 
 TOLERANCE = {"accuracy": 0.1, "right": 1e9, "losses": 0.2, "weights": 2.0}
-"""What may differ where the number of ranks does: sums are rounded otherwise, and rounding grows with every step."""
+"""Differences that are allowed where the number of ranks differs: sums are rounded otherwise, and rounding grows with
+every step.
+"""
 
 MOMENTUM = 0.9
 TEST_ROWS = 256
@@ -133,7 +135,7 @@ def batches(inputs: NDArray[Any], labels: NDArray[np.uint8], shown: Callable[[Te
 
 
 def tolerance(options: Options) -> dict[str, float]:
-    """What may differ between two runs."""
+    """Return what may differ between two runs."""
     return named.tolerance(options, TOLERANCE)
 
 

@@ -1,4 +1,4 @@
-"""What is trained on and what is held out, as arrays in memory or as files that all ranks of a host map."""
+"""The rows to train on and those held out, as arrays in memory or as files that all ranks of a host map."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ HELD_OUT = 6
 
 @dataclass
 class Room:
-    """Where rows are put while they are read: files of a `folder`, or memory where there is none."""
+    """The place of rows while they are read: files of a `folder`, or memory where there is none."""
 
     folder: Path | None = None
     kept: dict[str, NDArray[Any]] = field(default_factory=dict)
@@ -63,5 +63,5 @@ class Room:
             (self.folder / MADE_UP).touch()
 
     def rows(self) -> Rows:
-        """What has been kept in memory."""
+        """Return what has been kept in memory."""
         return Rows(**self.kept, synthetic=self.synthetic)

@@ -11,7 +11,7 @@ SIDE, COLOURS = 96, 3
 CELL = 4
 """Side of a cell in pixels."""
 MIDDLE = slice(8, 16)
-"""Where classes differ, in cells: 32 pixels, as published."""
+"""The cells in which classes differ: 32 pixels, as published."""
 USUAL, CROWDED = 0.15, 0.55
 """Share of dark cells."""
 PALE, DARK = (215, 165, 205), (110, 60, 140)

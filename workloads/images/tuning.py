@@ -14,13 +14,13 @@ from workloads.common.networks.norm import GroupedNorm
 
 RANDOM = "random"
 NESTED = ("model", "state_dict")
-"""Where files keep weights among other things: Regatta's checkpoints, and other programs'."""
+"""The keys under which files keep weights among other things: Regatta's checkpoints, and other programs'."""
 COUNTED = "num_batches_tracked"
 NAMED_AT_MOST = 3
 
 
 def layers(network: nn.Module) -> list[nn.Module]:
-    """Those that have weights of their own, in their order; a normalisation is a layer."""
+    """Those that have their own weights, in their order; a normalisation is a layer."""
     return [module for module in network.modules() if next(module.parameters(recurse=False), None) is not None]
 
 
@@ -42,7 +42,7 @@ def freeze(network: nn.Module, share: float) -> int:
 
 
 def read(file: str) -> dict[str, Tensor]:
-    """The weights by name in a file that ``torch.save`` has written, wherever it lies.
+    """The weights by name in a file that ``torch.save`` has written, wherever it is.
 
     They may be alone, or under one of NESTED. Raises :class:`BadInput` where it is missing, or has other things.
     """
@@ -85,7 +85,7 @@ def take(network: nn.Module, weights: dict[str, Tensor], file: str) -> str:
         ),
     ]
     if said := "; it ".join(filter(None, faults)):
-        raise BadInput(f"{file}: these are not the weights of this network: it {said}")
+        raise BadInput(f"{file}: not the weights of this network, give others or another --model: it {said}")
     network.load_state_dict({name: value for name, value in given.items() if name not in other}, strict=False)
     return f"{file}, the last layer random" if other else file
 

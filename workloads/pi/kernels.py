@@ -21,7 +21,7 @@ def _drawn(state):  # type: ignore[no-untyped-def]
 
 @njit("int64(uint64, int64)", nogil=True, cache=True)
 def inside(seed, points):  # type: ignore[no-untyped-def]
-    """How many of so many random points of the unit square are in the circle."""
+    """Return how many of so many random points of the unit square are in the circle."""
     state, found = seed, 0
     for _ in range(points):
         state += _STEP

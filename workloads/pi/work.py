@@ -1,4 +1,4 @@
-"""The items: blocks of points, each drawn from a seed of its own, so that the answer does not depend on the spread."""
+"""The items: blocks of points, each drawn from its own seed, so that the answer does not depend on the spread."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Personalised PageRank of an undirected graph by conjugate gradients, several sources at a time.
 
-What power iteration computes is, for z = x / degree (what a node's score is for each of its edges), the solution of
+Power iteration computes, for z = x / degree (what a node's score is for each of its edges), the solution of
 
     M z = alpha e_s,    M = D - (1 - alpha) A,
 
@@ -40,7 +40,7 @@ cgkernels = compiled.load("workloads.ppr.cgkernels", built_on=("workloads.ppr.ke
 
 
 def prepare(sources: int) -> None:
-    """Compile, or load, what :func:`solve` needs for so many sources, before a clock runs."""
+    """Compile, or load, what :func:`solve` needs for so many sources, before a timer runs."""
     width = power.width_for(sources)
     for kernel in (cgkernels.multiply, cgkernels.advance, cgkernels.turn):
         kernel(width)

@@ -1,7 +1,7 @@
 """``python -m workloads.ppr.check FILE``: read an edge list as the nodes will, and say what it is or what is wrong.
 
 One line on standard output, and status 2 where a node would refuse the file. Without torch and machine code: this runs
-where the controller runs, before the file goes to the nodes. What it takes is what `edgelist` takes, by the same rules
+where the controller runs, before the file goes to the nodes. It takes all that `edgelist` takes, by the same rules
 (dialect.py, fields.py, parquet.py), but it makes no graph of it.
 """
 
@@ -25,7 +25,7 @@ MERGED = 32
 
 
 def check(path: Path | str, block_bytes: int = BLOCK_BYTES) -> str:
-    """What the file holds, in a line. Raises :class:`BadInput` as `edgelist.read` does, with the same words."""
+    """Return what the file holds, in a line. Raises :class:`BadInput` as `edgelist.read` does, with the same words."""
     with packed.opened(path) as (stream, kind):
         if kind == packed.PARQUET:
             found, taken = parquet.edges(path, stream, 0, 1)
@@ -38,7 +38,7 @@ def check(path: Path | str, block_bytes: int = BLOCK_BYTES) -> str:
 
 
 def _counted(path: Path | str, found: Dialect, blocks: Iterable[bytes]) -> Iterator[tuple[int, Words | None]]:
-    """How many edges each block has, and the words in it."""
+    """Yield how many edges each block has, and the words in it."""
 
     def look(block: bytes) -> tuple[int, Words | None, int, bytes | None]:
         if found.plain and (edges := fields.plain_edges(block)) is not None:

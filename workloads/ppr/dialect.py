@@ -1,4 +1,4 @@
-"""How an edge list is written: what is between its columns, whether it has a header, whether ids are numbers or words.
+"""The format of an edge list: what is between its columns, whether it has a header, whether ids are numbers or words.
 
 The first two lines that are no comments decide, for the whole file, so that every reader of a part of it decides alike.
 Only the standard library, as the controller reads this too.
@@ -47,7 +47,7 @@ _COLUMN = {
 
 @dataclass(frozen=True)
 class Dialect:
-    """`separator`: what is between columns; BLANKS stands for spaces and tabs. `words`: ids are words, else numbers.
+    """`separator`: what is between columns; BLANKS means spaces and tabs. `words`: ids are words, else numbers.
 
     `header`: the header's line as text, empty without one; `swapped`: it names the target first. `plain`: numbers
     apart by blanks and without quotes, which machine code reads. `passed`: ranges of bytes that are not to be read,
@@ -82,7 +82,7 @@ def sniff(path: object, read: Callable[[], bytes]) -> tuple[Dialect, list[bytes]
         if found:
             return found, taken
         if len(text) - text.rfind(b"\n") > LONGEST_LINE:
-            raise BadInput(f"{path}: line {text.count(10) + 1}: is longer than 1 MB, so this is no edge list")
+            raise BadInput(f"{path}: line {text.count(10) + 1}: is longer than 1 MB, so this is no edge list; give one")
 
 
 def of(text: bytes, *, complete: bool) -> Dialect | None:
@@ -146,7 +146,7 @@ def columns(line: bytes, separator: bytes, *, quotes: bool = True) -> list[bytes
 
 
 def read_as(edges: int, names: int | None, header: str) -> str:
-    """What was read, as one line for a person; `names`: how many, where ids are words."""
+    """Return what was read, as one line for a person; `names`: how many, where ids are words."""
     said = [f"{edges:,} edge{'s' if edges != 1 else ''}"]
     if names is not None:
         said.append(f"{names:,} names")
@@ -171,7 +171,7 @@ def names(path: object, found: Dialect) -> dict[int, bytes]:
 def no_edges(path: object, header: str = "") -> BadInput:
     """The error that says that a graph has no edges, to be raised."""
     only = f" (only the header `{header}`)" if header else ""
-    return BadInput(f"{path}: the graph is empty, no line holds an edge{only}")
+    return BadInput(f"{path}: the graph is empty: give a file with an edge a line{only}")
 
 
 def passed_over(blocks: Iterator[bytes], start: int, ranges: Iterable[tuple[int, int]]) -> Iterator[bytes]:
@@ -191,7 +191,7 @@ def passed_over(blocks: Iterator[bytes], start: int, ranges: Iterable[tuple[int,
 
 
 def named_pair(names: Sequence[str]) -> tuple[int, int] | None:
-    """Where among the names of columns those of the source and the target are; None where no pair is known."""
+    """Return where among the names of columns those of the source and the target are; None where no pair is known."""
     plain = [_SAID_TOO.sub("", name.strip().lower()) for name in names]
     for source, target in HEADERS:
         if plain.count(source) == plain.count(target) == 1:
@@ -206,7 +206,7 @@ def shown(text: bytes) -> str:
 
 
 def _separator(lines: Sequence[bytes]) -> bytes:
-    """What splits the lines into two columns each; else what splits the first at all."""
+    """Return what splits the lines into two columns each; else what splits the first at all."""
 
     def count(line: bytes, separator: bytes) -> int:
         found = columns(line, separator) or []

@@ -79,7 +79,7 @@ def read_part(path: Path | str, part: int, parts: int, block_bytes: int = BLOCK_
     """As :func:`read`, one of `parts` parts of about equal size, which may be empty.
 
     A plain file is read in ranges of bytes, a compressed one by every part whole, each keeping its own blocks, and of
-    Parquet each part reads its row groups. What the names of nodes are only part 0 knows. `block_bytes`: how much text
+    Parquet each part reads its row groups. Only part 0 knows the names of nodes. `block_bytes`: how much text
     a thread takes apart at a time, in bytes.
     """
     with packed.opened(path) as (stream, kind):
@@ -102,7 +102,7 @@ def read_part(path: Path | str, part: int, parts: int, block_bytes: int = BLOCK_
 
 
 def _joined(taken: list[Taken], names: dict[int, bytes], found: Dialect) -> EdgeList:
-    """What the blocks hold, with one numbering of words."""
+    """Return what the blocks hold, with one numbering of words."""
     blocks = [ids for ids, _ in taken]
     known: Words | None = None
     if found.words:
@@ -138,7 +138,7 @@ def _parse_all(path: Path | str, found: Dialect, blocks: Iterable[bytes], *, lin
         except _Malformed:
             pool.shutdown(cancel_futures=True)
             read(path)
-            raise BadInput(f"{path}: has changed while it was read") from None
+            raise BadInput(f"{path}: has changed while it was read; try again") from None
     return kept
 
 

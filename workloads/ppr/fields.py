@@ -1,4 +1,4 @@
-"""Takes lines of two columns apart, whatever is between them, with numpy alone: on nodes and on the controller."""
+"""Takes lines of two columns apart, whatever is between them, with only numpy: on nodes and on the controller."""
 
 from __future__ import annotations
 
@@ -77,7 +77,9 @@ def lines(found: Split) -> bytes:
 
 
 def plain_edges(block: bytes) -> int | None:
-    """How many edges are in lines of two short numbers apart by blanks, or none; None where there is anything else."""
+    """Return how many edges are in lines of two short numbers apart by blanks, or none; None where there is anything
+    else.
+    """
     if b"\r" in block:
         block = block.replace(b"\r\n", b"\n").removesuffix(b"\r")
     if not block.endswith(b"\n"):
@@ -143,7 +145,7 @@ def fault_of(found: Split, *, words: bool) -> tuple[int, bytes] | None:
 
 
 def described(line: bytes, dialect: Dialect) -> str:
-    """What is wrong with a line, and the line."""
+    """Return what is wrong with a line, and the line."""
     text = line.removesuffix(b"\r").strip(b" \t")
     found = columns(text, dialect.separator, quotes=not dialect.plain)
     fault, way = _fault(found, dialect)
@@ -198,7 +200,7 @@ def _apart_by(separator: int, text: NDArray[np.uint8], starts: Places, ends: Pla
 
 
 def _apart_by_blanks(text: NDArray[np.uint8], starts: Places, ends: Places) -> tuple[Any, Any, Any]:
-    """As `_apart_by`, where any number of spaces and tabs lie between the fields and around them."""
+    """As `_apart_by`, where any number of spaces and tabs are between the fields and around them."""
     filled = ~(_blank(text) | (text == _NEWLINE))
     edges = np.flatnonzero(np.diff(filled, prepend=False, append=False))
     token_begins, token_stops = edges[::2], edges[1::2]

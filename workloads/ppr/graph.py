@@ -24,7 +24,7 @@ kernels = compiled.load("workloads.ppr.kernels")
 class Graph:
     """A graph of n nodes for a walk on it. A node has a place, by ascending id, and a number, by descending out-degree.
 
-    What many nodes lead from is read most often; numbered so, it lies together and stays in the caches.
+    What many nodes lead from is read most often; numbered so, it is together and stays in the caches.
 
     `ids`: (n,), ascending, by place. `numbers`: uint32 (n,), place -> number. `degrees`: uint32 (n,), out-degree by
     number; dangling nodes come last. `indptr` int64, `columns` uint32: CSR by number, whose row v holds the u of each
@@ -59,7 +59,7 @@ class Graph:
 
     @property
     def edges(self) -> int:
-        """How many edges the file has; `undirected` does not double them."""
+        """Return how many edges the file has; `undirected` does not double them."""
         return int(self.edge_count)
 
     def save(self, folder: Path) -> None:
@@ -78,7 +78,7 @@ class Graph:
         return cls(**{name: _map(file) for name, file in files.items() if name not in old})
 
     def rows(self, first: int, last: int) -> Graph:
-        """The same graph with the rows of chunks [first, last) alone; its `columns` are still mapped from the files."""
+        """The same graph with the rows of only chunks [first, last); its `columns` are still mapped from the files."""
         low, high = int(self.cuts[first]), int(self.cuts[last])
         indptr = self.indptr[low : high + 1]
         columns = self.columns[indptr[0] : indptr[-1]]
@@ -94,7 +94,7 @@ class Graph:
     def find(self, wanted: str) -> int:
         """Place of an id or, where no node has that id, of a name. Raises :class:`BadInput` if there is none.
 
-        Where nodes are words, those alone are looked for.
+        Where nodes are words, only those are looked for.
         """
         if not self.by_words and wanted.isascii() and wanted.isdigit() and int(wanted) <= int(self.ids[-1]):
             value = self.ids.dtype.type(int(wanted))
@@ -105,7 +105,7 @@ class Graph:
         pattern = b"\n" + wanted.encode() + b"\n"
         start = text.find(pattern) if wanted else -1
         if start < 0:
-            raise BadInput(f"source {wanted!r} is not in the graph")
+            raise BadInput(f"source {wanted!r} is not in the graph: give the id or name of a node")
         if text.find(pattern, start + 1) >= 0:
             raise BadInput(f"source {wanted!r} is the name of more than one node: give its id")
         return int(np.searchsorted(self.name_ends, start + 1))
@@ -124,7 +124,7 @@ def open_prepared(path: Path | str, undirected: bool) -> Graph:
         raise BadInput(f"{path}: not a whole prepared graph ({error}): make it again") from error
     if bool(graph.undirected) != undirected:
         kind = "with --undirected" if graph.undirected else "without --undirected"
-        raise BadInput(f"{path}: this prepared graph is to be used {kind}")
+        raise BadInput(f"{path}: this graph was prepared {kind}: run it {kind}")
     return graph
 
 
@@ -188,7 +188,7 @@ def number(out_degrees: NDArray[np.int64]) -> tuple[NDArray[np.uint32], NDArray[
 
 
 def no_rows() -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
-    """What stands where the transposed rows are not kept: `indptr` and `columns` of length 0."""
+    """In the place of the transposed rows that are not kept: `indptr` and `columns` of length 0."""
     return np.zeros(0, np.int64), np.zeros(0, np.uint32)
 
 

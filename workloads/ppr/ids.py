@@ -22,7 +22,7 @@ _BITS_ALWAYS = 1 << 28
 class Bits:
     """Places by a bit for each id up to the largest: as fast as the graph is dense in ids.
 
-    `bits`: (w,), id i is bit i % 64 of word i // 64; `before`: (w,), how many ids lie in earlier words; `ids`: uint32
+    `bits`: (w,), id i is bit i % 64 of word i // 64; `before`: (w,), how many ids are in earlier words; `ids`: uint32
     (n,), ascending.
     """
 

@@ -1,7 +1,7 @@
 """The loops of the workload, compiled by numba: load with ``compiled.load``, which keeps the machine code for later.
 
 Every function runs without the GIL, so that threads share the work, and none depends on how many do. Signatures are
-given, so that all is compiled when the module is loaded and nothing is while a clock runs.
+given, so that all is compiled when the module is loaded and nothing is while a timer runs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numba.extending import intrinsic
 
 OK, MALFORMED, TOO_LARGE = 0, 1, 2
 WIDTHS = (1, 2, 4, 8)
-"""How many sources go through the graph at once: a row of eight float64 is a cache line."""
+"""The number of sources that go through the graph at once: a row of eight float64 is a cache line."""
 
 _TAB, _END, _RETURN, _SPACE, _HASH, _ZERO = 9, 10, 13, 32, 35, 48
 _u1, _u4, _u8, _i8, _f8 = types.uint8, types.uint32, types.uint64, types.int64, types.float64
@@ -303,7 +303,7 @@ def step(width: int) -> Any:
     z (n, width) holds scores by what leaves along each edge: score / degree, or the score itself where there is none.
     The step computes the rows of chunks [first, last) into `moved`, whose row 0 is the graph's row `offset` (0 where it
     is of full length), and for each chunk the L1 distance moved and the mass on dangling nodes, (chunks, 2, width).
-    `homes` are the rows of the sources, or -1; `bonus` what comes to each beside the edges; `damping` is 1 - alpha.
+    `homes` are the rows of the sources, or -1; `bonus` what comes to each besides the edges; `damping` is 1 - alpha.
     """
 
     @_compiled(

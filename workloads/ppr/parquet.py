@@ -124,4 +124,6 @@ def _damaged_said(path: Path | str) -> Iterator[None]:
     except BadInput:
         raise
     except (pa.ArrowException, OSError) as error:
-        raise BadInput(f"{path}: damaged or truncated Parquet file ({str(error).splitlines()[0]})") from error
+        raise BadInput(
+            f"{path}: damaged or truncated Parquet file; copy it again ({str(error).splitlines()[0]})"
+        ) from error

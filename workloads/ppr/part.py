@@ -1,4 +1,4 @@
-"""What one rank does: map the graph, solve its sources, and say what came out, the same under every framework."""
+"""The work of one rank: map the graph, solve its sources, and say what came out, the same under every framework."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ COUNTED = {"csr", "cg", "push"}
 MAKERS = (edgelist, dialect, fields, parquet, words, ids, rows, graphs, graphs.kernels)
 
 TOLERANCE = {"sources.sum": 1e-9, "sources.residual": 1e-9}
-"""What may differ between two frameworks; the scores themselves have to be bit-identical, by their checksum."""
+"""Differences that are allowed between two frameworks; the scores themselves have to be bit-identical, by their
+checksum.
+"""
 
 
 @dataclass(frozen=True)
@@ -200,7 +202,7 @@ def find_sources(graph: Graph, options: Options) -> NDArray[np.int64]:
     """Places of the sources, int64 (k,), as they were asked for. Raises :class:`BadInput`: missing, twice, too many."""
     if not options.sources:
         if options.count > graph.nodes:
-            raise BadInput(f"--count {options.count}: the graph has only {graph.nodes} nodes")
+            raise BadInput(f"--count {options.count}: the graph has only {graph.nodes} nodes; ask for fewer")
         return np.arange(options.count)
     sources: dict[int, str] = {}
     for wanted in options.sources:
@@ -216,8 +218,8 @@ def find_sources(graph: Graph, options: Options) -> NDArray[np.int64]:
 def describe(graph: Graph, source: int, solution: Any, top: int) -> dict[str, Any]:
     """The answer of one source: the `top` nodes of positive score, highest first and by id where equal, and a checksum.
 
-    The checksum is SHA-256 of the n scores as little-endian float64 in the order of ids. Where ids are words, these are
-    beside the numbers.
+    The checksum is SHA-256 of the n scores as little-endian float64 in the order of ids. If ids are words, these are
+    besides the numbers.
     """
     scores = solution.scores
     named = highest(scores, top)

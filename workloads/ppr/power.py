@@ -57,7 +57,7 @@ class Solution:
 
 
 class RowBlocks(Protocol):
-    """How ranks of which each has a block of the graph's rows put together what each has computed."""
+    """Puts together what ranks have computed of which each has a block of the graph's rows."""
 
     first: int
     last: int
@@ -85,13 +85,13 @@ class Walks(Protocol):
 
 
 def width_for(sources: int) -> int:
-    """How many sources go through the graph at once, one of kernels.WIDTHS, where there are so many in all."""
+    """Return how many sources go through the graph at once, one of kernels.WIDTHS, where there are so many in all."""
     widths: tuple[int, ...] = kernels.WIDTHS
     return next((width for width in widths if width >= sources), widths[-1])
 
 
 def prepare(sources: int) -> None:
-    """Compile, or load, what :func:`solve` needs for so many sources, before a clock runs."""
+    """Compile, or load, what :func:`solve` needs for so many sources, before a timer runs."""
     kernels.step(width_for(sources))
 
 
@@ -109,7 +109,7 @@ def solve(
 
     Sources go through in a block; as soon as one has converged the next takes its column. `alpha`: between 0 and 1.
     `tolerance`: of the L1 distance of a step; one that has not come to it ends after `max_iterations` steps all the
-    same. `ranks`: whose threads work. With `blocks`, `graph` holds the rows of chunks [first, last) alone, and all
+    same. `ranks`: whose threads work. With `blocks`, `graph` holds the rows of only chunks [first, last), and all
     ranks call this with the same sources.
     """
     with threads.pool(ranks) as pool:

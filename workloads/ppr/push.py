@@ -24,7 +24,7 @@ _SMALLER = 4.0
 
 
 def prepare(_sources: int) -> None:
-    """Compile, or load, what :func:`solve` needs, before a clock runs."""
+    """Compile, or load, what :func:`solve` needs, before a timer runs."""
     kernels.pushing()
 
 

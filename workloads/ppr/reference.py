@@ -24,7 +24,7 @@ from workloads.ppr.graph import Graph
 
 
 def prepare(_sources: int) -> None:
-    """Compile, or load, Regatta's step, which measures its answer; the library has no machine code of its own."""
+    """Compile, or load, Regatta's step, which measures its answer; the library has no machine code."""
     power.prepare(1)
 
 
@@ -70,7 +70,7 @@ def solve(
 
 @contextlib.contextmanager
 def _in_float64() -> Iterator[None]:
-    """What torch makes of plain numbers within it is float64; the library has no argument for that."""
+    """Let torch make float64 of plain numbers within it; the library has no argument for that."""
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:

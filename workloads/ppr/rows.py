@@ -22,7 +22,7 @@ _ROWS_AND_EDGES_PER_CHUNK = 1 << 16
 
 
 def degrees(pairs: Pairs, nodes: int, ends: Sequence[int], pool: ThreadPoolExecutor) -> NDArray[np.int64]:
-    """How many edges have each node at their `ends` (0: source, 1: target): int64 (nodes,)."""
+    """Return how many edges have each node at their `ends` (0: source, 1: target): int64 (nodes,)."""
     return _total(_counted(_dealt(pairs), nodes, ends, pool))
 
 
@@ -119,7 +119,7 @@ def _counted(
 
 
 def pointers(counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Where each row begins, and the last one ends, from their lengths (n,): int64 (n + 1,)."""
+    """Return where each row begins, and the last one ends, from their lengths (n,): int64 (n + 1,)."""
     indptr = np.zeros(len(counts) + 1, np.int64)
     np.cumsum(counts, out=indptr[1:])
     return indptr
@@ -133,7 +133,7 @@ def _total(counts: Sequence[NDArray[np.uint32]]) -> NDArray[np.int64]:
 
 
 def _positions(indptr: NDArray[np.int64], counts: Sequence[NDArray[np.uint32]]) -> list[NDArray[np.int64]]:
-    """Where each thread begins in each row: after those before it."""
+    """Return where each thread begins in each row: after those before it."""
     positions = [indptr[:-1].copy()]
     for before in counts[:-1]:
         positions.append(positions[-1] + before)

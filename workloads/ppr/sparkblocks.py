@@ -1,6 +1,6 @@
-"""A graph in Spark: an RDD of blocks of rows, which executors read, number and keep; the driver has its nodes alone.
+"""A graph in Spark: an RDD of blocks of rows, which executors read, number and keep; the driver has only its nodes.
 
-Each partition reads its part of the edges. What all must agree on, the numbering of nodes, goes through the driver;
+Each partition reads its part of the edges. The one thing to agree on, the numbering of nodes, goes through the driver;
 edges go to the block of their target's row by a shuffle. A block holds the rows of some of the graph's chunks
 (rows.py), so that all sums are bit-identical to those of one process.
 """
@@ -50,7 +50,7 @@ class Block:
 
     @property
     def rows(self) -> int:
-        """How many rows it has."""
+        """Return how many rows it has."""
         return len(self.indptr) - 1
 
 
@@ -77,7 +77,7 @@ class _Part:
 
 @dataclass(frozen=True)
 class _Said:
-    """What the driver learns of a part."""
+    """The driver's knowledge of a part."""
 
     fault: str | None
     names: dict[int, bytes]
@@ -150,7 +150,9 @@ def _read(context: Any, path: str, undirected: bool, partitions: int) -> tuple[G
 
 
 def _agreed(said: Sequence[_Said], path: str) -> tuple[EdgeList, int, int, list[NDArray[np.uint32]] | None]:
-    """What is known of the file but its edges, how many these are, the largest id, and each part's words again."""
+    """Return what is known of the file but its edges, how many these are, the largest id, and each part's words
+    again.
+    """
     if faults := [one.fault for one in said if one.fault]:
         raise BadInput(faults[0])
     first, edges, largest = said[0], sum(one.edges for one in said), max(one.largest for one in said)
@@ -204,7 +206,7 @@ def _placed(places: Any, part: _Part) -> list[NDArray[np.uint32]]:
 
 
 def _degrees(nodes: int, pairs: list[NDArray[np.uint32]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """How many of the edges lead out of each node, and into it."""
+    """Return how many of the edges lead out of each node, and into it."""
     with threads.pool() as pool:
         return rows.degrees(pairs, nodes, (0,), pool), rows.degrees(pairs, nodes, (1,), pool)
 
@@ -301,7 +303,7 @@ def _as_it_is(pair: tuple[int, Block]) -> tuple[int, Block]:
 
 
 def _shares(chunks: int, partitions: int) -> list[int]:
-    """Where the chunks of each block begin, and those of the last one end."""
+    """Return where the chunks of each block begin, and those of the last one end."""
     return [chunks * block // partitions for block in range(partitions + 1)]
 
 

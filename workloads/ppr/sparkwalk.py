@@ -32,7 +32,9 @@ _NOWHERE = -1
 
 @dataclass(frozen=True)
 class Scores:
-    """What a block sends: `z` (rows, width), of those of its rows that the one that gets it reads, by their number."""
+    """The message of a block: `z` (rows, width), of those of its rows that the one that gets it reads, by their
+    number.
+    """
 
     number: int
     z: NDArray[np.float64]
@@ -40,7 +42,7 @@ class Scores:
 
 @dataclass(frozen=True)
 class Moved:
-    """What a block has computed in a step: the sums of its chunks, (chunks, 2, width), and its `z` (rows, width)."""
+    """The results of a block in a step: the sums of its chunks, (chunks, 2, width), and its `z` (rows, width)."""
 
     number: int
     sums: NDArray[np.float64]
@@ -51,7 +53,7 @@ class Moved:
 
 @dataclass(frozen=True)
 class Stride:
-    """What all blocks get of a step.
+    """The part of a step that all blocks get.
 
     `changes`: columns that are emptied first, each with the number of the node where a walk begins there, or -1, and
     what is there then. `homes` and `bonus` (width,): as in kernels.step.
@@ -123,7 +125,7 @@ class Walk:
         return scores
 
     def _gathered(self) -> NDArray[np.float64]:
-        """What has come out of the last step, (n, width), by number."""
+        """Return what has come out of the last step, (n, width), by number."""
         if self._z is None:
             self._z = np.zeros((self._blocks.nodes.nodes, self.width))
             for number, z in self._moved.map(_own).collect():
@@ -142,7 +144,7 @@ class Walk:
 
 
 class Engine:
-    """Solves sources over a graph in Spark; made before the clocks of loading and computing run."""
+    """Solves sources over a graph in Spark; made before the timers of loading and computing run."""
 
     def __init__(self, context: Any, partitions: int, sources: int, *, co_partitioned: bool) -> None:
         self._context, self._partitions, self._co_partitioned = context, partitions, co_partitioned
@@ -173,7 +175,7 @@ class Engine:
 
 
 def _prepare(width: int, _: int) -> None:
-    """Load what a step needs, before a clock runs."""
+    """Load what a step needs, before a timer runs."""
     kernels.step(width)
 
 
@@ -223,7 +225,7 @@ def _place(block: Block, number: int) -> int:
 
 
 def _sent(done: Moved) -> Iterator[tuple[int, Scores]]:
-    """What goes to each block, to itself too."""
+    """Yield what goes to each block, to itself too."""
     yield done.number, Scores(done.number, done.z)
     for other, z in done.sent.items():
         yield other, Scores(done.number, z)

@@ -26,7 +26,7 @@ class Words:
         return len(self.offsets) - 1
 
     def fault(self) -> str | None:
-        """What is wrong with one of them, as a sentence."""
+        """Return what is wrong with one of them, as a sentence."""
         if not np.diff(self.offsets).all():
             return "a node id is missing"
         if (control := (self.text < 32) | (self.text == 127)).any():

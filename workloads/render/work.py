@@ -1,4 +1,4 @@
-"""The items: frames, by number. Each has a seed of its own, so that the film does not depend on the spread."""
+"""The items: frames, by number. Each has its own seed, so that the film does not depend on the spread."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GIF, MP4 = Path("film.gif"), Path("film.mp4")
 FRAMES_A_SECOND = 10
 SEEDS_A_FRAME = 1_000_003
 SWING, DISTANCE = 0.35, 3.9
-"""How far the eye goes to each side (in lengths of the box's half edge), and how far it is from the middle."""
+"""The way of the eye to each side (in lengths of the box's half edge), and how far it is from the middle."""
 
 
 @dataclass(frozen=True)

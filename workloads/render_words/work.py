@@ -21,7 +21,7 @@ WORDS: Mapping[str, tuple[Place, Place]] = {
     "Value": ((300.0, 100.0), (160.0, 100.0)),
     "Consulting": ((20.0, 190.0), (160.0, 140.0)),
 }
-"""Where the middle of each is at first, at an edge, and in the end."""
+"""The middle of each at first, at an edge, and in the end."""
 
 
 @dataclass(frozen=True)

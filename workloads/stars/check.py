@@ -14,7 +14,7 @@ from workloads.stars import csvfile
 
 
 def check(paths: Sequence[str]) -> str:
-    """What the only file holds, in a line. Raises :class:`BadInput`, also where there are several."""
+    """Return what the only file holds, in a line. Raises :class:`BadInput`, also where there are several."""
     if len(paths) != 1:
         raise BadInput(f"{', '.join(paths[:3])}: {len(paths)} files, and one CSV is meant")
     rows = galaxies = 0

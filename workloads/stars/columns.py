@@ -24,7 +24,7 @@ def made_up(numbers: np.random.Generator, count: int) -> tuple[NDArray[np.float6
 
     A linear model tells 93 to 95 % of them apart.
 
-    Galaxies are larger, redder and fainter in a star's profile; where on the sky a row lies says a little, as in SDSS.
+    Galaxies are larger, redder and fainter in a star's profile; its place on the sky says a little, as in SDSS.
     """
     galaxy = numbers.random(count) < 0.5
     y = galaxy[:, None].astype(float)

@@ -31,7 +31,7 @@ _SHOWN = 80
 
 
 class Table:
-    """What the header of a file says; `line`: its number."""
+    """The header of a file; `line`: its number."""
 
     def __init__(self, path: str, header: bytes, line: int = 1) -> None:
         self._path = path
@@ -107,7 +107,7 @@ def blocks(path: str, table_of: Callable[[str, bytes, int], Table], block_bytes:
                 rows += len(block[1])
                 yield block
         if not rows:
-            raise BadInput(f"{path}: has no row")
+            raise BadInput(f"{path}: has no row; give a file with some")
 
 
 def header_of(stream: BinaryIO) -> tuple[int, bytes]:
@@ -140,7 +140,7 @@ def _named(names: list[str]) -> list[str]:
 
 
 def _fault(error: BaseException, text: bytes, line: int) -> str:
-    """What Arrow says, with the file's line: it counts rows from 1 in a block that begins at `line`."""
+    """Return what Arrow says, with the file's line: it counts rows from 1 in a block that begins at `line`."""
     said = str(error).splitlines()[0]
     found = _FOUND.search(said)
     if not found:

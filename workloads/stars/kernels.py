@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit, types
 
 SKIPPED, TYPE = -1, -2
-"""What becomes of a column that is no feature."""
+"""The value in the place of a column that is no feature."""
 
 _COMMA, _DOT, _MINUS, _PLUS, _ZERO, _END, _RETURN, _LOWER = 44, 46, 45, 43, 48, 10, 13, 32
 _MOST_DIGITS = 15

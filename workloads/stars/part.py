@@ -1,4 +1,4 @@
-"""What one rank does: map the prepared rows, train a linear model with the others, count what it gets right."""
+"""The work of one rank: map the prepared rows, train a linear model with the others, count what it gets right."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class Part:
         self._made = {**made, "answer": {"rows": rows, "features": model.in_features, **made["answer"]}}
 
     def answer(self) -> dict[str, Any]:
-        """Sizes, how many test rows are right, loss of each epoch, norm of the weights; beside it their checksum."""
+        """Sizes, how many test rows are right, loss of each epoch, norm of the weights; next to it their checksum."""
         return self._made
 
 

@@ -2,7 +2,7 @@
 
 Columns whose correlation with the label is below a threshold are dropped, then of each pair whose correlation is above
 another the later one; what is left is standardised. Every fifth row at random (by a seed) is held out, and all
-statistics come from the others alone. One pass over the CSV in blocks, so its size does not matter; the manifest says
+statistics come only from the others. One pass over the CSV in blocks, so its size does not matter; the manifest says
 what was dropped and why.
 """
 
@@ -54,7 +54,9 @@ class Moments:
         self._products: Any = 0.0
 
     def of(self, values: NDArray[np.float64]) -> tuple[int, Any, Any]:
-        """What values (k, n), which it uses up, add to the sums: n, their sums (k,), those of their products (k, k)."""
+        """Return what values (k, n), which it uses up, add to the sums: n, their sums (k,), those of their products (k,
+        k).
+        """
         values -= self._shift
         return values.shape[1], values.sum(axis=1), values @ values.T
 
@@ -105,8 +107,8 @@ def prepare(blocks: Iterator[Block], folder: Path, choice: Choice, source: str) 
 
 
 def too_few(source: str) -> BadInput:
-    """What to raise where all rows fell to one side."""
-    return BadInput(f"{source}: too few rows to train on some and test on others")
+    """Return what to raise where all rows fell to one side."""
+    return BadInput(f"{source}: too few rows to train on some and test on others; give more")
 
 
 def manifest_of(
@@ -140,7 +142,7 @@ def select(
     which names `source`, where all rows have one type or no feature stays.
     """
     if deviation[-1] == 0:
-        raise BadInput(f"{source}: all rows have the same type, so there is nothing to tell apart")
+        raise BadInput(f"{source}: all rows have the same type; give a file with both types")
     kept: list[int] = []
     dropped: dict[str, str] = {}
     for place, name in enumerate(FEATURES):
@@ -155,7 +157,7 @@ def select(
         else:
             kept.append(place)
     if not kept:
-        raise BadInput(f"{source}: no column is correlated with the type by {choice.least} or more")
+        raise BadInput(f"{source}: no column is correlated with the type by {choice.least} or more; ask for less")
     return kept, dropped
 
 
@@ -277,7 +279,7 @@ def unpack(folder: Path, part: str, target: Path) -> None:
 
 
 Prepare = Callable[[str, Path, Choice], dict[str, Any]]
-"""What makes of a CSV, in an empty folder, what :func:`prepare` does."""
+"""A function that makes of a CSV, in an empty folder, what :func:`prepare` does."""
 
 
 def command(prog: str, about: str, prepared: Prepare) -> None:

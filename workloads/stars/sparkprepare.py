@@ -31,7 +31,7 @@ from workloads.stars import csvfile, prepare
 from workloads.stars.columns import FEATURES, LABEL
 
 FAULTY = -1
-"""The label of the row that stands for lines that are no rows."""
+"""The label of the row in the place of lines that are no rows."""
 SPLIT, PLACE, HELD = "split", "place", "held_out"
 _PLACES = f"{SPLIT} bigint, {PLACE} bigint, "
 _FEATURES = ", ".join(f"{name} float" for name in FEATURES)
@@ -99,7 +99,7 @@ class Marks:
 
 @dataclass(frozen=True)
 class Sums:
-    """What rows to train on add to the moments, around `shift` (34,)."""
+    """The share of the rows to train on in the moments, around `shift` (34,)."""
 
     marks: Marks
     shift: NDArray[np.float64]
@@ -215,7 +215,7 @@ def _join(parts: Path, target: Path, features: list[str]) -> None:
                     splits, places = (batch.column(at).to_numpy() for at in range(2))
                     rising = (np.diff(splits) > 0) | (np.diff(splits) == 0) & (np.diff(places) > 0)
                     if not rising.all() or (splits[0], places[0]) <= last:
-                        raise BadInput(f"{path}: Spark has changed the order of the rows")
+                        raise BadInput(f"{path}: Spark has changed the order of the rows; use workloads.stars.prepare")
                     last = splits[-1], places[-1]
                     columns = [batch.column(name) for name in features]
                     label = batch.column(LABEL).cast(pa.uint8())

@@ -23,7 +23,7 @@ def blocks_of_csv(path: str, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
 
 
 class _Table(csvfile.Table):
-    """What the header of a file says, for machine code."""
+    """The header of a file, for machine code."""
 
     def __init__(self, path: str, header: bytes, line: int = 1) -> None:
         super().__init__(path, header, line)

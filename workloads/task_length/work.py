@@ -22,7 +22,7 @@ class Options:
 
 
 def busy(seconds: float, number: int) -> int:
-    """The number, when this thread has had so many seconds of a processor: beside others that takes longer."""
+    """The number, when this thread has had so many seconds of a processor: that takes longer where others run."""
     end = time.thread_time() + seconds
     while time.thread_time() < end:
         pass
@@ -35,6 +35,6 @@ def work(options: Options) -> Work:
 
 
 def combine(options: Options, results: Sequence[int]) -> tuple[dict[str, Any], list[str]]:
-    """How many there were, and the sum of their numbers."""
+    """Return how many there were, and the sum of their numbers."""
     said = f"tasks: {len(results):,} of {options.milliseconds:g} ms"
     return {"tasks": len(results), "sum": sum(results), "milliseconds": options.milliseconds}, [said]

@@ -31,7 +31,7 @@ class Network:
 
     @property
     def classes(self) -> int:
-        """How many there are."""
+        """Return how many there are."""
         return self.dense[-1]
 
     @property
@@ -72,7 +72,7 @@ NETWORKS = {
 
 
 def size(weights: Weights) -> int:
-    """How many numbers there are."""
+    """Return how many numbers there are."""
     return sum(weight.size for weight in weights)
 
 

@@ -1,4 +1,4 @@
-"""What one rank does: take its rows, train with the others, count what the network gets right."""
+"""The work of one rank: take its rows, train with the others, count what the network gets right."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from workloads.common.shared import HostFolder
 from workloads.tf_digits import networks, rows
 
 TOLERANCE = {"accuracy": 0.02, "right": 1e9, "losses": 0.01, "weights": 0.05}
-"""What may differ between the libraries, which round the same sums otherwise: rounding grows with every step."""
+"""Differences that are allowed between the libraries, which round the same sums otherwise: rounding grows with every
+step.
+"""
 
 MOMENTUM = 0.9
 LIBRARIES = {"torch": "torch", "ray": "torch", "tensorflow": "tensorflow", "ray-tensorflow": "tensorflow"}
@@ -53,7 +55,8 @@ class Part:
         self._rows = rows.shared(folder, options.network, options.data, options.size, options.seed)
         if len(self._rows.labels) < self._ranks.world:
             raise BadInput(
-                f"{self._ranks.world} ranks for {len(self._rows.labels)} rows to train on: each needs at least one"
+                f"{self._ranks.world} ranks for {len(self._rows.labels)} rows to train on: take fewer --workers or "
+                "more rows"
             )
 
     def compute(self) -> None:

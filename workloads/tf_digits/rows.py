@@ -1,4 +1,4 @@
-"""What is trained on, and in which order: the same for both libraries, which this module needs neither of."""
+"""The rows to train on, and their order: the same for both libraries, which this module needs neither of."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What verify found on all nodes, for a person, and what provisioning would restart."""
+"""The findings of verify on all nodes, for a person, and what provisioning would restart."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -67,5 +67,5 @@ class FilterModule:
     """`hostvars | verify_summary(hosts, services)` -> {lines, problems}; `hostvars | units_anew(hosts, roles)`."""
 
     def filters(self) -> dict[str, Callable[..., Any]]:
-        """What Ansible finds here."""
+        """Return what Ansible finds here."""
         return {"verify_summary": summary, "units_anew": units_anew}

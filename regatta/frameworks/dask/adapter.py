@@ -1,4 +1,4 @@
-"""How a run is started under dask: rank 0 has the scheduler, and a worker beside it; each other rank is a worker.
+"""Starts runs under dask: rank 0 has the scheduler, and a worker next to it; each other rank is a worker.
 
 All of it belongs to the run and ends with it. Scheduler and workers talk by TLS, with a certificate of the run's own,
 which each of them must show.

@@ -1,4 +1,4 @@
-"""A key with a certificate of its own, by which processes of one run know each other."""
+"""A key with its own certificate, by which processes of one run know each other."""
 
 import datetime
 

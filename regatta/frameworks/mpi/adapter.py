@@ -1,6 +1,6 @@
-"""How a run's ranks are started under MPI, by mpi4py over OpenMPI.
+"""Starts a run's ranks under MPI, by mpi4py over OpenMPI.
 
-Each rank is a process of its node's supervisor, as under any framework; OpenMPI's own processes are beside it in the
+Each rank is a process of its node's supervisor, as under any framework; OpenMPI's own processes are next to it in the
 run's unit, started without ssh and with the run's own token. `regatta/frameworks/mpi/run/mpilaunch.py` says how.
 """
 
@@ -16,7 +16,7 @@ from regatta_protocol.run import Spec
 
 LAUNCH = "mpilaunch"
 PORTS = (29500, 29899)
-"""Where OpenMPI's daemons and ranks listen. `master_port` is the launch agent's, on all nodes but the first."""
+"""The ports of OpenMPI's daemons and ranks. `master_port` is the launch agent's, on all nodes but the first."""
 INTERFACE_VARIABLES = ["OMPI_MCA_btl_tcp_if_include", "PRTE_MCA_prte_if_include"]
 TOKEN_BYTES = 32
 
@@ -55,7 +55,7 @@ def _spec(plan: Plan, node: Node) -> Spec:
 
 
 def rank_environment(plan: Plan, rank: Rank) -> dict[str, str]:
-    """Who a rank is, and what the first of a node needs to start OpenMPI there."""
+    """Return who a rank is, and what the first of a node needs to start OpenMPI there."""
     return {
         "RANK": str(rank.rank),
         "WORLD_SIZE": str(len(plan.ranks)),

@@ -12,7 +12,7 @@ from regatta_protocol.run import Spec
 
 
 class Multiprocessing(Framework):
-    """A driver, and as many processes beside it on the head as there are ranks."""
+    """A driver, and as many processes next to it on the head as there are ranks."""
 
     name = "multiprocessing"
     driver = True
@@ -21,7 +21,7 @@ class Multiprocessing(Framework):
     start_seconds = 3.0
 
     def hosts(self, cluster: Cluster) -> tuple[Node, ...]:
-        """The head alone."""
+        """Only the head."""
         return (cluster.head,)
 
     def specs(self, plan: Plan, cluster: Cluster) -> dict[str, Spec]:

@@ -1,4 +1,4 @@
-"""How a run is started under Ray: a driver on the head, whose tasks and actors the cluster's Ray starts.
+"""Starts runs under Ray: a driver on the head, whose tasks and actors the cluster's Ray starts.
 
 The driver is a process of the run's unit, as every rank is. Nodes but the head have the run's folder, and no process of
 the run's own. On inventory/local there is no cluster: the run starts a private Ray and stops it with itself.
@@ -26,7 +26,7 @@ from regatta_protocol.states import Mode
 TOKEN_PATH = "/etc/regatta/ray_token"
 SERVICE = "ray"
 NODE, RUN = "regatta.frameworks.ray.node", "regatta.frameworks.ray.run"
-"""What answers requests on a node, and what goes with a run."""
+"""The code that answers requests on a node, and that goes with a run."""
 
 
 class Ray(Framework):
@@ -83,7 +83,7 @@ class Ray(Framework):
 
 
 def member_spec(plan: Plan, node: Node) -> Spec:
-    """`run.start` on a node where the cluster's Ray starts the run's tasks and actors: the folder alone."""
+    """`run.start` on a node where the cluster's Ray starts the run's tasks and actors: only the folder."""
     made = _spec(plan, node).changed(mode=Mode.MEMBER, service=SERVICE, files={})
     return spec.python_begins_with(made, plan, node, source("sitecustomize", RUN))
 
@@ -120,7 +120,9 @@ def environment(plan: Plan, node: Node) -> dict[str, str]:
 
 
 def job_config(plan: Plan, head: Node) -> dict[str, Any]:
-    """What Ray's job API hands to a driver: variables that tasks and actors inherit, metadata. Nothing is uploaded."""
+    """Return what Ray's job API hands to a driver: variables that tasks and actors inherit, metadata. Nothing is
+    uploaded.
+    """
     env = environment(plan, head) | {"REGATTA_SCRATCH": f"{head.state}/runs/{plan.run}/scratch"}
     env["PYTHONPATH"] += f":{spec.boot_folder(plan, head)}"
     env.pop("PATH")

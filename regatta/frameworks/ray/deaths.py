@@ -1,6 +1,6 @@
 """Which process of a Ray run failed, where and how: from what the driver's workload says, its last lines, Ray's state.
 
-Ray tells the driver, and the driver alone fails: what it prints names the process that did, by id and address. Ray does
+Ray tells the driver, and only the driver fails: what it prints names the process that did, by id and address. Ray does
 not know what ended a process that was gone all at once.
 """
 
@@ -48,7 +48,7 @@ def signal_in(line: str) -> tuple[int, str] | None:
 
 
 def in_words(text: str, signals: Mapping[int, str]) -> Death | None:
-    """What Ray's words about a failed actor or task say; None where they are about no such thing."""
+    """Return what Ray's words about a failed actor or task say; None where they are about no such thing."""
     fields = dict(_FIELD.findall(text))
     what, address = fields.get("class_name"), fields.get("ip")
     pid = int(fields["pid"]) if fields.get("pid", "").isdigit() else None

@@ -74,7 +74,10 @@ class JobApi:
                     f"{self._cluster}: Ray refuses our token: inventory/{self._cluster}/secrets/ray_token is not "
                     f"the cluster's; run '{about_hosts('provision')}' or copy the cluster's inventory folder"
                 ) from None
-            raise RunError(f"{self._cluster}: Ray's API: {error.code} {said[-1] if said else error.reason}") from None
+            raise RunError(
+                f"{self._cluster}: Ray's API refuses: see '{hint('status')}' "
+                f"({error.code} {said[-1] if said else error.reason})"
+            ) from None
         except (OSError, http.client.HTTPException) as error:
             if again and isinstance(error, ConnectionError | http.client.HTTPException):
                 return self._get(path, again=False)  # a busy one closes a connection now and then

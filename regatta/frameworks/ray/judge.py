@@ -1,4 +1,4 @@
-"""How a Ray run goes, as its driver tells it; and where the driver fails, because of which process."""
+"""Judges a Ray run by what its driver tells; where the driver fails, names the process that was the cause."""
 
 import collections
 import contextlib
@@ -72,7 +72,7 @@ class RayJudge(Judge):
         return Blame(node, None, f"{named}: {death.cause}")
 
     def _asked(self) -> deaths.Death | None:
-        """What Ray itself knows of processes of the run that died."""
+        """Return what Ray itself knows of processes of the run that died."""
         if (api := self._api) is None:
             return None
         with contextlib.suppress(RegattaError, KeyError, TypeError, ValueError, AttributeError):

@@ -16,7 +16,7 @@ from regatta_protocol.operations.launch import Inspect
 JOIN_SECONDS = 60.0
 POLL_SECONDS = 0.5
 ASKS = {"ray_node": "ray.service.node_id"}
-"""What makes `inspect` say a node's id in Ray."""
+"""The argument that makes `inspect` say a node's id in Ray."""
 
 
 def present(listed: Sequence[RayNode], nodes: Sequence[Node], own: Mapping[str, str | None]) -> list[str]:

@@ -1,7 +1,7 @@
-"""How a run is started under Spark: a driver on the head, whose executors the cluster's own workers start.
+"""Starts runs under Spark: a driver on the head, whose executors the cluster's own workers start.
 
 Nodes but the head have the run's folder, and no process of the run: executors are children of Spark's workers, and end
-with the driver. Where jobs go to a master that is not Regatta's (`spark_master`), only the head takes part.
+with the driver. If jobs go to a master that is not Regatta's (`spark_master`), only the head takes part.
 """
 
 import contextlib
@@ -47,8 +47,8 @@ SILENCE = {
     "spark.shuffle.io.maxRetries": "2",
     "spark.shuffle.io.retryWait": "2s",
 }
-"""How soon a host is given up that is gone without a word. By itself Spark waits for 2 minutes, and as long again where
-an executor asks that host for what was shuffled, though the driver knows that it is lost.
+"""The time until a host is given up that is gone without a word. By itself Spark waits for 2 minutes, and as long again
+where an executor asks that host for what was shuffled, though the driver knows that it is lost.
 """
 
 
@@ -142,7 +142,8 @@ def _spec(plan: Plan, node: Node, head: Node, temporary: str, foreign: str | Non
 
 
 def environment(plan: Plan, head: Node, common: Mapping[str, str], foreign: str | None = None) -> dict[str, str]:
-    """What a driver finds Spark by, and what it asks of the cluster; the secret is in a file that is the account's.
+    """Return what a driver finds Spark by, and what it asks of the cluster; the secret is in a file that is the
+    account's.
 
     Executors get the variables of the run, but for hidden ones: those their Python takes from the run's folder. Where
     the master is a `foreign` one, they have neither that folder nor our paths, and get what the user's properties say.

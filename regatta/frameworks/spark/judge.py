@@ -1,4 +1,4 @@
-"""How a Spark run goes, as its driver tells it: what ended an executor and where, and that none will ever come."""
+"""Judges a Spark run by what its driver tells: what ended an executor and where, and that none will ever come."""
 
 import contextlib
 import re
@@ -131,7 +131,7 @@ class SparkJudge(Judge):
         cause = f"executor {found[3]}: {in_words(found[4], lines[1:])}"
         if FULL in cause:
             place = f"{self.handle.cluster.node(node).state}/spark"
-            cause += f"; the disk of {node} is full: free some room there (df -h {place})"
+            cause += f"; the disk of {node} is full: free some space there (df -h {place})"
         return Blame(node, None, cause)
 
     def _node_at(self, address: str | None) -> str | None:
@@ -139,7 +139,7 @@ class SparkJudge(Judge):
 
 
 def in_words(first: str, following: Sequence[str]) -> str:
-    """How a task ended: the exception that it raised, or what befell its executor."""
+    """Return how a task ended: the exception that it raised, or what befell its executor."""
     if found := _REASON.search(first):
         code = re.search(r"exited with code (\d+)", found[1])
         return _CODES.get(code[1], found[1]) if code else found[1]

@@ -21,7 +21,7 @@ JOIN_SECONDS = 60.0
 POLL_SECONDS = 0.5
 
 State = Mapping[str, Any]
-"""What `regatta.frameworks.spark.node.master` says."""
+"""The answer of `regatta.frameworks.spark.node.master`."""
 
 
 class SparkService(JobService):
@@ -41,7 +41,7 @@ class SparkService(JobService):
     def wait(
         self, nodes: Sequence[Node], seen: Any, answers: Mapping[str, Mapping[str, Any]], say: Callable[[str], None]
     ) -> None:
-        """See `JobService`: until the workers of the cluster are Spark's, for its master gives them out.
+        """See `JobService`: until the workers of the cluster are Spark's, as its master gives them out.
 
         A host whose Java is gone is named at once: its worker may still be there, and no executor of it would start.
         """

@@ -1,7 +1,7 @@
-"""How a run's ranks are started under TensorFlow: each with the TF_CONFIG that its MultiWorkerMirroredStrategy reads.
+"""Starts a run's ranks under TensorFlow: each with the TF_CONFIG that its MultiWorkerMirroredStrategy reads.
 
-Every rank has a server of TensorFlow, at a port of its own among those that only runs reach. It listens on all
-addresses of its host and believes whoever reaches it, so a firewall has to stand before it (`Framework.walled`).
+Every rank has a server of TensorFlow, at its own port among those that only runs reach. It listens on all
+addresses of its host and believes whoever reaches it, so it needs a firewall (`Framework.walled`).
 """
 
 import json
@@ -37,7 +37,7 @@ class TensorFlow(Framework):
 
 
 def rank_environment(plan: Plan, rank: Rank) -> dict[str, str]:
-    """Who a rank is, and where TensorFlow's servers of all ranks are."""
+    """Return who a rank is, and where TensorFlow's servers of all ranks are."""
     places = [f"{one.node.cluster_address}:{plan.ports[one.node.name][one.local]}" for one in plan.ranks]
     config = {"cluster": {"worker": places}, "task": {"type": "worker", "index": rank.rank}}
     return {

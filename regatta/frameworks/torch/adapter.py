@@ -1,9 +1,9 @@
-"""How a run's ranks are started under PyTorch distributed: pure functions from a plan to a node's `run.start`.
+"""Starts a run's ranks under PyTorch distributed: pure functions from a plan to a node's `run.start`.
 
 Three launchers, by measured time from the start to the first all_reduce on two hosts: `env` (each rank started with
 RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT: 1.1 s) is the default; `static` and `c10d` are the torchrun program with
 that rendezvous (2.8 s; 3.6 to 7.6 s), for scripts that use torchrun's own features. Ranks that are lost are started
-again by c10d alone, where the nodes notice each other's losses.
+again only by c10d, where the nodes notice each other's losses.
 """
 
 from regatta.errors import UsageError

@@ -1,6 +1,6 @@
-"""How a run is started whose ranks take items from a queue of ZeroMQ: rank 0 has the queue, and a worker beside it.
+"""Starts runs whose ranks take items from a queue of ZeroMQ: rank 0 has the queue, and a worker next to it.
 
-The queue listens on `cluster_address`, and speaks to those alone that have the run's own key (CURVE).
+The queue listens on `cluster_address`, and speaks only to those that have the run's own key (CURVE).
 """
 
 import base64

@@ -59,7 +59,7 @@ def _remove(group: Path) -> None:
 
 @contextlib.contextmanager
 def own_limits(lab: LabHandle, name: str) -> Iterator[None]:
-    """Let a host's systemd set limits of memory and processes, as on a host of one's own."""
+    """Let a host's systemd set limits of memory and processes, as on one's own host."""
 
     def mounted(how: str) -> None:
         command = f"for one in memory pids; do sudo mount -o remount,bind,{how} /sys/fs/cgroup/$one; done"

@@ -123,7 +123,7 @@ for line in ray.get(tasks):
 
 
 def write_project(folder: Path) -> Path:
-    """Make the folder of scripts; it has the nodes' storage library with it, as a workload of one's own would."""
+    """Make the folder of scripts; it has the nodes' storage library with it, as one's own workload would."""
     folder.mkdir()
     files = {"strikes": _STRIKES, "torch_ranks": _TORCH, "ray_ranks": _RAY, "torch_read": _READ, "ray_read": _RAYREAD}
     files["greedy"] = _GREEDY

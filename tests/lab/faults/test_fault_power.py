@@ -177,7 +177,7 @@ def made_project(folder: Path, number: int) -> Path:
 
 
 def on_node(lab: LabHandle, node: str, program: str, *words: str, python: str = PYTHON) -> dict[str, str]:
-    """What a program prints as JSON there."""
+    """Return what a program prints as JSON there."""
     said = lab.ssh(node, f"{python} {shlex.quote(program)} {shlex.join(words)}", timeout=300).stdout
     return dict(json.loads(said))
 

@@ -71,7 +71,7 @@ def killed(lab: LabHandle, point: int, seconds: float) -> str:
 
 
 def kill_tree(top: int) -> None:
-    """SIGKILL for a process and all below it, which have sessions of their own."""
+    """SIGKILL for a process and all below it, which have their own sessions."""
     found, queue = [top], [top]
     while queue:
         children = Path(f"/proc/{queue[0]}/task").glob("*/children")

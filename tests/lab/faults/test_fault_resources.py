@@ -48,7 +48,7 @@ def test_no_run_starts_on_a_full_disk(struck: Cluster, project: Path, tell: Tell
         fill(struck, "node2")
         told = strike(struck.background(project, *words), lambda: None)
     assert told.code == 1, told.said
-    explained(told, "node2", "node2: No space left on device: free some room")
+    explained(told, "node2", "node2: No space left on device: free some space")
     tell.end("nothing is started", told.first, told.seconds)
     nothing_left(struck, project)
     next_run(struck, project, framework)
@@ -134,7 +134,7 @@ def test_a_run_fills_the_disk(struck: Cluster, project: Path, tell: Teller) -> N
     explained(told, "node1", "rank 0 on node1: .*the disk of node1 is full")
     assert "No space left on device" in told.message
     assert kept["state"] == "failed"
-    explained(again, "node1", "No space left on device: free some room")
+    explained(again, "node1", "No space left on device: free some space")
     tell.end("the run ends; the next one ends with the same message, until there is space", told.first, told.seconds)
     nothing_left(struck, project)
     next_run(struck, project, "torch")

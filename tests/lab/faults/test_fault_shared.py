@@ -84,7 +84,7 @@ GENERATIONS = 10
 
 
 class Writer:
-    """A program of a node that writes files into the shared folder, as the account of runs, in a unit of its own."""
+    """A program of a node that writes files into the shared folder, as the account of runs, in its own unit."""
 
     def __init__(self, lab: LabHandle, node: str, folder: str, size: int = 4_000_000, most: int = 10_000) -> None:
         self.lab, self.node, self.folder = lab, node, folder
@@ -101,7 +101,7 @@ class Writer:
         return self.lab.ssh(self.node, f"sudo journalctl --no-pager --output=cat --unit={self.unit}").stdout
 
     def written(self) -> int:
-        """How many files it has written."""
+        """Return how many files it has written."""
         return self.said().count("wrote")
 
     def end(self) -> None:
@@ -159,7 +159,7 @@ def test_the_head_goes_in_the_middle_of_a_write(struck: Cluster, tell: Teller) -
 
 @pytest.mark.whole
 def test_a_host_boots_while_the_head_is_away(struck: Cluster, tell: Teller) -> None:
-    """What a run would write lands on no disk of its own."""
+    """Nothing that a run would write lands on its own disks."""
     tell.begin("shared", "a host boots while the head is away", "-")
     one, two, _ = struck.lab.nodes
     struck.lab.off(one, two)
@@ -175,7 +175,7 @@ def test_a_host_boots_while_the_head_is_away(struck: Cluster, tell: Teller) -> N
     struck.lab.ssh(one, f"sudo rm {DATA}/found")
     whole(struck)
     message = said.stderr.strip().rpartition(": ")[2]
-    tell.end("it boots; writing fails until the head is there, and lands on no disk of its own", message)
+    tell.end("it boots; writing fails until the head is there, and lands on none of its disks", message)
 
 
 @pytest.mark.whole
@@ -200,7 +200,7 @@ def test_a_worker_is_cut_off_in_the_middle_of_a_write(struck: Cluster, tell: Tel
 
 @pytest.mark.whole
 def test_the_disk_of_the_head_gets_full(struck: Cluster, tell: Teller) -> None:
-    """A file system of 10 MB below the folder, in which the second file of 4 MB beside the first has no room."""
+    """A file system of 10 MB below the folder, in which the second file of 4 MB after the first has no space."""
     tell.begin("shared", "the head's disk fills up while a worker writes", "-")
     one, two, _ = struck.lab.nodes
     folder, size = f"{DATA}/fault/full", 6_000_000
@@ -220,7 +220,7 @@ def test_the_disk_of_the_head_gets_full(struck: Cluster, tell: Teller) -> None:
         writer.end()
         struck.lab.ssh(one, f"sudo umount -l {folder}; sudo rm -r {DATA}/fault", check=False)
     whole(struck)
-    tell.end("writing fails; what was renamed into place is whole; with room it works again", message)
+    tell.end("writing fails; what was renamed into place is whole; with space it works again", message)
 
 
 @pytest.mark.whole

@@ -1,4 +1,4 @@
-"""Root works beside a run that puts links, FIFOs, deep trees and odd names at every path of runs' folders."""
+"""Root works next to a run that puts links, FIFOs, deep trees and odd names at every path of runs' folders."""
 
 from contextlib import ExitStack
 from pathlib import Path

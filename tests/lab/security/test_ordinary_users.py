@@ -33,7 +33,7 @@ def guest(cluster: Cluster) -> Iterator[str]:
 
 
 def knock(cluster: Cluster, node: str, user: str, ports: list[tuple[str, int]]) -> dict[str, str]:
-    """What each port says to a user of a node."""
+    """Return what each port says to a user of a node."""
     words = ["sudo", "runuser", "-u", user, "--", "python3", "-c", KNOCK, json.dumps(ports)]
     return dict(json.loads(cluster.lab.ssh(node, shlex.join(words)).stdout))
 

@@ -23,7 +23,7 @@ SETTINGS = {
 
 
 def unpacked(root: Path, *places: str, master: str = "local-cluster[2,1,512]") -> dict[str, str]:
-    """Environment of a driver, by default with a master and two executors of its own; `places` are on their path."""
+    """Environment of a driver, by default with a master and its own two executors; `places` are on their path."""
     javas = [path for path in sorted(Path("/usr/lib/jvm").glob("*")) if "-17" in path.name or "-21" in path.name]
     if not javas:
         pytest.skip("no Java 17 or 21")

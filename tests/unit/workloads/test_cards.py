@@ -84,7 +84,7 @@ def given(card: Card, *words: str) -> dict[str, Any]:
 
 
 def said(capfd: pytest.CaptureFixture[str], card: Card, *words: str) -> str:
-    """What a command line says that does not take these words."""
+    """Return what a command line says that does not take these words."""
     with pytest.raises(SystemExit) as ended:
         given(card, *words)
     assert ended.value.code == 2

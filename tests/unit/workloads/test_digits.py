@@ -128,7 +128,7 @@ def test_ray_train_gives_the_same_weights_to_the_bit(two: Ended, tmp_path: Path,
     assert {event["rank"] for event in run.of("ready")} == {-1, 0, 1}
 
 
-@pytest.mark.whole  # a Ray of its own
+@pytest.mark.whole  # its own Ray
 def test_a_training_does_not_wait_for_a_dashboard_that_its_own_ray_has_not(tmp_path: Path) -> None:
     private = str(PROJECT / "regatta/frameworks/ray/run/private_ray.py")
     with tempfile.TemporaryDirectory(prefix="rt-") as short:  # sockets

@@ -49,7 +49,7 @@ def graph(tmp_path: Path) -> str:
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
-    """A tree of its own, whose `workloads/` has one framework more."""
+    """Its own tree, whose `workloads/` has one framework more."""
     made = tmp_path / "tree"
     for tree in ("workloads", "regatta_protocol"):
         shutil.copytree(PROJECT / tree, made / tree, ignore=shutil.ignore_patterns("__pycache__"))

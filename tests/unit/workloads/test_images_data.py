@@ -33,7 +33,7 @@ def pictures(tmp_path: Path) -> Path:
 
 
 def filled(data: object, take: int = 0, fill: Callable[[Room, str, int, int, int], None] = camelyon.fill) -> Rows:
-    """What is in files, in memory."""
+    """Return what is in files, in memory."""
     room = Room()
     fill(room, str(data), 20, 4, take)
     return room.rows()
@@ -82,12 +82,12 @@ def test_what_is_no_file_of_patchcamelyon(pictures: Path, tmp_path_factory: pyte
     other = tmp_path_factory.mktemp("other") / "secret.h5"
     other.write_bytes(whole)
     tables: list[tuple[Callable[[h5py.File], object], str]] = [
-        (lambda file: file.create_dataset("z", data=[1]), "needs a data set x of its own; it has z"),
-        (lambda file: file.create_group("x"), "needs a data set x of its own; it has x"),
-        (lambda file: file.__setitem__("x", h5py.ExternalLink(other, "x")), "needs a data set x of its own"),
+        (lambda file: file.create_dataset("z", data=[1]), "needs a data set x in this file; it has z"),
+        (lambda file: file.create_group("x"), "needs a data set x in this file; it has x"),
+        (lambda file: file.__setitem__("x", h5py.ExternalLink(other, "x")), "needs a data set x in this file"),
         (
             lambda file: file.create_dataset("x", (1, 96, 96, 3), "u1", external=[(str(other), 0, 27648)]),
-            "needs a data set x of its own",
+            "needs a data set x in this file",
         ),
         (lambda file: file.create_dataset("x", data=1), "x is one value"),
         (
@@ -233,7 +233,9 @@ def test_weights_that_do_not_fit(tmp_path: Path) -> None:
 
     state = network().state_dict()
     lenet = models.lenet(1, 28, 10).state_dict()
-    refused(lenet, "weights.pt: these are not .* has too many: 11.weight, 11.bias; it has other shapes: 0.weight 6 x 1")
+    refused(
+        lenet, "weights.pt: not the weights .* has too many: 11.weight, 11.bias; it has other shapes: 0.weight 6 x 1"
+    )
     refused(
         {name: value for name, value in state.items() if "bias" not in name}, "lacks 0.bias, 3.bias, 7.bias and 1 m"
     )

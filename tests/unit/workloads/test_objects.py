@@ -1,4 +1,4 @@
-"""Object stores, against servers of our own: data, their identity, and their messages."""
+"""Object stores, against our own servers: data, their identity, and their messages."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_what_is_not_there(either: str) -> None:
         storage.replace(f"{either}://nowhere/x", b"")
     with pytest.raises(BadInput, match="is a folder"):
         storage.open(f"{either}://data/graphs")
-    with pytest.raises(BadInput, match="a folder is meant"):
+    with pytest.raises(BadInput, match="is a file: give a folder"):
         storage.listing(f"{either}://data/graphs/lines.txt")
 
 

@@ -1,4 +1,4 @@
-"""Ranks that share a training asynchronously or as a pipeline, beside one that does all."""
+"""Ranks that share a training asynchronously or as a pipeline, compared with one that does all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Debian package graph, from records of our own and from those of this machine's apt."""
+"""The Debian package graph, from our own records and from those of this machine's apt."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ def test_words(tmp_path: Path, text: str, edges: Named) -> None:
         ('a,b\n"c"x,d\n', "line 2: a quote that does not end, or text after it: "),
         ('a,b\n"",d\n', "line 2: a node id is missing"),
         ("", "the graph is empty"),
-        ("from,to\n", r"the graph is empty, no line holds an edge \(only the header `from,to`\)"),
+        ("from,to\n", r"the graph is empty: give a file with an edge a line \(only the header `from,to`\)"),
         ("from,to\na,b\nc\n", "line 3: "),
         (zstd(b"1,2\n" * 9000)[:-4], "damaged or truncated zst"),
         (gzip.compress(b"1,2\n" * 9000)[:-9], "damaged or truncated gzip"),

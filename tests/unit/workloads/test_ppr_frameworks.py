@@ -34,7 +34,7 @@ def alone(graph: str) -> Ended:
 
 
 def phases(run: Ended, rank: int) -> list[str]:
-    """What a rank went through; progress comes by the clock, thus not always."""
+    """Return what a rank went through; progress comes by the clock, thus not always."""
     mine = [event for event in run.events if event["rank"] == rank and event["event"] != "progress"]
     return [event["name"] if event["event"] == "phase" else event["event"] for event in mine]
 

@@ -115,7 +115,7 @@ AS_PROVISIONED = ("spark.io.encryption.enabled=true",)
 
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Environment of a driver with two executors' threads of its own, by what provisioning brings to nodes."""
+    """Environment of a driver with its own two executors' threads, by what provisioning brings to nodes."""
     made = unpacked(tmp_path_factory.mktemp("spark"), master=f"local[2] {settings(*AS_PROVISIONED)}")
     return {**made, "SPARK_LOCAL_DIRS": str(tmp_path_factory.mktemp("local"))}
 

@@ -65,7 +65,7 @@ def ears(monkeypatch: pytest.MonkeyPatch) -> Iterator[wire.Ears]:
 
 
 def rank(ears: wire.Ears) -> subprocess.Popen[str]:
-    """A rank in a process of its own, which has said that it is ready."""
+    """A rank in its own process, which has said that it is ready."""
     words = (str(ears.place.port), ears.place.key.hex())
     made = subprocess.Popen([sys.executable, "-c", RANK, *words], stdin=subprocess.PIPE, text=True, cwd=PROJECT)
     assert [ears.words.get(timeout=60).kind for _ in range(2)] == ["came", "event"]

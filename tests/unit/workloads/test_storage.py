@@ -118,7 +118,7 @@ def test_every_line_is_whole_and_in_one_share(
             False,
         ),
         ('RPCError("org.apache.hadoop.hdfs.server.namenode.SafeModeException", "Cannot create\\n")', "safe mode", True),
-        ('RPCError("java.io.IOException", "File /x could only be written to 0 of the 1 nodes\\n")', "room", False),
+        ('RPCError("java.io.IOException", "File /x could only be written to 0 of the 1 nodes\\n")', "space", False),
         ('DataTransferError("All DataNodes failed: [..]")', "reading failed", True),
         (
             'RPCError("org.apache.hadoop.fs.ParentNotDirectoryException", "/d (is not a directory)")',

@@ -1,4 +1,4 @@
-"""Items under dask: rank 0 has the scheduler, and a worker in a process of its own; every other rank is a worker."""
+"""Items under dask: rank 0 has the scheduler, and a worker in its own process; every other rank is a worker."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ VARIABLES = ("REGATTA_SCHEDULER", "REGATTA_ADDRESS", "REGATTA_TLS_KEY", "REGATTA
 
 @dataclass(frozen=True)
 class Place:
-    """Where the scheduler is, this host's address, and the key and the certificate of the run."""
+    """The address of the scheduler, this host's, and the key and the certificate of the run."""
 
     scheduler: str
     address: str
@@ -35,7 +35,7 @@ class Place:
     certificate: str = field(repr=False)
 
     def security(self) -> Any:
-        """What dask takes: all show the run's certificate, and believe no other."""
+        """Return what dask takes: all show the run's certificate, and believe no other."""
         from distributed.security import Security
 
         both = self.key + self.certificate
@@ -60,7 +60,7 @@ def spread(do: Doing, tasks: Iterator[Task], how: How) -> Iterator[Iterable[Done
     """Have dask's workers do the tasks. Gives what they say on rank 0, and None elsewhere, once all is done."""
     found = [os.environ.get(name) for name in VARIABLES]
     if None in found:
-        raise BadInput(f"the framework dask needs {', '.join(VARIABLES)}: `regatta run` sets them")
+        raise BadInput(f"the framework dask needs {', '.join(VARIABLES)}: start it by `regatta run`, which sets them")
     if do.seconds:
         raise BadInput(
             "--item-seconds: dask's workers do items in a thread, which cannot be told to stop; leave it out"

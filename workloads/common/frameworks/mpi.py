@@ -28,13 +28,13 @@ AHEAD = 2
 """Tasks that a worker has at most: the one that it does, and the next."""
 POLL_SECONDS = 0.002
 JOINED = "PMIX_RANK"
-"""What OpenMPI sets for each rank that it has started."""
+"""The variables that OpenMPI sets for each rank that it has started."""
 _doing: list[Doing] = []
 
 
 @contextlib.contextmanager
 def spread(do: Doing, tasks: Iterator[Task], how: How) -> Iterator[Iterable[Done] | None]:
-    """Have all ranks do the tasks; the one of rank 0 in a process beside it. Gives what they say there, None elsewhere.
+    """Have all ranks do the tasks; the one of rank 0 in another process. Gives what they say there, None elsewhere.
 
     The process is there before MPI is: one that has joined MPI must not be copied.
     """
@@ -63,7 +63,7 @@ def spread(do: Doing, tasks: Iterator[Task], how: How) -> Iterator[Iterable[Done
 
 
 def _results(workers: list[Executor], tasks: Iterator[Task]) -> Iterator[Done]:
-    """What workers say, as it comes in: each has a few tasks at a time."""
+    """Yield what workers say, as it comes in: each has a few tasks at a time."""
     said: queue.SimpleQueue[tuple[Executor, Future[Done]]] = queue.SimpleQueue()
     under_way = 0
 
@@ -118,7 +118,7 @@ def _take(do: Doing) -> None:
 
 
 def _take_apart(do: Doing) -> None:
-    """The same in the process beside rank 0, which is no rank: an item that uses MPI there is alone."""
+    """The same in the process next to rank 0, which is no rank: an item that uses MPI there is alone."""
     for name in [name for name in os.environ if name.startswith(("PMIX_", "OMPI_COMM_"))]:
         del os.environ[name]
     _take(do)
@@ -131,7 +131,7 @@ def _done(task: Task) -> Done:
 
 
 def _nothing() -> None:
-    """What a process does first: it is there then."""
+    """Run first in a process: it is there then."""
 
 
 @contextlib.contextmanager
@@ -149,7 +149,7 @@ def answers(make: MakePart, *, grouped: Group | None, restarts: int) -> Iterator
 
 
 def _gathered(comm: Any, answer: Any) -> list[Any] | None:
-    """All answers by rank on rank 0, None elsewhere. Who waits sleeps: MPI itself would keep a core busy."""
+    """All answers by rank on rank 0, None elsewhere. Waiting ranks sleep: MPI itself would keep a core busy."""
     if comm.rank:
         comm.send(answer, dest=0)
         return None

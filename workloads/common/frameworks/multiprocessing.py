@@ -17,7 +17,7 @@ from workloads.common.items.processes import lost
 from workloads.common.items.work import Doing, Done, Task
 
 FORKS = True
-"""Its workers are processes of this host that may fork: a trial of a search is a process of its own."""
+"""Its workers are processes of this host that may fork: a trial of a search is its own process."""
 POLL_SECONDS = 0.5
 
 
@@ -31,7 +31,7 @@ def spread(do: Doing, tasks: Iterator[Task], how: How) -> Iterator[Iterable[Done
 
 
 def _watched(results: Any, processes: Sequence[BaseProcess], start: str) -> Iterator[Done]:
-    """The results; a process that ends meanwhile has taken its task along, which the pool itself waits for in vain."""
+    """The results; a process that ends meanwhile has taken its task along, which the pool itself waits for forever."""
     looked, worked = time.monotonic(), False
     while True:
         with contextlib.suppress(multiprocessing.TimeoutError):

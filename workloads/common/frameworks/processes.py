@@ -20,7 +20,7 @@ END_SECONDS = 5.0
 """So long a process that has answered may take to end."""
 
 FORKS = True
-"""Its workers are processes of this host that may fork: a trial of a search is a process of its own."""
+"""Its workers are processes of this host that may fork: a trial of a search is its own process."""
 
 
 @contextlib.contextmanager
@@ -62,7 +62,7 @@ def _results(do: Doing, tasks: Iterator[Task], start: str, running: dict[Connect
 
 
 def _received(receiver: Connection) -> Done | None:
-    """What a process has done; None where it has ended without a word."""
+    """Return what a process has done; None where it has ended without a word."""
     try:
         done: Done = receiver.recv()
     except EOFError:

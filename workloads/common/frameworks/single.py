@@ -13,9 +13,9 @@ from workloads.common.part import Group, MakePart, steps
 from workloads.common.ranks import Ranks
 
 FORKS = True
-"""Its workers are processes of this host that may fork: a trial of a search is a process of its own."""
+"""Its workers are processes of this host that may fork: a trial of a search is its own process."""
 WORKERS = 1
-"""Whatever the cores."""
+"""Regardless of cores."""
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""Items over a queue of ZeroMQ: rank 0 has it, and a worker in a process of its own; every other rank is a worker."""
+"""Items over a queue of ZeroMQ: rank 0 has it, and a worker in its own process; every other rank is a worker."""
 
 from __future__ import annotations
 
@@ -57,7 +57,9 @@ def _met(socket: Any, world: int, worker: Any) -> list[bytes]:
     while len(names) < world:
         _look(worker)
         if time.monotonic() > end:
-            raise WorkerFailed(f"{len(names)} of {world} workers have come to the queue within the time for it")
+            raise WorkerFailed(
+                f"{len(names)} of {world} workers came to the queue in time: see what the others printed"
+            )
         if socket.poll(TICK_SECONDS * 1000):
             name, _ = socket.recv_multipart()
             names.append(name)

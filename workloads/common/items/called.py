@@ -43,5 +43,5 @@ def source_of(name: str) -> bytes:
     except ImportError:
         spec = None
     if spec is None or spec.origin is None or not Path(spec.origin).is_file():
-        raise BadInput(f"function {name}: there is no module {module} in the project")
+        raise BadInput(f"function {name}: there is no module {module} in the project: correct the card")
     return Path(spec.origin).read_bytes()

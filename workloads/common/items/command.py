@@ -1,4 +1,4 @@
-"""What ``python -m`` of a workload of items does, once its command line is read."""
+"""Runs ``python -m`` of a workload of items, once its command line is read."""
 
 from __future__ import annotations
 

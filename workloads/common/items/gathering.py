@@ -47,7 +47,7 @@ def gather(done: Iterable[Done], total: int, keep: Keep | None = None, what: str
 
 
 class Use:
-    """What the worker processes have used, by rank: a process is the next rank of its host that has none yet."""
+    """The resources of the worker processes, by rank: a process is the next rank of its host that has none yet."""
 
     def __init__(self) -> None:
         addresses = json.loads(os.environ.get("REGATTA_RANK_MAP") or "[]")
@@ -85,7 +85,7 @@ class Use:
 
 
 def workers() -> int:
-    """How many workers: ``REGATTA_WORKERS``, or one for each core that this process may use."""
+    """Return how many workers: ``REGATTA_WORKERS``, or one for each core that this process may use."""
     return int(os.environ.get("REGATTA_WORKERS") or len(os.sched_getaffinity(0)))
 
 

@@ -27,7 +27,7 @@ def items(table: Mapping[str, Any]) -> Sequence[Any]:
 def _grid(axes: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
     """All combinations, the last axis the fastest."""
     if empty := [name for name, values in axes.items() if not values]:
-        raise BadInput(f"items.grid: the axis {empty[0]} has no value, so that there would be no item")
+        raise BadInput(f"items.grid: the axis {empty[0]} has no value: give it a list of values")
     return [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
 
 
@@ -35,7 +35,7 @@ def _listed(path: str) -> list[Any]:
     try:
         found = json.loads(_text(path))
     except ValueError as error:
-        raise BadInput(f"{path}: no JSON: {error}") from None
+        raise BadInput(f"{path}: no JSON: write a list in JSON there ({error})") from None
     if not isinstance(found, list):
         raise BadInput(f"{path}: a list in JSON is meant, not {type(found).__name__}")
     return found
@@ -52,4 +52,4 @@ def _text(path: str) -> str:
                 return file.read().decode("utf-8")
         return Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"{path}: cannot be read: {error}") from None
+        raise BadInput(f"{path}: cannot be read: give a file of text that is there ({error})") from None

@@ -1,4 +1,4 @@
-"""Results as they come in, kept on the driver's host until all are there: an interrupted run can be gone on with."""
+"""Results as they come in, kept on the driver's host until all are there: an interrupted run can continue."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Kept:
         self._file.flush()
 
     def end(self) -> None:
-        """All is done: nothing is to be gone on with."""
+        """All is done: nothing is to be continued."""
         if self._file is not None:
             self._file.close()
         self.path.unlink(missing_ok=True)

@@ -7,7 +7,7 @@ from multiprocessing.process import BaseProcess
 
 
 def lost(process: BaseProcess, start: str, *, worked: bool) -> str:
-    """How a worker has ended. `start`: how it was started; `worked`: whether any has done a task."""
+    """Return how a worker has ended. `start`: how it was started; `worked`: whether any has done a task."""
     code = process.exitcode
     if code is None:
         how = "is gone"

@@ -17,7 +17,7 @@ VARIABLES = ("REGATTA_QUEUE", "REGATTA_QUEUE_KEY", "REGATTA_WORKER_KEY")
 
 @dataclass(frozen=True)
 class Keys:
-    """Where the queue is, and the secret keys of queue and workers, which are those of this run alone."""
+    """The address of the queue, and the secret keys of queue and workers, which are only those of this run."""
 
     place: str
     queue: bytes = field(repr=False)
@@ -30,16 +30,16 @@ class Keys:
 
 
 def of_environment() -> Keys:
-    """What the launcher has set. Raises :class:`BadInput` where it has not."""
+    """Return what the launcher has set. Raises :class:`BadInput` where it has not."""
     place, *secret = (os.environ.get(name) for name in VARIABLES)
     if place is None or None in secret:
-        raise BadInput(f"the framework zeromq needs {', '.join(VARIABLES)}: `regatta run` sets them")
+        raise BadInput(f"the framework zeromq needs {', '.join(VARIABLES)}: start it by `regatta run`, which sets them")
     return Keys(place, *(base64.b64decode(one or "") for one in secret))
 
 
 @contextlib.contextmanager
 def listening(keys: Keys) -> Iterator[Any]:
-    """The queue's socket, which hears those alone that have the worker's key."""
+    """The queue's socket, which hears only those that have the worker's key."""
     import zmq
     from zmq.auth.thread import ThreadAuthenticator
 
@@ -80,7 +80,7 @@ class _Known:
         self._key = key
 
     def callback(self, domain: str, key: bytes) -> bool:
-        """What ZeroMQ's authenticator asks."""
+        """Return what ZeroMQ's authenticator asks."""
         return key == self._key
 
 

@@ -42,7 +42,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Fault:
-    """What went wrong with one item: its number, the item, the exception, and its traceback."""
+    """The failure of one item: its number, the item, the exception, and its traceback."""
 
     number: int
     item: str
@@ -52,7 +52,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class Done:
-    """What a worker says of a task: the pickled list of its results, or the `fault` that ended it.
+    """A worker's answer to a task: the pickled list of its results, or the `fault` that ended it.
 
     `worker`: host and process. `cpu`: seconds that the task took of it; `peak`: the most memory it has had, in bytes.
     `address`: of its host in the cluster, where that may be another one than the driver's.
@@ -70,7 +70,7 @@ class Done:
 
 @dataclass(frozen=True)
 class Doing:
-    """What workers call with each task. An item that raises is tried again `retries` times.
+    """The function that workers call with each task. An item that raises is tried again `retries` times.
 
     `seconds`: an item that takes longer raises TimeoutError; 0: as long as it likes.
     """

@@ -15,7 +15,7 @@ FIRST, LAST = 32, 1280
 
 
 class Inverted(nn.Module):
-    """Wider, each channel by itself, and narrow again; beside a shortcut where the shape stays."""
+    """Wider, each channel by itself, and narrow again; with a shortcut where the shape stays."""
 
     def __init__(self, taken: int, given: int, stride: int, times: int, groups: int) -> None:
         super().__init__()

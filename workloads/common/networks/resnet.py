@@ -11,7 +11,7 @@ from workloads.common.networks.norm import GroupedNorm
 
 
 class Basic(nn.Module):
-    """Two 3 x 3 convolutions beside a shortcut."""
+    """Two 3 x 3 convolutions with a shortcut."""
 
     expansion = 1
 
@@ -32,7 +32,7 @@ class Basic(nn.Module):
 
 
 class Bottleneck(nn.Module):
-    """Convolutions of 1 x 1, 3 x 3 and 1 x 1 beside a shortcut."""
+    """Convolutions of 1 x 1, 3 x 3 and 1 x 1 with a shortcut."""
 
     expansion = 4
 

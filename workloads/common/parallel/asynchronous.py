@@ -1,8 +1,8 @@
 """Asynchronous training: ranks pull weights from a parameter server and push gradients to it, each at its own pace.
 
-The server is a thread for each other rank in rank 0's process, beside its worker. So all ranks compute, no process more
-has to be placed, and rank 0's worker has the weights without the network. Torch's work and waits leave the interpreter
-free, so that threads hardly hold up each other.
+The server is a thread for each other rank in rank 0's process, besides its worker. So all ranks compute, no further
+process has to be placed, and rank 0's worker has the weights without the network. Torch's work and waits leave the
+interpreter free, so that threads hardly hold up each other.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from workloads.common.parallel.server import Server, Stale, flat, trained
 from workloads.common.ranks import Ranks
 
 TAG = 1
-"""Of messages between a worker and the server, which may be on their way beside others."""
+"""Of messages between a worker and the server, which may be on their way with others."""
 
 
 class Asynchronous(training.Way):
@@ -76,7 +76,9 @@ class Asynchronous(training.Way):
         return losses
 
     def answer(self) -> dict[str, Any]:
-        """How many steps of other ranks were taken between a gradient's weights and its turn, on average and most."""
+        """Return how many steps of other ranks were taken between a gradient's weights and its turn, on average and
+        most.
+        """
         return {"staleness": {"mean": self._stale.mean, "most": self._stale.most}}
 
     def said(self) -> list[str]:

@@ -41,9 +41,9 @@ def groups(schedule: Schedule, norm_groups: int, world: int) -> int:
 
 
 def tolerance(schedule: Schedule, own: Mapping[str, float]) -> dict[str, float]:
-    """What may differ between two runs, where `own` may in a synchronous training.
+    """Return what may differ between two runs, where `own` may in a synchronous training.
 
-    Asynchronous ones take the first epochs, in which losses fall fast, each in an order of its own.
+    Asynchronous ones take the first epochs, in which losses fall fast, each in its own order.
     """
     if schedule.parallel != "async":
         return dict(own)

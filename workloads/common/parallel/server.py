@@ -17,7 +17,7 @@ from torch.nn.utils import parameters_to_vector
 
 @dataclass
 class Stale:
-    """How old gradients were: between the reading of its weights and its own turn, so many of other ranks were applied.
+    """The age of gradients: between the reading of its weights and its own turn, so many of other ranks were applied.
 
     `count` gradients, `total` of their ages, `most`: the highest.
     """

@@ -20,7 +20,7 @@ Loss = Callable[[Tensor, Tensor], Tensor]
 
 
 class Stage:
-    """What one rank has of a model: some of its layers. Of the others neither it nor `model` keeps any memory.
+    """One rank's part of a model: some of its layers. Of the others neither it nor `model` keeps any memory.
 
     `inputs`: a row, (1, ...), on the model's device. Raises :class:`BadInput` for more ranks than layers.
     """
@@ -80,7 +80,9 @@ class Stage:
 
     @torch.no_grad()
     def scores(self, rows: Tensor, batch_of: training.Batch) -> Tensor | None:
-        """What the whole model gives for rows, on the last rank; None elsewhere. Leaves the module in eval mode."""
+        """Return what the whole model gives for rows, on the last rank; None elsewhere. Leaves the module in
+        eval mode.
+        """
         self.module.eval()
         if self._first:
             given = batch_of(rows)[0]
@@ -103,7 +105,7 @@ class Stage:
             yield name, held
 
     def _made(self, rows: int, parts: int, loss_of: Loss) -> PipelineScheduleSingle:
-        """What takes a step through the stages, so many rows a part."""
+        """Return what takes a step through the stages, so many rows a part."""
         (takes, takes_learn), (gives, gives_learn) = self._takes, self._gives
         stage = PipelineStage(
             self.module,

@@ -30,7 +30,7 @@ class Worker:
         self._part = make(ranks)
 
     def ready(self) -> None:
-        """The actors stand."""
+        """The actors are ready."""
         events.ready()
 
     def meeting_point(self) -> tuple[str, int]:

@@ -16,7 +16,9 @@ THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"
 
 _OBJECT_STORE_BYTES = 128 << 20
 _INHERITED = ("RAY_JOB_CONFIG_JSON_ENV_VAR", "REGATTA_RUN_ID")
-"""Where one is set, actors have the driver's environment already; giving it again costs 1.5 s to start them again."""
+"""Variables; if one is set, actors have the driver's environment already; giving it again costs 1.5 s to start them
+again.
+"""
 _ROOT = Path(__file__).resolve().parents[3]
 
 Node = dict[str, Any]
@@ -43,7 +45,7 @@ def driver() -> Iterator[dict[str, Any]]:
 
 @contextlib.contextmanager
 def _arguments() -> Iterator[dict[str, Any]]:
-    """For ``ray.init``: of the cluster at ``RAY_ADDRESS``, or of a private one with a token of its own."""
+    """For ``ray.init``: of the cluster at ``RAY_ADDRESS``, or of a private one with its own token."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     if os.environ.get("RAY_ADDRESS"):
         inherited = any(os.environ.get(name) for name in _INHERITED)
@@ -65,7 +67,7 @@ def _arguments() -> Iterator[dict[str, Any]]:
 
 
 def _passed_on() -> dict[str, str]:
-    """What actors must have in their environment before they import anything."""
+    """Return what actors must have in their environment before they import anything."""
     passed = {name: value for name, value in os.environ.items() if name.startswith("REGATTA_")}
     passed.update({name: value for name, value in threads().items() if value})
     passed["PYTHONPATH"] = os.pathsep.join(filter(None, (str(_ROOT), os.environ.get("PYTHONPATH"))))
@@ -78,10 +80,10 @@ def threads() -> dict[str, str | None]:
 
 
 def workers(nodes: Sequence[Node]) -> int:
-    """How many ranks: ``REGATTA_WORKERS``, or one a core."""
+    """Return how many ranks: ``REGATTA_WORKERS``, or one a core."""
     return int(os.environ.get("REGATTA_WORKERS") or max(resource(nodes, "CPU"), 1))
 
 
 def resource(nodes: Sequence[Node], name: str) -> int:
-    """How much of a resource the cluster has."""
+    """Return how much of a resource the cluster has."""
     return sum(int(node["Resources"].get(name, 0)) for node in nodes if node["Alive"])

@@ -32,7 +32,7 @@ def on_node(do: Doing, task: Task) -> Done:
 
 
 class Ranks(ABC):
-    """What takes tasks: as many lanes as there are ranks, each with its place."""
+    """A pool for tasks: as many lanes as there are ranks, each with its place."""
 
     def __init__(self, do: Doing, places: Sequence[Place]) -> None:
         self.do, self.places = do, places
@@ -155,7 +155,7 @@ def _results(ranks: Ranks, tasks: Iterator[Task]) -> Iterator[Done]:
 
 @contextlib.contextmanager
 def explained(rank: int | None = None, address: str | None = None) -> Iterator[None]:
-    """What Ray raises of a worker, in words. Raises :class:`WorkerFailed`."""
+    """Put what Ray raises of a worker in words. Raises :class:`WorkerFailed`."""
     from ray.exceptions import RayError
 
     try:

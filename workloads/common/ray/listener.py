@@ -1,4 +1,4 @@
-"""What hears of trials beside Tune's driver. It imports Tune, so it is imported when Tune's settings are made."""
+"""Hears of trials besides Tune's driver. It imports Tune, so it is imported when Tune's settings are made."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Heard(tune.Callback):  # type: ignore[misc]
         self._interrupted: set[str] = set()
 
     def get_state(self) -> dict[str, Any]:
-        """What Tune keeps with its own account of the trials."""
+        """Return what Tune keeps with its own account of the trials."""
         return {"made": {name: asdict(one) for name, one in self._made.items()}, "over": sorted(self._over)}
 
     def set_state(self, state: dict[str, Any]) -> None:
@@ -47,8 +47,8 @@ class Heard(tune.Callback):  # type: ignore[misc]
     def outcomes(self, trials: Sequence[Any]) -> list[Outcome]:
         """Of all trials of Tune's.
 
-        An interrupted search may have had no time left to tell here of a trial that has ended: of that there is the
-        last report alone, from Tune's own account.
+        An interrupted search may have had no time left to tell here of a trial that has ended: of that there is only
+        the last report, from Tune's own account.
         """
         for trial in trials:
             if trial.status == trial.TERMINATED and trial.trial_id not in self._over and trial.last_result:

@@ -2,5 +2,5 @@
 
 POINT, REPORT, SECONDS, KEPT = "point", "report", "seconds", "kept"
 HOST = "hostname"
-"""What Tune itself adds to a report."""
+"""The fields that Tune itself adds to a report."""
 LOST = "its process was lost"

@@ -23,7 +23,9 @@ from workloads.common.shared import HostFolder
 
 POLL_SECONDS = 0.2
 _SHARE_OF_A_CORE = 0.001
-"""What a worker asks Ray for: threads are set by the environment, and more ranks than cores are the user's choice."""
+"""The resources that a worker asks Ray for: threads are set by the environment, and more ranks than cores are the
+user's choice.
+"""
 
 
 class Mailbox:
@@ -57,7 +59,7 @@ class Mailbox:
 
 
 def _loop(config: dict[str, Any]) -> None:
-    """What each worker runs: its part, while a thread carries its events to the driver."""
+    """Run in each worker its part, while a thread carries its events to the driver."""
     import ray
     from ray import train
 

@@ -30,7 +30,7 @@ def _without_cleaner(trainer: Any) -> Any:
     """A trainer's class without Ray Train's PlacementGroupCleaner where Ray has no dashboard, as a run's own Ray.
 
     It asks the dashboard each second whether the training is running. Without a dashboard it waits 20 s for one: the
-    training would end 12 s late. What it would clean up ends with such a Ray.
+    training would end 12 s late. All that it would clean up ends with such a Ray.
     """
 
     class Own(trainer):  # type: ignore[misc]
@@ -111,7 +111,7 @@ def _own_address() -> str:
 
 
 def shared_out(found: list[tuple[str, list[int]]]) -> list[str]:
-    """A place (address:port) of its own for each worker, of what its node has free. Raises RuntimeError where none is.
+    """Each worker's own place (address:port), of what its node has free. Raises RuntimeError where none is.
 
     `found`: address and free ports of each worker's node.
     """

@@ -27,9 +27,10 @@ from workloads.common.search.space import Axis, Span
 from workloads.common.search.trial import Outcome, Trial, limit_memory
 
 BROUGHT = ("optuna", "hyperopt")
-"""Searches that are packages of their own."""
+"""Searches that are their own packages."""
 TUNE = {"RAY_CHDIR_TO_TRIAL_DIR": "0", "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1", "RAY_AIR_NEW_OUTPUT": "0"}
-"""What Tune reads when it is imported: trials stay in the run's folder, and their reports go to us alone."""
+"""The variables that Tune reads when it is imported: trials stay in the run's folder, and their reports go only to us.
+"""
 
 
 @contextlib.contextmanager
@@ -91,7 +92,7 @@ def _run(asked: Search, memory: Memory, workers: int, share: float) -> list[Outc
 
 
 def _alone(config: dict[str, Any], trial: Trial, kept: str) -> None:
-    """What an actor of Tune runs: a trial from its beginning, with a folder of its own."""
+    """Run in an actor of Tune a trial from its beginning, with its own folder."""
     from ray import tune
 
     folder = Path(kept, tune.get_context().get_trial_id())

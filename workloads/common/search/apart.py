@@ -1,4 +1,4 @@
-"""A trial in a process of its own, forked from this one: whatever it does, this one continues."""
+"""A trial in its own process, forked from this one: whatever it does, this one continues."""
 
 from __future__ import annotations
 

@@ -46,12 +46,12 @@ class Search:
 
     @property
     def trials(self) -> int:
-        """How many trials there will be."""
+        """Return how many trials there will be."""
         return len(self.points()) if self.kind == "grid" else self.count
 
     @property
     def kept(self) -> Path:
-        """Where trials keep their checkpoints: in the folder that all nodes see, where there is one."""
+        """Return where trials keep their checkpoints: in the folder that all nodes see, where there is one."""
         return (Path(os.environ.get("REGATTA_SHARED") or self.out) / "trials").absolute()
 
 

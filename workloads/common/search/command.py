@@ -1,4 +1,4 @@
-"""What ``python -m`` of a search does, once its command line is read."""
+"""Runs ``python -m`` of a search, once its command line is read."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SCRATCH = "REGATTA_SCRATCH"
 
 @dataclass(frozen=True)
 class Once:
-    """What a worker does with an item, a number and a point: the trial, in a process of its own."""
+    """Runs the trial of an item, a number and a point, in its own process."""
 
     trial: Trial
     kept: Path

@@ -1,4 +1,4 @@
-"""What a search has done so far, kept on the driver's host: an interrupted one can be gone on with.
+"""The state of a search so far, kept on the driver's host: an interrupted one can continue.
 
 Where trials do not depend on each other, that is the outcome of each; else the folder in which Ray Tune keeps its own
 account of them.
@@ -21,7 +21,7 @@ from workloads.common.search.trial import Outcome
 from workloads.common.storage import prepared
 
 STATES = "experiment_state-*.json"
-"""What Tune has in its folder once it has kept an account of the trials there."""
+"""The file that Tune has in its folder once it has kept an account of the trials there."""
 
 
 class Memory:

@@ -1,4 +1,4 @@
-"""What a search leaves: a table of all trials, the best one and what it has kept; and its answer."""
+"""The results of a search: a table of all trials, the best one and what it has kept; and its answer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ANY = 1e9
 def write(search: Search, outcomes: Sequence[Outcome]) -> tuple[dict[str, Any], list[str], dict[str, float]]:
     """Write the files; gives the answer, lines for a person, and what may differ. Raises :class:`WorkerFailed`.
 
-    A failed trial is reported. Where all have failed, the search fails.
+    A failed trial is reported. If all have failed, the search fails.
     """
     failed = [one for one in outcomes if one.error is not None]
     for one in failed[:TOLD]:
@@ -33,7 +33,7 @@ def write(search: Search, outcomes: Sequence[Outcome]) -> tuple[dict[str, Any], 
         events.warning(f"{len(failed) - TOLD} more trials failed; {TABLE} has their errors")
     best = _best(search, outcomes)
     if best is None:
-        raise WorkerFailed(f"all {len(outcomes)} trials failed, the first one: {failed[0].error}")
+        raise WorkerFailed(f"all {len(outcomes)} trials failed: try one by hand; the first one said: {failed[0].error}")
     search.out.mkdir(parents=True, exist_ok=True)
     with (search.out / TABLE).open("w", encoding="utf-8") as file:
         file.writelines(json.dumps(_row(one)) + "\n" for one in outcomes)

@@ -24,7 +24,7 @@ from workloads.common.events import BadInput
 from workloads.common.search.trial import ended
 
 FUNCTION = f"{__name__}:trial"
-"""What a search calls."""
+"""The program that a search calls."""
 COMMAND, METRIC, EPOCHS, SUM = "script", "script_metric", "script_epochs", "script_sha256"
 """Arguments of it that are no flags: the card's command, its metric, reports at most, and the hash of its script."""
 _GRACE_SECONDS = 10.0
@@ -35,7 +35,7 @@ def check(command: str) -> Path:
     """The script of a card's command. Raises :class:`BadInput` where there is none."""
     path = Path(shlex.split(command)[0])
     if not path.is_file():
-        raise BadInput(f"command: there is no {path} in the project")
+        raise BadInput(f"command: there is no {path} in the project: correct the card")
     return path
 
 
@@ -90,7 +90,7 @@ def _killed_after(process: subprocess.Popen[str], seconds: float) -> Iterator[No
 
 
 def _report(line: str, metric: str) -> dict[str, Any] | None:
-    """What a line reports; None where it is none."""
+    """Return what a line reports; None where it is none."""
     if not line.startswith("{"):
         return None
     try:

@@ -25,7 +25,7 @@ Report = dict[str, Any]
 
 @dataclass(frozen=True)
 class Trial:
-    """What all trials of a search have in common: `function` is ``module:function``, `options` are arguments of it.
+    """All that trials of a search have in common: `function` is ``module:function``, `options` are arguments of it.
 
     It gives a table of numbers, or is a generator that yields one after each step, `epochs` at most; `metric` is in
     each of them. `seconds` and `megabytes`: what a trial may take; 0: no limit.
@@ -39,7 +39,7 @@ class Trial:
     megabytes: int = 0
 
     def reports(self, point: Mapping[str, Any], folder: Path) -> Iterator[Report]:
-        """What the function reports with the values of a point. Raises what it raises, and ValueError."""
+        """Yield what the function reports with the values of a point. Raises what it raises, and ValueError."""
         function = found(self.function)
         own = {FOLDER: folder} if FOLDER in inspect.signature(function).parameters else {}
         made = function(**self.options, **point, **own)
@@ -50,7 +50,9 @@ class Trial:
             if given == self.epochs:
                 return
         if not given:
-            raise ValueError(f"{self.function} has reported nothing")
+            raise ValueError(
+                f"{self.function} has reported nothing: let it return or yield a table with '{self.metric}'"
+            )
 
     def _checked(self, report: Any) -> Report:
         if not isinstance(report, Mapping) or not isinstance(report.get(self.metric), int | float):
@@ -70,7 +72,7 @@ class Trial:
                     raise BadInput(f"{what}: {self.function} takes no {name}; it takes {', '.join(names)}")
         needed = [name for name, one in takes.items() if one.default is one.empty and one.kind is not one.VAR_KEYWORD]
         if lost := [name for name in needed if name not in (*axes, *self.options, FOLDER)]:
-            raise BadInput(f"search.space: {self.function} needs {lost[0]}, which is neither there nor an option")
+            raise BadInput(f"search.space: {self.function} needs {lost[0]}: add it there, or as an option")
 
 
 @dataclass
@@ -97,15 +99,15 @@ def found(name: str) -> Callable[..., Any]:
         made: Callable[..., Any] = getattr(importlib.import_module(module), function)
     except ModuleNotFoundError as error:
         if error.name and module.startswith(error.name):
-            raise BadInput(f"function {name}: there is no module {module} in the project") from None
+            raise BadInput(f"function {name}: there is no module {module} in the project: correct the card") from None
         raise
     except AttributeError:
-        raise BadInput(f"function {name}: the module {module} has no {function}") from None
+        raise BadInput(f"function {name}: the module {module} has no {function}: correct the card") from None
     return made
 
 
 def ended(code: int) -> str:
-    """How a process has ended, by its exit code; negative: by a signal."""
+    """Return how a process has ended, by its exit code; negative: by a signal."""
     return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
 
 
@@ -121,7 +123,7 @@ def limit_memory(megabytes: int) -> None:
 
 
 def words(error: BaseException, megabytes: int) -> str:
-    """What an exception says, and of which limit it speaks."""
+    """Return what an exception says, and of which limit it speaks."""
     said = f"{type(error).__name__}: {error}".strip().rstrip(":")
     return explained(said, megabytes)
 

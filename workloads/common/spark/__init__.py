@@ -1,1 +1,1 @@
-"""Parts under Spark: ranks that its TorchDistributor starts, or the jobs of a part that the driver has alone."""
+"""Parts under Spark: ranks that its TorchDistributor starts, or the jobs of a part that only the driver has."""

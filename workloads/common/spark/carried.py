@@ -1,4 +1,4 @@
-"""What the driver hands to all executors at once, also where Spark encrypts what it writes.
+"""Data that the driver hands to all executors at once, also where Spark encrypts what it writes.
 
 Pickle gives a large array to its stream as a buffer that has no length, and Spark's encrypted stream asks for one.
 Bytes have one.

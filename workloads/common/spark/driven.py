@@ -1,4 +1,4 @@
-"""A part that Spark's driver has alone: executors do its work, by jobs of its own."""
+"""A part that only Spark's driver has: executors do its work, by its jobs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ After one is lost the others have what it had, and a free one soon reads it from
 
 @contextlib.contextmanager
 def answers(part: SparkPart) -> Iterator[Sequence[Any]]:
-    """Run the only part. What a lost executor had Spark does again. Raises :class:`BadInput` as the part does."""
+    """Run the only part. Spark does again what a lost executor had. Raises :class:`BadInput` as the part does."""
     with contextlib.ExitStack() as stack:
         with events.phase("rendezvous"):
             context = stack.enter_context(joined(SETTINGS))

@@ -32,7 +32,7 @@ class Unreadable(Exception):
 
 @dataclass(frozen=True)
 class EventLog:
-    """Where a driver's log is, and since when the driver has asked for Spark and has had it (Unix seconds)."""
+    """The place of a driver's log, and since when the driver has asked for Spark and has had it (Unix seconds)."""
 
     folder: str | None
     application: str
@@ -41,7 +41,7 @@ class EventLog:
 
     @classmethod
     def of(cls, context: Any, asked: float) -> EventLog:
-        """That of a context which stands; no `folder` where it keeps none."""
+        """That of a context which runs; no `folder` where it keeps none."""
         conf = context.getConf()
         kept = conf.get("spark.eventLog.enabled", "false").lower() == "true"
         folder = str(conf.get("spark.eventLog.dir", "/tmp/spark-events")).rstrip("/") if kept else None

@@ -14,7 +14,9 @@ from workloads.common.items.work import Done, this_process
 
 @dataclass(frozen=True)
 class Used:
-    """What a process has used since it started: seconds of CPU, and the most memory that it has had, in bytes."""
+    """The resources that a process has used since it started: seconds of CPU, and the most memory that it has had, in
+    bytes.
+    """
 
     worker: tuple[str, int]
     address: str | None
@@ -23,7 +25,7 @@ class Used:
 
     @classmethod
     def here(cls) -> Used:
-        """What this process has."""
+        """Return what this process has."""
         return cls(this_process(), own_address(), events.cpu_seconds(), events.peak_bytes())
 
 

@@ -1,4 +1,4 @@
-"""What Spark's event log says of an application: where the driver's time went, and that of all tasks together."""
+"""An application by Spark's event log: where the driver's time went, and that of all tasks together."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Driver:
 
 @dataclass
 class Seen:
-    """What the events of a log come to; seconds."""
+    """The sums of the events of a log; seconds."""
 
     started: float | None = None
     executors: list[float] = field(default_factory=list)
@@ -65,7 +65,7 @@ class Seen:
             self._task(event["Task Info"], event.get("Task Metrics") or {})
 
     def _task(self, info: Mapping[str, Any], metrics: Mapping[str, Any]) -> None:
-        """A task as its driver saw it. What it took beyond all that its executor tells is the scheduler's delay."""
+        """A task as its driver saw it. Its time beyond all that its executor tells is the scheduler's delay."""
         began, ended = info["Launch Time"] / 1000, info["Finish Time"] / 1000
         self.tasks.append((began, ended))
         self.failed += bool(info.get("Failed") or info.get("Killed"))
@@ -108,7 +108,7 @@ class Seen:
         """Seconds of the driver by what it waited for; they add up to all that it had with Spark.
 
         Until the last executor has come that the first task waited for it is `executors`; in a job of which no task
-        runs then, `scheduling`. What is left between jobs is its own `program`.
+        runs then, `scheduling`. The time between jobs is its own `program`.
         """
         started = min(max(self.started or driver.asked, driver.asked), driver.ready)
         first = min((began for began, _ in self.tasks), default=driver.leaving)
@@ -129,7 +129,7 @@ class Seen:
 
 
 def covered(spans: Sequence[Span], first: float, last: float) -> float:
-    """Seconds between `first` and `last` that lie in at least one of the spans."""
+    """Seconds between `first` and `last` that are in at least one of the spans."""
     seconds, until = 0.0, first
     for began, ended in sorted(spans):
         begin, end = max(began, until), min(ended, last)

@@ -27,7 +27,7 @@ def interface(address: str) -> str | None:
 def numbered(found: Sequence[str], wanted: Sequence[str]) -> list[Ranks]:
     """The rank that each process is to be; `found`: the address of each one's host, `wanted`: that of each rank.
 
-    Spark puts processes where it has room. So each takes a rank that is wanted on its host, as long as there is one;
+    Spark puts processes where cores are free. So each takes a rank that is wanted on its host, as long as there is one;
     what is left goes in turn.
     """
     free = list(range(len(found)))

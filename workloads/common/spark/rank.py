@@ -1,4 +1,4 @@
-"""What TorchDistributor runs in each rank: its part, in torch's process group, as under torch itself."""
+"""Runs in each rank of TorchDistributor its part, in torch's process group, as under torch itself."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _part(make: MakePart, line: Line, token: str) -> list[Any] | None:
     _become(every[process], line)
     own = every[process].rank
     if wanted and wanted[own : own + 1] != [line.address]:
-        events.warning(f"rank {own} is on {line.address}, where Spark had room, not on {wanted[own]}")
+        events.warning(f"rank {own} is on {line.address}, where Spark had free cores, not on {wanted[own]}")
     part = make(every[process])
     with process_group() as ranks:
         events.ready()

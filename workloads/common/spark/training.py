@@ -76,7 +76,7 @@ class Plain(io.TextIOBase):
         self._out.flush()
 
     def fileno(self) -> int:
-        """Where events go by themselves."""
+        """Return where events go by themselves."""
         return int(self._out.fileno())
 
 

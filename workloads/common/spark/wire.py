@@ -1,4 +1,4 @@
-"""What ranks say to their driver, and how each side knows that the other is gone.
+"""Messages of ranks to their driver, and how each side knows that the other is gone.
 
 TorchDistributor brings what ranks print to the driver, by a port that trusts every sender. Events go another way: a
 connection a rank, whose sides prove to each other that they know the run's own key. The driver listens in
@@ -30,7 +30,7 @@ Kind = Literal["came", "event", "refused", "raised", "done", "died"]
 
 @dataclass(frozen=True)
 class Word:
-    """What a rank says, or what is known of it: `value` is an event, or words.
+    """A rank's message, or what is known of it: `value` is an event, or words.
 
     `rank` is None before all ranks have met; `executor` is Spark's number.
     """
@@ -44,7 +44,7 @@ class Word:
 
 @dataclass(frozen=True)
 class Place:
-    """Where the driver listens, and the key of the run."""
+    """The address at which the driver listens, and the key of the run."""
 
     address: str
     port: int
@@ -123,7 +123,7 @@ class Ears:
 
 @contextlib.contextmanager
 def listening(address: str) -> Iterator[Ears]:
-    """Listen at an address of this host, with a key of its own."""
+    """Listen at an address of this host, with its own key."""
     key = secrets.token_bytes(KEY_BYTES)
     ears = Ears(_listener(address), key)
     try:

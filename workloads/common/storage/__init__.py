@@ -1,4 +1,4 @@
-"""Reading data wherever it lies: plain paths, ``file:///path``, ``hdfs:///path`` (this cluster's HDFS),
+"""Reading data wherever it is: plain paths, ``file:///path``, ``hdfs:///path`` (this cluster's HDFS),
 ``hdfs://host:port/path``, and object stores: ``s3://bucket/key``, ``gs://bucket/key``. Every function raises
 StorageError, a BadInput of one sentence.
 
@@ -44,7 +44,7 @@ LINE_BYTES = 64 << 10
 
 
 class Info(Protocol):
-    """What a store says of a path: `length` in bytes."""
+    """A store's facts of a path: `length` in bytes."""
 
     @property
     def path(self) -> str:
@@ -72,19 +72,19 @@ class Reader(Protocol):
 
 
 class Store(Protocol):
-    """What HDFS and object stores have in common."""
+    """All that HDFS and object stores have in common."""
 
     def url(self, path: str) -> str:
         """The address of a path."""
 
     def info(self, path: str) -> Info:
-        """What a path is."""
+        """Return what a path is."""
 
     def find(self, path: str) -> Info | None:
         """As `info`; None where nothing is there."""
 
     def listing(self, path: str) -> Sequence[Info]:
-        """What is in a folder, by path."""
+        """Return what is in a folder, by path."""
 
     def open(self, path: str) -> Reader:
         """A file for ranged reads."""
@@ -135,7 +135,7 @@ def listing(url: str | Path) -> list[str]:
     if place.remote:
         store = _connect(place)
         if not store.info(place.path).folder:
-            raise StorageError(f"{place.url}: is a file, and a folder is meant")
+            raise StorageError(f"{place.url}: is a file: give a folder")
         return [store.url(info.path) for info in store.listing(place.path)]
     try:
         return sorted(str(path) for path in Path(place.path).iterdir())
@@ -301,7 +301,7 @@ def _blocks(read: Callable[[int, int], bytes], start: int, end: int, block_bytes
     while start < end:
         block = read(start, min(block_bytes, end - start))
         if not block:
-            raise StorageError(f"{place.url}: has changed while it was read")
+            raise StorageError(f"{place.url}: has changed while it was read; try again")
         yield block
         start += len(block)
 

@@ -20,7 +20,7 @@ AHEAD_THREADS = 3
 
 
 def within(seconds: float, call: Callable[[], Made]) -> Made:
-    """What `call` returns or raises; TimeoutError where it takes longer, and it is left to itself."""
+    """Return what `call` returns or raises; TimeoutError where it takes longer, and it is left to itself."""
     result: list[Made] = []
     failure: list[BaseException] = []
 

@@ -1,4 +1,4 @@
-"""What goes wrong with stored data, as one sentence for a person: which path, at which step, what to do."""
+"""Errors of stored data, as one sentence for a person: which path, at which step, what to do."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def is_folder(url: str) -> StorageError:
 
 
 def translate(error: BaseException, url: str, step: str) -> StorageError:  # noqa: PLR0911 (one a cause)
-    """What an exception of a client means for the person who gave `url`; `step` says what was being done."""
+    """Return what an exception of a client means for the person who gave `url`; `step` says what was being done."""
     if isinstance(error, StorageError):
         return error
     text = str(error)
@@ -74,7 +74,7 @@ def translate(error: BaseException, url: str, step: str) -> StorageError:  # noq
         )
     if _NO_ROOM.search(text):
         return StorageError(
-            f"{url}: no DataNode has room for another block, or none is live ({step}): see 'regatta hdfs-status'"
+            f"{url}: no DataNode has space for another block, or none is live ({step}): see 'regatta hdfs-status'"
         )
     passing = isinstance(error, OSError | TimeoutError) or bool(_PASSING.search(text))
     return StorageError(f"{url}: {step} failed: {said or type(error).__name__}", passing=passing)

@@ -62,7 +62,7 @@ class Hdfs:
         return f"{self.filesystem}{path}"
 
     def info(self, path: str) -> Info:
-        """What a path is. Raises StorageError, also where nothing is there."""
+        """Return what a path is. Raises StorageError, also where nothing is there."""
         return _info(self._call(lambda: self._client.get_file_info(path), self.url(path), "looking it up"))
 
     def find(self, path: str) -> Info | None:
@@ -75,7 +75,7 @@ class Hdfs:
             raise
 
     def listing(self, path: str, *, recursive: bool = False) -> list[Info]:
-        """What is in a folder (the file itself for a file), by path."""
+        """Return what is in a folder (the file itself for a file), by path."""
 
         def ask() -> list[Any]:
             return list(self._client.list_status(path, recursive))
@@ -174,7 +174,7 @@ class Reader:
     def _reopen(self) -> None:
         self._native = self._hdfs.read(self.path)
         if self._native.inner.file_length() != self.length:
-            raise StorageError(f"{self._hdfs.url(self.path)}: has changed while it was read")
+            raise StorageError(f"{self._hdfs.url(self.path)}: has changed while it was read; try again")
 
 
 def connect(place: Place) -> Hdfs:

@@ -84,7 +84,7 @@ class Objects:
         return f"{self.store}://{path}"
 
     def info(self, path: str) -> Info:
-        """What a path is. Raises StorageError, also where nothing is there."""
+        """Return what a path is. Raises StorageError, also where nothing is there."""
         return _info(self._call(lambda: self._fs.info(path), path, "looking it up"))
 
     def find(self, path: str) -> Info | None:
@@ -97,7 +97,7 @@ class Objects:
             raise
 
     def listing(self, path: str) -> list[Info]:
-        """What is in a folder, by path."""
+        """Return what is in a folder, by path."""
         found = self._call(lambda: self._fs.ls(path, detail=True), path, "listing it")
         return sorted((_info(one) for one in found if one["name"].rstrip("/") != path), key=lambda info: info.path)
 
@@ -115,7 +115,7 @@ class Objects:
         seconds = CALL_SECONDS + size / SLOWEST_BYTES_PER_SECOND
         self._call(lambda: self._fs.put_file(here, path), path, "writing it", seconds)
         if (arrived := self.info(path).length) != size:
-            raise StorageError(f"{self.url(path)}: has {arrived} bytes, and {size} were sent")
+            raise StorageError(f"{self.url(path)}: has {arrived} bytes, and {size} were sent; try again")
 
     def read(self, path: str, offset: int, length: int) -> bytes:
         """Bytes [offset, offset + length) of an object."""
@@ -139,7 +139,7 @@ class Objects:
             return False
 
     def _explain(self, error: BaseException, url: str, step: str) -> StorageError:
-        """What an exception of a client means for the person who gave `url`."""
+        """Return what an exception of a client means for the person who gave `url`."""
         if isinstance(error, StorageError):
             return error
         kinds = {kind.__name__ for kind in type(error).__mro__}

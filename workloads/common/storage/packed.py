@@ -26,7 +26,7 @@ FOREIGN = {
 
 @contextlib.contextmanager
 def opened(path: Path | str) -> Iterator[tuple[BinaryIO, bytes]]:
-    """What is in a file, unpacked, and which of GZIP, ZSTD and PARQUET it begins with, else nothing.
+    """Give what is in a file, unpacked, and which of GZIP, ZSTD and PARQUET it begins with, else nothing.
 
     What was packed by the first two can only be read from its beginning. Parquet is given as it is.
 
@@ -56,7 +56,7 @@ def damaged_said(path: Path | str) -> Iterator[None]:
     try:
         yield
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise BadInput(f"{path}: damaged or truncated gzip file ({error})") from error
+        raise BadInput(f"{path}: damaged or truncated gzip file; copy it again ({error})") from error
     except OSError as error:
         raise BadInput(f"{path}: {error.strerror or error}") from error
 
@@ -72,7 +72,7 @@ def _unpacked(path: Path | str, file: BinaryIO) -> tuple[BinaryIO, bytes]:
 
 
 class _Zstd:
-    """What a file of Zstandard frames holds, read from its beginning."""
+    """The content of a file of Zstandard frames, read from its beginning."""
 
     def __init__(self, path: Path | str, stream: BinaryIO) -> None:
         import pyarrow
@@ -85,7 +85,7 @@ class _Zstd:
         try:
             return bytes(self._stream.read(size))
         except OSError as error:
-            raise BadInput(f"{self._path}: damaged or truncated zst file ({error})") from error
+            raise BadInput(f"{self._path}: damaged or truncated zst file; copy it again ({error})") from error
 
     def readline(self) -> bytes:
         """One line, as far as its end or that of the file."""

@@ -1,5 +1,6 @@
-"""Where data lies: plain paths, ``file://`` and ``hdfs://`` addresses, those of object stores (``s3://``, ``gs://``);
-and the Hadoop settings of this host."""
+"""The places of data: plain paths, ``file://`` and ``hdfs://`` addresses, those of object stores (``s3://``,
+``gs://``); and the Hadoop settings of this host.
+"""
 
 from __future__ import annotations
 
@@ -32,12 +33,12 @@ class Place:
 
     @property
     def remote(self) -> bool:
-        """Whether it lies in HDFS or an object store."""
+        """Whether it is in HDFS or an object store."""
         return self.filesystem is not None
 
     @property
     def store(self) -> str | None:
-        """The scheme of the object store that it lies in; None where it lies in none."""
+        """The scheme of the object store that it is in; None where it is in none."""
         scheme = (self.filesystem or "").partition("://")[0]
         return scheme if scheme in OBJECT_STORES else None
 

@@ -1,6 +1,6 @@
-"""What was made of a source, kept on this host for later runs: keyed by the source's content, whole or not there.
+"""Results made of a source, kept on this host for later runs: keyed by the source's content, whole or not there.
 
-An entry is a folder under the name of its key. It is made beside its place and renamed into it, by one process of the
+An entry is a folder under the name of its key. It is made next to its place and renamed into it, by one process of the
 host while others wait. The least recently used entries go when all of them take more than the limit.
 """
 
@@ -28,7 +28,7 @@ LEAST_FREE_BYTES = 1 << 30
 
 
 def folder() -> Path:
-    """Where entries are: ``REGATTA_PREPARED``, or the user's cache folder."""
+    """Return where entries are: ``REGATTA_PREPARED``, or the user's cache folder."""
     chosen = os.environ.get("REGATTA_PREPARED")
     if chosen:
         return Path(chosen)
@@ -36,7 +36,7 @@ def folder() -> Path:
 
 
 def cache() -> Path:
-    """What this user's runs keep on this host."""
+    """Return what this user's runs keep on this host."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "regatta"
 
 
@@ -87,7 +87,7 @@ def once(
 
 
 def _run() -> str:
-    """What the ranks of a run have in common: its id, or the process that has started them."""
+    """Return what the ranks of a run have in common: its id, or the process that has started them."""
     return os.environ.get("REGATTA_RUN_ID") or str(os.getppid())
 
 

@@ -1,7 +1,7 @@
 """The data tasks' part on the cluster's head: takes a request and frames on standard input, answers on standard output.
 
-It is sent with each request and installed nowhere. What it writes appears under its name when it is whole: files grow
-in a folder of their own below INCOMING, are read back and compared, and are renamed. That folder goes when the
+It is sent with each request and installed nowhere. Its files appear under their names when they are whole: files grow
+in their own folder below INCOMING, are read back and compared, and are renamed. That folder goes when the
 connection ends; one whose process could not do that goes with a later request, when nothing has come in for a while.
 """
 
@@ -57,7 +57,7 @@ class Service:
         return operations[op](self.place.path, **args)
 
     def listing(self, path: str, recursive: bool = False) -> dict[str, Any]:
-        """What is in a folder; hidden are our own half files."""
+        """Return what is in a folder; hidden are our own half files."""
         found = self.hdfs.listing(path, recursive=recursive)
         shown = [info for info in found if info.path != "/.regatta" and not info.path.startswith("/.regatta/")]
         return {"folder": self.hdfs.info(path).folder, "entries": [vars(info) for info in shown]}
@@ -162,13 +162,13 @@ class Service:
         if there is not None and there.folder and not folder:
             raise is_folder(f"hdfs://{path}")
         if there is not None and folder and not there.folder:
-            raise StorageError(f"hdfs://{path}: is a file, and a folder would take its place")
+            raise StorageError(f"hdfs://{path}: is a file; remove it, or name another path for the folder")
         if there is not None and not force:
             raise StorageError(f"hdfs://{path}: is there already; --force replaces it")
         parent = posixpath.dirname(path)
         above = self.hdfs.find(parent)
         if above is not None and not above.folder:
-            raise StorageError(f"hdfs://{parent}: is a file, so nothing can be put into it")
+            raise StorageError(f"hdfs://{parent}: is a file, so nothing can be put into it; name a folder")
         return path
 
     def _publish(self, made: str, target: str, force: bool) -> None:
@@ -229,7 +229,7 @@ class _Incoming:
     def write(self, path: str, blocks: Iterator[bytes], url: str) -> tuple[int, str]:
         """Write a file and prove it by reading it back: (length, SHA-256 of what came in).
 
-        Raises StorageError; it is `passing` where the writing stood still or a DataNode was lost, and nothing else is
+        Raises StorageError; it is `passing` where the writing stopped or a DataNode was lost, and nothing else is
         wrong: then the whole can be sent again.
         """
         self.hdfs.mkdirs(posixpath.dirname(path))

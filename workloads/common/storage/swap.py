@@ -1,7 +1,7 @@
 """A folder of HDFS put in the place of another one, so that at any moment one of the two is whole and can be found.
 
 HDFS replaces files in one step, but no folder that has something in it. So the old one is set aside below ASIDE, under
-its own path, and goes when the new one stands. Where that fails it comes back, at once or with a later request.
+its own path, and goes when the new one is there. Where that fails it comes back, at once or with a later request.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def replace(hdfs: Hdfs, made: str, target: str) -> None:
 
 
 def bring_back(hdfs: Hdfs, older_than: float) -> None:
-    """What a request that was killed had set aside more than so many seconds ago stands at its path again, unless
+    """Put back what a killed request had set aside more than so many seconds ago, unless
     something else has come there since; then it goes. Raises StorageError."""
     if hdfs.find(ASIDE) is None:
         return
@@ -72,7 +72,7 @@ def _come_back(hdfs: Hdfs, old: str, target: str, error: StorageError) -> None:
 
 def _left(old: str, target: str, error: StorageError) -> StorageError:
     return StorageError(
-        f"hdfs://{target}: could not be replaced ({error}). What was there is kept in hdfs://{old}; "
+        f"hdfs://{target}: could not be replaced ({error}). The old one is kept in hdfs://{old}; "
         "a data-put or data-gen in ten minutes or later brings it back"
     )
 

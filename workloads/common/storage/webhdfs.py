@@ -33,7 +33,7 @@ def checksum(place: Place) -> str:
 
 
 def state(place: Place) -> dict[str, dict[str, Any]]:
-    """What the NameNode tells of itself: JMX beans by name. Raises StorageError."""
+    """Return what the NameNode tells of itself: JMX beans by name. Raises StorageError."""
     base = web_address(place)
     found = {}
     for bean in BEANS:

@@ -1,5 +1,5 @@
 #!/bin/sh
-# What apt's sources on this host name, as apt itself reads them (sources.list and .sources); a line each. Arguments
+# The sources of apt on this host, as apt itself reads them (sources.list and .sources); a line each. Arguments
 # go to apt-get.
 apt-get "$@" --print-uris update |
   sed -n "s,^'\([^']*\)/dists/[^']*' .*,\1,p; t; s,^'\([a-z+]*://[^/']*\)/.*,\1/,p" | sort -u | while read -r site; do

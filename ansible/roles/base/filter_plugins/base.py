@@ -1,4 +1,4 @@
-"""/etc/hosts with the cluster's names in a block of our own; every other line stays as it is. The kernel's settings."""
+"""/etc/hosts with the cluster's names in our own block; every other line stays as it is. The kernel's settings."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -42,7 +42,7 @@ class FilterModule:
     """`text | base_hosts(names, own)`, `text | base_hosts_before` and `text | base_other_settings(wanted)`."""
 
     def filters(self) -> dict[str, Callable[..., object]]:
-        """What Ansible finds here."""
+        """Return what Ansible finds here."""
         return {
             "base_hosts": with_block,
             "base_hosts_before": without_block,

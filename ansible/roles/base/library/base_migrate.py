@@ -45,7 +45,7 @@ def kept(handle, name, account):
 
 
 def move(handle, name, home):
-    """Into the account's own folder, beside whatever has that name there."""
+    """Into the account's own folder, next to whatever has that name there."""
     for number in range(1000):
         new = name if not number else f"{name}.{number}"
         try:
@@ -53,7 +53,7 @@ def move(handle, name, home):
         except FileNotFoundError:
             os.rename(name, new, src_dir_fd=handle, dst_dir_fd=home)
             return new
-    raise OSError(f"{name}: there are too many of that name in the account's folder")
+    raise OSError(f"{name}: there are too many of that name in the account's folder; remove some")
 
 
 def tidy_runs(runs, home):

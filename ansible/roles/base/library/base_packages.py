@@ -1,4 +1,4 @@
-"""Install Debian packages with apt-get alone: ansible.builtin.apt would first install python3-apt, which stays."""
+"""Install Debian packages with only apt-get: ansible.builtin.apt would first install python3-apt, which stays."""
 
 import contextlib
 import os
@@ -15,9 +15,9 @@ DOCUMENTATION = r"""
 module: base_packages
 short_description: apt-get install, through a proxy for this call only
 options:
-  names: {type: list, elements: str, required: true, description: 'What is missing; a|b: the first there is'}
+  names: {type: list, elements: str, required: true, description: 'Missing ones; a|b: the first there is'}
   proxies: {type: list, elements: str, default: [], description: 'HTTP proxies as seen from here, best first; secret'}
-  sources: {type: list, elements: str, default: [], description: Lines of apt's that hold for this call alone}
+  sources: {type: list, elements: str, default: [], description: Lines of apt's that hold only for this call}
   unstarted: {type: list, elements: str, default: [], description: Units of these packages that must not run}
 """
 DROP_INS = "/run/systemd/system"
@@ -59,7 +59,7 @@ def unstarted(units):
 
 
 def answers(proxy):
-    """Whether the proxy is there: sshd may forbid forwarding, and this host may have a way of its own."""
+    """Whether the proxy is there: sshd may forbid forwarding, and this host may have its own way."""
     try:
         parts = urlsplit(proxy)
         socket.create_connection((parts.hostname, parts.port or 80), timeout=5).close()
@@ -70,7 +70,7 @@ def answers(proxy):
 
 @contextlib.contextmanager
 def only_from(sources):
-    """apt's options for these sources alone, with lists of their own, however old these are."""
+    """apt's options for only these sources, with their own lists, however old these are."""
     if not sources:
         yield []
         return

@@ -33,12 +33,12 @@ def apt_get(*words):
     )
     if done.returncode:
         lines = [line for line in done.stderr.splitlines() if line.startswith("E:")] or done.stderr.splitlines()
-        raise PackagesError(f"apt-get {' '.join(words[:2])}: {' / '.join(lines[-3:])}")
+        raise PackagesError(f"apt-get {' '.join(words[:2])} failed; repair apt and try again: {' / '.join(lines[-3:])}")
     return done.stdout
 
 
 def would_remove(names):
-    """What goes when these packages go."""
+    """Return what goes when these packages go."""
     said = apt_get("--simulate", "purge", *names)
     return {word.partition(":")[0] for word in re.findall(r"^(?:Remv|Purg) (\S+)", said, re.MULTILINE)}
 
@@ -65,7 +65,9 @@ def accounts_gone(accounts):
         else:
             done = subprocess.run(["userdel", name], capture_output=True, text=True, check=False)
             if done.returncode:
-                raise PackagesError(f"userdel {name}: {done.stderr.strip()}")
+                raise PackagesError(
+                    f"the user {name} cannot be removed; end its processes and try again: {done.stderr.strip()}"
+                )
             gone.append(name)
         if home and os.path.isdir(home) and not os.path.islink(home):
             shutil.rmtree(home)

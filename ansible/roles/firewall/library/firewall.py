@@ -12,9 +12,9 @@ module: firewall
 short_description: Rules that are loaded at once and at each boot
 options:
   rules: {type: str, required: true, description: Of nftables; they may use $sshd (its ports) and $accounts (numbers)}
-  path: {type: path, required: true, description: Where they go}
+  path: {type: path, required: true, description: Path of the rules}
   unit: {type: str, required: true, description: Text of the unit that loads them}
-  accounts: {type: list, elements: str, default: [], description: Names for $accounts, beside root}
+  accounts: {type: list, elements: str, default: [], description: Names for $accounts, besides root}
 """
 UNIT = "regatta-firewall.service"
 UNIT_FILE = f"/etc/systemd/system/{UNIT}"
@@ -34,12 +34,12 @@ def must(*words):
     """Output of a command that has to succeed."""
     code, said = run(*words)
     if code:
-        raise FirewallError(f"{' '.join(words)}: {said}")
+        raise FirewallError(f"'{' '.join(words)}' failed; see 'journalctl -u {UNIT}' there: {said}")
     return said
 
 
 def sshd_ports():
-    """Where sshd listens by its configuration: whoever came in through it must be able to come in again."""
+    """Return where sshd listens by its configuration: whoever came in through it must be able to come in again."""
     code, said = run("/usr/sbin/sshd", "-T")
     found = [line.split()[1] for line in said.splitlines() if line.lower().startswith("port ")] if code == 0 else []
     return {int(port) for port in found} or {22}
@@ -50,7 +50,7 @@ def number(account):
     try:
         return pwd.getpwnam(account).pw_uid
     except KeyError:
-        raise FirewallError(f"there is no account '{account}' on this host (firewall_accounts)") from None
+        raise FirewallError(f"there is no account '{account}' on this host: correct firewall_accounts") from None
 
 
 def rules(wanted):
@@ -97,7 +97,7 @@ def settle(path, files):
     must("systemctl", "enable", "--quiet", UNIT)
     must("systemctl", "restart", UNIT)
     if not loaded():
-        raise FirewallError(f"{UNIT} has not loaded its rules")
+        raise FirewallError(f"{UNIT} has not loaded its rules; see 'journalctl -u {UNIT}' there")
     note(UNIT, files)
     return True
 

@@ -1,4 +1,4 @@
-"""What the hosts hold of an HDFS, and whether a NameNode may begin on it: formatting never loses data."""
+"""The parts of an HDFS on the hosts, and whether a NameNode may begin on it: formatting never loses data."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -107,5 +107,5 @@ class FilterModule:
     `held[host] | hdfs_unmoved(moved, host, folder, enabled)` -> why it must not leave, or empty."""
 
     def filters(self) -> dict[str, Callable[..., str]]:
-        """What Ansible finds here."""
+        """Return what Ansible finds here."""
         return {"hdfs_refusal": refusal, "hdfs_newest_checkpoint": newest_checkpoint, "hdfs_unmoved": unmoved}

@@ -20,11 +20,11 @@ module: hdfs_metadata
 short_description: Pack a checkpoint, or start a NameNode from one
 options:
   data: {type: path, required: true, description: Folder of all data of HDFS}
-  pack: {type: path, description: Where the packed copy goes}
+  pack: {type: path, description: Path of the packed copy}
   restore: {type: path, description: A packed copy to import; removed after use}
   root: {type: path, description: Folder with the link hadoop}
   conf: {type: path, description: Configuration folder}
-  java_home: {type: path, description: Where Java is}
+  java_home: {type: path, description: Folder of Java}
   ready: {type: str, description: URL at which a NameNode answers}
 """
 SECONDS = 300
@@ -49,7 +49,7 @@ def newest(folder):
                     return path
         except OSError:
             continue
-    raise MetadataError(f"{folder} holds no image of the metadata whose sum is right")
+    raise MetadataError(f"{folder} has no image of the metadata whose sum is right; name an older copy")
 
 
 def pack(data, target):
@@ -95,7 +95,9 @@ def unpack(copy, folder):
     with tarfile.open(copy) as archive:
         for member in archive:
             if not member.isreg() or not re.fullmatch(r"VERSION|fsimage_\d+(\.md5)?", member.name):
-                raise MetadataError(f"{copy}: {member.name} does not belong in a copy of the metadata")
+                raise MetadataError(
+                    f"{copy}: {member.name} does not belong in a copy of the metadata; name another copy"
+                )
             with archive.extractfile(member) as source, open(f"{folder}/{member.name}", "xb") as target:
                 shutil.copyfileobj(source, target)
 
@@ -120,7 +122,7 @@ def take_over(wanted, data, work):
         log.seek(0)
         said = [line for line in log.read().decode("utf-8", "replace").splitlines() if re.match("ERROR|FATAL", line)]
     if not good:
-        raise MetadataError("the NameNode did not take the copy: " + " / ".join(said[-3:]))
+        raise MetadataError("the NameNode did not take the copy; name an older one: " + " / ".join(said[-3:]))
     settle(data)
 
 

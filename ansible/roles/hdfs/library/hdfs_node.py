@@ -1,4 +1,4 @@
-"""What HDFS needs on a node before anything starts, and what is there of it: Hadoop, Java and data."""
+"""The needs of HDFS on a node before anything starts, and what is there of them: Hadoop, Java and data."""
 
 import contextlib
 import glob
@@ -37,7 +37,8 @@ def run(*command):
     """Run a command that must succeed."""
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise NodeError(f"{command[0]}: {done.stderr.strip() or done.stdout.strip()}")
+        said = done.stderr.strip() or done.stdout.strip()
+        raise NodeError(f"'{' '.join(command[:2])}' failed; put that right and provision again: {said}")
     return done.stdout + done.stderr
 
 
@@ -115,7 +116,7 @@ def fields(path):
 
 
 def count_blocks(pool):
-    """How many blocks lie there, counted up to a bound."""
+    """Return how many blocks are there, counted up to a bound."""
     count = 0
     for _, _, files in os.walk(pool):
         count += sum(name.startswith("blk_") and not name.endswith(".meta") for name in files)
@@ -125,7 +126,7 @@ def count_blocks(pool):
 
 
 def held(data):
-    """What the node holds: metadata, blocks by pool, the newest checkpoint."""
+    """Return what the node holds: metadata, blocks by pool, the newest checkpoint."""
     version = fields(f"{data}/name/current/VERSION")
     images = [
         (int(name.rpartition("_")[2]), os.path.getmtime(f"{data}/checkpoint/current/{name}"))

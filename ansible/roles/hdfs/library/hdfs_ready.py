@@ -17,7 +17,7 @@ options:
 
 
 def obstacle(web, nodes):
-    """What is missing, or None."""
+    """Return what is missing, or None."""
     try:
         live, _ = datanodes(web)
         if missing := sorted(name for name, address in nodes.items() if address not in live):

@@ -48,9 +48,11 @@ def unpack(archive, new):
     if done.returncode:
         lines = done.stderr.strip().splitlines() or ["no message"]
         full = any("No space left" in line for line in lines)
-        raise ReleaseError("no space left on the disk for Hadoop; free some and provision again" if full else lines[0])
+        if full:
+            raise ReleaseError("no space left on the disk for Hadoop; free some and provision again")
+        raise ReleaseError(f"{archive} cannot be unpacked; delete it and provision again: {lines[0]}")
     if not os.access(f"{new}/bin/hdfs", os.X_OK):
-        raise ReleaseError("this tarball is no Hadoop release: it has no bin/hdfs (hdfs_tarball)")
+        raise ReleaseError("this tarball is no Hadoop release: it has no bin/hdfs; correct hdfs_tarball")
 
 
 def version(folder):

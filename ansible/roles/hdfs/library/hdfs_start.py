@@ -18,7 +18,7 @@ options:
   changes: {type: list, elements: str, required: true, description: Files that have changed (in check mode, would)}
   lists: {type: list, elements: str, required: true, description: Files that a running NameNode only reads again}
   root: {type: path, required: true, description: Folder with the link hadoop}
-  java_home: {type: path, required: true, description: Where Java is}
+  java_home: {type: path, required: true, description: Folder of Java}
   conf: {type: path, required: true, description: Configuration folder}
 """
 NAMENODE = "regatta-hdfs-namenode.service"
@@ -31,12 +31,13 @@ def refresh(wanted):
     command = ["runuser", "--user=hdfs", "--", f"{wanted['root']}/hadoop/bin/hdfs", "dfsadmin", "-refreshNodes"]
     done = subprocess.run(command, capture_output=True, text=True, env=env, cwd="/", check=False)
     if done.returncode:
-        raise UnitError(f"hdfs dfsadmin -refreshNodes: {done.stderr.strip()}")
+        said = done.stderr.strip()[-500:]
+        raise UnitError(f"hdfs dfsadmin -refreshNodes failed; see 'journalctl -u regatta-hdfs-namenode' there: {said}")
 
 
 def settle(wanted, check):
     """(whether anything had to be done, units that run and are restarted)."""
-    # What only a person's own commands or the next start read restarts nothing.
+    # Files that only a person's own commands or the next start read restart nothing.
     quiet = {path for path in wanted["files"] if path in wanted["lists"] or path.endswith((".py", "hadoop-env.sh"))}
     units = {unit: f"/etc/systemd/system/{unit}" for unit in wanted["units"]}
     shared = [path for path in wanted["files"] if path not in quiet | set(units.values())]

@@ -11,7 +11,7 @@ _OPEN = {
 
 
 def problems(results: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """What to do on each host whose own firewall does not let every other member in.
+    """Return what to do on each host whose own firewall does not let every other member in.
 
     `results[host]`: `address`, and `own_firewall`: {name, lets_in: addresses and networks from which all is accepted}.
     Hosts that gave no answer are left out.
@@ -46,5 +46,5 @@ class FilterModule:
     """`results | preflight_firewalls` -> problems."""
 
     def filters(self) -> dict[str, Callable[..., list[str]]]:
-        """What Ansible finds here."""
+        """Return what Ansible finds here."""
         return {"preflight_firewalls": problems}

@@ -15,7 +15,7 @@ Result = Mapping[str, Any]
 
 
 def login(hostvars: Mapping[str, Any]) -> dict[str, Any]:
-    """Where and as whom Ansible connects to a host: {host, user}."""
+    """Return where and as whom Ansible connects to a host: {host, user}."""
     return {"host": hostvars.get("ansible_host"), "user": hostvars.get("ansible_user")}
 
 
@@ -93,7 +93,7 @@ def _groups(groups: Mapping[str, Sequence[str]], results: Mapping[str, Result]) 
 
 
 def _folders(folders: Mapping[str, str]) -> list[str]:
-    """Teardown deletes these folders whole: they must be ours alone."""
+    """Teardown deletes these folders whole: they must be only ours."""
     return [
         f"inventory: {name} is {path}, which must be an absolute path whose last part has 'regatta' in it"
         for name, path in folders.items()
@@ -227,7 +227,7 @@ def _ports(result: Result, limits: Mapping[str, Any]) -> list[str]:
 
 
 def _clock(result: Result, limits: Mapping[str, Any], now: float) -> list[str]:
-    """The host's clock was read after `sent` and before `now` on ours: only what lies outside both is skew."""
+    """The host's clock was read after `sent` and before `now` on ours: only what is outside both is skew."""
     ahead, behind = result["clock"] - now, result["clock"] - result["sent"]
     limit = limits["clock_skew_s"]
     if ahead > limit or behind < -limit:
@@ -260,5 +260,5 @@ class FilterModule:
     `results | preflight_unclear(limits, logins)` -> {host: what is to be put in words}."""
 
     def filters(self) -> dict[str, Callable[..., Any]]:
-        """What Ansible finds here."""
+        """Return what Ansible finds here."""
         return {"preflight_report": report, "preflight_unclear": unclear, "preflight_login": login}

@@ -24,8 +24,8 @@ options:
   brought: {type: bool, default: false, description: Whether packages come with us and not from its repositories}
   accounts: {type: list, elements: str, default: [], description: Accounts of services to look for}
   javas: {type: dict, default: {}, description: 'Of variables that name a Java: {home, oldest, newest}'}
-  root: {type: str, default: /opt/regatta, description: Where the environment is}
-  state: {type: str, default: /var/lib/regatta, description: Where runs work}
+  root: {type: str, default: /opt/regatta, description: Folder of the environment}
+  state: {type: str, default: /var/lib/regatta, description: Folder in which runs work}
 """
 
 APT_LISTS = "/var/lib/apt/lists"
@@ -87,7 +87,7 @@ def listeners(root):
 
 
 def sshd_ports(ports, root):
-    """Where sshd listens; where systemd listens for it (ssh.socket of Ubuntu), where its configuration says."""
+    """Return where sshd listens; where systemd listens for it (ssh.socket of Ubuntu), where its configuration says."""
     found = {entry["port"] for entry in ports if entry["process"] == "sshd"}
     if not found and root:
         prefix = [] if os.geteuid() == 0 else ["sudo", "-n"]
@@ -173,7 +173,7 @@ def old_sshfs(packages, release):
 
 
 def other_java(name, javas):
-    """Whether a Java is there that is none of the packages `one|other` and lies between the oldest and the newest."""
+    """Whether a Java is there that is none of the packages `one|other` and is between the oldest and the newest."""
     wanted = [int(found.group(1)) for one in name.split("|") if (found := re.fullmatch(ANY_JAVA, one))]
     return "|" in name and bool(wanted) and any(min(wanted) <= number <= max(wanted) for number in javas)
 
@@ -190,7 +190,7 @@ def wrong_javas(wanted):
 
 
 def container():
-    """Name of the container technology, empty on a machine of its own (virtual or not)."""
+    """Name of the container technology, empty on a host that is no container (virtual or not)."""
     code, name = run("systemd-detect-virt", "--container")
     return name.strip() if code == 0 else ""
 

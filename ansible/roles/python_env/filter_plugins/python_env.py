@@ -1,4 +1,4 @@
-"""What a node's part of verify's all-reduce says."""
+"""Reads what a node's part of verify's all-reduce says."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -31,5 +31,5 @@ class FilterModule:
     """`result | python_env_verdict(seconds)`."""
 
     def filters(self) -> dict[str, Callable[..., Any]]:
-        """What Ansible finds here."""
+        """Return what Ansible finds here."""
         return {"python_env_verdict": verdict}

@@ -18,7 +18,7 @@ short_description: Switch to an environment, unpacking it first where an archive
 options:
   root: {type: path, required: true, description: Folder of the environments}
   hash: {type: str, required: true, description: Name of the environment}
-  keep: {type: int, default: 2, description: How many environments stay}
+  keep: {type: int, default: 2, description: Number of environments that stay}
   archive: {type: path, description: tar.zst on this host; removed after use}
   sha256: {type: str, description: SHA-256 that the archive must have}
 """
@@ -44,7 +44,7 @@ def digest(path):
 
 
 def remove_abandoned(root):
-    """What a stopped unpacking left."""
+    """Return what a stopped unpacking left."""
     for name in os.listdir(root):
         if name.startswith(".env-"):
             shutil.rmtree(os.path.join(root, name), ignore_errors=True)
@@ -68,7 +68,7 @@ def unpack(module, archive, sha256, root, path):
         shutil.rmtree(new, ignore_errors=True)
         lines = done.stderr.strip().splitlines() or ["no message"]
         full = next((line for line in lines if "No space left" in line), None)
-        hint = f"no space left below {root}; free some and provision again" if full else lines[0]
+        hint = f"no space left below {root}; free some and provision again" if full else f"provision again: {lines[0]}"
         module.fail_json(msg=f"cannot unpack the environment: {hint}")
     settle_disk(new)
     shutil.rmtree(path, ignore_errors=True)

@@ -20,7 +20,7 @@ options:
   root: {type: path, required: true, description: Folder of the environments}
   hash: {type: str, required: true, description: Name of the environment}
   wheels: {type: path, required: true, description: Wheelhouse on this host with its manifest.json}
-  archive: {type: path, required: true, description: Where the packed environment goes}
+  archive: {type: path, required: true, description: Path of the packed environment}
 """
 
 
@@ -46,7 +46,7 @@ def unwrap_uv(folder, work):
     """The uv program out of its wheel: the host needs nothing but Python."""
     wheels = glob.glob(f"{folder}/uv-*.whl")
     if len(wheels) != 1:
-        raise BuildError("the wheelhouse has no uv")
+        raise BuildError("the wheelhouse has no uv; provision again")
     with zipfile.ZipFile(wheels[0]) as wheel:
         (name,) = [item for item in wheel.namelist() if item.endswith(".data/scripts/uv")]
         with wheel.open(name) as source, open(f"{work}/uv", "wb") as target:
@@ -63,7 +63,7 @@ def run(command, **extra):
         full = [line for line in words if "No space left" in line or "os error 28" in line]
         if full:
             raise BuildError("no space left on the disk for the environment; free some and provision again")
-        raise BuildError(f"{os.path.basename(command[0])}: " + " / ".join(words))
+        raise BuildError(f"{os.path.basename(command[0])} failed; provision again: " + " / ".join(words))
 
 
 def install(uv, path, wheels, work):

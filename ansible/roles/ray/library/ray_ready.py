@@ -18,7 +18,7 @@ options:
   timeout: {type: int, default: 90, description: Seconds to wait}
 """
 
-# Whatever proxy this host has, it is not the way to Ray.
+# No proxy of this host is the way to Ray.
 _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 

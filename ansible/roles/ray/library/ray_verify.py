@@ -34,7 +34,7 @@ tasks = [where.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node["
 print("@verify " + json.dumps(ray.get(tasks, timeout=45)), flush=True)
 """
 
-# Whatever proxy this host has, it is not the way to Ray.
+# No proxy of this host is the way to Ray.
 _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 

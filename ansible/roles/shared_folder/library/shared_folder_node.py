@@ -13,9 +13,9 @@ DOCUMENTATION = r"""
 module: shared_folder_node
 short_description: A point to mount at, or nothing mounted there any more; the owner of the files
 options:
-  point: {type: path, required: true, description: Where the folder is seen}
+  point: {type: path, required: true, description: Path at which the folder is seen}
   served: {type: str, default: "", description: Folder of what sftp sees, which is to go}
-  data: {type: str, default: "", description: Where this host has the files; empty where it has none}
+  data: {type: str, default: "", description: Folder of the files on this host; empty where it has none}
   owner: {type: str, default: "", description: Account that the files belong to while something is mounted}
   mounted: {type: bool, required: true, description: Whether something is, or will be, mounted}
 """
@@ -29,17 +29,17 @@ def run(*command):
     """A command that has to succeed."""
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise NodeError(f"{' '.join(command[:2])}: {done.stderr.strip()}")
+        raise NodeError(f"'{' '.join(command[:2])}' failed; provision again: {done.stderr.strip()}")
     return done.stdout.strip()
 
 
 def make_point(point, check):
-    """Root's alone and empty, so that nothing is written there while nothing is mounted."""
+    """Only root's and empty, so that nothing is written there while nothing is mounted."""
     if point in at_or_below(point):
         return False
     if os.path.isdir(point) and not os.path.islink(point):
         if os.listdir(point):
-            raise NodeError(f"{point} holds files, and nothing is mounted there: move them away")
+            raise NodeError(f"{point} has files, and nothing is mounted there: move them away")
         info = os.lstat(point)
         if (info.st_uid, info.st_gid, stat.S_IMODE(info.st_mode)) == (0, 0, 0o700):
             return False
@@ -56,7 +56,7 @@ def unmount(point, check):
     for path in [] if check else reversed(found):
         run("umount", "--lazy", path)
     if not check and (left := at_or_below(point)):
-        raise NodeError(f"still mounted: {', '.join(left)}")
+        raise NodeError(f"still mounted: {', '.join(left)}; end what uses it (fuser -m) and try again")
     return bool(found)
 
 
@@ -73,7 +73,7 @@ def remove(served, check):
 
 
 def close(data, check):
-    """Root's alone: a later account could get the number of Regatta's. The files stay that number's, out of reach."""
+    """Only root's: a later account could get the number of Regatta's. The files stay that number's, out of reach."""
     if os.lstat(data).st_uid == 0:
         return False
     if not check:
@@ -92,7 +92,7 @@ def own(data, owner, check):
     except KeyError:
         if check:
             return True
-        raise NodeError(f"there is no account {owner}") from None
+        raise NodeError(f"there is no account {owner}; provision the whole cluster") from None
     uid, gid = account.pw_uid, account.pw_gid
     if os.path.isdir(data) and os.lstat(data).st_uid == uid:
         return False

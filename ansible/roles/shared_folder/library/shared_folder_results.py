@@ -1,6 +1,6 @@
-"""Where Ray Train and Tune keep what they are not told a place for, `~/ray_results`, as a link into the shared folder.
+"""Makes `~/ray_results`, where Ray Train and Tune keep what gets no other place, a link into the shared folder.
 
-It lies in a folder of the account of runs, as which it is made: no other account follows what a run may have put there.
+It is in a folder of the account of runs, as which it is made: no other account follows what a run may have put there.
 """
 
 import subprocess

@@ -10,7 +10,7 @@ DOCUMENTATION = r"""
 module: shared_folder_verify
 short_description: The folder is the same one on every node
 options:
-  point: {type: path, required: true, description: Where the folder is seen}
+  point: {type: path, required: true, description: Path at which the folder is seen}
   node: {type: str, required: true, description: Name of this node}
   words: {type: dict, default: {}, description: Word of each node that is to be there; none writes this node's}
 """

@@ -1,6 +1,6 @@
-"""What a job of Spark does, once, on loopback, so that Java lists the classes that it loads. Argument: a folder.
+"""Does what a job of Spark does, once, on loopback, so that Java lists the classes that it loads. Argument: a folder.
 
-A master, a worker, an executor of its own, encrypted as the cluster's; a data frame, Parquet, and a name in HDFS at
+A master, a worker, its own executor, encrypted as the cluster's; a data frame, Parquet, and a name in HDFS at
 which no server answers. `SPARK_CONF_DIR` is this job's own.
 """
 

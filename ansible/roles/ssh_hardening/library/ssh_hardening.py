@@ -60,7 +60,7 @@ def on_trial():
 
 
 def end_trial():
-    """What is there stays."""
+    """Return what is there stays."""
     run("systemctl", "stop", f"{TRIAL}.timer")
     put(BEFORE, "")
 
@@ -70,7 +70,7 @@ def unlike(content):
     settings = dict(line.split(None, 1) for line in content.splitlines() if not line.startswith("#"))
     code, said = run("/usr/sbin/sshd", "-T")
     if code:
-        raise SshError(f"sshd -T: {said}")
+        raise SshError(f"'sshd -T' fails; correct /etc/ssh/sshd_config: {said}")
     has = dict(line.lower().split(None, 1) for line in said.splitlines() if " " in line)
     wanted = {name: value.lower() for name, value in settings.items() if name not in LAST_COUNTS}
     return [name for name, value in wanted.items() if has.get(name.lower(), value) != value]
@@ -96,7 +96,7 @@ def begin_trial(content):
     code, said = run(*timer)
     if code:
         put(BEFORE, "")
-        raise SshError(f"systemd-run: {said}")
+        raise SshError(f"systemd-run failed, and nothing was changed; see journalctl on this host: {said}")
     os.makedirs(os.path.dirname(PATH), exist_ok=True)
     put(PATH, content)
     try:
@@ -114,7 +114,7 @@ def must_take(content):
     """Raise SshError where sshd does not take the file, or has other values from elsewhere."""
     code, said = run("/usr/sbin/sshd", "-t")
     if code:
-        raise SshError(f"sshd does not take them: {said}")
+        raise SshError(f"sshd does not take them; change ssh_hardening_settings: {said}")
     if wrong := unlike(content):
         raise SshError(
             f"sshd has another {', '.join(wrong)}: its /etc/ssh/sshd_config must begin with "

@@ -1,4 +1,4 @@
-"""What another node's root may have of this one over SSH: its name, and what it passes on as a relay.
+"""Serves to another node's root over SSH: its name, and what it passes on as a relay.
 
     serve.py FOLDER...     the folders that it passes on from
 

@@ -37,9 +37,10 @@ from typing import Any, Dict, List, NoReturn
 
 TOKEN, HOSTS, PLACE, PORTS = (f"REGATTA_MPI_{what}" for what in ("TOKEN", "HOSTS", "PLACE", "PORTS"))
 GRACE_SECONDS = 3.0
-"""How long a rank may run when OpenMPI's process of its node is gone: others have mostly ended the run by then."""
+"""The seconds that a rank may run when OpenMPI's process of its node is gone: others have mostly ended the run by then.
+"""
 HELLO_SECONDS = 5.0
-"""How long a peer that connects has to prove itself."""
+"""The seconds in which a peer that connects must prove itself."""
 MOST_BYTES = 1 << 20
 HANDED = ("PMIX_", "OMPI_", "PRTE_")
 OWN = ("OMPI_MCA_", "PRTE_MCA_", "PMIX_MCA_")
@@ -87,7 +88,7 @@ def become(command: List[str]) -> NoReturn:
 
 
 def run(program: List[str]) -> int:
-    """Run the program as `python -m mpi4py` does: where it fails, this rank alone does not wait for others to part.
+    """Run the program as `python -m mpi4py` does: where it fails, only this rank does not wait for others to part.
 
     It ends at once, and without MPI_Abort, which would let others end before it: whose failure it is could not be seen.
     """
@@ -115,7 +116,7 @@ def leave(code: int) -> NoReturn:
 
 
 def handed(number: str) -> Dict[str, str]:
-    """What the stand-in of a rank says; it gets this process's id."""
+    """Return what the stand-in of a rank says; it gets this process's id."""
     with in_scratch(), socket.socket(socket.AF_UNIX) as listener:
         listener.bind(f"mpi-{number}")
         listener.listen(1)
@@ -205,12 +206,13 @@ def asked_for() -> Daemon:
                     return Daemon(begun([found(DAEMON), *words], surroundings()), connection)
                 connection.close()
     raise failed(
-        f"OpenMPI has not asked for its daemon on {host} within {patience():g} s: has the node of rank 0 started?"
+        f"OpenMPI has not asked for its daemon on {host} within {patience():g} s: see whether the node of rank 0 "
+        "has started"
     )
 
 
 def begun(words: List[str], environment: Dict[str, str]) -> subprocess.Popen[bytes]:
-    """Start OpenMPI's process. What it says is kept for the case that it matters: a failed rank says more."""
+    """Start OpenMPI's process. Its output is kept for the case that it matters: a failed rank says more."""
     with in_scratch(), open(WORDS, "wb") as said:
         return subprocess.Popen(words, env=environment, stdin=subprocess.DEVNULL, stdout=said, stderr=said)
 
@@ -242,7 +244,7 @@ def free_ports(count: int, first: int, last: int) -> List[str]:
             found.append(str(port))
         if len(found) == count:
             return found
-    raise failed(f"all ports from {first} to {last} are taken here")
+    raise failed(f"all ports from {first} to {last} are taken here: wait until other runs have ended, or cancel one")
 
 
 def keep(child: int, daemon: Daemon) -> int:
@@ -256,9 +258,7 @@ def keep(child: int, daemon: Daemon) -> int:
         left = None if give_up is None else max(0.0, give_up - time.monotonic())
         ready, _, _ = select.select([*waiting], [], [], left)
         if not ready:
-            raise failed(
-                "OpenMPI's process here has ended while its ranks worked: others of the run, or the node, have failed"
-            )
+            raise failed("OpenMPI's process here has ended while its ranks worked: see which rank or node failed first")
         for one in ready:
             what = waiting.pop(one, None)
             if what == "rank":
@@ -273,7 +273,7 @@ def keep(child: int, daemon: Daemon) -> int:
                 tell_words()
                 give_up = time.monotonic() + GRACE_SECONDS
         if status is not None and daemon.process.poll() is not None:
-            # `mpirun` answers for all of the run. Where it is gone before `prted` has ended by itself, that is ended.
+            # `mpirun` answers for all of the run. If it is gone before `prted` has ended by itself, that is ended.
             return 1 << 8 if daemon.process.returncode and not daemon.caller else 0
 
 
@@ -336,7 +336,7 @@ def same(said: str, wanted: str) -> bool:
 
 
 def proof(challenge: str, said: str) -> str:
-    """What only those can say who have the run's token."""
+    """Return what only those can say who have the run's token."""
     return hmac.new(os.environ[TOKEN].encode(), f"{challenge} {said}".encode(), hashlib.sha256).hexdigest()
 
 

@@ -1,1 +1,1 @@
-"""What goes with a run to its nodes."""
+"""Files that go with a run to its nodes."""

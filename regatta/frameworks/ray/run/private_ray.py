@@ -1,4 +1,4 @@
-"""`private_ray.py CPUS FOLDER COMMAND...`: run a command with a Ray of its own, which ends with it.
+"""`private_ray.py CPUS FOLDER COMMAND...`: run a command with its own Ray, which ends with it.
 
 Ray listens on 127.0.0.1 only, behind a token that only this user can read. FOLDER is made for it and holds all its
 files; sockets are among them, so its path is short. Ray lets everyone write to the folder that it is given (0777),

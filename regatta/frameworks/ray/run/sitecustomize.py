@@ -1,7 +1,7 @@
 """Becomes `sitecustomize` of a Ray or Spark run's processes: its workers start in the run's working directory.
 
 Ray starts its workers (those of tasks, actors, Train) wherever its daemons are, and so does Spark. What a worker
-starts itself, and one that was given a `working_dir` of its own by `runtime_env`, stay where they are. Both tell the
+starts itself, and one that was given its own `working_dir` by `runtime_env`, stay where they are. Both tell the
 variables of a job to whoever asks: hidden ones come from the run's own folder. A program without a main guard ends, see
 `spawn_guard`.
 """
@@ -20,14 +20,14 @@ PACKAGES = "/runtime_resources/working_dir_files/"
 
 
 def enter(argv: list[str], folder: str) -> None:
-    """Go to `work` beside the folder that this file is in, where `argv` is that of a worker of Ray or Spark."""
+    """Go to `work` next to the folder that this file is in, where `argv` is that of a worker of Ray or Spark."""
     with contextlib.suppress(OSError):
         if any(os.path.basename(word) in WORKERS for word in argv) and PACKAGES not in os.getcwd() + "/":
             os.chdir(os.path.join(os.path.dirname(folder), "work"))
 
 
 def take_hidden(folder: str) -> None:
-    """Take the variables in the file beside the folder that this file is in."""
+    """Take the variables in the file next to the folder that this file is in."""
     with contextlib.suppress(OSError), open(os.path.join(os.path.dirname(folder), HIDDEN)) as file:
         os.environ.update(json.load(file))
 

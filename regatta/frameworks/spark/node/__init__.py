@@ -1,1 +1,1 @@
-"""What answers requests about it on a node: the standard library only."""
+"""Answers requests about it on a node: the standard library only."""

@@ -93,7 +93,9 @@ def history(place: Place) -> dict[str, Any]:
         command, capture_output=True, text=True, errors="replace", check=False, stdin=subprocess.DEVNULL
     )
     if done.returncode:
-        raise Problem(f"systemd did not start Spark's history server: {done.stderr.strip()}")
+        raise Problem(
+            f"systemd did not start Spark's history server: see 'journalctl -u {HISTORY}' ({done.stderr.strip()})"
+        )
     return {"port": port, "started": True}
 
 

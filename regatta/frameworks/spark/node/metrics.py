@@ -1,4 +1,4 @@
-"""What Spark's daemons of a node tell of themselves, as their Prometheus sinks say it on their pages on loopback."""
+"""The metrics of a node's Spark daemons, as their Prometheus sinks say it on their pages on loopback."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Keeps a Ray that a run starts on Spark (`ray.util.spark`) to the run: to its ports, its folder, and its end.
 
 Ray itself takes ports at random, has its dashboard listen on all addresses, leaves files in /tmp that all such clusters
-of a host share, and never ends where its script fails. What Python of a run under Spark begins with calls `watch`;
+of a host share, and never ends where its script fails. The first file of Python in a run under Spark calls `watch`;
 nothing happens before the program imports `ray.util.spark`. Executors get the functions below with the tasks that start
-nodes of Ray, by their names, so they stand at the top of this module.
+nodes of Ray, by their names, so they are at the top of this module.
 """
 
 from __future__ import annotations
@@ -60,7 +60,10 @@ class Slot:
             with socket.socket() as sock, contextlib.suppress(OSError):
                 sock.bind(("", self._given))
                 return self._given
-        raise RuntimeError(f"ports {self.first + 1} to {self.first + SERVICES - 1} of this host are all in use")
+        raise RuntimeError(
+            f"ports {self.first + 1} to {self.first + SERVICES - 1} of this host are all in use: end what listens "
+            "there, or start the run again"
+        )
 
 
 def slot() -> Slot:
@@ -84,7 +87,7 @@ def changed(module: Any) -> Iterator[None]:
 
 
 def change(module: Any) -> None:
-    """Put what stands below into Ray's module. AttributeError where a later Ray has not what is replaced."""
+    """Put what is below into Ray's module. AttributeError where a later Ray has not what is replaced."""
     setup = module._setup_ray_cluster
     # atexit's own would come too late: before it Python waits for the thread that reads what Ray's head prints.
     at_exit: Any = vars(threading)["_register_atexit"]
@@ -143,7 +146,7 @@ def exec_cmd(cmd: List[str], *, extra_env: Dict[str, str], **more: Any) -> Any:
 
 
 def arguments(cmd: List[str]) -> List[str]:
-    """The command of a node: ports for all its services, the address that leads to the head, a folder of its own.
+    """The command of a node: ports for all its services, the address that leads to the head, its own folder.
 
     Nodes of a host that start at once in one folder take the same sockets, and one of them dies.
     """

@@ -18,6 +18,8 @@ from regatta.tasks.workloads import show
 
 DEMO = "demo"
 """The plan whose first point is shown."""
+NAME = "of the inventory, which becomes inventory/NAME (default: mine)"
+"""What `--name` of init is: of other commands it names a run."""
 PROJECT = """\
 # This folder is a project: each run has it whole. What its runs take; all keys: docs/reference/options.md
 # workers = 4                       # ranks over the cluster (default: one a core)
@@ -37,7 +39,7 @@ PROJECT = """\
 @task(
     iterable=["host"],
     help={
-        "name": "of the inventory, which becomes inventory/NAME (default: mine)",
+        "name": NAME,
         "host": "[NAME=][USER@]ADDRESS[:PORT][,CLUSTER_ADDRESS], ADDRESS as SSH knows it; again for each host",
         "user": "that logs in where a host says none; needs sudo without a password",
         "key": "path of the private key, or agent",
@@ -94,7 +96,7 @@ def _project(folder: Path) -> str:
         return f"{there / project.FILE}: is there already, and is left as it is"
     if folder == paths.PROJECT:
         return f"no {project.FILE}: this folder is Regatta's own"
-    files.create(folder / project.FILE, PROJECT)
+    files.write(folder / project.FILE, PROJECT)
     return f"{project.FILE}: made; it says what runs of this folder take"
 
 
@@ -121,11 +123,9 @@ def _here() -> None:
     point, *_ = plans.expand(plan, 1)
     own = {point.of.card.size: point.size} if point.of.card.size else {}
     with opened(str(paths.PROJECT / "inventory/local")) as cluster:
-        print(f"{DEMO}: {plan.about}\n  runs on this machine alone: {', '.join(point.frameworks)}")
-        print(
-            f"  releases and runs go to {cluster.remote.cluster.head.root}, which you may delete, records to", end=" "
-        )
-        print(f"{paths.results_dir()}/; Ctrl-C ends it\n", flush=True)
+        root = cluster.remote.cluster.head.root
+        print(f"{DEMO}: {plan.about}\nOn this machine alone: {', '.join(point.frameworks)}. Ctrl-C ends it.")
+        print(f"Records go to {paths.results_dir()}/, all else to {root}; you may delete both.\n", flush=True)
         asked = {"framework": ",".join(point.frameworks), "workers": point.workers, "repeats": plan.repeats}
         show(cluster.console, cluster.compare(point.workload, **own, **point.parameters, **asked), None)
     print(f"\nMore of it: '{hint('runs')}', '{hint('report')}'; your own script: see '{hint('torchrun --help')}'.")

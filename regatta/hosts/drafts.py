@@ -128,7 +128,7 @@ def host(words: str) -> tuple[str, dict[str, Any]]:
 
 
 def login(address: str) -> str:
-    """As whom ssh logs in where nothing is said."""
+    """As whom ssh logs in where nothing is configured."""
     return _asked(address).get("user", "root")
 
 

@@ -115,7 +115,7 @@ def _one_of(known: Iterable[str]) -> Callable[[str], str]:
 
 
 def switches() -> dict[str, bool]:
-    """The services that a person may choose, and whether a cluster has them where nothing is said."""
+    """The services that a person may choose, and whether a cluster has them by default."""
     found = {}
     for part in parts.every():
         told = yaml.safe_load((parts.ROLES / part.role / "meta/argument_specs.yml").read_text())

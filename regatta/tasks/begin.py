@@ -42,7 +42,7 @@ PROJECT = """\
         "name": NAME,
         "host": "[NAME=][USER@]ADDRESS[:PORT][,CLUSTER_ADDRESS], ADDRESS as SSH knows it; again for each host",
         "user": "that logs in where a host says none; needs sudo without a password",
-        "key": "path of the private key, or agent",
+        "key": "path of the private key, or agent, for hosts to which your SSH configuration gives none",
         "head": "name of the host that has the services (default: the first)",
         "head_only": "the head runs no ranks",
         "services": "with commas between, or none (a wrong name is answered with all)",

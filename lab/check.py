@@ -76,6 +76,6 @@ def advice(found: list[str]) -> str:
             "no lab can run here:",
             *(f"  - {line}" for line in found),
             "`make setup`, as root, installs what is missing on Debian and Ubuntu.",
-            "Any hosts that SSH reaches serve instead: copy inventory/example to inventory/mine and edit it.",
+            "Any hosts that SSH reaches serve instead: 'fab init' asks for them and writes inventory/mine.",
         ]
     )

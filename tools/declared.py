@@ -8,6 +8,7 @@ from regatta.errors import RegattaError, RunFailedError
 from regatta.options.declaration import OF_COMPARISONS, OF_RUNS
 from regatta.program import ABOUT_HOSTS
 from regatta.provisioning import flags
+from regatta.tasks.begin import NAME as OF_INVENTORY
 from regatta.tasks.common import INTERRUPTED
 from regatta.tasks.namespace import namespace
 from tools import role_readmes
@@ -88,7 +89,7 @@ def _arguments(found: list[Argument]) -> list[str]:
     shared = []
     for one in found:
         long = one.names[0]
-        if not one.positional and f"--{long}" in of_runs and long != "inventory":
+        if not one.positional and f"--{long}" in of_runs and long != "inventory" and one.help != OF_INVENTORY:
             shared.append(f"`--{long}`")
             continue
         short = "".join(f", `-{name}`" for name in one.names[1:] if len(name) == 1)

@@ -22,13 +22,13 @@ from regatta.errors import InventoryError
 from regatta.hosts import inventory_lint
 from regatta.hosts import limits as run_limits
 from regatta.hosts.cluster import Cluster, Node
-from regatta.program import about_hosts, in_checkout, setup
+from regatta.program import about_hosts, hint, in_checkout, setup
 
 DEFAULT_INVENTORY = "inventory/lab"
 _NOT_INVENTORY = {"known_hosts", "secrets"}
 _ANSWER = 180.0
 """Seconds for ansible-inventory, which takes one where nothing else runs."""
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")
 _HOST = re.compile(r"[A-Za-z0-9_:][A-Za-z0-9._:%-]*\Z")
 _USER = re.compile(r"[^-\s\"'\x00-\x1f][^\s\"'\x00-\x1f]*\Z")
 
@@ -52,14 +52,14 @@ def _how_to_make_one() -> str:
     known = sorted(p.name for p in own.glob("*") if p.is_dir())
     if not in_checkout():
         return (
-            "To run on this machine alone, add --inventory inventory/local. For a cluster, copy the folder "
-            f"{own / 'example'} to inventory/NAME, name your hosts in it, then 'regatta provision --inventory "
-            "inventory/NAME'. REGATTA_INVENTORY=inventory/NAME chooses it for all commands"
+            f"To run on this machine alone, add --inventory inventory/local. For a cluster, '{hint('init')}' asks for "
+            f"your hosts and writes inventory/NAME; then '{about_hosts('provision', inventory='inventory/NAME')}'. "
+            "REGATTA_INVENTORY=inventory/NAME chooses it for all commands"
         )
     return (
         f"Make one: '{about_hosts('lab', nodes='3')}' for throw-away hosts on this machine, or "
-        f"copy inventory/example to inventory/NAME and name your hosts there; inventory/local is this machine "
-        f"alone. Choose with INVENTORY=inventory/NAME. Here now: {', '.join(known) or 'none'}."
+        f"'{hint('init')}' asks for hosts of your own; inventory/local is this machine alone. "
+        f"Choose with INVENTORY=inventory/NAME. Here now: {', '.join(known) or 'none'}."
     )
 
 
@@ -111,7 +111,7 @@ def _hosts(listing: dict[str, Any], group: str) -> list[str]:
 
 
 def _node(cluster: str, name: str, folder: Path, raw: dict[str, Any]) -> Node:
-    if not _NAME.match(name):
+    if not NAME.match(name):
         raise InventoryError(f"{cluster}: '{name}' is not a host name: use letters, digits, '-', '_' and '.'")
     values = _resolve(cluster, name, folder, raw)
     local = values.get("ansible_connection") == "local"

@@ -75,7 +75,7 @@ def _run(workload: Workload, words: Mapping[str, Any]) -> None:
     own = {name: _value(name, option, words) for name, option in card.offered.items()}
     own |= {name: words.get(name) for name in (*([card.input.option] if card.input else []), "checkpoint")}
     with opened(**where) as cluster, advising(cluster.remote.cluster):
-        _show(cluster.console, cluster.compare(workload.name, **own, **given), shown)
+        show(cluster.console, cluster.compare(workload.name, **own, **given), shown)
 
 
 def _value(name: str, option: Option, words: Mapping[str, Any]) -> Value | None:
@@ -83,7 +83,7 @@ def _value(name: str, option: Option, words: Mapping[str, Any]) -> Value | None:
     return None if text is None or text is False else values.typed(name, option, text)
 
 
-def _show(console: "Console", done: "dict[str, list[Record]]", json: Path | None) -> None:
+def show(console: "Console", done: "dict[str, list[Record]]", json: Path | None) -> None:
     """The answer, then the comparison, which also goes to the file `json`."""
     from regatta.records import compare
     from regatta.terminal import comparison

@@ -61,6 +61,7 @@ def test_there_are_the_plans_that_the_documentation_names() -> None:
         "bigdl-pictures",
         "chain-tree",
         "cifar",
+        "demo",
         "images-parallel",
         "paper",
         "render",

@@ -77,7 +77,7 @@ def test_contradictions_are_named(
 
 
 def test_missing_inventory_says_how_to_make_one() -> None:
-    with pytest.raises(InventoryError, match=r"inventory/local.*inventory/example.*regatta provision"):
+    with pytest.raises(InventoryError, match=r"inventory/local.*regatta init.*regatta provision"):
         inventories.choose("inventory/does-not-exist")
 
 

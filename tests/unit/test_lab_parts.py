@@ -215,7 +215,7 @@ def test_unprivileged_user_is_told_what_to_do(command: str) -> None:
     done = subprocess.run(words, cwd=PROJECT, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
-    for part in ("you are not root", "make setup", "copy inventory/example"):
+    for part in ("you are not root", "make setup", "'fab init'"):
         assert part in done.stderr
 
 

@@ -47,7 +47,7 @@ def test_a_missing_inventory_says_how_to_make_one(
     assert commands.main(["provision", "--inventory", "inventory/none-such"]) == 2
     said = capsys.readouterr().err
     assert "--inventory inventory/local" in said and "make" not in said
-    assert "inventory/example" in said
+    assert "'regatta init'" in said
     monkeypatch.setenv(program.TYPED, "make")
     assert commands.main(["provision", "--inventory", "inventory/none-such"]) == 2
     assert "'make lab NODES=3'" in capsys.readouterr().err

@@ -58,6 +58,7 @@ class _Step:
     of_role: bool = False
     task: str = ""
     began: float = field(default_factory=time.monotonic)
+    task_began: float = 0.0
     seen: set[str] = field(default_factory=set)
     done: set[str] = field(default_factory=set)
     changed: dict[str, None] = field(default_factory=dict)
@@ -70,12 +71,12 @@ class _Step:
         return time.monotonic() - self.began
 
     def outcome(self, check: bool) -> str:
-        """`2 of 3 hosts changed`, `nothing to do`."""
-        of = f"{len(self.changed)} of {len(self.seen)} host{'s' * (len(self.seen) > 1)}"
-        said = [f"{of} {'would change' if check else 'changed'}"] if self.changed else []
-        said += ["this machine changed"] if self.here else []
+        """`2 of 3 hosts changed`, `unchanged`."""
+        who = [f"{len(self.changed)} of {len(self.seen)} host{'s' * (len(self.seen) > 1)}"] if self.changed else []
+        who += ["this machine"] if self.here else []
+        said = [f"{' and '.join(who)} {'would change' if check else 'changed'}"] if who else []
         said += [f"{len(self.failed)} failed"] if self.failed else []
-        return ", ".join(said) or "nothing to do"
+        return ", ".join(said) or "unchanged"
 
 
 class Steps:
@@ -158,7 +159,7 @@ class Steps:
             self._step = _Step(step, of_role)
             if self._bar is not None:
                 self._bar.reset(self._bar.task_ids[0])
-        self._step.task = task
+        self._step.task, self._step.task_began = task, time.monotonic()
         self._draw()
 
     def _result(self, host: str, changed: bool, here: bool, **_: Any) -> None:
@@ -186,8 +187,8 @@ class Steps:
     def _end_step(self) -> None:
         """One line; a task of the playbook itself that took no time and changed nothing has none."""
         step, outcome = self._step, self._step.outcome(self._check)
-        if step.seen and (step.of_role or step.seconds >= 1 or outcome != "nothing to do"):
-            self.say(f"  {clean(step.name):<30} {outcome:<32} {step.seconds:7.1f} s")
+        if step.seen and (step.of_role or step.seconds >= 1 or outcome != "unchanged"):
+            self.say(f"  {clean(step.name):<33} {outcome:<38} {step.seconds:6.1f} s")
 
     def _end(self, hosts: Mapping[str, str], **_: Any) -> None:
         self._end_task()
@@ -206,7 +207,7 @@ class Steps:
 
     def _still(self) -> None:
         if self._bar is None and self._step.name:
-            self.say(f"  {self._where()}, for {self._step.seconds:.0f} s now")
+            self.say(f"  {self._where()}, for {time.monotonic() - self._step.task_began:.0f} s now")
 
 
 class _Above(io.TextIOBase):

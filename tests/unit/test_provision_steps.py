@@ -97,8 +97,8 @@ def test_a_line_a_step_and_all_in_the_log(place: Path) -> None:
         r".*book of inventory: 2 host\(s\); Ansible's own output: inventory/\.logs/\S+-book\.log", first
     )
     assert re.fullmatch(r"  toy +2 of 2 hosts changed +\d+\.\d s", toy)
-    assert re.fullmatch(r"  toy: be ready +nothing to do +\d+\.\d s", ready)
-    assert re.fullmatch(r"  Sleep +nothing to do +\d+\.\d s", sleep)
+    assert re.fullmatch(r"  toy: be ready +unchanged +\d+\.\d s", ready)
+    assert re.fullmatch(r"  Sleep +unchanged +\d+\.\d s", sleep)
     assert said == "all is well" and "book of inventory: done after" in last
     assert hosts == "2 host(s): 0 unchanged, 2 changed, 0 failed, 0 unreachable"
     assert done.stderr.count("the long way was taken") == 1

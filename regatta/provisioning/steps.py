@@ -30,6 +30,8 @@ TOLD = "REGATTA_STEPS"
 DRAIN_SECONDS = 2.0
 QUIET_SECONDS = 30.0
 """After so long a line says what goes on, where there is no terminal."""
+_BESIDE = 12
+"""Columns of a terminal for what turns and for the time, beside the task of now."""
 _ENDS = {"unchanged": "unchanged", "changed": "changed", "failures": "failed", "unreachable": "unreachable"}
 
 
@@ -104,7 +106,7 @@ class Steps:
             columns = (SpinnerColumn("line"), text, TimeElapsedColumn())
             painter = screen.painter(self._file, highlight=False)
             self._bar = Progress(*columns, console=painter, transient=True, refresh_per_second=4)
-            self._bar.add_task("")
+            self._bar.add_task("starting Ansible")
             self._bar.start()
         self._reader = threading.Thread(target=self._read, args=[pipe], daemon=True)
         self._reader.start()
@@ -203,7 +205,8 @@ class Steps:
     def _draw(self) -> None:
         if self._bar is not None:
             done = f" ({len(self._step.done)} host(s) done)" if self._step.done else ""
-            self._bar.update(self._bar.task_ids[0], description=f"{self._where()}{done}")
+            most = self._bar.console.width - _BESIDE - len(done)
+            self._bar.update(self._bar.task_ids[0], description=f"{self._where()[:most]}{done}")
 
     def _still(self) -> None:
         if self._bar is None and self._step.name:

@@ -28,10 +28,11 @@ class CallbackModule(CallbackBase):
         super().__init__()
         given = os.environ.get("REGATTA_STEPS")
         self.disabled = not given
+        self._lost = set()
         self._pipe = open(int(given), "w", buffering=1, closefd=False) if given else None  # noqa: SIM115
 
     def _tell(self, event, **told):
-        with suppress(OSError):  # the reader is gone; the playbook goes on
+        with suppress(OSError):  # the reader is gone; the playbook continues
             self._pipe.write(json.dumps({"event": event, **told}) + "\n")
 
     def v2_playbook_on_task_start(self, task, is_conditional=False):
@@ -62,7 +63,8 @@ class CallbackModule(CallbackBase):
         self._tell("failed", word="FAILED", host=result.host.get_name(), text=text)
 
     def v2_runner_on_unreachable(self, result):
-        """Say why a host cannot be reached, unless the task allows for that."""
+        """Say why a host cannot be reached, unless the task allows for that: then its role reports it."""
+        self._lost.add(result.host.get_name())
         if not result.task.ignore_unreachable:
             self._tell("failed", word="UNREACHABLE", host=result.host.get_name(), text=_why(result.result))
 
@@ -76,7 +78,12 @@ class CallbackModule(CallbackBase):
 
     def v2_playbook_on_stats(self, stats):
         """Say how each host has ended."""
-        self._tell("end", hosts={host: _ended(stats.summarize(host)) for host in stats.processed})
+        self._tell("end", hosts={host: self._ended(host, stats.summarize(host)) for host in stats.processed})
+
+    def _ended(self, host, counts):
+        if host in self._lost:
+            return "unreachable"
+        return next((word for word in ("failures", "changed") if counts[word]), "unchanged")
 
 
 def _role(task):
@@ -98,7 +105,3 @@ def _why(result):
     """All that a task says of its failure, each once."""
     said = dict.fromkeys(str(result[name]).strip() for name in _SAYS if result.get(name))
     return "\n".join(said) or str(result.get("censored") or result.get("exception") or "no message")
-
-
-def _ended(counts):
-    return next((word for word in ("unreachable", "failures", "changed") if counts[word]), "unchanged")

@@ -29,14 +29,14 @@ TOLD = "REGATTA_STEPS"
 """Number of the descriptor on which Ansible tells of its steps."""
 DRAIN_SECONDS = 2.0
 QUIET_SECONDS = 30.0
-"""After so long a line says what goes on, where there is no terminal."""
+"""After so long a line names the task of now, where there is no terminal."""
 _BESIDE = 12
 """Columns of a terminal for what turns and for the time, beside the task of now."""
 _ENDS = {"unchanged": "unchanged", "changed": "changed", "failures": "failed", "unreachable": "unreachable"}
 
 
 def named(path: Path) -> str:
-    """Where Ansible's own output is, as it is told to a person."""
+    """Where Ansible's own output is, in words for a person."""
     here = Path.cwd()
     return f"Ansible's own output: {path.relative_to(here) if path.is_relative_to(here) else path}"
 
@@ -95,7 +95,7 @@ class Steps:
         self._lock = threading.Lock()
 
     def start(self, pipe: IO[bytes]) -> None:
-        """Show what comes through a pipe, and on a terminal what goes on."""
+        """Show what comes through a pipe, and on a terminal the task of now."""
         if self._draws:
             from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
             from rich.table import Column
@@ -132,7 +132,7 @@ class Steps:
 
     def _read(self, pipe: IO[bytes]) -> None:
         rest = b""
-        with suppress(OSError, ValueError):  # nobody follows any more
+        with suppress(OSError, ValueError):  # it was closed
             while True:
                 if not select.select([pipe], [], [], QUIET_SECONDS)[0]:
                     self._still()

@@ -35,6 +35,14 @@ FAILS = {
     "ansible.builtin.command": {"argv": ["sh", "-c", f"echo one; printf '%s' '{EVIL}two' >&2; exit 3"]},
     "when": "inventory_hostname == 'n2' and fails | default(false)",
 }
+REACHES = {
+    "name": "Reach it",
+    "ansible.builtin.ping": {},
+    "connection": "ssh",
+    "vars": {"ansible_host": "127.0.0.1", "ansible_port": 1},
+    "ignore_unreachable": True,
+    "when": "inventory_hostname == 'n1' and fails | default(false)",
+}
 HIDES = {
     "name": "Hide it",
     "ansible.builtin.command": {"argv": ["sh", "-c", "echo hunter2; exit {{ 3 if fails | default(false) else 0 }}"]},
@@ -58,7 +66,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     include = {"name": "Include", "ansible.builtin.include_role": {"name": "toy", "tasks_from": "be_ready"}}
     local = {"hosts": "head:workers", "gather_facts": False, "connection": "local"}
     local["vars"] = {"folder": str(tmp_path / "set"), "ansible_python_interpreter": sys.executable}
-    play = {**local, "roles": ["toy"], "tasks": [include, HIDES, SLEEPS, SAYS]}
+    play = {**local, "roles": ["toy"], "tasks": [include, REACHES, HIDES, SLEEPS, SAYS]}
     for name, content in {
         "inventory/hosts.yml": {"all": {"hosts": hosts, "children": groups}},
         "book.yml": [play],
@@ -90,7 +98,7 @@ def test_a_line_a_step_and_all_in_the_log(place: Path) -> None:
     assert done.returncode == 0, done
     still = re.compile(r"  (\S.*), for \d+ s now")
     quiet = {found[1] for line in done.stdout.splitlines() if (found := still.fullmatch(line))}
-    assert "Sleep" in quiet, "where nothing is heard for long, a line says what goes on"
+    assert "Sleep" in quiet, "where nothing is heard for long, a line names the task"
     lines = [line for line in done.stdout.splitlines() if not still.fullmatch(line)]
     first, toy, ready, *_, sleep, said, hosts, last = lines
     assert re.fullmatch(
@@ -116,7 +124,8 @@ def test_a_failure_is_shown_in_full_and_names_the_log(place: Path) -> None:
     assert lines[at + 1 : at + 4] == ["    non-zero return code", "    two", "    one"]
     at = lines.index("FAILED n1, Hide it:")
     assert "no_log" in lines[at + 1] and "hunter2" not in done.stdout + logged(place)
-    assert lines[-3] == "2 host(s): 0 unchanged, 0 changed, 2 failed, 0 unreachable"
+    assert lines[-3] == "2 host(s): 0 unchanged, 0 changed, 1 failed, 1 unreachable"
+    assert not [line for line in lines if line.startswith("UNREACHABLE")], "the task allows for that"
     assert lines[-2].startswith("Ansible's own output: inventory/.logs/") and "FAILED after" in lines[-1]
     assert verified.verdict("lab", 2, {}, done.stdout).problems[0].endswith("\n    two\n    one")
     assert "\x1b" not in done.stdout + done.stderr + logged(place)

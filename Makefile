@@ -30,6 +30,7 @@ flag-data = $(call given,data,DATA)
 flag-lease = $(call given,lease,LEASE)
 flag-confirm = $(call given,confirm,CONFIRM)
 flag-force = $(call switch,force,FORCE)
+flag-verbose = $(if $(filter-out no 0,$(VERBOSE)),--verbose)
 flag-yes = $(if $(filter yes,$(CONFIRM)),--yes)
 
 .PHONY: help docs docs-site fuzz test-faults test-whole setup setup-node lab lab-down lab-status provision check verify teardown add-node remove-node forget rotate-secrets rebuild rollback support-bundle bundle hdfs-restore-metadata demo test test-lab coverage lint bench locks torch-lock audit
@@ -52,32 +53,32 @@ lab-down: ## Destroy them and everything that belongs to them: LAB=lab
 lab-status: ## Show the labs of this machine
 	@$(if $(wildcard $(PY)),$(PY),python3) -m lab status
 
-provision: setup ## Bare hosts -> cluster: INVENTORY=inventory/NAME; BUNDLE=file downloads nothing; FORCE=yes cancels runs in its way
-	@$(call regatta,provision,force bundle lease)
+provision: setup ## Bare hosts -> cluster: INVENTORY=inventory/NAME; BUNDLE=file downloads nothing; FORCE=yes cancels runs in its way; VERBOSE=yes: Ansible's output
+	@$(call regatta,provision,force bundle lease verbose)
 
 check: setup ## Say what provisioning would change, change nothing
-	@$(call regatta,check,bundle)
+	@$(call regatta,check,bundle verbose)
 
 verify: setup ## Prove the cluster: SSH between nodes, versions, all-reduce, Ray, its token, HDFS
-	@$(call regatta,verify,lease)
+	@$(call regatta,verify,lease verbose)
 
 teardown: setup ## Remove what provisioning made but HDFS's data, and prove it (asks; CONFIRM=yes does not; DATA=destroy; FORCE=yes cancels runs)
-	@$(call regatta,teardown,force data confirm lease)
+	@$(call regatta,teardown,force data confirm lease verbose)
 
 add-node: setup ## Make a host that you added to the inventory a member: NODE=name
-	@$(call regatta,add-node,node force bundle lease)
+	@$(call regatta,add-node,node force bundle lease verbose)
 
 remove-node: setup ## Move a node's HDFS data away, then remove its services: NODE=name
-	@$(call regatta,remove-node,node force lease)
+	@$(call regatta,remove-node,node force lease verbose)
 
 forget: setup ## Drop the pinned host key of a host and pin the one it shows now (asks; CONFIRM=yes does not): NODE=name
 	@$(call regatta,forget,node yes)
 
 rotate-secrets: setup ## New token for Ray, new key between the nodes, everywhere (not while runs are in progress; FORCE=yes cancels them)
-	@$(call regatta,rotate-secrets,force lease)
+	@$(call regatta,rotate-secrets,force lease verbose)
 
 rebuild: setup ## Provision a host that was reinstalled: pins its new host key (asks); its data comes from the other hosts: NODE=name
-	@$(call regatta,rebuild,node force bundle yes lease)
+	@$(call regatta,rebuild,node force bundle yes lease verbose)
 
 rollback: setup ## Back to the Python environment that was there before, on every node (Ray restarts; FORCE=yes cancels its runs)
 	@$(call regatta,rollback,force lease)
@@ -86,10 +87,10 @@ support-bundle: setup ## One archive with versions, states, logs and configurati
 	@$(call regatta,support-bundle,out)
 
 bundle: setup ## Everything that provision would download, in one archive: OUT=regatta-bundle.tar SUITE=bookworm MACHINE=x86_64; PROJECT=dir: its packages too
-	@$(call regatta,bundle,out suite machine project)
+	@$(call regatta,bundle,out suite machine project verbose)
 
 hdfs-restore-metadata: setup ## Rebuild the NameNode from the newest copy of its metadata (asks; CONFIRM=yes does not)
-	@$(call regatta,hdfs-restore-metadata,force bundle yes lease)
+	@$(call regatta,hdfs-restore-metadata,force bundle yes lease verbose)
 
 demo: ## Everything: hosts, provision, verify, a timed run, the comparison
 	@tools/demo.sh $(if $(filter command line environment,$(origin INVENTORY)),$(INVENTORY))

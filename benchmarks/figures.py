@@ -69,7 +69,7 @@ def provision_cold(inventory: Path) -> float:
 
 def provision_again(inventory: Path) -> float:
     """A provisioned cluster provisioned once more. BenchError where that changed anything."""
-    done = _make("provision", inventory)
+    done = _make("provision", inventory, {"VERBOSE": "yes"})
     if busy := {host: changed for host, changed in recap(done.output).items() if changed}:
         raise BenchError(f"provisioning again changed something: {busy}\n{shell.last_lines(done.output)}")
     return done.seconds

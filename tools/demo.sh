@@ -34,8 +34,11 @@ export REGATTA_INVENTORY=$inventory
 if [ "$inventory" = inventory/local ]; then
     tools/setup.sh node
 else
-    python -m regatta.provisioning.commands provision --inventory "$inventory"
-    python -m regatta.provisioning.commands verify --inventory "$inventory"
+    verbose=()
+    case ${VERBOSE:-no} in no | 0) ;; *) verbose=(--verbose) ;; esac
+    for command in provision verify; do
+        python -m regatta.provisioning.commands "$command" --inventory "$inventory" "${verbose[@]}"
+    done
 fi
 fab run-ppr --workers "$workers"
 echo

@@ -65,7 +65,7 @@ def _carry_out(  # noqa: PLR0911 (one a command)
     command: str, path: Path, chosen: Cluster, options: Options, told: Sequence[str] = ()
 ) -> int:
     node, check = str(options.node), options.check or command == "check"
-    words = [*(["--check"] if check else []), *options.extra, *told]
+    words = [*(["--check"] if check else []), *options.of_ansible, *told]
     if command == "support-bundle":
         print(f"{support.bundle(chosen, options.out or Path())}: look through it before you give it away")
         return 0

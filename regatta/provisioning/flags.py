@@ -28,6 +28,7 @@ class Flag:
     commands: Collection[str]
     help: str
     reading: dict[str, Any]
+    short: str = ""
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,14 @@ class Options:
     project: Sequence[str] = ()
     lease: str = ""
     json: bool = False
+    verbose: int = 0
     extra: Sequence[str] = ()
+
+    @property
+    def of_ansible(self) -> list[str]:
+        """Words for `playbook.play`: which output is shown, and all that goes to ansible-playbook."""
+        more = {0: [], 1: ["--verbose"]}.get(self.verbose, [f"-{'v' * self.verbose}"])
+        return [*more, *self.extra]
 
     @property
     def projects(self) -> list[Path]:
@@ -117,6 +125,13 @@ FLAGS = (
     ),
     Flag("json", ("verify",), "print it for programs, as JSON (schema: regatta/provisioning/schemas/)", _SWITCH),
     Flag(
+        "verbose",
+        [name for name in ABOUT_HOSTS if name not in _WITHOUT_ANSIBLE],
+        "show Ansible's own output instead of steps; -vv and -vvv have more of it",
+        {"action": "count"},
+        "v",
+    ),
+    Flag(
         "lease",
         tuple(_CHANGING),
         "break: take the cluster from a command that is gone",
@@ -166,5 +181,6 @@ def _parser(command: str) -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     for flag in of(command):
-        parser.add_argument(f"--{flag.name}", help=flag.help, **flag.reading)
+        names = [*(f"-{letter}" for letter in flag.short), f"--{flag.name}"]
+        parser.add_argument(*names, help=flag.help, **flag.reading)
     return parser

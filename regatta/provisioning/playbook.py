@@ -4,6 +4,7 @@ import contextlib
 import fcntl
 import json
 import os
+import re
 import secrets
 import shlex
 import signal
@@ -14,7 +15,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, TextIO
 
 from regatta import paths
 from regatta.errors import RegattaError
@@ -22,7 +23,7 @@ from regatta.hosts import sshconfig
 from regatta.hosts.cluster import Cluster
 from regatta.node import aptcache, layout
 from regatta.program import setup
-from regatta.provisioning import adopting, aptproxy, aptrelay, bundleapt, bundling, relay
+from regatta.provisioning import adopting, aptproxy, aptrelay, bundleapt, bundling, relay, steps
 from regatta.provisioning import secrets as own_secrets
 from regatta.terminal import screen
 
@@ -38,7 +39,7 @@ class ProvisionError(RegattaError):
 def foresee(
     book: str, inventory: Path, cluster: Cluster, extra: Sequence[str], bundle: Path | None = None
 ) -> tuple[int, str]:
-    """As `play` that only checks, without showing it: (exit code, output). It keeps which units would restart."""
+    """As `play` that only checks, without showing it: (exit code, its steps). It keeps which units would restart."""
     with tempfile.TemporaryFile("w+", errors="replace") as said:
         code = play(book, inventory, cluster, ["--check", *extra], bundle, said)
         said.seek(0)
@@ -64,14 +65,21 @@ def play(
     cluster: Cluster,
     extra: Sequence[str],
     bundle: Path | None = None,
-    output: IO[str] | None = None,
+    output: TextIO | None = None,
 ) -> int:
     """Run `ansible/playbooks/<book>.yml`; returns Ansible's exit code. Two at once on an inventory are refused.
 
-    With a bundle nothing is downloaded: all comes from there. With `output`, what Ansible says goes there.
+    With a bundle nothing is downloaded: all comes from there. A person is shown its steps, or with `--verbose` what
+    Ansible says, which a log has in any case. With `output` the steps go there.
     """
     begin = time.monotonic()
+    verbose = output is None and any(re.fullmatch("--verbose|-v+", word) for word in extra)
+    check = "--check" in extra
+    what = f"{book} (check only)" if check else book
     with alone(cluster):
+        log = steps.log(cluster.folder, Path(f"{book}-check" if check else book).name)
+        if not output:
+            print(f"{what} of {cluster.name}: {len(cluster.nodes)} host(s); {steps.named(log)}", flush=True)
         _anew(cluster).unlink(missing_ok=True)
         unknown = adopting.adopt(cluster) if book == "provision" else ""
         opened = bundling.open_(bundle) if bundle else None
@@ -86,19 +94,21 @@ def play(
             if book == "provision":
                 stack.enter_context(aptrelay.serving(cluster, config, socket, secret))
             env = environment(config, proxy, aptrelay.proxies(cluster, secret))
-            words = [*extra, *(opened.words if opened else ())]
+            words = [*(word for word in extra if word != "--verbose"), *(opened.words if opened else ())]
             env |= {**(opened.environment if opened else {}), "REGATTA_ANEW": str(_anew(cluster))}
             env |= {own_secrets.UNKNOWN: unknown}
-            code = _ansible(command(book, inventory, len(cluster.nodes), words), env, output)
-            if code == 0 and book == "provision" and "--check" not in extra:
+            shown = None if verbose else steps.Steps(output, check)
+            code = _ansible(command(book, inventory, len(cluster.nodes), words), env, log, shown)
+            if code == 0 and book == "provision" and not check:
                 own_secrets.rotated(cluster.folder)
-            if code and book == "provision" and "--check" not in extra:
+            if code and book == "provision" and not check:
                 with contextlib.suppress(RegattaError):  # a relay that is gone; the next provisioning clears it
                     relay.unstage(str(inventory))
     seconds = time.monotonic() - begin
+    if code:
+        print(steps.named(log), file=output, flush=True)
     if output:
         return code
-    what = f"{book} (check only)" if "--check" in extra else book
     print(f"{what} of {cluster.name}: {'done' if code == 0 else 'FAILED'} after {seconds:.1f} s", flush=True)
     return code
 
@@ -142,19 +152,11 @@ def alone(cluster: Cluster) -> Iterator[None]:
         yield
 
 
-def _ansible(words: Sequence[str], env: dict[str, str], output: IO[str] | None) -> int:
-    """Ansible in a process group of its own, which ends with us; without `output` a person is shown what it says."""
-    pipe = subprocess.PIPE if output is None else output
-    if output is None and screen.draws(sys.stdout) and not os.environ.get("NO_COLOR"):
+def _ansible(words: Sequence[str], env: dict[str, str], log: Path, shown: steps.Steps | None) -> int:
+    """Ansible in a process group of its own, which ends with us. A person sees its steps, or without `shown` all."""
+    if shown is None and screen.draws(sys.stdout) and not os.environ.get("NO_COLOR"):
         env = {"ANSIBLE_FORCE_COLOR": "1"} | env
-    try:
-        process = subprocess.Popen(
-            words, env=env, start_new_session=True, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe
-        )
-    except FileNotFoundError:
-        raise ProvisionError(
-            f"ansible-playbook is not installed beside this Python: run '{setup('ansible-core')}'"
-        ) from None
+    process, events = _begin(words, env, telling=shown is not None)
     previous = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
 
     def stop(number: int, _: object) -> None:
@@ -162,19 +164,44 @@ def _ansible(words: Sequence[str], env: dict[str, str], output: IO[str] | None) 
 
     for number in previous:
         signal.signal(number, stop)
-    pipes = ((process.stdout, sys.stdout), (process.stderr, sys.stderr))
-    relays = [screen.Relay(pipe, file) for pipe, file in pipes if pipe is not None]
+    with steps.following(process, events, log, shown):
+        try:
+            return process.wait()
+        except KeyboardInterrupt:
+            if shown:
+                shown.stop()
+            print("\nstopping; provision again to continue from here", file=sys.stderr, flush=True)
+            _end(process)
+            return 130
+        finally:
+            for number, handler in previous.items():
+                signal.signal(number, handler)
+
+
+def _begin(
+    words: Sequence[str], env: Mapping[str, str], *, telling: bool
+) -> "tuple[subprocess.Popen[bytes], IO[bytes]]":
+    """Start Ansible: (process, what it tells of its steps)."""
+    coming, going = os.pipe()
+    told = {steps.TOLD: str(going)} if telling else {}
     try:
-        return process.wait()
-    except KeyboardInterrupt:
-        print("\nstopping; provision again to continue from here", file=sys.stderr, flush=True)
-        _end(process)
-        return 130
+        process = subprocess.Popen(
+            words,
+            env={**env, **told},
+            pass_fds=[going],
+            start_new_session=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+    except FileNotFoundError:
+        os.close(coming)
+        raise ProvisionError(
+            f"ansible-playbook is not installed beside this Python: run '{setup('ansible-core')}'"
+        ) from None
     finally:
-        for one in relays:
-            one.join()
-        for number, handler in previous.items():
-            signal.signal(number, handler)
+        os.close(going)
+    return process, os.fdopen(coming, "rb", 0)
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:

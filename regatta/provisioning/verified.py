@@ -1,6 +1,7 @@
 """The findings of verify, for a program: `regatta verify --json`."""
 
 import json
+import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -10,8 +11,8 @@ from typing import Any
 from regatta.hosts.cluster import Cluster
 from regatta.provisioning import playbook
 
-_STOPPED = ("fatal:", "[ERROR]", "ERROR!")
-"""The beginnings of lines in which Ansible says what kept it from its end."""
+_STOPPED = re.compile(r"^(?:FAILED |UNREACHABLE |\[ERROR\]|ERROR!).*(?:\n    .*)*", re.MULTILINE)
+"""What kept a playbook from its end, as it is shown."""
 
 
 @dataclass(frozen=True)
@@ -37,9 +38,8 @@ def verify(path: Path, cluster: Cluster, words: Sequence[str]) -> int:
 
 
 def verdict(cluster: str, code: int, found: Mapping[str, Any], said: str) -> Verified:
-    """Return what was found, or where it stopped before it was: by Ansible's own words."""
+    """Return what was found, or where it stopped before it was: by the failures that were shown."""
     problems = list(found.get("problems", ()))
     if code and not problems:
-        lines = said.splitlines()
-        problems = [line for line in lines if line.startswith(_STOPPED)] or lines[-1:]
+        problems = _STOPPED.findall(said) or said.splitlines()[-1:]
     return Verified(cluster, code == 0, [] if code else list(found.get("lines", ())), problems)

@@ -115,14 +115,12 @@ def colours(wanted: bool) -> Callable[[str], str]:
 class Relay:
     """Passes on what a child writes to its pipe, line by line, to standard output or error. `join` after its end.
 
-    Commands in it are named as they are typed here.
+    Commands in it are named as they are typed here. A `log` gets it, too, without colours.
     """
 
-    def __init__(self, pipe: IO[bytes], file: TextIO) -> None:
+    def __init__(self, pipe: IO[bytes], file: TextIO | None, log: TextIO | None = None) -> None:
         self._pipe = pipe
-        self._file = file.file if isinstance(file, Screen) else file
-        self._fitted = colours(draws(self._file))
-        self._encoding = getattr(self._file, "encoding", None) or "utf-8"
+        self._files = [one.file if isinstance(one, Screen) else one for one in (file, log) if one is not None]
         self._thread = threading.Thread(target=self._pass, daemon=True)
         self._thread.start()
 
@@ -133,7 +131,9 @@ class Relay:
     def _pass(self) -> None:
         with self._pipe, suppress(OSError, ValueError):
             for line in iter(lambda: self._pipe.readline(_LINE), b""):
-                text = retold(self._fitted(line.decode("utf-8", "backslashreplace")))
-                with suppress(OSError):  # the reader is gone; the child continues
-                    self._file.write(text.encode(self._encoding, "backslashreplace").decode(self._encoding))
-                    self._file.flush()
+                for file in self._files:
+                    text = retold(colours(draws(file))(line.decode("utf-8", "backslashreplace")))
+                    encoding = getattr(file, "encoding", None) or "utf-8"
+                    with suppress(OSError):  # the reader is gone; the child continues
+                        file.write(text.encode(encoding, "backslashreplace").decode(encoding))
+                        file.flush()

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from lab.handle import LabHandle
+from regatta.provisioning import steps
 
 PROJECT = Path(__file__).resolve().parents[2]
 LEFT = r"""
@@ -54,9 +55,16 @@ def play(lab: LabHandle, word: str, *extra: str, good: bool = True, **env: str) 
     return printed
 
 
-def changed(output: str) -> dict[str, int]:
-    """Return how many tasks changed something on each host, from Ansible's recap."""
-    return {host: int(count) for host, count in re.findall(r"^(\S+)\s+: ok=\d+\s+changed=(\d+)", output, re.M)}
+def logged(lab: LabHandle) -> str:
+    """Ansible's own output of the last command that had any."""
+    return max((lab.inventory / steps.LOGS).glob("*.log")).read_text()
+
+
+def changed(lab: LabHandle) -> dict[str, int]:
+    """Return how many tasks changed something on each host the last time, from Ansible's recap."""
+    recap = re.findall(r"^(\S+)\s+: ok=\d+\s+changed=(\d+)", logged(lab), re.M)
+    assert {host for host, _ in recap} == set(lab.nodes), recap
+    return {host: int(count) for host, count in recap}
 
 
 def check(lab: LabHandle) -> str:
@@ -79,8 +87,9 @@ def with_spark(lab: LabHandle, **variables: Any) -> None:
 def provision_again(lab: LabHandle) -> None:
     """Nothing is left to do, and nothing is done."""
     said = play(lab, "provision")
-    tasks = re.findall(r"TASK [^\n]*\n(?:[^\n]+\n)*?changed: [^\n]*\n", said)
-    assert set(changed(said).values()) == {0}, "".join(tasks)
+    tasks = re.findall(r"TASK [^\n]*\n(?:[^\n]+\n)*?changed: [^\n]*\n", logged(lab))
+    assert set(changed(lab).values()) == {0}, "".join(tasks)
+    assert f" {len(lab.nodes)} unchanged, 0 changed, 0 failed, 0 unreachable" in said
 
 
 def verify(lab: LabHandle) -> str:

@@ -83,11 +83,11 @@ def test_make_passes_its_variables_on_as_flags(tmp_path: Path) -> None:
     python.chmod(0o755)
     given = {
         "NODE": "n1", "BUNDLE": "it's a/b.tar", "FORCE": "yes", "OUT": "o u t", "SUITE": "noble", "MACHINE": "aarch64",
-        "PROJECT": "../a:../b", "DATA": "destroy", "CONFIRM": "yes", "LEASE": "break",
+        "PROJECT": "../a:../b", "DATA": "destroy", "CONFIRM": "yes", "LEASE": "break", "VERBOSE": "1",
     }  # fmt: skip
     wanted = {
         "node": "n1", "bundle": "it's a/b.tar", "force": None, "out": "o u t", "suite": "noble", "machine": "aarch64",
-        "project": "../a:../b", "data": "destroy", "confirm": "yes", "yes": None, "lease": "break",
+        "project": "../a:../b", "data": "destroy", "confirm": "yes", "yes": None, "lease": "break", "verbose": None,
     }  # fmt: skip
     for command in program.ABOUT_HOSTS:
         words = ["make", "-s", "-o", "setup", command, f"PY={python}", "INVENTORY=inventory/x"]

@@ -53,8 +53,9 @@ def test_what_was_found_comes_to_the_controller_as_json(tmp_path: Path) -> None:
     assert verified.verdict("lab", 0, told, "") == verified.Verified("lab", True, ["node1: all-reduce"], [])
 
 
-def test_verify_that_stops_tells_why_by_ansibles_words() -> None:
-    said = "TASK [x]\nok: [node1]\nfatal: [node2]: UNREACHABLE!\nverify of lab: FAILED\n"
+def test_verify_that_stops_tells_why() -> None:
+    why = "UNREACHABLE node2, x:\n    refused\n    twice"
+    said = f"  preflight  nothing to do\n{why}\n  x  1 failed\n"
     stopped = verified.verdict("lab", 4, {}, said)
-    assert not stopped.works and stopped.problems == ["fatal: [node2]: UNREACHABLE!"]
+    assert not stopped.works and stopped.problems == [why]
     assert verified.verdict("lab", 2, {"problems": ["no Ray"]}, said).problems == ["no Ray"]

@@ -103,10 +103,11 @@ def on_terminal(command: list[str]) -> str:
 
 CHILD = """\
 import os
+from pathlib import Path
 from regatta.provisioning import playbook
 from regatta.terminal import screen
 screen.install()
-raise SystemExit(playbook._ansible(["printf", "%b"], {**os.environ, "PATH": os.environ["PATH"]}, None))
+raise SystemExit(playbook._ansible(["printf", "%b"], {**os.environ}, Path(os.devnull), None))
 """
 
 

@@ -1,0 +1,245 @@
+"""What a person sees of a playbook: a line a step, problems at once and in full, a summary. The log has all."""
+
+import io
+import json
+import os
+import select
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, TextIO, cast
+
+from regatta.program import retold
+from regatta.terminal import screen
+from regatta.text import clean, fit
+
+if TYPE_CHECKING:
+    import rich.progress
+
+LOGS = ".logs"
+"""Folder beside an inventory."""
+KEPT = 10
+TOLD = "REGATTA_STEPS"
+"""Number of the descriptor on which Ansible tells of its steps."""
+DRAIN_SECONDS = 2.0
+QUIET_SECONDS = 30.0
+"""After so long a line names the task of now, where there is no terminal."""
+_BESIDE = 12
+"""Columns of a terminal for what turns and for the time, beside the task of now."""
+_ENDS = {"unchanged": "unchanged", "changed": "changed", "failures": "failed", "unreachable": "unreachable"}
+
+
+def named(path: Path) -> str:
+    """Where Ansible's own output is, in words for a person."""
+    here = Path.cwd()
+    return f"Ansible's own output: {path.relative_to(here) if path.is_relative_to(here) else path}"
+
+
+def log(folder: Path, what: str) -> Path:
+    """A new file for Ansible's own output, for this user alone; the oldest go."""
+    logs = folder / LOGS
+    logs.mkdir(mode=0o700, exist_ok=True)
+    for old in sorted(logs.glob("*.log"))[: -(KEPT - 1)]:
+        old.unlink(missing_ok=True)
+    path = logs / f"{time.strftime('%Y%m%d-%H%M%S')}-{what}.log"
+    path.touch(0o600)
+    return path
+
+
+@dataclass
+class _Step:
+    """One line: what it is, and what has been heard of it."""
+
+    name: str = ""
+    of_role: bool = False
+    task: str = ""
+    began: float = field(default_factory=time.monotonic)
+    task_began: float = 0.0
+    seen: set[str] = field(default_factory=set)
+    done: set[str] = field(default_factory=set)
+    changed: dict[str, None] = field(default_factory=dict)
+    task_changed: dict[str, None] = field(default_factory=dict)
+    failed: set[str] = field(default_factory=set)
+    here: bool = False
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self.began
+
+    def outcome(self, check: bool) -> str:
+        """`2 of 3 hosts changed`, `unchanged`."""
+        who = [f"{len(self.changed)} of {len(self.seen)} host{'s' * (len(self.seen) > 1)}"] if self.changed else []
+        who += ["this machine"] if self.here else []
+        said = [f"{' and '.join(who)} {'would change' if check else 'changed'}"] if who else []
+        said += [f"{len(self.failed)} failed"] if self.failed else []
+        return ", ".join(said) or "unchanged"
+
+
+class Steps:
+    """Shows the events of ansible/callback_plugins/steps.py on a terminal the last line is of now."""
+
+    def __init__(self, output: TextIO | None, check: bool) -> None:
+        """Without `output` on standard output, and what comes on standard error there."""
+        self._file, self._check = screen.over(output or sys.stdout), check
+        self._draws = screen.draws(self._file)
+        above = cast("TextIO", _Above(self))
+        self.errors = above if self._draws and sys.stderr.isatty() else output or sys.stderr
+        self._step, self._said = _Step(), ""
+        self._bar: rich.progress.Progress | None = None
+        self._lock = threading.Lock()
+
+    def start(self, pipe: IO[bytes]) -> None:
+        """Show what comes through a pipe, and on a terminal the task of now."""
+        if self._draws:
+            from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+            from rich.table import Column
+
+            text = TextColumn(
+                "{task.description}", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis")
+            )
+            columns = (SpinnerColumn("line"), text, TimeElapsedColumn())
+            painter = screen.painter(self._file, highlight=False)
+            self._bar = Progress(*columns, console=painter, transient=True, refresh_per_second=4)
+            self._bar.add_task("starting Ansible")
+            self._bar.start()
+        self._reader = threading.Thread(target=self._read, args=[pipe], daemon=True)
+        self._reader.start()
+
+    def stop(self) -> None:
+        """Draw no more; what comes still is printed."""
+        if self._bar is not None:
+            self._bar.stop()
+
+    def join(self) -> None:
+        """Wait until all is shown, 2 s at most: a child of the child may hold the pipe for longer."""
+        self._reader.join(DRAIN_SECONDS)
+        self.stop()
+
+    def say(self, text: str) -> None:
+        """Print lines, above the line of now. A reader that is gone is no problem of the playbook."""
+        text = fit(retold(text)).encode(self._file.encoding, "backslashreplace").decode(self._file.encoding)
+        with self._lock, suppress(OSError):
+            if self._bar is not None:
+                self._bar.console.print(text, markup=False, soft_wrap=True)
+            else:
+                print(text, file=self._file, flush=True)
+
+    def _read(self, pipe: IO[bytes]) -> None:
+        rest = b""
+        with suppress(OSError, ValueError):  # it was closed
+            while True:
+                if not select.select([pipe], [], [], QUIET_SECONDS)[0]:
+                    self._still()
+                    continue
+                if not (piece := os.read(pipe.fileno(), 1 << 16)):
+                    return
+                *lines, rest = (rest + piece).split(b"\n")
+                for line in lines:
+                    self.hear(json.loads(line))
+
+    def hear(self, event: Mapping[str, Any]) -> None:
+        """Show one event."""
+        ways: dict[str, Callable[..., None]] = {
+            "task": self._task,
+            "result": self._result,
+            "failed": self._failed,
+            "said": lambda text, **_: self.say(text.rstrip("\n")),
+            "end": self._end,
+        }
+        ways[event["event"]](**event)
+
+    def _task(self, task: str, step: str, of_role: bool, **_: Any) -> None:
+        self._end_task()
+        if step != self._step.name:
+            self._end_step()
+            self._step = _Step(step, of_role)
+            if self._bar is not None:
+                self._bar.reset(self._bar.task_ids[0])
+        self._step.task, self._step.task_began = task, time.monotonic()
+        self._draw()
+
+    def _result(self, host: str, changed: bool, here: bool, **_: Any) -> None:
+        self._step.seen.add(host)
+        self._step.done.add(host)
+        if changed and here:
+            self._step.here = True
+        elif changed:
+            self._step.changed[host] = self._step.task_changed[host] = None
+        self._draw()
+
+    def _failed(self, word: str, host: str, text: str, **_: Any) -> None:
+        step = self._step
+        step.seen.add(host)
+        step.failed.add(host)
+        again, self._said = text == self._said, text
+        said = " as above" if again else "".join(f"\n    {line}" for line in text.splitlines())
+        self.say(f"{word} {host}, {self._where()}:{said}")
+
+    def _end_task(self) -> None:
+        if self._check and (hosts := self._step.task_changed):
+            self.say(f"  would change: {self._where()} ({', '.join(sorted(hosts))})")
+        self._step.task_changed, self._step.done = {}, set()
+
+    def _end_step(self) -> None:
+        """One line; a task of the playbook itself that took no time and changed nothing has none."""
+        step, outcome = self._step, self._step.outcome(self._check)
+        if step.seen and (step.of_role or step.seconds >= 1 or outcome != "unchanged"):
+            self.say(f"  {clean(step.name):<33} {outcome:<38} {step.seconds:6.1f} s")
+
+    def _end(self, hosts: Mapping[str, str], **_: Any) -> None:
+        self._end_task()
+        self._end_step()
+        self._step = _Step()
+        counts = Counter(hosts.values())
+        self.say(f"{len(hosts)} host(s): " + ", ".join(f"{counts[end]} {word}" for end, word in _ENDS.items()))
+
+    def _where(self) -> str:
+        return clean(f"{self._step.name}: {self._step.task}" if self._step.of_role else self._step.task)
+
+    def _draw(self) -> None:
+        if self._bar is not None:
+            done = f" ({len(self._step.done)} host(s) done)" if self._step.done else ""
+            most = self._bar.console.width - _BESIDE - len(done)
+            self._bar.update(self._bar.task_ids[0], description=f"{self._where()[:most]}{done}")
+
+    def _still(self) -> None:
+        if self._bar is None and self._step.name:
+            self.say(f"  {self._where()}, for {time.monotonic() - self._step.task_began:.0f} s now")
+
+
+class _Above(io.TextIOBase):
+    """A file whose lines go above the line of now."""
+
+    def __init__(self, steps: Steps) -> None:
+        self._steps = steps
+
+    def write(self, text: str) -> int:
+        """See io.TextIOBase."""
+        self._steps.say(text.removesuffix("\n"))
+        return len(text)
+
+
+@contextmanager
+def following(process: "subprocess.Popen[bytes]", events: IO[bytes], log: Path, shown: Steps | None) -> Iterator[None]:
+    """Show what a child does or says; all that it says is in the log, too. Where the block ends, the rest follows."""
+    assert process.stdout and process.stderr
+    with log.open("a", encoding="utf-8") as file, events:
+        relays = [
+            screen.Relay(process.stdout, None if shown else sys.stdout, file),
+            screen.Relay(process.stderr, shown.errors if shown else sys.stderr, file),
+        ]
+        if shown:
+            shown.start(events)
+        try:
+            yield
+        finally:
+            for relay in relays:
+                relay.join()
+            if shown:
+                shown.join()

@@ -36,10 +36,10 @@ def strangers() -> dict[str, float]:
 
 
 def of_run(place: Place, run: str, before: dict[str, float] | None = None) -> Contended:
-    """The other runs that were on this node between the run's start and its end (or now), and what strangers used.
+    """Return the other runs on this node between the run's start and its end (or now), and the load of other processes.
 
-    That is on average since `before`, their seconds of CPU at the run's start; None where that is not known. What has
-    ended meanwhile is not in it.
+    The load is an average since `before`, their seconds of CPU at the run's start; None where that is not known. It
+    lacks processes that have ended meanwhile.
     """
     spans = _spans(place, {name: _noted_span(place, name) for name in rundirs.names(place)})
     began, ended = spans.pop(run, [0.0, 0.0])

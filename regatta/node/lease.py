@@ -29,7 +29,7 @@ def hold(
 ) -> None:
     """Hold the lease until the connection ends; emits that it is held, or who has it.
 
-    `broken`: whoever holds it loses it, and is told so. What is emitted from time to time lets the kernel
+    `broken`: whoever holds it loses it, and learns of that. Lines that are emitted from time to time let the kernel
     notice that the controller's side is gone.
     """
     signal.signal(signal.SIGTERM, _lose)

@@ -16,7 +16,7 @@ class Holder(Value):
 
 
 class LeaseWord(Value):
-    """What is said of a lease: that it is held, is still, was taken away; or who has it."""
+    """The state of a lease: it is held, is still held, was taken away; or who has it."""
 
     held: bool = False
     alive: bool = False

@@ -64,7 +64,7 @@ class Contended(Value):
 
 
 class AskContention(Operation[Contended]):
-    """What else used a node during a run; `before`: seconds of CPU of strangers when it started, see `Started`."""
+    """Which other work used a node during a run; `before`: as at its start, see `Started`."""
 
     op = "run.contention"
     run: str

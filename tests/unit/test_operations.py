@@ -1,4 +1,4 @@
-"""What nodes are asked: each operation is declared once, done by a function that takes it, and believed as declared."""
+"""Requests to nodes: each operation is declared once, done by a function that takes it, and decoded as declared."""
 
 import importlib
 import inspect

@@ -178,7 +178,7 @@ class Bench:
         self.spent.prepared += time.monotonic() - began
         notes = [f"{name}: caches are not cold ({error})" for name, error in failed.items()]
         notes += [
-            f"{name}: caches are cold for input files alone, programs' pages stay ({answer.reason})"
+            f"{name}: caches are cold only for input files, programs' pages stay ({answer.reason})"
             for name, answer in answers.items()
             if answer.pages != "all"
         ]

@@ -161,7 +161,7 @@ def _asked(address: str, *words: str) -> dict[str, str]:
     """`ssh -G`: the first value of each setting; nothing where it does not answer."""
     command = ["ssh", *words, "-G", "--", address]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_ANSWER, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=_ANSWER, check=False)
     except (OSError, ValueError, subprocess.TimeoutExpired):
         return {}
     found: dict[str, str] = {}

@@ -124,7 +124,7 @@ def _pass_on(remote: Remote, tree: Tree, node: Node, relay: Node, begun: BegunRe
         _abandon(remote, node, begun.incoming)
         raise
     if not answer.ok:
-        raise RemoteError(node.name, f"the copy of {answer.differs[0]} that {relay.name} passed on differs")
+        raise RemoteError(node.name, f"the copy of {answer.differs[0]} that {relay.name} passed on differs: sync again")
 
 
 def _abandon(remote: Remote, node: Node, incoming: str) -> None:

@@ -35,7 +35,7 @@ ANSWERS = [
     ("have the same cluster_address", "10.0.0.11"),
     ("Host 3:", ""),
     ("User that logs in, with sudo without a password [ubuntu]:", "a b"),
-    ("which is no user's name", "bob"),
+    ("give the name of a user there", "bob"),
     ("Private key", "/nowhere/id"),
     ("there is no file /nowhere/id", "agent"),
     ("of node1, two [node1]:", "three"),
@@ -140,7 +140,7 @@ def test_without_a_terminal_flags_are_needed(tmp_path: Path) -> None:
     ("hosts", "flags", "why"),
     [
         ((), {}, "at least one host is needed"),
-        (("u@10.0.0.1:99999",), {}, "none from 1 to 65535"),
+        (("u@10.0.0.1:99999",), {}, "give a port from 1 to 65535"),
         (("n=10.0.0.1", "n=10.0.0.2"), {}, "n is a host already"),
         (("10.0.0.1",), {"head_only": True}, "'workers' has no host"),
         (("10.0.0.1",), {"name": "a/b"}, "'a/b' cannot name an inventory"),

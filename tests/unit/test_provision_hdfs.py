@@ -16,6 +16,7 @@ from regatta.hosts.cluster import Cluster, Node
 from regatta.provisioning import commands, hadoop, membership, playbook
 from regatta.provisioning.flags import Options
 from regatta.run import catalogue
+from regatta_protocol.operations.hdfs import HdfsState
 from regatta_protocol.run import PlanKept
 from regatta_protocol.states import State
 
@@ -171,7 +172,7 @@ def test_a_node_that_runs_need_leaves_only_when_it_is_forced(
     done: list[str] = []
     monkeypatch.setattr(catalogue, "listing", lambda _: (runs, {}))
     monkeypatch.setattr(catalogue, "cancel", lambda _, info: done.append(info.run))
-    monkeypatch.setattr(membership.Remote, "call", lambda *_: {"installed": False})
+    monkeypatch.setattr(membership.Remote, "call", lambda *_: HdfsState(installed=False))
     monkeypatch.setattr(playbook, "play", lambda book, *_: done.append(book) or 0)
     assert membership.remove(Path("i"), made, "n2", [], check=True, force=False) == 0
     said = capsys.readouterr().out

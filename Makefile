@@ -44,7 +44,7 @@ setup: ## Install what Regatta needs on this machine: system packages and .venv;
 setup-node: setup ## Also make .venv-node: torch and Ray, for inventory/local
 	@tools/setup.sh node
 
-lab: setup ## Make throw-away hosts here: NODES=3 LAB=lab LAB_EGRESS=yes|no TOPOLOGY=flat|private SUITE=trixie; CORES=1: of its own each
+lab: setup ## Make temporary hosts here: NODES=3 LAB=lab LAB_EGRESS=yes|no TOPOLOGY=flat|private SUITE=trixie; CORES=1: a core for each
 	@$(PY) -m lab up --name $(LAB) --nodes $(NODES) --egress $(LAB_EGRESS) --topology $(TOPOLOGY) $(if $(SUITE),--suite $(SUITE)) $(if $(CORES),--cores $(CORES))
 
 lab-down: ## Destroy them and everything that belongs to them: LAB=lab

@@ -1,4 +1,4 @@
-"""Throw-away hosts on this machine: systemd-nspawn containers that boot, on their own bridge.
+"""Temporary hosts on this machine: systemd-nspawn containers that boot, on their own bridge.
 
 Nothing here is needed where you have hosts: `regatta init` asks for them.
 """

@@ -24,7 +24,7 @@ def _cores(text: str) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    main = argparse.ArgumentParser(prog="python3 -m lab", description="Throw-away hosts on this machine.")
+    main = argparse.ArgumentParser(prog="python3 -m lab", description="Temporary hosts on this machine.")
     commands = main.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     def command(word: str, text: str, *, lab: bool = True, node: bool = False) -> argparse.ArgumentParser:

@@ -75,7 +75,7 @@ AS_IT_IS = "as it is"
 """A text that is believed with all its characters: who shows it makes it harmless."""
 PATH = "path"
 Path = Annotated[str, PATH]
-"""A text that may have what is no character: in a path, halves of surrogate pairs stand for bytes that are no UTF-8."""
+"""A text that may have what is no character: in a path, halves of surrogate pairs are bytes that are no UTF-8."""
 Rank = Annotated[int, Between(-1, 2**63 - 1)]
 Count = Annotated[int, Between(0, 2**63 - 1)]
 Amount = Annotated[float, Between(0, sys.float_info.max)]

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The whole of Regatta in one command: on throw-away hosts where this machine can make them, else on this machine alone.
+# The whole of Regatta in one command: on temporary hosts where this machine can make them, else on this machine alone.
 # An inventory given as argument is used as it is.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -16,10 +16,10 @@ elif [ -n "$inventory" ]; then
     echo "demo: the hosts of $inventory"
 elif python3 -m lab check >/dev/null 2>&1 || { can_be_root && command -v apt-get >/dev/null; }; then
     inventory=inventory/lab
-    echo "demo: 3 throw-away hosts on this machine (systemd-nspawn)"
+    echo "demo: 3 temporary hosts on this machine (systemd-nspawn)"
 else
     inventory=inventory/local
-    echo "demo: this machine alone (inventory/local), since it cannot make throw-away hosts"
+    echo "demo: this machine alone (inventory/local), since it cannot make temporary hosts"
 fi
 tools/setup.sh controller
 if [ "$inventory" = inventory/lab ] && ! python -m lab check; then

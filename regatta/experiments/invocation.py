@@ -13,7 +13,7 @@ from regatta.release import objects
 OWN_CHECKPOINT = "checkpoint.pt"
 SHARED_CHECKPOINT = "hdfs:///checkpoints/{run}.pt"
 RUN_PLACE = "{run}"
-"""Stands for the run's id in the path of a checkpoint."""
+"""Placeholder of the run's id in the path of a checkpoint."""
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ def _how_to_make_one() -> str:
             "REGATTA_INVENTORY=inventory/NAME chooses it for all commands"
         )
     return (
-        f"Make one: '{about_hosts('lab', nodes='3')}' for throw-away hosts on this machine, or "
+        f"Make one: '{about_hosts('lab', nodes='3')}' for temporary hosts on this machine, or "
         f"'{hint('init')}' asks for hosts of your own; inventory/local is this machine alone. "
         f"Choose with INVENTORY=inventory/NAME. Here now: {', '.join(known) or 'none'}."
     )

@@ -16,7 +16,7 @@ class _Absent:
 
 
 ABSENT = _Absent()
-"""Stands for the value of a name that an answer does not have."""
+"""In place of the value of a name that an answer does not have."""
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ def demo(person: Person) -> tuple[int, str]:
 
 @pytest.fixture
 def ready(person: Person, demo: tuple[int, str]) -> Iterator[Person]:
-    """The person with everything set up; after each test nothing of theirs runs, nothing lies about."""
+    """The person with everything set up; after each test nothing of theirs runs, nothing is left."""
     assert demo[0] == 0, demo[1]
     yield person
     assert person.processes() == {}

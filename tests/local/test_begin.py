@@ -14,7 +14,7 @@ pytestmark = pytest.mark.timeout(1500)  # the first test sets a clone up, on a m
 
 @pytest.fixture
 def installed(person: Person) -> Iterator[Path]:
-    """Their `regatta`, installed from the clone into an environment of its own; uv takes files that it has."""
+    """Their `regatta`, installed from the clone into its own environment; uv takes files that it has."""
     uv, folder = person.base / "bin/uv", person.home / "installed"
     shutil.copy2(PROJECT / ".venv/bin/uv", uv)
     env = {"UV_FIND_LINKS": person.env.get("PIP_FIND_LINKS"), "UV_DEFAULT_INDEX": person.env.get("PIP_INDEX_URL")}

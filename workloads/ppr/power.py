@@ -216,7 +216,7 @@ class Walk:
 
 
 def aligned(rows: int, width: int, dtype: type[Real]) -> NDArray[Real]:
-    """Zeros (rows, width) that begin at a cache line, so that no row lies over more of them than it must."""
+    """Zeros (rows, width) that begin at a cache line, so that no row covers more of them than it must."""
     kind: np.dtype[Real] = np.dtype(dtype)
     size = rows * width * kind.itemsize
     memory = np.zeros(size + _CACHE_LINE, np.uint8)

@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 from regatta import files, paths
 from regatta.environment import uv
-from regatta.environment.requirements import document
+from regatta.environment.pyproject import document
 from regatta.environment.resolve import File, Pinned
 from regatta.errors import EnvironmentFault, RemoteError
 from regatta.hosts import rsync

@@ -5,19 +5,15 @@ list.
 import hashlib
 import json
 import re
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from regatta import paths
 from regatta.cards import project
+from regatta.environment import pyproject
+from regatta.environment.pyproject import document
 from regatta.errors import EnvironmentFault
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 FORMAT = 2
 FOUND = ("uv.lock", "pylock.toml", "requirements.txt", "pyproject.toml")
@@ -81,6 +77,8 @@ def of(wish: Requirements, root: Path, fixed: tuple[str, ...] = ()) -> Wanted | 
     index: list[str] = []
     if file is not None:
         _read(file, content, index)
+    if file is not None and file.name == "pyproject.toml":
+        content.append((file.name, "\n".join(pyproject.listed(file))))
     locked = [wish.lock.read_text(encoding="utf-8")] if wish.lock else []
     name = digest([FORMAT, [text for _, text in content], more, *locked])
     return Wanted(file, more, name, tuple(index), fixed, wish.lock)
@@ -89,14 +87,6 @@ def of(wish: Requirements, root: Path, fixed: tuple[str, ...] = ()) -> Wanted | 
 def digest(value: Any) -> str:
     """A name for a value of JSON."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
-
-
-def document(path: Path) -> dict[str, Any]:
-    """A TOML file. EnvironmentFault where it is none."""
-    try:
-        return dict(tomllib.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError) as error:
-        raise EnvironmentFault(f"{path}: {error}") from None
 
 
 def _found(root: Path) -> Path | None:

@@ -16,9 +16,10 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from regatta.environment import base as bases
-from regatta.environment import uv
+from regatta.environment import pyproject, uv
 from regatta.environment.base import Base, canonical
-from regatta.environment.requirements import Wanted, digest, document
+from regatta.environment.pyproject import document
+from regatta.environment.requirements import Wanted, digest
 from regatta.errors import EnvironmentFault
 from regatta.frameworks import registry
 
@@ -147,6 +148,7 @@ def _inputs(wanted: Wanted, base: Base, work: Path, root: Path) -> tuple[list[Pa
     made: list[Path] = []
     hashes: dict[str, set[str]] = {}
     if wanted.more:
+        pyproject.refuse_own(wanted.file or root / "pyproject.toml", wanted.more)
         for text in wanted.more:
             try:
                 Requirement(text)
@@ -175,7 +177,7 @@ def _inputs(wanted: Wanted, base: Base, work: Path, root: Path) -> tuple[list[Pa
         project = document(file).get("project", {})
         _check_python(project.get("requires-python"), base, file)
         listed = work / "pyproject.txt"
-        listed.write_text("".join(f"{line}\n" for line in project.get("dependencies", [])))
+        listed.write_text("".join(f"{line}\n" for line in pyproject.listed(file)))
         return [*made, listed], hashes
     return [*made, file], _hashes(file.read_text())
 

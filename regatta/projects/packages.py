@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from regatta.cards.project import FILE
-from regatta.environment import requirements
+from regatta.environment import pyproject, requirements
 from regatta.errors import EnvironmentFault
 
 MARKS = (FILE, *requirements.FOUND, "setup.py", "setup.cfg")
@@ -102,7 +102,7 @@ def _of_setup_py(package: Path) -> Iterator[str]:
 def _toml(path: Path) -> dict[str, Any]:
     """A file of TOML; empty where there is none, or none that can be read: who needs it reports that."""
     try:
-        return requirements.document(path)
+        return pyproject.document(path)
     except EnvironmentFault:
         return {}
 

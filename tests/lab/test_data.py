@@ -224,7 +224,7 @@ def test_the_disk_of_every_datanode_becomes_full(cluster: Cluster, home: str, bi
     try:
         everywhere(cluster, small_disk)
         wait_for(lambda: "3 live" in cluster.fab("hdfs-status", check=False).stdout)
-        assert "room" in one_message(cluster, "data-put", str(big), f"{home}/none.bin")
+        assert "space" in one_message(cluster, "data-put", str(big), f"{home}/none.bin")
         assert nothing_half(cluster)
         assert f"{home}/none.bin" not in names(cluster, home)
     finally:

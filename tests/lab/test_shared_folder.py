@@ -130,6 +130,7 @@ def test_shards_of_six_ranks_are_loaded_by_four(cluster: Cluster, project: Path)
     cluster.regatta(project, "runs-gc", "--before=2099-01-01", f"--project={kept_folders.project(project)}")
 
 
+@pytest.mark.whole  # other tests here prove the folder with less
 @pytest.mark.parametrize(
     ("example", "words"),
     [

@@ -48,8 +48,7 @@ def module(
     root = tree.find_root(Path.cwd())
     source = tree.read(root)
     _must_be_there(name, root)
-    label = plan.Program.script(name.rpartition(".")[2], ()).label
-    return _request(plan.Program(("-m", name, *arguments), label, any_node=True), framework, source, given, notes)
+    return _request(plan.Program.own_module(name, arguments), framework, source, given, notes)
 
 
 def _request(
@@ -166,12 +165,19 @@ def _path(root: Path, script: str) -> str:
     full = (path if path.is_absolute() else Path.cwd() / path).resolve()
     if not full.is_file():
         raise UsageError(f"there is no script {script} in {Path.cwd()}: give its path from this folder")
-    if full.suffix == ".sh" or full.open("rb").read(64).startswith((b"#!/bin/", b"#!/usr/bin/env bash", b"\x7fELF")):
+    if full.suffix == ".sh" or _no_python(full):
         raise UsageError(f"{script} is no Python: name the script that it starts; {OTHER_PROGRAMS}")
     try:
         return str(full.relative_to(root.resolve()))
     except ValueError:
         raise UsageError(f"{full} is outside {root}, the tree that is synced; run from the folder it is in") from None
+
+
+def _no_python(file: Path) -> bool:
+    """Whether it is a program for the processor, or names another interpreter than Python."""
+    with file.open("rb") as opened:
+        first = opened.readline(128)
+    return first.startswith(b"\x7fELF") or (first.startswith(b"#!") and b"python" not in first)
 
 
 def _must_be_there(name: str, root: Path) -> None:

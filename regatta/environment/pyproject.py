@@ -37,9 +37,9 @@ def listed(file: Path) -> list[str]:
             continue
         seen.add(path)
         tables = document(path)
-        own = canonical(str(tables.get("project", {}).get("name", "")))
+        own = canonical(at(tables, "project", "name", otherwise=""))
         sources = dict(_sources(tables))
-        for line in tables.get("project", {}).get("dependencies", []):
+        for line in at(tables, "project", "dependencies", otherwise=[]):
             name = _name(line)
             if name == own:  # with an extra of its own
                 continue
@@ -57,7 +57,7 @@ def refuse_own(file: Path | None, more: tuple[str, ...]) -> None:
     if path is None or not path.is_file():
         return
     tables = document(path)
-    own = {canonical(str(tables.get("project", {}).get("name", ""))), *dict(_sources(tables))}
+    own = {canonical(at(tables, "project", "name", otherwise="")), *dict(_sources(tables))}
     for text in more:
         if (name := _name(text)) in own - {""}:
             raise EnvironmentFault(
@@ -66,27 +66,46 @@ def refuse_own(file: Path | None, more: tuple[str, ...]) -> None:
             )
 
 
+def in_tree(file: Path) -> list[Path]:
+    """Return the folders of the packages that a project takes from its tree: paths, and members of its workspace."""
+    found = [folder for _, source in _sources(document(file)) if (folder := _path(source, file))]
+    return [*found, *_members(file)]
+
+
+def at(table: Any, *keys: str, otherwise: Any) -> Any:
+    """Return the value below these keys, if it is of the kind of `otherwise`, which else is returned."""
+    for key in keys:
+        table = table.get(key) if isinstance(table, Mapping) else None
+    return table if isinstance(table, type(otherwise)) else otherwise
+
+
 def _sources(tables: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Each name to which a table of uv, Poetry or PDM gives a source, and that."""
-    tool = tables.get("tool", {})
-    for name, source in tool.get("uv", {}).get("sources", {}).items():
+    """Each name to which a table of uv or Poetry gives a source, and that."""
+    for name, source in at(tables, "tool", "uv", "sources", otherwise={}).items():
         yield canonical(name), source
-    for name, source in tool.get("poetry", {}).get("dependencies", {}).items():
+    for name, source in at(tables, "tool", "poetry", "dependencies", otherwise={}).items():
         if isinstance(source, Mapping) and source.keys() & {"path", "git", "url", "source"}:
             yield canonical(name), source
 
 
+def _path(source: Any, file: Path) -> Path | None:
+    """The folder in the tree that a source names, if it does."""
+    if not isinstance(source, Mapping) or not isinstance(source.get("path"), str):
+        return None
+    folder: Path = (file.parent / source["path"]).resolve()
+    tree = next((above for above in file.parents if (above / ".git").exists()), file.parent)
+    return folder if folder.is_dir() and folder.is_relative_to(tree) else None
+
+
 def _folder(name: str, source: Any, file: Path) -> Path:
     """The folder in the tree that has the package. EnvironmentFault where the source is something else."""
-    if isinstance(source, Mapping) and isinstance(source.get("path"), str):
-        folder: Path = (file.parent / source["path"]).resolve()
-        tree = next((above for above in file.parents if (above / ".git").exists()), file.parent)
-        if folder.is_dir() and folder.is_relative_to(tree):
-            return folder
+    if folder := _path(source, file):
+        return folder
     if isinstance(source, Mapping) and source.get("workspace"):
         for member in _members(file):
-            if canonical(str(document(member).get("project", {}).get("name", ""))) == name:
-                return member.parent
+            own = member / "pyproject.toml"
+            if own.is_file() and canonical(at(document(own), "project", "name", otherwise="")) == name:
+                return member
     raise EnvironmentFault(
         f"{file}: {name} comes from {_shown(source)}, which a run does not take packages from, and a public index may "
         "have another package of that name. Put its source into the tree and give its path there; or its wheel into a "
@@ -95,13 +114,14 @@ def _folder(name: str, source: Any, file: Path) -> Path:
 
 
 def _members(file: Path) -> Iterator[Path]:
-    """The `pyproject.toml` of each member of the workspace that a project is, or is in."""
+    """The folder of each member of the workspace that a project is, or is in."""
     for folder in file.parents:
         top = folder / "pyproject.toml"
-        if top.is_file() and (workspace := document(top).get("tool", {}).get("uv", {}).get("workspace")):
-            yield top
-            for pattern in workspace.get("members", []):
-                yield from sorted(folder.glob(f"{pattern}/pyproject.toml"))
+        if top.is_file() and (workspace := at(document(top), "tool", "uv", "workspace", otherwise={})):
+            yield folder
+            patterns = (Path(str(pattern)) for pattern in at(workspace, "members", otherwise=[]))
+            for pattern in (str(one) for one in patterns if one.parts and not one.is_absolute()):
+                yield from sorted(member for member in folder.glob(pattern) if member.is_dir())
             return
 
 

@@ -34,8 +34,12 @@ class Program:
     @classmethod
     def script(cls, path: str, args: Sequence[str]) -> "Program":
         """`python path args...`; `path` is relative to the tree."""
-        stem = re.sub(r"[^a-z0-9]+", "-", path.rpartition("/")[2].removesuffix(".py").lower()).strip("-")
-        return cls((path, *args), stem[:20] or "run", any_node=True)
+        return cls((path, *args), _label(path.rpartition("/")[2].removesuffix(".py")), any_node=True)
+
+    @classmethod
+    def own_module(cls, name: str, args: Sequence[str]) -> "Program":
+        """`python -m name args...`, of the project's own."""
+        return cls(("-m", name, *args), _label(name.rpartition(".")[2]), any_node=True)
 
     @classmethod
     def module(cls, name: str, args: Sequence[str], label: str) -> "Program":
@@ -46,6 +50,10 @@ class Program:
     def of_items(cls, name: str, args: Sequence[str], *, library: bool, search: bool = False) -> "Program":
         """The function of a workload's card, over its items or in trials; the card is in the synced tree."""
         return cls(("-m", SEARCH if search else FUNCTION, name, *args), name, library)
+
+
+def _label(name: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:20] or "run"
 
 
 @dataclass(frozen=True)

@@ -32,8 +32,13 @@ def folders(root: Path, project: Path) -> tuple[str, ...]:
     A folder that does not exist, or is outside of the tree, is left out; so is the tree itself, which is always there.
     """
     root, found = root.resolve(), dict[Path, None]()
-    for package in (project.resolve(), *members(project.resolve())):
-        found |= dict.fromkeys((package, *sources(package)))
+    waiting, seen = [project.resolve()], set[Path]()
+    while waiting:
+        package = waiting.pop(0)
+        if package not in seen:
+            seen.add(package)
+            found |= dict.fromkeys((package, *sources(package)))
+            waiting += _in_tree(package / "pyproject.toml")
     inside = [folder for folder in found if folder != root and folder.is_relative_to(root) and folder.is_dir()]
     return tuple(str(folder.relative_to(root)) for folder in inside)
 
@@ -46,31 +51,17 @@ def sources(package: Path) -> Iterator[Path]:
         yield (package / name).resolve()
 
 
-def members(project: Path) -> Iterator[Path]:
-    """Return the members of a uv workspace, and the packages that tables of uv, Poetry and PDM give a path."""
-    tool = _toml(project / "pyproject.toml").get("tool", {})
-    for pattern in _at(tool, "uv", "workspace", "members", otherwise=[]):
-        yield from sorted(folder for folder in project.glob(str(pattern)) if folder.is_dir())
-    given = [
-        *_at(tool, "uv", "sources", otherwise={}).values(),
-        *_at(tool, "poetry", "dependencies", otherwise={}).values(),
-    ]
-    for source in given:
-        if isinstance(source, Mapping) and isinstance(source.get("path"), str):
-            yield (project / source["path"]).resolve()
-
-
 def _of_tables(document: Mapping[str, Any]) -> Iterator[str]:
     tool = document.get("tool", {})
-    yield from _at(tool, "setuptools", "packages", "find", "where", otherwise=[])
-    yield from filter(None, [_at(tool, "setuptools", "package-dir", otherwise={}).get("")])
-    wheel = _at(tool, "hatch", "build", "targets", "wheel", otherwise={})
+    yield from pyproject.at(tool, "setuptools", "packages", "find", "where", otherwise=[])
+    yield from filter(None, [pyproject.at(tool, "setuptools", "package-dir", otherwise={}).get("")])
+    wheel = pyproject.at(tool, "hatch", "build", "targets", "wheel", otherwise={})
     yield from (str(Path(path).parent) for path in wheel.get("packages", []))
     sources = wheel.get("sources", [])
     yield from sources if isinstance(sources, list) else (path for path, name in sources.items() if not name)
-    yield from (one["from"] for one in _at(tool, "poetry", "packages", otherwise=[]) if "from" in one)
-    yield from filter(None, [_at(tool, "pdm", "build", "package-dir", otherwise="")])
-    yield from filter(None, [_at(tool, "uv", "build-backend", "module-root", otherwise="")])
+    yield from (one["from"] for one in pyproject.at(tool, "poetry", "packages", otherwise=[]) if "from" in one)
+    yield from filter(None, [pyproject.at(tool, "pdm", "build", "package-dir", otherwise="")])
+    yield from filter(None, [pyproject.at(tool, "uv", "build-backend", "module-root", otherwise="")])
 
 
 def _of_setup_cfg(package: Path) -> Iterator[str]:
@@ -99,16 +90,16 @@ def _of_setup_py(package: Path) -> Iterator[str]:
                     yield str(value.value)
 
 
+def _in_tree(file: Path) -> list[Path]:
+    try:
+        return pyproject.in_tree(file) if file.is_file() else []
+    except EnvironmentFault:
+        return []
+
+
 def _toml(path: Path) -> dict[str, Any]:
     """A file of TOML; empty where there is none, or none that can be read: who needs it reports that."""
     try:
         return pyproject.document(path)
     except EnvironmentFault:
         return {}
-
-
-def _at(table: Any, *keys: str, otherwise: Any) -> Any:
-    """The value below these keys, where it is of the kind of `otherwise`."""
-    for key in keys:
-        table = table.get(key) if isinstance(table, Mapping) else None
-    return table if isinstance(table, type(otherwise)) else otherwise

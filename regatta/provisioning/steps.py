@@ -1,4 +1,4 @@
-"""What a person sees of a playbook: a line a step, problems at once and in full, a summary. The log has all."""
+"""Shows a playbook: one line for each step, problems at once and in full, a summary. A log has Ansible's output."""
 
 import io
 import json
@@ -26,12 +26,12 @@ LOGS = ".logs"
 """Folder beside an inventory."""
 KEPT = 10
 TOLD = "REGATTA_STEPS"
-"""Number of the descriptor on which Ansible tells of its steps."""
+"""The variable with the number of the descriptor on which Ansible reports its steps."""
 DRAIN_SECONDS = 2.0
 QUIET_SECONDS = 30.0
-"""After so long a line names the task of now, where there is no terminal."""
+"""Without a terminal, a line names the current task after so long a silence."""
 _BESIDE = 12
-"""Columns of a terminal for what turns and for the time, beside the task of now."""
+"""Columns of a terminal for the spinner and the time."""
 _ENDS = {"unchanged": "unchanged", "changed": "changed", "failures": "failed", "unreachable": "unreachable"}
 
 
@@ -54,7 +54,7 @@ def log(folder: Path, what: str) -> Path:
 
 @dataclass
 class _Step:
-    """One line: what it is, and what has been heard of it."""
+    """One line: its name, and the results so far."""
 
     name: str = ""
     of_role: bool = False
@@ -82,10 +82,10 @@ class _Step:
 
 
 class Steps:
-    """Shows the events of ansible/callback_plugins/steps.py on a terminal the last line is of now."""
+    """Shows the events of ansible/callback_plugins/steps.py. On a terminal the last line is the current task."""
 
     def __init__(self, output: TextIO | None, check: bool) -> None:
-        """Without `output` on standard output, and what comes on standard error there."""
+        """Lines go to `output`, or without it to standard output, and errors to standard error."""
         self._file, self._check = screen.over(output or sys.stdout), check
         self._draws = screen.draws(self._file)
         above = cast("TextIO", _Above(self))
@@ -95,7 +95,7 @@ class Steps:
         self._lock = threading.Lock()
 
     def start(self, pipe: IO[bytes]) -> None:
-        """Show what comes through a pipe, and on a terminal the task of now."""
+        """Show the events of a pipe, and on a terminal the current task."""
         if self._draws:
             from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
             from rich.table import Column
@@ -112,7 +112,7 @@ class Steps:
         self._reader.start()
 
     def stop(self) -> None:
-        """Draw no more; what comes still is printed."""
+        """Stop drawing; later events are still printed."""
         if self._bar is not None:
             self._bar.stop()
 
@@ -122,7 +122,7 @@ class Steps:
         self.stop()
 
     def say(self, text: str) -> None:
-        """Print lines, above the line of now. A reader that is gone is no problem of the playbook."""
+        """Print lines above the current task. The playbook continues if the reader is gone."""
         text = fit(retold(text)).encode(self._file.encoding, "backslashreplace").decode(self._file.encoding)
         with self._lock, suppress(OSError):
             if self._bar is not None:
@@ -214,7 +214,7 @@ class Steps:
 
 
 class _Above(io.TextIOBase):
-    """A file whose lines go above the line of now."""
+    """A file whose lines go above the current task."""
 
     def __init__(self, steps: Steps) -> None:
         self._steps = steps
@@ -227,7 +227,7 @@ class _Above(io.TextIOBase):
 
 @contextmanager
 def following(process: "subprocess.Popen[bytes]", events: IO[bytes], log: Path, shown: Steps | None) -> Iterator[None]:
-    """Show what a child does or says; all that it says is in the log, too. Where the block ends, the rest follows."""
+    """Show the events or the output of a child; the log gets all output. The end of the block shows the rest."""
     assert process.stdout and process.stderr
     with log.open("a", encoding="utf-8") as file, events:
         relays = [

@@ -13,7 +13,6 @@ from invoke.parser.context import ParserContext
 
 from regatta.errors import UsageError
 from regatta.options.option import RUN
-from regatta.tasks import foreign_flags
 
 SHORT_FLAGS = {"help": "h", "inventory": "i", "workers": "w", "yes": "y"}
 """All short flags of commands: each means the same wherever it is known."""
@@ -207,6 +206,8 @@ class _Reader:
             raise UsageError(_flag_first(self._all, self._words) if is_flag(word) else unknown(self._all, word))
         if is_flag(word):
             name = word.partition("=")[0]
+            from regatta.tasks import foreign_flags
+
             if self._runs_script() and (advice := foreign_flags.FLAGS.get(name)):
                 raise UsageError(f"{command.name} has no flag {name}: {advice}")
             near = _near_flag(name, [*command.flags, *command.inverse_flags, HELP[0]])

@@ -120,7 +120,8 @@ class Relay:
 
     def __init__(self, pipe: IO[bytes], file: TextIO | None, log: TextIO | None = None) -> None:
         self._pipe = pipe
-        self._files = [one.file if isinstance(one, Screen) else one for one in (file, log) if one is not None]
+        files = [one.file if isinstance(one, Screen) else one for one in (file, log) if one is not None]
+        self._files = [(one, colours(draws(one)), getattr(one, "encoding", None) or "utf-8") for one in files]
         self._thread = threading.Thread(target=self._pass, daemon=True)
         self._thread.start()
 
@@ -131,9 +132,8 @@ class Relay:
     def _pass(self) -> None:
         with self._pipe, suppress(OSError, ValueError):
             for line in iter(lambda: self._pipe.readline(_LINE), b""):
-                for file in self._files:
-                    text = retold(colours(draws(file))(line.decode("utf-8", "backslashreplace")))
-                    encoding = getattr(file, "encoding", None) or "utf-8"
+                for file, fitted, encoding in self._files:
+                    text = retold(fitted(line.decode("utf-8", "backslashreplace")))
                     with suppress(OSError):  # the reader is gone; the child continues
                         file.write(text.encode(encoding, "backslashreplace").decode(encoding))
                         file.flush()

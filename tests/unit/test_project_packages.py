@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from regatta.environment import pyproject
 from regatta.projects import packages
 
 SETUPTOOLS = '[tool.setuptools.packages.find]\nwhere = ["lib"]\n'
@@ -62,3 +63,32 @@ def test_folders_of_a_project_that_is_the_tree(
 def test_a_project_in_a_folder_of_the_tree(tmp_path: Path) -> None:
     made(tmp_path, {"examples/plums/pyproject.toml": SETUPTOOLS, "examples/plums/lib/plums.py": ""})
     assert packages.folders(tmp_path, tmp_path / "examples/plums") == ("examples/plums", "examples/plums/lib")
+
+
+def test_a_member_of_a_workspace_imports_the_others(tmp_path: Path) -> None:
+    made(
+        tmp_path,
+        {
+            "pyproject.toml": '[tool.uv.workspace]\nmembers = ["libs/*"]\n',
+            "libs/a/pyproject.toml": '[project]\nname = "a"\n[tool.uv.sources]\nb = {workspace = true}\n',
+            "libs/b/pyproject.toml": '[project]\nname = "b"\n[tool.uv.sources]\nc = {path = "c"}\n',
+            "libs/b/src/b.py": "",
+            "libs/b/c/c.py": "",
+        },
+    )
+    assert packages.folders(tmp_path, tmp_path / "libs/a") == ("libs/a", "libs/b", "libs/b/src", "libs/b/c")
+
+
+@pytest.mark.parametrize(
+    "tables",
+    [
+        "tool = 1\n",
+        "[tool]\nuv = []\n",
+        "[tool.uv]\nsources = 3\nworkspace = 1\n",
+        '[tool.uv.workspace]\nmembers = ["/x", ""]\n',
+    ],
+)
+def test_tables_that_are_none_name_nothing(tables: str, tmp_path: Path) -> None:
+    made(tmp_path, {"pyproject.toml": tables})
+    assert packages.folders(tmp_path, tmp_path) == ()
+    assert pyproject.listed(tmp_path / "pyproject.toml") == []

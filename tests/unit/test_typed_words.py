@@ -187,6 +187,9 @@ def test_what_is_no_python_is_refused(here: Path, source: Path) -> None:
     (source / "run.sh").write_text("python train.py\n")
     code, _, errors = typed(f"regatta torchrun -i {here} run.sh", folder=source)
     assert code == UsageError.exit_code and "run.sh is no Python" in errors
+    (source / "train").write_text("#!/bin/python3\nprint('ran')\n")
+    code, said, errors = typed(f"regatta torchrun -i {here} -n 1 --no-environment train", folder=source)
+    assert code == 0 and "ran" in said, errors
 
 
 def test_a_note_comes_before_all_else() -> None:

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 from clusters import Cluster, finish, read_until, wait_for
+from dashboards import dashboards
 from metrics import Prometheus, opened
 
 from lab.model import PROJECT
 
-DASHBOARDS = PROJECT / "ansible/roles/grafana/files"
 RUN = f"watched-{secrets.token_hex(2)}"
 TARGETS = 3 + 3 + 3 + 2 + 1 + 3 + 1
 """Nodes, their runs, Ray, its head's own two, NameNode, DataNodes, Prometheus itself."""
@@ -52,10 +52,10 @@ def prometheus(cluster: Cluster) -> Iterator[Prometheus]:
         yield prometheus
 
 
-def dashboards() -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every panel of both, with the place it is at."""
-    for name in ("cluster", "run"):
-        for panel in json.loads((DASHBOARDS / f"{name}.json").read_text())["panels"]:
+def charts(boards: dict[str, dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every chart of these dashboards, with the place it is at."""
+    for name, board in boards.items():
+        for panel in board["panels"]:
             if panel["type"] != "row":
                 yield f"{name}: {panel['title']}", panel
 
@@ -99,16 +99,17 @@ def test_every_panel_has_data_while_a_run_lives_and_no_more(
 ) -> None:
     (tmp_path / "project").mkdir()
     (tmp_path / "project/endless.py").write_text(ENDLESS)
+    boards = dashboards("spark")
     process = cluster.background(tmp_path / "project", "rayrun", "--name", RUN, "--workers", "3", "endless.py")
     try:
-        variables = json.loads((DASHBOARDS / "run.json").read_text())["templating"]["list"]
+        variables = boards["run"]["templating"]["list"]
         metric, label = re.match(r"label_values\((.+), (\w+)\)$", variables[0]["definition"]).groups()  # type: ignore[union-attr]
         wait_for(lambda: RUN in {found["metric"][label] for found in prometheus.query(metric)}, 90)
 
         def empty() -> list[str]:
             return [
                 where
-                for where, panel in dashboards()
+                for where, panel in charts(boards)
                 for target in panel["targets"]
                 if not prometheus.query(substituted(target["expr"], RUN))
             ]

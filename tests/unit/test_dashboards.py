@@ -1,6 +1,5 @@
 """Grafana's dashboards as files: what can be wrong with them without a Grafana."""
 
-import json
 import re
 from itertools import combinations
 from pathlib import Path
@@ -8,9 +7,9 @@ from typing import Any
 
 import pytest
 import yaml
+from dashboards import dashboards
 
 ROLE = Path(__file__).resolve().parents[2] / "ansible/roles/grafana"
-FILES = sorted((ROLE / "files").glob("*.json"))
 
 
 def uids(value: Any) -> set[str]:
@@ -23,9 +22,9 @@ def uids(value: Any) -> set[str]:
     return own | {uid for item in value.values() for uid in uids(item)}
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_panels_have_their_places_and_the_data_source_that_is_provisioned(path: Path) -> None:
-    board = json.loads(path.read_text())
+@pytest.mark.parametrize("name", ["cluster", "run"])
+def test_panels_have_their_places_and_the_data_source_that_is_provisioned(name: str) -> None:
+    board = dashboards()[name]
     source = re.sub(r"{{.*?}}", "1", (ROLE / "templates/datasource.yaml.j2").read_text())
     assert uids(board) == {yaml.safe_load(source)["datasources"][0]["uid"]}
     panels = board["panels"]
@@ -36,8 +35,20 @@ def test_panels_have_their_places_and_the_data_source_that_is_provisioned(path: 
         assert beside or below
 
 
+def test_a_service_brings_its_charts() -> None:
+    with_spark, without = (dashboards(*roles)["cluster"]["panels"] for roles in ((), ("spark",)))
+    assert {panel["title"] for panel in with_spark} - {panel["title"] for panel in without} == {
+        "Spark",
+        "Cores that executors hold",
+        "Memory given to executors",
+        "Applications",
+    }
+    (disk,) = (panel for panel in without if panel["title"] == "Disk")
+    assert [target["legendFormat"] for target in disk["targets"]] == ["{{node}} read", "{{node}} written"]
+
+
 def test_both_are_installed() -> None:
     constants = (ROLE / "vars/main.yml").read_text()
-    assert [path.stem for path in FILES] == ["cluster", "run"]
-    assert all(f"lookup('ansible.builtin.file', '{path.name}'" in constants for path in FILES)
-    assert len({json.loads(path.read_text())["uid"] for path in FILES}) == 2
+    assert {*dashboards()} == {"cluster", "run"}
+    assert all(f"lookup('ansible.builtin.file', '{name}.json'" in constants for name in dashboards())
+    assert len({board["uid"] for board in dashboards().values()}) == 2

@@ -14,7 +14,7 @@ from regatta.options.declaration import RunOptions
 from regatta.options.kinds import SECONDS, SWITCH
 from regatta.options.option import BENCH, Option, typed
 from regatta.program import hint
-from regatta.tasks import shown
+from regatta.tasks.common import JSON_HELP
 from regatta.tasks.launching import advising, command
 
 PLAN = Option("a plan that comes with Regatta (a wrong name is answered with all), or the path of a TOML file")
@@ -23,7 +23,7 @@ OWN = {
     "fresh": Option("begin a new set, also where one is unfinished", SWITCH),
     "retry": Option("also repeat runs that failed or were lost", SWITCH),
     "lease": Option("break: take the cluster from a command that is gone (also LEASE=break)"),
-    "json": Option(f"at the end {shown.HELP}", SWITCH),
+    "json": Option(f"at the end {JSON_HELP}", SWITCH),
     "wait": Option("seconds to wait for a node that is lost", SECONDS, 1800.0, "wait"),
 }
 OPTIONS = {**OWN, **declaration.of(BENCH)}
@@ -73,6 +73,8 @@ def _bench(words: Mapping[str, Any]) -> None:
                 view.say(f"\n{running.spent.text()}\nset {found.set}: {kept}\n")
         told = findings.findings(found.points, running.records)
         if words["json"]:
+            from regatta.tasks import shown
+
             shown.say(shown.bench(plan.name, found.set, used.name, told))
         for line in () if words["json"] else findings.lines(told):
             view.say(line)

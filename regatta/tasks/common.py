@@ -18,6 +18,8 @@ from regatta.options.declaration import OF_RUNS
 from regatta.tasks.program import Task
 
 INTERRUPTED = 130
+RUN_HELP = "id of a run, a unique beginning of it, or 'last'"
+JSON_HELP = "print it for programs, as JSON (schema: regatta/tasks/schemas/)"
 
 
 def task(

@@ -12,8 +12,7 @@ from regatta.cards import discovery
 from regatta.errors import DeclinedError, RegattaError, UsageError
 from regatta.hosts import inventories
 from regatta.hosts.remote import Remote
-from regatta.tasks import shown
-from regatta.tasks.common import task, whole
+from regatta.tasks.common import JSON_HELP, task, whole
 from regatta.terminal.confirm import confirmed
 from regatta.terminal.meter import size_text
 from regatta.terminal.table import print_table
@@ -66,7 +65,7 @@ def data_get(c: Context, hdfs_path: str, path: str, force: bool = False, invento
     help={
         "hdfs-path": "folder or file in HDFS; / is the root",
         "recursive": "with all that is below",
-        "json": shown.HELP,
+        "json": JSON_HELP,
     },
 )
 def data_ls(
@@ -78,6 +77,8 @@ def data_ls(
     url = hdfs.address(hdfs_path)
     found = hdfs.ask(Remote(inventories.load(inventory)), "list", url, recursive=recursive)["entries"]
     if json:
+        from regatta.tasks import shown
+
         names = [field.name for field in fields(shown.HdfsFile)]
         shown.say(shown.HdfsFiles(url, [shown.HdfsFile(**{name: item[name] for name in names}) for item in found]))
         return
@@ -114,7 +115,7 @@ def data_rm(
     print(f"removed {url}: {what}")
 
 
-@task(name="hdfs-status", help={"json": shown.HELP})
+@task(name="hdfs-status", help={"json": JSON_HELP})
 def hdfs_status(c: Context, inventory: str | None = None, json: bool = False) -> None:
     """Show HDFS: capacity, DataNodes, copies, safe mode."""
     from regatta.hdfs import client as hdfs
@@ -123,6 +124,8 @@ def hdfs_status(c: Context, inventory: str | None = None, json: bool = False) ->
     remote = Remote(inventories.load(inventory))
     state = status.read(hdfs.ask(remote, "status", "hdfs:///"))
     if json:
+        from regatta.tasks import shown
+
         shown.say(state)
     else:
         print(f"HDFS of {remote.cluster.name}, Hadoop {state.version}")

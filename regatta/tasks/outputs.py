@@ -15,11 +15,8 @@ from regatta.hosts.remote import Remote
 from regatta.options.declaration import OF_RUNS
 from regatta.options.kinds import GIGABYTES
 from regatta.program import hint
-from regatta.tasks import shown as shown_as
-from regatta.tasks.common import task, whole
+from regatta.tasks.common import JSON_HELP, RUN_HELP, task, whole
 from regatta.tasks.launching import opened
-from regatta.tasks.shown import HELP as JSON_HELP
-from regatta.tasks.shown import RUN_HELP
 from regatta.terminal.meter import size_text
 from regatta.terminal.table import print_table
 from regatta.text import shown
@@ -52,6 +49,8 @@ def ls(
         known = cluster.find(run)
         parts, failed = known.files(*pattern, most=number)
     if json:
+        from regatta.tasks import shown as shown_as
+
         shown_as.say(shown_as.files(known.id, parts, failed))
     else:
         _list(known.id, parts)

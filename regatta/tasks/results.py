@@ -11,16 +11,13 @@ from regatta.errors import DeclinedError, RecordError, RegattaError, UsageError
 from regatta.hosts import inventories
 from regatta.hosts.remote import Remote
 from regatta.program import hint
-from regatta.tasks import shown
-from regatta.tasks.common import task, whole
+from regatta.tasks.common import JSON_HELP, task, whole
 from regatta.tasks.launching import opened
-from regatta.tasks.shown import HELP as JSON_HELP
 from regatta.terminal.confirm import confirmed
 from regatta.terminal.table import print_table
 from regatta_protocol.operations.releases import ReleaseEntries
 
 if TYPE_CHECKING:
-    from regatta.records.answers import Difference
     from regatta.records.record import Record
     from regatta.report.diff import Entries
 
@@ -112,29 +109,11 @@ def diff(c: Context, a: str, b: str, inventory: str | None = None, json: bool = 
     one, other = sources.find(store, a), sources.find(store, b)
     entries = _entries(one, other, inventory)
     if json:
-        shown.say(_diff(one, other, entries))
+        from regatta.tasks import shown
+
+        shown.say(shown.diff(one, other, differing.files(one.identity, other.identity, entries, Path.cwd())))
     else:
         print("\n".join(differing.lines(one, other, entries, Path.cwd())))
-
-
-def _diff(one: "Record", other: "Record", entries: "Entries") -> shown.Diff:
-    from regatta.records.answers import ABSENT
-    from regatta.report import diff as differing
-
-    def told(found: "list[Difference]") -> list[shown.Difference]:
-        return [shown.Difference(one.path, *(None if at is ABSENT else at for at in (one.a, one.b))) for one in found]
-
-    parts = differing.parts(one, other)
-    answers = differing.answers(one, other)
-    return shown.Diff(
-        one.run_id,
-        other.run_id,
-        **{name: told(found) for name, found in parts.items()},
-        releases=[one.identity.release, other.identity.release],
-        files=differing.files(one.identity, other.identity, entries, Path.cwd()),
-        phases={name: shown.Times(*seconds) for name, seconds in differing.phases(one, other).items()},
-        answers=None if answers is None else told(answers),
-    )
 
 
 def _entries(one: "Record", other: "Record", inventory: str | None) -> "Entries":

@@ -21,12 +21,9 @@ from regatta.options.option import typed
 from regatta.program import hint
 from regatta.release import sync as syncing
 from regatta.release import tree
-from regatta.tasks import shown
-from regatta.tasks.common import task, whole
+from regatta.tasks.common import JSON_HELP, RUN_HELP, task, whole
 from regatta.tasks.launching import advising, command, opened
 from regatta.tasks.program import of_script
-from regatta.tasks.shown import HELP as JSON_HELP
-from regatta.tasks.shown import RUN_HELP
 from regatta.terminal.confirm import confirmed
 from regatta.terminal.meter import size_text
 from regatta.terminal.table import print_table
@@ -135,6 +132,8 @@ def runs(
             sizes = {} if json else cluster.sizes([info for info in found if info.run in names])
         chosen = [replace(line, left=outputs.brief(sizes[line.run])) if line.run in sizes else line for line in chosen]
     if json:
+        from regatta.tasks import shown
+
         shown.say(shown.runs(chosen, unasked))
     elif chosen:
         print_table([listing.HEADINGS, *(line.cells() for line in chosen)])
@@ -258,6 +257,8 @@ def environments(c: Context, inventory: str | None = None, json: bool = False) -
     remote = Remote(inventories.load(inventory))
     found, unasked = listing.look(remote)
     if json:
+        from regatta.tasks import shown
+
         shown.say(shown.Environments(remote.cluster.name, found, shown.reasons(unasked)))
     elif found:
         print_table([listing.HEADINGS, *(layer.cells() for layer in found)])

@@ -17,8 +17,7 @@ from regatta.errors import RegattaError, RunError
 from regatta.hosts import inventories
 from regatta.hosts.remote import Remote
 from regatta.program import hint
-from regatta.tasks import shown
-from regatta.tasks.common import seconds, task, whole
+from regatta.tasks.common import JSON_HELP, seconds, task, whole
 from regatta.tasks.launching import opened
 from regatta.terminal.table import print_table
 from regatta_protocol.operations.services import Act, AskPages, CallFramework
@@ -80,7 +79,7 @@ def down(c: Context, inventory: str | None = None, force: bool = False) -> None:
         print(f"{remote.cluster.name}: services are down on {', '.join(states)}")
 
 
-@task(help={"json": shown.HELP})
+@task(help={"json": JSON_HELP})
 def status(c: Context, inventory: str | None = None, json: bool = False) -> None:
     """Show nodes, services, load, versions, runs in progress."""
     from regatta.run import services
@@ -89,6 +88,8 @@ def status(c: Context, inventory: str | None = None, json: bool = False) -> None
         found = cluster.status()
     going = [info.run for info in found.runs]
     if json:
+        from regatta.tasks import shown
+
         known = [shown.Node(item.node.name, item.error, item.units, item.facts) for item in found.nodes]
         joined = {one.name: said for one, said in found.members.items()}
         shown.say({**vars(shown.Status(known, going, found.monitoring)), **joined})

@@ -14,11 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from regatta.bench import findings
+    from regatta.records import answers
+    from regatta.records.record import Record
     from regatta.report.listing import Line
     from regatta.run.outputs import NodeOutput
-
-RUN_HELP = "id of a run, a unique beginning of it, or 'last'"
-HELP = "print it for programs, as JSON (schema: regatta/tasks/schemas/)"
 
 
 @dataclass(frozen=True)
@@ -258,6 +257,28 @@ def files(run: str, parts: "Sequence[NodeOutput]", failed: "Mapping[str, Excepti
         for part in parts
     ]
     return Files(run, places, reasons(failed))
+
+
+def diff(one: "Record", other: "Record", files: list[str] | None) -> Diff:
+    """Return what differs between two runs, whose code differs in `files`."""
+    from regatta.report import diff as differing
+
+    answers = differing.answers(one, other)
+    return Diff(
+        one.run_id,
+        other.run_id,
+        **{name: _differences(found) for name, found in differing.parts(one, other).items()},
+        releases=[one.identity.release, other.identity.release],
+        files=files,
+        phases={name: Times(*seconds) for name, seconds in differing.phases(one, other).items()},
+        answers=None if answers is None else _differences(answers),
+    )
+
+
+def _differences(found: "Sequence[answers.Difference]") -> list[Difference]:
+    from regatta.records.answers import ABSENT
+
+    return [Difference(one.path, *(None if at is ABSENT else at for at in (one.a, one.b))) for one in found]
 
 
 def bench(plan: str, of_set: str, cluster: str, found: "Sequence[findings.Finding]") -> Bench:

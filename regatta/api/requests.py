@@ -3,12 +3,11 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from regatta.cards import discovery, project
 from regatta.cards.card import Card, Value
 from regatta.errors import LaunchError, UsageError
-from regatta.experiments.invocation import Invocation
 from regatta.frameworks import choice, plan, registry, table
 from regatta.hosts.cluster import Cluster
 from regatta.options import declaration
@@ -18,6 +17,9 @@ from regatta.projects import packages
 from regatta.release import tree
 from regatta.run.request import Request
 from regatta_protocol.cards import misfit
+
+if TYPE_CHECKING:
+    from regatta.experiments.invocation import Invocation
 
 OF_CLUSTER = ("inventory", "nodes", "without", "skip_lost")
 """Options that belong to the cluster, and not to one of its runs."""
@@ -67,7 +69,7 @@ def _request(
 class Comparison:
     """A workload as it is asked for: `asked` of its program, `request` of each run, `said` of how they are compared."""
 
-    asked: Invocation
+    asked: "Invocation"
     request: Request
     said: ComparisonOptions
 
@@ -94,6 +96,8 @@ def workload(name: str, given: Mapping[str, Any], usual: Callable[[Sequence[str]
     `given`: its card's options, those of runs and of their comparison, by name. `usual`: the word for frameworks where
     none is given.
     """
+    from regatta.experiments.invocation import Invocation
+
     found = discovery.find(name, Path.cwd())
     card = found.card
     offered = {*card.offered, *([card.input.option] if card.input else []), *([CHECKPOINT] if card.checkpoints else [])}
@@ -114,7 +118,7 @@ def workload(name: str, given: Mapping[str, Any], usual: Callable[[Sequence[str]
     return Comparison(asked, request, said)
 
 
-def able(asked: Invocation, frameworks: tuple[str, ...], say: Callable[[str], None] | None) -> tuple[str, ...]:
+def able(asked: "Invocation", frameworks: tuple[str, ...], say: Callable[[str], None] | None) -> tuple[str, ...]:
     """The frameworks that can do what is asked; `say` gets a line about each of the others. UsageError without it, and
     where none is left."""
     lacking = {name: wrong for name in frameworks if (wrong := asked.unsupported(name))}

@@ -5,6 +5,7 @@ Only the adapter that is asked for is imported; names cost no import of any.
 
 import functools
 import importlib
+import itertools
 from importlib import metadata
 from pathlib import Path
 
@@ -71,8 +72,9 @@ def every() -> list[Framework]:
 
 
 def of_command(command: str) -> str:
-    """The name of the framework under which a command runs a script."""
-    return next(one.name for one in every() if one.command == command)
+    """The name of the framework under which a command runs a script; imports few adapters, mostly one."""
+    likely = sorted(_folders(), key=lambda name: (not command.startswith(name), name))
+    return next(name for name in itertools.chain(likely, _brought()) if of_run(name).command == command)
 
 
 @functools.cache
@@ -82,6 +84,7 @@ def packages() -> tuple[str, ...]:
     return tuple(name for _, name in sorted(found))
 
 
+@functools.cache
 def _folders() -> set[str]:
     return {path.parent.name for path in Path(__file__).parent.glob("*/adapter.py")}
 

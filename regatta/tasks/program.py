@@ -66,7 +66,8 @@ class Program(InvokeProgram):
             sys.exit(1)
 
     def parse_tasks(self) -> None:
-        """See invoke.program.Program."""
+        """See invoke.program.Program. Python keeps what it compiles, which Invoke prevents."""
+        sys.dont_write_bytecode = bool(sys.flags.dont_write_bytecode)
         self.parser = self._make_parser()
         try:
             self._parse()

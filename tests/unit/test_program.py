@@ -164,3 +164,11 @@ def test_the_help_of_a_command_shows_its_own_flags(capsys: pytest.CaptureFixture
         assert shown == {"--help", *(f"--{flag.name}" for flag in flags.of(command))} | (
             {"--data"} if command == "teardown" else set()
         )
+
+
+@pytest.mark.parametrize("program", ["regatta", "fab"])
+def test_python_keeps_what_it_compiles(tmp_path: Path, program: str) -> None:
+    env = {**os.environ, "PYTHONPYCACHEPREFIX": str(tmp_path / "kept"), "REGATTA_RESULTS": str(tmp_path)}
+    env.pop("PYTHONDONTWRITEBYTECODE", None)
+    subprocess.run([Path(sys.executable).with_name(program), "runs", "--records"], cwd=PROJECT, env=env, check=True)
+    assert [*(tmp_path / "kept").rglob("regatta/report/listing.*.pyc")]  # a module of that command

@@ -5,6 +5,7 @@ import json
 import os
 import shlex
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -105,6 +106,7 @@ def test_hidden_values_reach_tasks_and_actors_and_no_list_of_jobs(cluster: Clust
     file.write_text(f"SECRET={secret}\n")
     file.chmod(0o600)
     words = ["rayrun", "--env", "PLAIN=plain", "--env-file", str(file), "--name", f"hidden-{os.getpid()}", "look.py"]
+    began = time.time()
     done = cluster.regatta(project, *words)
     digest = hashlib.sha256(secret.encode()).hexdigest()[:8]
     assert f"driver ('node1', '{digest}', 0, 'plain')" in done.stdout
@@ -117,7 +119,8 @@ def test_hidden_values_reach_tasks_and_actors_and_no_list_of_jobs(cluster: Clust
     assert secret not in jobs + done.stdout
     for path in (tmp_path / "results").rglob("*"):
         assert path.is_dir() or secret not in path.read_text()
+    written = f"find /var/lib/regatta /opt/regatta /tmp /var/log /run -type f -newerct @{began:.0f}"
+    look = f"cat >/root/sought; {written} -exec grep -lF -f /root/sought {{}} +; rm /root/sought"
     for node in cluster.lab.nodes:
-        places = "/var/lib/regatta /opt/regatta /tmp /var/log /run"
-        found = cluster.lab.ssh(node, f"printf %s {secret} | sudo grep -rlF -f - {places}", check=False)
+        found = cluster.lab.ssh(node, f"printf %s {secret} | sudo sh -c {shlex.quote(look)}", check=False)
         assert found.stdout == "", node

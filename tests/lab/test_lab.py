@@ -196,6 +196,7 @@ def test_a_rebuilt_node_has_another_host_key(make_lab: MakeLab) -> None:
     own.down()
 
 
+@pytest.mark.whole
 def test_a_kept_lab_starts_with_what_was_done(lab_names: Iterator[str]) -> None:
     name, key = next(lab_names), "0123456789abcdef"
     assert lab_command("up", "--name", name, "--nodes", "1").returncode == 0
@@ -292,7 +293,12 @@ MOMENTS: dict[str, Callable[[str], object]] = {
 
 
 @pytest.mark.parametrize(
-    ("moment", "number"), [*((moment, signal.SIGINT) for moment in MOMENTS), ("last boot", signal.SIGTERM)]
+    ("moment", "number"),
+    [
+        ("first mount", signal.SIGINT),
+        ("last boot", signal.SIGTERM),
+        *(pytest.param(one, signal.SIGINT, marks=pytest.mark.whole) for one in MOMENTS if one != "first mount"),
+    ],
 )
 def test_an_interrupted_up_leaves_nothing(lab_names: Iterator[str], moment: str, number: signal.Signals) -> None:
     name = f"t{os.getpid()}z"

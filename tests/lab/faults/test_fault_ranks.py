@@ -10,7 +10,6 @@ from kernel import little_memory
 from telling import Teller
 
 BOTH = pytest.mark.parametrize("framework", ["torch", "ray"])
-TORCH_IN_CI = pytest.mark.parametrize("framework", ["torch", pytest.param("ray", marks=pytest.mark.whole)])
 RAY_IN_CI = pytest.mark.parametrize("framework", [pytest.param("torch", marks=pytest.mark.whole), "ray"])
 
 
@@ -60,7 +59,8 @@ def test_a_rank_runs_out_of_memory(struck: Cluster, project: Path, tell: Teller,
     nothing_left(struck, project)
 
 
-@TORCH_IN_CI
+@pytest.mark.whole  # tests/unit/workloads/test_restarts.py does so on one host
+@BOTH
 def test_a_lost_rank_starts_again_from_its_checkpoint(
     struck: Cluster, project: Path, tell: Teller, tmp_path: Path, framework: str
 ) -> None:

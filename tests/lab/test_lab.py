@@ -197,6 +197,7 @@ def test_a_rebuilt_node_has_another_host_key(make_lab: MakeLab) -> None:
 
 
 @pytest.mark.whole
+@pytest.mark.whole  # make test itself keeps one, and starts from it
 def test_a_kept_lab_starts_with_what_was_done(lab_names: Iterator[str]) -> None:
     name, key = next(lab_names), "0123456789abcdef"
     assert lab_command("up", "--name", name, "--nodes", "1").returncode == 0

@@ -33,7 +33,7 @@ flag-force = $(call switch,force,FORCE)
 flag-verbose = $(if $(filter-out no 0,$(VERBOSE)),--verbose)
 flag-yes = $(if $(filter yes,$(CONFIRM)),--yes)
 
-.PHONY: help docs docs-site fuzz test-faults test-whole setup setup-node lab lab-down lab-status provision check verify teardown add-node remove-node forget rotate-secrets rebuild rollback support-bundle bundle hdfs-restore-metadata demo test test-lab coverage lint bench locks torch-lock audit
+.PHONY: help docs docs-site fuzz test-faults test-whole setup setup-node setup-tests lab lab-down lab-status provision check verify teardown add-node remove-node forget rotate-secrets rebuild rollback support-bundle bundle hdfs-restore-metadata demo test test-lab coverage lint bench locks torch-lock audit
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-21s %s\n", $$1, $$2}'
@@ -43,6 +43,9 @@ setup: ## Install what Regatta needs on this machine: system packages and .venv;
 
 setup-node: setup ## Also make .venv-node: torch and Ray, for inventory/local
 	@tools/setup.sh node
+
+setup-tests: setup-node
+	@tools/setup.sh tests
 
 lab: setup ## Make temporary hosts here: NODES=3 LAB=lab LAB_EGRESS=yes|no TOPOLOGY=flat|private SUITE=trixie; CORES=1: a core for each
 	@$(PY) -m lab up --name $(LAB) --nodes $(NODES) --egress $(LAB_EGRESS) --topology $(TOPOLOGY) $(if $(SUITE),--suite $(SUITE)) $(if $(CORES),--cores $(CORES))
@@ -95,22 +98,22 @@ hdfs-restore-metadata: setup ## Rebuild the NameNode from the newest copy of its
 demo: ## Everything: hosts, provision, verify, a timed run, the comparison
 	@tools/demo.sh $(if $(filter command line environment,$(origin INVENTORY)),$(INVENTORY))
 
-test: setup-node ## Lint, types, unit tests, a cluster's life on hosts made here; ONLY=lint|unit|local|lab: one part
+test: setup-tests ## Lint, types, unit tests, a cluster's life on hosts made here; ONLY=lint|unit|local|lab: one part
 	@$(PY) tools/test.py first $(if $(ONLY),--only $(ONLY))
 
-test-lab: setup-node ## This machine alone, workloads under real frameworks, and the lab tests beyond `make test`; CI runs both
+test-lab: setup-tests ## This machine alone, workloads under real frameworks, and the lab tests beyond `make test`; CI runs both
 	@$(PY) tools/test.py rest
 
-test-whole: setup-node ## The tests that take too long for CI, but the faults, and all of provisioning again
+test-whole: setup-tests ## The tests that take too long for CI, but the faults, and all of provisioning again
 	@$(PY) tools/test.py whole
 
-coverage: setup-node ## Branch coverage of regatta/ and workloads/ by the unit tests
+coverage: setup-tests ## Branch coverage of regatta/ and workloads/ by the unit tests
 	@tools/coverage.sh
 
 lint: setup ## Lint and types
 	@tools/lint.sh
 
-test-faults: setup-node ## Strike every fault of docs/results/faults.md on hosts made for it, and write its table
+test-faults: setup-tests ## Strike every fault of docs/results/faults.md on hosts made for it, and write its table
 	@rm -f tests/lab/faults/outcomes.json
 	@REGATTA_FAULTS=tests/lab/faults/outcomes.json $(PY) -m pytest -q tests/lab/faults || code=$$?; \
 	$(PY) tests/lab/faults/outcomes.py; exit $${code:-0}
@@ -122,7 +125,7 @@ docs: setup ## Write what is made from declarations: pages of docs/reference, sc
 docs-site: setup ## Make the site of the docs, with search: build/docs/index.html
 	@tools/docs_site.sh
 
-fuzz: setup-node ## 10,000 cases for each parser of what comes from outside; takes some minutes
+fuzz: setup-tests ## 10,000 cases for each parser of what comes from outside; takes some minutes
 	@$(PY) -m pytest -q --hypothesis-profile=thorough --timeout=0 tests/unit/test_fuzz.py
 	@.venv-node/bin/python -m pytest -q --hypothesis-profile=thorough --timeout=0 tests/unit/workloads/test_fuzz.py
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Make what Regatta needs on this machine: `tools/setup.sh controller` (system packages and .venv) or
-# `tools/setup.sh node` (.venv-node: torch and Ray for inventory/local and the workloads' tests). With $BUNDLE, a file
-# that `make bundle` wrote, a controller without a network gets .venv from there, without what tests and labs need.
+# Make what Regatta needs on this machine: `tools/setup.sh controller` (system packages and .venv),
+# `tools/setup.sh node` (.venv-node: torch and Ray for inventory/local and the workloads' tests) or
+# `tools/setup.sh tests` (system packages that only tests use). With $BUNDLE, a file that `make bundle` wrote, a
+# controller without a network gets .venv from there, without what tests and labs need.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -22,14 +23,14 @@ missing_packages() {
 }
 
 needed=(git python3-venv python3-pip openssh-client rsync zstd)
+for_labs=(mmdebstrap systemd-container nftables iproute2 btrfs-progs)
+for_tests=(chromium fonts-dejavu-core nmap ssh-audit)
 
+# Install these Debian packages, where that can be done.
 system_packages() {
-    command -v dpkg-query >/dev/null || { say "no Debian packages here: other hosts than this one need ssh and rsync"; return; }
-    local lab=(mmdebstrap systemd-container nftables iproute2 btrfs-progs)
-    local browser=(chromium fonts-dejavu-core)
-    local stranger=(nmap ssh-audit)  # plain words: a variable
     local missing
-    missing=$(missing_packages "${needed[@]}" "${lab[@]}" "${browser[@]}" "${stranger[@]}")  # plain words: a variable
+    command -v dpkg-query >/dev/null || { say "no Debian packages here: other hosts than this one need ssh and rsync"; return; }
+    missing=$(missing_packages "$@")
     [ -n "$missing" ] || return 0
     if may_be_root; then
         say "installing $missing"
@@ -40,7 +41,7 @@ system_packages() {
     fi
     [ -f .venv/.made-from ] && return
     say "not root and no sudo without a password, so not installed: ${missing% }"
-    say "this machine alone (inventory/local) needs none of them; other hosts need ssh and rsync, make lab the rest, tests chromium, nmap and ssh-audit"
+    say "inventory/local needs none of them; other hosts need ssh and rsync, make lab and make test the rest"
 }
 
 venv_works() { python3 -c 'import ensurepip, venv' 2>/dev/null; }
@@ -129,7 +130,7 @@ case "${1:-controller}" in
         elif [ -n "${BUNDLE:-}" ] && ! made_from .venv requirements/dev.lock; then
             from_bundle "$BUNDLE"
         else
-            system_packages
+            system_packages "${needed[@]}" "${for_labs[@]}"
             environment .venv requirements/dev.lock
         fi
         version=$(sed -n 's/^version = "\(.*\)"$/\1/p' pyproject.toml)
@@ -142,8 +143,11 @@ case "${1:-controller}" in
         have_torch_wheel || backend=(--torch-backend=cpu)
         environment .venv-node "requirements/node-test.lock requirements/torch-cpu.lock" "${backend[@]}"
         ;;
+    tests)
+        system_packages "${for_tests[@]}"
+        ;;
     *)
-        say "unknown part '$1': controller or node" >&2
+        say "unknown part '$1': controller, node or tests" >&2
         exit 2
         ;;
 esac

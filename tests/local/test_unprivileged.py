@@ -279,4 +279,4 @@ def test_make_test_works_for_them(ready: Person) -> None:
 
 def test_setup_of_an_unknown_part() -> None:
     done = subprocess.run([PROJECT / "tools/setup.sh", "boat"], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (2, "setup: unknown part 'boat': controller or node\n")
+    assert (done.returncode, done.stderr) == (2, "setup: unknown part 'boat': controller, node or tests\n")

@@ -18,7 +18,7 @@ BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
 SIZES = {"desktop": {"width": 1280, "height": 900}, "phone": {"width": 390, "height": 844}}
 
 pytestmark = pytest.mark.skipif(
-    BROWSER is None and not os.environ.get("CI"), reason="chromium is not installed (make setup as root does it)"
+    BROWSER is None and not os.environ.get("CI"), reason="chromium is not installed (make test as root does it)"
 )
 
 

@@ -1,15 +1,16 @@
 """Puts a report together from records."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from regatta.errors import RecordError
+from regatta.program import hint
 from regatta.records.record import Record
 from regatta.records.store import Listing, Store
 from regatta.report import regressions, sources, vega
-from regatta.report.cases import cases
+from regatta.report.cases import Case, card_of, cases
 from regatta.report.page import Report
 from regatta.report.summary import summarise
 
@@ -33,7 +34,7 @@ def _report(folder: Path, run: str | None, against: Path | None) -> Report:
         raise RecordError(f"no records in {folder} yet{_broken(found.broken)}: start a run, or set REGATTA_RESULTS")
     earlier = sources.read(against) if against else None
     made = cases(found.records)
-    notes: list[str] = []
+    notes = [*_without_card(made)]
     changes = None
     if earlier is not None:
         old, repeated = _apart(earlier.records, found.records)
@@ -52,6 +53,16 @@ def _report(folder: Path, run: str | None, against: Path | None) -> Report:
         broken=(*found.broken, *(earlier.broken if earlier else ())),
         notes=tuple(notes),
     )
+
+
+def _without_card(made: Sequence[Case]) -> Iterator[str]:
+    """A sentence about workloads of which this folder has no card: it names their input and published figures."""
+    names = sorted({case.workload for case in made if case.answered and card_of(case.workload) is None})
+    if names:
+        yield (
+            f"The folder in which this report was made has no card of {', '.join(names)}: published figures are left "
+            f"out, and titles have all parameters. Run '{hint('report')}' in the project that has the card."
+        )
 
 
 def _apart(earlier: Sequence[Record], now: Sequence[Record]) -> tuple[list[Record], int]:

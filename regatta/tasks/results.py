@@ -51,6 +51,8 @@ def report(
     written = files.write(Path(out).expanduser() if out else records / "report", made, formats, most)
     for line in made.broken:
         print(f"warning: left out: {line}", file=sys.stderr)
+    for line in made.notes:
+        print(f"note: {line}", file=sys.stderr)
     print(f"{written.page}: {len(made.records)} run(s), {written.page.stat().st_size / 1e6:.1f} MB")
     print(f"{len(written.others)} files with its tables and charts next to it")
     if written.not_drawn:

@@ -462,3 +462,21 @@ def test_phases_have_their_colour() -> None:
     from regatta.report import theme
 
     assert {*PHASES, "wait"} - {"total"} == set(theme.PHASES)
+
+
+def test_a_workload_without_a_card_here_is_named(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from regatta.report import cases as of_cases
+
+    first = kept.records()[0]
+    store.save(structs.replace(first, identity=structs.replace(first.identity, workload="mine", run_id="mine-1")))
+    project = tmp_path / "project"
+    project.mkdir()
+    for card, named in (
+        ("", True),
+        ('[workloads.mine]\nabout = "x"\ncommand = "x.py"\nframeworks = ["torch"]\n', False),
+    ):
+        (project / "regatta.toml").write_text(card)
+        monkeypatch.chdir(project)
+        of_cases._cards.cache_clear()
+        assert any("no card of mine:" in note for note in make.report(store.root).notes) is named
+    of_cases._cards.cache_clear()

@@ -53,7 +53,7 @@ EMPTY = "from pyspark.sql import SparkSession\nSparkSession.builder.getOrCreate(
 KINDS: dict[str, tuple[Sequence[str], Sequence[str]]] = {
     "as it is": ((), ()),
     "without the archive of classes": (("--env", "SPARK_CLASS_ARCHIVE=no"), ()),
-    "its driver compiled by C1 alone": ((), ("-XX:TieredStopAtLevel=1",)),
+    "its driver compiled by C1 only": ((), ("-XX:TieredStopAtLevel=1",)),
 }
 """Words for `sparkrun` and for the script."""
 WHAT = {

@@ -131,7 +131,7 @@ class Bench:
         return int(answer.get("rows") or answer["images"])
 
     def _epochs(self, output: str) -> float:
-        """Seconds of the epochs alone, of the slowest rank."""
+        """Seconds of the epochs only, of the slowest rank."""
         by_rank: dict[int, float] = {}
         for one in events(output, "phase"):
             if one["name"] == "epoch":

@@ -49,7 +49,7 @@ for name in controller dev docs node node-test store-test networks-test; do
     compile --output-file "$new/$name.lock" "$name.in"
     entries "$new/$name.lock" no | write "$name.lock" "make locks" "$name.in"
 done
-# Spark 4.3 is for Python 3.11 and newer, and needs of its requirements py4j alone, which its own archive brings.
+# Spark 4.3 is for Python 3.11 and newer, and needs of its requirements only py4j, which its own archive brings.
 if [[ ${UPGRADE:-no} == yes || ! -e spark.lock ]]; then
     compile --python-version 3.11 --no-deps --output-file "$new/spark.lock" spark.in
     write spark.lock "make locks" spark.in < "$new/spark.lock"

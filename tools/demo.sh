@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The whole of Regatta in one command: on temporary hosts where this machine can make them, else on this machine alone.
+# The whole of Regatta in one command: on temporary hosts where this machine can make them, else on this machine only.
 # An inventory given as argument is used as it is.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -11,7 +11,7 @@ can_be_root() { [ "$(id -u)" -eq 0 ] || sudo -n true 2>/dev/null; }
 
 if [ "${inventory%/}" = inventory/local ]; then
     inventory=inventory/local
-    echo "demo: this machine alone (inventory/local)"
+    echo "demo: this machine only (inventory/local)"
 elif [ -n "$inventory" ]; then
     echo "demo: the hosts of $inventory"
 elif python3 -m lab check >/dev/null 2>&1 || { can_be_root && command -v apt-get >/dev/null; }; then
@@ -19,12 +19,12 @@ elif python3 -m lab check >/dev/null 2>&1 || { can_be_root && command -v apt-get
     echo "demo: 3 temporary hosts on this machine (systemd-nspawn)"
 else
     inventory=inventory/local
-    echo "demo: this machine alone (inventory/local), since it cannot make temporary hosts"
+    echo "demo: this machine only (inventory/local), since it cannot make temporary hosts"
 fi
 tools/setup.sh controller
 if [ "$inventory" = inventory/lab ] && ! python -m lab check; then
     inventory=inventory/local
-    echo "demo: so this machine alone (inventory/local) instead"
+    echo "demo: so this machine only (inventory/local) instead"
 fi
 if [ "$inventory" = inventory/lab ]; then
     python -m lab up --name lab --nodes 3

@@ -1,6 +1,6 @@
 """`fab sparkrun --workers 2 job.py`: a data frame, a Ray on the same executors that learns from it, a data frame again.
 
-Spark and Ray meet in Parquet files of HDFS: `ray.data.from_spark` takes frames of RayDP alone.
+Spark and Ray meet in Parquet files of HDFS: `ray.data.from_spark` takes only frames of RayDP.
 """
 
 import argparse

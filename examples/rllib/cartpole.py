@@ -23,7 +23,7 @@ def tell(event, **fields):
 
 
 def private_ray(folder):
-    """Join a Ray of this process alone, on 127.0.0.1 with a token of its own: RLlib needs one for its bookkeeping."""
+    """Join a Ray of this process only, on 127.0.0.1 with a token of its own: RLlib needs one for its bookkeeping."""
     token = Path(folder, "token")
     token.touch(mode=0o600)
     token.write_text(secrets.token_hex(32))

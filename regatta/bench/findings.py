@@ -14,7 +14,7 @@ from regatta.text import clean
 
 _MOST_BESIDE = 3
 """So many frameworks have their columns next to each other."""
-CLOCKS = {"total": "end to end, as a person waits", "compute": "the inner loop alone"}
+CLOCKS = {"total": "end to end, as a person waits", "compute": "only the inner loop"}
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def findings(points: Sequence[Point], records: Sequence[Record]) -> list[Finding
 
 
 def lines(found: Sequence[Finding]) -> list[str]:
-    """The tables as text, end to end and the inner loop alone, then what forbids to compare, and what failed.
+    """The tables as text, end to end and only the inner loop, then what forbids to compare, and what failed.
 
     A row has a point with all its frameworks; where they are many, one of them, next to only the single process.
     """

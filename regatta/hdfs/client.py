@@ -78,7 +78,7 @@ def require(remote: Remote) -> None:
     """DataError where the cluster cannot have an HDFS."""
     if remote.cluster.local:
         raise DataError(
-            "inventory/local has no HDFS: it is this machine alone, and its runs read plain files. "
+            "inventory/local has no HDFS: it is this machine only, and its runs read plain files. "
             "Choose a cluster with --inventory inventory/NAME"
         )
 

@@ -57,7 +57,7 @@ class Cluster:
 
     @property
     def local(self) -> bool:
-        """Whether the cluster is this machine alone (inventory/local)."""
+        """Whether the cluster is this machine only (inventory/local)."""
         return all(node.local for node in self.nodes)
 
     def node(self, name: str) -> Node:

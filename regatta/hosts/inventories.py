@@ -52,13 +52,13 @@ def _how_to_make_one() -> str:
     known = sorted(p.name for p in own.glob("*") if p.is_dir())
     if not in_checkout():
         return (
-            f"To run on this machine alone, add --inventory inventory/local. For a cluster, '{hint('init')}' asks for "
+            f"To run on this machine only, add --inventory inventory/local. For a cluster, '{hint('init')}' asks for "
             f"your hosts and writes inventory/NAME; then '{about_hosts('provision', inventory='inventory/NAME')}'. "
             "REGATTA_INVENTORY=inventory/NAME chooses it for all commands"
         )
     return (
         f"Make one: '{about_hosts('lab', nodes='3')}' for temporary hosts on this machine, or "
-        f"'{hint('init')}' asks for hosts of your own; inventory/local is this machine alone. "
+        f"'{hint('init')}' asks for hosts of your own; inventory/local is this machine only. "
         f"Choose with INVENTORY=inventory/NAME. Here now: {', '.join(known) or 'none'}."
     )
 

@@ -50,7 +50,7 @@ def run(command: str, options: Options) -> int:
     chosen = inventories.load(str(path))
     if chosen.local:
         raise InventoryError(
-            f"{chosen.name} is this machine alone and needs no {command}: "
+            f"{chosen.name} is this machine only and needs no {command}: "
             f"'{hint('torchrun')}' and '{hint('run NAME')}' work as they are"
         )
     if options.check or command in flags.UNCHANGING:

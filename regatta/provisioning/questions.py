@@ -63,7 +63,9 @@ def _hosts(ask: Questions, made: Draft, given: Sequence[str]) -> None:
         ask.answer("", lambda text: _host(ask, made, text), given=words)
     if given:
         return
-    print("Hosts, as SSH reaches them: ADDRESS, USER@ADDRESS or a name of your ~/.ssh/config; Enter alone: no more")
+    print(
+        "Hosts, as SSH reaches them: ADDRESS, USER@ADDRESS or a name of your ~/.ssh/config; an empty line ends the list"
+    )
     while ask.answer(f"Host {len(made.hosts) + 1}", lambda text: _host(ask, made, text)):
         pass
 

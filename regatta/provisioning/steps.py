@@ -42,7 +42,7 @@ def named(path: Path) -> str:
 
 
 def log(folder: Path, what: str) -> Path:
-    """A new file for Ansible's own output, for this user alone; the oldest go."""
+    """A new file for Ansible's own output, for this user only; the oldest go."""
     logs = folder / LOGS
     logs.mkdir(mode=0o700, exist_ok=True)
     for old in sorted(logs.glob("*.log"))[: -(KEPT - 1)]:

@@ -1,6 +1,6 @@
 """Pictures of several cases together: frameworks over cores against one thread, and what a task costs by its length.
 
-A case says of itself alone how its configurations compare. The length that a task needs for a framework to pay is seen
+A case says only how its own configurations compare. The length that a task needs for a framework to pay is seen
 over cases that differ in the length of their items (a card's `length`), and what a single thread does better over cases
 that differ in `method`.
 """

@@ -276,7 +276,7 @@ CHARTS = (
     Chart(
         "bars",
         "Time",
-        "Strong: end to end. Pale: the inner loop alone. Line: 95 % interval.",
+        "Strong: end to end. Pale: only the inner loop. Line: 95 % interval.",
         specs.BARS,
         bars,
     ),

@@ -11,7 +11,7 @@ from regatta.report.summary import Summary
 from regatta.report.tables import Table
 
 _NOTE = (
-    "Times are end to end, medians; ratios are those of geometric means, paired against one process alone, with 95 % "
+    "Times are end to end, medians; ratios are those of geometric means, paired against one process, with 95 % "
     f"intervals from {stats.LEAST_PAIRS} runs on each side. Accuracy is that on rows which were not learned from. "
     "The time to an accuracy counts from when a run's ranks were ready, with what testing on the way takes. Repeats of "
     "a bench have the same seed: what another one would give is not seen."

@@ -15,7 +15,7 @@ from regatta.report.regressions import Change
 from regatta.report.summary import CLOCKS, Summary
 from regatta.report.timeline import slowest
 
-CLOCK_TITLES = {"total": "end to end, as a person waits", "compute": "the inner loop alone"}
+CLOCK_TITLES = {"total": "end to end, as a person waits", "compute": "only the inner loop"}
 _USE_NOTE = (
     "Medians. CPU, user and system, of ranks and driver from the start of Python until they had computed; resident "
     "memory of the largest rank. Sent: by all nodes of the run over the interface between them, whoever sent it; "

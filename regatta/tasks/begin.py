@@ -100,7 +100,7 @@ def _project(folder: Path) -> str:
     return f"{project.FILE}: made; it says what runs of this folder take"
 
 
-@task(help={"local": "on this machine alone, with what pip has installed"})
+@task(help={"local": "on this machine only, with what pip has installed"})
 def demo(c: Context, local: bool = False) -> None:
     """Show all of it: hosts made on this machine (in a checkout), provisioned, one workload compared; or --local."""
     script = paths.PROJECT / "tools/demo.sh"
@@ -108,7 +108,7 @@ def demo(c: Context, local: bool = False) -> None:
         _here()
     elif paths.INSTALLED or not script.is_file():
         raise UsageError(
-            f"only a checkout can make hosts for it: '{hint('demo --local')}' runs on this machine alone, and "
+            f"only a checkout can make hosts for it: '{hint('demo --local')}' runs on this machine only, and "
             f"'{hint('init')}' begins with hosts of your own"
         )
     else:
@@ -124,7 +124,7 @@ def _here() -> None:
     own = {point.of.card.size: point.size} if point.of.card.size else {}
     with opened(str(paths.PROJECT / "inventory/local")) as cluster:
         root = cluster.remote.cluster.head.root
-        print(f"{DEMO}: {plan.about}\nOn this machine alone: {', '.join(point.frameworks)}. Ctrl-C ends it.")
+        print(f"{DEMO}: {plan.about}\nOn this machine only: {', '.join(point.frameworks)}. Ctrl-C ends it.")
         print(f"Records go to {paths.results_dir()}/, all else to {root}; you may delete both.\n", flush=True)
         asked = {"framework": ",".join(point.frameworks), "workers": point.workers, "repeats": plan.repeats}
         show(cluster.console, cluster.compare(point.workload, **own, **point.parameters, **asked), None)

@@ -31,7 +31,7 @@ class Watched(Value):
 
 
 class WatchRun(Telling[None, Watched]):
-    """Follow a run's log from a byte of it (or its events alone) until the run has ended there."""
+    """Follow a run's log from a byte of it (or only its events) until the run has ended there."""
 
     op = "run.watch"
     run: str

@@ -1,4 +1,4 @@
-"""A person without privileges, on this machine alone: a fresh clone in their own home, real commands typed in it.
+"""A person without privileges, on this machine only: a fresh clone in their own home, real commands typed in it.
 
 As root, the person is an unused user id, without an entry in /etc/passwd (as containers run programs); else it
 is the one who runs the tests, kept from sudo. The clone holds what is not committed yet, too.

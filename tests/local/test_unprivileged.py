@@ -1,4 +1,4 @@
-"""This machine alone (inventory/local) for a person without privileges: everything as typed."""
+"""This machine only (inventory/local) for a person without privileges: everything as typed."""
 
 import json
 import os
@@ -137,7 +137,7 @@ def test_the_second_time_nothing_is_made_anew(ready: Person) -> None:
 
 def test_a_chosen_inventory_is_said_first(ready: Person) -> None:
     code, text = ready.type("make", "demo", "INVENTORY=inventory/local", WORKERS="0")
-    assert text.splitlines()[0] == "demo: this machine alone (inventory/local)"
+    assert text.splitlines()[0] == "demo: this machine only (inventory/local)"
     assert "--workers must be at least 1, not 0" in text
     assert code == 2
 

@@ -1,4 +1,4 @@
-"""What the unit tests share: a cluster of this machine alone, in its own folder."""
+"""What the unit tests share: a cluster of this machine only, in its own folder."""
 
 import sys
 import tempfile
@@ -57,7 +57,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def here(tmp_path: Path) -> Path:
-    """An inventory of this machine alone; runs use the Python of the tests."""
+    """An inventory of this machine only; runs use the Python of the tests."""
     folder = tmp_path / "inventory" / "here"
     folder.mkdir(parents=True)
     (folder / "hosts.yml").write_text(HOSTS.format(root=tmp_path / "root", python=sys.executable))

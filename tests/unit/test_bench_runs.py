@@ -1,4 +1,4 @@
-"""`fab bench` on this machine alone: real runs of a small plan, interrupted, refused, failed, continued."""
+"""`fab bench` on this machine only: real runs of a small plan, interrupted, refused, failed, continued."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""Runs on this machine alone: real processes, followed, cancelled, killed."""
+"""Runs on this machine only: real processes, followed, cancelled, killed."""
 
 import contextlib
 import json

@@ -35,7 +35,7 @@ if len(sys.argv) > 2:
 
 
 class Fab:
-    """`regatta` in a tree with the script, on this machine alone."""
+    """`regatta` in a tree with the script, on this machine only."""
 
     def __init__(self, tree: Path, inventory: Path, sign: Path) -> None:
         self.tree, self.inventory, self.sign = tree, inventory, sign

@@ -318,7 +318,7 @@ def unpacked(content: bytes) -> Any:
     """Return what torch has saved: only weights, numbers and texts, as anyone may have written it. Raises as torch
     does.
     """
-    # Before torch 2.14 `weights_only` alone takes sparse tensors whose indices are outside of them, and reading these
+    # Before torch 2.14 only `weights_only` takes sparse tensors whose indices are outside of them, and reading these
     # reads memory that is not theirs.
     with torch.sparse.check_sparse_tensor_invariants():
         return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)

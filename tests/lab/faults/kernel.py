@@ -103,7 +103,7 @@ def cable(lab: LabHandle, name: str) -> str:
 def bad_cable(lab: LabHandle, name: str, *, into: str = "", out: str = "", peers: str = "all") -> Iterator[None]:
     """nftables verdicts, such as `drop`, for frames into a host and out of it.
 
-    `peers`: `all`, or `controller`: this machine alone.
+    `peers`: `all`, or `controller`: this machine only.
     """
     table, end = f"regatta-fault-{lab.name}-{name}", cable(lab, name)
     chains = {"input": ("iifname", out), "output": ("oifname", into)}

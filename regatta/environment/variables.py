@@ -65,7 +65,7 @@ def typed(words: Sequence[str], files: Sequence[str]) -> Variables:
     for word in words:
         name, given, value = word.partition("=")
         if not given and name not in os.environ:
-            raise UsageError(f"--env {name}: this shell has no variable of that name; say --env {name}=VALUE")
+            raise UsageError(f"--env {name}: this shell has no variable of that name; use --env {name}=VALUE")
         _check(name, value, "--env")
         hidden.pop(name, None)
         (public if given else hidden)[name] = value if given else os.environ[name]

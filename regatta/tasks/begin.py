@@ -68,7 +68,7 @@ def init(
 
     if not yes and not sys.stdin.isatty():
         raise UsageError(
-            "there is no terminal to ask on: say --host [USER@]ADDRESS for each host, and --yes; "
+            "there is no terminal to ask on: add --host [USER@]ADDRESS for each host, and --yes; "
             f"'{hint('init --help')}' has the flags for all else"
         )
     given = questions.Given(name, host or (), user, key, head, head_only or (False if yes else None), services)

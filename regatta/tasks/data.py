@@ -108,7 +108,7 @@ def data_rm(
     found = hdfs.ask(remote, "remove", url, recursive=recursive, look=True)
     what = f"{found['files']} file(s), {size_text(found['bytes'])}"
     if found["folder"] and found["files"] and not recursive:
-        raise UsageError(f"{url} is a folder with {what}: say --recursive to remove all of it")
+        raise UsageError(f"{url} is a folder with {what}: add --recursive to remove all of it")
     if not confirmed(f"remove {what} from {url} on {remote.cluster.name}", yes):
         raise DeclinedError("nothing was removed")
     hdfs.ask(remote, "remove", url, recursive=recursive)

@@ -20,7 +20,7 @@ def confirmed(what: str, yes: bool) -> bool:
     if yes or os.environ.get("CONFIRM") == "yes":
         return True
     if not sys.stdin.isatty():
-        raise UsageError(f"this would {what}: say --yes{' (or CONFIRM=yes)' if in_checkout() else ''}")
+        raise UsageError(f"this would {what}: add --yes{' (or CONFIRM=yes)' if in_checkout() else ''}")
     return screen.ask(f"{what[0].upper()}{what[1:]}? Type yes:").strip() == "yes"
 
 

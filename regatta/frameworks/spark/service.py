@@ -71,7 +71,7 @@ class SparkService(JobService):
             return None
         return (
             f"--workers {asked}: Spark's workers have {cores} core(s) together, and each worker of a run takes one; "
-            f"say --workers {cores} or fewer"
+            f"use --workers {cores} or fewer"
         )
 
     def members(self, nodes: Sequence[Node], answers: Mapping[str, Mapping[str, Any]]) -> list[str]:

@@ -65,7 +65,7 @@ def translate(error: BaseException, url: str, step: str) -> StorageError:  # noq
     if "is not a directory" in text or name == "ParentNotDirectoryException":
         return StorageError(f"{url}: a part of the path is a file, not a folder ({step})")
     if "PathIsNotEmptyDirectory" in name:
-        return StorageError(f"{url}: is a folder that is not empty; say --recursive to remove all of it")
+        return StorageError(f"{url}: is a folder that is not empty; add --recursive to remove all of it")
     if _SAFE_MODE.search(name) or _SAFE_MODE.search(said):
         return StorageError(
             f"{url}: HDFS is in safe mode and takes no changes ({step}): it leaves it when enough DataNodes are up; "

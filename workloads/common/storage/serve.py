@@ -77,7 +77,7 @@ class Service:
         told = {"folder": info.folder, "files": len(files), "bytes": sum(one.length for one in files)}
         if not look:
             if info.folder and inside and not recursive:
-                raise StorageError(f"hdfs://{path}: is a folder that is not empty; say --recursive to remove all of it")
+                raise StorageError(f"hdfs://{path}: is a folder that is not empty; add --recursive to remove all of it")
             self.hdfs.delete(path, recursive=recursive)
         return told
 

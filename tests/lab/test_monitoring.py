@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 from clusters import Cluster, finish, read_until, wait_for
-from dashboards import dashboards
 from metrics import Prometheus, opened
 
 from lab.model import PROJECT
@@ -52,12 +51,10 @@ def prometheus(cluster: Cluster) -> Iterator[Prometheus]:
         yield prometheus
 
 
-def charts(boards: dict[str, dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every chart of these dashboards, with the place it is at."""
-    for name, board in boards.items():
-        for panel in board["panels"]:
-            if panel["type"] != "row":
-                yield f"{name}: {panel['title']}", panel
+def dashboard(cluster: Cluster, name: str) -> dict[str, Any]:
+    """A dashboard as it is on the head."""
+    text = cluster.lab.ssh("node1", f"sudo cat /etc/regatta/grafana/dashboards/{name}.json").stdout
+    return dict(json.loads(text))
 
 
 def substituted(expression: str, run: str) -> str:
@@ -99,7 +96,7 @@ def test_every_panel_has_data_while_a_run_lives_and_no_more(
 ) -> None:
     (tmp_path / "project").mkdir()
     (tmp_path / "project/endless.py").write_text(ENDLESS)
-    boards = dashboards("spark")
+    boards = {name: dashboard(cluster, name) for name in ("cluster", "run")}
     process = cluster.background(tmp_path / "project", "rayrun", "--name", RUN, "--workers", "3", "endless.py")
     try:
         variables = boards["run"]["templating"]["list"]
@@ -108,9 +105,9 @@ def test_every_panel_has_data_while_a_run_lives_and_no_more(
 
         def empty() -> list[str]:
             return [
-                where
-                for where, panel in charts(boards)
-                for target in panel["targets"]
+                panel["title"]
+                for panel in boards["cluster"]["panels"] + boards["run"]["panels"]
+                for target in panel.get("targets", ())
                 if not prometheus.query(substituted(target["expr"], RUN))
             ]
 

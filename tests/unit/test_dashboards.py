@@ -1,15 +1,27 @@
 """Grafana's dashboards as files: what can be wrong with them without a Grafana."""
 
+import json
 import re
 from itertools import combinations
-from pathlib import Path
 from typing import Any
 
+import modules
 import pytest
 import yaml
-from dashboards import dashboards
 
-ROLE = Path(__file__).resolve().parents[2] / "ansible/roles/grafana"
+from regatta.services import parts
+
+ROLE = parts.ROLES / "grafana"
+COMPOSE = modules.load("grafana_filters", "roles/grafana/filter_plugins/grafana.py").grafana_dashboard
+
+
+def dashboards(*without: str) -> dict[str, dict[str, Any]]:
+    """Return each dashboard by its name, with the panels of all services but these roles."""
+    boards = {path.stem: json.loads(path.read_text()) for path in (ROLE / "files").glob("*.json")}
+    roles = [part.role for part in parts.every() if part.role not in without]
+    services = [yaml.safe_load((parts.ROLES / role / "service.yml").read_text()) for role in roles]
+    rows = [service["panels"] for service in services if "panels" in service]
+    return boards | {"cluster": COMPOSE(boards["cluster"], rows)}
 
 
 def uids(value: Any) -> set[str]:

@@ -2,7 +2,7 @@
 
 import concurrent.futures
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,21 +68,25 @@ class Run:
             raise TimeoutError(f"{self.id} is still running after {timeout} s: wait() again, or cancel()") from None
 
     def attach(self) -> None:
-        """Show it on the cluster's console from its first line to its end; Ctrl-C cancels it. Raises RunFailedError."""
+        """Show it on the cluster's console from its first line to its end. Raises RunFailedError.
+
+        Ctrl-C stops watching, and the run continues; a second one within two seconds cancels it.
+        """
         self._used.session.attach(self.info)
 
-    def follow(self) -> Iterator[Line]:
+    def follow(self, since: Mapping[str, int] | None = None) -> Iterator[Line]:
         """Yield what it prints on all its nodes, from its first line until its end.
 
-        Raises UnreachableError where a node is lost meanwhile, which ends nothing.
+        `since`: bytes of each node's log that are passed over, as `logs` counts them. Raises UnreachableError where a
+        node is lost meanwhile, which ends nothing.
         """
-        with Watch(self._used.remote, self.id, self._on_nodes().nodes) as watch:
+        with Watch(self._used.remote, self.id, self._on_nodes().nodes, since=since) as watch:
             for said in watch.lines():
                 yield Line(*said)
 
-    def logs(self) -> Iterator[Line]:
-        """Yield what it has printed so far, node after node."""
-        for said in catalogue.log(self._used.remote, self._on_nodes()):
+    def logs(self, read: dict[str, int] | None = None) -> Iterator[Line]:
+        """Yield what it has printed so far, node after node; `read` gets how many bytes of each node's log that is."""
+        for said in catalogue.log(self._used.remote, self._on_nodes(), read):
             yield Line(*said)
 
     def cancel(self) -> None:

@@ -203,12 +203,17 @@ def delete(remote: Remote, chosen: list[RunInfo], unused: float) -> tuple[dict[s
     return remote.gather(remote.cluster.nodes, lambda node: remote.call(node, asked, timeout=DELETE_TIMEOUT))
 
 
-def log(remote: Remote, info: RunInfo) -> Iterator[tuple[str, int | None, str]]:
-    """(node, rank, text) of everything that a run has printed so far, node after node."""
+def log(remote: Remote, info: RunInfo, read: dict[str, int] | None = None) -> Iterator[tuple[str, int | None, str]]:
+    """(node, rank, text) of everything that a run has printed so far, node after node.
+
+    `read` gets how many bytes of each node's log that is.
+    """
     for node in info.nodes:
         with remote.stream(node, WatchRun(info.run)) as stream:
             for line in stream:
                 for rank, text in line.lines or ():
                     yield node.name, rank, text
+                if read is not None and line.offset is not None:
+                    read[node.name] = line.offset
                 if line.beat:
                     break

@@ -28,8 +28,14 @@ from regatta_protocol.operations.launch import Inspect
 from regatta_protocol.states import State
 
 INTERRUPTED = 130
+AGAIN_SECONDS = 2.0
+"""So long after Ctrl-C another one cancels a run that is only watched."""
 LATE_SECONDS = 0.5
 """Seconds that times may be late, as output was not shown at once, before a warning."""
+
+
+class LeftAlone(KeyboardInterrupt):
+    """A person stopped watching a run, which continues."""
 
 
 @dataclass(frozen=True)
@@ -131,13 +137,15 @@ class Session:
     def attach(self, info: catalogue.RunInfo) -> Outcome:
         """Follow a run that was started earlier, from its first line. Raises RunFailedError as `run` does.
 
-        Where whoever started it is gone, its record is written here.
+        Where whoever started it is gone, its record is written here. Ctrl-C raises LeftAlone, and the run continues.
         """
         clocks = Clocks(info.ranks, driver=info.adapter.driver)
         recording.settle(self.remote, info)
         try:
             with self._attached(info) as handle:
                 outcome = self._follow(handle, clocks)
+        except LeftAlone:
+            raise
         except KeyboardInterrupt:
             with interrupts_deferred():
                 self._adopt(info, clocks, Outcome(State.STOPPED, INTERRUPTED, None))
@@ -202,11 +210,11 @@ class Session:
 
     @contextlib.contextmanager
     def _attached(self, info: catalogue.RunInfo) -> Iterator[StartedRun]:
-        """Give what is needed to follow a run; Ctrl-C cancels one in progress."""
+        """Give what is needed to follow a run; Ctrl-C leaves it alone, a second one cancels it."""
         if info.state is not State.RUNNING:
             yield catalogue.unserved(self.remote, info)
             return
-        with catalogue.handle(self.remote, info) as handle, self._cancelled_by_hand(handle):
+        with catalogue.handle(self.remote, info) as handle, self._left_by_hand(handle):
             yield handle
 
     def _adopt(self, info: catalogue.RunInfo, clocks: Clocks, outcome: Outcome) -> None:
@@ -217,6 +225,20 @@ class Session:
                 kept.save(recording.from_nodes(self.remote, info, clocks, outcome))
             except RecordError as error:
                 self.console.error(str(error))
+
+    @contextlib.contextmanager
+    def _left_by_hand(self, handle: StartedRun) -> Iterator[None]:
+        try:
+            yield
+        except KeyboardInterrupt:
+            run = handle.run
+            with self._cancelled_by_hand(handle):
+                self.console.note(
+                    f"{run} continues. To watch it again: {hint('attach', run)}; to end it: {hint('cancel', run)}, "
+                    "or Ctrl-C again now"
+                )
+                time.sleep(AGAIN_SECONDS)
+            raise LeftAlone from None
 
     @contextlib.contextmanager
     def _cancelled_by_hand(self, handle: StartedRun) -> Iterator[None]:

@@ -4,7 +4,7 @@ import contextlib
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from regatta.errors import HostKeyError, RemoteError, UnreachableError
@@ -27,17 +27,27 @@ Message = tuple[str, str, Any, float]
 class Watch:
     """One thread a node, within `with`, reads its log and heartbeats, and connects again where a node falls silent.
 
-    `events_only`: of the log only the events. `held`: seconds that each node has waited until what it sent was taken;
+    `events_only`: of the log only the events. `since`: bytes of each node's log that are passed over.
+    `held`: seconds that each node has waited until what it sent was taken;
     what it sent then came late by as much at most. `held_back`: those that wait now. `heard`: when each last spoke.
     """
 
-    def __init__(self, remote: Remote, run: str, nodes: Sequence[Node], *, events_only: bool = False) -> None:
+    def __init__(
+        self,
+        remote: Remote,
+        run: str,
+        nodes: Sequence[Node],
+        *,
+        events_only: bool = False,
+        since: Mapping[str, int] | None = None,
+    ) -> None:
         self.messages: queue.Queue[Message] = queue.Queue(MOST_WAITING)
         self.held: dict[str, float] = {}
         self.held_back: set[str] = set()
         self.heard = {node.name: time.monotonic() for node in nodes}
         self.left = threading.Event()
         self._remote, self._run, self._events_only = remote, run, events_only
+        self._since = since or {}
         self._ended: set[str] = set()
         self._streams: dict[str, Stream[None, Watched]] = {}
         self._silent: set[Stream[None, Watched]] = set()
@@ -108,7 +118,7 @@ class Watch:
         return time.monotonic() - self.heard[name] < SILENT_SECONDS or name in self.held_back
 
     def _watch(self, node: Node) -> None:
-        offset = 0
+        offset = self._since.get(node.name, 0)
         while not (node.name in self._ended or self.left.is_set()):
             try:
                 for line in self._said(node, offset):

@@ -3,6 +3,7 @@
 All that a task needs is imported in it: a sync is over before rich and paramiko would be loaded.
 """
 
+import collections
 import functools
 import sys
 import time
@@ -30,7 +31,10 @@ from regatta.terminal.table import print_table
 from regatta_protocol.states import State
 
 if TYPE_CHECKING:
-    from regatta.report.listing import Line
+    from collections.abc import Iterable, Iterator
+
+    from regatta.api.run import Line
+    from regatta.report import listing as listed
     from regatta.run.shared_cleanup import SharedFolder
 
 
@@ -112,7 +116,7 @@ def runs(
     kept = Store(paths.results_dir()).list()
     unasked: dict[str, Exception] = {}
 
-    def choose(lines: "list[Line]") -> "list[Line]":
+    def choose(lines: "list[listed.Line]") -> "list[listed.Line]":
         if framework is not None:
             choice.recorded(framework, (line.framework for line in lines))
         return listing.choose(lines, wanted, sort)[-number:]
@@ -220,20 +224,61 @@ def _day(part: "SharedFolder") -> str:
     return time.strftime("%Y-%m-%d %H:%M", time.gmtime(part.changed))
 
 
-@task(positional=["run"], help={"run": RUN_HELP})
-def logs(c: Context, run: str, inventory: str | None = None) -> None:
+@task(
+    positional=["run"],
+    help={
+        "run": RUN_HELP,
+        "follow": "then print what comes, until the run ends; Ctrl-C leaves the run alone",
+        "tail": "of each node only so many of the last lines",
+        "rank": "only lines of this rank, or of 'driver'",
+    },
+)
+def logs(
+    c: Context,
+    run: str,
+    inventory: str | None = None,
+    follow: bool = False,
+    tail: str | None = None,
+    rank: str | None = None,
+) -> None:
     """Print what a run has printed so far."""
     from regatta.terminal.console import label
     from regatta.text import clean
+    from regatta_protocol.log import DRIVER
+
+    most = whole("tail", tail, least=0)
+    wanted = DRIVER if rank == "driver" else whole("rank", rank, least=0)
+
+    def show(lines: "Iterable[Line]") -> None:
+        for line in lines:
+            print(f"{label(line.node, line.rank)} | {clean(line.text)}", flush=follow)
+
+    def chosen(lines: "Iterable[Line]") -> "Iterator[Line]":
+        return (line for line in lines if wanted is None or line.rank == wanted)
 
     with opened(inventory) as cluster:
-        for line in cluster.find(run).logs():
-            print(f"{label(line.node, line.rank)} | {clean(line.text)}")
+        found, read = cluster.find(run), dict[str, int]()
+        if follow and most is None:
+            show(chosen(found.follow()))
+            return
+        now = chosen(found.logs(read))
+        show(now if most is None else _last(now, most))
+        if follow:
+            show(chosen(found.follow(read)))
+
+
+def _last(lines: "Iterable[Line]", most: int) -> "Iterator[Line]":
+    """The last lines of each node."""
+    kept: dict[str, collections.deque[Line]] = {}
+    for line in lines:
+        kept.setdefault(line.node, collections.deque(maxlen=most)).append(line)
+    for of_node in kept.values():
+        yield from of_node
 
 
 @task(positional=["run"], help={"run": RUN_HELP})
 def attach(c: Context, run: str, inventory: str | None = None) -> None:
-    """Follow a run from its first line to its end (Ctrl-C cancels it)."""
+    """Follow a run from its first line to its end (after Ctrl-C it continues)."""
     with opened(inventory) as cluster:
         found = cluster.find(run)
         found.attach()

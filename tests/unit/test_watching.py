@@ -1,0 +1,83 @@
+"""Looking at a run does it no harm: Ctrl-C in `attach` and `logs --follow`, and which lines `logs` prints."""
+
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from test_recording import Fab, kept
+
+from regatta.hosts.remote import Remote
+from regatta_protocol.operations.runs import ListRuns
+
+
+@pytest.fixture
+def fab(source: Path, here: Path, tmp_path: Path) -> Fab:
+    return Fab(source, here, tmp_path / "sign")
+
+
+def read_until(process: "subprocess.Popen[str]", mark: str) -> None:
+    assert process.stdout is not None
+    assert any(mark in line for line in process.stdout)
+
+
+def state(remote: Remote) -> str:
+    return remote.call(remote.cluster.head, ListRuns()).runs[0].state.value
+
+
+@pytest.mark.parametrize("words", [("attach",), ("logs", "--follow")], ids=["attach", "logs"])
+def test_ctrl_c_leaves_the_run_alone(fab: Fab, remote: Remote, words: tuple[str, ...]) -> None:
+    fab.orphan("watched")
+    watching = fab.start(*words, "watched")
+    read_until(watching, "begun")
+    watching.send_signal(signal.SIGINT)
+    said, _ = watching.communicate(timeout=60)
+    assert watching.returncode == 130, said
+    if words[0] == "attach":
+        assert "watched continues" in said and "regatta attach watched" in said and "regatta cancel watched" in said
+    assert state(remote) == "running" and kept("watched") is None
+    fab.sign.touch()
+    assert fab.run("attach", "watched")[0] == 0
+    found = kept("watched")
+    assert found is not None and found.exit.state == "succeeded"
+
+
+def test_a_second_ctrl_c_in_attach_cancels_the_run(fab: Fab, remote: Remote) -> None:
+    fab.orphan("ended")
+    watching = fab.start("attach", "ended")
+    read_until(watching, "begun")
+    watching.send_signal(signal.SIGINT)
+    read_until(watching, "continues")
+    watching.send_signal(signal.SIGINT)
+    said, _ = watching.communicate(timeout=60)
+    assert watching.returncode == 130 and "cancelling ended" in said
+    assert state(remote) == "stopped"
+    found = kept("ended")
+    assert found is not None and found.exit.state == "cancelled"
+
+
+def test_logs_of_one_rank_and_the_last_lines(fab: Fab) -> None:
+    (fab.tree / "train.py").write_text(
+        "import os, sys\nfor number in range(5): print('line', number, 'of', os.environ['RANK'])\n"
+    )
+    assert fab.run("torchrun", "--name=lines", "--workers=2", "train.py")[0] == 0
+    every = fab.run("logs", "lines")[1].splitlines()
+    of_one = [line for line in every if line.endswith("of 1")]
+    assert len(of_one) == 5
+    assert fab.run("logs", "lines", "--rank", "1")[1].splitlines() == of_one
+    assert fab.run("logs", "lines", "--rank", "1", "--tail", "2")[1].splitlines() == of_one[-2:]
+    assert fab.run("logs", "lines", "--tail", "3")[1].splitlines() == every[-3:]
+    assert fab.run("logs", "lines", "--follow", "--rank=1", "--tail=1")[1].splitlines() == of_one[-1:]
+    assert fab.run("logs", "lines", "--rank", "driver")[1] == ""
+
+
+def test_following_with_a_tail_prints_each_line_once(fab: Fab) -> None:
+    fab.orphan("tail")
+    following = fab.start("logs", "tail", "--follow", "--tail", "1")
+    read_until(following, "ready")
+    time.sleep(0.5)
+    fab.sign.touch()
+    said, _ = following.communicate(timeout=60)
+    assert following.returncode == 0
+    assert said.count('"phase"') == 2 and said.count('"result"') == 1 and "begun" not in said

@@ -3,6 +3,7 @@
 from typing import Annotated, Any, Dict, Optional, Tuple
 
 from regatta_protocol.decoding import AS_IT_IS, Like
+from regatta_protocol.standing import Stood
 from regatta_protocol.states import Mode, State
 from regatta_protocol.value import Value
 
@@ -143,7 +144,8 @@ class Ended(Value):
     """The content of `exit.json`: how a run has ended on a node, and what it has used there.
 
     `codes`: of the ranks that have ended. `oom_kills`: by the host's kernel, meanwhile. `lost_lines`: of the log, for
-    which the disk had no space. `reached`: limits that it has met.
+    which the disk had no space. `reached`: limits that it has met. `stood`: where the other ranks stood there when one
+    had waited too long for others.
     """
 
     state: State = State.FAILED
@@ -156,6 +158,7 @@ class Ended(Value):
     oom_kills: int = 0
     lost_lines: int = 0
     reached: Dict[str, float] = {}
+    stood: Optional[Stood] = None
 
 
 class FollowedBy(Value):

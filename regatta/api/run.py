@@ -89,6 +89,12 @@ class Run:
         for said in catalogue.log(self._used.remote, self._on_nodes(), read):
             yield Line(*said)
 
+    def why(self) -> list[str]:
+        """Return lines that say where its ranks stand now, and last the likely cause if they wait. RunError."""
+        from regatta.run import standing
+
+        return list(standing.why(self._used.remote, self.id))
+
     def cancel(self) -> None:
         """End it on all its nodes. RunError where it has ended already."""
         catalogue.cancel(self._used.remote, self.info)

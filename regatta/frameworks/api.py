@@ -192,6 +192,8 @@ class Framework(abc.ABC):
     """Packages that its runs have as the nodes have them, whatever their lists say: its services are made of them."""
     requirements: tuple[str, ...] = ()
     """Packages that its runs need beyond the nodes' environment, as in a list of requirements: `dask>=2024`."""
+    meets: str = ""
+    """Files, as a regular expression, of functions in which a rank waits for others, as far as Python runs there."""
     secondary_exit_codes: frozenset[int] = frozenset()
     """Codes with which a rank exits where another one is gone: who has exited otherwise is to blame."""
     service: str = ""

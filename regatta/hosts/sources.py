@@ -11,8 +11,8 @@ from regatta import paths
 _ELSEWHERE = {"__init__", "aptcache", "aptrelay", "sitecustomize_rank", "metrics", "siteproxy"}
 _ELSEWHERE |= {"imports", "spawn_guard", "events", "cards"}
 """Modules of the node's side, and of what is shared with it, that serve no request: a rank's, a service's, a run's."""
-_SUPERVISOR = ("supervisor", "cgroup", "rank", "runlog", "usage")
-_OF_SUPERVISOR = ("__init__", "decoding", "log", "run", "states", "value")
+_SUPERVISOR = ("supervisor", "calls", "cgroup", "rank", "runlog", "standing", "usage", "waiting")
+_OF_SUPERVISOR = ("__init__", "decoding", "log", "run", "standing", "states", "value")
 """The shared modules that it needs of the controller."""
 NODE, FRAMEWORKS, PROTOCOL = "regatta.node", "regatta.frameworks", "regatta_protocol"
 OPERATIONS = f"{PROTOCOL}.operations"

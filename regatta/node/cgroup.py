@@ -58,9 +58,9 @@ def hits(pid: int | str = "self") -> Dict[str, int]:
     """
     found: Dict[str, int] = {}
     for folder in folders(pid):
-        _take(found, "memory", f"{folder}/memory.events", "oom")
-        _take(found, "memory", f"{folder}/memory.oom_control", "oom_kill")
-        _take(found, "processes", f"{folder}/pids.events", "max")
+        take(found, "memory", f"{folder}/memory.events", "oom")
+        take(found, "memory", f"{folder}/memory.oom_control", "oom_kill")
+        take(found, "processes", f"{folder}/pids.events", "max")
     return found
 
 
@@ -68,9 +68,9 @@ def limits(pid: int | str = "self") -> Dict[str, int]:
     """Limits that the unit of a process has: {"memory": bytes, "processes"}; those that are not set are left out."""
     found: Dict[str, int] = {}
     for folder in folders(pid):
-        _take(found, "memory", f"{folder}/memory.max")
-        _take(found, "memory", f"{folder}/memory.limit_in_bytes")
-        _take(found, "processes", f"{folder}/pids.max")
+        take(found, "memory", f"{folder}/memory.max")
+        take(found, "memory", f"{folder}/memory.limit_in_bytes")
+        take(found, "processes", f"{folder}/pids.max")
     return {name: value for name, value in found.items() if value < 1 << 62}
 
 
@@ -80,7 +80,7 @@ def reached(before: Dict[str, int], pid: int | str = "self") -> Dict[str, int]:
     return {name: have[name] for name, now in hits(pid).items() if name in have and now > before.get(name, 0)}
 
 
-def _take(found: Dict[str, int], name: str, file: str, key: str = "") -> None:
+def take(found: Dict[str, int], name: str, file: str, key: str = "") -> None:
     """The number behind a key of a file of the kernel's, or in its only line; `max` there is none."""
     with contextlib.suppress(OSError, ValueError, IndexError), open(file) as handle:
         for line in handle:

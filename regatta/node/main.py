@@ -40,6 +40,7 @@ OPERATIONS = {
     "relay.drop": ("transfers.Drop", "relay.drop"),
     "run.start": ("runs.StartRun", "runs.start"),
     "run.watch": ("runs.WatchRun", "runs.watch"),
+    "run.standing": ("runs.AskStanding", "why.of_run"),
     "run.stop": ("runs.StopRun", "runs.stop"),
     "run.finish": ("runs.FinishRun", "runs.finish"),
     "run.contention": ("runs.AskContention", "contention.of_run"),

@@ -34,6 +34,7 @@ else:  # started in the run's folder
 
 from regatta_protocol.decoding import believe, decode, encode
 from regatta_protocol.run import Begun, Ended, Failure, Kept
+from regatta_protocol.standing import Stood
 from regatta_protocol.states import State
 
 GRACE_SECONDS = 1.0
@@ -63,6 +64,7 @@ class Supervisor:
         self.ranks: list[rank.Rank] = []
         self.selector = selectors.DefaultSelector()
         self.failure: Failure | None = None
+        self.stood: Stood | None = None
         self.stopped = False
         self.started, began = time.time(), time.monotonic()
         self.kill_at: float | None = None
@@ -119,6 +121,9 @@ class Supervisor:
                 return
             self.ranks.append(one)
             self.selector.register(one.output, selectors.EVENT_READ, one)
+        told = {str(one.rank): one.process.pid for one in self.ranks}
+        with contextlib.suppress(OSError):  # a full disk costs that
+            write_pids(self.folder, {"pid": os.getpid(), "ranks": told})
 
     def loop(self, wakeup: int) -> None:
         """One block of each rank's output at a time: one that prints without pause keeps nothing else waiting."""
@@ -160,7 +165,25 @@ class Supervisor:
             self.drain(one, LAST_BLOCKS)
             if one.code and self.failure is None and not self.stopped:
                 self.failure = self.describe(one.rank, one.code, one.last_lines())
+                self.look(one.last_lines())
                 self.end_ranks()
+
+    def look(self, lines: list[str]) -> None:
+        """Take note of where the other ranks stand, before they end, where one has waited too long for others."""
+        if not any(rank.TIMED_OUT.search(line) for line in lines):
+            return
+        if __package__:
+            from regatta.node import standing
+        else:
+            import standing  # type: ignore[import-not-found, no-redef, unused-ignore]
+        with contextlib.suppress(OSError, ValueError):
+            self.stood = standing.look(
+                self.spec.id, self.folder, os.path.join(os.path.dirname(self.python()), "py-spy")
+            )
+
+    def python(self) -> str:
+        """The Python of the run's ranks."""
+        return next((one.argv[0] for one in self.spec.ranks), sys.executable)
 
     def describe(self, number: int, code: int, lines: list[str]) -> Failure:
         """Return what is known of the first failure."""
@@ -218,7 +241,13 @@ class Supervisor:
         else:
             said = Ended(State.SUCCEEDED, 0)
         codes = {str(one.rank): one.code for one in self.ranks}
-        told = {"codes": codes, "started": self.started, "used": self.used(), "lost_lines": self.lost_lines}
+        told = {
+            "codes": codes,
+            "started": self.started,
+            "used": self.used(),
+            "lost_lines": self.lost_lines,
+            "stood": self.stood,
+        }
         write_exit(self.folder, said.changed(**told))
         return said.code
 
@@ -227,6 +256,14 @@ class Supervisor:
         own, but for the driver, whose share alone would say too little.
         """
         return {} if self.spec.joined else {**usage.of_unit(self.folder), **usage.of_children()}
+
+
+def write_pids(folder: str, told: dict[str, Any]) -> None:
+    """Write `pid.json` whole or not at all."""
+    path = os.path.join(folder, "pid.json")
+    with open(f"{path}.new", "w") as file:
+        json.dump(told, file)
+    os.replace(f"{path}.new", path)
 
 
 def disk_full(folder: str) -> bool:
@@ -365,8 +402,7 @@ def main() -> int:
         return 0
     folder = sys.argv[1]
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    with open(os.path.join(folder, "pid.json"), "w") as file:
-        json.dump({"pid": os.getpid()}, file)
+    write_pids(folder, {"pid": os.getpid()})
     return Supervisor(folder).run()
 
 

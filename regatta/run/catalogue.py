@@ -9,7 +9,7 @@ from regatta.errors import NodesError, RegattaError, RunError
 from regatta.frameworks import registry
 from regatta.frameworks.api import Framework, JobService, StartedRun
 from regatta.hosts.cluster import Node
-from regatta.hosts.remote import Remote
+from regatta.hosts.remote import TIMEOUT, Remote
 from regatta.run.launch import STOP_TIMEOUT, stop_everywhere
 from regatta_protocol.operations.runs import ListRuns, Prune, Pruned, StopRun, WatchRun
 from regatta_protocol.run import FollowedBy, Listed, PlanKept
@@ -55,16 +55,16 @@ class RunInfo:
         return len(self.plan.ranks)
 
 
-def listing(remote: Remote) -> tuple[list[RunInfo], dict[str, Exception]]:
+def listing(remote: Remote, timeout: float = TIMEOUT) -> tuple[list[RunInfo], dict[str, Exception]]:
     """All runs, oldest first, and the nodes that could not be asked. NodesError where none could."""
-    answers, failed = _listed(remote)
+    answers, failed = _listed(remote, timeout)
     if failed and not answers:
         raise NodesError("runs", failed)
     return together(remote, answers), failed
 
 
-def _listed(remote: Remote) -> tuple[dict[str, tuple[Listed, ...]], dict[str, Exception]]:
-    return remote.gather(remote.cluster.nodes, lambda node: remote.call(node, ListRuns()).runs)
+def _listed(remote: Remote, timeout: float = TIMEOUT) -> tuple[dict[str, tuple[Listed, ...]], dict[str, Exception]]:
+    return remote.gather(remote.cluster.nodes, lambda node: remote.call(node, ListRuns(), timeout=timeout).runs)
 
 
 def together(remote: Remote, said: Mapping[str, Sequence[Listed]]) -> list[RunInfo]:
@@ -100,9 +100,9 @@ def _merge(remote: Remote, run: str, by_node: dict[str, Listed]) -> RunInfo:
     )
 
 
-def find(remote: Remote, wanted: str) -> RunInfo:
+def find(remote: Remote, wanted: str, timeout: float = TIMEOUT) -> RunInfo:
     """A run by its id, a unique beginning of it, or `last`. RunError names what there is instead."""
-    runs, failed = listing(remote)
+    runs, failed = listing(remote, timeout)
     missing = f" ({', '.join(failed)} could not be asked)" if failed else ""
     if wanted == "last" and runs:
         return runs[-1]

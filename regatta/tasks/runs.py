@@ -1,4 +1,4 @@
-"""Tasks about any run: sync, torchrun, rayrun, sparkrun, runs, runs-gc, logs, attach, cancel.
+"""Tasks about any run: sync, torchrun, rayrun, sparkrun, runs, runs-gc, logs, attach, why, cancel.
 
 All that a task needs is imported in it: a sync is over before rich and paramiko would be loaded.
 """
@@ -283,6 +283,16 @@ def attach(c: Context, run: str, inventory: str | None = None) -> None:
         found = cluster.find(run)
         found.attach()
         cluster.console.note(f"{found.id}: succeeded")
+
+
+@task(positional=["run"], help={"run": RUN_HELP})
+def why(c: Context, run: str, inventory: str | None = None) -> None:
+    """Say where each rank of a run stands now, and which rank the others wait for. It stops nothing."""
+    from regatta.run import standing
+
+    remote = Remote(inventories.load(inventory))
+    for line in standing.why(remote, run):
+        print(line, flush=True)
 
 
 @task(positional=["run"], help={"run": RUN_HELP})

@@ -4,6 +4,7 @@ from typing import Any, Dict, Optional, Tuple
 
 from regatta_protocol.operations.operation import Operation, Telling
 from regatta_protocol.run import Ended, Finished, Listing, Spec, Started
+from regatta_protocol.standing import Stood
 from regatta_protocol.states import State
 from regatta_protocol.value import Value
 
@@ -37,6 +38,13 @@ class WatchRun(Telling[None, Watched]):
     run: str
     offset: int = 0
     events_only: bool = False
+
+
+class AskStanding(Operation[Stood]):
+    """Where a run's processes stand now."""
+
+    op = "run.standing"
+    run: str
 
 
 class StopRun(Operation[Finished]):

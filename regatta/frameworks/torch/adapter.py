@@ -27,6 +27,7 @@ class Torch(Framework):
     launchers = ("env", "static", "c10d")
     backend = "gloo"
     interfaces = True
+    meets = r"torch/distributed/(?!run\b|elastic/|launch)|torch/nn/parallel/distributed|torch/autograd/graph"
     rank_bytes = 400 * MIB
     start_seconds = 9.0
 

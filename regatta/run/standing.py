@@ -1,0 +1,326 @@
+"""Where each rank of a run stands, in lines, and which rank the others wait for: by what its nodes say of it.
+
+Pure functions, but for `why` and `ask`. `node` is always a node's name.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from regatta.errors import RunError
+from regatta.hosts.remote import Remote
+from regatta.program import hint
+from regatta.run import catalogue
+from regatta.run.catalogue import RunInfo
+from regatta.terminal.meter import size_text
+from regatta.terminal.top import Rates
+from regatta.text import clean
+from regatta_protocol.log import DRIVER
+from regatta_protocol.operations.runs import AskStanding
+from regatta_protocol.standing import Frame, Standing, Stood
+from regatta_protocol.states import State
+
+LIST_SECONDS, SECONDS = 1.2, 1.8
+"""So long a node may take to say which runs it has, and where one stands."""
+BUSY_CORES = 0.5
+"""Who uses so much of a core computes, and does not wait."""
+MOST_SHOWN = 160
+WRAPPERS = {"wrapper", "inner", "_fn", "decorate_context", "_wrapped_call_impl", "_call_impl", "__call__", "<lambda>"}
+"""Functions around others, whose names tell nothing."""
+DOES = {
+    "sleep": "sleeps",
+    "lock": "waits for a lock",
+    "read": "reads from",
+    "write": "writes to",
+    "connect": "connects to",
+    "accept": "waits for",
+    "poll": "waits for",
+    "open": "opens",
+    "events": "waits for events",
+    "signal": "waits for a signal",
+    "pause": "waits for a signal",
+    "disk": "waits for a disk or a file server:",
+}
+UNANSWERED = " does not "
+"""In what a node says of a connection that does not get through."""
+STOPPED = ("T", "t")
+ENDED = "Z"
+
+
+@dataclass(frozen=True)
+class Spot:
+    """A rank, or another process, and where it stands.
+
+    `where`: `train.py:12 (main)`, `call`: what is called there; `does`: what it does meanwhile. `meeting`: the call in
+    which it waits for other ranks; empty: none.
+    """
+
+    node: str
+    rank: int | None
+    process: Standing
+    where: str
+    call: str
+    does: str
+    meeting: str
+
+    @property
+    def text(self) -> str:
+        """One line, without the rank."""
+        place = f" at {self.where}" if self.where else ""
+        if self.meeting:
+            return f"{self.meeting}{place}"
+        return f"{self.does}{place}{f', in {self.call}' if self.call else ''}"
+
+    @property
+    def stopped(self) -> bool:
+        """Whether a signal holds it."""
+        return self.process.state in STOPPED
+
+
+def ask(remote: Remote, info: RunInfo, timeout: float = SECONDS) -> tuple[dict[str, Stood], dict[str, Exception]]:
+    """What each node of a run says, and those that do not answer in time."""
+    return remote.gather(info.nodes, lambda node: remote.call(node, AskStanding(info.run), timeout=timeout))
+
+
+def why(remote: Remote, wanted: str) -> Iterator[str]:
+    """Yield lines that say where a run stands: ranks, hosts, at last the likely cause. RunError where it has ended.
+
+    `wanted`: see `catalogue.find`. A host that does not answer in time is named.
+    """
+    info = catalogue.find(remote, wanted, LIST_SECONDS)
+    if info.state is not State.RUNNING:
+        raise RunError(f"{info.run} is not running: it has {info.state.recorded}; its log: {hint('logs', info.run)}")
+    stood, failed = ask(remote, info)
+    found = spots(stood, info.adapter.meets)
+    silent: dict[str, list[int]] = {node: [] for node in failed}
+    for rank, node in info.places.items():
+        if node not in stood:
+            silent.setdefault(node, []).append(rank)
+    yield from lines(found, stood)
+    yield from (host(node, told) for node, told in stood.items())
+    yield from (f"{node}: {reason(error)}" for node, error in failed.items())
+    yield likely(found, silent, limited(stood))
+
+
+def reason(error: Exception) -> str:
+    """Return why a node gives no answer, without its name."""
+    return clean(str(getattr(error, "reason", error)).partition("\n")[0])
+
+
+def host(node: str, told: Stood) -> str:
+    """What a host does now, in a sentence."""
+    try:
+        rates, load = Rates.between(told.before, told.after), float(told.after["load"])
+    except (KeyError, TypeError, ValueError):
+        return f"{node}: nothing is known of its load"
+    flows = (("received", rates.received), ("sent", rates.sent), ("read", rates.read), ("written", rates.written))
+    moved = ", ".join(f"{size_text(amount)}/s {name}" for name, amount in flows)
+    more = [f"the run uses {told.limits['memory']:.0%} of its memory"] if "memory" in told.limits else []
+    if throttled := told.limits.get("throttled", 0.0):
+        more.append(f"its CPU was throttled {throttled:.0%} of the time")
+    shown = f"CPU {rates.cpu:.0%}, load {load:.1f} of {told.after['cores']} cores, memory {rates.memory:.0%}"
+    return "; ".join([f"{node}: {shown}; {moved}", *more])
+
+
+def spots(stood: Mapping[str, Stood], meets: str) -> list[Spot]:
+    """The ranks and drivers, in their order, then processes of which no rank is known. `meets`: see `Framework`."""
+    found = [
+        spot(node, one, _children(one, said.processes), meets)
+        for node, said in stood.items()
+        for one in said.processes
+        if one.main or one.rank is None
+    ]
+    return sorted(found, key=lambda one: (one.rank is None, one.rank or 0, one.node, one.process.pid))
+
+
+def _children(parent: Standing, processes: Iterable[Standing]) -> list[Standing]:
+    return [one for one in processes if one.parent == parent.pid]
+
+
+def spot(node: str, one: Standing, children: Sequence[Standing], meets: str) -> Spot:
+    """Where one process stands."""
+    frames = one.threads[0].frames if one.threads else ()
+    own = next((at for at, frame in enumerate(frames) if frame.own), None)
+    computes = not one.waiting.what and one.cpu >= BUSY_CORES
+    inner = frames if own is None else frames[:own]
+    meeting = "" if computes else _meeting(inner, meets)
+    if own is not None:
+        where, call = place(frames[own]), _called(inner)
+    else:
+        where, call = (place(frames[0]), "") if frames else ("", "")
+    does = _does(one, children, computes)
+    if one.unseen:
+        does += f" ({clean(one.unseen)})"
+    return Spot(node, one.rank, one, where, call, does, meeting)
+
+
+def place(frame: Frame) -> str:
+    """`train.py:12 (main)`."""
+    file = frame.file.rpartition("site-packages/")[2]
+    name = "" if frame.name in ("<module>", "") else f" ({clean(frame.name)})"
+    return f"{clean(file)[-MOST_SHOWN:]}:{frame.line}{name}"
+
+
+def _meeting(inner: Sequence[Frame], meets: str) -> str:
+    """The call, nearest to a person's own code, in which ranks wait for each other; `inner`: the innermost first."""
+    found = [frame for frame in inner if meets and re.search(meets, frame.file) and _tells(frame)]
+    return clean(found[-1].name) if found else ""
+
+
+def _called(inner: Sequence[Frame]) -> str:
+    return next((clean(frame.name) for frame in reversed(inner) if _tells(frame)), "")
+
+
+def _tells(frame: Frame) -> bool:
+    """Whether its name tells what a person has called: it is no wrapper around that."""
+    return frame.name.rpartition(".")[2] not in WRAPPERS
+
+
+def _does(one: Standing, children: Sequence[Standing], computes: bool) -> str:
+    if one.state in STOPPED:
+        return "is stopped by a signal (SIGSTOP)"
+    if one.state == ENDED:
+        return "has ended, and its parent has not noticed"
+    if one.waiting.what == "child":
+        named = ", ".join(f"'{_program(child)}' ({child.pid})" for child in children)
+        return f"waits for its child process {named}".rstrip()
+    if computes or (not one.waiting.what and one.state == "R"):
+        return "computes"
+    does = DOES.get(one.waiting.what, f"waits in {clean(one.waiting.what)}" if one.waiting.what else "waits")
+    return f"{does} {clean(one.waiting.on)}" if one.waiting.on else {"reads from": "reads"}.get(does, does)
+
+
+def _program(one: Standing) -> str:
+    return clean(one.program)[:60]
+
+
+def named(found: Sequence[Spot]) -> str:
+    """`rank 3`, `ranks 0-2, 5`, `the driver`, or programs and their numbers."""
+    numbers = sorted(one.rank for one in found if one.rank is not None and one.rank != DRIVER)
+    parts = ["the driver"] if any(one.rank == DRIVER for one in found) else []
+    if numbers:
+        parts.append(f"rank{'s' if len(numbers) > 1 else ''} {ranges(numbers)}")
+    parts += [f"{_program(one.process)} ({one.process.pid} on {one.node})" for one in found if one.rank is None]
+    return ", ".join(parts)
+
+
+def ranges(numbers: Sequence[int]) -> str:
+    """`0-2, 5`."""
+    parts: list[list[int]] = []
+    for number in numbers:
+        if parts and number == parts[-1][-1] + 1:
+            parts[-1].append(number)
+        else:
+            parts.append([number])
+    return ", ".join(f"{part[0]}-{part[-1]}" if len(part) > 1 else f"{part[0]}" for part in parts)
+
+
+def lines(found: Sequence[Spot], stood: Mapping[str, Stood]) -> list[str]:
+    """A line for each place in which ranks stand, with what belongs to it below."""
+    folded: dict[str, list[Spot]] = {}
+    for one in found:
+        folded.setdefault(one.text, []).append(one)
+    said = []
+    for text, here in folded.items():
+        said.append(f"{named(here)}: {text}")
+        for one in here:
+            said += [f"    {named([one])}: {clean(link)}" for link in one.process.links if UNANSWERED in link]
+            said += [f"    {named([one])}: {below}" for below in _below(one, stood)]
+    return said
+
+
+def _below(one: Spot, stood: Mapping[str, Stood]) -> list[str]:
+    """The processes that a rank has started, where something is wrong with them, or it waits for one."""
+    children = _children(one.process, stood[one.node].processes) if one.node in stood else []
+    return [
+        f"its process {child.pid} ({_program(child) or 'no name'}) {spot(one.node, child, (), '').text}"
+        for child in children
+        if child.state in (*STOPPED, ENDED) or one.process.waiting.what == "child"
+    ]
+
+
+def likely(found: Sequence[Spot], silent: Mapping[str, Sequence[int]], limits: Sequence[str] = ()) -> str:
+    """The likely cause in a sentence. `silent`: ranks of nodes that do not answer; `limits`: see `limited`."""
+    if silent:
+        there = "; ".join(f"{node} does not answer{_with_ranks(ranks)}" for node, ranks in silent.items())
+        return f"{there}: is the host up, and its network?"
+    stopped = [one for one in found if one.stopped]
+    if stopped:
+        one = stopped[0]
+        at = f" at {one.where}" if one.where else ""
+        return f"{named(stopped)} is stopped by a signal{at}: 'kill -CONT {one.process.pid}' on {one.node} continues it"
+    ranks = [one for one in found if one.rank is not None]
+    said = _of_meetings(ranks) or _alone(ranks)
+    return "; ".join([said, *limits]) if said else "; ".join(limits) or "nothing that waits was found"
+
+
+def _with_ranks(ranks: Sequence[int]) -> str:
+    if not ranks:
+        return ""
+    return f", where rank{'s' if len(ranks) > 1 else ''} {ranges(sorted(ranks))} {'are' if len(ranks) > 1 else 'is'}"
+
+
+def _of_meetings(ranks: Sequence[Spot]) -> str:
+    waiting = [one for one in ranks if one.meeting]
+    others = [one for one in ranks if not one.meeting and one.rank != DRIVER]
+    if not waiting:
+        return ""
+    places = {one.text for one in waiting}
+    if others:
+        each = "; ".join(f"{named([one])} on {one.node} {one.text}" for one in others[:4])
+        each = f"on {others[0].node} it {others[0].text}" if len(others) == 1 else each
+        common = f" ({waiting[0].text})" if len(places) == 1 else ""
+        verb = "are" if len(others) > 1 else "is"
+        return f"{named(others)} {verb} not in the collective that {_waits(waiting)} in{common}: {each}"
+    if len(places) > 1:
+        each = "; ".join(f"{named([one for one in waiting if one.text == text])} in {text}" for text in places)
+        return f"ranks wait for each other in different calls: {each}. All ranks have to make the same calls in order"
+    return _together(waiting)
+
+
+def _waits(waiting: Sequence[Spot]) -> str:
+    return f"{named(waiting)} wait{'' if len(waiting) > 1 else 's'}"
+
+
+def _together(waiting: Sequence[Spot]) -> str:
+    cut = [
+        f"{named([one])} on {one.node}: {link}" for one in waiting for link in one.process.links if UNANSWERED in link
+    ]
+    if cut:
+        return f"{_waits(waiting)} in {waiting[0].text}, and the network does not carry their data: {'; '.join(cut)}"
+    own = [f"{named([one])}: {link}" for one in waiting for link in one.process.links if _of_one_host(link)]
+    if own and len({one.node for one in waiting}) > 1:
+        return f"{_waits(waiting)} in {waiting[0].text} at an address of one host only: {'; '.join(own)}"
+    return (
+        f"{_waits(waiting)} in the same call, {waiting[0].text}: do all give tensors of the same shape and type, and "
+        "does the network between their hosts work?"
+    )
+
+
+def _of_one_host(link: str) -> bool:
+    return "127." in link or "[::1]" in link
+
+
+def _alone(ranks: Sequence[Spot]) -> str:
+    """No rank waits for others: those that wait for something else, or the one that is elsewhere."""
+    waits = [one for one in ranks if one.process.waiting.what]
+    if not waits:
+        return f"{named(ranks)} compute{'s' if len(ranks) == 1 else ''}: nothing waits" if ranks else ""
+    places: dict[str, list[Spot]] = {}
+    for one in ranks:
+        places.setdefault(one.text, []).append(one)
+    fewest = min(places.values(), key=len)
+    if len(places) > 1 and len(fewest) < len(ranks) / 2 and fewest[0].process.waiting.what:
+        return f"{named(fewest)} on {fewest[0].node} is elsewhere than the others: it {fewest[0].text}"
+    return "; ".join(f"{named(here)} {here[0].text}" for here in places.values() if here[0].process.waiting.what)
+
+
+def limited(stood: Mapping[str, Stood]) -> list[str]:
+    """What holds a run back on its hosts, in sentences."""
+    said = []
+    for node, told in stood.items():
+        if told.limits.get("memory", 0.0) >= 0.95:
+            said.append(f"on {node} the run uses {told.limits['memory']:.0%} of the memory that it may use")
+        if told.limits.get("throttled", 0.0) >= 0.1:
+            said.append(f"on {node} its limit of CPU holds the run back (throttled)")
+    return said

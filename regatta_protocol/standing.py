@@ -3,11 +3,14 @@
 A run may have written any of the texts, and believe what it likes of itself: who shows them makes them harmless.
 """
 
+import re
 from typing import Annotated, Any, Dict, Optional, Tuple
 
 from regatta_protocol.decoding import AS_IT_IS
 from regatta_protocol.value import Value
 
+TIMED_OUT = re.compile(r"tim(ed|e)[- ]?out|failed to pass monitoredBarrier", re.IGNORECASE)
+"""So a rank complains that others did not come."""
 Text = Annotated[str, AS_IT_IS]
 
 

@@ -11,22 +11,34 @@ import json
 import os
 import resource
 import selectors
+import shutil
 import signal
 import subprocess
 import time
-from typing import Any, Dict, List, Sequence, Tuple
+from typing import Any, Dict, Sequence, Tuple
+
+if __package__:
+    from regatta.node.waiting import shown
+else:  # next to the supervisor, in the run's folder
+    from waiting import shown  # type: ignore[import-not-found, no-redef, unused-ignore]
 
 from regatta_protocol.standing import Frame, Thread
 
 PROGRAM = "py-spy"
 SECONDS = 1.2
 MOST_BYTES, MOST_MEMORY, MOST_CPU = 1 << 20, 1 << 31, 2
-MOST_THREADS, MOST_FRAMES, MOST_TEXT = 12, 48, 300
+MOST_THREADS, MOST_FRAMES = 12, 48
 TRIES = 2
 """What changes while it is read cannot be understood sometimes."""
 
 Found = Dict[int, "Tuple[Thread, ...] | str"]
 """By process its threads, the main one first, or why they are not known."""
+
+
+def program(python: str, *, anywhere: bool) -> str:
+    """Return the path of py-spy: next to the Python of runs; `anywhere`: or where else the user has it."""
+    beside = os.path.join(os.path.dirname(python), PROGRAM)
+    return (shutil.which(PROGRAM) or beside) if anywhere and not os.access(beside, os.X_OK) else beside
 
 
 def of_processes(program: str, pids: Sequence[int], own: str, seconds: float = SECONDS) -> Found:
@@ -93,7 +105,7 @@ def _complaint(process: subprocess.Popen[bytes]) -> str:
     text = (process.stderr.read(4096) or b"").decode("utf-8", "replace").strip()
     if "Permission denied" in text or "Operation not permitted" in text:
         return "this host lets no process look into it (sysctl kernel.yama.ptrace_scope)"
-    return text.partition("\n")[0].removeprefix("Error: ")[:MOST_TEXT]
+    return shown(text.partition("\n")[0].removeprefix("Error: "))
 
 
 def _ended(process: subprocess.Popen[bytes]) -> None:
@@ -118,16 +130,11 @@ def _threads(said: bytes, own: str) -> Tuple[Thread, ...]:
 
 def _thread(told: Dict[str, Any], own: str) -> Thread:
     frames = [_frame(one, own) for one in told["frames"][:MOST_FRAMES]]
-    return Thread(str(told.get("thread_name") or "")[:MOST_TEXT], tuple(frames))
+    return Thread(shown(str(told.get("thread_name") or "")), tuple(frames))
 
 
 def _frame(told: Dict[str, Any], own: str) -> Frame:
-    file, line = str(told["filename"])[:MOST_TEXT], told["line"]
+    file, line = shown(str(told["filename"])), told["line"]
     ours = file.startswith(own + os.sep)
     number = line if isinstance(line, int) and 0 <= line < 1 << 31 else 0
-    return Frame(str(told["name"])[:MOST_TEXT], file[len(own) + 1 :] if ours else file, number, ours)
-
-
-def main_frames(threads: Sequence[Thread]) -> List[Frame]:
-    """The calls of the main thread."""
-    return list(threads[0].frames) if threads else []
+    return Frame(shown(str(told["name"])), file[len(own) + 1 :] if ours else file, number, ours)

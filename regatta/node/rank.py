@@ -5,7 +5,6 @@ from __future__ import annotations
 import collections
 import contextlib
 import os
-import re
 import subprocess
 from typing import Mapping
 
@@ -20,8 +19,6 @@ LAST_LINES = 20
 MOST_LINE_BYTES = 1 << 20
 MOST_LAST = 4096
 """Characters that are kept of a line for the message of a failure; the log has all of it."""
-TIMED_OUT = re.compile(r"tim(ed|e)[- ]?out|failed to pass monitoredBarrier", re.IGNORECASE)
-"""So a rank complains that others did not come."""
 OURS = b"regatta: "
 """With these words begins what Regatta's own code in a rank says to its user."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import time
 from typing import Any, Dict, Iterable, List, NamedTuple, Tuple
 
@@ -25,7 +26,9 @@ LEAST_SECONDS = 0.25
 """What a process uses is measured over this time at least."""
 MOST_PROCESSES, MOST_TEXT, MOST_BYTES = 24, 200, 1 << 20
 MOST_RANK = 1 << 31
-IDLE = "ray::IDLE"
+IDLE = "::IDLE"
+"""The title of a process that waits for work ends with this."""
+RANK = re.compile(rb"RANK=\d{1,9}")
 
 
 class Seen(NamedTuple):
@@ -56,6 +59,12 @@ def look(run: str, folder: str, program: str, seconds: float = calls.SECONDS) ->
     return Stood(tuple(one for one in processes if one), limits=limits, more=len(before) - len(chosen))
 
 
+def brief(stood: Stood) -> Stood:
+    """Only the ranks of it, and of each its main thread: what is kept of a run that has ended."""
+    ranks = [one.changed(threads=one.threads[:1]) for one in stood.processes if one.main]
+    return Stood(tuple(ranks))
+
+
 def of_run(run: str, folder: str) -> Dict[int, Seen]:
     """The processes of a run that this account may look into, but for its supervisor, by their ids."""
     found: Dict[int, Seen] = {}
@@ -67,7 +76,7 @@ def of_run(run: str, folder: str) -> Dict[int, Seen]:
     own = {pid for pid, one in found.items() if one.marked and watching not in one.program}
     while more := {pid for pid, one in found.items() if one.parent in own} - own:
         own |= more
-    return {pid: found[pid] for pid in sorted(own - {os.getpid()}) if found[pid].program != IDLE}
+    return {pid: found[pid] for pid in sorted(own - {os.getpid()}) if not found[pid].program.endswith(IDLE)}
 
 
 def _seen(pid: int, mark: bytes, folder: str) -> Seen:
@@ -79,7 +88,7 @@ def _seen(pid: int, mark: bytes, folder: str) -> Seen:
     at = os.readlink(f"/proc/{pid}/cwd")
     marked = mark in words or at == folder or at.startswith(folder + os.sep)
     python = os.path.basename(os.readlink(f"/proc/{pid}/exe")).startswith("python")
-    ranks = [int(word[len(b"RANK=") :]) for word in words if word.startswith(b"RANK=") and word[5:].isdigit()]
+    ranks = [int(word[len(b"RANK=") :]) for word in words if RANK.fullmatch(word)]
     return Seen(pid, parent, state, ticks, program[:MOST_TEXT], python, marked, ranks[0] if ranks else None)
 
 

@@ -34,8 +34,8 @@ else:  # started in the run's folder
 
 from regatta_protocol.decoding import believe, decode, encode
 from regatta_protocol.run import Begun, Ended, Failure, Kept
-from regatta_protocol.standing import Stood
-from regatta_protocol.states import State
+from regatta_protocol.standing import TIMED_OUT, Stood
+from regatta_protocol.states import Mode, State
 
 GRACE_SECONDS = 1.0
 IDLE_SECONDS = 5.0
@@ -170,20 +170,17 @@ class Supervisor:
 
     def look(self, lines: list[str]) -> None:
         """Take note of where the other ranks stand, before they end, where one has waited too long for others."""
-        if not any(rank.TIMED_OUT.search(line) for line in lines):
+        if not any(TIMED_OUT.search(line) for line in lines):
             return
-        if __package__:
-            from regatta.node import standing
+        if __package__:  # now: to compile them takes time
+            from regatta.node import calls, standing
         else:
+            import calls  # type: ignore[import-not-found, no-redef, unused-ignore]
             import standing  # type: ignore[import-not-found, no-redef, unused-ignore]
+        python = next((one.argv[0] for one in self.spec.ranks), sys.executable)
+        program = calls.program(python, anywhere=self.spec.mode is Mode.SESSION)
         with contextlib.suppress(OSError, ValueError):
-            self.stood = standing.look(
-                self.spec.id, self.folder, os.path.join(os.path.dirname(self.python()), "py-spy")
-            )
-
-    def python(self) -> str:
-        """The Python of the run's ranks."""
-        return next((one.argv[0] for one in self.spec.ranks), sys.executable)
+            self.stood = standing.brief(standing.look(self.spec.id, self.folder, program))
 
     def describe(self, number: int, code: int, lines: list[str]) -> Failure:
         """Return what is known of the first failure."""

@@ -28,7 +28,7 @@ CALLS: Dict[str, Dict[int, str]] = {"x86_64": _X86, "aarch64": _ARM}
 WITH_FILE = ("read", "write", "connect", "accept", "lock")
 FUTEX = {"x86_64": 202, "aarch64": 98}
 STOPPED, TRACED, BUSY = ("T", "t", "D")
-MOST_FDS, MOST_PATH, MOST_LINKS = 8, 200, 6
+MOST_FDS, MOST_TEXT, MOST_LINKS = 8, 200, 6
 FUSE = ("request_wait_answer", "fuse_", "nfs_", "rpc_wait")
 """Where the kernel waits for a file server."""
 ESTABLISHED, CONNECTING, LISTENING = "01", "02", "0A"
@@ -73,9 +73,9 @@ def named(pid: int, number: int, tcp: Tcp) -> str:
     target = os.readlink(f"/proc/{pid}/fd/{number}")
     kind, _, inode = target.partition(":")
     if kind == "pipe":
-        return f"the pipe {inode.strip('[]')}"
+        return f"a pipe ({inode.strip('[]')})"
     if kind != "socket":
-        return target[:MOST_PATH]
+        return shown(target)
     known = tcp.get(inode.strip("[]"))
     if known is None:
         return "a local socket"
@@ -93,7 +93,7 @@ def _polled(pid: int, address: int, count: int, tcp: Tcp) -> List[str]:
 
 
 def _path(pid: int, address: int) -> str:
-    return _memory(pid, address, MOST_PATH).partition(b"\0")[0].decode("utf-8", "replace")
+    return _memory(pid, address, MOST_TEXT).partition(b"\0")[0].decode("utf-8", "replace")
 
 
 def _memory(pid: int, address: int, size: int) -> bytes:
@@ -151,6 +151,11 @@ def _v6(text: str) -> str:
     packed = b"".join(struct.pack("<I", int(text[at : at + 8], 16)) for at in range(0, 32, 8))
     mapped = packed.startswith(b"\0" * 10 + b"\xff\xff")
     return socket.inet_ntoa(packed[12:]) if mapped else f"[{socket.inet_ntop(socket.AF_INET6, packed)}]"
+
+
+def shown(text: str) -> str:
+    """A text of the kernel's or of a run's that can be written and read anywhere."""
+    return text.encode("utf-8", "replace").decode("utf-8")[:MOST_TEXT]
 
 
 def _text(path: str) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from typing import Any, Dict
 
 from regatta.node import calls, rights, rundirs, sample, standing
@@ -23,12 +21,6 @@ def of_run(place: Place, run: str) -> Stood:
 
 @rights.of_run(seconds=SECONDS, gives=Stood)
 def _looked(place: Place, run: str) -> Stood:
-    before = sample.counters()
-    stood = standing.look(run, rundirs.path(place, run), program(place["python"]))
+    before, program = sample.counters(), calls.program(place["python"], anywhere=not place.get("user"))
+    stood = standing.look(run, rundirs.path(place, run), program)
     return stood.changed(before=before, after=sample.counters())
-
-
-def program(python: str) -> str:
-    """The path of py-spy: next to the Python of runs; for a person's own Python wherever they have it."""
-    beside = os.path.join(os.path.dirname(python), calls.PROGRAM)
-    return beside if os.geteuid() == 0 or os.access(beside, os.X_OK) else shutil.which(calls.PROGRAM) or beside

@@ -7,8 +7,10 @@ from regatta.frameworks.api import Judge
 from regatta.hosts.cluster import Cluster
 from regatta.program import hint
 from regatta.run.outcome import Accounts, Failure
+from regatta.run.standing import Spot, absent, fallen, of_meetings, spots
 from regatta_protocol.log import DRIVER
 from regatta_protocol.run import Failure as Reported
+from regatta_protocol.standing import TIMED_OUT
 from regatta_protocol.states import State
 
 UNGUARDED = ("finished its bootstrapping phase", "regatta: this program starts processes by spawn")
@@ -32,18 +34,47 @@ def failure(judge: Judge, told: Accounts) -> Failure | None:
         how = _befell(judge, told, [name]) or unknown
         return Failure(name, None, f"the run vanished there{how}", 1, host=name)
     if found:
-        name, worst = min(found, key=lambda item: _weight(item[1], judge.handle.framework.secondary_exit_codes))
-        lines = _named(judge.handle.cluster, worst.last_lines)
-        rank = worst.rank
-        host = name if rank is None else None
-        if rank == DRIVER:
-            host = next((lost for lost in (*told.rebooted, *told.died) if lost != name), None)
-        if not worst.cause and (blamed := judge.blame(rank, worst.last_lines)):
-            name, rank = blamed.node, blamed.rank
-            worst = worst.changed(cause=blamed.cause)
-        return Failure(name, rank, _how(judge, told, name, worst, lines), worst.code, lines, host)
+        return _of_process(judge, told, found)
     words = judge.failure_message()
     return Failure(judge.handle.cluster.head.name, None, words, 1) if words else None
+
+
+def _of_process(judge: Judge, told: Accounts, found: Sequence[tuple[str, Reported]]) -> Failure:
+    """The failure of a process, as its node told it; where it had waited for a rank too long, that one's."""
+    name, worst = min(found, key=lambda item: _weight(item[1], judge.handle.framework.secondary_exit_codes))
+    lines = _named(judge.handle.cluster, worst.last_lines)
+    rank = worst.rank
+    host = name if rank is None else None
+    if rank == DRIVER:
+        host = next((lost for lost in (*told.rebooted, *told.died) if lost != name), None)
+    stood = _where_stood(judge, told) if waited(worst.last_lines) else []
+    if late := absent(stood):
+        then = f"then rank {rank} on {name} {_how(judge, told, name, worst, lines)}"
+        words = of_meetings(stood).removeprefix(f"rank {late[0].rank} ")
+        return Failure(late[0].node, late[0].rank, f"{words}; {then}", worst.code)
+    if not worst.cause and (blamed := judge.blame(rank, worst.last_lines)):
+        name, rank = blamed.node, blamed.rank
+        worst = worst.changed(cause=blamed.cause)
+    how = "; ".join(filter(None, [_how(judge, told, name, worst, lines), of_meetings(stood)]))
+    return Failure(name, rank, how, worst.code, lines, host)
+
+
+def waited(lines: Sequence[str]) -> bool:
+    """Whether last words say that others did not come in time."""
+    return any(TIMED_OUT.search(line) for line in lines)
+
+
+def _where_stood(judge: Judge, told: Accounts) -> list[Spot]:
+    """Where each rank stood when others had waited too long, by its nodes, and by what it printed when it ended."""
+    meets, run = judge.handle.framework.meets, judge.handle.run
+    found = spots(told.stood, meets)
+    found += spots({name: ended.stood for name, ended in told.exits.items() if ended.stood}, meets)
+    failures = [(name, ended.failure) for name, ended in told.exits.items() if ended.failure]
+    found += [fallen(name, run, failure, meets) for name, failure in failures if failure.rank is not None]
+    first: dict[int | None, Spot] = {}
+    for one in found:
+        first.setdefault(one.rank, one)
+    return [*first.values()]
 
 
 def _how(judge: Judge, told: Accounts, node: str, failure: Reported, lines: tuple[str, ...]) -> str:

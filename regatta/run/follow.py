@@ -13,10 +13,12 @@ from regatta.run import causes
 from regatta.run.launch import stop_everywhere
 from regatta.run.outcome import Accounts, Outcome
 from regatta.run.watch import Watch
-from regatta_protocol.operations.runs import FinishRun
+from regatta_protocol.operations.runs import AskStanding, FinishRun
+from regatta_protocol.run import Ended
 from regatta_protocol.states import State
 
 SERVICE_POLL_SECONDS = 0.25
+LOOK_SECONDS = 4.0
 
 
 class ConnectionLostError(RunError):
@@ -73,10 +75,19 @@ class Follower:
                 self._raise_if_alone(value)
             gone = kind == "lost" or (kind == "exit" and value.state != State.SUCCEEDED)
             if gone and not self.judge.outlives(name):
+                self._look(value)
                 return self._end_all()
             if gone:
                 self.on_gone(name)
         return self._end_all() if self.judge.failed() else self._success()
+
+    def _look(self, ended: Any) -> None:
+        """Ask where ranks stand, before they end, where one has waited too long for others."""
+        if isinstance(ended, Ended) and ended.failure and causes.waited(ended.failure.last_lines):
+            going = [node for node in self.handle.nodes if node.name not in {*self.told.exits, *self.told.lost}]
+            asked = AskStanding(self.handle.run)
+            answers, _ = self.remote.gather(going, lambda node: self.remote.call(node, asked, timeout=LOOK_SECONDS))
+            self.told.stood |= answers
 
     def _take(self, kind: str, name: str, value: Any, came: float = 0.0) -> None:
         if kind == "lines":

@@ -7,6 +7,7 @@ from regatta.errors import RemoteError
 from regatta.text import clean
 from regatta_protocol.log import DRIVER, PREFIX
 from regatta_protocol.run import Ended, Finished
+from regatta_protocol.standing import Stood
 from regatta_protocol.states import State
 
 
@@ -54,6 +55,7 @@ class Accounts:
 
     `exits`: how the run has ended there, in the words of who watched it; `said`: the same, also of nodes that were told
     of the end. `lost`: those that answer no more, `rebooted`: those that were, `died`: daemons that have, in mid-run.
+    `stood`: where ranks stood when another one had waited too long.
     """
 
     exits: dict[str, Ended] = field(default_factory=dict)
@@ -61,6 +63,7 @@ class Accounts:
     lost: dict[str, RemoteError] = field(default_factory=dict)
     died: dict[str, list[str]] = field(default_factory=dict)
     rebooted: list[str] = field(default_factory=list)
+    stood: dict[str, Stood] = field(default_factory=dict)
 
     @property
     def used(self) -> dict[str, dict[str, Any]]:

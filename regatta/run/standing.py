@@ -17,7 +17,8 @@ from regatta.terminal.top import Rates
 from regatta.text import clean
 from regatta_protocol.log import DRIVER
 from regatta_protocol.operations.runs import AskStanding
-from regatta_protocol.standing import Frame, Standing, Stood
+from regatta_protocol.run import Failure
+from regatta_protocol.standing import Frame, Standing, Stood, Thread
 from regatta_protocol.states import State
 
 LIST_SECONDS, SECONDS = 1.2, 1.8
@@ -44,6 +45,7 @@ DOES = {
 UNANSWERED = " does not "
 """In what a node says of a connection that does not get through."""
 STOPPED = ("T", "t")
+_TRACED = re.compile(r'^(?:\[rank\d+\]:)? *File "(.{1,400})", line (\d{1,7}), in (\S{1,200})$', re.M)
 ENDED = "Z"
 
 
@@ -250,7 +252,7 @@ def likely(found: Sequence[Spot], silent: Mapping[str, Sequence[int]], limits: S
         at = f" at {one.where}" if one.where else ""
         return f"{named(stopped)} is stopped by a signal{at}: 'kill -CONT {one.process.pid}' on {one.node} continues it"
     ranks = [one for one in found if one.rank is not None]
-    said = _of_meetings(ranks) or _alone(ranks)
+    said = of_meetings(ranks) or _alone(ranks)
     return "; ".join([said, *limits]) if said else "; ".join(limits) or "nothing that waits was found"
 
 
@@ -260,12 +262,29 @@ def _with_ranks(ranks: Sequence[int]) -> str:
     return f", where rank{'s' if len(ranks) > 1 else ''} {ranges(sorted(ranks))} {'are' if len(ranks) > 1 else 'is'}"
 
 
-def _of_meetings(ranks: Sequence[Spot]) -> str:
-    waiting = [one for one in ranks if one.meeting]
-    others = [one for one in ranks if not one.meeting and one.rank != DRIVER]
+def absent(ranks: Sequence[Spot]) -> list[Spot]:
+    """The ranks that others wait for."""
+    meet = any(one.meeting for one in ranks)
+    return [one for one in ranks if meet and not one.meeting and one.rank is not None and one.rank != DRIVER]
+
+
+def fallen(node: str, run: str, failure: Failure, meets: str) -> Spot:
+    """Where a rank stood that has ended, by the last lines that it printed: a traceback."""
+    own = f"/runs/{run}/work/"
+    frames = [
+        Frame(name, file.rpartition(own)[2], int(line), own in file)
+        for file, line, name in reversed(_TRACED.findall("\n".join(failure.last_lines)))
+    ]
+    ended = Standing(rank=failure.rank, main=True, threads=(Thread("", tuple(frames)),))
+    return spot(node, ended, (), meets)
+
+
+def of_meetings(ranks: Sequence[Spot]) -> str:
+    """Return who is not in the call in which others wait, or that they wait in different ones; empty: no one waits."""
+    waiting, others = [one for one in ranks if one.meeting], absent(ranks)
     if not waiting:
         return ""
-    places = {one.text for one in waiting}
+    places = dict.fromkeys(one.text for one in waiting)
     if others:
         each = "; ".join(f"{named([one])} on {one.node} {one.text}" for one in others[:4])
         each = f"on {others[0].node} it {others[0].text}" if len(others) == 1 else each

@@ -52,7 +52,9 @@ def python_ranks(plan: Plan, node: Node, ranks: Sequence[Process]) -> Spec:
 def python_begins_with(made: Spec, plan: Plan, node: Node, text: str) -> Spec:
     """The run in which each Python begins with a module, its `sitecustomize`, of this text."""
     made = variables(made, PYTHONPATH=f"{made.env['PYTHONPATH']}:{boot_folder(plan, node)}")
-    made = beside_python(files(made, {"boot/sitecustomize.py": text}), sources.NODE, "imports", "spawn_guard")
+    made = beside_python(
+        files(made, {"boot/sitecustomize.py": text}), sources.NODE, "imports", "meeting", "spawn_guard"
+    )
     library = library_files() if plan.program.library else {}
     return files(made, {f"boot/{path}": text for path, text in library.items()})
 

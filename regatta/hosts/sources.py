@@ -9,7 +9,7 @@ from importlib import resources
 from regatta import paths
 
 _ELSEWHERE = {"__init__", "aptcache", "aptrelay", "sitecustomize_rank", "metrics", "siteproxy"}
-_ELSEWHERE |= {"imports", "spawn_guard", "events", "cards"}
+_ELSEWHERE |= {"imports", "meeting", "spawn_guard", "events", "cards"}
 """Modules of the node's side, and of what is shared with it, that serve no request: a rank's, a service's, a run's."""
 _SUPERVISOR = ("supervisor", "calls", "cgroup", "rank", "runlog", "standing", "usage", "waiting")
 _OF_SUPERVISOR = ("__init__", "decoding", "log", "run", "standing", "states", "value")

@@ -51,7 +51,7 @@ class Runs:
 
     def going(self) -> Iterator[dict[str, Any]]:
         """{"id", "framework", "seconds" since its start, "ranks": see Log, "phase": of ranks that have told none,
-        "here": whether processes of the run's own are here: ranks, or a Ray driver}.
+        "here": whether processes of the run's own are here: ranks, or a Ray driver, "quiet": seconds without output}.
         """
         names = rundirs.names(self._place)
         self._ended.intersection_update(names)
@@ -72,7 +72,12 @@ class Runs:
             log.read()
             phase = "starting" if self._waits(run, spec, log) else "running"
             shown = {"id": run, "framework": spec.framework, "seconds": seconds, "ranks": log.ranks}
-            yield {**shown, "phase": phase, "here": bool(spec.ranks)}
+            yield {**shown, "phase": phase, "here": bool(spec.ranks), "quiet": self._quiet(run)}
+
+    def _quiet(self, run: str) -> float:
+        with contextlib.suppress(OSError):
+            return runlog.quiet(rundirs.path(self._place, run))
+        return 0.0
 
     def _waits(self, run: str, spec: Kept, log: Log) -> bool:
         """Whether its processes are not there yet, or are a workload of Regatta, which says when it is ready."""

@@ -13,6 +13,7 @@ import errno
 import os
 import re
 import stat
+import time
 from typing import BinaryIO, Iterable, Iterator, NamedTuple
 
 from regatta_protocol.log import PREFIX
@@ -154,6 +155,14 @@ def end(folder: str) -> int:
         with contextlib.suppress(FileNotFoundError):  # a part that has just made space for others
             return start + os.path.getsize(_path(folder, start))
     return os.path.getsize(_path(folder, 0))
+
+
+def quiet(folder: str) -> float:
+    """Return seconds since something was printed. Raises OSError where there is no log."""
+    newest = os.stat(_path(folder, max(_starts(folder)))).st_mtime
+    with contextlib.suppress(OSError):  # what stands in place now
+        newest = max(newest, os.stat(os.path.join(folder, "live.json")).st_mtime)
+    return max(0.0, time.time() - newest)
 
 
 def _starts(folder: str) -> list[int]:

@@ -7,7 +7,8 @@ torch makes a quarter of a million objects that stay. Looking for garbage among 
 imported and 0.35 s when Python ends, in every rank.
 A program without a main guard ends, see `spawn_guard`.
 torch waits 30 minutes for a peer whose link is cut; a script that says nothing gets REGATTA_PG_TIMEOUT seconds.
-Both happen when the script imports torch, which is not imported for it.
+A script that sets another meeting place than the given one is warned of, see `meeting`.
+All happen when the script imports torch, which is not imported for it.
 """
 
 from __future__ import annotations
@@ -36,14 +37,18 @@ def without_garbage(_: Any) -> Iterator[None]:
 
 @contextlib.contextmanager
 def limited_waiting(module: Any) -> Iterator[None]:
-    """Set the default timeout of process groups made later."""
+    """Set the default timeout of process groups made later, and watch where they are to meet."""
     yield
     from datetime import timedelta
 
+    with contextlib.suppress(ImportError, AttributeError):
+        meeting = importlib.import_module("regatta_meeting")
+        module.init_process_group = meeting.watched(module.init_process_group, GIVEN)
     with contextlib.suppress(KeyError, ValueError):
         module.default_pg_timeout = timedelta(seconds=float(os.environ["REGATTA_PG_TIMEOUT"]))
 
 
+GIVEN = dict(os.environ)
 for stream in (sys.stdout, sys.stderr):
     if isinstance(stream, io.TextIOWrapper):
         stream.reconfigure(line_buffering=True, write_through=False)

@@ -13,6 +13,7 @@ from regatta.run import causes
 from regatta.run.launch import stop_everywhere
 from regatta.run.outcome import Accounts, Outcome
 from regatta.run.watch import Watch
+from regatta.terminal.top import QUIET_SECONDS
 from regatta_protocol.operations.runs import AskStanding, FinishRun
 from regatta_protocol.run import Ended
 from regatta_protocol.states import State
@@ -33,7 +34,8 @@ OnBars = Callable[[str, dict[int, str]], None]
 class Follower:
     """A `Watch` reads what the nodes say; `follow` decides. `events_only`: of the log only the events.
 
-    `on_gone` gets the name of a node that is lost, where the run continues without it.
+    `on_gone` gets the name of a node that is lost, where the run continues without it. `on_quiet` gets how long nothing
+    was printed, once.
     """
 
     def __init__(
@@ -44,6 +46,7 @@ class Follower:
         on_bars: OnBars = lambda node, bars: None,
         *,
         on_gone: Callable[[str], None] = lambda node: None,
+        on_quiet: Callable[[float], None] = lambda seconds: None,
         events_only: bool = False,
     ) -> None:
         self.remote = remote
@@ -51,6 +54,8 @@ class Follower:
         self.on_line = on_line
         self.on_bars = on_bars
         self.on_gone = on_gone
+        self.on_quiet = on_quiet
+        self.quiet_from: float | None = time.monotonic()
         self.watch = Watch(remote, handle.run, handle.nodes, events_only=events_only)
         self.told = Accounts()
         self.ended_at: dict[str, float] = {}
@@ -68,6 +73,7 @@ class Follower:
         while not self.judge.over(self.ended_at):
             self.watch.check_silence()
             if (message := self.watch.take()) is None:
+                self._note_quiet()
                 continue
             kind, name, value, _ = message
             self._take(*message)
@@ -81,6 +87,11 @@ class Follower:
                 self.on_gone(name)
         return self._end_all() if self.judge.failed() else self._success()
 
+    def _note_quiet(self) -> None:
+        if self.quiet_from is not None and (seconds := time.monotonic() - self.quiet_from) >= QUIET_SECONDS:
+            self.quiet_from = None
+            self.on_quiet(seconds)
+
     def _look(self, ended: Any) -> None:
         """Ask where ranks stand, before they end, where one has waited too long for others."""
         if isinstance(ended, Ended) and ended.failure and causes.waited(ended.failure.last_lines):
@@ -90,6 +101,8 @@ class Follower:
             self.told.stood |= answers
 
     def _take(self, kind: str, name: str, value: Any, came: float = 0.0) -> None:
+        if self.quiet_from is not None:
+            self.quiet_from = time.monotonic()
         if kind == "lines":
             for rank, text in value:
                 self.judge.on_line(rank, text)

@@ -22,6 +22,7 @@ from regatta.run.outcome import Outcome
 from regatta.run.prepare import Preparer, Ready
 from regatta.run.request import Request
 from regatta.terminal.console import Console
+from regatta.terminal.top import quiet_line
 from regatta_protocol import events
 from regatta_protocol.log import DRIVER
 from regatta_protocol.operations.launch import Inspect
@@ -182,7 +183,10 @@ class Session:
         def on_gone(node: str) -> None:
             warn(f"{node} is lost in mid-run: the run continues without it")
 
-        follower = Follower(self.remote, handle, on_line, self.console.bars, on_gone=on_gone)
+        def on_quiet(seconds: float) -> None:
+            self.console.note(quiet_line(handle.run, seconds))
+
+        follower = Follower(self.remote, handle, on_line, self.console.bars, on_gone=on_gone, on_quiet=on_quiet)
         outcome = follower.follow()
         if (late := max(follower.watch.held.values(), default=0.0)) >= LATE_SECONDS:
             warn(f"the run printed more than could be shown at once: its times here are late by up to {late:.1f} s")

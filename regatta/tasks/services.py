@@ -195,7 +195,7 @@ def _print_top(remote: Remote, watch: "Watch") -> None:
     if len(runs := watching.run_rows(nodes, _has_driver)) > 1:
         print()
         print_table(runs)
-    print(flush=True)
+    print(*watching.quiet_lines(nodes), sep="\n", flush=True)
 
 
 def _draw_top(remote: Remote, watch: "Watch", every: float) -> None:

@@ -15,6 +15,7 @@ from regatta.errors import RegattaError
 from regatta.hosts.channel import Stream
 from regatta.hosts.cluster import Node
 from regatta.hosts.remote import Remote
+from regatta.program import hint
 from regatta.terminal.console import progress_text
 from regatta.terminal.meter import size_text
 from regatta.text import clean
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 INTERVAL_SECONDS = 1.0
 RETRY_SECONDS = 3.0
 STALE_SECONDS = 5.0
+QUIET_SECONDS = 60.0
 BAR_CELLS = 10
 NODE_HEADINGS = ("node", "cpu", "load", "memory", "received", "sent", "read", "written", "services")
 RUN_HEADINGS = ("run", "framework", "for", "rank", "node", "phase", "progress")
@@ -175,6 +177,21 @@ def run_rows(nodes: Sequence[Seen], has_driver: Callable[[str], bool]) -> list[t
     return [RUN_HEADINGS, *sorted(rows, key=lambda row: (row[0], not row[3].isdigit(), row[3].zfill(6)))]
 
 
+def quiet_lines(nodes: Sequence[Seen]) -> list[str]:
+    """A line for each run that has printed nothing for long."""
+    quiet: dict[str, float] = {}
+    for seen in nodes:
+        for run in (seen.sample or {}).get("runs", []) if not seen.error else []:
+            if run["here"]:
+                quiet[run["id"]] = min(quiet.get(run["id"], float("inf")), run.get("quiet", 0.0))
+    return [quiet_line(run, for_) for run, for_ in sorted(quiet.items()) if for_ >= QUIET_SECONDS]
+
+
+def quiet_line(run: str, seconds: float) -> str:
+    """Return what to do about a run that prints nothing."""
+    return f"{run} has printed nothing for {seconds:.0f} s; '{hint('why', run)}' says where each rank stands"
+
+
 def hdfs_line(nodes: Sequence[Seen]) -> str:
     """Return how HDFS is, by its NameNode; empty where there is none or no node can be asked."""
     for seen in nodes:
@@ -209,7 +226,8 @@ def picture(title: str, nodes: Sequence[Seen], has_driver: Callable[[str], bool]
 
     runs = run_rows(nodes, has_driver)
     below = table(runs) if len(runs) > 1 else Text("no run in progress", "dim")
-    return Group(Text(title, "bold"), Text(hdfs_line(nodes)), table(node_rows(nodes)), Text(), below)
+    quiet = [Text(line, "yellow") for line in quiet_lines(nodes)]
+    return Group(Text(title, "bold"), Text(hdfs_line(nodes)), table(node_rows(nodes)), Text(), below, *quiet)
 
 
 def as_json(nodes: Sequence[Seen]) -> list[dict[str, Any]]:

@@ -20,6 +20,7 @@ from regatta.hosts.remote import Remote
 from regatta.hosts.sources import supervisor_files
 from regatta.release import sync, tree
 from regatta.run import catalogue, launch, naming, placement, watch
+from regatta.run import follow as run_follow
 from regatta.run.follow import Follower
 from regatta.run.outcome import Outcome
 from regatta_protocol.decoding import encode
@@ -191,6 +192,15 @@ def test_a_node_that_is_silent_for_a_while_is_asked_again(
     outcome, lines = follow(remote, started("short"))
     assert outcome.state == "succeeded", outcome
     assert sorted(text for _, text in lines if "ends" in text) == ["rank 0 ends", "rank 1 ends"]
+
+
+def test_who_follows_a_run_that_prints_nothing_learns_it_once(
+    remote: Remote, started, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_follow, "QUIET_SECONDS", 1.0)
+    quiet: list[float] = []
+    outcome = Follower(remote, started("short"), lambda *_: None, on_quiet=quiet.append).follow()
+    assert outcome.state == "succeeded" and len(quiet) == 1
 
 
 def test_a_run_survives_its_controller_and_can_be_attached_to(remote: Remote, started) -> None:

@@ -163,6 +163,23 @@ def test_a_script_that_tells_nothing_is_running_once_its_processes_are(
     assert row[5] == phase and row[3] == ("driver" if framework == "ray" else "-")
 
 
+def test_a_run_that_prints_nothing_for_long_is_pointed_to_why(
+    place: dict[str, str], living: int, remote: Remote
+) -> None:
+    folder = make(place, living)
+    (folder / "log").write_text("1|epoch 1\n")
+
+    def lines() -> list[str]:
+        return top.quiet_lines([top.Seen(remote.cluster.head, {"runs": list(progress.Runs(place).going())})])
+
+    assert lines() == []
+    before = time.time() - 100
+    os.utime(folder / "log", (before, before))
+    assert [line.partition(";")[2] for line in lines()] == [" 'regatta why r1' says where each rank stands"]
+    (folder / "live.json").write_text("{}")  # a bar that moves
+    assert lines() == []
+
+
 def test_a_log_that_grows_faster_than_it_is_read(
     place: dict[str, str], living: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 NODE = Path(__file__).parents[3] / "regatta" / "node"
 PROGRAM = """
 import gc, sys
@@ -49,3 +51,38 @@ def test_each_line_is_written_at_once_and_as_soon_as_it_is_complete(tmp_path: Pa
     os.close(writing)
     assert [os.read(reading, 100) for _ in range(4)] == [b"one 2\n", b"between", b"three\n", b""]
     os.close(reading)
+
+
+MEETING = """
+import os, sys
+import torch.distributed as dist
+{changed}
+dist.init_process_group("gloo"{options})
+"""
+
+
+@pytest.mark.parametrize(
+    ("changed", "options", "said"),
+    [
+        ("os.environ['MASTER_ADDR'] = 'localhost'", "", "train.py:4 sets MASTER_ADDR=localhost"),
+        ("os.environ.update(RANK='0')", "", "train.py:5 sets RANK=0, and rank 1 was given RANK=1"),
+        ("", ", init_method='tcp://127.0.0.1:29500', rank=1, world_size=2", "train.py:5 lets ranks of several hosts"),
+        ("", ", rank=0, world_size=2", "train.py:5 gives rank=0, and rank 1 was given RANK=1"),
+        ("", "", ""),
+    ],
+    ids=["address", "rank", "method", "number", "nothing"],
+)
+def test_a_script_that_sets_another_meeting_place_is_warned_of(
+    tmp_path: Path, changed: str, options: str, said: str
+) -> None:
+    begin_as_ranks_do(tmp_path)
+    shutil.copy(NODE / "meeting.py", tmp_path / "regatta_meeting.py")
+    (tmp_path / "train.py").write_text(MEETING.format(changed=changed, options=options))
+    env = {**os.environ, "PYTHONPATH": str(tmp_path), "REGATTA_PG_TIMEOUT": "0.5", "RANK": "1", "WORLD_SIZE": "2"}
+    env |= {"LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.2", "MASTER_PORT": "29499"}
+    done = subprocess.run(
+        [sys.executable, "train.py"], env=env, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
+    ours = [line for line in done.stderr.splitlines() if line.startswith("regatta: ")]
+    assert done.returncode != 0 and len(ours) == bool(said), done.stderr
+    assert said in "".join(ours)

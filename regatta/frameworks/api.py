@@ -285,6 +285,10 @@ class Framework(abc.ABC):
         """The web page of its service, for `fab dashboard`."""
         return None
 
+    def stalls(self, remote: Remote, run: str) -> list[str]:
+        """Sentences about what a run in progress asks of the service that takes it, and does not get."""
+        return []
+
     def judge(self, handle: StartedRun, *, whole_log: bool = True) -> Judge:
         """Return who decides how a run goes that is followed from here: an object for only this run."""
         return Judge(handle, whole_log=whole_log)

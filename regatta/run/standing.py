@@ -5,6 +5,7 @@ Pure functions, but for `why` and `ask`. `node` is always a node's name.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from regatta.errors import RunError
@@ -26,7 +27,7 @@ LIST_SECONDS, SECONDS = 1.2, 1.8
 BUSY_CORES = 0.5
 """Who uses so much of a core computes, and does not wait."""
 MOST_SHOWN = 160
-WRAPPERS = {"wrapper", "inner", "_fn", "decorate_context", "_wrapped_call_impl", "_call_impl", "__call__", "<lambda>"}
+WRAPPERS = {"inner", "_fn", "decorate_context", "_wrapped_call_impl", "_call_impl", "__call__", "<lambda>"}
 """Functions around others, whose names tell nothing."""
 DOES = {
     "sleep": "sleeps",
@@ -44,6 +45,8 @@ DOES = {
 }
 UNANSWERED = " does not "
 """In what a node says of a connection that does not get through."""
+IDLE = ("", "events")
+"""What a worker of a service does that has no task."""
 STOPPED = ("T", "t")
 _TRACED = re.compile(r'^(?:\[rank\d+\]:)? *File "(.{1,400})", line (\d{1,7}), in (\S{1,200})$', re.M)
 ENDED = "Z"
@@ -92,7 +95,9 @@ def why(remote: Remote, wanted: str) -> Iterator[str]:
     info = catalogue.find(remote, wanted, LIST_SECONDS)
     if info.state is not State.RUNNING:
         raise RunError(f"{info.run} is not running: it has {info.state.recorded}; its log: {hint('logs', info.run)}")
-    stood, failed = ask(remote, info)
+    with ThreadPoolExecutor(1) as beside:
+        stalls = beside.submit(info.adapter.stalls, remote, info.run)
+        stood, failed = ask(remote, info)
     found = spots(stood, info.adapter.meets)
     silent: dict[str, list[int]] = {node: [] for node in failed}
     for rank, node in info.places.items():
@@ -101,7 +106,7 @@ def why(remote: Remote, wanted: str) -> Iterator[str]:
     yield from lines(found, stood)
     yield from (host(node, told) for node, told in stood.items())
     yield from (f"{node}: {reason(error)}" for node, error in failed.items())
-    yield likely(found, silent, limited(stood))
+    yield likely(found, silent, limited(stood), [clean(said) for said in stalls.result()])
 
 
 def reason(error: Exception) -> str:
@@ -175,7 +180,8 @@ def _called(inner: Sequence[Frame]) -> str:
 
 def _tells(frame: Frame) -> bool:
     """Whether its name tells what a person has called: it is no wrapper around that."""
-    return frame.name.rpartition(".")[2] not in WRAPPERS
+    name = frame.name.rpartition(".")[2]
+    return name not in WRAPPERS and not name.endswith("wrapper")
 
 
 def _does(one: Standing, children: Sequence[Standing], computes: bool) -> str:
@@ -241,8 +247,16 @@ def _below(one: Spot, stood: Mapping[str, Stood]) -> list[str]:
     ]
 
 
-def likely(found: Sequence[Spot], silent: Mapping[str, Sequence[int]], limits: Sequence[str] = ()) -> str:
-    """The likely cause in a sentence. `silent`: ranks of nodes that do not answer; `limits`: see `limited`."""
+def likely(
+    found: Sequence[Spot],
+    silent: Mapping[str, Sequence[int]],
+    limits: Sequence[str] = (),
+    stalls: Sequence[str] = (),
+) -> str:
+    """The likely cause in a sentence.
+
+    `silent`: ranks of nodes that do not answer; `limits`: see `limited`; `stalls`: what a service does not give.
+    """
     if silent:
         there = "; ".join(f"{node} does not answer{_with_ranks(ranks)}" for node, ranks in silent.items())
         return f"{there}: is the host up, and its network?"
@@ -252,8 +266,10 @@ def likely(found: Sequence[Spot], silent: Mapping[str, Sequence[int]], limits: S
         at = f" at {one.where}" if one.where else ""
         return f"{named(stopped)} is stopped by a signal{at}: 'kill -CONT {one.process.pid}' on {one.node} continues it"
     ranks = [one for one in found if one.rank is not None]
-    said = of_meetings(ranks) or _alone(ranks)
-    return "; ".join([said, *limits]) if said else "; ".join(limits) or "nothing that waits was found"
+    driven = any(one.rank == DRIVER for one in ranks)
+    working = [one for one in found if one.rank is None and driven and one.process.waiting.what not in IDLE]
+    said = of_meetings(ranks) or _alone([*ranks, *working])
+    return "; ".join(filter(None, [*stalls, said, *limits])) or "nothing that waits was found"
 
 
 def _with_ranks(ranks: Sequence[int]) -> str:

@@ -16,6 +16,8 @@ from regatta.options.option import RUN
 
 SHORT_FLAGS = {"help": "h", "inventory": "i", "workers": "w", "yes": "y"}
 """All short flags of commands: each means the same wherever it is known."""
+COMMAND = "command"
+"""A positional argument that may follow `--`: a command of others, whose words they are."""
 RANKS, WORKERS = "-n", "-w"
 """The first is typed as with srun and mpirun, and means the second."""
 MODULE = "-m"
@@ -86,7 +88,11 @@ class _Reader:
     def _next(self) -> None:
         self._join()
         word = self._words[self._at]
-        if word == "--" and self._command is not None:
+        if word == "--" and self._missing == [COMMAND] and self._at + 1 < len(self._words):
+            self._at += 1
+            self._given.add(self._missing.pop(0))
+            self._take(1)
+        elif word == "--" and self._command is not None:
             self._refuse_dashes()
         elif self._command is not None and is_flag(word):
             self._flag(word, self._command)
@@ -180,6 +186,8 @@ class _Reader:
         """All further words are the script's, less a `--` right after its name; without it, notes name our flags."""
         path, words = self._typed.own[-1], self._words[self._at :]
         self._typed.script = words[1:] if words[:1] == ["--"] else words
+        if COMMAND in self._given:
+            return
         ours = [word for word in words if is_flag(word) and (_known(word, command) or word in HELP)]
         if names := ", ".join(dict.fromkeys(word.partition("=")[0] for word in ours if words[0] != "--")):
             self._typed.notes.append(
@@ -241,7 +249,7 @@ def usage(commands: Commands, name: str) -> str:
     command = commands.known[name]
     flags = ["[FLAGS]"] if len(command.args) > len(command.positional_args) else []
     positional = [str(argument.name).replace("_", "-").upper() for argument in command.positional_args]
-    arguments = ["[ARGUMENTS OF THE SCRIPT]"] if name in commands.scripts else []
+    arguments = [f"[ARGUMENTS OF THE {positional[-1]}]"] if name in commands.scripts else []
     arguments += [f"[{commands.further[name].upper()} ...]"] if name in commands.further else []
     return " ".join([commands.binary, name, *flags, *positional, *arguments])
 

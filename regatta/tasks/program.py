@@ -121,7 +121,8 @@ class Program(InvokeProgram):
         for line in (self.collection[name].__doc__ or "").strip().splitlines():
             print(f"{self.leading_indent}{line.strip()}".rstrip())
         if name in commands.scripts:
-            print(f"{self.leading_indent}Flags come before SCRIPT; all words after it are the script's.")
+            given = str(commands.known[name].positional_args[-1].name)
+            print(f"{self.leading_indent}Flags come before {given.upper()}; all words after it are the {given}'s.")
         print("\nFlags:\n")
         self.print_columns([*commands.known[name].help_tuples(), (", ".join(argv.HELP[::-1]), "show this")])
 

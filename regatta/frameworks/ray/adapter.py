@@ -77,6 +77,10 @@ class Ray(Framework):
         """See `Framework`."""
         return of_cluster.dashboard(remote)
 
+    def stalls(self, remote: Remote, run: str) -> list[str]:
+        """See `Framework`."""
+        return of_cluster.stalls(remote, run) if self.served(remote.cluster) else []
+
     def judge(self, handle: StartedRun, *, whole_log: bool = True) -> Judge:
         """See `Framework`."""
         return RayJudge(handle, whole_log=whole_log)

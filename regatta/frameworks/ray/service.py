@@ -4,13 +4,16 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from regatta.errors import RemoteError
 from regatta.frameworks.api import JobService, Page
 from regatta.frameworks.ray import nodes as members
 from regatta.frameworks.ray.jobs import DASHBOARD_PORT, JobApi, RayNode
 from regatta.hosts.cluster import Node
 from regatta.hosts.remote import Remote
 from regatta_protocol.operations.hosts import AskSecret
+from regatta_protocol.operations.services import CallFramework
 
+STALL_SECONDS, MOST_STALLS = 1.8, 5
 UNITS = ("regatta-ray-head.service", "regatta-ray-worker.service")
 
 
@@ -74,3 +77,19 @@ def token(remote: Remote) -> str:
     if own.is_file():
         return own.read_text().strip()
     return remote.call(remote.cluster.head, AskSecret("ray_token")).value
+
+
+def stalls(remote: Remote, run: str) -> list[str]:
+    """Return in sentences for which resources tasks and actors of a run wait. Nothing where Ray does not answer."""
+    try:
+        told = remote.call(remote.cluster.head, CallFramework("ray.demands.unmet"), timeout=STALL_SECONDS)
+        waiting = [one for one in told if one["run"] == run and one["needs"]]
+    except (RemoteError, KeyError, TypeError):
+        return []
+    never = [one for one in waiting if one["lacking"]]
+    said = []
+    for one in (never or waiting)[:MOST_STALLS]:
+        needs = ", ".join(f"{amount:g} {name}" for name, amount in one["needs"].items())
+        why = f"no node has so much {' and '.join(one['lacking'])}" if one["lacking"] else "all of it is in use"
+        said.append(f"Ray waits for {needs} to start {one['name']}: {why}")
+    return list(dict.fromkeys(said))

@@ -56,16 +56,17 @@ def _left(run: str, jobs: Dict[str, bool]) -> List[Dict[str, Any]]:
     """The run's actors that are not dead. `jobs`: whether a job, by its id, is the run's."""
     found = [actor for state in LIVE for actor in _actors(state)]
     for job in {actor["job_id"] for actor in found} - jobs.keys():
-        jobs[job] = (_ask(f"/api/jobs/{job}").get("metadata") or {}).get(RUN) == run
+        jobs[job] = (ask(f"/api/jobs/{job}").get("metadata") or {}).get(RUN) == run
     return [actor for actor in found if jobs[actor["job_id"]]]
 
 
 def _actors(state: str) -> List[Dict[str, Any]]:
     words = {"limit": 10000, "detail": 1, "filter_keys": "state", "filter_predicates": "=", "filter_values": state}
-    return list(_ask(f"/api/v0/actors?{urllib.parse.urlencode(words)}")["data"]["result"]["result"])
+    return list(ask(f"/api/v0/actors?{urllib.parse.urlencode(words)}")["data"]["result"]["result"])
 
 
-def _ask(path: str) -> Dict[str, Any]:
+def ask(path: str) -> Dict[str, Any]:
+    """Return what Ray's API on this node says. Raises OSError and ValueError."""
     with open(TOKEN) as file:
         header = {"Authorization": f"Bearer {file.read().strip()}"}
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))

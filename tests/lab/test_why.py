@@ -1,0 +1,88 @@
+"""`regatta why` on hangs of each kind, and what a run says of itself when its ranks waited too long for one."""
+
+import re
+import secrets
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from clusters import Cluster, finish, read_until, wait_for
+from hangs import HERE, IN_CI, KINDS, PROGRAM, RAY
+
+Begin = Callable[..., str]
+
+
+@pytest.fixture
+def begin(cluster: Cluster, tmp_path: Path) -> Iterator[Begin]:
+    """Start a program that hangs; returns the run's name when all its processes have begun."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    started: list[subprocess.Popen[str]] = []
+
+    def start(program: str, *words: str, command: str = "torchrun", begun: int = 3) -> str:
+        (folder / "train.py").write_text(program)
+        run = f"why-{secrets.token_hex(3)}"
+        options = ["--pg-timeout", "300"] if command == "torchrun" else []
+        process = cluster.background(folder, command, "--workers", "3", "--name", run, *options, "train.py", *words)
+        started.append(process)
+        for _ in range(begun):
+            read_until(process, "begun")
+        return run
+
+    yield start
+    for process in started:
+        process.send_signal(signal.SIGINT)
+        finish(process)
+
+
+def why(cluster: Cluster, run: str) -> str:
+    return cluster.fab("why", run).stdout
+
+
+def settled(cluster: Cluster, run: str, words: str) -> None:
+    """Wait until the ranks stand where they will stay: `why` says it then in its last line."""
+    said: list[str] = []
+
+    def says_it() -> bool:
+        said.append(why(cluster, run))
+        return re.search(words, said[-1].splitlines()[-1]) is not None
+
+    try:
+        wait_for(says_it, 30)
+    except AssertionError:
+        raise AssertionError(said[-1]) from None
+
+
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=[] if kind in IN_CI else pytest.mark.whole) for kind in KINDS]
+)
+def test_why_names_the_rank_and_what_it_does(cluster: Cluster, begin: Begin, kind: str) -> None:
+    settled(cluster, begin(PROGRAM, kind), KINDS[kind])
+
+
+@pytest.mark.parametrize("kind", ["sleep", pytest.param("loop", marks=pytest.mark.whole)])
+def test_a_run_says_which_rank_did_not_come_and_where_it_stood(cluster: Cluster, tmp_path: Path, kind: str) -> None:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "train.py").write_text(PROGRAM)
+    done = cluster.regatta(folder, "torchrun", "--workers", "3", "--pg-timeout", "3", "train.py", kind, check=False)
+    words = (
+        r"rank 1 on node2: is not in the collective that .* in \(all_reduce at train\.py:\d+\): .* at train\.py:\d+ "
+    )
+    words += rf"\({kind}\)"
+    assert done.returncode == 1 and re.search(words, done.stdout), done.stdout
+
+
+def test_a_script_for_one_host_is_warned_of_at_once(cluster: Cluster, begin: Begin) -> None:
+    run = begin(HERE)
+    wait_for(lambda: "train.py:4 sets MASTER_ADDR=localhost" in cluster.fab("logs", run).stdout, 20)
+
+
+@pytest.mark.whole
+def test_a_resource_that_no_node_has(cluster: Cluster, begin: Begin) -> None:
+    run = begin(RAY, command="rayrun", begun=1)
+    settled(
+        cluster, run, r"^Ray waits for .*1 GPU.* to start on_a_gpu: no node has so much GPU; the driver waits .* in get"
+    )

@@ -4,12 +4,16 @@ import re
 import secrets
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from clusters import Cluster, finish, read_until, wait_for
-from hangs import HERE, IN_CI, KINDS, PROGRAM, RAY
+from hangs import CUT, HERE, IN_CI, KINDS, PROGRAM, RAY
+
+sys.path.insert(0, str(Path(__file__).resolve().parent / "faults"))
+import kernel
 
 Begin = Callable[..., str]
 
@@ -38,7 +42,7 @@ def begin(cluster: Cluster, tmp_path: Path) -> Iterator[Begin]:
 
 
 def why(cluster: Cluster, run: str) -> str:
-    return cluster.fab("why", run).stdout
+    return cluster.fab("why", run, check=False).stdout
 
 
 def settled(cluster: Cluster, run: str, words: str) -> None:
@@ -86,3 +90,28 @@ def test_a_resource_that_no_node_has(cluster: Cluster, begin: Begin) -> None:
     settled(
         cluster, run, r"^Ray waits for .*1 GPU.* to start on_a_gpu: no node has so much GPU; the driver waits .* in get"
     )
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("fault", ["frozen", "off"])
+def test_a_host_that_does_not_answer_is_named_with_its_ranks(cluster: Cluster, begin: Begin, fault: str) -> None:
+    run = begin(PROGRAM, "again")
+    kernel.freeze(cluster.lab, "node2") if fault == "frozen" else cluster.lab.off("node2")
+    try:
+        said = why(cluster, run).splitlines()
+    finally:
+        kernel.thaw(cluster.lab, "node2") if fault == "frozen" else cluster.lab.on("node2")
+    assert said[-1] == "node2 does not answer, where rank 1 is: is the host up, and its network?"
+    assert re.search(r"^ranks 0, 2: (all_reduce|computes) at train\.py:\d+ \(again\)", "\n".join(said), re.M), said
+
+
+@pytest.mark.whole
+def test_a_network_that_is_cut_between_two_hosts_is_named(cluster: Cluster, begin: Begin) -> None:
+    run = begin(PROGRAM, "again")
+    peers = f"{{ {cluster.lab.addresses['node1']}, {cluster.lab.addresses['node3']} }}"
+    rules = f"table inet cut {{ chain out {{ type filter hook output priority -300; ip daddr {peers} drop; }} }}"
+    cluster.lab.ssh("node2", f"echo '{rules}' | sudo nft -f -")
+    try:
+        settled(cluster, run, CUT)
+    finally:
+        cluster.lab.ssh("node2", "sudo nft delete table inet cut")

@@ -189,3 +189,13 @@ def test_what_a_run_says_of_itself_does_nothing_to_a_terminal() -> None:
     one = Standing(rank=0, main=True, state="S", program="\x1b[31m", threads=(Thread("", (evil,)),), unseen="\x07")
     for line in standing.lines(standing.spots({"node1": Stood((one,))}, MEETS), {"node1": Stood((one,))}):
         assert line.isprintable()
+
+
+def test_limits_that_hold_a_run_back_are_named() -> None:
+    said = standing.limited({"node1": Stood(limits={"memory": 0.99, "throttled": 0.5}), "node2": Stood()})
+    assert said == [
+        "on node1 the run uses 99% of the memory that it may use",
+        "on node1 its limit of CPU holds the run back (throttled)",
+    ]
+    assert cause(at(0, 3), at(1, 3)).startswith("ranks 0-1 compute: nothing waits")
+    assert standing.likely([], {}, said) == "; ".join(said)

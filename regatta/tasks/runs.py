@@ -169,7 +169,8 @@ def runs_gc(
 ) -> None:
     """Delete from the nodes what runs have left there: logs, files, unused input (asks first; records stay)."""
     from regatta.report import listing
-    from regatta.run import catalogue, recording, shared_cleanup
+    from regatta.run import catalogue, outputs, recording, shared_cleanup
+    from regatta.text import clean
 
     start = listing.moment("before", before)
     if start is None:
@@ -180,7 +181,13 @@ def runs_gc(
     while recording.adopt(remote, chosen, paths.results_dir(), unasked, print):
         pass  # so many at a time; what a record is made from goes with the runs
     if chosen:
-        print_table([listing.HEADINGS, *(line.cells() for line in listing.of_nodes(chosen, [], remote.cluster.name))])
+        sizes = outputs.sizes(remote, chosen)
+        labels = {info.run: clean(info.plan.label) or None for info in chosen}
+        lines = [
+            replace(line, left=outputs.brief(sizes[line.run]), workload=labels[line.run])
+            for line in listing.of_nodes(chosen, [], remote.cluster.name)
+        ]
+        print_table([listing.HEADINGS, *(line.cells() for line in lines)])
     parts = shared_cleanup.look(remote)
     old = shared_cleanup.to_go(parts, found, chosen, 0.0 if unasked else start.timestamp())
     ours = [part for part in parts.projects if part.name == project]

@@ -145,7 +145,7 @@ def _started(folder: str) -> Dict[int, int]:
 
 
 def _chosen(seen: Dict[int, Seen], ranks: Dict[int, Tuple[int | None, bool]]) -> List[int]:
-    """The processes that are told of: ranks and drivers first, and so many in all."""
+    """The processes that the answer names: ranks and drivers first, and so many in all."""
     first = sorted(seen, key=lambda pid: (not ranks[pid][1], not seen[pid].python, pid))
     return first[:MOST_PROCESSES]
 

@@ -17,7 +17,7 @@ from regatta.options.option import RUN
 SHORT_FLAGS = {"help": "h", "inventory": "i", "workers": "w", "yes": "y"}
 """All short flags of commands: each means the same wherever it is known."""
 COMMAND = "command"
-"""A positional argument that may follow `--`: a command of others, whose words they are."""
+"""A positional argument that may follow `--`: another program, whose words follow."""
 RANKS, WORKERS = "-n", "-w"
 """The first is typed as with srun and mpirun, and means the second."""
 MODULE = "-m"

@@ -234,7 +234,7 @@ def test_runs_are_deleted_from_the_nodes_and_their_records_stay(here: Path, sour
     code, text = fab("runs-gc", "--before", "1d", "--yes", inventory=here)
     assert code == 0 and "here: 0 run(s), 0 input file(s), 0.0 MB deleted" in text
     code, text = fab("runs-gc", "--before", "0m", inventory=here)
-    assert code == 2 and "finished" in text
+    assert code == 2 and re.search(r"^finished .* train", text, re.M), text
     assert "would delete" in text and "--yes" in text
     code, text = fab("runs-gc", "--before", "0m", "--yes", inventory=here)
     assert code == 0 and "here: 1 run(s), 0 input file(s)" in text

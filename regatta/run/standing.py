@@ -327,8 +327,8 @@ def _together(waiting: Sequence[Spot]) -> str:
     if own and len({one.node for one in waiting}) > 1:
         return f"{_waits(waiting)} in {waiting[0].text} at an address of one host only: {'; '.join(own)}"
     return (
-        f"{_waits(waiting)} in the same call, {waiting[0].text}: do all give tensors of the same shape and type, and "
-        "does the network between their hosts work?"
+        f"{_waits(waiting)} in the same call, {waiting[0].text}: do all meet at the same address, do they give "
+        "tensors of the same shape and type, and does the network between their hosts work?"
     )
 
 

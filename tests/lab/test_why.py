@@ -109,7 +109,8 @@ def test_a_host_that_does_not_answer_is_named_with_its_ranks(cluster: Cluster, b
 def test_a_network_that_is_cut_between_two_hosts_is_named(cluster: Cluster, begin: Begin) -> None:
     run = begin(PROGRAM, "again")
     peers = f"{{ {cluster.lab.addresses['node1']}, {cluster.lab.addresses['node3']} }}"
-    rules = f"table inet cut {{ chain out {{ type filter hook output priority -300; ip daddr {peers} drop; }} }}"
+    chain = f"type filter hook output priority -300;\nip daddr {peers} drop;"
+    rules = f"table inet cut {{\nchain out {{\n{chain}\n}}\n}}\n"
     cluster.lab.ssh("node2", f"echo '{rules}' | sudo nft -f -")
     try:
         settled(cluster, run, CUT)

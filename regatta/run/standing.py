@@ -85,7 +85,8 @@ class Spot:
 
 def ask(remote: Remote, info: RunInfo, timeout: float = SECONDS) -> tuple[dict[str, Stood], dict[str, Exception]]:
     """What each node of a run says, and those that do not answer in time."""
-    stood, failed = remote.gather(info.nodes, lambda node: remote.call(node, AskStanding(info.run), timeout=timeout))
+    said, failed = remote.promptly(info.nodes, AskStanding(info.run), timeout)
+    stood = {node.name: said[node.name] for node in info.nodes if node.name in said}
     slow = failed and not stood and timeout < SLOW_SECONDS
     return ask(remote, info, SLOW_SECONDS) if slow else (stood, failed)
 

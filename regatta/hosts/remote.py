@@ -10,9 +10,12 @@ import functools
 import getpass
 import os
 import platform
+import queue
 import shlex
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
@@ -27,7 +30,7 @@ from regatta_protocol.operations.operation import Answer, Line, Operation, Telli
 Done = TypeVar("Done")
 
 AT_A_TIME = 32
-TIMEOUT = 30.0
+TIMEOUT, LATE_SECONDS = 30.0, 0.2
 _BOOT = (
     "import os,sys;requests=os.fdopen(os.dup(0),'rb');os.dup2(os.open(os.devnull,os.O_RDONLY),0);"
     "exec(requests.read(int(sys.argv[1])))"
@@ -117,6 +120,38 @@ class Remote:
                     raise error
         order = [node.name for node in nodes]
         return {n: done[n] for n in order if n in done}, {n: failed[n] for n in order if n in failed}
+
+    def promptly(
+        self, nodes: Iterable[Node], asked: Operation[Answer], seconds: float
+    ) -> tuple[dict[str, Answer], dict[str, Exception]]:
+        """Ask many nodes for one thing, and wait no longer than this: (answers, errors) by node name.
+
+        A connection that is kept to a host that has just frozen ends by itself some seconds later.
+        """
+        nodes, said = list(nodes), queue.SimpleQueue[tuple[str, Answer | None, Exception | None]]()
+
+        def ask(node: Node) -> None:
+            try:
+                said.put((node.name, self.call(node, asked, timeout=seconds), None))
+            except (RegattaError, OSError, ValueError, subprocess.SubprocessError) as error:
+                said.put((node.name, None, error))
+
+        done: dict[str, Answer] = {}
+        failed: dict[str, Exception] = {
+            node.name: UnreachableError(node.name, f"no answer within {seconds:g} s; is the host up?") for node in nodes
+        }
+        for node in nodes:
+            threading.Thread(target=ask, args=(node,), daemon=True).start()
+        end = time.monotonic() + seconds + LATE_SECONDS
+        with contextlib.suppress(queue.Empty):
+            for _ in nodes:
+                name, answer, error = said.get(timeout=max(0.0, end - time.monotonic()))
+                failed.pop(name)
+                if error is not None:
+                    failed[name] = error
+                elif answer is not None:
+                    done[name] = answer
+        return done, failed
 
     def stream(self, node: Node, asked: Telling[Answer, Line], *, timeout: float | None = None) -> Stream[Answer, Line]:
         """Follow a request's answer line by line; closing it ends the request, not what it started."""

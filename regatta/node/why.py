@@ -9,7 +9,7 @@ from regatta.node.problem import Problem
 from regatta_protocol.standing import Stood
 
 Place = Dict[str, Any]
-SECONDS = 2.0
+SECONDS = 8.0
 
 
 def of_run(place: Place, run: str) -> Stood:

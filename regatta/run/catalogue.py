@@ -64,7 +64,11 @@ def listing(remote: Remote, timeout: float = TIMEOUT) -> tuple[list[RunInfo], di
 
 
 def _listed(remote: Remote, timeout: float = TIMEOUT) -> tuple[dict[str, tuple[Listed, ...]], dict[str, Exception]]:
-    return remote.gather(remote.cluster.nodes, lambda node: remote.call(node, ListRuns(), timeout=timeout).runs)
+    if timeout >= TIMEOUT:
+        return remote.gather(remote.cluster.nodes, lambda node: remote.call(node, ListRuns()).runs)
+    said, failed = remote.promptly(remote.cluster.nodes, ListRuns(), timeout)
+    order = [node.name for node in remote.cluster.nodes]
+    return {name: said[name].runs for name in order if name in said}, failed
 
 
 def together(remote: Remote, said: Mapping[str, Sequence[Listed]]) -> list[RunInfo]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from regatta.errors import RunError
+from regatta.errors import NodesError, RunError
 from regatta.hosts.remote import Remote
 from regatta.program import hint
 from regatta.run import catalogue
@@ -24,6 +24,7 @@ from regatta_protocol.states import State
 
 LIST_SECONDS, SECONDS = 1.2, 1.8
 """So long a node may take to say which runs it has, and where one stands."""
+SLOW_SECONDS = 10.0
 BUSY_CORES = 0.5
 """Who uses so much of a core computes, and does not wait."""
 MOST_SHOWN = 160
@@ -84,7 +85,10 @@ class Spot:
 
 def ask(remote: Remote, info: RunInfo, timeout: float = SECONDS) -> tuple[dict[str, Stood], dict[str, Exception]]:
     """What each node of a run says, and those that do not answer in time."""
-    return remote.gather(info.nodes, lambda node: remote.call(node, AskStanding(info.run), timeout=timeout))
+    said, failed = remote.promptly(info.nodes, AskStanding(info.run), timeout)
+    stood = {node.name: said[node.name] for node in info.nodes if node.name in said}
+    slow = failed and not stood and timeout < SLOW_SECONDS
+    return ask(remote, info, SLOW_SECONDS) if slow else (stood, failed)
 
 
 def why(remote: Remote, wanted: str) -> Iterator[str]:
@@ -92,7 +96,7 @@ def why(remote: Remote, wanted: str) -> Iterator[str]:
 
     `wanted`: see `catalogue.find`. A host that does not answer in time is named.
     """
-    info = catalogue.find(remote, wanted, LIST_SECONDS)
+    info = _find(remote, wanted)
     if info.state is not State.RUNNING:
         raise RunError(f"{info.run} is not running: it has {info.state.recorded}; its log: {hint('logs', info.run)}")
     with ThreadPoolExecutor(1) as beside:
@@ -107,6 +111,14 @@ def why(remote: Remote, wanted: str) -> Iterator[str]:
     yield from (host(node, told) for node, told in stood.items())
     yield from (f"{node}: {reason(error)}" for node, error in failed.items())
     yield likely(found, silent, limited(stood), [clean(said) for said in stalls.result()])
+
+
+def _find(remote: Remote, wanted: str) -> catalogue.RunInfo:
+    """The run, soon; where no host answers soon, the way to all of them is slow, and they have longer."""
+    try:
+        return catalogue.find(remote, wanted, LIST_SECONDS)
+    except NodesError:
+        return catalogue.find(remote, wanted, SLOW_SECONDS)
 
 
 def reason(error: Exception) -> str:

@@ -52,7 +52,8 @@ def test_ssh_reads_the_configuration_of_a_person(remote: Remote, tmp_path: Path)
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
 
     assert {"hostname 192.0.2.7", "user ann", "port 2222", "identityfile /k y"} <= {*asked("n1")}
-    assert {"proxyjump bob@192.0.2.1:2200", "connecttimeout 7", "stricthostkeychecking true"} <= {*asked("n2")}
+    assert any("proxyjump bob@" in line and "192.0.2.1" in line and "2200" in line for line in asked("n2"))
+    assert {"connecttimeout 7", "stricthostkeychecking true"} <= {*asked("n2")}
     assert "connecttimeout 7" not in asked("n1")
 
 

@@ -46,6 +46,8 @@ class Layers:
 
         `fixed`: packages that stay as the nodes have them.
         """
+        if line := wishes.unread(wish, root):
+            self._tell(line)
         wanted = wishes.of(wish, root, fixed)
         return LayerRequest(wanted, root, _memory(wanted, self._remote.cluster)) if wanted else None
 
@@ -103,11 +105,14 @@ class Layers:
 
     def _announce(self, found: "Resolution") -> None:
         """Once: what is brought."""
-        if found.key not in self._said:
-            self._said.add(found.key)
-            self._say(found.headline())
-            if hint := found.hint():
-                self._say(hint)
+        self._tell(found.headline())
+        if hint := found.hint():
+            self._tell(hint)
+
+    def _tell(self, line: str) -> None:
+        if line not in self._said:
+            self._said.add(line)
+            self._say(line)
 
     def _bring(self, found: "Resolution", lacking: list[str], asked: "LayerRequest", remembered: bool) -> None:
         from regatta.environment import build, compiler, distribution

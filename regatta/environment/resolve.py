@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from packaging.requirements import InvalidRequirement, Requirement
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from regatta.environment import base as bases
-from regatta.environment import pyproject, uv
+from regatta.environment import pyproject, python_range, uv
 from regatta.environment.base import Base, canonical
 from regatta.environment.pyproject import document
-from regatta.environment.requirements import Wanted, digest
+from regatta.environment.requirements import FOUND, Wanted, digest
 from regatta.errors import EnvironmentFault
 from regatta.frameworks import registry
 
@@ -162,7 +161,7 @@ def _inputs(wanted: Wanted, base: Base, work: Path, root: Path) -> tuple[list[Pa
     if file is None:
         return made, hashes
     if file.name == "uv.lock":
-        _check_python(document(file).get("requires-python"), base, file)
+        python_range.fits(document(file).get("requires-python"), base.python, file)
         told = uv.run(
             [*_EXPORT, "--project", str(file.parent)],
             cwd=file.parent,
@@ -173,18 +172,17 @@ def _inputs(wanted: Wanted, base: Base, work: Path, root: Path) -> tuple[list[Pa
         return [*made, exported], _hashes(told)
     if file.suffix == ".toml" and file.name.startswith("pylock"):
         return [*made, _pylock(file, base, work, hashes)], hashes
-    if file.suffix == ".toml":
-        project = document(file).get("project", {})
-        _check_python(project.get("requires-python"), base, file)
-        listed = work / "pyproject.txt"
-        listed.write_text("".join(f"{line}\n" for line in pyproject.listed(file)))
+    if wanted.lines is not None:
+        python_range.check(base.python, file.parent, file if file.name not in FOUND else None)
+        listed = work / "listed.txt"
+        listed.write_text("".join(f"{line}\n" for line in wanted.lines))
         return [*made, listed], hashes
     return [*made, file], _hashes(file.read_text())
 
 
 def _pylock(file: Path, base: Base, work: Path, hashes: dict[str, set[str]]) -> Path:
     table = document(file)
-    _check_python(table.get("requires-python"), base, file)
+    python_range.fits(table.get("requires-python"), base.python, file)
     lines = []
     for package in table.get("packages", []):
         if "version" not in package:
@@ -198,20 +196,6 @@ def _pylock(file: Path, base: Base, work: Path, hashes: dict[str, set[str]]) -> 
     listed = work / "pylock.txt"
     listed.write_text("".join(lines))
     return listed
-
-
-def _check_python(said: object, base: Base, file: Path) -> None:
-    """Refuse what is for another Python than the nodes'."""
-    try:
-        fits = SpecifierSet(str(said)).contains(base.python, prereleases=True) if said else True
-    except InvalidSpecifier:
-        raise EnvironmentFault(
-            f"{file}: requires-python '{said}' is no range of versions: write one, as >=3.10"
-        ) from None
-    if not fits:
-        raise EnvironmentFault(
-            f"{file}: is for Python {said}, and the nodes have {base.python}: widen requires-python and lock again"
-        )
 
 
 def _logical(text: str) -> list[str]:

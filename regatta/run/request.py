@@ -50,3 +50,14 @@ class Request:
             object.__setattr__(self, "environment", read)
         if self.variables is _TYPED:
             object.__setattr__(self, "variables", variables.typed(said.env, said.env_file))
+
+    @property
+    def folder(self) -> Path:
+        """Return the folder of the project."""
+        return (self.project or self.root).resolve()
+
+    @property
+    def script(self) -> Path | None:
+        """Return the script that it runs, if that is one."""
+        first = next(iter(self.program.argv), "")
+        return self.root / first if first and not first.startswith("-") else None

@@ -1,4 +1,4 @@
-"""The Python that a project is for, in each file that says so, compared with the cluster's."""
+"""The Python that a project is for, by each file that names one, compared with the cluster's."""
 
 import re
 from collections.abc import Iterator

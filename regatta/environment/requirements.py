@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +22,7 @@ READERS: dict[str, Callable[[Path], list[str]]] = {
     "setup.py": setup_files.of_script,
 }
 """Files that are no list by themselves, and what reads the requirements in them."""
-FOUND = ("uv.lock", "pylock.toml", "requirements.txt", "requirements.in", *READERS)
-"""The files in which a project says what it needs, the first that is there and says something."""
+FOUND = paths.LISTS
 _OPTION = re.compile(r"(-r|-c|--requirement|--constraint)(?:\s+|=|(?<=-[rc]))(\S+)")
 _INDEX = re.compile(r"(-i|--index-url|--extra-index-url|-f|--find-links|--no-index)(?:\s+|=|$)(\S*)")
 _EDITABLE = re.compile(r"(-e|--editable)\b")
@@ -53,7 +52,7 @@ class Wanted:
     `index`: lines in it that say where packages are looked for. `fixed`: packages that stay as the nodes have them,
     whatever the list says, as a service of the cluster is made of them. `lock`: a file of versions that are taken
     where the list allows them, each with the SHA-256 of its files. `lines`: the requirements in a file that is no list
-    by itself.
+    by itself. `provided`: versions of packages that a service has besides the nodes' environment.
     """
 
     file: Path | None
@@ -63,6 +62,7 @@ class Wanted:
     fixed: tuple[str, ...] = ()
     lock: Path | None = None
     lines: tuple[str, ...] | None = None
+    provided: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def label(self) -> str:
@@ -108,8 +108,8 @@ def unread(wish: Requirements, root: Path) -> str | None:
     if taken := _found(root):
         return f"environment: packages come from {taken.name}, and not from {names} ('{command}' makes a list of that)"
     return (
-        f"environment: Regatta does not read {names}, so the run gets no packages of it: make {other_lists.MADE} in the "
-        f"project's own environment, by '{command}'"
+        f"environment: Regatta does not read {names}, so the run gets no packages of it: make {other_lists.MADE} by "
+        f"'{command}' in the project's own environment"
     )
 
 

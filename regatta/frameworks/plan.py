@@ -73,6 +73,8 @@ class Plan:
     free port of the first rank's node. `ports`: one for each rank of a node, by the node's name, where the framework
     wants that.
 
+    `below`: the folder of the synced tree in which the program begins (empty: the tree); `folder`: its project's.
+
     `imports`: folders of the synced tree, besides itself, from which the project's own packages are imported.
 
     `layer`: the packages that the run has beyond the nodes' environment, by key. `variables`: those that a person gives
@@ -92,6 +94,8 @@ class Plan:
     ports: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     first_run: str | None = None
     layer: str | None = None
+    below: str = ""
+    folder: str = ""
     imports: tuple[str, ...] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
     hidden: Mapping[str, str] = field(default_factory=dict, repr=False)

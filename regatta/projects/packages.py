@@ -4,24 +4,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from regatta.cards.project import FILE
-from regatta.environment import other_lists, pyproject, requirements, setup_files
+from regatta.environment import pyproject, setup_files
 from regatta.errors import EnvironmentFault
 
-MARKS = (FILE, *requirements.FOUND, *other_lists.COMMANDS)
-"""Files by which a folder is a project."""
 SOURCES = "src"
 """The folder that setuptools, flit, hatchling and uv look into without being told."""
-
-
-def project_of(root: Path, start: Path) -> Path:
-    """Return the project that the folder `start` of the tree `root` is in: the nearest folder upwards with such a file.
-
-    Without one it is the tree.
-    """
-    root, start = root.resolve(), start.resolve()
-    upwards = [folder for folder in (start, *start.parents) if folder.is_relative_to(root)]
-    return next((folder for folder in upwards if any((folder / name).is_file() for name in MARKS)), root)
 
 
 def folders(root: Path, project: Path) -> tuple[str, ...]:

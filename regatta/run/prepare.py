@@ -18,7 +18,7 @@ from regatta.frameworks.api import Framework, JobService
 from regatta.hosts.cluster import Cluster, Node
 from regatta.hosts.remote import Remote
 from regatta.program import hint
-from regatta.projects import packages
+from regatta.projects import packages, place
 from regatta.records.clocks import Clocks
 from regatta.release import sync, tree
 from regatta.run import catalogue, kept_folders, naming, placement, recording, walls
@@ -103,7 +103,9 @@ class Preparer:
         variables.check_synced(source.root, {path for path, _, _ in source.entries})
         kept_folders.check(source, request.options.keep)
         self._tell(source.notes)
-        wanted = self._layers.asked(_wish(request, framework), request.folder, framework.fixed)
+        wanted = self._layers.asked(
+            _wish(request, framework), request.folder, framework.fixed, framework.provides(self._cluster)
+        )
         seen = self._pool.submit(lambda: service.result().look()) if service else None
         ask = self._asked(framework, wanted.question() if wanted else None, request.options.workers)
         synced = sync.sync(self._remote, source, self._cluster.nodes, ask=ask)
@@ -206,11 +208,13 @@ class Preparer:
             ports=_ports(ranks, answers) if framework.port_each_rank else {},
             first_run=request.first_run,
             layer=layer.key if layer else None,
+            below=place.inside(source.root, request.begins),
+            folder=place.inside(source.root, request.folder),
             imports=packages.folders(source.root, request.folder),
             variables=variables.public,
             hidden=variables.hidden,
-            project=kept_folders.project(source.root) if said.keep else None,
-            former=kept_folders.former(source.root) if said.keep else None,
+            project=kept_folders.project(request.folder) if said.keep else None,
+            former=kept_folders.former(request.folder) if said.keep else None,
         )
 
 

@@ -4,8 +4,9 @@ import contextlib
 import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from regatta import paths
@@ -41,15 +42,24 @@ class Layers:
         self._say = say
         self._said: set[str] = set()
 
-    def asked(self, wish: Requirements, root: Path, fixed: tuple[str, ...] = ()) -> "LayerRequest | None":
+    def asked(
+        self,
+        wish: Requirements,
+        root: Path,
+        fixed: tuple[str, ...] = (),
+        provided: Mapping[str, str] = MappingProxyType({}),
+    ) -> "LayerRequest | None":
         """Return what a run of the tree `root` wishes for; None where that is nothing. EnvironmentFault says where.
 
-        `fixed`: packages that stay as the nodes have them.
+        `fixed`: packages that stay as the nodes have them; `provided`: those that a service has besides.
         """
         if line := wishes.unread(wish, root):
             self._tell(line)
-        wanted = wishes.of(wish, root, fixed)
-        return LayerRequest(wanted, root, _memory(wanted, self._remote.cluster)) if wanted else None
+        wanted = wishes.of(wish, root, (*fixed, *provided))
+        if wanted is None:
+            return None
+        wanted = replace(wanted, provided=provided)
+        return LayerRequest(wanted, root, _memory(wanted, self._remote.cluster))
 
     def ready(self, asked: "LayerRequest", answers: Mapping[str, Inspected]) -> Layer | None:
         """The layer on every node, by what each has answered to `question`; None where the base has all."""
@@ -161,7 +171,8 @@ class LayerRequest:
 
 
 def _file(wanted: Wanted, cluster: Cluster) -> Path:
-    name = wishes.digest([wanted.digest, str(cluster.folder)])[:24]
+    more = [dict(wanted.provided)] if wanted.provided else []
+    name = wishes.digest([wanted.digest, str(cluster.folder), *more])[:24]
     return paths.cache_dir() / "environments" / f"{name}.json"
 
 

@@ -113,3 +113,17 @@ def test_a_workload_begins_in_its_project_and_has_the_whole_tree(tree: Path, her
     (tree / "ex/deep/results/old.json").write_text("{}")
     listed = running.typed(tree / "ex/deep", "runs", "--records")
     assert "1 record(s) that are not read" in listed.stderr and record.stem in listed.stdout
+
+
+def test_folders_of_pythonpath_are_added_to_those_of_the_run(tree: Path, here: Path, tmp_path: Path) -> None:
+    (tree / "ex/lib").mkdir()
+    (tree / "ex/lib/lemon.py").write_text("WORD = 'sour'\n")
+    (tree / "ex/main.py").write_text("import lemon, shared\nprint('told', lemon.WORD, shared.WORD)\n")
+    (tree / "shared.py").write_text("WORD = 'whole'\n")
+    words = ("torchrun", f"--inventory={here}", "--workers=1", "--no-environment")
+    assert told(running.typed(tree / "ex", *words, "--env", "PYTHONPATH=lib", "main.py")) == ["sour", "whole"]
+    (tmp_path / "more.env").write_text("PYTHONPATH=lib\n")
+    (tmp_path / "more.env").chmod(0o600)
+    for given in (f"--env-file={tmp_path}/more.env", "--env=PYTHONPATH"):
+        refused = running.typed(tree / "ex", *words, given, "main.py", PYTHONPATH=str(paths.PROJECT))
+        assert refused.returncode == UsageError.exit_code and "PYTHONPATH=FOLDER" in refused.stderr

@@ -58,11 +58,18 @@ def results_dir() -> Path:
 def project_dir(start: Path) -> Path:
     """The project that a folder is in: the nearest folder upwards, within git's work tree, with a file of `MARKS`.
 
-    Without one it is the work tree. Without git it is the nearest folder upwards with a `regatta.toml`, else `start`.
+    Without one it is the work tree. Without git see `declared`.
     """
     upwards = (start.resolve(), *start.resolve().parents)
     top = next((folder for folder in upwards if os.path.lexists(folder / ".git")), None)
-    marks = MARKS if top else MARKS[:1]
-    inside = [folder for folder in upwards if top is None or folder.is_relative_to(top)]
-    found = (folder for folder in inside if any((folder / name).is_file() for name in marks))
-    return next(found, top or upwards[0])
+    if top is None:
+        return declared(start)
+    inside = [folder for folder in upwards if folder.is_relative_to(top)]
+    return next((folder for folder in inside if any((folder / name).is_file() for name in MARKS)), top)
+
+
+def declared(start: Path) -> Path:
+    """The nearest folder upwards with a `regatta.toml`, else `start`; Regatta's own folder is in none."""
+    start = start.resolve()
+    upwards = [] if start.is_relative_to(PROJECT) else (start, *start.parents)
+    return next((folder for folder in upwards if (folder / MARKS[0]).is_file()), start)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from regatta.errors import SyncError
 from regatta.node import manifest
-from regatta.paths import project_dir, results_dir
+from regatta.paths import declared, results_dir
 from regatta.release import git, ignore, listing, notes, selection, size, withheld
 
 IGNORE_FILE = ignore.FILE
@@ -45,7 +45,7 @@ def find_root(start: Path) -> Path:
     if not start.is_dir():
         raise SyncError(f"there is no folder {start} to sync: give another")
     if git.repository(start) is None:
-        return project_dir(start)
+        return declared(start)
     return Path(git.ask(start, "rev-parse", "--show-toplevel").removesuffix("\n"))
 
 

@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from regatta.environment import other_lists, requirements
 from regatta.errors import UsageError
 from regatta.projects import place
 
+NODE = paths.PROJECT / ".venv-node/bin/python"
 TELLS = """\
 import os, pathlib, sys
 pathlib.Path("out").mkdir(exist_ok=True)
@@ -69,6 +71,13 @@ def test_without_git_a_regatta_toml_makes_the_tree_and_a_list_does_not(tmp_path:
     assert place.of(below) == place.Place(tmp_path, tmp_path, below)
 
 
+def test_a_repository_that_git_does_not_look_for_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tree = repository(tmp_path / "tree", pyproject_toml="", home__a__t_py="")
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tree / "home"))
+    below = tree / "home/a"
+    assert place.of(below) == place.Place(below, below, below)
+
+
 def test_a_path_is_named_from_where_someone_stands(tree: Path) -> None:
     here = place.of(tree / "ex/deep")
     assert here.named("out/*.pt", here.start) == "ex/deep/out/*.pt"
@@ -98,6 +107,17 @@ def test_a_run_begins_where_one_stands(where: str, script: str, expected: list[s
     assert len([*results.glob("*.json")]) == 1, "records are the project's"
     if where == "ex":
         assert [path.name for path in results.glob("*/**/x.txt")] == ["x.txt"], "outputs are the project's"
+
+
+@pytest.mark.whole
+@pytest.mark.skipif(not NODE.exists(), reason="needs .venv-node: make setup-node")
+def test_workers_of_ray_begin_where_the_driver_does(tree: Path, here: Path) -> None:
+    hosts = here / "hosts.yml"
+    hosts.write_text(hosts.read_text().replace(sys.executable, str(NODE)))
+    task = "@ray.remote\ndef read():\n    return open('conf').read().strip()\n"
+    (tree / "ex/r.py").write_text(f"import ray\nray.init()\n{task}print('told', ray.get(read.remote()))\n")
+    done = running.typed(tree / "ex", "rayrun", f"--inventory={here}", "--workers=1", "--no-environment", "r.py")
+    assert told(done) == ["ex"]
 
 
 def test_a_workload_begins_in_its_project_and_has_the_whole_tree(tree: Path, here: Path) -> None:

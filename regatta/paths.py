@@ -8,6 +8,16 @@ _HERE = Path(__file__).resolve().parent
 INSTALLED = (_HERE / "project").is_dir()
 # The folder with ansible/, workloads/, requirements/ and inventory/.
 PROJECT = _HERE / "project" if INSTALLED else _HERE.parent
+RESULTS = "results"
+LISTS = ("uv.lock", "pylock.toml", "requirements.txt", "requirements.in", "pyproject.toml", "setup.cfg", "setup.py")
+"""The files in which a project says what it needs, the first that is there and says something."""
+OTHER_LISTS = (
+    *("poetry.lock", "pdm.lock", "Pipfile.lock", "Pipfile", "pixi.lock", "pixi.toml", "conda-lock.yml"),
+    *("environment.yml", "environment.yaml", "conda.yml", "conda.yaml"),
+)
+"""Those of tools whose lists are not read."""
+MARKS = ("regatta.toml", *LISTS, *OTHER_LISTS)
+"""Files by which a folder is a project."""
 
 
 def cache_dir() -> Path:
@@ -39,5 +49,27 @@ def runtime_dir() -> Path:
 
 
 def results_dir() -> Path:
-    """Return where records are kept: `$REGATTA_RESULTS` or `results/` in the current folder."""
-    return Path(os.environ.get("REGATTA_RESULTS") or "results")
+    """Return where records are kept: `$REGATTA_RESULTS` or `results/` of the project around the current folder."""
+    if chosen := os.environ.get("REGATTA_RESULTS"):
+        return Path(chosen)
+    return Path(os.path.relpath(project_dir(Path.cwd()))) / RESULTS
+
+
+def project_dir(start: Path) -> Path:
+    """The project that a folder is in: the nearest folder upwards, within git's work tree, with a file of `MARKS`.
+
+    Without one it is the work tree. Without git see `declared`.
+    """
+    upwards = (start.resolve(), *start.resolve().parents)
+    top = next((folder for folder in upwards if os.path.lexists(folder / ".git")), None)
+    if top is None:
+        return declared(start)
+    inside = [folder for folder in upwards if folder.is_relative_to(top)]
+    return next((folder for folder in inside if any((folder / name).is_file() for name in MARKS)), top)
+
+
+def declared(start: Path) -> Path:
+    """The nearest folder upwards with a `regatta.toml`, else `start`; Regatta's own folder is in none."""
+    start = start.resolve()
+    upwards = [] if start.is_relative_to(PROJECT) else (start, *start.parents)
+    return next((folder for folder in upwards if (folder / MARKS[0]).is_file()), start)

@@ -56,8 +56,8 @@ class Spec(Value):
 
     `env`: of all its processes. `files`: by their path in its folder. `service`: the framework whose service its
     processes join, or are started by. `temporary`: a folder in /tmp that goes with it. `shared`: its part of the shared
-    folder; `project`, `former`: keys of what its project keeps there, in the folders `keep`. `interface_variables`: get
-    the name of the cluster's interface. `record`: what its record says of it.
+    folder; `project`, `former`: keys of what its project keeps there, in the folders `keep`; `folder`: the project's
+    own, in the tree. `interface_variables`: get the name of the cluster's interface. `record`: what its record says.
     """
 
     id: str
@@ -70,6 +70,7 @@ class Spec(Value):
     limits: Limits = Limits()
     files: Dict[str, str] = {}
     cwd: str = ""
+    folder: str = ""
     time_limit: Optional[float] = None
     layer: Optional[str] = None
     service: Optional[str] = None

@@ -1,5 +1,6 @@
 """A script or a workload, made into requests for runs; what commands and programs share."""
 
+import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ from regatta.hosts.cluster import Cluster
 from regatta.options import declaration
 from regatta.options.declaration import OF_RUNS, ComparisonOptions, RunOptions
 from regatta.options.option import RUN, Option, from_table
-from regatta.projects import packages
+from regatta.projects import packages, place
 from regatta.release import tree
 from regatta.run.request import Request
 from regatta_protocol.cards import misfit
@@ -36,33 +37,61 @@ def script(
     `script` is relative to the current folder, whose tree is synced. `notes` are kept in the record. Raises UsageError,
     LaunchError, CardError.
     """
-    root = tree.find_root(Path.cwd())
-    relative = _path(root, script)
-    source = tree.read(root)
-    _must_be_synced(source, relative)
-    return _request(plan.Program.script(relative, arguments), framework, source, given, notes)
+    here = place.of(Path.cwd())
+    full = _path(here.tree, script)
+    source = tree.read(here.tree)
+    _must_be_synced(source, str(full.relative_to(here.tree)))
+    program = plan.Program.script(os.path.relpath(full, here.start), arguments)
+    return _request(program, framework, here, source, given, notes)
 
 
 def module(
     framework: str, name: str, arguments: Sequence[str], given: Mapping[str, Any], notes: Sequence[str] = ()
 ) -> Request:
     """A run of a module, as `python -m NAME` starts it; see `script`. UsageError where the tree has no such module."""
-    root = tree.find_root(Path.cwd())
-    source = tree.read(root)
-    _must_be_there(name, root)
-    return _request(plan.Program.own_module(name, arguments), framework, source, given, notes)
+    here = place.of(Path.cwd())
+    source = tree.read(here.tree)
+    _must_be_there(name, here)
+    return _request(plan.Program.own_module(name, arguments), framework, here, source, given, notes)
 
 
 def _request(
-    program: plan.Program, framework: str, source: tree.Tree, given: Mapping[str, Any], notes: Sequence[str]
+    program: plan.Program,
+    framework: str,
+    here: place.Place,
+    source: tree.Tree,
+    given: Mapping[str, Any],
+    notes: Sequence[str],
 ) -> Request:
-    given = _checked(OF_RUNS, given)
-    root = source.root
-    own = packages.project_of(root, Path.cwd())
-    options = declaration.said(RunOptions, project.read(own).options, given)
+    options = _options(here, _checked(OF_RUNS, given))
     if options.restarts and not options.elastic and registry.find(framework).driver:
         raise UsageError(f"--restarts needs --elastic: what a script under {framework} starts again is its own affair")
-    return Request(program, framework, root, options, source=source, notes=tuple(notes), project=own)
+    return Request(
+        program,
+        framework,
+        here.tree,
+        options,
+        source=source,
+        notes=tuple(notes),
+        project=here.project,
+        start=here.start,
+    )
+
+
+def _options(here: place.Place, given: Mapping[str, Any]) -> RunOptions:
+    """The options of a run. Paths are from the project where its file names them, else from where one stands."""
+    of_project = _from_tree(project.read(here.project).options, here, here.project)
+    return declaration.said(RunOptions, of_project, _from_tree(given, here, Path.cwd()))
+
+
+def _from_tree(options: Mapping[str, Any], here: place.Place, start: Path) -> dict[str, Any]:
+    """Options whose files and folders of the run are named from the tree.
+
+    A pattern also stays as it is, for files in the run's shared folder.
+    """
+    keep, fetch = (tuple(here.named(path, start) for path in options.get(name) or ()) for name in ("keep", "fetch"))
+    both = tuple(dict.fromkeys((*fetch, *(options.get("fetch") or ()))))
+    return {**options, **({"keep": keep} if keep else {}), **({"fetch": both} if both else {})}
 
 
 @dataclass(frozen=True)
@@ -104,7 +133,8 @@ def workload(name: str, given: Mapping[str, Any], usual: Callable[[Sequence[str]
     own = {name: value for name, value in given.items() if name in offered}
     known = declaration.of(RUN, checkpoints=card.checkpoints)
     read = _checked(known, {name: value for name, value in given.items() if name not in own}, more=offered)
-    options = declaration.said(RunOptions, project.read(found.root).options, read)
+    here = place.of(found.root, found.root)
+    options = _options(here, read)
     asked = Invocation(
         found,
         {name: value for name in card.offered if (value := _value(card, name, own.get(name))) is not None},
@@ -113,7 +143,9 @@ def workload(name: str, given: Mapping[str, Any], usual: Callable[[Sequence[str]
         options.restarts,
         options.elastic,
     )
-    request = Request(plan.Program((), found.name), card.frameworks[0], found.root, options)
+    request = Request(
+        plan.Program((), found.name), card.frameworks[0], here.tree, options, project=here.project, start=here.start
+    )
     said = declaration.said(ComparisonOptions, {"framework": usual(card.frameworks)}, read)
     return Comparison(asked, request, said)
 
@@ -163,18 +195,17 @@ def _plain(value: object) -> object:
     return str(value) if isinstance(value, Path) else value
 
 
-def _path(root: Path, script: str) -> str:
-    """A script's path relative to the tree that is synced. UsageError where it is missing or outside."""
+def _path(root: Path, script: str) -> Path:
+    """A script's whole path, without links. UsageError where it is missing, or outside of the tree that is synced."""
     path = Path(script)
     full = (path if path.is_absolute() else Path.cwd() / path).resolve()
     if not full.is_file():
         raise UsageError(f"there is no script {script} in {Path.cwd()}: give its path from this folder")
     if full.suffix == ".sh" or _no_python(full):
         raise UsageError(f"{script} is no Python: name the script that it starts; {OTHER_PROGRAMS}")
-    try:
-        return str(full.relative_to(root.resolve()))
-    except ValueError:
-        raise UsageError(f"{full} is outside {root}, the tree that is synced; run from the folder it is in") from None
+    if not full.is_relative_to(root):
+        raise UsageError(f"{full} is outside {root}, the tree that is synced; run from the folder it is in")
+    return full
 
 
 def _no_python(file: Path) -> bool:
@@ -184,10 +215,10 @@ def _no_python(file: Path) -> bool:
     return first.startswith(b"\x7fELF") or (first.startswith(b"#!") and b"python" not in first)
 
 
-def _must_be_there(name: str, root: Path) -> None:
+def _must_be_there(name: str, here: place.Place) -> None:
     """UsageError where no folder from which the project imports has this module, but has the package that it is in."""
-    project_folder = packages.project_of(root, Path.cwd())
-    folders = [root, *(root / folder for folder in packages.folders(root, project_folder))]
+    imported = (here.tree / folder for folder in packages.folders(here.tree, here.project))
+    folders = [*dict.fromkeys((here.start, here.tree, *imported))]
     parts = name.split(".")
     there = any((at := folder.joinpath(*parts)).with_suffix(".py").is_file() or at.is_dir() for folder in folders)
     ours = any((at := folder / parts[0]).is_dir() or at.with_suffix(".py").is_file() for folder in folders)

@@ -88,7 +88,7 @@ def survey(remote: Remote, plan: BenchPlan, results: Path, *, fresh: bool = Fals
     shared = {point.name: fits.cores_shared(remote.cluster, found, point) for point in points}
     warnings = fits.check(remote.cluster, found, points)
     inputs.check(remote, points)
-    source = tree.read(_root(plan))
+    source = tree.read(tree.find_root(_root(plan)))
     listing = Store(results).list()
     warnings += [f"left out: {broken}" for broken in listing.broken]
     estimates = Estimates.of(listing.records, remote.cluster.name)

@@ -4,7 +4,7 @@ import email
 import re
 import zipfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from regatta.environment.requirements import digest
@@ -57,6 +57,11 @@ class Base:
                 f"no wheels are known for {self.machine} with C library '{self.glibc}': --no-environment runs without"
             )
         return f"{self.machine}-manylinux_2_{known[-1]}"
+
+    def beside(self, provided: Mapping[str, str]) -> "Base":
+        """Return it with packages that a service has, by their versions: as if they were in it."""
+        more = {canonical(name): Package(name, version) for name, version in provided.items()}
+        return replace(self, packages={**more, **self.packages}) if more else self
 
     @property
     def pins(self) -> list[str]:

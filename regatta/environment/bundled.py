@@ -29,7 +29,8 @@ def pack(
     wanted = requirements.of(asked, root)
     if wanted is None:
         raise EnvironmentFault(
-            f"{project} names no packages: a bundle needs nothing of it ({', '.join(requirements.FOUND)})"
+            requirements.unread(asked, root)
+            or f"{project} names no packages: a bundle needs nothing of it ({', '.join(requirements.FOUND)})"
         )
     found = resolve.resolve(wanted, base, root, say)
     told = work / _name(wanted)

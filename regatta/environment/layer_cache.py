@@ -4,8 +4,9 @@ import contextlib
 import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from regatta import paths
@@ -41,13 +42,24 @@ class Layers:
         self._say = say
         self._said: set[str] = set()
 
-    def asked(self, wish: Requirements, root: Path, fixed: tuple[str, ...] = ()) -> "LayerRequest | None":
+    def asked(
+        self,
+        wish: Requirements,
+        root: Path,
+        fixed: tuple[str, ...] = (),
+        provided: Mapping[str, str] = MappingProxyType({}),
+    ) -> "LayerRequest | None":
         """Return what a run of the tree `root` wishes for; None where that is nothing. EnvironmentFault says where.
 
-        `fixed`: packages that stay as the nodes have them.
+        `fixed`: packages that stay as the nodes have them; `provided`: those that a service has besides.
         """
-        wanted = wishes.of(wish, root, fixed)
-        return LayerRequest(wanted, root, _memory(wanted, self._remote.cluster)) if wanted else None
+        if line := wishes.unread(wish, root):
+            self._tell(line)
+        wanted = wishes.of(wish, root, (*fixed, *provided))
+        if wanted is None:
+            return None
+        wanted = replace(wanted, provided=provided)
+        return LayerRequest(wanted, root, _memory(wanted, self._remote.cluster))
 
     def ready(self, asked: "LayerRequest", answers: Mapping[str, Inspected]) -> Layer | None:
         """The layer on every node, by what each has answered to `question`; None where the base has all."""
@@ -103,11 +115,14 @@ class Layers:
 
     def _announce(self, found: "Resolution") -> None:
         """Once: what is brought."""
-        if found.key not in self._said:
-            self._said.add(found.key)
-            self._say(found.headline())
-            if hint := found.hint():
-                self._say(hint)
+        self._tell(found.headline())
+        if hint := found.hint():
+            self._tell(hint)
+
+    def _tell(self, line: str) -> None:
+        if line not in self._said:
+            self._said.add(line)
+            self._say(line)
 
     def _bring(self, found: "Resolution", lacking: list[str], asked: "LayerRequest", remembered: bool) -> None:
         from regatta.environment import build, compiler, distribution
@@ -156,7 +171,8 @@ class LayerRequest:
 
 
 def _file(wanted: Wanted, cluster: Cluster) -> Path:
-    name = wishes.digest([wanted.digest, str(cluster.folder)])[:24]
+    more = [dict(wanted.provided)] if wanted.provided else []
+    name = wishes.digest([wanted.digest, str(cluster.folder), *more])[:24]
     return paths.cache_dir() / "environments" / f"{name}.json"
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name as canonical
 
+from regatta.environment import setup_files
 from regatta.errors import EnvironmentFault
 
 if sys.version_info >= (3, 11):
@@ -20,15 +21,24 @@ else:
 def document(path: Path) -> dict[str, Any]:
     """A TOML file. EnvironmentFault where it is none."""
     try:
-        return dict(tomllib.loads(path.read_text(encoding="utf-8")))
+        return parsed(path.read_text(encoding="utf-8"), str(path))
     except (OSError, ValueError) as error:
         raise EnvironmentFault(f"{path}: {error}") from None
 
 
-def listed(file: Path) -> list[str]:
+def parsed(text: str, where: str) -> dict[str, Any]:
+    """A text as TOML. EnvironmentFault, which says `where`, if it is none."""
+    try:
+        return dict(tomllib.loads(text))
+    except ValueError as error:
+        raise EnvironmentFault(f"{where}: {error}") from None
+
+
+def listed(file: Path, of_script: Mapping[str, Any] | None = None) -> list[str]:
     """Return the requirements of a `pyproject.toml`, with those of its packages in the same tree in their place.
 
-    Raises EnvironmentFault for one that its tables take from elsewhere: another index, a repository, a URL, a file.
+    `of_script`: the tables in a script's own block; `file` is the script then. Raises EnvironmentFault for one that
+    its tables take from elsewhere: another index, a repository, a URL, a file.
     """
     found, waiting, seen = list[str](), [file.resolve()], set[Path]()
     while waiting:
@@ -36,12 +46,13 @@ def listed(file: Path) -> list[str]:
         if path in seen or not path.is_file():
             continue
         seen.add(path)
-        tables = document(path)
-        own = canonical(at(tables, "project", "name", otherwise=""))
+        block = of_script if path == file.resolve() else None
+        tables = document(path) if block is None else {**block, "project": block}
+        itself = canonical(at(tables, "project", "name", otherwise=""))
         sources = dict(_sources(tables))
-        for line in at(tables, "project", "dependencies", otherwise=[]):
+        for line in own(tables, path):
             name = _name(line)
-            if name == own:  # with an extra of its own
+            if name == itself:  # with an extra of its own
                 continue
             folder = _folder(name, sources.get(name), path) if name in sources else None
             if folder is None:
@@ -51,15 +62,34 @@ def listed(file: Path) -> list[str]:
     return found
 
 
+def own(tables: Mapping[str, Any], file: Path) -> list[str]:
+    """Return the requirements that a `pyproject.toml` has, or names files with, for setuptools or hatchling."""
+    found = list(at(tables, "project", "dependencies", otherwise=[]))
+    if "dependencies" in at(tables, "project", "dynamic", otherwise=[]):
+        said = at(tables, "tool", "setuptools", "dynamic", "dependencies", "file", otherwise=[])
+        one = at(tables, "tool", "setuptools", "dynamic", "dependencies", "file", otherwise="")
+        hook = at(tables, "tool", "hatch", "metadata", "hooks", "requirements_txt", otherwise={})
+        found += setup_files.lines_of(file.parent, [*said, *one.split(","), *at(hook, "files", otherwise=[])])
+    return found
+
+
+def hidden(tables: Mapping[str, Any], file: Path) -> bool:
+    """Whether its requirements are its build system's to tell, and no file of setuptools here has them either."""
+    if "dependencies" not in at(tables, "project", "dynamic", otherwise=[]) or own(tables, file):
+        return False
+    beside = file.parent / "setup.py"
+    return not (setup_files.of_cfg(file.parent / "setup.cfg") or setup_files.written(beside, "install_requires"))
+
+
 def refuse_own(file: Path | None, more: tuple[str, ...]) -> None:
     """EnvironmentFault for a further requirement with the name of the project, or one that it has a source for."""
     path = file.parent / "pyproject.toml" if file else None
     if path is None or not path.is_file():
         return
     tables = document(path)
-    own = {canonical(at(tables, "project", "name", otherwise="")), *dict(_sources(tables))}
+    taken = {canonical(at(tables, "project", "name", otherwise="")), *dict(_sources(tables))}
     for text in more:
-        if (name := _name(text)) in own - {""}:
+        if (name := _name(text)) in taken - {""}:
             raise EnvironmentFault(
                 f"'{text}': {path} has {name} itself, and a public index may have another package of that name. "
                 "The run imports the project's own from the tree: leave it out"

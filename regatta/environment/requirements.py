@@ -5,19 +5,24 @@ list.
 import hashlib
 import json
 import re
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from regatta import paths
 from regatta.cards import project
-from regatta.environment import pyproject
-from regatta.environment.pyproject import document
+from regatta.environment import inline, other_lists, pyproject, setup_files
 from regatta.errors import EnvironmentFault
 
 FORMAT = 2
-FOUND = ("uv.lock", "pylock.toml", "requirements.txt", "pyproject.toml")
-"""The files in which a project says what it needs, the first that is there and says something."""
+READERS: dict[str, Callable[[Path], list[str]]] = {
+    "pyproject.toml": pyproject.listed,
+    "setup.cfg": setup_files.of_cfg,
+    "setup.py": setup_files.of_script,
+}
+"""Files that are no list by themselves, and what reads the requirements in them."""
+FOUND = paths.LISTS
 _OPTION = re.compile(r"(-r|-c|--requirement|--constraint)(?:\s+|=|(?<=-[rc]))(\S+)")
 _INDEX = re.compile(r"(-i|--index-url|--extra-index-url|-f|--find-links|--no-index)(?:\s+|=|$)(\S*)")
 _EDITABLE = re.compile(r"(-e|--editable)\b")
@@ -29,13 +34,15 @@ _REMOTE_SOURCE = re.compile(r"(\S+\s*@\s*)?(git|hg|svn|bzr)\+")
 class Requirements:
     """A person's choice of a run's packages: `requirements` is a file, `more` are requirements besides it.
 
-    Where no file is named, the project's own is looked for; `off` asks for nothing at all. `lock`: see `Wanted`.
+    Where no file is named, the block in the `script` counts (PEP 723), then the project's own file. `off` asks for
+    nothing at all. `lock`: see `Wanted`.
     """
 
     requirements: Path | None = None
     more: tuple[str, ...] = ()
     off: bool = False
     lock: Path | None = None
+    script: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -44,7 +51,8 @@ class Wanted:
 
     `index`: lines in it that say where packages are looked for. `fixed`: packages that stay as the nodes have them,
     whatever the list says, as a service of the cluster is made of them. `lock`: a file of versions that are taken
-    where the list allows them, each with the SHA-256 of its files.
+    where the list allows them, each with the SHA-256 of its files. `lines`: the requirements in a file that is no list
+    by itself. `provided`: versions of packages that a service has besides the nodes' environment.
     """
 
     file: Path | None
@@ -53,6 +61,8 @@ class Wanted:
     index: tuple[str, ...] = ()
     fixed: tuple[str, ...] = ()
     lock: Path | None = None
+    lines: tuple[str, ...] | None = None
+    provided: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def label(self) -> str:
@@ -69,19 +79,38 @@ def of(wish: Requirements, root: Path, fixed: tuple[str, ...] = ()) -> Wanted | 
     if wish.off:
         return None
     own = project.read(root).environment
-    file = wish.requirements or (root / own.requirements if own.requirements else _found(root))
+    file = wish.requirements or (root / own.requirements if own.requirements else None)
+    block = inline.tables(wish.script) if wish.script and not file else {}
+    file = file or (wish.script if block else _found(root))
     more = (*own.more, *wish.more)
     if file is None and not more:
         return None
     content: list[tuple[str, str]] = []
     index: list[str] = []
-    if file is not None:
+    lines = _lines(file, block) if file else None
+    if file is not None and not block:
         _read(file, content, index)
-    if file is not None and file.name == "pyproject.toml":
-        content.append((file.name, "\n".join(pyproject.listed(file))))
+    if file is not None and lines is not None:
+        content.append((file.name, "\n".join(lines)))
     locked = [wish.lock.read_text(encoding="utf-8")] if wish.lock else []
     name = digest([FORMAT, [text for _, text in content], more, *locked])
-    return Wanted(file, more, name, tuple(index), fixed, wish.lock)
+    return Wanted(file, more, name, tuple(index), fixed, wish.lock, lines)
+
+
+def unread(wish: Requirements, root: Path) -> str | None:
+    """Return a line about lists of a project that no run reads, where it has some and nothing else was asked for."""
+    own = project.read(root).environment
+    if wish.off or wish.requirements or own.requirements or (wish.script and inline.tables(wish.script)):
+        return None
+    if root.resolve() == paths.PROJECT.resolve() or not (others := other_lists.of(root)):
+        return None
+    names, command = ", ".join(others), next(iter(others.values()))
+    if taken := _found(root):
+        return f"environment: packages come from {taken.name}, and not from {names} ('{command}' makes a list of that)"
+    return (
+        f"environment: Regatta does not read {names}, so the run gets no packages of it: make {other_lists.MADE} by "
+        f"'{command}' in the project's own environment"
+    )
 
 
 def digest(value: Any) -> str:
@@ -95,9 +124,18 @@ def _found(root: Path) -> Path | None:
         return None
     for name in FOUND:
         path = root / name
-        if path.is_file() and (name != "pyproject.toml" or document(path).get("project", {}).get("dependencies")):
+        if path.is_file() and (name not in READERS or READERS[name](path)):
             return path
     return None
+
+
+def _lines(file: Path, block: Mapping[str, Any]) -> tuple[str, ...] | None:
+    """The requirements in a file that is no list. EnvironmentFault for one that another tool has to read first."""
+    if command := other_lists.COMMANDS.get(file.name):
+        raise EnvironmentFault(f"{file}: is not read: '{command}' makes a list that is")
+    if block:
+        return tuple(pyproject.listed(file, block))
+    return tuple(READERS[file.name](file)) if file.name in READERS else None
 
 
 def _read(file: Path, content: list[tuple[str, str]], index: list[str]) -> None:
@@ -111,7 +149,7 @@ def _read(file: Path, content: list[tuple[str, str]], index: list[str]) -> None:
         reason = error.strerror if isinstance(error, OSError) else "it is no text"
         raise EnvironmentFault(f"{file}: cannot be read ({reason}); it should list the packages of the run") from None
     content.append((str(path), text))
-    if path.suffix == ".toml" or path.name == "uv.lock":
+    if path.suffix == ".toml" or path.name == "uv.lock" or path.name in READERS:
         return
     for number, raw in enumerate(text.splitlines(), start=1):
         line = raw.strip()

@@ -7,19 +7,18 @@ requirements allow. So a layer never breaks what is below it. Another torch or R
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from packaging.requirements import InvalidRequirement, Requirement
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from regatta.environment import base as bases
-from regatta.environment import pyproject, uv
+from regatta.environment import companions, pyproject, python_range, uv
 from regatta.environment.base import Base, canonical
 from regatta.environment.pyproject import document
-from regatta.environment.requirements import Wanted, digest
+from regatta.environment.requirements import FOUND, Wanted, digest
 from regatta.errors import EnvironmentFault
 from regatta.frameworks import registry
 
@@ -123,6 +122,20 @@ class Resolution:
 
 def resolve(wanted: Wanted, base: Base, root: Path, say: Callable[[str], None]) -> Resolution | None:
     """The layer for what is wanted; None where the base has it all. EnvironmentFault explains."""
+    base = base.beside(wanted.provided)
+    try:
+        return _resolution(wanted, base, root, say)
+    except companions.OtherBuild as lacking:
+        if not lacking.index:
+            raise
+        more = replace(wanted, index=(*wanted.index, f"--extra-index-url {lacking.index}"))
+        try:
+            return _resolution(more, base, root, say)
+        except EnvironmentFault:
+            raise lacking from None
+
+
+def _resolution(wanted: Wanted, base: Base, root: Path, say: Callable[[str], None]) -> Resolution | None:
     with tempfile.TemporaryDirectory(prefix="regatta-environment-") as temporary:
         work = Path(temporary)
         stubs = work / "base"
@@ -162,7 +175,7 @@ def _inputs(wanted: Wanted, base: Base, work: Path, root: Path) -> tuple[list[Pa
     if file is None:
         return made, hashes
     if file.name == "uv.lock":
-        _check_python(document(file).get("requires-python"), base, file)
+        python_range.fits(document(file).get("requires-python"), base.python, file)
         told = uv.run(
             [*_EXPORT, "--project", str(file.parent)],
             cwd=file.parent,
@@ -173,18 +186,17 @@ def _inputs(wanted: Wanted, base: Base, work: Path, root: Path) -> tuple[list[Pa
         return [*made, exported], _hashes(told)
     if file.suffix == ".toml" and file.name.startswith("pylock"):
         return [*made, _pylock(file, base, work, hashes)], hashes
-    if file.suffix == ".toml":
-        project = document(file).get("project", {})
-        _check_python(project.get("requires-python"), base, file)
-        listed = work / "pyproject.txt"
-        listed.write_text("".join(f"{line}\n" for line in pyproject.listed(file)))
+    if wanted.lines is not None:
+        python_range.check(base.python, file.parent, file if file.name not in FOUND else None)
+        listed = work / "listed.txt"
+        listed.write_text("".join(f"{line}\n" for line in wanted.lines))
         return [*made, listed], hashes
     return [*made, file], _hashes(file.read_text())
 
 
 def _pylock(file: Path, base: Base, work: Path, hashes: dict[str, set[str]]) -> Path:
     table = document(file)
-    _check_python(table.get("requires-python"), base, file)
+    python_range.fits(table.get("requires-python"), base.python, file)
     lines = []
     for package in table.get("packages", []):
         if "version" not in package:
@@ -198,20 +210,6 @@ def _pylock(file: Path, base: Base, work: Path, hashes: dict[str, set[str]]) -> 
     listed = work / "pylock.txt"
     listed.write_text("".join(lines))
     return listed
-
-
-def _check_python(said: object, base: Base, file: Path) -> None:
-    """Refuse what is for another Python than the nodes'."""
-    try:
-        fits = SpecifierSet(str(said)).contains(base.python, prereleases=True) if said else True
-    except InvalidSpecifier:
-        raise EnvironmentFault(
-            f"{file}: requires-python '{said}' is no range of versions: write one, as >=3.10"
-        ) from None
-    if not fits:
-        raise EnvironmentFault(
-            f"{file}: is for Python {said}, and the nodes have {base.python}: widen requires-python and lock again"
-        )
 
 
 def _logical(text: str) -> list[str]:
@@ -252,11 +250,18 @@ def _versions(
     Large packages, and services, stay as they are where that is possible. If it is not, the run gets another one of
     its own, unless it is fixed.
     """
-    fixed = [name for name in registry.packages() if name in base.packages]
+    fixed = [name for name in (*registry.packages(), *wanted.provided) if name in base.packages]
     first: EnvironmentFault | None = None
     while True:
         try:
-            return _resolved(wanted, base, work, lists, fixed, root, say)
+            found = _resolved(wanted, base, work, lists, fixed, root, say)
+
+            def again(more: Sequence[str], kept: Collection[str] = tuple(fixed)) -> dict[str, str]:
+                listed = work / "companions.txt"
+                listed.write_text("".join(f"{line}\n" for line in (*wanted.index, *more)))
+                return _resolved(wanted, base, work, [*lists, str(listed)], kept, root, say)
+
+            return companions.together(found, base, again)
         except EnvironmentFault as error:
             if _UNSATISFIABLE not in str(error):
                 raise
@@ -279,7 +284,8 @@ def _resolved(
 ) -> dict[str, str]:
     """The versions, with those of `fixed` as the base has them; of other frameworks only what is asked for."""
     roots, out = work / "roots.txt", work / "resolved.txt"
-    roots.write_text("".join(f"{one.name}\n" for name, one in base.packages.items() if name not in registry.packages()))
+    own = {*registry.packages(), *wanted.provided}
+    roots.write_text("".join(f"{one.name}\n" for name, one in base.packages.items() if name not in own))
     pins = work / "pins.txt"
     pins.write_text("".join(f"{base.packages[name].name}=={base.packages[name].version}\n" for name in fixed))
     locked = [line for line in _without_hashes(_text(wanted.lock)).splitlines() if _PIN.match(line)]

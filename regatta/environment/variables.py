@@ -9,12 +9,13 @@ from pathlib import Path
 from regatta.cards import project
 from regatta.errors import UsageError
 from regatta.frameworks import registry
+from regatta.frameworks.plan import IMPORTS
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _LINE = re.compile(r"(?:export\s+)?([^=\s]+)\s*=\s*(.*)\Z", re.S)
 _OURS = re.compile(
     r"REGATTA_.*"
-    r"|PATH|PYTHONPATH|PYTHONUNBUFFERED|HOME|RANK|LOCAL_RANK|GROUP_RANK|WORLD_SIZE|LOCAL_WORLD_SIZE"
+    r"|PATH|PYTHONUNBUFFERED|HOME|RANK|LOCAL_RANK|GROUP_RANK|WORLD_SIZE|LOCAL_WORLD_SIZE"
     r"|MASTER_ADDR|MASTER_PORT"
 )
 MOST_BYTES = 100_000
@@ -67,6 +68,8 @@ def typed(words: Sequence[str], files: Sequence[str]) -> Variables:
         if not given and name not in os.environ:
             raise UsageError(f"--env {name}: this shell has no variable of that name; use --env {name}=VALUE")
         _check(name, value, "--env")
+        if name == IMPORTS and not given:
+            raise UsageError(f"--env {name} needs folders: say --env {name}=FOLDER; the shell's are of this machine")
         hidden.pop(name, None)
         (public if given else hidden)[name] = value if given else os.environ[name]
     return Variables(public, hidden, tuple(Path(file).expanduser() for file in files))
@@ -94,6 +97,8 @@ def _read(file: Path) -> dict[str, str]:
         if len(value) > 1 and value[0] == value[-1] and value[0] in "'\"":
             value = value[1:-1]
         _check(name, value, where)
+        if name == IMPORTS:
+            raise UsageError(f"{where}: {name} is no value to hide: say --env {name}=FOLDER")
         found[name] = value
     return found
 

@@ -11,6 +11,7 @@ from regatta.experiments import staging
 from regatta.experiments.invocation import Invocation
 from regatta.frameworks import plan, registry
 from regatta.hdfs import client as hdfs
+from regatta.projects import place
 from regatta.records import record
 from regatta.release import objects
 from regatta.run import elastic, naming
@@ -29,7 +30,7 @@ class Job:
 
     programs: Mapping[str, plan.Program]
     parameters: Mapping[str, object]
-    root: Path
+    place: place.Place
     requirements: Path | None = None
     packages: tuple[str, ...] = ()
     locked: bool = False
@@ -49,7 +50,9 @@ class Job:
             base,
             program=program,
             framework=framework,
-            root=self.root,
+            root=self.place.tree,
+            project=self.place.project,
+            start=self.place.start,
             parameters=self.parameters,
             environment=environment,
         )
@@ -62,20 +65,21 @@ def prepare(session: Session, asked: Invocation, ranks: int, *, compared: bool =
     prepared input for later ones: runs that are compared all read it again.
     """
     workload = asked.workload
-    place, described = staging.stage(session, workload, asked.input)
-    values = [word.partition("=")[2] for word in place]
+    given, described = staging.stage(session, workload, asked.input)
+    values = [word.partition("=")[2] for word in given]
     if not compared and any(hdfs.is_address(value) or objects.is_address(value) for value in values):
         asked = asked.keeping()
     words = asked.words(ranks)
     items = workload.card.items
     lists = [path for path in (items.list, items.lines) if path] if items else []
     programs = {
-        framework: _program(workload, framework, [*place, *asked.words(ranks, alone=registry.of_run(framework).single)])
+        framework: _program(workload, framework, [*given, *asked.words(ranks, alone=registry.of_run(framework).single)])
         for framework in workload.card.frameworks
     }
-    packages = (*objects.packages([*place, *words, *lists]), *workload.card.brings(asked.values))
+    packages = (*objects.packages([*given, *words, *lists]), *workload.card.brings(asked.values))
     locked = bool(packages or (workload.requirements and not workload.own))
-    return Job(programs, {**described, "options": words}, workload.root, workload.requirements, packages, locked)
+    here = place.of(workload.root, workload.root)
+    return Job(programs, {**described, "options": words}, here, workload.requirements, packages, locked)
 
 
 def _program(workload: Workload, framework: str, words: Sequence[str]) -> plan.Program:

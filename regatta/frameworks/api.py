@@ -184,6 +184,8 @@ class Framework(abc.ABC):
     packages: tuple[str, ...] = ()
     """Packages of the nodes' environment that it is: versions of them are recorded, and no layer brings another one
     where that can be avoided."""
+    companions: frozenset[str] = frozenset()
+    """Packages that are compiled for one build of these, and have the same local label in their versions: `+cpu`."""
     cpu_builds: str = ""
     """The index that has builds of these without CUDA."""
     sets: str = ""
@@ -270,6 +272,10 @@ class Framework(abc.ABC):
             return None
         path = cluster.folder / "secrets" / self.foreign_file
         return path.read_text().strip() if path.is_file() else None
+
+    def provides(self, cluster: Cluster) -> Mapping[str, str]:
+        """Return the versions of packages that its service has on this cluster, besides the nodes' environment."""
+        return {}
 
     def asks(self, cluster: Cluster) -> Mapping[str, str]:
         """Return what every node is asked with the release, for `JobService.wait`: functions of `node/` in the

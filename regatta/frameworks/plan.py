@@ -3,6 +3,7 @@
 Nothing is started here.
 """
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +12,8 @@ from regatta.hosts.cluster import Node
 from regatta.options.declaration import RunOptions
 from regatta_protocol.run import PlanKept
 
+IMPORTS = "PYTHONPATH"
+"""A person's folders in it are added to those of the run, named from the folder in which the run begins."""
 PORTS = (29400, 29499)
 FUNCTION = "workloads.common.items.function"
 """The program that applies the function of a user's project to items."""
@@ -73,6 +76,8 @@ class Plan:
     free port of the first rank's node. `ports`: one for each rank of a node, by the node's name, where the framework
     wants that.
 
+    `below`: the folder of the synced tree in which the program begins (empty: the tree); `folder`: its project's.
+
     `imports`: folders of the synced tree, besides itself, from which the project's own packages are imported.
 
     `layer`: the packages that the run has beyond the nodes' environment, by key. `variables`: those that a person gives
@@ -92,6 +97,8 @@ class Plan:
     ports: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     first_run: str | None = None
     layer: str | None = None
+    below: str = ""
+    folder: str = ""
     imports: tuple[str, ...] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
     hidden: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -143,7 +150,7 @@ def common_environment(plan: Plan, node: Node) -> dict[str, str]:
         **thread_environment(plan.threads),
         **plan.variables,
         "PATH": f"{layer + '/bin:' if layer else ''}{node.python.rpartition('/')[0]}:/usr/local/bin:/usr/bin:/bin",
-        "PYTHONPATH": ":".join(filter(None, [release, *(f"{release}/{name}" for name in plan.imports), layer])),
+        IMPORTS: ":".join(_imports(plan, release, layer)),
         "PYTHONUNBUFFERED": "1",
         "REGATTA_FRAMEWORK": plan.framework,
         "REGATTA_RUN_ID": plan.run,
@@ -154,6 +161,13 @@ def common_environment(plan: Plan, node: Node) -> dict[str, str]:
         "REGATTA_PG_TIMEOUT": str(plan.options.pg_timeout),
         "REGATTA_PORTS": f"{PORTS[0]}-{PORTS[1]}",
     }
+
+
+def _imports(plan: Plan, release: str, layer: str | None) -> list[str]:
+    """Folders from which Python imports: the project's, those that a person adds, the layer."""
+    more = [folder for folder in plan.variables.get(IMPORTS, "").split(":") if folder]
+    added = [os.path.normpath(os.path.join(release, plan.below, folder)) for folder in more]
+    return [release, *(f"{release}/{name}" for name in plan.imports), *added, *filter(None, [layer])]
 
 
 def describe(plan: Plan) -> PlanKept:

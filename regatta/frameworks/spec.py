@@ -22,7 +22,8 @@ def common(plan: Plan, node: Node) -> Spec:
         project=plan.project,
         former=plan.former,
         keep=plan.options.keep,
-        cwd=f"{node.state}/runs/{plan.run}/work",
+        folder=plan.folder,
+        cwd="/".join(filter(None, (f"{node.state}/runs/{plan.run}/work", plan.below))),
         env=common_environment(plan, node),
         time_limit=plan.options.time_limit,
         limits=node.limits,
@@ -52,9 +53,8 @@ def python_ranks(plan: Plan, node: Node, ranks: Sequence[Process]) -> Spec:
 def python_begins_with(made: Spec, plan: Plan, node: Node, text: str) -> Spec:
     """The run in which each Python begins with a module, its `sitecustomize`, of this text."""
     made = variables(made, PYTHONPATH=f"{made.env['PYTHONPATH']}:{boot_folder(plan, node)}")
-    made = beside_python(
-        files(made, {"boot/sitecustomize.py": text}), sources.NODE, "imports", "meeting", "spawn_guard"
-    )
+    made = files(made, {"boot/sitecustomize.py": text, "boot/below.txt": plan.below})
+    made = beside_python(made, sources.NODE, "imports", "meeting", "spawn_guard")
     library = library_files() if plan.program.library else {}
     return files(made, {f"boot/{path}": text for path, text in library.items()})
 

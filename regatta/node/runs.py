@@ -152,6 +152,8 @@ def _prepare(
     came = working.make(releases.folder(place, asked.release), outputs.folder(place, asked.id))
     rundirs.store(outputs.given(place, asked.id), came)
     without = shared.enter(place, asked, outputs.folder(place, asked.id))
+    if asked.cwd:
+        os.makedirs(asked.cwd, exist_ok=True)  # git knows no empty folder
     if hidden:
         rundirs.store(os.path.join(folder, supervisor.HIDDEN), hidden, 0o600)
     rundirs.store(os.path.join(folder, "spec.json"), encode(begun), 0o640)

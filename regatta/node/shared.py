@@ -67,7 +67,8 @@ def enter(place: Place, spec: Spec, work: str) -> str | None:
         if spec.keep and spec.former and spec.project:
             _carry_over(os.path.join(folder(place), PROJECTS), spec.former, spec.project)
         for path in spec.keep:
-            _lead(os.path.join(work, path), os.path.join(part(place, f"{PROJECTS}/{spec.project}"), path))
+            kept = path.removeprefix(f"{spec.folder}/") if spec.folder else path
+            _lead(os.path.join(work, path), os.path.join(part(place, f"{PROJECTS}/{spec.project}"), kept))
     except OSError as error:
         said = f"the shared folder {folder(place)} cannot be used now: {error.strerror}"
         if place.get("user"):

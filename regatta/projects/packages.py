@@ -1,29 +1,14 @@
 """The folders of a tree from which a project's own packages are imported, as its build system finds them."""
 
-import ast
-import configparser
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from regatta.cards.project import FILE
-from regatta.environment import pyproject, requirements
+from regatta.environment import pyproject, setup_files
 from regatta.errors import EnvironmentFault
 
-MARKS = (FILE, *requirements.FOUND, "setup.py", "setup.cfg")
-"""Files by which a folder is a project."""
 SOURCES = "src"
 """The folder that setuptools, flit, hatchling and uv look into without being told."""
-
-
-def project_of(root: Path, start: Path) -> Path:
-    """Return the project that the folder `start` of the tree `root` is in: the nearest folder upwards with such a file.
-
-    Without one it is the tree.
-    """
-    root, start = root.resolve(), start.resolve()
-    upwards = [folder for folder in (start, *start.parents) if folder.is_relative_to(root)]
-    return next((folder for folder in upwards if any((folder / name).is_file() for name in MARKS)), root)
 
 
 def folders(root: Path, project: Path) -> tuple[str, ...]:
@@ -65,11 +50,7 @@ def _of_tables(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _of_setup_cfg(package: Path) -> Iterator[str]:
-    read = configparser.ConfigParser(interpolation=None)
-    try:
-        read.read(package / "setup.cfg", encoding="utf-8")
-    except (configparser.Error, UnicodeDecodeError):
-        return
+    read = setup_files.cfg(package / "setup.cfg")
     yield from read.get("options.packages.find", "where", fallback="").split()
     for line in read.get("options", "package_dir", fallback="").splitlines():
         name, equals, folder = line.partition("=")
@@ -78,16 +59,9 @@ def _of_setup_cfg(package: Path) -> Iterator[str]:
 
 
 def _of_setup_py(package: Path) -> Iterator[str]:
-    """`package_dir={"": "lib"}`, where it is written out; nothing of the file is run."""
-    try:
-        tree = ast.parse((package / "setup.py").read_bytes())
-    except (OSError, SyntaxError, ValueError):
-        return
-    for node in ast.walk(tree):
-        if isinstance(node, ast.keyword) and node.arg == "package_dir" and isinstance(node.value, ast.Dict):
-            for key, value in zip(node.value.keys, node.value.values, strict=True):
-                if isinstance(key, ast.Constant) and key.value == "" and isinstance(value, ast.Constant):
-                    yield str(value.value)
+    said = setup_files.written(package / "setup.py", "package_dir")
+    if isinstance(said, dict) and isinstance(said.get(""), str):
+        yield said[""]
 
 
 def _in_tree(file: Path) -> list[Path]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from regatta.errors import SyncError
 from regatta.node import manifest
-from regatta.paths import results_dir
+from regatta.paths import declared, results_dir
 from regatta.release import git, ignore, listing, notes, selection, size, withheld
 
 IGNORE_FILE = ignore.FILE
@@ -38,11 +38,14 @@ class Tree:
 
 
 def find_root(start: Path) -> Path:
-    """The tree that `start` is in: the git work tree around it, else the folder itself. Raises SyncError."""
+    """The tree that `start` is in: the git work tree around it, else the nearest folder upwards with a `regatta.toml`.
+
+    Without either it is the folder itself. Raises SyncError.
+    """
     if not start.is_dir():
         raise SyncError(f"there is no folder {start} to sync: give another")
     if git.repository(start) is None:
-        return start.resolve()
+        return declared(start)
     return Path(git.ask(start, "rev-parse", "--show-toplevel").removesuffix("\n"))
 
 

@@ -304,7 +304,7 @@ def _nothing(remote: Remote, run: Run, wanted: Sequence[str]) -> str:
 
 def at_end(remote: Remote, handle: StartedRun, request: Request, results: Path, console: Console) -> None:
     """Fetch what fits the request's patterns next to the run's record; files that do not come are named only."""
-    project = kept_folders.project(request.root) if request.options.keep else None
+    project = kept_folders.project(request.folder) if request.options.keep else None
     parts_of_it = outputs.shared_parts(request.first_run or handle.run, project)
     known = outputs.Run(handle.run, handle.nodes, tuple(node.name for node in handle.nodes), parts_of_it)
     words = " ".join(f"'{shown(word)}'" for word in request.options.fetch)

@@ -8,7 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from regatta import paths
+from regatta.environment import python_range
 from regatta.environment.layer_cache import Layer, Layers
+from regatta.environment.requirements import Requirements
 from regatta.environment.variables import Variables
 from regatta.errors import UsageError
 from regatta.frameworks import plan, registry
@@ -16,7 +18,7 @@ from regatta.frameworks.api import Framework, JobService
 from regatta.hosts.cluster import Cluster, Node
 from regatta.hosts.remote import Remote
 from regatta.program import hint
-from regatta.projects import packages
+from regatta.projects import packages, place
 from regatta.records.clocks import Clocks
 from regatta.release import sync, tree
 from regatta.run import catalogue, kept_folders, naming, placement, recording, walls
@@ -97,18 +99,17 @@ class Preparer:
             walls.check(self._remote, framework)
         service = self._open(framework) if framework.served(self._cluster) else None
         source = request.source or tree.read(request.root)
-        variables = request.variables.beside(request.root)
+        variables = request.variables.beside(request.folder)
         variables.check_synced(source.root, {path for path, _, _ in source.entries})
         kept_folders.check(source, request.options.keep)
         self._tell(source.notes)
-        more = dict.fromkeys((*framework.requirements, *request.environment.more))
-        wish = replace(request.environment, more=tuple(more))
-        if framework.requirements:
-            wish = replace(wish, lock=LOCK)
-        wanted = self._layers.asked(wish, request.project or request.root, framework.fixed)
+        wanted = self._layers.asked(
+            _wish(request, framework), request.folder, framework.fixed, framework.provides(self._cluster)
+        )
         seen = self._pool.submit(lambda: service.result().look()) if service else None
         ask = self._asked(framework, wanted.question() if wanted else None, request.options.workers)
         synced = sync.sync(self._remote, source, self._cluster.nodes, ask=ask)
+        self._check_python(request, synced.answers[self._cluster.head.name])
         layer = self._layers.ready(wanted, synced.answers) if wanted else None
         synced_at = time.monotonic()
         going = self._end_what_is_left(synced.answers)
@@ -149,6 +150,14 @@ class Preparer:
             packages = node.name == self._cluster.head.name
             found[node.name] = every.changed(ports=plan.PORTS, free=free, packages=packages)
         return found
+
+    def _check_python(self, request: Request, answer: Inspected) -> None:
+        """Refuse a project for another Python than the nodes'; a line about a `.python-version`. EnvironmentFault."""
+        python = answer.facts["versions"]["python"]
+        if python and not request.environment.off:
+            python_range.check(python, request.folder, request.script)
+            if line := python_range.pinned(python, request.root.resolve(), request.folder):
+                self._tell([line])
 
     def _tell(self, lines: Sequence[str]) -> None:
         """Say once what of a tree is not synced."""
@@ -199,12 +208,21 @@ class Preparer:
             ports=_ports(ranks, answers) if framework.port_each_rank else {},
             first_run=request.first_run,
             layer=layer.key if layer else None,
-            imports=packages.folders(source.root, request.project or source.root),
+            below=place.inside(source.root, request.begins),
+            folder=place.inside(source.root, request.folder),
+            imports=packages.folders(source.root, request.folder),
             variables=variables.public,
             hidden=variables.hidden,
-            project=kept_folders.project(source.root) if said.keep else None,
-            former=kept_folders.former(source.root) if said.keep else None,
+            project=kept_folders.project(request.folder) if said.keep else None,
+            former=kept_folders.former(request.folder) if said.keep else None,
         )
+
+
+def _wish(request: Request, framework: Framework) -> Requirements:
+    """The packages that a run has: its project's, and those of its framework, with Regatta's own lock for these."""
+    more = dict.fromkeys((*framework.requirements, *request.environment.more))
+    wish = replace(request.environment, more=tuple(more), script=request.script)
+    return replace(wish, lock=LOCK) if framework.requirements else wish
 
 
 def _ports(ranks: Sequence[plan.Rank], answers: Mapping[str, Inspected]) -> dict[str, tuple[int, ...]]:

@@ -19,7 +19,8 @@ _OF_OPTIONS, _TYPED = Requirements(), Variables()
 @dataclass(frozen=True)
 class Request:
     """A request. `root` is the tree to sync, `source` what was read of it just now, if anything was.
-    `project`: the folder in it whose packages and requirements count (default: the tree).
+    `project`: the folder in it whose packages and requirements count (default: the tree). `start`: the folder in which
+    the program begins, and from which its script is named (default: the project).
 
     Where the options name no launcher, the framework takes one. An elastic run continues without lost hosts, as
     a further generation of `first_run`. `cache` and `notes` (warnings) are kept in the record.
@@ -39,6 +40,7 @@ class Request:
     cache: Literal["cold", "warm"] | None = None
     notes: tuple[str, ...] = ()
     project: Path | None = None
+    start: Path | None = None
     environment: Requirements = _OF_OPTIONS
     variables: Variables = _TYPED
 
@@ -50,3 +52,19 @@ class Request:
             object.__setattr__(self, "environment", read)
         if self.variables is _TYPED:
             object.__setattr__(self, "variables", variables.typed(said.env, said.env_file))
+
+    @property
+    def folder(self) -> Path:
+        """Return the folder of the project."""
+        return (self.project or self.root).resolve()
+
+    @property
+    def script(self) -> Path | None:
+        """Return the script that it runs, if that is one."""
+        first = next(iter(self.program.argv), "")
+        return self.begins / first if first and not first.startswith("-") else None
+
+    @property
+    def begins(self) -> Path:
+        """Return the folder in which the program begins."""
+        return (self.start or self.folder).resolve()

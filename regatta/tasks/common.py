@@ -6,6 +6,7 @@ import inspect
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from invoke.exceptions import Exit
@@ -20,6 +21,18 @@ from regatta.tasks.program import Task
 INTERRUPTED = 130
 RUN_HELP = "id of a run, a unique beginning of it, or 'last'"
 JSON_HELP = "print it for programs, as JSON (schema: regatta/tasks/schemas/)"
+
+
+def records_dir() -> Path:
+    """Return where the project's records are; a line where some lie in the current folder, which is another."""
+    found, here = paths.results_dir(), Path(paths.RESULTS)
+    if found.resolve() != here.resolve() and (count := len([*here.glob("*.json")])):
+        print(
+            f"note: {here.resolve()} has {count} record(s) that are not read: move them to {found}, where those "
+            f"of the project are, or set REGATTA_RESULTS={here.resolve()}",
+            file=sys.stderr,
+        )
+    return found
 
 
 def task(

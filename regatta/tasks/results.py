@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING
 
 from invoke.context import Context
 
-from regatta import paths
 from regatta.errors import DeclinedError, RecordError, RegattaError, UsageError
 from regatta.hosts import inventories
 from regatta.hosts.remote import Remote
 from regatta.program import hint
-from regatta.tasks.common import JSON_HELP, task, whole
+from regatta.tasks.common import JSON_HELP, records_dir, task, whole
 from regatta.tasks.launching import opened
 from regatta.terminal.confirm import confirmed
 from regatta.terminal.table import print_table
@@ -46,7 +45,7 @@ def report(
 
     formats = files.image_formats(charts)
     most = whole("cases", cases) or 2
-    records = paths.results_dir()
+    records = records_dir()
     made = make.report(records, run=run, against=Path(against).expanduser() if against else None)
     written = files.write(Path(out).expanduser() if out else records / "report", made, formats, most)
     for line in made.broken:
@@ -70,7 +69,7 @@ def show(c: Context, run: str, inventory: str | None = None, json: bool = False)
     from regatta.report import show as showing
     from regatta.report import sources
 
-    found = sources.find(Store(paths.results_dir()), run)
+    found = sources.find(Store(records_dir()), run)
     if json:
         print(document.to_json(found), end="")
         return
@@ -107,7 +106,7 @@ def diff(c: Context, a: str, b: str, inventory: str | None = None, json: bool = 
     from regatta.report import diff as differing
     from regatta.report import sources
 
-    store = Store(paths.results_dir())
+    store = Store(records_dir())
     one, other = sources.find(store, a), sources.find(store, b)
     entries = _entries(one, other, inventory)
     if json:
@@ -150,7 +149,7 @@ def results_export(c: Context, file: str, force: bool = False) -> None:
         raise UsageError(f"{file}: give the file a name in {parquet.SUFFIX}")
     if path.exists() and not force:
         raise UsageError(f"{file} is there already: another name, or --force")
-    found = Store(paths.results_dir()).list()
+    found = Store(records_dir()).list()
     parquet.write(path, found.records)
     print(f"{path}: {len(found.records)} record(s), {path.stat().st_size / 1e6:.2f} MB")
     _say_broken(found.broken)
@@ -163,7 +162,7 @@ def results_import(c: Context, file: str) -> None:
     from regatta.report import sources
 
     found = sources.read(Path(file).expanduser())
-    store = Store(paths.results_dir())
+    store = Store(records_dir())
     added, same, differ = 0, 0, []
     for record in found.records:
         if not store.has(record.run_id):
@@ -208,7 +207,7 @@ def results_gc(
     wanted = listing.Wanted(workload, framework, before=listing.moment("before", before), failed=failed)
     if wanted == listing.Wanted():
         raise UsageError("say which records: --before, --failed, --workload, --framework")
-    store = Store(paths.results_dir())
+    store = Store(records_dir())
     lines = listing.of_records(store.list().records)
     if framework is not None:
         choice.recorded(framework, (line.framework for line in lines))

@@ -22,7 +22,7 @@ from regatta.options.option import typed
 from regatta.program import hint
 from regatta.release import sync as syncing
 from regatta.release import tree
-from regatta.tasks.common import JSON_HELP, RUN_HELP, task, whole
+from regatta.tasks.common import JSON_HELP, RUN_HELP, records_dir, task, whole
 from regatta.tasks.launching import advising, command, opened
 from regatta.tasks.program import of_script
 from regatta.terminal.confirm import confirmed
@@ -113,7 +113,7 @@ def runs(
 
     number = whole("count", count) or 20
     wanted = listing.Wanted(workload, framework, listing.moment("since", since), failed=failed)
-    kept = Store(paths.results_dir()).list()
+    kept = Store(records_dir()).list()
     unasked: dict[str, Exception] = {}
 
     def choose(lines: "list[listed.Line]") -> "list[listed.Line]":

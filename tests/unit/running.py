@@ -10,12 +10,18 @@ from regatta.paths import PROJECT
 
 def run(project: Path, inventory: Path, name: str, *words: str) -> "subprocess.CompletedProcess[str]":
     """`regatta run NAME`, by two workers; records and caches are next to the project."""
+    own = {"REGATTA_RESULTS": str(project.parent / "results")}
+    return typed(project, "run", name, f"--inventory={inventory}", "--workers=2", *words, **own)
+
+
+def typed(folder: Path, *words: str, **variables: str) -> "subprocess.CompletedProcess[str]":
+    """`regatta WORDS` in a folder, with further variables; caches are next to it."""
     code = "from regatta import cli; cli.main()"
-    own = {"PYTHONPATH": str(PROJECT), "REGATTA_RESULTS": str(project.parent / "results")}
+    own = {"PYTHONPATH": str(PROJECT), "XDG_CACHE_HOME": str(folder.parent / "kept")}
     return subprocess.run(
-        [sys.executable, "-c", code, "run", name, f"--inventory={inventory}", "--workers=2", *words],
-        cwd=project,
-        env=os.environ | own | {"XDG_CACHE_HOME": str(project.parent / "kept")},
+        [sys.executable, "-c", code, *words],
+        cwd=folder,
+        env=os.environ | own | variables,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

@@ -28,6 +28,7 @@ from regatta.hosts import inventories
 from regatta.hosts.lease import Lease
 from regatta.hosts.remote import Remote
 from regatta.options.declaration import RunOptions
+from regatta.projects import place
 from regatta.records import store
 from regatta.records.record import Record, Series
 from regatta.release import tree
@@ -273,7 +274,7 @@ def test_a_node_that_does_not_answer_makes_a_lost_row_and_is_waited_for(
         bench = Bench(session, found, view, Lease(session.remote, "mine"), wait_seconds=0.0)
         entry = found.left[0]
         programs = dict.fromkeys(entry.point.frameworks, plan.Program((), "ppr"))
-        bench._jobs[entry.point.name] = job.Job(programs, {"size": 500}, paths.PROJECT)
+        bench._jobs[entry.point.name] = job.Job(programs, {"size": 500}, place.of(paths.PROJECT, paths.PROJECT))
         bench._one(len(found.left) - 1, found.left[-1])  # nothing follows that a node is needed for
         with pytest.raises(
             RunError, match=r"away did not come back within 0 s\. When it is up again: the same `regatta"

@@ -18,6 +18,7 @@ from regatta.errors import CardError, RegattaError, UsageError
 from regatta.experiments.invocation import Invocation
 from regatta.experiments.job import Job
 from regatta.frameworks.plan import Program
+from regatta.projects import place
 from regatta.run.request import Request
 
 LEAST: dict[str, Any] = {"about": "x", "command": "x.py", "frameworks": ["torch"]}
@@ -216,7 +217,7 @@ def test_packages_that_a_card_names_are_wished_for_by_its_runs(tmp_path: Path) -
     put(tmp_path, "workloads/other/needs.txt", "humanize\n")
     found = discovery.every(tmp_path)["other"]
     assert found.requirements == tmp_path / "workloads/other/needs.txt"
-    job = Job({"torch": Program((), "other")}, {}, found.root, found.requirements)
+    job = Job({"torch": Program((), "other")}, {}, place.of(found.root, found.root), found.requirements)
     request = Request(Program((), "other"), "torch", found.root)
     assert job.request(request, "torch").environment.requirements == found.requirements
     own = replace(request, environment=Requirements(tmp_path / "mine.txt"))

@@ -193,6 +193,60 @@ def test_pips_indexes_are_one_as_they_are_to_pip(tree: Path, tmp_path: Path, mon
     assert listed and listed.versions == {"plum": "2.5"}, "those that a list names as well"
 
 
+def index_of(folder: Path, wheel: Path, name: str) -> str:
+    """The address of an index that has this one file."""
+    page = folder / f"simple/{name}/index.html"
+    page.parent.mkdir(parents=True)
+    page.write_text(f'<a href="{wheel.as_uri()}#sha256={files.sha256(wheel)}">{wheel.name}</a>')
+    return (folder / "simple").as_uri()
+
+
+def test_companions_of_torch_are_of_the_nodes_build_or_refused(
+    tree: Path, tmp_path: Path, folder_of_wheels: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wheels.make(folder_of_wheels, "torchvision", "0.28.0", {"torchvision.py": ""}, ["torch==2.13.0"])
+    wheels.make(folder_of_wheels, "timm", "1.0", {"timm.py": ""}, ["torchvision"])
+    for name in ("PIP_NO_INDEX", "UV_INDEX", "UV_INDEX_STRATEGY", "UV_DEFAULT_INDEX", "PIP_EXTRA_INDEX_URL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PIP_INDEX_URL", index_of(tmp_path / "main", next(folder_of_wheels.glob("pear-1*")), "pear"))
+    monkeypatch.setattr(registry.find("torch"), "cpu_builds", (tmp_path / "nothing/simple").as_uri())
+    for line in ("torchvision", "timm"):
+        with pytest.raises(
+            EnvironmentFault, match=r"(?s)torchvision 0\.28\.0 is compiled .* nodes' torch 2\.13\.0\+cpu"
+        ):
+            resolved(tree, line)
+    wheel = wheels.make(tmp_path / "cpu", "torchvision", "0.28.0+cpu", {"torchvision.py": ""}, ["torch==2.13.0"])
+    monkeypatch.setattr(registry.find("torch"), "cpu_builds", index_of(tmp_path / "cpu", wheel, "torchvision"))
+    for line in ("torchvision", "timm"):
+        found = resolved(tree, line)
+        assert found and found.versions["torchvision"] == "0.28.0+cpu", line
+    own = resolved(tree, "torch==2.9.0", "pear")
+    assert own and "torchvision" not in own.versions
+
+
+def test_what_a_service_has_is_not_brought_again_and_contradictions_name_both_versions(
+    tree: Path, folder_of_wheels: Path
+) -> None:
+    wheels.make(folder_of_wheels, "sparkling", "3.5.1", {"sparkling.py": ""})
+    wheels.make(folder_of_wheels, "sparkling", "4.3.0", {"sparkling.py": ""})
+    wheels.make(folder_of_wheels, "deltas", "1.0", {"deltas.py": ""}, ["sparkling<4"])
+
+    def under_service(*lines: str) -> resolve.Resolution | None:
+        (tree / "requirements.txt").write_text("\n".join(lines) + "\n")
+        wanted = requirements.of(Requirements(), tree, ("sparkling",))
+        assert wanted
+        return resolve.resolve(replace(wanted, provided={"sparkling": "4.3.0"}), HERE, tree, lambda _: None)
+
+    assert under_service("sparkling") is None and under_service("sparkling>=4") is None
+    beside = under_service("pear", "sparkling")
+    assert beside and beside.versions == {"pear": "2.5"}
+    for line in ("sparkling==3.5.1", "deltas"):
+        with pytest.raises(EnvironmentFault, match=r"needs sparkling 3\.5\.1, and the cluster runs sparkling 4\.3\.0"):
+            under_service(line)
+    plain = resolved(tree, "sparkling==3.5.1")
+    assert plain and plain.versions == {"sparkling": "3.5.1"}, "under other frameworks it is the run's own"
+
+
 def test_what_a_killed_build_left_is_cleared_and_what_one_works_on_is_not(tree: Path) -> None:
     found = resolved(tree, "pear")
     assert found

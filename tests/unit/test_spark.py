@@ -324,6 +324,17 @@ def test_executors_get_the_variables_of_the_run_and_no_hidden_ones(pair: Remote)
     assert "PASSWORD" not in words
 
 
+def test_what_a_cluster_of_its_own_has_for_its_runs(cluster_of_hosts: Cluster) -> None:
+    found = registry.find("spark")
+    assert found.provides(cluster_of_hosts) == {}, "no Spark is there"
+    secret = cluster_of_hosts.folder / "secrets" / sparkservice.SECRET
+    secret.parent.mkdir(parents=True, exist_ok=True)
+    secret.write_text("x")
+    assert found.provides(cluster_of_hosts) == {"pyspark": spark_release.version()}
+    (secret.parent / sparkservice.FOREIGN).write_text("spark://host:7077")
+    assert found.provides(cluster_of_hosts) == {}, "its version is not ours to know"
+
+
 def test_a_cluster_without_spark_says_so(cluster_of_hosts: Cluster) -> None:
     spark_framework = registry.find("spark")
     assert "spark_enabled" in str(spark_framework.available(cluster_of_hosts))

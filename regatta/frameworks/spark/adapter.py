@@ -9,6 +9,7 @@ import secrets
 import shlex
 from collections.abc import Mapping
 
+from regatta import paths
 from regatta.errors import UsageError
 from regatta.frameworks import spec
 from regatta.frameworks.api import MIB, Framework, JobService, Judge, Page, StartedRun
@@ -23,6 +24,7 @@ from regatta_protocol.log import DRIVER
 from regatta_protocol.run import Spec
 from regatta_protocol.states import Mode
 
+LOCK = paths.PROJECT / "requirements/spark.lock"
 CONF = "/etc/regatta/spark"
 RUN = "regatta.frameworks.spark.run"
 RAY_PORTS = (12000, 15999)
@@ -105,6 +107,13 @@ class Spark(Framework):
     def served(self, cluster: Cluster) -> bool:
         """See `Framework`; provisioning makes a secret for it."""
         return not cluster.local and (cluster.folder / "secrets" / of_cluster.SECRET).is_file()
+
+    def provides(self, cluster: Cluster) -> Mapping[str, str]:
+        """See `Framework`."""
+        if not self.served(cluster) or self.foreign(cluster):
+            return {}
+        pins = (line.partition(" ")[0].partition("==") for line in LOCK.read_text(encoding="utf-8").splitlines())
+        return {name: version for name, equals, version in pins if equals}
 
     def asks(self, cluster: Cluster) -> Mapping[str, str]:
         """See `Framework`."""

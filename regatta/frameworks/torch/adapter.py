@@ -22,6 +22,9 @@ class Torch(Framework):
     name = "torch"
     command = "torchrun"
     packages = ("torch",)
+    companions = frozenset(
+        ("torchvision", "torchaudio", "torchcodec", "torchtext", "torchao", "torchrec", "fbgemm-gpu")
+    )
     cpu_builds = "https://download.pytorch.org/whl/cpu"
     sets = "TORCHELASTIC_.*"
     launchers = ("env", "static", "c10d")

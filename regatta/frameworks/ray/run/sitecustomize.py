@@ -16,14 +16,21 @@ import sys
 
 WORKERS = ("default_worker.py", "pyspark.daemon", "pyspark.worker")
 HIDDEN = "hidden.json"
+BELOW = "below.txt"
+"""Has the folder of the tree in which the program begins."""
 PACKAGES = "/runtime_resources/working_dir_files/"
 
 
 def enter(argv: list[str], folder: str) -> None:
-    """Go to `work` next to the folder that this file is in, where `argv` is that of a worker of Ray or Spark."""
+    """Go to where the program begins, in `work` next to the folder that this file is in, in a worker of Ray or Spark.
+
+    `argv` tells whether it is one.
+    """
     with contextlib.suppress(OSError):
         if any(os.path.basename(word) in WORKERS for word in argv) and PACKAGES not in os.getcwd() + "/":
-            os.chdir(os.path.join(os.path.dirname(folder), "work"))
+            with open(os.path.join(folder, BELOW)) as file:
+                below = file.read()
+            os.chdir(os.path.join(os.path.dirname(folder), "work", below))
 
 
 def take_hidden(folder: str) -> None:

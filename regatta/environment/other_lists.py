@@ -1,0 +1,43 @@
+"""Files that name a project's packages and that a run does not read: each with the command that makes a list of it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from regatta.environment import pyproject, setup_files
+
+MADE = "requirements.txt"
+_POETRY = f"poetry export -f requirements.txt -o {MADE}"
+_INSTALLED = f"pip list --format=freeze > {MADE}"
+"""In the environment that the file has made."""
+COMMANDS = {
+    "poetry.lock": _POETRY,
+    "pdm.lock": f"pdm export -o {MADE}",
+    "Pipfile.lock": f"pipenv requirements > {MADE}",
+    "Pipfile": f"pipenv lock && pipenv requirements > {MADE}",
+    "pixi.lock": _INSTALLED,
+    "pixi.toml": _INSTALLED,
+    "conda-lock.yml": _INSTALLED,
+    **dict.fromkeys(("environment.yml", "environment.yaml", "conda.yml", "conda.yaml"), _INSTALLED),
+}
+
+
+def of(folder: Path) -> dict[str, str]:
+    """Return such files of a project: the command for each, by name."""
+    found = {name: command for name, command in COMMANDS.items() if (folder / name).is_file()}
+    if "Pipfile.lock" in found:
+        found.pop("Pipfile", None)
+    return {**found, **dict(_of_tables(folder, "poetry.lock" in found))}
+
+
+def _of_tables(folder: Path, locked: bool) -> Iterator[tuple[str, str]]:
+    """A `pyproject.toml` and a `setup.py` whose requirements only their own build system knows."""
+    file = folder / "pyproject.toml"
+    if file.is_file():
+        tables = pyproject.document(file)
+        poetry = pyproject.at(tables, "tool", "poetry", "dependencies", otherwise={})
+        if not locked and poetry.keys() - {"python"} and not pyproject.own(tables, file):
+            yield "[tool.poetry.dependencies]", f"poetry lock && {_POETRY}"
+        elif not poetry and pyproject.hidden(tables, file):
+            yield "pyproject.toml (dynamic)", f"uv pip compile pyproject.toml -o {MADE}"
+    if setup_files.written(folder / "setup.py", "install_requires") is setup_files.COMPUTED:
+        yield "setup.py", f"uv pip compile setup.py -o {MADE}"

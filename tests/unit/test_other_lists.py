@@ -1,0 +1,169 @@
+"""What a project needs, in the files of other tools: read, or named with the command that makes a list of it."""
+
+from pathlib import Path
+
+import pytest
+import running
+
+from regatta.environment import python_range, requirements
+from regatta.environment.requirements import Requirements
+from regatta.errors import EnvironmentFault
+
+DYNAMIC = '[project]\nname = "x"\ndynamic = ["dependencies", "version"]\n'
+SCRIPT = '# /// script\n# requires-python = ">=3.10"\n# dependencies = [\n#   "pear>=2",\n# ]\n# ///\nimport pear\n'
+
+
+def made(folder: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return folder
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"pyproject.toml": DYNAMIC + '[tool.setuptools.dynamic]\ndependencies = {file = ["needs/base.in"]}\n'},
+        {"pyproject.toml": DYNAMIC + '[tool.setuptools.dynamic]\ndependencies = {file = "needs/base.in"}\n'},
+        {"pyproject.toml": DYNAMIC + '[tool.hatch.metadata.hooks.requirements_txt]\nfiles = ["needs/base.in"]\n'},
+        {"pyproject.toml": DYNAMIC, "setup.cfg": "[options]\ninstall_requires =\n  pear>=2  # sweet\n  quince\n"},
+        {"setup.cfg": "[options]\ninstall_requires = file: needs/base.in\n"},
+        {"setup.py": "import setuptools\nsetuptools.setup(name='x', install_requires=['pear>=2', 'quince'])\n"},
+        {"setup.py": "from setuptools import setup\nNEEDS = ['pear>=2', 'quince']\nsetup(install_requires=NEEDS)\n"},
+        {"requirements.in": "pear>=2\nquince\n"},
+    ],
+)
+def test_lists_that_are_written_out_are_read(files: dict[str, str], tmp_path: Path) -> None:
+    made(tmp_path, {"needs/base.in": "# fruit\npear>=2\n\nquince\n", **files})
+    found = requirements.of(Requirements(), tmp_path)
+    assert found and found.file
+    lines = found.lines if found.lines is not None else tuple(found.file.read_text().splitlines())
+    assert lines == ("pear>=2", "quince")
+    assert requirements.unread(Requirements(), tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    ("files", "named", "command"),
+    [
+        (
+            {"poetry.lock": "", "pyproject.toml": '[tool.poetry.dependencies]\nb = "*"\n'},
+            "poetry.lock",
+            "poetry export",
+        ),
+        ({"pyproject.toml": '[tool.poetry.dependencies]\nb = "^1"\n'}, "[tool.poetry.dependencies]", "poetry lock"),
+        ({"pdm.lock": ""}, "pdm.lock", "pdm export"),
+        ({"Pipfile": "[packages]\nb = '*'\n"}, "Pipfile", "pipenv lock"),
+        ({"Pipfile": "", "Pipfile.lock": "{}"}, "Pipfile.lock", "'pipenv requirements"),
+        ({"environment.yml": "dependencies: [b]\n"}, "environment.yml", "pip list --format=freeze"),
+        ({"pyproject.toml": DYNAMIC}, "pyproject.toml (dynamic)", "uv pip compile pyproject.toml"),
+        (
+            {"pyproject.toml": DYNAMIC, "setup.py": "setup(install_requires=[*more()])\n"},
+            "setup.py",
+            "compile setup.py",
+        ),
+    ],
+)
+def test_other_lists_are_named_in_one_line_with_what_makes_a_list(
+    files: dict[str, str], named: str, command: str, tmp_path: Path
+) -> None:
+    made(tmp_path, files)
+    assert requirements.of(Requirements(), tmp_path) is None
+    line = requirements.unread(Requirements(), tmp_path)
+    assert line and named in line and command in line and "\n" not in line
+    (tmp_path / "requirements.txt").write_text("b\n")
+    beside = requirements.unread(Requirements(), tmp_path)
+    assert beside is None or "come from requirements.txt" in beside
+    for wish in (Requirements(off=True), Requirements(requirements=tmp_path / "requirements.txt")):
+        assert requirements.unread(wish, tmp_path) is None
+
+
+def test_a_project_of_poetry_that_needs_nothing_or_has_a_standard_list_is_silent(tmp_path: Path) -> None:
+    for text in (
+        '[tool.poetry.dependencies]\npython = "^3.10"\n',
+        '[project]\ndependencies = ["b"]\n[tool.poetry.dependencies]\nb = {extras = ["c"]}\n',
+    ):
+        made(tmp_path, {"pyproject.toml": text})
+        assert requirements.unread(Requirements(), tmp_path) is None
+
+
+@pytest.mark.parametrize("name", ["poetry.lock", "Pipfile.lock", "environment.yml"])
+def test_such_a_file_that_is_named_is_refused_with_the_command(name: str, tmp_path: Path) -> None:
+    made(tmp_path, {name: "x"})
+    with pytest.raises(EnvironmentFault, match=rf"{name}: is not read: '.*requirements.txt'"):
+        requirements.of(Requirements(requirements=tmp_path / name), tmp_path)
+
+
+def test_the_block_of_a_script_counts_before_the_projects_list(tmp_path: Path) -> None:
+    made(tmp_path, {"t.py": SCRIPT, "requirements.txt": "apple\n", "plain.py": "import os\n"})
+    found = requirements.of(Requirements(script=tmp_path / "t.py"), tmp_path)
+    assert found and found.label == "t.py" and found.lines == ("pear>=2",)
+    other = requirements.of(Requirements(script=tmp_path / "plain.py"), tmp_path)
+    assert other and other.label == "requirements.txt"
+    named = requirements.of(
+        Requirements(script=tmp_path / "t.py", requirements=tmp_path / "requirements.txt"), tmp_path
+    )
+    assert named and named.label == "requirements.txt"
+    made(
+        tmp_path, {"t.py": SCRIPT.replace("# ///\n", '# [tool.uv.sources]\n# pear = {git = "https://host/x"}\n# ///\n')}
+    )
+    with pytest.raises(EnvironmentFault, match=r"t\.py: pear comes from git"):
+        requirements.of(Requirements(script=tmp_path / "t.py"), tmp_path)
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"pyproject.toml": '[project]\nname = "x"\nrequires-python = ">=3.13"\n'},
+        {"pyproject.toml": '[tool.poetry.dependencies]\npython = "^3.12"\n'},
+        {"pyproject.toml": '[tool.poetry.dependencies]\npython = "~3.10"\n'},
+        {"uv.lock": 'version = 1\nrequires-python = ">=3.12"\n'},
+        {"setup.cfg": "[options]\npython_requires = <3.11\n"},
+        {"setup.py": "from setuptools import setup\nsetup(python_requires='>=3.12')\n"},
+        {"Pipfile": '[requires]\npython_version = "3.12"\n'},
+        {"t.py": SCRIPT.replace("3.10", "3.12")},
+    ],
+)
+def test_a_project_for_another_python_is_refused_also_if_it_needs_no_packages(
+    files: dict[str, str], tmp_path: Path
+) -> None:
+    made(tmp_path, {"t.py": "", **files})
+    with pytest.raises(EnvironmentFault, match=r"is for Python .*, and the nodes have 3\.11\.2"):
+        python_range.check("3.11.2", tmp_path, tmp_path / "t.py")
+
+
+@pytest.mark.parametrize("said", [">=3.10", "^3.10", "~3.11", "~=3.11", "==3.11.*", ">=3.11.2"])
+def test_a_project_for_the_clusters_python_passes(said: str, tmp_path: Path) -> None:
+    made(tmp_path, {"pyproject.toml": f'[project]\nrequires-python = "{said}"\n'})
+    python_range.check("3.11.2", tmp_path)
+    python_range.check("3.11", tmp_path)
+
+
+def test_a_python_version_beside_the_project_or_above_it_is_a_line(tmp_path: Path) -> None:
+    below = made(tmp_path, {"ex/t.py": ""}) / "ex"
+    for said, fits in (("3.11\n", True), ("3.11.2", True), ("system", True), ("cpython@3.11", True), ("3.1", False)):
+        (tmp_path / ".python-version").write_text(said)
+        assert (python_range.pinned("3.11.2", tmp_path, below) is None) == fits
+    (below / ".python-version").write_text("# mine\n3.12\n")
+    line = python_range.pinned("3.11.2", tmp_path, below)
+    assert line and "ex/.python-version names Python 3.12" in line and "3.11.2" in line
+
+
+def test_all_of_it_comes_before_the_program(tmp_path: Path, here: Path) -> None:
+    folder = made(
+        tmp_path / "x/tree",
+        {
+            "t.py": "print('ran')\n",
+            "pyproject.toml": '[tool.poetry.dependencies]\nhumanize = "*"\n',
+            ".python-version": "2.7\n",
+            "new.py": "# /// script\n# requires-python = '>=3.99'\n# ///\nprint('ran')\n",
+        },
+    )
+    words = ("torchrun", f"--inventory={here}", "--workers=1")
+    done = running.typed(folder, *words, "t.py")
+    said = done.stdout + done.stderr
+    assert done.returncode == 0 and "ran\n" in said, said
+    assert "[tool.poetry.dependencies]" in said and "names Python 2.7" in said
+    refused = running.typed(folder, *words, "new.py")
+    assert refused.returncode and "new.py: is for Python >=3.99" in refused.stderr
+    assert "ran\n" not in refused.stdout
+    assert running.typed(folder, *words, "--no-environment", "new.py").returncode == 0

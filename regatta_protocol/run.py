@@ -51,13 +51,20 @@ class PlanKept(Value):
     script: bool = False
 
 
+class Expected(Value):
+    """A file that processes of a run make in its scratch folder (`mark`); without it a run that succeeds is warned."""
+
+    mark: str
+    warning: str
+
+
 class Spec(Value):
     """The argument of `run.start`: all that a node needs to start its part.
 
     `env`: of all its processes. `files`: by their path in its folder. `service`: the framework whose service its
     processes join, or are started by. `temporary`: a folder in /tmp that goes with it. `shared`: its part of the shared
     folder; `project`, `former`: keys of what its project keeps there, in the folders `keep`. `interface_variables`: get
-    the name of the cluster's interface. `record`: what its record says of it.
+    the name of the cluster's interface. `record`: what its record says of it. `expected`: see `Expected`.
     """
 
     id: str
@@ -80,6 +87,7 @@ class Spec(Value):
     keep: Tuple[str, ...] = ()
     interface_variables: Tuple[str, ...] = ()
     record: Optional[Dict[str, Any]] = None
+    expected: Tuple[Expected, ...] = ()
 
 
 class Begun(Spec):

@@ -92,7 +92,7 @@ def _how(judge: Judge, told: Accounts, node: str, failure: Reported, lines: tupl
         state = judge.handle.cluster.node(node).state
         freed = f"(df -h {state}; '{hint('runs-gc')}' deletes old runs)"
         how += f"; the disk of {node} is full: free some space there {freed}"
-    if said := advice.about(lines) or advice.about([*told.spoken.get(failure.rank, ())]):
+    if said := advice.about([*lines, how]) or advice.about([*told.spoken.get(failure.rank, ())]):
         how += f"; {said}"
     short = [name for name in where if name not in met and name in accounts and accounts[name].oom_kills > 0]
     if short:

@@ -48,6 +48,6 @@ def test_only_the_last_error_and_what_led_to_it_count() -> None:
     """A program that has got over one error, and fails by another, gets no advice about the first."""
     over = ["Traceback (most recent call last):", "FileNotFoundError: [Errno 2] No such file or directory: 'a/b.pt'"]
     own = ["Traceback (most recent call last):", "ValueError: my own mistake"]
-    assert not advice.about([*over, "goes on", *own])
+    assert not advice.about([*over, "continues", *own])
     led = "The above exception was the direct cause of the following exception:"
     assert "--keep a" in advice.about([*over, "", led, "", *own])

@@ -29,7 +29,7 @@ def test_ranks_share_the_work(here: Path, tmp_path: Path, library: str) -> None:
     done = subprocess.run(
         [str(Path(sys.executable).with_name("regatta")), *words],
         cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, check=False,
-        env=os.environ | {"REGATTA_RESULTS": str(tmp_path / "results")},
+        env=os.environ | {"REGATTA_RESULTS": str(tmp_path / "results"), "TMPDIR": str(tmp_path)},
     )  # fmt: skip
     assert done.stdout.count("| ranks 2\n") == 2, done.stdout + done.stderr
     assert done.stdout.count(f"so the ranks share the work under {library}") == 1

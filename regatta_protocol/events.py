@@ -100,6 +100,10 @@ class OverheadEvent(Event):
     own: Tuple[str, ...] = ()
 
 
+ASIDE = "not compared: "
+"""A warning that begins so takes the run out of comparisons."""
+
+
 class WarningEvent(Event):
     """Shown to the person and kept in the record; malformed events become one of these."""
 

@@ -51,6 +51,13 @@ class PlanKept(Value):
     script: bool = False
 
 
+class Expected(Value):
+    """A file that processes of a run make in its scratch folder (`mark`); without it a run that succeeds is warned."""
+
+    mark: str
+    warning: str
+
+
 class Spec(Value):
     """The argument of `run.start`: all that a node needs to start its part.
 
@@ -58,6 +65,7 @@ class Spec(Value):
     processes join, or are started by. `temporary`: a folder in /tmp that goes with it. `shared`: its part of the shared
     folder; `project`, `former`: keys of what its project keeps there, in the folders `keep`; `folder`: the project's
     own, in the tree. `interface_variables`: get the name of the cluster's interface. `record`: what its record says.
+    `expected`: see `Expected`.
     """
 
     id: str
@@ -81,6 +89,7 @@ class Spec(Value):
     keep: Tuple[str, ...] = ()
     interface_variables: Tuple[str, ...] = ()
     record: Optional[Dict[str, Any]] = None
+    expected: Tuple[Expected, ...] = ()
 
 
 class Begun(Spec):

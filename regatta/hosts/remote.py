@@ -210,9 +210,7 @@ def explain(node: Node, code: int, stderr: str) -> RemoteError:
     if "HOST IDENTIFICATION HAS CHANGED" in stderr or "Host key verification failed" in stderr:
         return hostkeys.explain(name, node.host, stderr)
     if "Permission denied" in stderr:
-        return AuthenticationError(
-            name, f"{where} refuses our key: check ansible_user and ansible_ssh_private_key_file of the inventory"
-        )
+        return AuthenticationError(name, f"{where} {node.refusal}")
     if "sudo:" in stderr and ("password is required" in stderr or "not allowed" in stderr or "sudoers" in stderr):
         return PrivilegeError(name, f"{where} may not use sudo without a password: allow it there (NOPASSWD)")
     if code == 255 or code < 0:

@@ -79,10 +79,7 @@ def connect(cluster: Cluster, node: Node) -> StrictConnection:
         keys = [hostkeys.shown(key.get_name(), key.fingerprint) for key in (error.key, error.expected_key)]
         raise hostkeys.changed(node.name, node.host, *keys) from None
     except paramiko.AuthenticationException:
-        raise AuthenticationError(
-            node.name,
-            f"{node.host} refuses our key: check ansible_user and ansible_ssh_private_key_file of the inventory",
-        ) from None
+        raise AuthenticationError(node.name, f"{node.host} {node.refusal}") from None
     except paramiko.SSHException as error:
         if "not pinned" in str(error):
             raise hostkeys.unknown(node.name, node.host) from None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.abc
-import importlib.machinery
 import sys
 from typing import Any, Callable, ContextManager, Dict
 
@@ -22,7 +21,7 @@ class Finder(importlib.abc.MetaPathFinder):
         around = self.around.pop(name, None)
         if around is None:
             return None
-        spec = importlib.machinery.PathFinder.find_spec(name, path)
+        spec = self._found(name, path, target)
         if spec is not None and spec.loader is not None:
             load = spec.loader.exec_module
 
@@ -30,8 +29,13 @@ class Finder(importlib.abc.MetaPathFinder):
                 with around(module):
                     load(module)
 
-            spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+            spec.loader.exec_module = exec_module
         return spec
+
+    def _found(self, name: str, path: Any, target: Any) -> Any:
+        """Return what the finders after this one find, others of this kind among them."""
+        others = sys.meta_path[sys.meta_path.index(self) + 1 :]
+        return next(filter(None, (other.find_spec(name, path, target) for other in others)), None)
 
 
 def watch(around: Dict[str, Around]) -> None:

@@ -8,7 +8,8 @@ imported and 0.35 s when Python ends, in every rank.
 A program without a main guard ends, see `spawn_guard`.
 torch waits 30 minutes for a peer whose link is cut; a script that says nothing gets REGATTA_PG_TIMEOUT seconds.
 A script that sets another meeting place than the given one is warned of, see `meeting`.
-All happen when the script imports torch, which is not imported for it.
+Libraries of ranks share the work, see `regatta.frameworks.torch.run.torchranks`.
+All this happens when the script imports torch, which is not imported for it.
 """
 
 from __future__ import annotations
@@ -54,6 +55,8 @@ for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True, write_through=False)
 with contextlib.suppress(ImportError):
     importlib.import_module("regatta_spawn_guard").watch(sys.orig_argv)
+with contextlib.suppress(ImportError):
+    importlib.import_module("regatta_torchranks").watch()
 if os.environ.get("REGATTA_PG_TIMEOUT"):
     around = {"torch": without_garbage, "torch.distributed.distributed_c10d": limited_waiting}
     importlib.import_module("regatta_imports").watch(around)

@@ -33,6 +33,7 @@ else:  # started in the run's folder
     import usage  # type: ignore[import-not-found, no-redef, unused-ignore]
 
 from regatta_protocol.decoding import believe, decode, encode
+from regatta_protocol.log import PREFIX
 from regatta_protocol.run import Begun, Ended, Failure, Kept
 from regatta_protocol.standing import TIMED_OUT, Stood
 from regatta_protocol.states import Mode, State
@@ -97,6 +98,7 @@ class Supervisor:
                 self.write(one.rank, one.remember(one.lines.flush()))
             with contextlib.suppress(OSError):
                 os.unlink(os.path.join(self.folder, "live.json"))
+        self.warn_of_missing()
         if service := self.spec.joined:
             import joined  # type: ignore[import-not-found]
 
@@ -215,6 +217,16 @@ class Supervisor:
     def write(self, number: int, lines: list[bytes]) -> None:
         """Append lines; a full disk costs log lines, never the run."""
         self.lost_lines += self.log.write(b"%d|%s\n" % (number, line) for line in lines)
+
+    def warn_of_missing(self) -> None:
+        """Warn of each file that the run was expected to make, where it has succeeded without it."""
+        if self.failure or self.stopped:
+            return
+        first = self.spec.ranks[0].rank if self.spec.ranks else 0
+        for one in self.spec.expected:
+            if not os.path.lexists(os.path.join(self.folder, "scratch", one.mark)):
+                event = {"event": "warning", "rank": first, "t": time.time(), "message": one.warning}
+                self.write(first, [(PREFIX + json.dumps(event)).encode()])
 
     def show(self, now: float) -> None:
         """Tell who follows what is shown in place now; a full disk costs that."""

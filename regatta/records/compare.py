@@ -63,7 +63,7 @@ def compare(groups: Mapping[str, Sequence[Record]]) -> Comparison:
     found = alike(groups)
     if not found.comparable:
         return found
-    groups = {label: groups[label] for label in found.runs}
+    groups = {label: _counted(groups[label]) for label in found.runs}
     alone = {label: without_contention(group) for label, group in groups.items()}
     marked = tuple(label for label, group in alone.items() if not group)
     shown = {label: group or groups[label] for label, group in alone.items()}
@@ -75,6 +75,11 @@ def compare(groups: Mapping[str, Sequence[Record]]) -> Comparison:
     beside = tuple(run.run_id for group in groups.values() for run in group if run.others)
     words = (*equal, *clocks, *found.words[len(equal) :])
     return replace(found, spreads=spreads, words=words, beside=beside, marked=marked)
+
+
+def _counted(records: Sequence[Record]) -> list[Record]:
+    """The runs that did their work where they were meant to."""
+    return [record for record in records if record.aside is None]
 
 
 def without_contention(records: Sequence[Record]) -> list[Record]:
@@ -89,10 +94,14 @@ def alike(groups: Mapping[str, Sequence[Record]]) -> Comparison:
     CompareError where there are no runs.
     """
     first = {SINGLE: groups.get(SINGLE, ())}
-    groups = {label: group for label, group in {**first, **groups}.items() if group}
+    every = [record for group in groups.values() for record in group]
+    aside = tuple(clean(f"{_name(run)} is left out: {run.aside}.") for run in every if run.aside is not None)
+    groups = {label: found for label, group in {**first, **groups}.items() if (found := _counted(group))}
     records = [record for group in groups.values() for record in group]
-    if not records:
+    if not every:
         raise CompareError("no runs to compare: name at least two")
+    if not records:
+        return Comparison(every[0].identity.workload, {}, aside)
     runs = {label: tuple(r.run_id for r in group) for label, group in groups.items()}
     workload = records[0].identity.workload
     silent = len(groups) == 1 and all(r.answer is None for r in records)
@@ -108,6 +117,7 @@ def alike(groups: Mapping[str, Sequence[Record]]) -> Comparison:
         "No answer was printed: nothing shows what the program did, and nothing is compared with it."
         if silent
         else equal,
+        *aside,
         *_overlaps(groups),
         *_unequal(groups),
         *_unused(records[0]),

@@ -11,6 +11,7 @@ from msgspec import Meta, Struct, json
 from msgspec.structs import force_setattr
 
 from regatta.records.clocks import Number, Phases, Point
+from regatta_protocol.events import ASIDE
 
 Version = Literal[8]
 SCHEMA_VERSION: Version = 8
@@ -237,6 +238,12 @@ class Record(Struct, frozen=True, forbid_unknown_fields=True):
     def others(self) -> tuple[str, ...]:
         """Ids of the runs that ran while this one was timed, on whichever of its nodes: its times are no measure."""
         return tuple(sorted({run for place in self.beside for run in place.runs}))
+
+    @property
+    def aside(self) -> str | None:
+        """Why the run is compared with no other, in its own words; None where it may be."""
+        found = (line.removeprefix(ASIDE) for line in self.warnings if line.startswith(ASIDE))
+        return next(found, None)
 
     @property
     def cores_shared(self) -> bool:

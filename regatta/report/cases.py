@@ -137,8 +137,11 @@ class Case:
 
 
 def cases(records: Sequence[Record]) -> tuple[Case, ...]:
-    """All records in their cases: by workload, then the case with the latest run first. Warm-ups are left out."""
-    records = [record for record in records if not (record.series and record.series.warm_up)]
+    """All records in their cases: by workload, then the case with the latest run first.
+
+    Warm-ups are left out, and runs that did not do their work on the cluster (`Record.aside`).
+    """
+    records = [run for run in records if not (run.series and run.series.warm_up) and run.aside is None]
     beside = _workers_beside(records)
     found: dict[tuple[str, str, str], dict[Configuration, list[Record]]] = {}
     for record in sorted(records, key=_started):

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Collection, Mapping, Sequence
 
+from regatta.frameworks import advice
 from regatta.frameworks.api import Judge
 from regatta.hosts.cluster import Cluster
 from regatta.program import hint
@@ -12,9 +13,6 @@ from regatta_protocol.log import DRIVER
 from regatta_protocol.run import Failure as Reported
 from regatta_protocol.standing import TIMED_OUT
 from regatta_protocol.states import State
-
-UNGUARDED = ("finished its bootstrapping phase", "regatta: this program starts processes by spawn")
-"""Words of Python's and of Regatta's, see `regatta.node.spawn_guard`."""
 
 
 def failure(judge: Judge, told: Accounts) -> Failure | None:
@@ -94,24 +92,13 @@ def _how(judge: Judge, told: Accounts, node: str, failure: Reported, lines: tupl
         state = judge.handle.cluster.node(node).state
         freed = f"(df -h {state}; '{hint('runs-gc')}' deletes old runs)"
         how += f"; the disk of {node} is full: free some space there {freed}"
-    how += advice(lines)
+    if said := advice.about([*lines, how]) or advice.about([*told.spoken.get(failure.rank, ())]):
+        how += f"; {said}"
     short = [name for name in where if name not in met and name in accounts and accounts[name].oom_kills > 0]
     if short:
         kernel = f"the kernel of {', '.join(short)} has killed a process meanwhile (journalctl -k there)"
         how += f"; out of memory: {kernel}"
     return how
-
-
-def advice(lines: Sequence[str]) -> str:
-    """Return what to do about last words that give no advice themselves, as a further part of a sentence; mostly ''."""
-    if any("libjvm" in line or "libhdfs" in line for line in lines):
-        return "; for HDFS say fsspec+hdfs:///path: the hdfs:// of pyarrow itself needs Java in the program"
-    if any(words in line for line in lines for words in UNGUARDED):
-        return '; its program starts processes by spawn: put what it does below `if __name__ == "__main__":`'
-    if any("[Errno 5]" in line or "Input/output error" in line for line in lines):
-        full = f"its disk is full ('{hint('runs-gc')}')"
-        return f"; was it the shared folder: the head was away ('{hint('status')}'), or {full}"
-    return ""
 
 
 def _befell(judge: Judge, told: Accounts, nodes: list[str]) -> str:

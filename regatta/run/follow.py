@@ -105,6 +105,7 @@ class Follower:
             self.quiet_from = time.monotonic()
         if kind == "lines":
             for rank, text in value:
+                self.told.heard(rank, text)
                 self.judge.on_line(rank, text)
                 self.on_line(name, rank, text, came)
         elif kind == "bars":

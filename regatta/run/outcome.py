@@ -1,5 +1,6 @@
 """The end of a run and its cause, as values."""
 
+from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,6 +10,9 @@ from regatta_protocol.log import DRIVER, PREFIX
 from regatta_protocol.run import Ended, Finished
 from regatta_protocol.standing import Stood
 from regatta_protocol.states import State
+
+SPOKEN_LINES, SPOKEN_CHARACTERS = 400, 1000
+"""So much of what a rank printed last is looked through for why it failed."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,7 @@ class Accounts:
     `exits`: how the run has ended there, in the words of who watched it; `said`: the same, also of nodes that were told
     of the end. `lost`: those that answer no more, `rebooted`: those that were, `died`: daemons that have, in mid-run.
     `stood`: where ranks stood when another one had waited too long.
+    `spoken`: what each rank has printed last, by its number.
     """
 
     exits: dict[str, Ended] = field(default_factory=dict)
@@ -64,6 +69,11 @@ class Accounts:
     died: dict[str, list[str]] = field(default_factory=dict)
     rebooted: list[str] = field(default_factory=list)
     stood: dict[str, Stood] = field(default_factory=dict)
+    spoken: dict[int | None, deque[str]] = field(default_factory=dict)
+
+    def heard(self, rank: int | None, text: str) -> None:
+        """Keep a line that a rank has printed, instead of an earlier one where there are many."""
+        self.spoken.setdefault(rank, deque(maxlen=SPOKEN_LINES)).append(text[:SPOKEN_CHARACTERS])
 
     @property
     def used(self) -> dict[str, dict[str, Any]]:

@@ -1,5 +1,6 @@
 """The outputs of a run in its working directory on each of its nodes: looked at, chosen by patterns."""
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -13,6 +14,8 @@ from regatta_protocol.operations.outputs import AskLeft, AskSizes, Left
 
 LOOK_TIMEOUT = 130.0
 MOST_FILES = 200_000
+_PIECE = re.compile(r"(.+?)/(_temporary/.*/)?part-\d{5}\b[^/]*\Z", re.DOTALL)
+"""A part of a folder that several processes write; those in `_temporary` were never put in their place."""
 _PLACES = {"runs": "shared", "projects": "kept"}
 
 
@@ -158,6 +161,22 @@ def first(parts: Iterable[NodeOutput], most: int = 3) -> str:
     names = list(dict.fromkeys(shown(file.path) for part in parts for file in part.files))
     more = " ..." if sum(part.count for part in parts) > len(names[:most]) else ""
     return f"{', '.join(names[:most])}{more}"
+
+
+def pieces(parts: Iterable[NodeOutput]) -> list[str]:
+    """A line for each folder of which executors have written pieces, each on its own host."""
+    found: dict[str, dict[str, bool]] = {}
+    for part in parts:
+        for file in part.files if not part.shared else ():
+            if piece := _PIECE.match(file.path):
+                unfinished = found.setdefault(piece[1], {})
+                unfinished[part.place] = unfinished.get(part.place, False) or bool(piece[2])
+    return [
+        f"{shown(folder)} is in pieces on {' and '.join(hosts)}, which executors wrote each on its own host (file://): "
+        "no host has all of it. Write it to hdfs://, or below $REGATTA_SHARED"
+        for folder, hosts in found.items()
+        if len(hosts) > 1 or any(hosts.values())
+    ]
 
 
 def reasons(parts: Iterable[NodeOutput], most: int = 10) -> list[str]:

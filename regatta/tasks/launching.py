@@ -1,7 +1,13 @@
 """Commands made from declared options, and the cluster that they are about."""
 
 import contextlib
+import fcntl
 import inspect
+import os
+import select
+import stat
+import struct
+import termios
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +43,27 @@ def advising(used: "cluster.Cluster") -> Iterator[None]:
         if advice := selection.hint(error, used):
             raise RunError(f"{error}\n{advice}") from None
         raise
+
+
+def tell_of_input(say: Callable[[str], None]) -> None:
+    """Say that a run does not read what was piped into this program."""
+    if _has_input(0):
+        say(
+            "a run has no standard input: what was piped in here is not read. Put it in a file of the tree, or give it "
+            "as an argument of the script"
+        )
+
+
+def _has_input(descriptor: int) -> bool:
+    """Whether something can be read there that was not typed."""
+    with contextlib.suppress(OSError, ValueError):
+        info = os.fstat(descriptor)
+        if stat.S_ISREG(info.st_mode):
+            return os.lseek(descriptor, 0, os.SEEK_CUR) < info.st_size
+        if stat.S_ISFIFO(info.st_mode) and select.select([descriptor], [], [], 0)[0]:
+            (waiting,) = struct.unpack("i", fcntl.ioctl(descriptor, termios.FIONREAD, b"\0" * 4))
+            return bool(waiting)
+    return False
 
 
 def command(

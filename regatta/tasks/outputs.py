@@ -72,7 +72,7 @@ def _list(run: str, parts: "list[NodeOutput]") -> None:
         if part.count > len(part.files):
             print(f"{part.place}: {part.count - len(part.files)} more; --count shows them")
     print(f"{run}: {outputs.words(parts)}; {hint('fetch', run)} brings them to {paths.results_dir() / run}")
-    for line in outputs.reasons(parts):
+    for line in (*outputs.pieces(parts), *outputs.reasons(parts)):
         print(f"warning: {line}", file=sys.stderr)
 
 

@@ -1,5 +1,6 @@
 """The shared folder on hosts of a lab: the same one everywhere, at once; runs that continue; nothing left."""
 
+import re
 import shutil
 from pathlib import Path
 
@@ -145,9 +146,10 @@ def test_rays_own_examples_keep_their_checkpoints(
     shutil.copy(packages / example, project / "example.py")
     done = cluster.regatta(project, "rayrun", "--workers=3", "example.py", *words)
     assert "succeeded" in done.stdout
-    kept = of_run(cluster, cluster.lab.nodes[2], f"find {POINT}/ray_results -name checkpoint_\\*")
-    assert kept.split(), done.stdout
-    of_run(cluster, cluster.lab.nodes[0], f"rm -r {POINT}/ray_results/*")
+    (run,) = re.findall(r"^(\S+): succeeded in", done.stdout, re.M)
+    listed = cluster.regatta(project, "ls", run).stdout
+    kept = [line for line in listed.splitlines() if line.startswith("shared ") and "/checkpoint_" in line]
+    assert kept and "ray_results/" in kept[0], done.stdout + listed
 
 
 @pytest.mark.whole

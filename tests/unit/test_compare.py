@@ -485,6 +485,18 @@ def test_show_prints_plain_text_in_a_pipe() -> None:
     assert out.getvalue() == to_text(result) + "\n"
 
 
+def test_a_run_that_did_not_work_on_the_cluster_has_no_row() -> None:
+    aside = structs.replace(made("ray", "r9"), warnings=("not compared: its driver never came",))
+    both = {"torch": [made("torch", "t1")], "ray": [made("ray", "r1"), aside]}
+    found = compare(both)
+    assert found.runs == {"torch": ("t1",), "ray": ("r1",)} and found.spreads["total"]["ray"].n == 1
+    assert any("r9 is left out: its driver never came" in line for line in found.words)
+    alone = compare({"torch": both["torch"], "ray": [aside]})
+    assert [*alone.runs] == [*alone.spreads["total"]] == ["torch"]
+    nothing = compare({"ray": [aside]})
+    assert not nothing.comparable and "r9 is left out" in nothing.reasons[0]
+
+
 def test_a_program_that_prints_no_answer_is_timed_and_stands_beside_no_others() -> None:
     silent = [structs.replace(made("torch", run), answer=None) for run in ("t1", "t2")]
     found = compare({"torch": silent})

@@ -91,6 +91,14 @@ def test_status_says_why_a_node_could_not_be_asked(remote: Remote, stderr: str, 
     assert _status_rows([shown], {})[1][2] == word
 
 
+@pytest.mark.parametrize(("name", "said"), [("gone", "gone is not there"), ("there", "refuses our key")])
+def test_a_key_file_that_is_not_there_is_named(remote: Remote, tmp_path: Path, name: str, said: str) -> None:
+    (tmp_path / "there").write_text("a key")
+    node = replace(remote.cluster.head, key_file=str(tmp_path / name))
+    warning = f"Warning: Identity file {node.key_file} not accessible: No such file or directory.\n"
+    assert said in explain(node, 255, f"{warning}u@10.0.0.1: Permission denied (publickey).").reason
+
+
 def test_hashed_names_are_found_and_removed(tmp_path: Path, keys: list[str]) -> None:
     known = tmp_path / "known_hosts"
     known.write_text(f"10.0.0.1 {keys[0]}\n[10.0.0.2]:2222 {keys[1]}\n")

@@ -23,6 +23,7 @@ from regatta.run import catalogue, launch, naming, placement, watch
 from regatta.run import follow as run_follow
 from regatta.run.follow import Follower
 from regatta.run.outcome import Outcome
+from regatta_protocol import events
 from regatta_protocol.decoding import encode
 from regatta_protocol.operations.launch import InputFile, Inspect
 from regatta_protocol.operations.runs import Pruned
@@ -153,6 +154,23 @@ def test_a_failing_rank_ends_the_others_and_is_named(remote: Remote, started) ->
     assert outcome.failure.last_lines[-1] == "about to fail"
     assert "rank 1 on here: exited with code 7" in outcome.failure.text()
     wait_for(lambda: not processes(f"REGATTA_RUN_ID={handle.run}"), 5)
+
+
+JOINS = "import os; os.environ['RANK'] == '1' and open(os.environ['REGATTA_SCRATCH'] + '/.joined', 'w').close()"
+
+
+@pytest.mark.parametrize(
+    ("script", "workers", "warned"),
+    [("pass", 2, True), (JOINS, 2, False), ("pass", 1, False), ("raise SystemExit(3)", 2, False)],
+    ids=["alone", "joined", "one rank", "failed"],
+)
+def test_ranks_that_never_meet_are_warned_of(
+    remote: Remote, started, source: Path, script: str, workers: int, warned: bool
+) -> None:
+    (source / "ranks.py").write_text(script)
+    _, lines = follow(remote, started(script="ranks.py", workers=workers))
+    said = [event.message for _, text in lines if isinstance(event := events.parse_line(text), events.WarningEvent)]
+    assert ["2 ranks ran, and none joined a process group" in text for text in said] == [True] * warned
 
 
 def test_a_killed_rank_is_told_from_one_that_exits(remote: Remote, started) -> None:

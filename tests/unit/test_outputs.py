@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from regatta.hosts.remote import Remote
+from regatta.run import outputs
+
 SCRIPT = """\
 import os, pathlib
 pathlib.Path("out").mkdir(exist_ok=True)
@@ -53,6 +56,27 @@ class Project:
 @pytest.fixture
 def project(tmp_path: Path, here: Path) -> Project:
     return Project(tmp_path / "project", here)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "said"),
+    [
+        (["out/_SUCCESS", "out/part-00000-a.csv"], ["out/part-00001-a.csv"], ["out is in pieces on here and there"]),
+        (["out/_SUCCESS"], ["out/_temporary/0/task_1/part-00001-a.csv"], ["out is in pieces on there"]),
+        (["out/_SUCCESS", "out/part-00000-a.csv", "out/part-00001-a.csv"], ["log"], []),
+        (["a/part-1"], ["b/part-2", "part-00000"], []),
+    ],
+)
+def test_what_executors_wrote_each_on_its_own_host_is_named(
+    pair: Remote, first: list[str], second: list[str], said: list[str]
+) -> None:
+    parts = [
+        outputs.NodeOutput(node, len(paths), 0, tuple(outputs.File(path, 1, 1, False) for path in paths), (), "/w")
+        for node, paths in zip(pair.cluster.nodes, (first, second), strict=True)
+    ]
+    found = outputs.pieces(parts)
+    assert len(found) == len(said)
+    assert all(line.startswith(words) for line, words in zip(found, said, strict=True))
 
 
 def test_a_run_changes_its_own_copy_and_all_of_it_comes_back(project: Project) -> None:

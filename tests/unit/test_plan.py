@@ -116,6 +116,12 @@ def test_environment_of_a_torch_rank() -> None:
     assert spec["interface_variables"][0] == "GLOO_SOCKET_IFNAME"
 
 
+def test_what_a_rayrun_script_gives_its_runtime_env_wins() -> None:
+    cores = {"n1": 2, "n2": 2}
+    every = ray_adapter.environment(made(2, cores), node(1))
+    assert every["RAY_OVERRIDE_JOB_RUNTIME_ENV"] == "1"
+
+
 def test_torch_and_ray_ranks_get_the_same_threads() -> None:
     torch = made(4, {"n1": 8, "n2": 8})
     ray = replace(torch, framework="ray")

@@ -16,7 +16,7 @@ from regatta.node.problem import Problem
 from regatta.options import kinds
 from regatta.options.declaration import RunOptions
 from regatta.release import tree
-from regatta.run import causes, kept_folders, shared_cleanup
+from regatta.run import kept_folders, shared_cleanup
 from regatta_protocol.operations.outputs import SharedParts, SharedRemoved
 from regatta_protocol.run import PlanKept
 
@@ -162,19 +162,6 @@ def test_code_in_a_kept_folder_is_refused(project: Project) -> None:
 def test_folders_that_cannot_be_kept(words: list[str]) -> None:
     with pytest.raises(UsageError, match="--keep"):
         kinds.folders(words)
-
-
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
-        ("OSError: Unable to load libjvm: /usr/lib/jvm/libjvm.so: cannot open shared object file", "fsspec+hdfs:///"),
-        ("OSError: [Errno 5] Input/output error", "the head was away"),
-        ("OSError: [Errno 2] No such file or directory: 'out'", ""),
-    ],
-)
-def test_advice_on_last_words(line: str, said: str) -> None:
-    found = causes.advice(["Traceback (most recent call last):", line])
-    assert said in found and bool(found) is bool(said)
 
 
 def test_folders_that_are_kept() -> None:

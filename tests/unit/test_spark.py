@@ -296,6 +296,28 @@ def test_a_driver_whose_java_is_gone_says_so(judge: SparkJudge) -> None:
     assert found and (found.node, found.rank) == ("here", DRIVER) and found.cause.startswith("the Java of the driver")
 
 
+EXITED = "pyspark.errors.exceptions.base.PySparkRuntimeError: [JAVA_GATEWAY_EXITED] Java gateway process exited before \
+sending its port number."
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (["Invalid maximum heap size: -Xmxplum", "Error: Could not create the Java Virtual Machine."], "-Xmxplum"),
+        (["Unrecognized VM option 'NoSuchThing'", "Error: Could not create the Java"], "NoSuchThing"),
+        (['Exception in thread "main" java.lang.IllegalArgumentException: no port', "\tat a.B"], "no port"),
+        (["26/11/24 14:11:39 WARN Utils: a warning"], "says nothing of why"),
+    ],
+)
+def test_the_first_error_of_a_java_that_has_ended_is_quoted(judge: SparkJudge, lines: list[str], said: str) -> None:
+    for line in (*lines, "Traceback (most recent call last):", EXITED):
+        judge.on_line(DRIVER, line)
+    found = judge.blame(DRIVER, [])
+    assert found and said in found.cause and "memory" not in found.cause
+    exits = {"here": Ended(State.FAILED, failure=Failure(DRIVER, 1), oom_kills=1)}
+    assert "out of memory: the kernel of here" in (causes.failure(judge, Accounts(exits=exits)) or found).cause
+
+
 def test_the_rank_that_failed_is_named(judge: SparkJudge) -> None:
     told = {"event": "failed", "rank": DRIVER, "t": 1.0, "of": 1, "address": "127.0.0.2", "words": "a\nexecutor 3: oh"}
     judge.on_line(DRIVER, f"@regatta {json.dumps(told)}")

@@ -89,7 +89,7 @@ class Ray(Framework):
 def member_spec(plan: Plan, node: Node) -> Spec:
     """`run.start` on a node where the cluster's Ray starts the run's tasks and actors: only the folder."""
     made = _spec(plan, node).changed(mode=Mode.MEMBER, service=SERVICE, files={})
-    return spec.python_begins_with(made, plan, node, source("sitecustomize", RUN))
+    return _python(made, plan, node)
 
 
 def driver_spec(plan: Plan, head: Node) -> Spec:
@@ -98,7 +98,7 @@ def driver_spec(plan: Plan, head: Node) -> Spec:
     made = _spec(plan, head).changed(service=SERVICE, ranks=(driver,))
     made = spec.files(made, {"joined.py": source("actors", NODE)})
     made = spec.variables(made, RAY_JOB_CONFIG_JSON_ENV_VAR=json.dumps(job_config(plan, head)))
-    return spec.python_begins_with(made, plan, head, source("sitecustomize", RUN))
+    return _python(made, plan, head)
 
 
 def private_spec(plan: Plan, node: Node) -> Spec:
@@ -109,7 +109,13 @@ def private_spec(plan: Plan, node: Node) -> Spec:
     driver = spec.process(DRIVER, [*wrapper, node.python, *plan.program.argv])
     made = _spec(plan, node).changed(temporary=temporary, ranks=(driver,))
     made = spec.files(made, {"private_ray.py": source("private_ray", RUN)})
-    return spec.python_begins_with(made, plan, node, source("sitecustomize", RUN))
+    return _python(made, plan, node)
+
+
+def _python(made: Spec, plan: Plan, node: Node) -> Spec:
+    """The run in which each Python begins as Ray's do here."""
+    made = spec.python_begins_with(made, plan, node, source("sitecustomize", RUN))
+    return spec.beside_python(made, RUN, "raystorage")
 
 
 def _spec(plan: Plan, node: Node) -> Spec:
@@ -119,6 +125,7 @@ def _spec(plan: Plan, node: Node) -> Spec:
 def environment(plan: Plan, node: Node) -> dict[str, str]:
     """The driver's and the actors' environment."""
     env = common_environment(plan, node) | {"RAY_DEDUP_LOGS": "0", "RAY_USAGE_STATS_ENABLED": "0"}
+    env["RAY_OVERRIDE_JOB_RUNTIME_ENV"] = "1"  # what a script gives ray.init comes before the run's, and keeps the rest
     env["RAY_CHDIR_TO_TRIAL_DIR"] = "0"  # Train's and Tune's workers stay in the run's working directory
     return env if node.local else env | {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": TOKEN_PATH}
 

@@ -20,8 +20,9 @@ from regatta.frameworks.spark.judge import SparkJudge
 from regatta.hosts.cluster import Cluster, Node
 from regatta.hosts.remote import Remote
 from regatta.hosts.sources import source
+from regatta_protocol.events import ASIDE
 from regatta_protocol.log import DRIVER
-from regatta_protocol.run import Spec
+from regatta_protocol.run import Expected, Spec
 from regatta_protocol.states import Mode
 
 LOCK = paths.PROJECT / "requirements/spark.lock"
@@ -52,6 +53,12 @@ SILENCE = {
 """The time until a host is given up that is gone without a word. By itself Spark waits for 2 minutes, and as long again
 where an executor asks that host for what was shuffled, though the driver knows that it is lost.
 """
+MARK = ".master"
+"""The file that a driver makes once it has come to a master (`run/sparkmaster.py`)."""
+ALONE = (
+    "its driver never came to Spark's master, and all work was done on {head}: the script sets another master, as "
+    '.master("local[*]") does, or makes no session; leave the master to Regatta'
+)
 
 
 class Spark(Framework):
@@ -143,10 +150,12 @@ def _spec(plan: Plan, node: Node, head: Node, temporary: str, foreign: str | Non
     if not is_head:
         made = made.changed(mode=Mode.MEMBER, files={})
     made = spec.python_begins_with(made, plan, node, source("sitecustomize", ray.RUN))
-    made = spec.beside_python(made, RUN, "rayspark", "sparkpandas")
+    made = spec.beside_python(made, RUN, "rayspark", "sparkpandas", "sparkmaster", "sparkpaths")
+    made = spec.beside_python(made, ray.RUN, "raystorage")
     if not is_head:
         return made
-    made = made.changed(ranks=(spec.process(DRIVER, [head.python, *plan.program.argv]),))
+    driver = spec.process(DRIVER, [head.python, *plan.program.argv])
+    made = made.changed(ranks=(driver,), expected=(Expected(MARK, ASIDE + ALONE.format(head=head.name)),))
     return spec.variables(made, **environment(plan, head, made.env, foreign))
 
 

@@ -3,6 +3,7 @@
 import contextlib
 import re
 import time
+from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -30,7 +31,13 @@ SECRET = (
 )
 DEAF = f"Spark's master did not answer its driver; see '{hint('status')}'"
 FULL = "No space left on device"
-GATEWAY = "the Java of the driver has ended: it was killed, or the memory of its host is used up"
+GATEWAY, SILENT = "the Java of the driver has ended", "it says nothing of why"
+RECENT = 60
+"""Lines before the end of Java in which its error is looked for."""
+_JAVA = re.compile(
+    r"Exception in thread|^(?:Invalid|Unrecognized|Error)\b.*|#\s+(?:SIG[A-Z]+|There is insufficient memory).*|"
+    r"(?:^|: )(?:[a-z]\w*\.){2,}[A-Z]\w*(?:Exception|Error)\b"
+)
 _GATEWAY = re.compile(r"Answer from Java side is empty|Py4JNetworkError|Java gateway process exited")
 _TASK = re.compile(r"Lost task \S+ in stage (\S+) \(TID \d+\) \(([\d.]+) executor (\w+)\): (?!TaskKilled)(.*)")
 _GIVEN_UP = re.compile(r"in stage (\S+) failed \d+ times[;,] (?:aborting job|most recent failure)")
@@ -51,7 +58,9 @@ class SparkJudge(Judge):
         self._failed: dict[str, list[str]] = {}
         self._heard: list[str] = []
         self._given_up: str | None = None
-        self._waits = self._gateway = self._refused = False
+        self._waits = self._refused = False
+        self._gateway: str | None = None
+        self._recent: deque[str] = deque(maxlen=RECENT)
         self._looks_until = time.monotonic() + REGISTER_SECONDS
         self._next_look = 0.0
         self._never: str | None = None
@@ -91,7 +100,9 @@ class SparkJudge(Judge):
             self._never = SECRET
         elif GIVEN_UP in text:
             self._never = self._never or DEAF
-        self._gateway = self._gateway or bool(_GATEWAY.search(text))
+        if self._gateway is None and _GATEWAY.search(text):
+            self._gateway = next((clean(line) for line in self._recent if _JAVA.search(line)), SILENT)
+        self._recent.append(text)
         if found := _TASK.search(text):
             self._heard = self._failed[found[1]] = [text]
         elif len(self._heard) < WORDS:
@@ -123,7 +134,7 @@ class SparkJudge(Judge):
             return Blame(node, self._told.of, cause) if node else None
         lines = [clean(line) for line in self._failed.get(self._given_up or "", ())]
         if rank == DRIVER and self._gateway:
-            return Blame(self.handle.cluster.head.name, DRIVER, GATEWAY)
+            return Blame(self.handle.cluster.head.name, DRIVER, f"{GATEWAY}: {self._gateway}")
         if rank != DRIVER or not lines or not (found := _TASK.search(lines[0])):
             return None
         if not (node := self._node_at(found[2])):

@@ -11,9 +11,17 @@ from regatta.frameworks import spec
 from regatta.frameworks.api import MIB, Framework
 from regatta.frameworks.plan import Plan, Rank
 from regatta.hosts.cluster import Cluster, Node
-from regatta_protocol.run import Spec
+from regatta_protocol.run import Expected, Spec
 
 INTERFACE_VARIABLES = ["GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"]
+
+RUN = "regatta.frameworks.torch.run"
+MARK = ".joined"
+"""The file that a rank makes once it has joined a process group (`run/torchranks.py`)."""
+ALONE = (
+    "{ranks} ranks ran, and none joined a process group: each did all the work, unless the script shares it by RANK "
+    "itself (torch.distributed.init_process_group)"
+)
 
 
 class Torch(Framework):
@@ -69,6 +77,9 @@ def _spec(plan: Plan, node: Node) -> Spec:
         # The store that all rounds share keeps the addresses of ranks that are gone, and new ones call them.
         env["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"
     made = spec.python_ranks(plan, node, ranks).changed(interface_variables=INTERFACE_VARIABLES)
+    if plan.program.any_node and len(plan.ranks) > 1 and node.name == plan.ranks[0].node.name:
+        made = made.changed(expected=(Expected(MARK, ALONE.format(ranks=len(plan.ranks))),))
+    made = spec.beside_python(made, RUN, "torchranks")
     return spec.variables(made, **env)
 
 

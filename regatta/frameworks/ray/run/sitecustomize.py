@@ -43,6 +43,6 @@ take_hidden(os.path.dirname(os.path.abspath(__file__)))
 enter(sys.orig_argv, os.path.dirname(os.path.abspath(__file__)))
 with contextlib.suppress(ImportError):
     importlib.import_module("regatta_spawn_guard").watch(sys.orig_argv)
-for name in ("regatta_rayspark", "regatta_sparkpandas"):
+for name in ("rayspark", "sparkpandas", "sparkmaster", "sparkpaths", "raystorage"):
     with contextlib.suppress(ImportError):
-        importlib.import_module(name).watch()
+        importlib.import_module(f"regatta_{name}").watch()

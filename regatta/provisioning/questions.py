@@ -76,7 +76,7 @@ def _host(ask: Questions, made: Draft, text: str) -> bool:
         return False
     name, variables = drafts.host(text)
     if not variables[HOST]:
-        raise UsageError("at least one host is needed: --host [USER@]ADDRESS")
+        raise UsageError("at least one host is needed: give an ADDRESS or USER@ADDRESS (without questions: --host)")
     offered = name or f"node{len(made.hosts) + 1}"
     known = variables.pop(ADDRESS, None)
     usual = drafts.network_address(variables[HOST])

@@ -72,7 +72,7 @@ def test_all_problems_of_all_hosts_in_one_report(hosts: LabHandle) -> None:
     assert "Nothing was changed" in flat
     assert f"{three}: ubuntu@{hosts.addresses[three]} does not answer" in flat
     assert f"{one} has 3.11" in flat or f"{two} has 3.12" in flat
-    assert "needs 99001000 (preflight_min_*_mb)" in flat
+    assert "needs 99001000: free some there, or lower preflight_min_root_mb" in flat
     assert "port 6379" in flat and "squatter.service" in flat
     assert left(hosts) == {}
 

@@ -202,7 +202,9 @@ def _number(version: str) -> tuple[int, ...]:
 
 def _disks(result: Result, limits: Mapping[str, Any]) -> list[str]:
     """Room for what is not there yet; folders on one filesystem need the sum."""
-    needs = limits["disk_mb_again"] if result["has_environment"] else limits["disk_mb"]
+    again = "_again" if result["has_environment"] else ""
+    needs = limits[f"disk_mb{again}"]
+    way = f"free some there, or lower preflight_min_root{again}_mb and preflight_min_state{again}_mb"
     found = []
     devices: dict[int, list[str]] = {}
     for path in needs:
@@ -210,7 +212,7 @@ def _disks(result: Result, limits: Mapping[str, Any]) -> list[str]:
     for paths in devices.values():
         need, free = sum(needs[path] for path in paths), result["disks"][paths[0]]["free"] // _MB
         if free < need:
-            found.append(f"has {free} MB free at {' and '.join(paths)}, needs {need} (preflight_min_*_mb)")
+            found.append(f"has {free} MB free at {' and '.join(paths)}, needs {need}: {way}")
     return found
 
 

@@ -1,6 +1,7 @@
 """Wait until the head's API says that every node is alive. Asks with the token of this host; changes nothing."""
 
 import json
+import os
 import subprocess
 import time
 import urllib.error
@@ -40,13 +41,37 @@ def alive(answer):
     return {node["node_ip"] for node in nodes if node["state"] == "ALIVE"}
 
 
-def last_words():
-    """The end of the head's journal, for the message."""
-    command = ["journalctl", "--unit", "regatta-ray-head", "--no-pager", "--lines", "8", "--output", "cat"]
+HEAD = "regatta-ray-head"
+NOISE = ("Killing process", "Scheduled restart", "Local node IP", "Consumed ", "Deactivated ", "Stopped ", "Stopping ")
+"""Lines of systemd and of Ray that name no cause."""
+
+
+def of_head(*command):
+    """What a command prints about the unit of Ray's head; empty where it cannot be asked."""
     try:
         return subprocess.run(command, capture_output=True, text=True, timeout=10, check=False).stdout.strip()
     except (OSError, subprocess.SubprocessError):
         return ""
+
+
+def trouble(missing, status):
+    """What the message says, and where to look."""
+    if status:
+        return (
+            f"{', '.join(missing)} (the head's API answered {status}); look at 'journalctl -u regatta-ray-worker' there"
+        )
+    restarts = of_head("systemctl", "show", "--value", "--property", "NRestarts", HEAD)
+    load, cores = os.getloadavg()[0], os.cpu_count()
+    busy = (
+        f"; its load is {load:.0f} on {cores} cores: provision again when it is less busy" if load > 2 * cores else ""
+    )
+    again = f" and has started again {restarts} times" if restarts not in ("", "0") else ""
+    words = of_head("journalctl", "--unit", HEAD, "--no-pager", "--lines", "40", "--output", "cat").splitlines()
+    last = [line for line in words if not any(noise in line for noise in NOISE)][-8:]
+    return (
+        f"{', '.join(missing)}: Ray's head does not answer{again}{busy}; "
+        f"look at 'journalctl -u {HEAD}' on the head. Its last words:\n" + "\n".join(last)
+    )
 
 
 def main():
@@ -73,11 +98,7 @@ def main():
             if not missing:
                 break
         if time.monotonic() > until or module.check_mode:
-            said = f"the head's API answered {status}" if status else "the head's API does not answer"
-            module.fail_json(
-                msg=f"after {wanted['timeout']} s not in the Ray cluster: {', '.join(missing)} ({said}); "
-                f"look at 'journalctl -u regatta-ray-worker' there. The head's last words:\n{last_words()}"
-            )
+            module.fail_json(msg=f"after {wanted['timeout']} s not in the Ray cluster: {trouble(missing, status)}")
         time.sleep(0.3)
     module.exit_json(changed=False, alive=sorted(wanted["nodes"]), without_token=ask(url)[0])
 

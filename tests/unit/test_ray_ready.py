@@ -9,7 +9,7 @@ READY = modules.load("ray_ready", "roles/ray/library/ray_ready.py")
 def test_the_head_is_named_with_its_restarts_and_the_lines_that_name_a_cause(monkeypatch: pytest.MonkeyPatch) -> None:
     said = {
         "systemctl": "8",
-        "journalctl": "Timed out waiting for file dashboard_agent\nKilling process 7\nregatta-ray-head: Scheduled restart",
+        "journalctl": "Timed out waiting for file dashboard_agent\nKilling process 7\nunit: Scheduled restart",
     }
     monkeypatch.setattr(READY, "of_head", lambda *command: said[command[0]])
     monkeypatch.setattr(READY.os, "getloadavg", lambda: (28.0, 20.0, 10.0))

@@ -62,9 +62,7 @@ def trouble(missing, status):
         )
     restarts = of_head("systemctl", "show", "--value", "--property", "NRestarts", HEAD)
     load, cores = os.getloadavg()[0], os.cpu_count()
-    busy = (
-        f"; its load is {load:.0f} on {cores} cores: provision again when it is less busy" if load > 2 * cores else ""
-    )
+    busy = f"; load {load:.0f} on {cores} cores: provision again when it is less busy" if load > 2 * cores else ""
     again = f" and has started again {restarts} times" if restarts not in ("", "0") else ""
     words = of_head("journalctl", "--unit", HEAD, "--no-pager", "--lines", "40", "--output", "cat").splitlines()
     last = [line for line in words if not any(noise in line for noise in NOISE)][-8:]

@@ -119,12 +119,15 @@ class Bench:
         return len(order.recorded(self.records))
 
     def _prepare(self) -> None:
-        """Release and data on every node, outside the timers."""
+        """Release, data and packages on every node, outside the timers."""
         began = time.monotonic()
         sync.sync(self.session.remote, self.survey.source, self.session.cluster.nodes)
         inputs = Inputs(self.session, self.survey.plan.seed, self.view.say)
         wanted = {entry.point.name: entry.point for entry in self.survey.left}
         self._jobs = {name: inputs.job(point) for name, point in wanted.items()}
+        requests = [self._request(entry, None, ()) for entry in self.survey.left]
+        for request in {(one.framework, one.environment): one for one in requests}.values():
+            self.session.bring(request)
         self.spent.prepared += time.monotonic() - began
 
     def _one(self, index: int, entry: Entry) -> None:
@@ -133,7 +136,8 @@ class Bench:
         done = self.survey.total - len(entries)
         left = estimates.total(entries[index:])
         self.view.begin(self.survey.set, entry, done + index + 1, self.survey.total, following, left)
-        request = self._request(entry)
+        cold = self.survey.plan.cache == "cold"
+        request = self._request(entry, *(self._cool() if cold else (_warm(entry), ())))
         began = time.monotonic()
         total: float | None = None
         try:
@@ -148,9 +152,8 @@ class Bench:
         if record.exit.state != "succeeded" and following is not None:
             self._wait_for_nodes(request)
 
-    def _request(self, entry: Entry) -> Request:
+    def _request(self, entry: Entry, cache: Literal["cold", "warm"] | None, notes: tuple[str, ...]) -> Request:
         job = self._jobs[entry.point.name]
-        cache, notes = self._cool() if self.survey.plan.cache == "cold" else (_warm(entry), ())
         base = Request(
             program=job.programs[entry.framework],
             framework=entry.framework,

@@ -130,6 +130,8 @@ def in_turns(
         raise UsageError(f"--repeats must be at least 1, not {repeats}")
     done: dict[str, list[record.Record]] = {framework: [] for framework in frameworks}
     label = f"{job.label}-{naming.new_run_name('series', 'x').rpartition('x-')[2]}"
+    for framework in frameworks if len(frameworks) * repeats > 1 else ():
+        session.bring(job.request(request, framework))
     for index in range(repeats):
         for framework in frameworks if index % 2 == 0 else list(reversed(frameworks)):
             name = request.options.name and (

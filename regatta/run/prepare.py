@@ -98,6 +98,35 @@ class Preparer:
         if framework.walled:
             walls.check(self._remote, framework)
         service = self._open(framework) if framework.served(self._cluster) else None
+        seen = self._pool.submit(lambda: service.result().look()) if service else None
+        source, variables, answers, layer = self._bring(request, framework)
+        synced_at = time.monotonic()
+        going = self._end_what_is_left(answers)
+        facts = {name: answer.facts for name, answer in answers.items()}
+        made = self._plan(request, framework, source, answers, layer, variables)
+        framework.check(made)
+        for line in kept_folders.clashes(made, going):
+            self._console.warn(line)
+        nodes = framework.nodes(made, self._cluster)
+        if service and seen:
+            told = {name: answer.told for name, answer in answers.items()}
+            service.result().wait(nodes, seen.result(), told, self._console.note)
+            if why := service.result().capacity_error(made):
+                raise UsageError(why)
+        self._console.note(_headline(framework, made, self._cluster))
+        versions = (layer.packages if layer else {}, answers[self._cluster.head.name].packages)
+        about = recording.asked(self._cluster, request, made, started, source.commit, source.dirty, *versions)
+        open_service = service.result() if service else None
+        return Ready(made, framework, open_service, nodes, facts, about, asked_at, synced_at)
+
+    def bring(self, request: Request) -> None:
+        """Bring the tree and the packages of a run to the nodes before its times begin. Raises RegattaError."""
+        self._bring(request, registry.find(request.framework))
+
+    def _bring(
+        self, request: Request, framework: Framework
+    ) -> tuple[tree.Tree, Variables, Mapping[str, Inspected], Layer | None]:
+        """Return the tree that every node has, variables, what each node says, and the layer of packages."""
         source = request.source or tree.read(request.root)
         variables = request.variables.beside(request.folder)
         variables.check_synced(source.root, {path for path, _, _ in source.entries})
@@ -106,29 +135,10 @@ class Preparer:
         wanted = self._layers.asked(
             _wish(request, framework), request.folder, framework.fixed, framework.provides(self._cluster)
         )
-        seen = self._pool.submit(lambda: service.result().look()) if service else None
         ask = self._asked(framework, wanted.question() if wanted else None, request.options.workers)
-        synced = sync.sync(self._remote, source, self._cluster.nodes, ask=ask)
-        self._check_python(request, synced.answers[self._cluster.head.name])
-        layer = self._layers.ready(wanted, synced.answers) if wanted else None
-        synced_at = time.monotonic()
-        going = self._end_what_is_left(synced.answers)
-        facts = {name: answer.facts for name, answer in synced.answers.items()}
-        made = self._plan(request, framework, source, synced.answers, layer, variables)
-        framework.check(made)
-        for line in kept_folders.clashes(made, going):
-            self._console.warn(line)
-        nodes = framework.nodes(made, self._cluster)
-        if service and seen:
-            told = {name: answer.told for name, answer in synced.answers.items()}
-            service.result().wait(nodes, seen.result(), told, self._console.note)
-            if why := service.result().capacity_error(made):
-                raise UsageError(why)
-        self._console.note(_headline(framework, made, self._cluster))
-        versions = (layer.packages if layer else {}, synced.answers[self._cluster.head.name].packages)
-        about = recording.asked(self._cluster, request, made, started, source.commit, source.dirty, *versions)
-        open_service = service.result() if service else None
-        return Ready(made, framework, open_service, nodes, facts, about, asked_at, synced_at)
+        answers = sync.sync(self._remote, source, self._cluster.nodes, ask=ask).answers
+        self._check_python(request, answers[self._cluster.head.name])
+        return source, variables, answers, self._layers.ready(wanted, answers) if wanted else None
 
     def _open(self, framework: Framework) -> "Future[JobService]":
         """Reach the service that takes a run while the release is being proven."""

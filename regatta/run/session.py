@@ -76,6 +76,11 @@ class Session:
         """Reach services again at the next run: the head was away."""
         self._preparer.reconnect()
 
+    def bring(self, request: Request) -> None:
+        """Bring the tree and the packages of a run to the nodes, so that a timed run finds them there."""
+        with self._beginning:
+            self._preparer.bring(request)
+
     def run(self, request: Request) -> record.Record:
         """Sync, start, follow, record. Raises RunFailedError after the record of a failed run has been kept."""
         return self.finish(self.begin(request))

@@ -11,7 +11,10 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import wheels
 
+from regatta.api.cluster import Cluster
 from regatta.paths import PROJECT
+from regatta.run.prepare import Preparer, Ready
+from regatta.run.request import Request
 
 NODE = PROJECT / ".venv-node/bin/python"
 PROGRAM = """\
@@ -39,6 +42,41 @@ about = "Needs what is not there"
 command = "program.py"
 frameworks = ["single", "torch", "ray"]
 """
+
+
+SMALL = """\
+[environment]
+requirements = "needs.txt"
+[workloads.small]
+about = "Needs a package"
+command = "small.py"
+frameworks = ["single", "torch"]
+"""
+
+
+def test_packages_are_there_before_the_first_timed_run(
+    tmp_path: Path, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wheels.make(tmp_path / "wheels", "lacking", "1.0", {"lacking.py": "VALUE = 42\n"})
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "small.py").write_text("import lacking\n")
+    (project / "needs.txt").write_text("lacking\n")
+    (project / "regatta.toml").write_text(SMALL)
+    monkeypatch.setenv("UV_FIND_LINKS", str(tmp_path / "wheels"))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.chdir(project)
+    there: list[bool] = []
+    ready = Preparer.ready
+
+    def looked(preparer: Preparer, request: Request) -> Ready:
+        there.append(bool([*here.rglob("lacking.py")] or [*tmp_path.rglob("layers/*/lacking.py")]))
+        return ready(preparer, request)
+
+    monkeypatch.setattr(Preparer, "ready", looked)
+    with Cluster(str(here), results=tmp_path / "results") as cluster:
+        cluster.compare("small", framework="single", workers=1, repeats=2)
+    assert there == [True, True]
 
 
 @pytest.mark.whole  # on hosts: tests/lab/test_environment.py

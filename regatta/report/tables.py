@@ -36,7 +36,8 @@ NO_ANSWER = "(no answer to compare)"
 """Stands behind the time of runs that have given none: nothing shows that they did the same as others."""
 _SCRIPTS_NOTE = "Medians, as above. A run that prints an answer (the event `result`) can be compared with others."
 _RATIOS_NOTE = (
-    f"Geometric means over pairs of repeats. A verdict needs {stats.LEAST_PAIRS} pairs, and an interval without 1. "
+    "A ratio is the geometric mean over pairs of repeats; with few pairs it may differ from the ratio of the medians. "
+    f"A verdict needs {stats.LEAST_PAIRS} pairs, and an interval that does not contain 1. "
     "There is none where the ranks of one side had to share cores (hosts that are containers of one machine, or more "
     "ranks than cores) and those of the other had not."
 )

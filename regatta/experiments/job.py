@@ -6,11 +6,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from regatta.cards.card import Workload
-from regatta.errors import UsageError
+from regatta.errors import RunFailedError, UsageError
 from regatta.experiments import staging
 from regatta.experiments.invocation import Invocation
 from regatta.frameworks import plan, registry
 from regatta.hdfs import client as hdfs
+from regatta.program import hint
 from regatta.projects import place
 from regatta.records import record
 from regatta.release import objects
@@ -139,7 +140,16 @@ def in_turns(
             )
             series = record.Series(label, index + 1, repeats)
             base = replace(request, options=replace(request.options, name=name), series=series)
-            done[framework].append(elastic.run(session, job.request(base, framework)))
+            try:
+                done[framework].append(elastic.run(session, job.request(base, framework)))
+            except RunFailedError:
+                count = sum(map(len, done.values()))
+                if count:
+                    session.console.warn(
+                        f"{count} of {len(frameworks) * repeats} runs are recorded, '{hint('report')}' shows them; "
+                        "the same command begins with the first run again"
+                    )
+                raise
     return done
 
 

@@ -12,6 +12,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import wheels
 
 from regatta.api.cluster import Cluster
+from regatta.errors import RunFailedError
 from regatta.paths import PROJECT
 from regatta.run.prepare import Preparer, Ready
 from regatta.run.request import Request
@@ -54,13 +55,13 @@ frameworks = ["single", "torch"]
 """
 
 
-def test_packages_are_there_before_the_first_timed_run(
+def test_packages_are_there_before_the_first_timed_run_and_a_failure_says_what_is_recorded(
     tmp_path: Path, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wheels.make(tmp_path / "wheels", "lacking", "1.0", {"lacking.py": "VALUE = 42\n"})
     project = tmp_path / "project"
     project.mkdir()
-    (project / "small.py").write_text("import lacking\n")
+    (project / "small.py").write_text("import os, lacking\nassert os.environ['REGATTA_FRAMEWORK'] != 'torch'\n")
     (project / "needs.txt").write_text("lacking\n")
     (project / "regatta.toml").write_text(SMALL)
     monkeypatch.setenv("UV_FIND_LINKS", str(tmp_path / "wheels"))
@@ -74,9 +75,11 @@ def test_packages_are_there_before_the_first_timed_run(
         return ready(preparer, request)
 
     monkeypatch.setattr(Preparer, "ready", looked)
-    with Cluster(str(here), results=tmp_path / "results") as cluster:
-        cluster.compare("small", framework="single", workers=1, repeats=2)
+    said: list[str] = []
+    with pytest.raises(RunFailedError), Cluster(str(here), results=tmp_path, say=said.append) as cluster:
+        cluster.compare("small", framework="single,torch", workers=1)
     assert there == [True, True]
+    assert "1 of 2 runs are recorded" in "\n".join(said)
 
 
 @pytest.mark.whole  # on hosts: tests/lab/test_environment.py

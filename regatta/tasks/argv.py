@@ -102,6 +102,8 @@ class _Reader:
         elif self._name() in self._all.further:
             self._typed.own += [f"--{self._all.further[self._name()]}", word]
             self._at += 1
+        elif word == RUN and self._words[self._at + 1 :] and self._words[self._at + 1] in HELP:
+            self._typed.help = RUN
         elif word in self._all.known:
             self._complete()
             self._command = self._all.known[word]
@@ -238,10 +240,12 @@ class _Reader:
         named = [word for word in self._words[self._at + 1 :] if not is_flag(word)]
         if named:
             discovery.find(named[0], Path.cwd())
-        raise UsageError(
-            f"{RUN} needs a workload's name right after it: '{self._all.binary} {RUN} NAME [FLAGS]'; "
-            f"there are {', '.join(known)}"
-        )
+        raise UsageError(f"{RUN} needs a workload's name right after it: {workloads(self._all.binary, known)}")
+
+
+def workloads(binary: str, known: Iterable[str]) -> str:
+    """`regatta run NAME [FLAGS]`, with the names that there are."""
+    return f"'{binary} {RUN} NAME [FLAGS]'; there are {', '.join(known)}"
 
 
 def usage(commands: Commands, name: str) -> str:

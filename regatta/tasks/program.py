@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, NoReturn
 
 from invoke.exceptions import Exit, ParseError
@@ -11,6 +12,7 @@ from invoke.program import Program as InvokeProgram
 from invoke.tasks import Task as InvokeTask
 
 from regatta.errors import RegattaError, UsageError
+from regatta.options.option import RUN
 from regatta.tasks import argv
 
 TAKEN_BY_FABRIC = {"identity": "-i", "warn-only": "-w"}
@@ -109,6 +111,12 @@ class Program(InvokeProgram):
         super().parse_tasks()
 
     def _help(self, name: str, commands: argv.Commands) -> NoReturn:
+        if name == RUN:
+            from regatta.cards import discovery
+
+            print(f"A workload, compared under frameworks: {argv.workloads(self.binary, discovery.every(Path.cwd()))}")
+            print(f"'{self.binary} {RUN} NAME --help' has its flags.")
+            raise Exit
         if name not in commands.known:
             raise UsageError(argv.unknown(commands, name))
         self.print_task_help(name)

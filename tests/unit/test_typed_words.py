@@ -225,6 +225,8 @@ def test_a_reader_that_has_seen_enough_ends_it_quietly(line: str) -> None:
 def test_version_and_help_as_words() -> None:
     assert typed("regatta version") == typed("regatta --version")
     assert typed("regatta help torchrun") == typed("regatta torchrun --help")
+    code, text, _ = typed("regatta run --help")
+    assert code == 0 and "'regatta run NAME [FLAGS]'; there are cifar, " in text
     assert typed("regatta help provision")[1].startswith("usage: regatta provision")
 
 

@@ -37,7 +37,7 @@ def parser() -> argparse.ArgumentParser:
 
     up = command("up", "make a lab, let it grow, or start again what does not run")
     up.add_argument("--nodes", type=_count, metavar="N", help=f"1 to {MOST_NODES} (default: 3)")
-    up.add_argument("--egress", choices=("yes", "no"), help="a way out to the internet (default: yes)")
+    up.add_argument("--egress", choices=("yes", "no"), help="access to the internet (default: yes)")
     up.add_argument("--suite", help=f"Debian or Ubuntu release (default: {image.default_suite()})")
     up.add_argument("--mirror", metavar="URL", help="package archive (default: the one this machine uses)")
     up.add_argument("--subnet", metavar="NET", help="a private /24 (default: one of 10.98.x.0/24 by the name)")

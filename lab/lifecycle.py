@@ -118,9 +118,9 @@ def _report(lab: Lab, seconds: float) -> None:
     span = f"{first.name} {first.address}"
     if lab.nodes > 1:
         span += f" to {last.name} {last.address}"
-    way = "none"
+    internet = "no"
     if lab.egress:
-        way = "of only node1, through this machine's addresses" if lab.private else "through this machine's addresses"
+        internet = "only node1, through this machine" if lab.private else "yes, through this machine"
     if lab.cores is not None:
         say(f"  cores        {cores_text(lab)}")
     path = Path(lab.inventory)
@@ -129,7 +129,7 @@ def _report(lab: Lab, seconds: float) -> None:
     say(f"  addresses    {span}")
     if lab.private:
         say("  reached      node1 from here, all others only through it (ProxyJump)")
-    say(f"  way out      {way}")
+    say(f"  internet     {internet}")
     say(f"  inventory    {shown}")
     say(f"  next         make provision INVENTORY={shown}")
 

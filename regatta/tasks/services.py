@@ -113,7 +113,11 @@ def _without_limits(nodes: "list[NodeStatus]") -> str:
         if what := item.facts.get("without_limits"):
             lacking.setdefault(" and ".join(what), []).append(item.node.name)
     found = "; ".join(f"of {what} on {', '.join(names)}" for what, names in lacking.items())
-    return f"runs have no limit {found}: these hosts may not write to their cgroups" if found else ""
+    return (
+        f"runs have no limit {found}: these hosts may not write to their cgroups, as is usual for containers"
+        if found
+        else ""
+    )
 
 
 def _monitoring_text(found: dict[str, Any]) -> str:

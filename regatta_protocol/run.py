@@ -52,10 +52,14 @@ class PlanKept(Value):
 
 
 class Expected(Value):
-    """A file that processes of a run make in its scratch folder (`mark`); without it a run that succeeds is warned."""
+    """A file that processes of a run make in its scratch folder (`mark`); without it a run that succeeds is warned.
+
+    `where`: another such file, without which there is no warning.
+    """
 
     mark: str
     warning: str
+    where: str = ""
 
 
 class Spec(Value):

@@ -17,6 +17,8 @@ else:
 FILE = "advice.toml"
 _TRACEBACK = "Traceback (most recent call last)"
 _CHAINED = ("direct cause of the following exception", "During handling of the above exception")
+_OURS = "regatta: "
+"""So a line begins that Regatta itself prints in a rank; it counts wherever it is."""
 _END = 20
 """Lines of a program that has printed no traceback."""
 _COMMAND = re.compile(r"\{([a-z-]+)((?: [A-Z/]+)*)\}")
@@ -52,7 +54,8 @@ def rows() -> tuple[Row, ...]:
 
 def about(lines: Sequence[str]) -> str:
     """Return what to do about the last line for which there is a row; '' where there is none."""
-    for line in reversed(_last_error(lines)):
+    ours = [line for line in lines if line.startswith(_OURS)]
+    for line in [*reversed(_last_error(lines)), *ours]:
         for row in rows():
             if found := row.pattern.search(line):
                 return row.words(found)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import ctypes
+import functools
 import json
 import os
 import re
@@ -223,8 +224,9 @@ class Supervisor:
         if self.failure or self.stopped:
             return
         first = self.spec.ranks[0].rank if self.spec.ranks else 0
+        made = functools.partial(os.path.join, self.folder, "scratch")
         for one in self.spec.expected:
-            if not os.path.lexists(os.path.join(self.folder, "scratch", one.mark)):
+            if os.path.lexists(made(one.where)) and not os.path.lexists(made(one.mark)):
                 event = {"event": "warning", "rank": first, "t": time.time(), "message": one.warning}
                 self.write(first, [(PREFIX + json.dumps(event)).encode()])
 

@@ -156,13 +156,20 @@ def test_a_failing_rank_ends_the_others_and_is_named(remote: Remote, started) ->
     wait_for(lambda: not processes(f"REGATTA_RUN_ID={handle.run}"), 5)
 
 
-JOINS = "import os; os.environ['RANK'] == '1' and open(os.environ['REGATTA_SCRATCH'] + '/.joined', 'w').close()"
+LOADS = "import os; mark = lambda name: open(os.environ['REGATTA_SCRATCH'] + name, 'w').close(); mark('/.torch')"
+JOINS = f"{LOADS}; os.environ['RANK'] == '1' and mark('/.joined')"
 
 
 @pytest.mark.parametrize(
     ("script", "workers", "warned"),
-    [("pass", 2, True), (JOINS, 2, False), ("pass", 1, False), ("raise SystemExit(3)", 2, False)],
-    ids=["alone", "joined", "one rank", "failed"],
+    [
+        (LOADS, 2, True),
+        (JOINS, 2, False),
+        ("pass", 2, False),
+        (LOADS, 1, False),
+        (f"{LOADS}; raise SystemExit(3)", 2, False),
+    ],
+    ids=["alone", "joined", "without torch", "one rank", "failed"],
 )
 def test_ranks_that_never_meet_are_warned_of(
     remote: Remote, started, source: Path, script: str, workers: int, warned: bool

@@ -194,7 +194,8 @@ def _ways_of(call: ast.Call) -> Iterator[str]:
 
 def test_no_way_leads_past_the_screen() -> None:
     others = [path for path in SOURCES if path.name != "screen.py"]
-    assert not [found for path in others for found in ways_past(path)]
+    found = [found for path in others for found in ways_past(path)]
+    assert [one.partition(":")[0] for one in found] == ["regatta/tasks/nodes.py"], found  # `shell`: a person's terminal
     assert not [path for path in others if "from rich.console import Console" in path.read_text()]
 
 

@@ -18,6 +18,8 @@ INTERFACE_VARIABLES = ["GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME", "NCCL_SOCKET_IF
 RUN = "regatta.frameworks.torch.run"
 MARK = ".joined"
 """The file that a rank makes once it has joined a process group (`run/torchranks.py`)."""
+LOADED = ".torch"
+"""The file that a rank makes once it has imported torch."""
 ALONE = (
     "{ranks} ranks ran, and none joined a process group: each did all the work, unless the script shares it by RANK "
     "itself (torch.distributed.init_process_group)"
@@ -78,7 +80,7 @@ def _spec(plan: Plan, node: Node) -> Spec:
         env["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"
     made = spec.python_ranks(plan, node, ranks).changed(interface_variables=INTERFACE_VARIABLES)
     if plan.program.any_node and len(plan.ranks) > 1 and node.name == plan.ranks[0].node.name:
-        made = made.changed(expected=(Expected(MARK, ALONE.format(ranks=len(plan.ranks))),))
+        made = made.changed(expected=(Expected(MARK, ALONE.format(ranks=len(plan.ranks)), LOADED),))
     made = spec.beside_python(made, RUN, "torchranks")
     return spec.variables(made, **env)
 

@@ -28,9 +28,13 @@ def enter(argv: list[str], folder: str) -> None:
     """
     with contextlib.suppress(OSError):
         if any(os.path.basename(word) in WORKERS for word in argv) and PACKAGES not in os.getcwd() + "/":
-            with open(os.path.join(folder, BELOW)) as file:
-                below = file.read()
-            os.chdir(os.path.join(os.path.dirname(folder), "work", below))
+            os.chdir(os.path.join(os.path.dirname(folder), "work", _below(folder)))
+
+
+def _below(folder: str) -> str:
+    with contextlib.suppress(OSError), open(os.path.join(folder, BELOW)) as file:
+        return file.read()
+    return ""
 
 
 def take_hidden(folder: str) -> None:

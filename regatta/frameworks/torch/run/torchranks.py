@@ -14,15 +14,28 @@ import os
 import sys
 from typing import Any, Dict, Iterator, Mapping
 
-MARK = ".joined"
+MARK, LOADED = ".joined", ".torch"
 GROUPS = "torch.distributed.distributed_c10d"
 ACCELERATE, COMPOSER, LIGHTNING = "accelerate", "composer", ("lightning.pytorch", "pytorch_lightning")
 
 
 def watch() -> None:
     """Do this as soon as the script imports torch.distributed, or one of these libraries."""
-    around = {GROUPS: marked, **dict.fromkeys((ACCELERATE, COMPOSER, *LIGHTNING), sharing)}
+    around = {"torch": loaded, GROUPS: marked, **dict.fromkeys((ACCELERATE, COMPOSER, *LIGHTNING), sharing)}
     importlib.import_module("regatta_imports").watch(around)
+
+
+def mark(name: str) -> None:
+    """Make an empty file in the run's scratch folder."""
+    with contextlib.suppress(OSError, KeyError), open(os.path.join(os.environ["REGATTA_SCRATCH"], name), "w"):
+        pass
+
+
+@contextlib.contextmanager
+def loaded(module: Any) -> Iterator[None]:
+    """Mark the run once this process has imported torch."""
+    yield
+    mark(LOADED)
 
 
 @contextlib.contextmanager
@@ -34,8 +47,7 @@ def marked(module: Any) -> Iterator[None]:
     @functools.wraps(join)
     def init_process_group(*args: Any, **more: Any) -> Any:
         joined = join(*args, **more)
-        with contextlib.suppress(OSError, KeyError), open(os.path.join(os.environ["REGATTA_SCRATCH"], MARK), "w"):
-            pass
+        mark(MARK)
         return joined
 
     module.init_process_group = init_process_group

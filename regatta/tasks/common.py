@@ -24,9 +24,13 @@ JSON_HELP = "print it for programs, as JSON (schema: regatta/tasks/schemas/)"
 
 
 def records_dir() -> Path:
-    """Return where the project's records are; a line where some lie in the current folder, which is another."""
+    """Return where the project's records are; a line where some are in the current folder, which nobody has chosen."""
     found, here = paths.results_dir(), Path(paths.RESULTS)
-    if found.resolve() != here.resolve() and (count := len([*here.glob("*.json")])):
+    if (
+        "REGATTA_RESULTS" not in os.environ
+        and found.resolve() != here.resolve()
+        and (count := len([*here.glob("*.json")]))
+    ):
         print(
             f"note: {here.resolve()} has {count} record(s) that are not read: move them to {found}, where those "
             f"of the project are, or set REGATTA_RESULTS={here.resolve()}",

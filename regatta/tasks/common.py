@@ -24,7 +24,7 @@ JSON_HELP = "print it for programs, as JSON (schema: regatta/tasks/schemas/)"
 
 
 def records_dir() -> Path:
-    """Return where the project's records are; a line where some are in the current folder, which nobody has chosen."""
+    """Return where the project's records are; a line where the current folder has others."""
     found, here = paths.results_dir(), Path(paths.RESULTS)
     if (
         "REGATTA_RESULTS" not in os.environ

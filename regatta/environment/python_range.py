@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
@@ -49,7 +50,7 @@ def ranges(project: Path, script: Path | None = None) -> Iterator[tuple[Path, st
     yield from _said(file, poetry.get("python"))
     for name in ("uv.lock", "pylock.toml"):
         lock = project / name
-        yield from _said(lock, pyproject.document(lock).get("requires-python") if lock.is_file() else None)
+        yield from _said(lock, _head(lock).get("requires-python") if lock.is_file() else None)
     cfg, setup, pipfile = (project / name for name in ("setup.cfg", "setup.py", "Pipfile"))
     yield from _said(cfg, setup_files.cfg(cfg).get("options", "python_requires", fallback=None))
     yield from _said(setup, setup_files.written(setup, "python_requires"))
@@ -72,6 +73,11 @@ def pinned(python: str, root: Path, project: Path) -> str | None:
     if number is None or f"{python}.".startswith(f"{number[0]}."):
         return None
     return f"{file.relative_to(root)} names Python {first}, and the run has the cluster's {python}"
+
+
+def _head(lock: Path) -> dict[str, Any]:
+    """The keys of a lock before its first table: all of a long one takes long to read, and each start asks."""
+    return pyproject.parsed(lock.read_text(encoding="utf-8", errors="replace").partition("\n[")[0], str(lock))
 
 
 def _said(file: Path, said: object) -> Iterator[tuple[Path, str]]:

@@ -76,7 +76,7 @@ def write(inventory_dir: Path, nodes: Iterable[Node], *, accept_new: bool) -> Pa
 
 
 def of_person(inventory_dir: Path, nodes: Iterable[Node]) -> str:
-    """Return a configuration of these nodes alone, for the file that a person's own SSH reads or includes."""
+    """Return a configuration of only these nodes, for the file that a person's own SSH reads or includes."""
     said = "# Hosts of {0}. For your own ssh, scp, rsync and editors: write this to a file below ~/.ssh, and\n"
     said += "# put 'Include' with its path first in ~/.ssh/config. Made again by: {1}\n"
     text = said.format(inventory_dir.name, hint("ssh-config"))

@@ -135,23 +135,30 @@ def wait_for_checkpoint(hosts: LabHandle) -> None:
     time.sleep(1)
 
 
+@pytest.mark.whole
+@pytest.mark.last
+def test_data_are_read_after_a_teardown_and_another_provision(hosts: LabHandle, sums: str) -> None:
+    before = hosts.ssh(hosts.nodes[2], "id -u hdfs").stdout.strip()
+    teardown(hosts)
+    hosts.ssh(hosts.nodes[2], f"sudo useradd --system --uid {before} squatter")
+    provision(hosts)
+    assert intact(hosts, sums)
+
+
 @pytest.mark.first
 @pytest.mark.last
 @pytest.mark.provisioning
 def test_teardown_keeps_data_unless_told(hosts: LabHandle, sums: str) -> None:
     refused = play(hosts, "teardown", "--data", "destroy", "--yes", good=False)
     assert f"say --confirm {hosts.inventory.name}" in refused
-    before = hosts.ssh(hosts.nodes[2], "id -u hdfs").stdout.strip()
     teardown(hosts)
     assert left(hosts) == {}
     teardown(hosts)
     assert set(changed(hosts).values()) == {0}
     for node in hosts.nodes:
-        assert hosts.ssh(node, f"sudo ls {DATA}/data/current").stdout
+        blocks = hosts.ssh(node, f"sudo find {DATA}/data/current -name 'blk_*' -size +1000k").stdout
+        assert blocks, "every host has a copy of the big file"
         assert hosts.ssh(node, f"sudo find {DATA} ! -uid 0 -o ! -gid 0").stdout == ""
-    hosts.ssh(hosts.nodes[2], f"sudo useradd --system --uid {before} squatter")
-    provision(hosts)
-    assert intact(hosts, sums)
 
 
 @pytest.mark.whole

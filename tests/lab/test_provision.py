@@ -98,7 +98,6 @@ def test_no_sudo_and_a_refused_key(hosts: LabHandle) -> None:
     assert left(hosts) == {}
 
 
-@pytest.mark.first
 @pytest.mark.provisioning
 def test_check_changes_nothing_on_bare_hosts(hosts: LabHandle) -> None:
     check(hosts)
@@ -149,7 +148,7 @@ def test_a_host_made_anew_comes_back(cluster: Cluster) -> None:
     verify(hosts)
 
 
-@pytest.mark.provisioning
+@pytest.mark.whole
 def test_a_damaged_environment_is_put_right(cluster: Cluster) -> None:
     hosts = cluster.lab
     two = hosts.nodes[1]
@@ -161,6 +160,7 @@ def test_a_damaged_environment_is_put_right(cluster: Cluster) -> None:
     assert state(hosts, two) == before
 
 
+@pytest.mark.first
 @pytest.mark.last
 @pytest.mark.provisioning
 def test_teardown_destroys_data_when_told(cluster: Cluster) -> None:

@@ -174,7 +174,10 @@ def test_pagerank_under_both_frameworks_with_equal_answers(cluster: Cluster, tmp
         assert all(bool(use["cpu_seconds"] and use["largest_bytes"]) == (one is torch) for use in one["use"])
 
 
-@pytest.mark.parametrize("words", [("run-stars", "--size", "3000"), ("run-digits", "--size", "600")])
+@pytest.mark.parametrize(
+    "words",
+    [("run-stars", "--size", "3000"), pytest.param(("run-digits", "--size", "600"), marks=pytest.mark.whole)],
+)
 def test_training_under_both_frameworks_with_equal_weights(
     cluster: Cluster, tmp_path: Path, words: tuple[str, ...]
 ) -> None:

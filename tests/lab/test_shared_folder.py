@@ -157,6 +157,7 @@ def test_rays_own_examples_keep_their_checkpoints(
 @pytest.mark.provisioning
 def test_teardown_unmounts_and_keeps_the_files(cluster: Cluster) -> None:
     one, two, _ = cluster.lab.nodes
+    provision(cluster.lab)  # another test that comes last may have removed it
     of_run(cluster, two, f"mkdir -p {POINT}/kept/deep && echo state > {POINT}/kept/deep/file")
     holds = f"sudo systemd-run --unit=holds --uid=regatta --working-directory={POINT}/kept sleep 600"
     cluster.lab.ssh(two, holds)

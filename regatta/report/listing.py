@@ -140,6 +140,12 @@ def _place(info: "RunInfo") -> str | None:
     return clean(f"{by.host or '?'}:{by.results}") if by and info.recorded and by.results else None
 
 
+def project(info: "RunInfo") -> str:
+    """Return whose a run is, as far as the nodes know: the machine and the folder of its project."""
+    by = info.by
+    return clean(f"{by.host or '?'}:{by.results.removesuffix('/results')}") if by and by.results else "-"
+
+
 def _state(info: "RunInfo", record: Record | None) -> str:
     if info.state is State.RUNNING or record is None:
         return info.state.recorded

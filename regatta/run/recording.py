@@ -237,21 +237,28 @@ def adopt(
 
     A run waits until all its nodes answer.
     """
-    kept = store.Store(results)
-    found = [info for info in reversed(infos) if is_orphan(info, kept) and not set(_nodes(info)) & set(unasked)]
+    stores = {info.run: store.Store(_home(remote.cluster, info, results)) for info in infos}
+    answered = [info for info in reversed(infos) if not set(_nodes(info)) & set(unasked)]
     done = []
-    for info in found[:MOST_AT_ONCE]:
-        clocks = Clocks(info.ranks, driver=info.adapter.driver)
+    for info in [info for info in answered if is_orphan(info, stores[info.run])][:MOST_AT_ONCE]:
+        kept, clocks = stores[info.run], Clocks(info.ranks, driver=info.adapter.driver)
         try:
             outcome = _account(remote, info, clocks)
             kept.save(from_nodes(remote, info, clocks, outcome))
             done.append(info)
             say(
-                f"{info.run}: no controller followed it to its end; its record is written now, from what its nodes know"
+                f"{info.run}: no controller followed it to its end; its record is written now, from what its nodes "
+                f"know{'' if kept.root == results else f', in {kept.root}'}"
             )
         except RegattaError as error:
             say(f"{info.run} has no record yet: {error}")
     return done
+
+
+def _home(cluster: Cluster, info: RunInfo, results: Path) -> Path:
+    """The folder for a run's record: on this machine alone the one of its own project, else `results`."""
+    its = Path(info.by.results) if cluster.local and info.by and info.by.results else results
+    return its if its.is_dir() else results
 
 
 def settle(remote: Remote, info: RunInfo) -> None:

@@ -188,7 +188,9 @@ def runs_gc(
             replace(line, left=outputs.brief(sizes[line.run]), workload=labels[line.run])
             for line in listing.of_nodes(chosen, [], remote.cluster.name)
         ]
-        print_table([listing.HEADINGS, *(line.cells() for line in lines)])
+        whose = {info.run: listing.project(info) for info in chosen}
+        rows = [(*line.cells()[:-1], whose[line.run]) for line in lines]
+        print_table([(*listing.HEADINGS[:-1], "project"), *rows])
     parts = shared_cleanup.look(remote)
     old = shared_cleanup.to_go(parts, found, chosen, 0.0 if unasked else start.timestamp())
     ours = [part for part in parts.projects if part.name == project]

@@ -102,11 +102,20 @@ def let_end(fab: Fab, remote) -> None:
         time.sleep(0.1)
 
 
-def test_runs_gc_deletes_no_run_before_its_record_is_kept(fab: Fab, remote) -> None:
+def test_runs_gc_deletes_no_run_before_its_record_is_kept(
+    fab: Fab, remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Asked for from another project: the record comes to its own."""
     fab.orphan("unfollowed")
     let_end(fab, remote)
-    code, said = fab.run("runs-gc", "--before", "0m", "--yes")
-    assert code == 0 and "1 run(s)" in said, said
+    paths.results_dir().mkdir(parents=True, exist_ok=True)
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setenv("REGATTA_RESULTS", str(tmp_path / "others"))
+        code, said = fab.run("runs-gc", "--before", "0m", "--yes")
+        assert code == 0 and "1 run(s)" in said, said
+        assert kept("unfollowed") is None
+    project = f":{paths.results_dir().resolve()}".removesuffix("/results")
+    assert any(line.startswith("unfollowed ") and line.endswith(project) for line in said.splitlines()), said
     found = kept("unfollowed")
     assert found is not None and found.answer == {"sum": 1.0}
 

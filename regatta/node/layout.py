@@ -25,9 +25,16 @@ def of_node() -> int | None:
         return None
 
 
-def check(place: Dict[str, Any], older: bool = False) -> None:
-    """Problem where a cluster's node has another layout than this program knows; an `older` one may do."""
-    found = of_node() if place.get("user") else None
+def check(place: Dict[str, Any], older: bool = False, bare: bool = False) -> None:
+    """Problem where a cluster's node has another layout than this program knows, or none: it is not provisioned.
+
+    An `older` one may do, and a host that is `bare`.
+    """
+    if not place.get("user"):
+        return
+    found = of_node()
+    if found is None and not bare:
+        raise Problem("is not provisioned: run 'regatta provision'")
     if found is not None and (found > NUMBER or (found < NUMBER and not older)):
         raise Problem(differs(found))
 

@@ -77,6 +77,18 @@ OPERATIONS = {
 """Where each is declared, below `regatta_protocol.operations`, and done; only that, and what it needs, is loaded."""
 OLDER = {"support", "lease.hold", "secret.held", "relay.drop", "run.list", "run.stop"}
 """Operations that serve a node of an older layout, too: what has to be known or ended before it is provisioned."""
+BARE = {
+    "support",
+    "lease.hold",
+    "secret.held",
+    "status",
+    "sample",
+    "relay.offer",
+    "relay.take",
+    "relay.fetch",
+    "relay.drop",
+}
+"""Operations that serve a host that is not provisioned, too: what provisioning itself needs, and who looks at it."""
 
 _LOCK = threading.Lock()
 
@@ -109,7 +121,7 @@ def _serve(request: dict[str, Any]) -> None:
     op, place, args = request["op"], request["place"], request["args"]
     os.umask(0o022)
     try:
-        layout.check(place, older=op in OLDER)
+        layout.check(place, older=op in OLDER, bare=op in BARE)
         emit({"done": encode(_done(place, args, *OPERATIONS[op]))})
     except Problem as error:
         emit({"error": str(error)})

@@ -25,6 +25,7 @@ from regatta.provisioning import (
 from regatta.provisioning.flags import Options
 from regatta.terminal import screen
 from regatta.terminal.confirm import confirmed
+from regatta_protocol.operations.runs import ListRuns
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -80,6 +81,7 @@ def _carry_out(  # noqa: PLR0911 (one a command)
     if command == "bundle":
         return playbook.play("bundle", path, chosen, ["-e", json.dumps(bundling.wish(options)), *words])
     if command == "verify":
+        Remote(chosen).everywhere(chosen.nodes, ListRuns(), step="verify")  # says at once which hosts have nothing
         return verified.verify(path, chosen, words) if options.json else playbook.play(command, path, chosen, words)
     if command == "teardown":
         return _teardown(path, chosen, words, options)

@@ -102,7 +102,8 @@ def shell_command(remote: Remote, where: str) -> list[str]:
         return _terminal(remote, cluster.node(where), [])
     info = catalogue.find(remote, where)
     node = cluster.node(info.places.get(0, info.nodes[0].name))
-    inside = f"cd {shlex.quote(f'{node.state}/runs/{info.run}/work')} && exec bash -i"
+    work = shlex.quote(f"{node.state}/runs/{info.run}/work")
+    inside = f'cd {work} && {{ cd -- "$(cat ../boot/below.txt)"; }} 2>/dev/null; exec bash -i'
     return _terminal(remote, node, [*([] if node.local else ["sudo", "-n", "-u", ACCOUNT]), "bash", "-c", inside])
 
 

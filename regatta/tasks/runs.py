@@ -327,7 +327,7 @@ def environments(c: Context, inventory: str | None = None, json: bool = False) -
         shown.say(shown.Environments(remote.cluster.name, found, shown.reasons(unasked)))
     elif found:
         print_table([listing.HEADINGS, *(layer.cells() for layer in found)])
-    else:
+    elif not unasked:
         print(f"no environments and no layers on {remote.cluster.name} yet")
     if unasked:
         raise NodesError("environments", unasked)

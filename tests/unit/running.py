@@ -14,15 +14,15 @@ def run(project: Path, inventory: Path, name: str, *words: str) -> "subprocess.C
     return typed(project, "run", name, f"--inventory={inventory}", "--workers=2", *words, **own)
 
 
-def typed(folder: Path, *words: str, **variables: str) -> "subprocess.CompletedProcess[str]":
-    """`regatta WORDS` in a folder, with further variables; caches are next to it."""
+def typed(folder: Path, *words: str, entered: str = "", **variables: str) -> "subprocess.CompletedProcess[str]":
+    """`regatta WORDS` in a folder, with further variables; caches are next to it. `entered`: its standard input."""
     code = "from regatta import cli; cli.main()"
     own = {"PYTHONPATH": str(PROJECT), "XDG_CACHE_HOME": str(folder.parent / "kept")}
     return subprocess.run(
         [sys.executable, "-c", code, *words],
         cwd=folder,
         env=os.environ | own | variables,
-        stdin=subprocess.DEVNULL,
+        input=entered,
         capture_output=True,
         text=True,
         check=False,

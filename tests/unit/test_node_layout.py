@@ -18,8 +18,13 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "node.json"
 
 
-def test_a_host_without_any_and_this_machine_alone_have_none(node: Path) -> None:
-    layout.check(PLACE)
+def test_a_host_without_any_is_not_provisioned_and_this_machine_alone_needs_none(
+    node: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for op in sorted(set(main.OPERATIONS) - main.BARE):
+        main._serve({"op": op, "place": {**PLACE, "state": "/no", "root": "/no"}, "args": {}})
+        assert "run 'regatta provision'" in json.loads(capsys.readouterr().out)["error"], op
+    layout.check(PLACE, bare=True)
     node.write_text("{}")
     layout.check({"user": None})
     node.write_text(json.dumps({"layout": layout.NUMBER}))
@@ -38,8 +43,7 @@ def test_another_one_is_named_with_what_to_do(node: Path, described: dict, todo:
 def test_of_an_older_one_runs_are_told_and_ended(node: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Provisioning names the runs that it would end, and cancels them where it may."""
     node.write_text("{}")
-    for op in main.OLDER:
-        assert op in main.OPERATIONS
+    assert set(main.OPERATIONS) >= main.OLDER | main.BARE
     layout.check(PLACE, older=True)
     node.write_text(json.dumps({"layout": layout.NUMBER + 1}))
     with pytest.raises(Problem):

@@ -107,6 +107,8 @@ def test_a_run_begins_where_one_stands(where: str, script: str, expected: list[s
     assert len([*results.glob("*.json")]) == 1, "records are the project's"
     if where == "ex":
         assert [path.name for path in results.glob("*/**/x.txt")] == ["x.txt"], "outputs are the project's"
+        shell = running.typed(tree / where, "shell", f"--inventory={here}", "last", entered="cat conf\n")
+        assert shell.stdout.split()[-1:] == ["ex"], shell.stdout + shell.stderr
 
 
 @pytest.mark.whole

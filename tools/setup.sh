@@ -54,10 +54,12 @@ find_links() { printf '%s' "${UV_FIND_LINKS:-${PIP_FIND_LINKS:-$(pip_setting fin
 # An index may have a password in it, which every user could read in a command line.
 uv_pip_install() {
     local index=${UV_DEFAULT_INDEX:-${PIP_INDEX_URL:-$(pip_setting index-url)}}
+    local -a quiet=()
+    [ -t 2 ] || quiet=(--quiet) # on a terminal it shows what it downloads
     (
         [ -z "$index" ] || export UV_DEFAULT_INDEX="$index"
         [ "${PIP_KEYRING_PROVIDER:-}" != subprocess ] || export UV_KEYRING_PROVIDER="${UV_KEYRING_PROVIDER:-subprocess}"
-        UV_FIND_LINKS="$(find_links)" UV_SYSTEM_CERTS="${UV_SYSTEM_CERTS:-true}" .venv/bin/uv pip install --quiet "$@"
+        UV_FIND_LINKS="$(find_links)" UV_SYSTEM_CERTS="${UV_SYSTEM_CERTS:-true}" .venv/bin/uv pip install "${quiet[@]}" "$@"
     )
 }
 

@@ -47,7 +47,7 @@ setup-node: setup ## Also make .venv-node: torch and Ray, for inventory/local
 setup-tests: setup-node
 	@tools/setup.sh tests
 
-lab: setup ## Make temporary hosts here: NODES=3 LAB=lab LAB_EGRESS=yes|no TOPOLOGY=flat|private SUITE=trixie; CORES=1: a core for each
+lab: setup ## Make temporary hosts here: NODES=3 LAB=lab LAB_EGRESS=yes|no TOPOLOGY=flat|private SUITE=trixie; CORES=1: a core for each (0.4: a part)
 	@$(PY) -m lab up --name $(LAB) --nodes $(NODES) --egress $(LAB_EGRESS) --topology $(TOPOLOGY) $(if $(SUITE),--suite $(SUITE)) $(if $(CORES),--cores $(CORES))
 
 lab-down: ## Destroy them and everything that belongs to them: LAB=lab

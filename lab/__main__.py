@@ -8,6 +8,8 @@ from . import cgroups, check, image, lifecycle, nodes
 from .model import MOST_NODES, TOPOLOGIES, Node, all_labs
 from .system import Interrupted, LabError, become_root, catch_signals, lock, say
 
+LEAST_PART = 0.05
+
 
 def _count(text: str) -> int:
     if not text.isdigit() or not 1 <= int(text) <= MOST_NODES:
@@ -15,11 +17,17 @@ def _count(text: str) -> int:
     return int(text)
 
 
-def _cores(text: str) -> int:
+def _cores(text: str) -> float:
     there = len(os.sched_getaffinity(0))
-    if not text.isdigit() or not 1 <= int(text) <= there:
-        raise argparse.ArgumentTypeError(f"{text!r} cores a node: this machine has {there}, so say 1 to {there}")
-    return int(text)
+    try:
+        found = float(text)
+    except ValueError:
+        found = 0.0
+    if not LEAST_PART <= found <= there:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} cores a node: this machine has {there}, so say 1 to {there}, or a part of a core such as 0.4"
+        )
+    return int(found) if found.is_integer() else found
 
 
 def parser() -> argparse.ArgumentParser:
@@ -42,7 +50,12 @@ def parser() -> argparse.ArgumentParser:
     up.add_argument("--mirror", metavar="URL", help="package archive (default: the one this machine uses)")
     up.add_argument("--subnet", metavar="NET", help="a private /24 (default: one of 10.98.x.0/24 by the name)")
     up.add_argument("--topology", choices=TOPOLOGIES, help="private: only node1 is reached from here (default: flat)")
-    up.add_argument("--cores", type=_cores, metavar="N", help="cores that each node has to itself (default: all share)")
+    up.add_argument(
+        "--cores",
+        type=_cores,
+        metavar="N",
+        help="cores that each node has to itself, or 0.4 of one (default: all share)",
+    )
     up.add_argument("--kept", metavar="KEY", help="start from the lab of this name that `keep` laid aside")
     keep = command("keep", "lay aside what the hosts are now (they boot again), for `up --kept`")
     keep.add_argument("--key", required=True, help="hexadecimal digits that say from what it was made")

@@ -14,9 +14,12 @@ from pathlib import Path
 from .model import Lab, Node
 from .system import LabError
 
-KINDS = {"name=systemd", "memory", "pids", "cpuset"}
+KINDS = {"name=systemd", "memory", "pids", "cpuset", "cpu"}
 """Hierarchies of the first kind: where systemd keeps its processes, and limits."""
 _CORES, _MEMORIES = "cpuset.cpus", "cpuset.mems"
+_QUOTA, _PERIOD = "cpu.cfs_quota_us", "cpu.cfs_period_us"
+PERIOD_US = 5000
+"""A short period keeps the steps of a program even: of the usual 100 ms it would work 40 and stand still for 60."""
 
 
 def hierarchies() -> list[Path]:
@@ -35,8 +38,10 @@ def _folders(node: Node) -> list[Path]:
 
 def make(node: Node) -> list[Path]:
     """Make the node's cgroups; a process joins each by writing its number to its cgroup.procs."""
-    bound = node.lab.cores is not None
-    folders = [folder for folder in _folders(node) if bound or not _binds(folder.parents[1])]
+    lab = node.lab
+    bound = lab.cores is not None and not lab.part
+    folders = [folder for folder in _folders(node) if (bound or not _only(folder.parents[1], _CORES))]
+    folders = [folder for folder in folders if lab.part or not _only(folder.parents[1], _QUOTA)]
     if not folders:
         raise LabError(
             "this machine has no cgroups mounted, and systemd in a node needs them: mount them, or use another machine"
@@ -49,12 +54,33 @@ def make(node: Node) -> list[Path]:
         _delegate(folder.parent)
     if bound and not sum(_bind(folder, node.cpus) for folder in folders):
         raise LabError("a node cannot be bound to cores here, as no cgroup has cpuset: leave --cores out")
+    if lab.part and not sum(_ration(folder, lab.part) for folder in folders):
+        raise LabError(
+            "a node cannot get a part of a core here, as no cgroup has the controller cpu: leave --cores out"
+        )
     return folders
 
 
-def _binds(point: Path) -> bool:
-    """Whether this hierarchy of the first kind is the one of cores: no process joins it without having some."""
-    return (point / _CORES).exists() and not (point / "cgroup.controllers").exists()
+def _only(point: Path, file: str) -> bool:
+    """Whether this hierarchy of the first kind is the one with this file: nodes join it only where they need it."""
+    return (point / file).exists() and not (point / "cgroup.controllers").exists()
+
+
+def _ration(folder: Path, part: float) -> bool:
+    """Let the cgroup's processes use so many cores' worth of time; False where its hierarchy cannot do that."""
+    period = max(PERIOD_US, round(1000 / part))  # the kernel takes no quota of less than a millisecond
+    quota = round(part * period)
+    try:
+        if (folder / "cpu.max").exists():
+            (folder / "cpu.max").write_text(f"{quota} {period}")
+            return True
+        if (folder / _QUOTA).exists():
+            (folder / _PERIOD).write_text(str(period))
+            (folder / _QUOTA).write_text(str(quota))
+            return True
+    except OSError as error:
+        raise LabError(f"cannot give {folder.name} {part:g} cores: leave --cores out ({error.strerror})") from error
+    return False
 
 
 def _bind(folder: Path, cores: list[int]) -> bool:
@@ -62,7 +88,7 @@ def _bind(folder: Path, cores: list[int]) -> bool:
     if not (folder / _CORES).exists():
         return False
     try:
-        if _binds(point := folder.parents[1]):
+        if _only(point := folder.parents[1], _CORES):
             for one in (folder.parent, folder):
                 for name in (_CORES, _MEMORIES):
                     (one / name).write_text((point / name).read_text())

@@ -7,7 +7,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from . import cgroups, hadoop, image, inventory, kept, network, nodes, ssh
+from . import cgroups, hadoop, image, inventory, kept, network, nodes, parts, ssh
 from .model import STATE, Lab, Node, all_labs, check_name, check_subnet, default_subnet, load
 from .system import LabError, ignore_signals, lock, say, unmount_below
 
@@ -23,7 +23,7 @@ class Wish:
     mirror: str | None = None
     subnet: str | None = None
     topology: str | None = None
-    cores: int | None = None
+    cores: float | None = None
     kept: str | None = None
     """Key of a kept lab of this name to start from: it then says all the rest."""
 
@@ -92,6 +92,8 @@ def up(wish: Wish) -> Lab:
                 nodes.boot(node)
             inventory.finish(lab)
             wait(lab.all_nodes())
+            if lab.part:
+                say(f"  cores        {parts.told(lab, ssh_command)}")
         except BaseException as error:
             ignore_signals()
             if old is None or lab.nodes > old.nodes:
@@ -121,7 +123,7 @@ def _report(lab: Lab, seconds: float) -> None:
     internet = "no"
     if lab.egress:
         internet = "only node1, through this machine" if lab.private else "yes, through this machine"
-    if lab.cores is not None:
+    if lab.cores is not None and not lab.part:
         say(f"  cores        {cores_text(lab)}")
     path = Path(lab.inventory)
     shown = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
@@ -137,6 +139,10 @@ def _report(lab: Lab, seconds: float) -> None:
 def cores_text(lab: Lab) -> str:
     """Which cores of the machine each node has, for a person, and whether some have the same."""
     everyone = lab.all_nodes()
+    if lab.part:
+        whole = len(everyone[0].cpus)
+        shared = f"; SHARED, as there are {whole}: times of several nodes say nothing about scaling"
+        return f"{lab.part:g} of one for each node{shared if lab.part * lab.nodes > whole else ''}"
     said = ", ".join(f"{node.name}: {', '.join(map(str, node.cpus))}" for node in everyone)
     whose = [core for node in everyone for core in node.cpus]
     if len(whose) == len(set(whose)):

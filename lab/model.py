@@ -63,8 +63,14 @@ class Lab:
     subnet: str
     inventory: str
     topology: str = "flat"
-    cores: int | None = None
-    """So many of the machine's cores each node has, and no others; None: all nodes share all of them."""
+    cores: float | None = None
+    """A whole number: so many of the machine's cores each node has, and no others. Else each node may use so many
+    cores' worth of time, on any of them. None: all nodes share all cores."""
+
+    @property
+    def part(self) -> float | None:
+        """The part of a core, or cores and a part, that each node may use; None where it has whole cores."""
+        return None if self.cores is None or float(self.cores).is_integer() else self.cores
 
     @property
     def private(self) -> bool:
@@ -174,8 +180,9 @@ class Node:
     def cpus(self) -> list[int]:
         """Numbers of the machine's cores that it has, all where it is bound to none; the next nodes begin again."""
         here = sorted(os.sched_getaffinity(0))
-        if (cores := self.lab.cores) is None:
+        if self.lab.cores is None or self.lab.part:
             return here
+        cores = int(self.lab.cores)
         first = (self.number - 1) * cores
         return sorted(here[place % len(here)] for place in range(first, first + min(cores, len(here))))
 

@@ -1,6 +1,9 @@
-"""Which hosts have the same cores of one machine, as containers do: found out by what each tells, not declared."""
+"""Which hosts have the same cores of one machine, as containers do: found out by what each tells, not declared.
 
-from collections.abc import Iterable, Mapping
+Hosts that may each use a part of these cores only, so that there are enough for all, do not share them.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 SAME_SECONDS = 0.002
@@ -12,13 +15,20 @@ def sharing(facts: Mapping[str, Facts], among: Iterable[str] | None = None) -> d
     """For each host the others that have some of its cores, by name; `among`: of only these hosts."""
     chosen = {*(facts if among is None else among)}
     names = [name for name in facts if name in chosen]
-    return {
-        name: tuple(other for other in names if other != name and _share(facts[name], facts[other])) for name in names
+    found = {
+        name: tuple(other for other in names if other != name and _meet(facts[name], facts[other])) for name in names
     }
+    return {name: () if _enough([facts[one] for one in (name, *others)]) else others for name, others in found.items()}
 
 
-def _share(one: Facts, other: Facts) -> bool:
+def _meet(one: Facts, other: Facts) -> bool:
     return one_machine(one, other) and bool(set(one.get("cpus") or ()) & set(other.get("cpus") or ()))
+
+
+def _enough(hosts: Sequence[Facts]) -> bool:
+    """Whether the cores of hosts that have the same ones are enough for the part of them that each may use."""
+    parts = [one.get("cpu_limit") for one in hosts]
+    return None not in parts and sum(filter(None, parts)) <= len({cpu for one in hosts for cpu in one["cpus"]})
 
 
 def one_machine(one: Facts, other: Facts) -> bool:

@@ -52,6 +52,39 @@ def folders(pid: int | str = "self", unit: str = "regatta-") -> Iterator[str]:
                     yield f"{ROOT}{base}{'/'.join(words[: depth + 1])}"
 
 
+def cpu_limit(pid: int | str = 1) -> float | None:
+    """So many cores' worth of time a process may have by the quotas of its cgroups; None: no quota."""
+    found = []
+    with contextlib.suppress(OSError, ValueError), open(f"/proc/{pid}/cgroup") as file:
+        for line in file:
+            _, controllers, path = line.rstrip("\n").split(":", 2)
+            if not controllers or "cpu" in controllers.split(","):
+                base = f"{ROOT}/{controllers}" if controllers else ROOT
+                found += [limit for folder in _upward(base, path) if (limit := _quota(folder)) is not None]
+    return min(found, default=None)
+
+
+def _upward(base: str, path: str) -> Iterator[str]:
+    """The folders of a cgroup and of those above it."""
+    while True:
+        yield base + path.rstrip("/")
+        if path in ("", "/"):
+            return
+        path = os.path.dirname(path)
+
+
+def _quota(folder: str) -> float | None:
+    with contextlib.suppress(OSError, ValueError):
+        with open(f"{folder}/cpu.max") as file:
+            quota, period = file.read().split()
+        return None if quota == "max" else int(quota) / int(period)
+    with contextlib.suppress(OSError, ValueError):
+        with open(f"{folder}/cpu.cfs_quota_us") as file, open(f"{folder}/cpu.cfs_period_us") as each:
+            quota_us, period_us = int(file.read()), int(each.read())
+        return quota_us / period_us if quota_us > 0 else None
+    return None
+
+
 def hits(pid: int | str = "self") -> Dict[str, int]:
     """Return how often the unit of a process has met a limit since its start: {"memory": processes killed,
     "processes"}.

@@ -9,13 +9,17 @@ import platform
 import time
 from typing import Any, Sequence
 
+from regatta.node import cgroup
+
 
 def facts(place: dict[str, Any], packages: Sequence[str] = ()) -> dict[str, Any]:
     """Facts for the record and for spreading ranks, versions of these packages among them; unknown ones are None."""
     env = environment(place)
     there = env.get("packages", {})
+    limit, cpus = cgroup.cpu_limit(), len(os.sched_getaffinity(0))
     return {
-        "cores": len(os.sched_getaffinity(0)),
+        "cores": cpus if limit is None else max(1, min(cpus, round(limit))),
+        "cpu_limit": limit if limit is not None and limit < cpus else None,
         "cpus": sorted(os.sched_getaffinity(0)),
         "kernel_began": _kernel_began(),
         "hardware": _hardware(),

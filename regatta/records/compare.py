@@ -232,7 +232,13 @@ def _beside(groups: Mapping[str, Sequence[Record]], marked: Sequence[str]) -> It
 
 
 def _cores_shared(groups: Mapping[str, Sequence[Record]]) -> Iterator[str]:
-    """On which hosts ranks had to share cores."""
+    """On which hosts ranks had to share cores, and which were a part of a machine's."""
+    used = [node for group in groups.values() for run in group for node in run.cluster.nodes if node.ranks]
+    if parts := sorted({f"{node.name} ({node.cpu_limit:g})" for node in used if node.cpu_limit}):
+        yield (
+            f"{clean(', '.join(parts))} may use so many of their machine's cores: what runs there with them shares its "
+            "caches, memory bandwidth and disk."
+        )
     nodes = [node for group in groups.values() for run in group for node in run.cluster.nodes if node.cores_shared]
     shared = sorted({node.name for node in nodes if node.shares})
     if shared:

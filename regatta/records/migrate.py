@@ -59,16 +59,26 @@ def _packages(document: dict[str, Any]) -> dict[str, Any]:
 
 def _shares(document: dict[str, Any]) -> dict[str, Any]:
     """6 to 7: which nodes share cores; older records do not say."""
+    return _of_nodes(document, {"shares": []}) | {"schema_version": 7}
+
+
+def _of_nodes(document: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
+    """The document with more fields of each node."""
     cluster = document.get("cluster")
     if isinstance(cluster, dict) and isinstance(cluster.get("nodes"), list):
-        nodes = [{"shares": []} | node if isinstance(node, dict) else node for node in cluster["nodes"]]
+        nodes = [more | node if isinstance(node, dict) else node for node in cluster["nodes"]]
         document = document | {"cluster": cluster | {"nodes": nodes}}
-    return document | {"schema_version": 7}
+    return document
 
 
 def _overhead(document: dict[str, Any]) -> dict[str, Any]:
     """7 to 8: what a framework's own log says; older records do not say."""
     return document | {"overhead": None, "schema_version": 8}
+
+
+def _parts(document: dict[str, Any]) -> dict[str, Any]:
+    """8 to 9: the part of its cores that a node may use; older records do not say."""
+    return _of_nodes(document, {"cpu_limit": None}) | {"schema_version": 9}
 
 
 _STEPS: dict[int | None, Callable[[dict[str, Any]], dict[str, Any]]] = {
@@ -79,4 +89,5 @@ _STEPS: dict[int | None, Callable[[dict[str, Any]], dict[str, Any]]] = {
     5: _packages,
     6: _shares,
     7: _overhead,
+    8: _parts,
 }

@@ -13,8 +13,8 @@ from msgspec.structs import force_setattr
 from regatta.records.clocks import Number, Phases, Point
 from regatta_protocol.events import ASIDE
 
-Version = Literal[8]
-SCHEMA_VERSION: Version = 8
+Version = Literal[9]
+SCHEMA_VERSION: Version = 9
 
 Framework = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9-]{0,39}$(?!\n)")]
 """A framework's name: a-z, 0-9 and `-`. Records of any can be read, whether this Regatta can run it or not."""
@@ -50,7 +50,7 @@ class NodeFacts(Struct, frozen=True, forbid_unknown_fields=True):
 
     `versions`: of Python, frameworks' packages and others there, by name; None where the thing is not installed or was
     not asked for. `shares`: the other nodes with ranks of the run that have some of its cores, being containers of one
-    machine.
+    machine. `cpu_limit`: so many cores' worth of time it may use, where that is less than its cores.
     """
 
     name: Text
@@ -63,6 +63,7 @@ class NodeFacts(Struct, frozen=True, forbid_unknown_fields=True):
     os: str | None = None
     versions: Mapping[str, str | None] = {}
     shares: tuple[str, ...] = ()
+    cpu_limit: float | None = None
 
     @property
     def cores_shared(self) -> bool:

@@ -298,6 +298,7 @@ def _node_facts(
         os=facts.get("os"),
         versions=facts.get("versions") or {},
         shares=tuple(shares),
+        cpu_limit=facts.get("cpu_limit"),
     )
 
 

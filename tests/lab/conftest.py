@@ -106,7 +106,7 @@ def lab_names(ended_by_signals: None) -> Iterator[Iterator[str]]:
 def make_lab(lab_names: Iterator[str]) -> Callable[..., LabHandle]:
     """A function that makes a further lab: `make_lab(nodes=2, egress=False)`; removed when the session ends."""
 
-    def make(*, nodes: int = 3, egress: bool = True, topology: str = "flat") -> LabHandle:
+    def make(*, nodes: int = 3, egress: bool = True, topology: str = "flat", cores: str | None = None) -> LabHandle:
         for _ in range(3):
             name = next(lab_names)
             done = lab_command(
@@ -119,6 +119,7 @@ def make_lab(lab_names: Iterator[str]) -> Callable[..., LabHandle]:
                 "yes" if egress else "no",
                 "--topology",
                 topology,
+                *(["--cores", cores] if cores else []),
             )
             if "choose another subnet" not in done.stdout:
                 break

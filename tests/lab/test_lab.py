@@ -18,6 +18,9 @@ import pytest
 from lab import kept
 from lab.handle import LabHandle, lab_command, read_lab
 from lab.model import PROJECT, STATE
+from regatta.hosts import inventories, shared_cores
+from regatta.hosts.remote import Remote
+from regatta_protocol.operations.services import AskStatus
 
 MakeLab = Callable[..., LabHandle]
 
@@ -136,6 +139,17 @@ def test_without_egress_beside_another_lab(lab: LabHandle, make_lab: MakeLab) ->
     assert remains(closed.name) == []
     lab.ssh("node1", "true")
     assert setting("ip_forward") == "1"
+
+
+def test_a_part_of_a_core_for_each(make_lab: MakeLab) -> None:
+    """Two hosts on the same cores, which are enough for both: these do not share them."""
+    made = make_lab(nodes=2, cores="0.4")
+    with contextlib.closing(Remote(inventories.load(str(made.inventory)))) as remote:
+        found = {node.name: remote.call(node, AskStatus(())).facts for node in remote.cluster.nodes}
+    assert [(facts["cpu_limit"], facts["cores"]) for facts in found.values()] == [(0.4, 1), (0.4, 1)]
+    assert shared_cores.sharing(found) == {"node1": (), "node2": ()}
+    made.down()
+    assert cgroups_of(made.name) == []
 
 
 def test_a_clash_is_refused(lab: LabHandle, lab_names: Iterator[str]) -> None:

@@ -1,9 +1,12 @@
 """Cores that hosts share: found out by what nodes tell, kept in records, said in plans and reports, and no verdict."""
 
+import contextlib
 import dataclasses
 import json
 import os
-from collections.abc import Mapping, Sequence
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import kept
@@ -14,7 +17,7 @@ from lab.cgroups import hierarchies
 from lab.lifecycle import cores_text
 from lab.model import Lab
 from regatta.hosts import shared_cores
-from regatta.node import facts
+from regatta.node import cgroup, facts
 from regatta.paths import PROJECT
 from regatta.records import compare, document
 from regatta.records.record import Record
@@ -38,6 +41,9 @@ def host(began: float, cpus: Sequence[int], **more: Any) -> dict[str, Any]:
         (host(5.0, [0]), host(5.1, [0]), False),
         (host(5.0, [0]), host(5.0, [0], hardware="b"), False),
         (host(5.0, [0]), {"cores": 1}, False),
+        (host(5.0, [0, 1], cpu_limit=0.9), host(5.0, [0, 1], cpu_limit=0.9), False),
+        (host(5.0, [0, 1], cpu_limit=1.2), host(5.0, [0, 1], cpu_limit=0.9), True),
+        (host(5.0, [0, 1], cpu_limit=0.4), host(5.0, [0, 1], cpu_limit=None), True),
         ({"cores": 1}, {"cores": 1}, False),
     ],
 )
@@ -52,6 +58,38 @@ def test_two_looks_at_this_kernel_agree() -> None:
     one, other = facts.facts(place), facts.facts(place)
     assert shared_cores.one_machine(one, other)
     assert one["cpus"] == sorted(os.sched_getaffinity(0)) and len(one["cpus"]) == one["cores"]
+
+
+@pytest.fixture
+def quota() -> Iterator[Path]:
+    """A cgroup of this process's own that has a quota of processor time."""
+    for point in map(Path, ("/sys/fs/cgroup/cpu", "/sys/fs/cgroup")):
+        folder = point / f"regatta-test-{os.getpid()}"
+        files = {"cpu.cfs_period_us": "5000", "cpu.cfs_quota_us": "2000", "cpu.max": "2000 5000"}
+        with contextlib.suppress(OSError):
+            folder.mkdir()
+            if there := [name for name in files if (folder / name).exists()]:
+                for name in there:
+                    (folder / name).write_text(files[name])
+                yield folder
+                folder.rmdir()
+                return
+            folder.rmdir()
+    pytest.skip("no cgroup of cpu can be made here")
+
+
+def test_the_part_of_a_core_that_a_process_may_use(quota: Path) -> None:
+    inner = quota / "inner"
+    inner.mkdir()
+    with subprocess.Popen(["sleep", "60"]) as process:
+        try:
+            assert cgroup.cpu_limit(process.pid) != 0.4
+            (inner / "cgroup.procs").write_text(str(process.pid))
+            assert cgroup.cpu_limit(process.pid) == 0.4
+        finally:
+            process.kill()
+            process.wait()
+            inner.rmdir()
 
 
 def on(record: Record, nodes: Mapping[str, tuple[Sequence[int], Sequence[str]]], name: str, times: float) -> Record:
@@ -94,6 +132,18 @@ def test_no_verdict_where_one_side_shares_cores() -> None:
     assert "node1, node2 have the same cores of one machine: how the work scales over them is not seen." in words
 
 
+def test_of_hosts_with_parts_of_cores_it_is_said_what_they_share() -> None:
+    def parts(record: Record) -> Record:
+        nodes = tuple(structs.replace(node, cores=1, cpu_limit=0.4) for node in record.cluster.nodes)
+        return structs.replace(record, cluster=structs.replace(record.cluster, nodes=nodes))
+
+    single, torch = ([*map(parts, five(*words))] for words in ((SINGLE, ALONE, "s", 2), (TORCH, APART, "a")))
+    found = compare.ratio(single, torch)
+    assert found and found.verdict == "faster"
+    words = compare.compare({"single": single, "torch": torch}).words
+    assert any(line.startswith("node1 (0.4), node2 (0.4) may use") and "memory bandwidth" in line for line in words)
+
+
 def test_frameworks_on_the_same_shared_cores_are_compared() -> None:
     torch, ray = five(TORCH, TOGETHER, "t"), five(RAY, TOGETHER, "r", 3)
     found = compare.ratio(torch, ray)
@@ -132,6 +182,9 @@ def test_nodes_of_a_lab_have_cores_of_their_own_while_there_are_some() -> None:
     assert [node.cpus for node in pinned.all_nodes()] == [*([core] for core in here), here[:1]]
     assert "SHARED" in cores_text(pinned)
     assert "SHARED" not in cores_text(dataclasses.replace(pinned, nodes=len(here)))
+    parts = dataclasses.replace(LAB, nodes=2 * len(here), cores=0.4)
+    assert parts.node(3).cpus == here and "SHARED" not in cores_text(parts)
+    assert "SHARED" in cores_text(dataclasses.replace(parts, nodes=3 * len(here)))
     assert hierarchies()
 
 

@@ -71,15 +71,15 @@ class JobService(abc.ABC):
 
 @dataclass(frozen=True)
 class Page:
-    """A web page of a framework's service on the head: its port there, and what a person reads with its address.
+    """A web page of a framework's service on the head, and its port there.
 
-    `check` proves that it answers at a local port that leads there. Raises LaunchError.
+    `check` proves that it answers at a local port that leads there, and returns what a person reads with its address.
+    Raises LaunchError.
     """
 
     name: str
-    about: str
     port: int
-    check: Callable[[int], object]
+    check: Callable[[int], str]
 
 
 @dataclass(frozen=True)

@@ -17,20 +17,20 @@ AGAIN_ROUNDS = 10
 class Page:
     """One page: `open` leads a local port to it and gives the address, None where the service is not installed.
 
-    `check` proves that something answers at that address. `answers` is None until it has been tried.
+    `check` proves that something answers at that address, and returns what a person reads with it. `answers` is None
+    until it has been tried.
     """
 
     name: str
-    about: str
     open: Callable[[], str | None]
-    check: Callable[[str], object]
+    check: Callable[[str], str]
     url: str | None = None
     opened: bool = False
     answers: bool | None = field(default=None)
     rounds: int = 0
 
 
-def answering(url: str) -> None:
+def answering(url: str) -> str:
     """Prove that a web server answers at an address, whatever it says. LaunchError says what it did instead."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
@@ -39,6 +39,7 @@ def answering(url: str) -> None:
         error.close()
     except (OSError, http.client.HTTPException) as error:
         raise LaunchError(f"no answer ({error})") from None
+    return ""
 
 
 def turn(pages: Sequence[Page], say: Callable[[str], None]) -> None:
@@ -53,7 +54,7 @@ def turn(pages: Sequence[Page], say: Callable[[str], None]) -> None:
                 page.opened = True
             if page.url is None:
                 continue
-            page.check(page.url)
+            about = page.check(page.url)
         except (RegattaError, OSError) as error:
             if page.answers is not False:
                 cause = " ".join(str(error).split())
@@ -61,5 +62,5 @@ def turn(pages: Sequence[Page], say: Callable[[str], None]) -> None:
             page.answers = False
             continue
         if not page.answers:
-            say(f"{page.name}: {page.url}{page.about}")
+            say(f"{page.name}: {page.url}{about}")
         page.answers = True

@@ -92,7 +92,8 @@ def _answers(process: "subprocess.Popen[bytes]", url: str, log: Path) -> None:
     ends = time.monotonic() + START_SECONDS
     while True:
         try:
-            return pages.answering(url)
+            pages.answering(url)
+            return
         except LaunchError:
             if process.poll() is None and time.monotonic() < ends:
                 time.sleep(_TURN_SECONDS)

@@ -255,17 +255,17 @@ def dashboard(c: Context, inventory: str | None = None, port: str | None = None,
             return f"http://127.0.0.1:{at}/"
 
         def of_service(page: Page, local: int | None) -> pages.Page:
-            def check(url: str) -> None:
-                page.check(int(url.rstrip("/").rpartition(":")[2]))
+            def check(url: str) -> str:
+                return page.check(int(url.rstrip("/").rpartition(":")[2]))
 
-            return pages.Page(page.name, page.about, lambda: lead(page.port, local=local), check)
+            return pages.Page(page.name, lambda: lead(page.port, local=local), check)
 
         wanted = whole("port", port)
         own = [found for framework in services.served(remote.cluster) if (found := framework.page(remote))]
         known = [
             *(of_service(page, None if number else wanted) for number, page in enumerate(own)),
             *(
-                pages.Page(page.title, "", functools.partial(lead, page.port, page.host), pages.answering)
+                pages.Page(page.title, functools.partial(lead, page.port, page.host), pages.answering)
                 for page in remote.call(head, AskPages()).pages
             ),
         ]
@@ -296,7 +296,7 @@ def spark_history(c: Context, inventory: str | None = None, port: str | None = N
     try:
         with contextlib.suppress(KeyboardInterrupt), tunnels.Tunnels(remote.cluster, head) as opened:
             url = f"http://127.0.0.1:{opened.open(told['port'], local_port=local)}/"
-            page = pages.Page("Spark's history", "", lambda: url, pages.answering)
+            page = pages.Page("Spark's history", lambda: url, pages.answering)
 
             def say(text: str) -> None:
                 print(text, flush=True)

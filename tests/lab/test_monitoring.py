@@ -1,8 +1,10 @@
 """Prometheus on the head looks at a real run: every panel has data, and nothing says that a dead run lives."""
 
+import contextlib
 import json
 import re
 import secrets
+import shlex
 import signal
 import urllib.request
 from collections.abc import Iterator
@@ -14,6 +16,9 @@ from clusters import Cluster, finish, read_until, wait_for
 from metrics import Prometheus, opened
 
 from lab.model import PROJECT
+from regatta.frameworks.ray import service
+from regatta.hosts import inventories
+from regatta.hosts.remote import Remote
 
 RUN = f"watched-{secrets.token_hex(2)}"
 TARGETS = 3 + 3 + 3 + 2 + 1 + 3 + 1
@@ -127,10 +132,53 @@ def test_every_panel_has_data_while_a_run_lives_and_no_more(
 def test_dashboard_leads_to_prometheus(cluster: Cluster) -> None:
     process = cluster.background(PROJECT, "dashboard")
     try:
-        address = re.search(r"http://127\.0\.0\.1:\d+/", read_until(process, "Prometheus:").splitlines()[-1])
+        shown = read_until(process, "Prometheus:")
+        address = re.search(r"http://127\.0\.0\.1:\d+/", shown.splitlines()[-1])
         assert address
         with urllib.request.urlopen(f"{address[0]}-/ready", timeout=30) as page:
             assert page.status == 200
+        with (
+            contextlib.closing(Remote(inventories.load(str(cluster.lab.inventory)))) as remote,
+            service.job_api(remote) as ray,
+        ):
+            assert "running" in ray._get("/api/prometheus_health")["msg"]
     finally:
         process.send_signal(signal.SIGINT)
         finish(process, 20)
+    assert "it has no charts" in shown
+
+
+STAND_IN = """\
+import http.server
+class Health(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.end_headers()
+        self.wfile.write(b'{"database": "ok"}')
+http.server.HTTPServer(("127.0.0.1", 3999), Health).serve_forever()
+"""
+
+
+@pytest.mark.whole
+def test_rays_dashboard_has_the_charts_of_a_grafana_of_ones_own(cluster: Cluster) -> None:
+    """Debian has no Grafana: what answers here is a stand-in, and where a person's browser finds it is passed on."""
+    variables = cluster.lab.inventory / "group_vars/all.yml"
+    before = variables.read_text()
+    urls = "ray_grafana_url: http://127.0.0.1:3999\nray_grafana_browser_url: http://charts.test:3000\n"
+    cluster.lab.ssh("node1", f"sudo systemd-run --unit=stand-in python3 -c {shlex.quote(STAND_IN)}")
+    try:
+        variables.write_text(before + urls)
+        cluster.make("provision")
+        with (
+            contextlib.closing(Remote(inventories.load(str(cluster.lab.inventory)))) as remote,
+            service.job_api(remote) as ray,
+        ):
+            assert ray._get("/api/grafana_health")["data"]["grafanaHost"] == "http://charts.test:3000"
+            assert ray.charts() == ""
+            cluster.lab.ssh("node1", "sudo systemctl stop stand-in")
+            assert "does not answer" in ray.charts()
+    finally:
+        cluster.lab.ssh("node1", "sudo systemctl stop stand-in", check=False)
+        variables.write_text(before)
+        cluster.make("provision")

@@ -64,10 +64,10 @@ def test_each_page_is_tried_on_its_own_and_again(server: Moody) -> None:
 
     server.closes = 1
     known = [
-        pages.Page("first", "", lambda: url, pages.answering),
-        pages.Page("second", " (so)", lambda: closed, pages.answering),
-        pages.Page("third", "", late, pages.answering),
-        pages.Page("none", "", lambda: None, pages.answering),
+        pages.Page("first", lambda: url, pages.answering),
+        pages.Page("second", lambda: closed, lambda url: pages.answering(url) + " (so)"),
+        pages.Page("third", late, pages.answering),
+        pages.Page("none", lambda: None, pages.answering),
     ]
     said: list[list[str]] = []
     for _ in range(4):

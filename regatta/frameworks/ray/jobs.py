@@ -57,6 +57,15 @@ class JobApi:
         """Ray's version, as proof that the API answers with this token."""
         return dict(self._get("/api/version"))
 
+    def charts(self) -> str:
+        """Whether Ray's dashboard shows charts, in words for a person; empty where it does."""
+        try:
+            found = self._get("/api/grafana_health")["data"].get("grafanaHost")
+        except RunError:
+            return "its charts need Grafana, which does not answer the head at ray_grafana_url"
+        off = "it has no charts: grafana_package_source gives the head a Grafana, ray_grafana_url names your own"
+        return off if found == "DISABLED" else ""
+
     def _get(self, path: str, *, again: bool = True) -> Any:
         import http.client  # the adapter is also loaded for what it declares: without these that is over sooner
         import urllib.error

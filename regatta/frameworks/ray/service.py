@@ -65,10 +65,13 @@ def dashboard(remote: Remote) -> Page:
     """Ray's own page, which asks for the token."""
     secret = remote.cluster.folder / "secrets" / "ray_token"
 
-    def check(port: int) -> None:
-        JobApi(port, token(remote), remote.cluster.name).version()
+    def check(port: int) -> str:
+        api = JobApi(port, token(remote), remote.cluster.name)
+        api.version()
+        charts = api.charts()
+        return f"  (it asks for the token in {secret}{f'; {charts}' if charts else ''})"
 
-    return Page("Ray dashboard", f"  (it asks for the token in {secret})", DASHBOARD_PORT, check)
+    return Page("Ray dashboard", DASHBOARD_PORT, check)
 
 
 def token(remote: Remote) -> str:

@@ -105,11 +105,12 @@ def page(remote: Remote) -> Page | None:
     except LaunchError:
         return None
 
-    def check(port: int) -> None:
+    def check(_port: int) -> str:
         if problem := service.look()["problem"]:
             raise LaunchError(problem)
+        return ""
 
-    return Page("Spark", "", port, check)
+    return Page("Spark", port, check)
 
 
 def registered(said: State, run: str) -> bool:

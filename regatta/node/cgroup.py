@@ -54,23 +54,20 @@ def folders(pid: int | str = "self", unit: str = "regatta-") -> Iterator[str]:
 
 def cpu_limit(pid: int | str = 1) -> float | None:
     """So many cores' worth of time a process may have by the quotas of its cgroups; None: no quota."""
-    found = []
+    return min(filter(None, map(_quota, cpu_folders(pid))), default=None)
+
+
+def cpu_folders(pid: int | str = 1) -> Iterator[str]:
+    """The cgroups that give a process its processor time: its own, and those above it."""
     with contextlib.suppress(OSError, ValueError), open(f"/proc/{pid}/cgroup") as file:
         for line in file:
             _, controllers, path = line.rstrip("\n").split(":", 2)
             if not controllers or "cpu" in controllers.split(","):
                 base = f"{ROOT}/{controllers}" if controllers else ROOT
-                found += [limit for folder in _upward(base, path) if (limit := _quota(folder)) is not None]
-    return min(found, default=None)
-
-
-def _upward(base: str, path: str) -> Iterator[str]:
-    """The folders of a cgroup and of those above it."""
-    while True:
-        yield base + path.rstrip("/")
-        if path in ("", "/"):
-            return
-        path = os.path.dirname(path)
+                while path not in ("", "/"):
+                    yield base + path
+                    path = os.path.dirname(path)
+                yield base
 
 
 def _quota(folder: str) -> float | None:

@@ -55,7 +55,10 @@ def look(run: str, folder: str, program: str, seconds: float = calls.SECONDS) ->
     time.sleep(max(0.0, LEAST_SECONDS - (time.monotonic() - began)))
     took = time.monotonic() - began
     processes = [_standing(before[pid], ranks.get(pid, (None, False)), found.get(pid, ""), took) for pid in chosen]
-    limits = {**_memory(chosen), **({"throttled": (_throttled(chosen) - held) / took} if held is not None else {})}
+    limits = {
+        **_memory(chosen),
+        **({"throttled": min(1.0, (_throttled(chosen) - held) / took)} if held is not None else {}),
+    }
     return Stood(tuple(one for one in processes if one), limits=limits, more=len(before) - len(chosen))
 
 
@@ -170,9 +173,9 @@ def _folders(pids: Iterable[int]) -> List[str]:
 
 
 def _throttled(pids: Iterable[int]) -> float:
-    """Return seconds in which the kernel has kept the unit of these processes from its CPUs."""
+    """Return seconds in which the kernel has kept these processes' unit, or the whole host, from its CPUs."""
     most = 0.0
-    for folder in _folders(pids):
+    for folder in {folder for pid in pids for folder in (*cgroup.folders(pid), *cgroup.cpu_folders(pid))}:
         for key, part in (("throttled_usec", 1e6), ("throttled_time", 1e9)):
             found: Dict[str, int] = {}
             cgroup.take(found, key, f"{folder}/cpu.stat", key)

@@ -5,6 +5,8 @@ import dataclasses
 import json
 import os
 import subprocess
+import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,7 @@ from lab.cgroups import hierarchies
 from lab.lifecycle import cores_text
 from lab.model import Lab
 from regatta.hosts import shared_cores
-from regatta.node import cgroup, facts
+from regatta.node import cgroup, facts, standing
 from regatta.paths import PROJECT
 from regatta.records import compare, document
 from regatta.records.record import Record
@@ -78,14 +80,19 @@ def quota() -> Iterator[Path]:
     pytest.skip("no cgroup of cpu can be made here")
 
 
-def test_the_part_of_a_core_that_a_process_may_use(quota: Path) -> None:
+def test_the_part_of_a_core_that_a_process_may_use_and_how_long_it_was_held_back(quota: Path) -> None:
     inner = quota / "inner"
     inner.mkdir()
-    with subprocess.Popen(["sleep", "60"]) as process:
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as process:
         try:
             assert cgroup.cpu_limit(process.pid) != 0.4
+            before = standing._throttled([process.pid])
             (inner / "cgroup.procs").write_text(str(process.pid))
             assert cgroup.cpu_limit(process.pid) == 0.4
+            end = time.monotonic() + 30
+            while standing._throttled([process.pid]) <= before and time.monotonic() < end:
+                time.sleep(0.05)
+            assert standing._throttled([process.pid]) > before
         finally:
             process.kill()
             process.wait()

@@ -71,6 +71,9 @@ OPERATIONS = {
     "monitoring.state": ("services.AskMonitoring", "monitoring.state"),
     "framework.call": ("services.CallFramework", "frameworks.call"),
     "caches.cool": ("hosts.CoolCaches", "caches.cool"),
+    "probe.part": ("probe.Probe", "probe.part"),
+    "probe.receive": ("probe.Receive", "probe.receive"),
+    "probe.send": ("probe.Send", "probe.send"),
     "support": ("hosts.AskSupport", "support.collect"),
     "lease.hold": ("hosts.HoldLease", "lease.hold"),
 }

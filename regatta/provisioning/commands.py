@@ -1,5 +1,6 @@
 """Commands about hosts: `regatta provision`, `verify`, `teardown`, ...; `make` calls them as a module of this name."""
 
+import functools
 import json
 import sys
 from collections.abc import Sequence
@@ -23,6 +24,7 @@ from regatta.provisioning import (
     verified,
 )
 from regatta.provisioning.flags import Options
+from regatta.run import probe
 from regatta.terminal import screen
 from regatta.terminal.confirm import confirmed
 from regatta_protocol.operations.runs import ListRuns
@@ -82,10 +84,19 @@ def _carry_out(  # noqa: PLR0911 (one a command)
         return playbook.play("bundle", path, chosen, ["-e", json.dumps(bundling.wish(options)), *words])
     if command == "verify":
         Remote(chosen).everywhere(chosen.nodes, ListRuns(), step="verify")  # says at once which hosts have nothing
-        return verified.verify(path, chosen, words) if options.json else playbook.play(command, path, chosen, words)
+        if options.json:
+            return verified.verify(path, chosen, words)
+        return playbook.play(command, path, chosen, words) or _probe(chosen)
     if command == "teardown":
         return _teardown(path, chosen, words, options)
     return _provision(command, path, chosen, words, options)
+
+
+def _probe(chosen: Cluster) -> int:
+    """Name hosts that are slower than the others: that is no failure."""
+    for line in probe.words(probe.probe(Remote(chosen), functools.partial(print, flush=True))):
+        print(line, flush=True)
+    return 0
 
 
 def _teardown(path: Path, chosen: Cluster, words: Sequence[str], options: Options) -> int:

@@ -1,4 +1,4 @@
-"""Tasks about the cluster and its services: up, down, status, top, dashboard, spark-history.
+"""Tasks about the cluster and its services: up, down, status, top, probe, dashboard, spark-history.
 
 All that a task needs is imported in it, see `regatta.tasks.runs`.
 """
@@ -280,6 +280,23 @@ def dashboard(c: Context, inventory: str | None = None, port: str | None = None,
             if page.answers and page.url:
                 webbrowser.open(page.url)
         opened.keep(KEEP_SECONDS, say, lambda: pages.turn(known, say))
+
+
+@task(help={"json": JSON_HELP})
+def probe(c: Context, inventory: str | None = None, json: bool = False) -> None:
+    """Measure processor, memory, disk and network of each host (some 20 s); name those that are slower."""
+    from regatta.run import probe as probing
+
+    remote = Remote(inventories.load(inventory))
+    found = probing.probe(remote, functools.partial(print, file=sys.stderr, flush=True))
+    if json:
+        from regatta.tasks import shown
+
+        shown.say(shown.Probe(remote.cluster.name, found.figures, [shown.SlowHost(**vars(one)) for one in found.slow]))
+        return
+    print_table([*probing.rows(found.figures, [node.name for node in remote.cluster.nodes])])
+    for line in probing.words(found):
+        print(line)
 
 
 @task(name="spark-history", help={"port": "local port (default a free one)"})

@@ -194,8 +194,27 @@ class Bench:
     points: list[Finding]
 
 
+@dataclass(frozen=True)
+class SlowHost:
+    """A host that does only this part of what the others do: `what` is a name of `figures`."""
+
+    node: str
+    what: str
+    part: float
+
+
+@dataclass(frozen=True)
+class Probe:
+    """`regatta probe --json`: rates by name and host, in bytes a second (`syncs`: small writes), and who is slow."""
+
+    cluster: str
+    figures: dict[str, dict[str, float]]
+    slow: list[SlowHost]
+
+
 TYPES = {
     "bench": Bench,
+    "probe": Probe,
     "runs": Runs,
     "ls": Files,
     "environments": Environments,

@@ -1,0 +1,164 @@
+"""Which hosts of a cluster are slower than the others, and in what: short measurements, compared with each other.
+
+Hosts of one machine are measured in turn, as they would slow each other down. Of several rounds the fastest counts: a
+host that is slow is always slow, and what else happens on it passes. Who seems slow is measured once more.
+"""
+
+import statistics
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from regatta.hosts import shared_cores
+from regatta.hosts.cluster import Node
+from regatta.hosts.remote import Remote
+from regatta.terminal.meter import size_text
+from regatta_protocol.operations.launch import Inspect
+from regatta_protocol.operations.probe import Probe, Receive, Send
+
+SLOW = 0.8
+"""A host is slow that does less than this part of what the others do."""
+ROUNDS = 4
+SECONDS = {"processor": 0.25, "memory": 0.15, "disk": 0.0}
+NETWORK_SECONDS, MOST_PARTNERS = 0.25, 4
+TITLES = {
+    "processor": "processor",
+    "memory": "memory",
+    "disk": "disk: writing",
+    "syncs": "disk: small synced writes",
+    "network": "network",
+}
+Figures = dict[str, dict[str, float]]
+"""Rates by their name, and then by host."""
+
+
+@dataclass(frozen=True)
+class Slow:
+    """A host that does only this part of what the others do."""
+
+    node: str
+    what: str
+    part: float
+
+
+@dataclass
+class Probed:
+    """The rates that were measured, and who is slow."""
+
+    figures: Figures = field(default_factory=dict)
+    slow: list[Slow] = field(default_factory=list)
+
+
+def probe(remote: Remote, say: Callable[[str], None]) -> Probed:
+    """Measure all nodes, some 20 seconds long. NodesError where one cannot be asked."""
+    nodes = remote.cluster.nodes
+    say(f"measuring {len(nodes)} host(s), some 20 s: processor, memory, disk, network")
+    facts = {name: said.facts for name, said in remote.everywhere(nodes, Inspect(), step="probe").items()}
+    turns = [*in_turn(nodes, shared_cores.sharing(facts))]
+    found = Probed(_measured(remote, turns, [*SECONDS, "network"]))
+    suspects = slow(found.figures)
+    if suspects:
+        again = _measured(remote, turns, sorted({_part(one.what) for one in suspects}))
+        for what, of_hosts in again.items():
+            for name, rate in of_hosts.items():
+                found.figures[what][name] = max(rate, found.figures[what].get(name, 0.0))
+    found.slow = slow(found.figures)
+    return found
+
+
+def in_turn(nodes: Sequence[Node], shares: Mapping[str, Sequence[str]]) -> Iterator[list[Node]]:
+    """Groups of hosts, none of which slows another one down; each host is in one."""
+    left = [*nodes]
+    while left:
+        group: list[Node] = []
+        for node in left:
+            if not {one.name for one in group} & set(shares[node.name]):
+                group.append(node)
+        yield group
+        left = [node for node in left if node not in group]
+
+
+def _part(what: str) -> str:
+    return "disk" if what == "syncs" else what
+
+
+def _measured(remote: Remote, turns: Sequence[Sequence[Node]], parts: Iterable[str]) -> Figures:
+    """The fastest of several rounds, of each host."""
+    found: Figures = {}
+
+    def keep(name: str, figures: Mapping[str, float]) -> None:
+        for what, rate in figures.items():
+            of_hosts = found.setdefault(what, {})
+            of_hosts[name] = max(rate, of_hosts.get(name, 0.0))
+
+    for part in parts:
+        for _ in range(ROUNDS if part != "network" else ROUNDS // 2):
+            if part == "network":
+                for name, rate in _network(remote, len(turns) > 1):
+                    keep(name, {part: rate})
+                continue
+            for group in turns:
+                for name, said in remote.everywhere(group, Probe(part, SECONDS[part]), step="probe").items():
+                    keep(name, said.figures)
+    return found
+
+
+def _network(remote: Remote, one_at_a_time: bool) -> Iterator[tuple[str, float]]:
+    """Each host's rates with some others, as sender and as receiver."""
+    nodes = remote.cluster.nodes
+    for distance in range(1, min(len(nodes) - 1, MOST_PARTNERS) + 1):
+        pairs = [(node, nodes[(at + distance) % len(nodes)]) for at, node in enumerate(nodes)]
+        if one_at_a_time:
+            rates = [_between(remote, *pair) for pair in pairs]
+        else:
+            with ThreadPoolExecutor(len(pairs)) as pool:
+                rates = [*pool.map(lambda pair: _between(remote, *pair), pairs)]
+        for (sender, receiver), rate in zip(pairs, rates, strict=True):
+            yield sender.name, rate
+            yield receiver.name, rate
+
+
+def _between(remote: Remote, sender: Node, receiver: Node) -> float:
+    """Bytes a second from one host to another."""
+    with remote.stream(receiver, Receive(sender.cluster_address, NETWORK_SECONDS), timeout=60) as receiving:
+        port = next(iter(receiving)).port
+        remote.call(sender, Send(receiver.cluster_address, port, NETWORK_SECONDS))
+        for _ in receiving:
+            pass
+        return receiving.answer.figures["network"]
+
+
+def slow(figures: Figures) -> list[Slow]:
+    """Who does less than `SLOW` of the median of the others, and in what."""
+    found = []
+    for what, of_hosts in figures.items():
+        for name, rate in of_hosts.items():
+            others = [other for host, other in of_hosts.items() if host != name]
+            if others and rate < SLOW * statistics.median(others):
+                found.append(Slow(name, what, rate / statistics.median(others)))
+    return found
+
+
+def rows(figures: Figures, nodes: Iterable[str]) -> Iterator[tuple[str, ...]]:
+    """A table: what each host does in a second."""
+    yield ("node", *(TITLES[what] for what in figures))
+    for name in nodes:
+        yield (name, *(_shown(what, of_hosts.get(name)) for what, of_hosts in figures.items()))
+
+
+def _shown(what: str, rate: float | None) -> str:
+    if rate is None:
+        return "-"
+    return f"{rate:.0f}/s" if what == "syncs" else f"{size_text(rate)}/s"
+
+
+def words(found: Probed) -> Iterator[str]:
+    """A sentence for each host that is slow, or that none is."""
+    if len(found.figures["processor"]) == 1:
+        yield "there is one host, and none to compare it with"
+        return
+    for name in dict.fromkeys(one.node for one in found.slow):
+        parts = ", ".join(f"{TITLES[one.what]} {one.part:.2f}" for one in found.slow if one.node == name)
+        yield f"{name} is slower than the others, whose rate is 1: {parts}. Runs on all hosts wait for it"
+    if not found.slow:
+        yield f"all hosts are alike: none does less than {SLOW:.0%} of what the others do"

@@ -279,3 +279,13 @@ def test_verify_names_the_node_of_a_problem_or_the_head_for_one_of_the_cluster()
     said = {name: verified(**answers, toy_verified={"problems": ["down"]}) for name in ("n1", "n2")}
     found = summary(said, ["n1", "n2"], [["shared", "node"], ["toy", "cluster"], ["more", "cluster"]])
     assert found["problems"] == ["n1: gone", "n2: gone", "head: down", "head: more was not checked"]
+
+
+def test_verify_names_the_host_that_is_slow_in_an_all_reduce_with_every_other_one() -> None:
+    rates = {"n1": {1: 90e6, 2: 40e6}, "n2": {0: 91e6, 2: 39e6}, "n3": {0: 41e6, 1: 40e6}}
+    answers = {
+        name: verified(python_env_verified={"problems": [], "versions": {}, "rates": of}) for name, of in rates.items()
+    }
+    lines = summary(answers, [*rates], [])["lines"]
+    assert "all-reduce of two hosts: 39 MB/s (n2, n3) to 91 MB/s (n2, n1)" in lines
+    assert [line for line in lines if "slow" in line] == ["n3 is slow in an all-reduce with every other host: 41 MB/s"]

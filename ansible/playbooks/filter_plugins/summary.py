@@ -1,8 +1,10 @@
 """The findings of verify on all nodes, for a person, and what provisioning would restart."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import statistics
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+SLOW = 0.8
 Found = Mapping[str, Any]
 Answers = Mapping[str, Found]
 
@@ -23,9 +25,35 @@ def summary(hostvars: Answers, hosts: Sequence[str], services: Iterable[Sequence
         f"SSH: each of {len(hosts)} node(s) reaches every node, host keys checked",
         "Versions equal: " + ", ".join(f"{name} {version}" for name, version in first.items()),
         f"torchrun: all-reduce over {len(hosts)} node(s) is right",
+        *_pairs(torchrun, hosts),
         *(text for answers in found.values() for answer in answers.values() for text in answer.get("lines", [])),
     ]
     return {"lines": [] if problems else list(dict.fromkeys(lines)), "problems": problems}
+
+
+def _pairs(torchrun: Answers, hosts: Sequence[str]) -> Iterator[str]:
+    """Say how fast an all-reduce of two hosts is, and whose is slow with every other host."""
+    rates = {
+        (one, hosts[int(other)]): rate
+        for one, answer in torchrun.items()
+        for other, rate in answer.get("rates", {}).items()
+    }
+    if not rates:
+        return
+    worst, best = (chosen(rates, key=rates.__getitem__) for chosen in (min, max))
+    yield (
+        f"all-reduce of two hosts: {_shown(rates[worst])} ({', '.join(worst)}) to {_shown(rates[best])} "
+        f"({', '.join(best)})"
+    )
+    own = {host: max(rate for pair, rate in rates.items() if host in pair) for host in torchrun}
+    for host, rate in own.items():
+        others = [other for name, other in own.items() if name != host]
+        if len(others) > 1 and rate < SLOW * statistics.median(others):
+            yield f"{host} is slow in an all-reduce with every other host: {_shown(rate)}"
+
+
+def _shown(rate: float) -> str:
+    return f"{rate / 1e6:.0f} MB/s"
 
 
 def _answers(hostvars: Answers, hosts: Sequence[str], role: str) -> dict[str, Found]:

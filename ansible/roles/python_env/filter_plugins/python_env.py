@@ -8,11 +8,15 @@ _MARK = "@verify "
 
 
 def verdict(done: Mapping[str, Any], seconds: int) -> dict[str, Any]:
-    """`problems` and `versions` of a torchrun that `command` has run and `timeout` bounds by `seconds`."""
+    """`problems`, `versions` and `rates` of a torchrun that `command` has run and `timeout` bounds by `seconds`.
+
+    `rates`: bytes a second of an all-reduce with another rank only, by its number.
+    """
     lines = [line for line in done.get("stdout", "").splitlines() if line.startswith(_MARK)]
     report = json.loads(lines[-1].removeprefix(_MARK)) if lines else {}
     found = _problem(done, report, seconds)
-    return {"problems": [found] if found else [], "versions": report.get("versions", {})}
+    rates = {int(rank): rate for rank, rate in report.get("rates", {}).items()}
+    return {"problems": [found] if found else [], "versions": report.get("versions", {}), "rates": rates}
 
 
 def _problem(done: Mapping[str, Any], report: Mapping[str, Any], seconds: int) -> str | None:

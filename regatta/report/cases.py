@@ -49,7 +49,8 @@ class Group:
     """The runs of a configuration in one case, earliest first: those whose times count, and those that failed.
 
     Where some have given an answer, the times of those that have not (`silent`) do not count; where some were alone
-    on their nodes, nor do those of runs `beside` others. Else all are counted.
+    on their nodes, nor do those of runs `beside` others; where some were repeated, nor do those made `once`,
+    which had no warm-up. Else all are counted.
     """
 
     configuration: Configuration
@@ -57,6 +58,7 @@ class Group:
     others: tuple[Record, ...] = ()
     silent: tuple[Record, ...] = ()
     beside: tuple[Record, ...] = ()
+    once: tuple[Record, ...] = ()
 
     @property
     def answered(self) -> bool:
@@ -95,8 +97,8 @@ class Case:
     @property
     def runs(self) -> tuple[Record, ...]:
         """All runs of the case, failed ones too, earliest first."""
-        found = [run for group in self.groups for run in (*group.runs, *group.others, *group.silent, *group.beside)]
-        return tuple(sorted(found, key=_started))
+        kinds = [(g.runs, g.others, g.silent, g.beside, g.once) for g in self.groups]
+        return tuple(sorted((run for kind in kinds for runs in kind for run in runs), key=_started))
 
     @property
     def latest(self) -> str:
@@ -203,7 +205,13 @@ def _case(groups: Mapping[Configuration, Sequence[Record]]) -> Case:
     return Case(first.identity.workload, first.cluster.name, _of_case(first), tuple(made))
 
 
+def _repeated(run: Record) -> bool:
+    return run.series is not None and run.series.total > 1
+
+
 def _group(configuration: Configuration, good: Sequence[Record], runs: Sequence[Record]) -> Group:
+    once = [run for run in good if not _repeated(run)] if any(map(_repeated, good)) else []
+    good = [run for run in good if run not in once]
     answered = [run for run in good if run.answer is not None] or good
     alone = compare.without_contention(answered) or answered
     return Group(
@@ -212,6 +220,7 @@ def _group(configuration: Configuration, good: Sequence[Record], runs: Sequence[
         tuple(run for run in runs if run.exit.state != "succeeded"),
         tuple(run for run in good if run not in answered),
         tuple(run for run in answered if run not in alone),
+        tuple(once),
     )
 
 

@@ -210,7 +210,8 @@ def _draw_top(remote: Remote, watch: "Watch", every: float) -> None:
 
     with Live(console=screen.painter(sys.stdout), screen=True, auto_refresh=False) as live:
         while True:
-            live.update(watching.picture(_top_title(remote), watch.nodes(), _has_driver), refresh=True)
+            drawn = watching.picture(_top_title(remote), watch.nodes(), _has_driver, live.console.width)
+            live.update(drawn, refresh=True)
             time.sleep(every)
 
 

@@ -31,6 +31,8 @@ RETRY_SECONDS = 3.0
 STALE_SECONDS = 5.0
 QUIET_SECONDS = 60.0
 BAR_CELLS = 10
+NARROW = 140
+"""With fewer columns there is no room for bars."""
 NODE_HEADINGS = ("node", "cpu", "load", "memory", "received", "sent", "read", "written", "services")
 RUN_HEADINGS = ("run", "framework", "for", "rank", "node", "phase", "progress")
 
@@ -137,8 +139,8 @@ class Watch:
             seen.sample, seen.heard, seen.error = sample, time.monotonic(), ""
 
 
-def node_rows(nodes: Sequence[Seen]) -> list[tuple[str, ...]]:
-    """A row a node, below the headings."""
+def node_rows(nodes: Sequence[Seen], cells: int = BAR_CELLS) -> list[tuple[str, ...]]:
+    """A row a node, below the headings; `cells`: of bars."""
     rows: list[tuple[str, ...]] = [NODE_HEADINGS]
     for seen in nodes:
         if seen.error or seen.rates is None or seen.sample is None:
@@ -149,9 +151,9 @@ def node_rows(nodes: Sequence[Seen]) -> list[tuple[str, ...]]:
         rows.append(
             (
                 seen.node.name,
-                bar(rates.cpu),
+                bar(rates.cpu, cells),
                 f"{sample['load']:.1f} of {sample['cores']}",
-                f"{bar(rates.memory)} of {size_text(sample['memory'][1])}",
+                f"{bar(rates.memory, cells)} of {size_text(sample['memory'][1])}",
                 *(f"{size_text(flow)}/s" for flow in flows),
                 " ".join(sample["units"]) or "-",
             )
@@ -204,22 +206,30 @@ def hdfs_line(nodes: Sequence[Seen]) -> str:
     return ""
 
 
-def bar(part: float) -> str:
+def bar(part: float, cells: int = BAR_CELLS) -> str:
     """A bar for a part of a whole, 0 to 1: `████······  42 %`."""
-    filled = round(min(max(part, 0.0), 1.0) * BAR_CELLS)
-    return f"{'█' * filled}{'·' * (BAR_CELLS - filled)} {100 * part:3.0f} %"
+    if not cells:
+        return f"{100 * part:.0f} %"
+    filled = round(min(max(part, 0.0), 1.0) * cells)
+    return f"{'█' * filled}{'·' * (cells - filled)} {100 * part:3.0f} %"
 
 
-def picture(title: str, nodes: Sequence[Seen], has_driver: Callable[[str], bool]) -> "RenderableType":
-    """All that was seen of the nodes, under `title`, for a terminal; `has_driver`: see `run_rows`."""
+def picture(
+    title: str, nodes: Sequence[Seen], has_driver: Callable[[str], bool], width: int = NARROW
+) -> "RenderableType":
+    """All that was seen of the nodes, under `title`, for a terminal so wide; `has_driver`: see `run_rows`.
+
+    The last column takes more lines where it needs them: no other one is shortened.
+    """
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
 
     def table(rows: Sequence[tuple[str, ...]]) -> Table:
         made = Table(box=None, pad_edge=False, header_style="bold")
-        for heading in rows[0]:
-            made.add_column(heading, no_wrap=True)
+        for at, heading in enumerate(rows[0][:-1]):
+            made.add_column(heading, no_wrap=True, min_width=max(len(row[at]) for row in rows))
+        made.add_column(rows[0][-1], overflow="fold")
         for row in rows[1:]:
             made.add_row(*(Text(cell) for cell in row))
         return made
@@ -227,7 +237,14 @@ def picture(title: str, nodes: Sequence[Seen], has_driver: Callable[[str], bool]
     runs = run_rows(nodes, has_driver)
     below = table(runs) if len(runs) > 1 else Text("no run in progress", "dim")
     quiet = [Text(line, "yellow") for line in quiet_lines(nodes)]
-    return Group(Text(title, "bold"), Text(hdfs_line(nodes)), table(node_rows(nodes)), Text(), below, *quiet)
+    return Group(
+        Text(title, "bold"),
+        Text(hdfs_line(nodes)),
+        table(node_rows(nodes, BAR_CELLS if width >= NARROW else 0)),
+        Text(),
+        below,
+        *quiet,
+    )
 
 
 def as_json(nodes: Sequence[Seen]) -> list[dict[str, Any]]:

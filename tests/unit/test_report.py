@@ -80,6 +80,20 @@ def test_warm_ups_are_in_no_case() -> None:
     assert case.runs == (run,)
 
 
+def test_a_single_run_is_not_timed_where_others_were_repeated() -> None:
+    """What was tried once had no warm-up; alone it is shown."""
+    run = kept.one("stars", "torch")
+    series, series_run = run.series, run.run_id
+    assert series and series.total > 1
+    tried = kept.again(run, "tried", times=9.0)
+    tried = structs.replace(tried, series=structs.replace(series, label="tried", index=1, total=1))
+    (case,) = cases([run, tried])
+    assert [run.run_id for run in case.groups[0].runs] == [series_run]
+    assert {run.run_id for run in case.runs} == {series_run, "tried"}
+    (case,) = cases([tried])
+    assert [run.run_id for run in case.groups[0].runs] == ["tried"]
+
+
 def test_failed_runs_are_counted_and_not_timed() -> None:
     torch = kept.one("stars", "torch")
     (case,) = cases([torch, kept.failed(torch)])
@@ -327,7 +341,7 @@ def test_files_that_are_no_records_are_named_and_hide_nothing(store: Store) -> N
     said = "\n".join(report.broken)
     assert "short.json is truncated or not JSON" in said
     assert "bench.json is JSON, but no record of a run" in said
-    assert "future.json: schema version 99 is unknown, this Regatta reads 1 to 8" in said
+    assert "future.json: schema version 99 is unknown, this Regatta reads 1 to 9" in said
 
 
 def test_records_of_the_first_schema_are_read(store: Store, tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ hdfs-restore-metadata: setup ## Rebuild the NameNode from the newest copy of its
 	@$(call regatta,hdfs-restore-metadata,force bundle yes lease verbose)
 
 demo: ## Everything: hosts, provision, verify, a timed run, the comparison
-	@tools/demo.sh $(if $(filter command line environment,$(origin INVENTORY)),$(INVENTORY))
+	@LAB=$(LAB) tools/demo.sh $(if $(filter command line environment,$(origin INVENTORY)),$(INVENTORY))
 
 test: setup-tests ## Lint, types, unit tests, a cluster's life on hosts made here; ONLY=lint|unit|local|lab: one part
 	@$(PY) tools/test.py first $(if $(ONLY),--only $(ONLY))

@@ -78,7 +78,7 @@ def status(name: str | None) -> None:
     """Print a line a lab and a line a node."""
     labs = [lifecycle.existing(name)] if name else all_labs()
     if not labs:
-        say("no lab here: python3 -m lab up")
+        say("no local test cluster here: make lab")
     for lab in labs:
         way = "yes" if lab.egress else "no"
         kind = ", private" if lab.private else ""

@@ -133,7 +133,7 @@ def _report(lab: Lab, seconds: float) -> None:
         say("  reached      node1 from here, all others only through it (ProxyJump)")
     say(f"  internet     {internet}")
     say(f"  inventory    {shown}")
-    say(f"  next         make provision INVENTORY={shown}")
+    say(f"  next         make provision INVENTORY={shown} (make demo does it by itself)")
 
 
 def cores_text(lab: Lab) -> str:

@@ -74,6 +74,10 @@ class DataError(RegattaError):
     exit_code = 2
 
 
+class NothingError(DataError):
+    """A run has written nothing that was asked for."""
+
+
 class EnvironmentFault(RegattaError):
     """The packages or variables that a project asks for cannot be had, or contradict themselves or the nodes'."""
 

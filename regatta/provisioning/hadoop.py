@@ -61,7 +61,8 @@ def _download(url: str, part: Path) -> None:
 
 
 _OTHER_WAY = (
-    "Set hdfs_tarball to a mirror or to a file on this machine, with its hdfs_tarball_sha512, or hdfs_enabled: false"
+    "In the inventory's hosts.yml, below all: vars:, set hdfs_tarball to a mirror or to a file on this machine, with "
+    "its hdfs_tarball_sha512, or hdfs_enabled: false; then provision again"
 )
 
 

@@ -97,7 +97,7 @@ def play(
             words = [*(word for word in extra if word != "--verbose"), *(opened.words if opened else ())]
             env |= {**(opened.environment if opened else {}), "REGATTA_ANEW": str(_anew(cluster))}
             env |= {own_secrets.UNKNOWN: unknown}
-            shown = None if verbose else steps.Steps(output, check)
+            shown = None if verbose else steps.Steps(output, check, well="ok" if book == "verify" else "unchanged")
             code = _ansible(command(book, inventory, len(cluster.nodes), words), env, log, shown)
             if code == 0 and book == "provision" and not check:
                 own_secrets.rotated(cluster.folder)

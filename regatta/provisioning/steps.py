@@ -72,21 +72,24 @@ class _Step:
     def seconds(self) -> float:
         return time.monotonic() - self.began
 
-    def outcome(self, check: bool) -> str:
-        """`2 of 3 hosts changed`, `unchanged`."""
+    def outcome(self, check: bool, well: str = "unchanged") -> str:
+        """`2 of 3 hosts changed`, or `well`: nothing changed and nothing failed."""
         who = [f"{len(self.changed)} of {len(self.seen)} host{'s' * (len(self.seen) > 1)}"] if self.changed else []
         who += ["this machine"] if self.here else []
         said = [f"{' and '.join(who)} {'would change' if check else 'changed'}"] if who else []
         said += [f"{len(self.failed)} failed"] if self.failed else []
-        return ", ".join(said) or "unchanged"
+        return ", ".join(said) or well
 
 
 class Steps:
     """Shows the events of ansible/callback_plugins/steps.py. On a terminal the last line is the current task."""
 
-    def __init__(self, output: TextIO | None, check: bool) -> None:
-        """Lines go to `output`, or without it to standard output, and errors to standard error."""
-        self._file, self._check = screen.over(output or sys.stdout), check
+    def __init__(self, output: TextIO | None, check: bool, *, well: str = "unchanged") -> None:
+        """Lines go to `output`, or without it to standard output, and errors to standard error.
+
+        `well`: what a step is that changed nothing, and in which nothing failed.
+        """
+        self._file, self._check, self._well = screen.over(output or sys.stdout), check, well
         self._draws = screen.draws(self._file)
         above = cast("TextIO", _Above(self))
         self.errors = above if self._draws and sys.stderr.isatty() else output or sys.stderr
@@ -188,8 +191,8 @@ class Steps:
 
     def _end_step(self) -> None:
         """One line; a task of the playbook itself that took no time and changed nothing has none."""
-        step, outcome = self._step, self._step.outcome(self._check)
-        if step.seen and (step.of_role or step.seconds >= 1 or outcome != "unchanged"):
+        step, outcome = self._step, self._step.outcome(self._check, self._well)
+        if step.seen and (step.of_role or step.seconds >= 1 or outcome != self._well):
             self.say(f"  {clean(step.name):<33} {outcome:<38} {step.seconds:6.1f} s")
 
     def _end(self, hosts: Mapping[str, str], **_: Any) -> None:
@@ -197,7 +200,8 @@ class Steps:
         self._end_step()
         self._step = _Step()
         counts = Counter(hosts.values())
-        self.say(f"{len(hosts)} host(s): " + ", ".join(f"{counts[end]} {word}" for end, word in _ENDS.items()))
+        words = {**_ENDS, "unchanged": self._well, **({"changed": "would change"} if self._check else {})}
+        self.say(f"{len(hosts)} host(s): " + ", ".join(f"{counts[end]} {word}" for end, word in words.items()))
 
     def _where(self) -> str:
         return clean(f"{self._step.name}: {self._step.task}" if self._step.of_role else self._step.task)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TextIO
 
-from regatta.errors import DataError, RegattaError, RemoteError
+from regatta.errors import DataError, NothingError, RegattaError, RemoteError
 from regatta.files import settle, settle_name
 from regatta.frameworks.api import StartedRun
 from regatta.hosts.remote import Remote
@@ -281,7 +281,7 @@ def bring(
     if not any(part.count for part in parts):
         if failed:
             return Fetched(target, 0, 0, 0.0, (), (), failed), []
-        raise DataError(_nothing(remote, run, wanted))
+        raise NothingError(_nothing(remote, run, wanted))
     check(run.id, parts, most_gb)
     done = fetch(remote, run, parts, target, stream or _Notes(console))
     for line in done.notes:
@@ -302,8 +302,13 @@ def _nothing(remote: Remote, run: Run, wanted: Sequence[str]) -> str:
     return f"{run.id} has written nothing in its working directory, and nothing in $REGATTA_SHARED"
 
 
-def at_end(remote: Remote, handle: StartedRun, request: Request, results: Path, console: Console) -> None:
-    """Fetch what fits the request's patterns next to the run's record; files that do not come are named only."""
+def at_end(
+    remote: Remote, handle: StartedRun, request: Request, results: Path, console: Console, *, failed: bool
+) -> None:
+    """Fetch what fits the request's patterns next to the run's record; files that do not come are named only.
+
+    That a run has written nothing is not said of one that `failed`.
+    """
     project = kept_folders.project(request.folder) if request.options.keep else None
     parts_of_it = outputs.shared_parts(request.first_run or handle.run, project)
     known = outputs.Run(handle.run, handle.nodes, tuple(node.name for node in handle.nodes), parts_of_it)
@@ -314,6 +319,9 @@ def at_end(remote: Remote, handle: StartedRun, request: Request, results: Path, 
         done, _ = bring(remote, known, request.options.fetch, results / known.id, most, console)
         for error in done.failed.values():
             console.warn(f"{error}; {again}")
+    except NothingError as error:
+        if not failed:
+            console.warn(str(error))
     except (RegattaError, OSError) as error:
         console.warn(f"{known.id}: its files were not fetched: {error}; {again}")
 

@@ -111,20 +111,20 @@ class Session:
             kept = self._keep(ready, handle, clocks, outcome)
         except RecordError as error:
             self.console.error(str(error))
-            self._fetch(request, handle)
+            self._fetch(request, handle, failed=outcome.state is not State.SUCCEEDED)
             _raise_unless_succeeded(run, outcome, clocks)
             raise RecordError(f"{run} succeeded and has no record; what it printed: {hint('logs', run)}") from None
-        self._fetch(request, handle)
+        self._fetch(request, handle, failed=outcome.state is not State.SUCCEEDED)
         _raise_unless_succeeded(run, outcome, clocks)
         return kept
 
-    def _fetch(self, request: Request, handle: StartedRun) -> None:
+    def _fetch(self, request: Request, handle: StartedRun, *, failed: bool) -> None:
         """Bring here what was asked for of a run that has ended; what does not come is a line, and no failure."""
         from regatta.run import fetching
 
         if request.options.fetch:
             with self._told_of_what_is_left(handle.run):
-                fetching.at_end(self.remote, handle, request, self.results, self.console)
+                fetching.at_end(self.remote, handle, request, self.results, self.console, failed=failed)
 
     @contextlib.contextmanager
     def _told_of_what_is_left(self, run: str) -> Iterator[None]:

@@ -117,14 +117,16 @@ def runs(
     kept = Store(records_dir()).list()
     unasked: dict[str, Exception] = {}
 
-    def choose(lines: "list[listed.Line]") -> "list[listed.Line]":
+    def choose(lines: "list[listed.Line]") -> "tuple[list[listed.Line], int]":
+        """The latest that fit, and how many more do."""
         if framework is not None:
             choice.recorded(framework, (line.framework for line in lines))
-        return listing.choose(lines, wanted, sort)[-number:]
+        found = listing.choose(lines, wanted, sort)
+        return found[-number:], len(found[:-number])
 
     if records:
         lines, where = listing.of_records(kept.records), str(paths.results_dir())
-        chosen = choose(lines)
+        chosen, more = choose(lines)
     else:
         with opened(inventory) as cluster:
             found = cluster.runs(unasked)
@@ -132,7 +134,7 @@ def runs(
             if cluster.adopt(found, unasked, tell):
                 kept = Store(paths.results_dir()).list()
             lines, where = listing.of_nodes(found, kept.records, cluster.name), cluster.name
-            chosen = choose(lines)
+            chosen, more = choose(lines)
             names = {line.run for line in chosen}
             sizes = {} if json else cluster.sizes([info for info in found if info.run in names])
         chosen = [replace(line, left=outputs.brief(sizes[line.run])) if line.run in sizes else line for line in chosen]
@@ -142,6 +144,8 @@ def runs(
         shown.say(shown.runs(chosen, unasked))
     elif chosen:
         print_table([listing.HEADINGS, *(line.cells() for line in chosen)])
+        if more:
+            print(f"and {more} earlier ones: {hint('runs', f'--count {more + len(chosen)}')}")
         if any(line.left != "-" for line in chosen):
             print(
                 f"left: in runs/RUN/work of each node's {cluster.remote.cluster.head.state}; {hint('ls', 'RUN')}, "

@@ -120,9 +120,10 @@ def test_programs_get_values_by_their_types(store: Store, here: Path, capsys: py
 def test_records_alone_can_be_listed(store: Store) -> None:
     code, text = fab("runs", "--records", "--workload", "stars", "--framework", "ray", "--sort", "took", "--count", "2")
     assert code == 0, text
-    rows = [line.split() for line in text.splitlines()[1:]]
+    *rows, last = [line.split() for line in text.splitlines()[1:]]
     took = sorted(r.phases.total for r in kept.records() if r.run_id.startswith("stars-ray") and r.phases.total)
     assert [row[7] for row in rows] == [f"{value:.1f}" for value in took[-2:]]
+    assert last[:4] == ["and", str(len(took) - 2), "earlier", "ones:"]
     assert fab("runs", "--records", "--since", "2999-01-01")[1].startswith("no runs like that on ")
     assert fab("runs", "--records", "--sort", "colour") == (
         2,

@@ -18,6 +18,7 @@ from regatta.errors import RegattaError
 from regatta.files import locked, put, sha256
 from regatta.node import siteproxy
 from regatta.program import checkout_only, setup
+from regatta.provisioning import torchlock
 from regatta.provisioning.lockfile import Entry
 from regatta.provisioning.locks import BUILT, PYPI, Chosen, Target
 
@@ -145,23 +146,17 @@ def _download_torch(folder: Path, wanted: Sequence[Entry], target: Target, index
     if target.torch_build == PYPI:
         _download(folder, wanted, target)
         return
+    own = ["--find-links", str(torchlock.brought())] if torchlock.brought().is_dir() else []
     try:
-        _download(folder, wanted, target, *_QUICK)
+        _download(folder, wanted, target, *_QUICK, *own)
     except WheelError:
         try:
-            _download(folder, wanted, target, *_QUICK, "--extra-index-url", index)
-        except HashError as error:
-            raise HashError(
-                f"{error}\nIs it a build of torch for another Python or machine than those whose SHA-256 are known? "
-                f"{checkout_only(f'torch-lock BUILD={target.torch_build}')} takes all of them from PyTorch's index"
-            ) from None
+            _download(folder, wanted, target, *_QUICK, *own, "--extra-index-url", index)
+        except HashError:
+            raise
         except WheelError as error:
-            pin = next(str(entry) for entry in wanted if entry.name == BUILT)
-            raise WheelError(
-                f"no build of {pin} for Python {target.minor} on {target.machine}, neither in this machine's own pip "
-                f"sources nor at {index} (python_env_torch_index; python_env_torch_build is "
-                f"'{target.torch_build}'):\n{error}"
-            ) from None
+            version = next(entry.version for entry in wanted if entry.name == BUILT)
+            raise WheelError(f"{torchlock.advice(version, target, index)}.\n{error}") from None
 
 
 def _build_sources(folder: Path, target: Target) -> None:

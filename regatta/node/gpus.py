@@ -12,15 +12,19 @@ from typing import Any, Dict, List, Sequence
 
 LOADED = "/proc/driver/nvidia/version"
 SECONDS = 15.0
+OF_PROGRAMS = (13, 31, 43, 45, 68, 109)
+"""Xids that programs cause: the card is well (github.com/NVIDIA/k8s-device-plugin, internal/rm/health.go)."""
+_XID = re.compile(r"NVRM: Xid \((PCI:[0-9a-fA-F:.]+)\): (\d+)((?:, .*)?)")
 _MODULE = re.compile(r"^NVRM version:.* Kernel Module\s+(?:for \S+\s+)?(\d+(?:\.\d+)+)", re.M)
 _PART = re.compile(r"^\s+MIG .*\(UUID: (MIG-[^)]+)\)\s*$")
 _CARD = re.compile(r"^GPU (\d+): .*\(UUID: (GPU-[^)]+)\)\s*$")
 
 
 def look() -> Dict[str, Any]:
-    """{driver, cards: [{index, name, uuid, bytes, visible}], problem}; {} where no driver is loaded.
+    """{driver, cards: [{index, name, uuid, bytes, visible}], problem, sick}; {} where no driver is loaded.
 
-    `visible`: the card's name in CUDA_VISIBLE_DEVICES. `problem`: why the driver tells of no cards; else None.
+    `visible`: the card's name in CUDA_VISIBLE_DEVICES. `problem`: why the driver tells of no cards; else None. `sick`:
+    the last error of a card since the host was started, see `last_error`; else None.
     """
     try:
         with open(LOADED) as file:
@@ -28,6 +32,9 @@ def look() -> Dict[str, Any]:
     except OSError:
         return {}
     told: Dict[str, Any] = {"driver": found.group(1) if found else None, "cards": [], "problem": None}
+    told["sick"] = last_error(
+        _run("journalctl", "--dmesg", "--boot", "--output=cat", "--grep=NVRM: Xid", "--lines=100")[1]
+    )
     code, said = _smi("-q", "-x")
     if code:
         return {**told, "problem": _problem(code, said)}
@@ -38,6 +45,19 @@ def look() -> Dict[str, Any]:
     if any(card["parts"] is not None for card in cards):
         return {**told, "cards": with_parts(cards, _smi("-L")[1])}
     return {**told, "cards": with_parts(cards, "")}
+
+
+def last_error(journal: str) -> str | None:
+    """The last line about an Xid that no program causes, as NVIDIA's own health check of devices counts them."""
+    lines = [(int(found.group(2)), found) for line in journal.splitlines() if (found := _XID.search(line))]
+    return next(
+        (
+            f"Xid {number} of {found.group(1)}{found.group(3)}"
+            for number, found in reversed(lines)
+            if number not in OF_PROGRAMS
+        ),
+        None,
+    )
 
 
 def parse(text: str) -> List[Dict[str, Any]]:
@@ -109,7 +129,10 @@ def _problem(code: int, said: str) -> str:
 
 
 def _smi(*words: str) -> tuple[int, str]:
-    command = ["nvidia-smi", *words]
+    return _run("nvidia-smi", *words)
+
+
+def _run(*command: str) -> tuple[int, str]:
     try:
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=SECONDS, check=False)
     except FileNotFoundError:

@@ -51,7 +51,7 @@ def read(sources: Sources, target: Target, say: Say, *, keep: bool = True) -> Ch
             files.write(torch, made.read_text())
     kept = f"are kept in {torch}" if keep else f"would be kept in {torch}"
     say(
-        f"build '{target.torch_build}' of torch for Python {target.minor} on {target.machine} is in no lock of ours; "
+        f"build '{target.torch_build}' of torch for Python {target.minor} on {target.machine} is in no lock here; "
         f"its SHA-256 were taken from {sources.index} and {kept}"
     )
     return chosen

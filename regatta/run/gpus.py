@@ -19,11 +19,24 @@ NAMED = "GPUs (--gpus)"
 
 @dataclass(frozen=True)
 class Choice:
-    """`ranks`: placed by GPUs; None where cores decide. `cards`: those of each node. `lines`: what a person is told."""
+    """`ranks`: placed by GPUs; None where cores decide. `cards`: those of each node. `lines`: for a person."""
 
     ranks: tuple[Rank, ...] | None = None
     cards: Mapping[str, Cards] = field(default_factory=dict)
     lines: tuple[str, ...] = ()
+
+
+def well(framework: Framework, cluster: Cluster, answers: Mapping[str, Inspected]) -> tuple[set[str], list[str]]:
+    """The nodes that may get ranks, and a line for each that may not, for a GPU of it is sick.
+
+    UsageError where the framework has no other host.
+    """
+    told = {name: (answer.facts.get("gpus") or {}).get("sick") for name, answer in answers.items()}
+    lines = [f"{name} gets no ranks: {said}. Restart that host, or repair it" for name, said in told.items() if said]
+    found = {name for name, said in told.items() if not said}
+    if not any(node.name in found for node in framework.hosts(cluster)):
+        raise UsageError("; ".join(lines) or "no host of this run has answered")
+    return found, lines
 
 
 def choose(

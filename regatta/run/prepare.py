@@ -199,10 +199,13 @@ class Preparer:
         layer: Layer | None,
         variables: Variables,
     ) -> plan.Plan:
-        cores = {name: answer.facts["cores"] for name, answer in answers.items()}
+        well, sick = gpus.well(framework, self._cluster, answers)
+        for line in sick:
+            self._console.warn(line)
+        cores = {name: answer.facts["cores"] for name, answer in answers.items() if name in well}
         said = request.options
         has = {**answers[self._cluster.head.name].packages, **(layer.packages if layer else {})}
-        chosen = gpus.choose(framework, said, self._cluster, answers, has)
+        chosen = gpus.choose(framework, said, self._cluster, {name: answers[name] for name in well}, has)
         for line in chosen.lines:
             self._console.note(line)
         ranks = chosen.ranks or placement.placed(framework, said.workers, self._cluster, cores)

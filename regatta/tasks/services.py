@@ -172,7 +172,8 @@ def _gpus_text(told: Mapping[str, Any]) -> str:
     sizes = [f" {card['bytes'] / 2**30:.0f} GiB" if card["bytes"] else "" for card in told["cards"]]
     kinds = Counter(f"{card['name']}{size}" for card, size in zip(told["cards"], sizes, strict=True))
     shown = ", ".join(f"{number} x {kind}" if number > 1 else kind for kind, number in kinds.items())
-    return f"{shown or 'none'}, driver {told['driver']}"
+    sick = f"; SICK: {told['sick']}" if told.get("sick") else ""
+    return f"{shown or 'none'}, driver {told['driver']}{sick}"
 
 
 def _joined(members: list[str] | str, address: str) -> str:

@@ -16,7 +16,7 @@ from regatta.node import gpus as of_node
 from regatta.node import notes, releases, rundirs, runs
 from regatta.node.problem import Problem
 from regatta.options.declaration import RunOptions
-from regatta.run import gpus, recording
+from regatta.run import gpus, placement, recording
 from regatta.tasks import services
 from regatta_protocol.operations.launch import Inspected
 from regatta_protocol.run import Spec
@@ -95,6 +95,51 @@ def test_a_record_names_the_cards_of_a_node() -> None:
         ("NVIDIA GeForce GT 1030", 2 << 30),
     ]
     assert recording._node_facts("n1", "10.0.0.1", {}, {}, ()).gpus == ()
+
+
+JOURNAL = """\
+NVRM: Xid (PCI:0000:01:00): 48, pid=1311, name=python, Double Bit ECC Error
+NVRM: Xid (PCI:0000:41:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.
+NVRM: Xid (PCI:0000:41:00): 31, pid=2077, name=python, Ch 00000008, intr 00000000. MMU Fault
+"""
+
+
+@pytest.mark.parametrize(
+    ("journal", "said"),
+    [
+        (JOURNAL, "Xid 79 of PCI:0000:41:00, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."),
+        (JOURNAL.splitlines()[2], None),
+        ("NVRM: Xid (PCI:0000:41:00): 119\n", "Xid 119 of PCI:0000:41:00"),
+        ("-- No entries --\n", None),
+        ("", None),
+    ],
+)
+def test_an_error_of_a_card_is_told_and_one_of_a_program_is_not(journal: str, said: str | None) -> None:
+    assert of_node.last_error(journal) == said
+
+
+def test_a_node_reads_its_journal_since_its_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "journal").write_text(JOURNAL)
+    program = tmp_path / "journalctl"
+    program.write_text(f"#!/bin/sh\ncase \"$*\" in *--boot*'NVRM: Xid'*) cat {tmp_path}/journal ;; esac\n")
+    program.chmod(0o755)
+    told = driver(tmp_path, monkeypatch, f"cat {FACTS}/two.xml")
+    assert "fallen off the bus" in told["sick"] and "SICK: Xid 79" in services._gpus_text(told)
+
+
+def test_a_host_with_a_sick_gpu_gets_no_ranks_under_any_framework() -> None:
+    nodes = (node(1), node(2))
+    sick = {"driver": "580.65.06", "cards": cards("two"), "problem": None, "sick": "Xid 79 of PCI:0000:41:00"}
+    answers = {"n1": Inspected(facts={"cores": 8, "gpus": sick}), "n2": Inspected(facts={"cores": 8, "gpus": {}})}
+    cluster = Cluster("lab", Path(), nodes, nodes, nodes[0])
+    for name in ("torch", "mpi"):
+        framework = registry.find(name)
+        well, (line,) = gpus.well(framework, cluster, answers)
+        assert well == {"n2"} and "n1 gets no ranks: Xid 79" in line
+        ranks = placement.placed(framework, 4, cluster, dict.fromkeys(well, 8))
+        assert {rank.node.name for rank in ranks} == {"n2"}
+    with pytest.raises(UsageError, match="n1 gets no ranks"):
+        gpus.well(registry.find("single"), cluster, answers)
 
 
 def choose(

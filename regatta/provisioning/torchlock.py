@@ -4,6 +4,7 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from regatta import files, paths
 from regatta.environment import uv
@@ -62,6 +63,15 @@ def brought() -> Path:
     return paths.cache_dir() / "torch"
 
 
+def refuse_password(index: str) -> None:
+    """Raise LockError where the index has a password in it, for pip and uv get it as an argument."""
+    if "@" in urlsplit(index).netloc:
+        raise LockError(
+            "python_env_torch_index has a password in it, which every user of this machine could see while pip runs: "
+            "put it into ~/.netrc or pip's keyring"
+        )
+
+
 def advice(version: str, target: Target, index: str) -> str:
     """What to do where there is no way to the index: the file, the command that downloads it elsewhere, the folder."""
     python = f"cp{target.minor.replace('.', '')}"
@@ -108,6 +118,7 @@ def _version(sources: Sources, target: Target) -> str:
 
 def _from_index(sources: Sources, target: Target) -> str:
     """The lock's text: torch and what only this build needs, with the SHA-256 of their links in the index."""
+    refuse_password(sources.index)
     version = _version(sources, target)
     own = ["--index", sources.index] if sources.index and target.torch_build != PYPI else []
     with tempfile.TemporaryDirectory(prefix="regatta-torch-") as temporary:

@@ -10,7 +10,6 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from packaging.utils import parse_sdist_filename, parse_wheel_filename
 
@@ -71,11 +70,7 @@ def make(folder: Path, wanted: Chosen, target: Target, torch_index: str) -> Path
     pip refuses a file whose SHA-256 the locks do not have. A download that was stopped leaves `folder` as it was; pip's
     cache makes the next one quick.
     """
-    if "@" in urlsplit(torch_index).netloc:
-        raise WheelError(
-            "python_env_torch_index has a password in it, which every user of this machine could see while pip runs: "
-            "put it into ~/.netrc or pip's keyring"
-        )
+    torchlock.refuse_password(torch_index)
     with locked(folder.with_name(f"{folder.name}.lock")):
         if (folder / MANIFEST).is_file() and _is_of(folder, check(folder), wanted.all):
             return folder

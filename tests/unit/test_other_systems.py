@@ -8,6 +8,7 @@ import importlib.util
 import json
 import os
 import re
+import subprocess
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -250,7 +251,25 @@ def test_limits_are_found_where_there_is_only_the_second_version_of_cgroups(
     assert cgroup.missing() == []
 
 
+def test_sources_in_deb822_form_are_read_by_apt(tmp_path: Path) -> None:
+    (sources,) = [facts["apt_sources"] for facts in RECORDED if "apt_sources" in facts]
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts/ubuntu.sources").write_text("\n".join(sources["text"]) + "\n")
+    (tmp_path / "lists/partial").mkdir(parents=True)
+    settings = {
+        "Dir::Etc::SourceList": "/dev/null",
+        "Dir::Etc::SourceParts": tmp_path / "parts",
+        "Dir::State::Lists": tmp_path / "lists",
+        "Dir::Cache": tmp_path,
+    }
+    words = [word for key, value in settings.items() for word in ("-o", f"{key}={value}")]
+    script = PROJECT / "ansible/roles/base/files/apt_sources.sh"
+    said = subprocess.run(["sh", script, *words], capture_output=True, text=True, check=True).stdout
+    assert said.split() == ["http://security.example.org/ubuntu", "http://ubuntu.example.org/ubuntu"]
+
+
 def test_no_unit_needs_a_user_namespace() -> None:
+    assert any(facts.get("user_namespaces_restricted", {}).get("value") for facts in RECORDED)
     units = [*PROJECT.glob("ansible/roles/*/templates/*.service.j2"), *PROJECT.glob("regatta/node/*.py")]
     assert len(units) > 5
     for path in units:

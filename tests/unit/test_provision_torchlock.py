@@ -141,6 +141,13 @@ def test_without_a_way_to_the_index_the_file_the_command_and_the_folder_are_name
     assert "pip download" in str(caught.value) and "--python-version 3.14" in str(caught.value)
 
 
+def test_an_index_with_a_password_is_refused_before_it_is_an_argument(tmp_path: Path, index: tuple[Path, str]) -> None:
+    known = sources(tmp_path, "https://me:secret@127.0.0.1:9/none")
+    with pytest.raises(LockError, match="password") as caught:
+        torchlock.read(known, Target("3.14.4", "aarch64", "2.43"), lambda _: None)
+    assert "secret" not in str(caught.value)
+
+
 def test_a_wheel_that_was_put_into_the_folder_is_taken_if_it_is_the_file_of_the_lock(
     tmp_path: Path, index: tuple[Path, str]
 ) -> None:

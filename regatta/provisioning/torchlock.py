@@ -53,7 +53,7 @@ def read(sources: Sources, target: Target, say: Say, *, keep: bool = True) -> Ch
     kept = f"are kept in {torch}" if keep else f"would be kept in {torch}"
     say(
         f"build '{target.torch_build}' of torch for Python {target.minor} on {target.machine} is in no lock here; "
-        f"its SHA-256 were taken from {sources.index} and {kept}"
+        f"its SHA-256 were taken from {f'{brought()} and ' if brought().is_dir() else ''}{sources.index} and {kept}"
     )
     return chosen
 
@@ -120,6 +120,7 @@ def _from_index(sources: Sources, target: Target) -> str:
     """The lock's text: torch and what only this build needs, with the SHA-256 of their links in the index."""
     refuse_password(sources.index)
     version = _version(sources, target)
+    links = [brought()] if brought().is_dir() else []
     own = ["--index", sources.index] if sources.index and target.torch_build != PYPI else []
     with tempfile.TemporaryDirectory(prefix="regatta-torch-") as temporary:
         work = Path(temporary)
@@ -129,9 +130,10 @@ def _from_index(sources: Sources, target: Target) -> str:
         words += [target.minor, "--python-platform", Base("", target.python, target.machine, target.glibc, {}).platform]
         words += ["--constraints", str(sources.lock), "--output-file", str(out), *own, str(wanted)]
         try:
-            uv.run(words, cwd=work, what=f"looking for torch {version} in {sources.index}")
+            uv.run(words, links=links, cwd=work, what=f"looking for torch {version} in {sources.index}")
         except EnvironmentFault as error:
-            raise LockError(f"{advice(version, target, sources.index)}.\n{error}") from None
+            why = str(error).partition("\nThe index of packages was not reached")[0]
+            raise LockError(f"{advice(version, target, sources.index)}.\n{why}") from None
         others = {entry.name for entry in locks.choose(sources.lock.read_text(), target)}
         found = [entry for entry in entries(out.read_text()) if entry.name not in others]
     head = f"# Made by provisioning from {sources.index}, for Python {target.minor} on {target.machine}.\n"

@@ -163,6 +163,15 @@ def test_a_wheel_that_was_put_into_the_folder_is_taken_if_it_is_the_file_of_the_
         wheels.make(tmp_path / "other", Chosen((), chosen.torch), target, "http://127.0.0.1:9/none")
 
 
+def test_a_wheel_in_the_folder_that_no_lock_knows_is_kept_by_its_own_hash(
+    tmp_path: Path, index: tuple[Path, str]
+) -> None:
+    target = Target("3.14.4", "aarch64", "2.43")
+    mine = wheel(torchlock.brought(), "2.13.0+cpu", target)
+    chosen = torchlock.read(sources(tmp_path, index[1]), target, lambda _: None)
+    assert [entry.hashes for entry in chosen.torch] == [(sha256(mine),)]
+
+
 def test_the_step_of_provisioning_says_it_in_a_line(
     tmp_path: Path, index: tuple[Path, str], capsys: pytest.CaptureFixture[str]
 ) -> None:

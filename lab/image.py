@@ -23,7 +23,7 @@ PACKAGES = (
     "iputils-ping",
     "ca-certificates",
 )
-UBUNTU = ("jammy", "noble")
+UBUNTU = ("jammy", "noble", "resolute")
 DEBIAN = ("bookworm", "trixie")
 USER = "ubuntu"
 

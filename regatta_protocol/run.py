@@ -69,7 +69,7 @@ class Spec(Value):
     processes join, or are started by. `temporary`: a folder in /tmp that goes with it. `shared`: its part of the shared
     folder; `project`, `former`: keys of what its project keeps there, in the folders `keep`; `folder`: the project's
     own, in the tree. `interface_variables`: get the name of the cluster's interface. `record`: what its record says.
-    `expected`: see `Expected`.
+    `expected`: see `Expected`. `gpus`: UUIDs of those that are only this run's.
     """
 
     id: str
@@ -94,6 +94,7 @@ class Spec(Value):
     interface_variables: Tuple[str, ...] = ()
     record: Optional[Dict[str, Any]] = None
     expected: Tuple[Expected, ...] = ()
+    gpus: Tuple[str, ...] = ()
 
 
 class Begun(Spec):
@@ -137,6 +138,7 @@ class Kept(Value):
     daemons: Dict[str, int] = {}
     hits: Dict[str, int] = {}
     boot: Optional[str] = None
+    gpus: Tuple[str, ...] = ()
 
 
 class Failure(Value):

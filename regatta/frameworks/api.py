@@ -225,6 +225,10 @@ class Framework(abc.ABC):
     start_seconds: float = 10.0
     """Everything but the work by estimate, on a machine of 2 cores."""
 
+    def without_gpus(self, packages: Mapping[str, str]) -> str | None:
+        """Why ranks of a run with these packages use no GPUs; empty where no one expects it of them. None: they do."""
+        return ""
+
     def available(self, cluster: Cluster) -> str | None:
         """Why the cluster cannot run it, in words that follow the name of the framework; None where it can."""
         return UNWALLED if self.walled and cluster.local else None

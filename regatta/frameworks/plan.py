@@ -69,12 +69,26 @@ class Rank:
 
 
 @dataclass(frozen=True)
+class Cards:
+    """GPUs of a node for a run: by their names for CUDA, and by UUID; `each` for a rank. Without any: none is seen."""
+
+    visible: tuple[str, ...] = ()
+    uuids: tuple[str, ...] = ()
+    each: int = 1
+
+    def of(self, local: int) -> tuple[int, ...]:
+        """The indices, for a process that sees all of these, of the GPUs of a rank: LOCAL_RANK is the first."""
+        ranks = len(self.visible) // self.each
+        return (local, *(ranks + local * (self.each - 1) + further for further in range(self.each - 1)))
+
+
+@dataclass(frozen=True)
 class Plan:
     """Everything that decides how a run is started. `threads` is a rank's, equal for all ranks.
 
     `options`: what was given for the run; `launcher`: the one that it has, also by default. `master_port`: a
     free port of the first rank's node. `ports`: one for each rank of a node, by the node's name, where the framework
-    wants that.
+    wants that. `cards`: the GPUs that it has, by the node's name.
 
     `below`: the folder of the synced tree in which the program begins (empty: the tree); `folder`: its project's.
 
@@ -95,6 +109,7 @@ class Plan:
     options: RunOptions = field(default_factory=RunOptions)
     master_port: int | None = None
     ports: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    cards: Mapping[str, Cards] = field(default_factory=dict)
     first_run: str | None = None
     layer: str | None = None
     below: str = ""

@@ -24,12 +24,20 @@ def common(plan: Plan, node: Node) -> Spec:
         keep=plan.options.keep,
         folder=plan.folder,
         cwd="/".join(filter(None, (f"{node.state}/runs/{plan.run}/work", plan.below))),
-        env=common_environment(plan, node),
+        env={**_sees(plan, node), **common_environment(plan, node)},
+        gpus=plan.cards[node.name].uuids if node.name in plan.cards else (),
         time_limit=plan.options.time_limit,
         limits=node.limits,
         files=supervisor_files(),
         plan=describe(plan),
     )
+
+
+def _sees(plan: Plan, node: Node) -> dict[str, str]:
+    """The variables by which CUDA shows only the run's GPUs, numbered as nvidia-smi numbers them."""
+    if node.name not in plan.cards:
+        return {}
+    return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(plan.cards[node.name].visible)}
 
 
 def process(rank: int, argv: Sequence[str], env: Mapping[str, str] | None = None) -> Process:

@@ -9,7 +9,7 @@ import platform
 import time
 from typing import Any, Sequence
 
-from regatta.node import cgroup
+from regatta.node import cgroup, gpus
 
 
 def facts(place: dict[str, Any], packages: Sequence[str] = ()) -> dict[str, Any]:
@@ -31,6 +31,7 @@ def facts(place: dict[str, Any], packages: Sequence[str] = ()) -> dict[str, Any]
         "os": _os_name(),
         "hostname": platform.node(),
         "environment": env.get("hash"),
+        "gpus": gpus.look(),
         "versions": {
             "python": env.get("python"),
             **{name: there.get(name) for name in packages},

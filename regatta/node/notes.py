@@ -24,7 +24,7 @@ Note = Dict[str, Any]
 STOPPED = "stopped"
 BEFORE = "ray"
 """Runs that an earlier Regatta started have what they joined under this name; it was the one service."""
-KEPT = ("mode", "framework", "release", "layer", "plan", "service")
+KEPT = ("mode", "framework", "release", "layer", "plan", "service", "gpus")
 
 
 def path(place: Place, run: str) -> str:

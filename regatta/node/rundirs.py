@@ -220,7 +220,7 @@ def own_state(place: Place, run: str, known: bool | None) -> State:
 
 def unfinished(place: Place) -> Dict[str, List[Any]]:
     """{runs: ids of those that have not ended on this node, or vanished without a word, ports: theirs, going: ids of
-    those of them that live, releases: theirs, layers: theirs}.
+    those of them that live, releases: theirs, layers: theirs, gpus: UUIDs of theirs}.
     """
     known = {run: here(place, run) for run in names(place)}
     unsure = [run for run in known if not known[run]]
@@ -234,6 +234,7 @@ def unfinished(place: Place) -> Dict[str, List[Any]]:
         "ports": sorted({port for one in specs.values() for port in _ports(one.plan or PlanKept())}),
         "releases": sorted({specs[run].release for run in going if specs[run].release}),
         "layers": sorted({layer for run in going if (layer := specs[run].layer)}),
+        "gpus": sorted({uuid for run in going for uuid in specs[run].gpus}),
     }
 
 

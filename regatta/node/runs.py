@@ -103,6 +103,8 @@ def _claim(place: Place, spec: Spec, folder: str) -> None:
     if spec.layer and not layers.have(place, spec.layer):
         raise Problem(f"layer {spec.layer} is not on this node any more: start the run again")
     os.makedirs(rundirs.base(place), exist_ok=True)
+    if spec.gpus and set(spec.gpus) & set(rundirs.unfinished(place)["gpus"]):
+        raise Problem("another run has begun on the same GPUs meanwhile: start this one again")
     if os.path.lexists(folder):
         raise Problem(f"a run named '{spec.id}' exists already: choose another name")
 

@@ -22,7 +22,19 @@ class RunOptions:
     """The options of a run, besides its program and framework; `None` where it is not said."""
 
     workers: int | None = option(
-        None, kinds.WHOLE, "number of ranks over the cluster (default: one a core)", commands=ONE, plan=False
+        None,
+        kinds.WHOLE,
+        "number of ranks over the cluster (default: one a GPU, or one a core)",
+        commands=ONE,
+        plan=False,
+    )
+    gpus: int | None = option(
+        None,
+        kinds.COUNT,
+        "GPUs a rank, 0 for none (default: 1 where the hosts have GPUs and the run's packages can use them)",
+        commands=(RUN, "torchrun"),
+        plan=False,
+        record=True,
     )
     name: str | None = flag(None, kinds.TEXT, "the run's name (default: made from script and time)", commands=ONE)
     time_limit: float | None = option(None, kinds.SECONDS, "end the run after so many seconds, or 5m, 2h, 1:00:00")

@@ -7,7 +7,19 @@ from dataclasses import asdict
 from pathlib import Path
 
 from regatta.errors import RegattaError
-from regatta.provisioning import archive, bundling, hadoop, locks, login, preflight, relay, secrets, spark, wheels
+from regatta.provisioning import (
+    archive,
+    bundling,
+    hadoop,
+    locks,
+    login,
+    preflight,
+    relay,
+    secrets,
+    spark,
+    torchlock,
+    wheels,
+)
 from regatta.provisioning.bundle import Archive
 from regatta.terminal import screen
 
@@ -68,7 +80,8 @@ def _unstage(options: argparse.Namespace) -> object:
 
 def _bundle(options: argparse.Namespace) -> object:
     given = {name: value for name, value in vars(options).items() if name in bundling.Order.__annotations__}
-    given |= {"torch_lock": Path(options.torch_lock) if options.torch_lock else None, "projects": options.project}
+    target = locks.Target(options.python, options.machine, options.glibc, options.torch_build)
+    given |= {"torch_lock": _sources(options).of(target), "projects": options.project}
     archives = [json.loads(one) for one in options.archive]
     given["archives"] = [(Archive(**one), Path(path)) for one in archives if (path := one.pop("path"))]
     return {"changed": True, "lines": bundling.make(bundling.Order(**given))}
@@ -94,11 +107,17 @@ def _spark(options: argparse.Namespace) -> object:
 
 def _environment(options: argparse.Namespace) -> object:
     target = locks.Target(options.python, options.machine, options.glibc, options.torch_build)
-    chosen = locks.read(options.lock, target, Path(options.torch_lock) if options.torch_lock else None)
+    warnings: list[str] = []
+    chosen = torchlock.read(_sources(options), target, warnings.append, keep=not options.look)
     plan = archive.make_plan(chosen, target)
     if options.step == "wheels":
         wheels.make(Path(plan.wheels), chosen, target, options.torch_index)
-    return json.loads(archive.as_json(plan))
+    return {**json.loads(archive.as_json(plan)), "warnings": warnings}
+
+
+def _sources(options: argparse.Namespace) -> torchlock.Sources:
+    torch, own = (Path(value) if value else None for value in (options.torch_lock, options.own))
+    return torchlock.Sources(options.lock, torch, own, options.torch_index)
 
 
 _STEPS = {
@@ -129,15 +148,17 @@ def _parser() -> argparse.ArgumentParser:
         step.add_argument("--glibc", required=True)
         step.add_argument("--torch-build", default="cpu", help="local label of torch's build, or pypi")
         step.add_argument("--torch-lock", default="", help="lock of that build; '': the lock has all")
-        step.add_argument("--torch-index", default="https://download.pytorch.org/whl/cpu")
+        step.add_argument("--look", action="store_true", help="keep no lock that is made")
+        _own(step)
     step = steps.add_parser("stage", help="cache to the hosts that pass it on to others")
     step.add_argument("--inventory", required=True)
     step.add_argument("--hosts", required=True, help="who will need it, with commas")
     step.add_argument("source", type=Path)
     step.add_argument("target")
     step = steps.add_parser("bundle", help="Debian packages, and all that was downloaded, into one archive")
-    for name in ("suite", "python", "machine", "glibc", "torch-lock", "packages"):
+    for name in ("suite", "python", "machine", "glibc", "torch-lock", "torch-build", "packages"):
         step.add_argument(f"--{name}", required=True)
+    _own(step)
     step.add_argument(
         "--archive", action="append", default=[], help="a service's, as JSON: `path`, fields of `Archive`"
     )
@@ -174,6 +195,11 @@ def _parser() -> argparse.ArgumentParser:
     step.add_argument("--remove", action="store_true")
     step.add_argument("--rotate", action="store_true", help="replace all of them")
     return parser
+
+
+def _own(step: argparse.ArgumentParser) -> None:
+    step.add_argument("--own", default="", help="folder of the cluster's own locks of torch's builds")
+    step.add_argument("--torch-index", default="https://download.pytorch.org/whl/cpu")
 
 
 if __name__ == "__main__":

@@ -49,6 +49,7 @@ SUITES = {
     "bookworm": Suite("3.11.2", "2.36", "main", *_DEBIAN),
     "jammy": Suite("3.10.12", "2.35", "main universe", *_UBUNTU),
     "noble": Suite("3.12.3", "2.39", "main universe", *_UBUNTU),
+    "resolute": Suite("3.14.3", "2.43", "main universe", *_UBUNTU),
 }
 
 

@@ -10,7 +10,6 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from packaging.utils import parse_sdist_filename, parse_wheel_filename
 
@@ -18,6 +17,7 @@ from regatta.errors import RegattaError
 from regatta.files import locked, put, sha256
 from regatta.node import siteproxy
 from regatta.program import checkout_only, setup
+from regatta.provisioning import torchlock
 from regatta.provisioning.lockfile import Entry
 from regatta.provisioning.locks import BUILT, PYPI, Chosen, Target
 
@@ -70,11 +70,7 @@ def make(folder: Path, wanted: Chosen, target: Target, torch_index: str) -> Path
     pip refuses a file whose SHA-256 the locks do not have. A download that was stopped leaves `folder` as it was; pip's
     cache makes the next one quick.
     """
-    if "@" in urlsplit(torch_index).netloc:
-        raise WheelError(
-            "python_env_torch_index has a password in it, which every user of this machine could see while pip runs: "
-            "put it into ~/.netrc or pip's keyring"
-        )
+    torchlock.refuse_password(torch_index)
     with locked(folder.with_name(f"{folder.name}.lock")):
         if (folder / MANIFEST).is_file() and _is_of(folder, check(folder), wanted.all):
             return folder
@@ -145,23 +141,17 @@ def _download_torch(folder: Path, wanted: Sequence[Entry], target: Target, index
     if target.torch_build == PYPI:
         _download(folder, wanted, target)
         return
+    own = ["--find-links", str(torchlock.brought())] if torchlock.brought().is_dir() else []
     try:
-        _download(folder, wanted, target, *_QUICK)
+        _download(folder, wanted, target, *_QUICK, *own)
     except WheelError:
         try:
-            _download(folder, wanted, target, *_QUICK, "--extra-index-url", index)
-        except HashError as error:
-            raise HashError(
-                f"{error}\nIs it a build of torch for another Python or machine than those whose SHA-256 are known? "
-                f"{checkout_only(f'torch-lock BUILD={target.torch_build}')} takes all of them from PyTorch's index"
-            ) from None
+            _download(folder, wanted, target, *_QUICK, *own, "--extra-index-url", index)
+        except HashError:
+            raise
         except WheelError as error:
-            pin = next(str(entry) for entry in wanted if entry.name == BUILT)
-            raise WheelError(
-                f"no build of {pin} for Python {target.minor} on {target.machine}, neither in this machine's own pip "
-                f"sources nor at {index} (python_env_torch_index; python_env_torch_build is "
-                f"'{target.torch_build}'):\n{error}"
-            ) from None
+            version = next(entry.version for entry in wanted if entry.name == BUILT)
+            raise WheelError(f"{torchlock.advice(version, target, index)}.\n{error}") from None
 
 
 def _build_sources(folder: Path, target: Target) -> None:

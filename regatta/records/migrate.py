@@ -81,6 +81,11 @@ def _parts(document: dict[str, Any]) -> dict[str, Any]:
     return _of_nodes(document, {"cpu_limit": None}) | {"schema_version": 9}
 
 
+def _gpus(document: dict[str, Any]) -> dict[str, Any]:
+    """9 to 10: the GPUs of nodes; older records do not say."""
+    return _of_nodes(document, {"gpus": [], "gpu_driver": None}) | {"schema_version": 10}
+
+
 _STEPS: dict[int | None, Callable[[dict[str, Any]], dict[str, Any]]] = {
     1: _progress_of_ranks,
     2: _use,
@@ -90,4 +95,5 @@ _STEPS: dict[int | None, Callable[[dict[str, Any]], dict[str, Any]]] = {
     6: _shares,
     7: _overhead,
     8: _parts,
+    9: _gpus,
 }

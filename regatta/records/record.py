@@ -13,8 +13,8 @@ from msgspec.structs import force_setattr
 from regatta.records.clocks import Number, Phases, Point
 from regatta_protocol.events import ASIDE
 
-Version = Literal[9]
-SCHEMA_VERSION: Version = 9
+Version = Literal[10]
+SCHEMA_VERSION: Version = 10
 
 Framework = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9-]{0,39}$(?!\n)")]
 """A framework's name: a-z, 0-9 and `-`. Records of any can be read, whether this Regatta can run it or not."""
@@ -45,12 +45,20 @@ class RunIdentity(Struct, frozen=True, forbid_unknown_fields=True):
     dirty: bool | None = None
 
 
+class Gpu(Struct, frozen=True, forbid_unknown_fields=True):
+    """A GPU of a node, or a part of one (MIG), and its memory; None where its driver does not tell that."""
+
+    name: Text
+    bytes: Count | None = None
+
+
 class NodeFacts(Struct, frozen=True, forbid_unknown_fields=True):
     """A node that the run used and the ranks on it; None where the node could not be asked.
 
     `versions`: of Python, frameworks' packages and others there, by name; None where the thing is not installed or was
     not asked for. `shares`: the other nodes with ranks of the run that have some of its cores, being containers of one
-    machine. `cpu_limit`: so many cores' worth of time it may use, where that is less than its cores.
+    machine. `cpu_limit`: so many cores' worth of time it may use, where that is less than its cores. `gpus`: those that
+    its driver, of version `gpu_driver`, can use.
     """
 
     name: Text
@@ -64,6 +72,8 @@ class NodeFacts(Struct, frozen=True, forbid_unknown_fields=True):
     versions: Mapping[str, str | None] = {}
     shares: tuple[str, ...] = ()
     cpu_limit: float | None = None
+    gpus: tuple[Gpu, ...] = ()
+    gpu_driver: str | None = None
 
     @property
     def cores_shared(self) -> bool:

@@ -70,7 +70,9 @@ def _versions(record: Record) -> dict[str, Any]:
 
 def _hosts(record: Record) -> dict[str, Any]:
     def facts(node: NodeFacts) -> dict[str, Any]:
-        return {"cpu": node.cpu, "cores": node.cores, "ram": node.ram_bytes, "kernel": node.kernel, "os": node.os}
+        gpus = {"gpus": [gpu.name for gpu in node.gpus], "driver": node.gpu_driver} if node.gpus else {}
+        own = {"cpu": node.cpu, "cores": node.cores, "ram": node.ram_bytes, "kernel": node.kernel, "os": node.os}
+        return own | gpus
 
     hosts = {node.name: facts(node) | {"ranks": len(node.ranks)} for node in record.cluster.nodes}
     return {"cluster": record.cluster.name, "nodes": hosts}

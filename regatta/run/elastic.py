@@ -62,12 +62,14 @@ def finish(session: Session, going: Going) -> Record:
                     raise
                 failed = str(error)
             names = ", ".join(lost)
-            wanted = ranks_left(ranks, going.cores, [node.name for node in left.workers])
+            on_gpus = any(cards.visible for cards in begun.ready.plan.cards.values())
+            wanted = None if on_gpus else ranks_left(ranks, going.cores, [node.name for node in left.workers])
+            how = "one rank a GPU" if on_gpus else f"{wanted} rank(s)"
             next_name = f"{first[: naming.NAME_LENGTH - 4]}-g{generation}"
             note = f"generation {generation} of {first}, without {names}"
             options = replace(request.options, name=next_name, workers=wanted)
             request = replace(request, options=options, notes=(*request.notes, note))
-            session.console.warn(f"{failed}\ngoing on from the checkpoint: {next_name}, {note}, {wanted} rank(s)")
+            session.console.warn(f"{failed}\ngoing on from the checkpoint: {next_name}, {note}, {how}")
             session = stack.enter_context(Session(left, session.console, session.results))
             begun = session.begin(request)
         return session.finish(begun)

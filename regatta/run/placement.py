@@ -9,8 +9,11 @@ from regatta.hosts.cluster import Cluster, Node
 
 
 def placed(framework: Framework, workers: int | None, cluster: Cluster, cores: Mapping[str, int]) -> tuple[Rank, ...]:
-    """The ranks of a run under a framework: `workers`, or one a core of its hosts; of a single process always one."""
-    hosts = framework.hosts(cluster)
+    """The ranks of a run under a framework: `workers`, or one a core of its hosts; of a single process always one.
+
+    Hosts without an entry in `cores` get none.
+    """
+    hosts = [node for node in framework.hosts(cluster) if node.name in cores]
     wanted = workers if workers is not None else sum(cores[node.name] for node in hosts)
     return spread(1 if framework.single else wanted, hosts, cores)
 

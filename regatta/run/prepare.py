@@ -21,7 +21,7 @@ from regatta.program import hint
 from regatta.projects import packages, place
 from regatta.records.clocks import Clocks
 from regatta.release import sync, tree
-from regatta.run import catalogue, kept_folders, naming, placement, recording, walls
+from regatta.run import catalogue, gpus, kept_folders, naming, placement, recording, walls
 from regatta.run.request import Request
 from regatta.terminal.console import Console
 from regatta_protocol.operations.launch import Inspect, Inspected
@@ -199,9 +199,16 @@ class Preparer:
         layer: Layer | None,
         variables: Variables,
     ) -> plan.Plan:
-        cores = {name: answer.facts["cores"] for name, answer in answers.items()}
+        well, sick = gpus.well(framework, self._cluster, answers)
+        for line in sick:
+            self._console.warn(line)
+        cores = {name: answer.facts["cores"] for name, answer in answers.items() if name in well}
         said = request.options
-        ranks = placement.placed(framework, said.workers, self._cluster, cores)
+        has = {**answers[self._cluster.head.name].packages, **(layer.packages if layer else {})}
+        chosen = gpus.choose(framework, said, self._cluster, {name: answers[name] for name in well}, has)
+        for line in chosen.lines:
+            self._console.note(line)
+        ranks = chosen.ranks or placement.placed(framework, said.workers, self._cluster, cores)
         for warning in placement.crowded(ranks, cores):
             self._console.warn(warning)
         name = naming.check_run_name(said.name) if said.name else None
@@ -216,6 +223,7 @@ class Preparer:
             options=said,
             master_port=next(iter(answers[ranks[0].node.name].ports), None),
             ports=_ports(ranks, answers) if framework.port_each_rank else {},
+            cards=chosen.cards,
             first_run=request.first_run,
             layer=layer.key if layer else None,
             below=place.inside(source.root, request.begins),

@@ -287,6 +287,7 @@ def _nodes(info: RunInfo) -> list[str]:
 def _node_facts(
     name: str, address: str, ranks: Mapping[int, str], facts: Mapping[str, Any], shares: Sequence[str]
 ) -> record.NodeFacts:
+    gpus = facts.get("gpus") or {}
     return record.NodeFacts(
         name=name,
         address=address,
@@ -299,6 +300,8 @@ def _node_facts(
         versions=facts.get("versions") or {},
         shares=tuple(shares),
         cpu_limit=facts.get("cpu_limit"),
+        gpus=tuple(record.Gpu(card["name"], card["bytes"]) for card in gpus.get("cards", ())),
+        gpu_driver=gpus.get("driver"),
     )
 
 

@@ -7,7 +7,7 @@ _MEMORY = "Regatta shares the memory of the hosts among executors: set it by the
 _MASTER = "the cluster of the inventory is the master: leave it out, or choose another inventory by -i"
 _TREE = "the tree around this folder is synced to all nodes: leave it out"
 _VARIABLES = "a variable of the run's processes is --env NAME=VALUE"
-_GPUS = "ranks take the processors of the hosts; --workers counts them"
+_GPUS = "the GPUs of each rank are --gpus N (torchrun, run NAME); --workers counts ranks over all hosts"
 
 FLAGS = {
     **dict.fromkeys(("--nproc_per_node", "--nproc-per-node", "--num_processes", "--ntasks", "--np", "-np"), _WORKERS),

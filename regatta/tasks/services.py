@@ -7,6 +7,7 @@ import contextlib
 import functools
 import sys
 import time
+from collections import Counter
 from collections.abc import Mapping
 from json import dumps
 from typing import TYPE_CHECKING, Any
@@ -134,7 +135,9 @@ def _status_rows(nodes: "list[NodeStatus]", members: Mapping[str, list[str] | st
     from regatta.frameworks import registry
 
     packages = registry.packages()
-    rows: list[tuple[str, ...]] = [(*HEADINGS, *(f"in {service}" for service in members), *FACTS, *packages)]
+    has_gpus = any(item.facts.get("gpus") for item in nodes)
+    more = ("GPUs",) if has_gpus else ()
+    rows: list[tuple[str, ...]] = [(*HEADINGS, *(f"in {one}" for one in members), *FACTS, *more, *packages)]
     for item in nodes:
         if item.error:
             rows.append(
@@ -152,10 +155,25 @@ def _status_rows(nodes: "list[NodeStatus]", members: Mapping[str, list[str] | st
                 str(facts["cores"]),
                 f"{facts['load']:.2f}",
                 f"{(facts['available_bytes'] or 0) / 2**30:.1f} of {(facts['ram_bytes'] or 0) / 2**30:.1f} GiB",
-                *(str(versions[name] or "-") for name in ("python", *packages)),
+                str(versions["python"] or "-"),
+                *((_gpus_text(facts.get("gpus") or {}),) if has_gpus else ()),
+                *(str(versions[name] or "-") for name in packages),
             )
         )
     return rows
+
+
+def _gpus_text(told: Mapping[str, Any]) -> str:
+    """`2 x NVIDIA A100-SXM4-40GB 40 GiB, driver 535.216.01`; or why none can be used."""
+    if not told:
+        return "none"
+    if told["problem"]:
+        return f"UNUSABLE: {told['problem']}"
+    sizes = [f" {card['bytes'] / 2**30:.0f} GiB" if card["bytes"] else "" for card in told["cards"]]
+    kinds = Counter(f"{card['name']}{size}" for card, size in zip(told["cards"], sizes, strict=True))
+    shown = ", ".join(f"{number} x {kind}" if number > 1 else kind for kind, number in kinds.items())
+    sick = f"; SICK: {told['sick']}" if told.get("sick") else ""
+    return f"{shown or 'none'}, driver {told['driver']}{sick}"
 
 
 def _joined(members: list[str] | str, address: str) -> str:

@@ -21,7 +21,8 @@ class Inspected(Value):
     """What a node says of what it was asked for; `facts` as records keep them.
 
     `begun`: where a release that is missing can be sent to. `packages`: of its environment. `data`: which files it has,
-    by content. `unfinished`: runs that have not ended. `told`: what frameworks asked for, by name.
+    by content. `unfinished`: runs that have not ended. `gpus_taken`: UUIDs of GPUs of
+    runs in progress. `told`: what frameworks asked for, by name.
     """
 
     facts: Dict[str, Any] = {}
@@ -32,6 +33,7 @@ class Inspected(Value):
     data: Dict[str, bool] = {}
     ports: Tuple[int, ...] = ()
     unfinished: Tuple[str, ...] = ()
+    gpus_taken: Tuple[str, ...] = ()
     told: Dict[str, Any] = {}
 
 

@@ -106,7 +106,9 @@ def lab_names(ended_by_signals: None) -> Iterator[Iterator[str]]:
 def make_lab(lab_names: Iterator[str]) -> Callable[..., LabHandle]:
     """A function that makes a further lab: `make_lab(nodes=2, egress=False)`; removed when the session ends."""
 
-    def make(*, nodes: int = 3, egress: bool = True, topology: str = "flat", cores: str | None = None) -> LabHandle:
+    def make(
+        *, nodes: int = 3, egress: bool = True, topology: str = "flat", cores: str | None = None, suite: str = ""
+    ) -> LabHandle:
         for _ in range(3):
             name = next(lab_names)
             done = lab_command(
@@ -120,6 +122,7 @@ def make_lab(lab_names: Iterator[str]) -> Callable[..., LabHandle]:
                 "--topology",
                 topology,
                 *(["--cores", cores] if cores else []),
+                *(["--suite", suite] if suite else []),
             )
             if "choose another subnet" not in done.stdout:
                 break

@@ -1,5 +1,6 @@
 """Packages as a test needs them, and a small index on loopback that serves them."""
 
+import hashlib
 import io
 import tarfile
 import threading
@@ -13,14 +14,17 @@ from urllib.parse import quote, unquote
 PKG_INFO = "Metadata-Version: 2.1\nName: {}\nVersion: 1.0\n"
 
 
-def make_wheel(folder: Path, name: str, version: str = "1.0", text: str = "x = 1\n") -> Path:
+def make_wheel(
+    folder: Path, name: str, version: str = "1.0", text: str = "x = 1\n", tag: str = "py3-none-any", needs: str = ""
+) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{name}-{version}-py3-none-any.whl"
+    path = folder / f"{name}-{version}-{tag}.whl"
     info = f"{name}-{version}.dist-info"
+    requires = f"Requires-Dist: {needs}\n" if needs else ""
     with zipfile.ZipFile(path, "w") as file:
         file.writestr(f"{name}.py", text)
-        file.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
-        file.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        file.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{requires}")
+        file.writestr(f"{info}/WHEEL", f"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: {tag}\n")
         file.writestr(f"{info}/RECORD", "")
     return path
 
@@ -38,16 +42,21 @@ def make_source(folder: Path, name: str, text: str = "") -> Path:
 
 
 @contextmanager
-def serve(files: Path) -> Iterator[str]:
-    """The URL of an index of the files in a folder, as they are at that moment; it promises no hashes."""
+def serve(files: Path, *, hashes: bool = False) -> Iterator[str]:
+    """The URL of an index of the files in a folder, as they are at that moment; `hashes`: its links have SHA-256."""
+
+    def link(path: Path) -> str:
+        fragment = f"#sha256={hashlib.sha256(path.read_bytes()).hexdigest()}" if hashes else ""
+        return f'<a href="/files/{quote(path.name)}{fragment}">{path.name}</a>'
 
     class Index(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             name = unquote(PurePosixPath(self.path).name)
             listing = self.path.startswith("/simple/")
             if listing:
-                found = [path.name for path in sorted(files.iterdir()) if path.name.startswith(f"{name}-")]
-                body = "".join(f'<a href="/files/{quote(one)}">{one}</a>' for one in found).encode()
+                of = {path: path.name.partition("-")[0].replace("_", "-") for path in sorted(files.iterdir())}
+                found = [path for path, package in of.items() if package == name]
+                body = "".join(map(link, found)).encode()
             else:
                 body = (files / name).read_bytes() if (files / name).is_file() else b""
             self.send_response(200 if body else 404)

@@ -47,12 +47,20 @@ def test_as_many_ranks_as_fit(wanted: int, ranks: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "ranks"), [(16, [16, 12, 8, 4]), (8, [8, 6, 4, 2]), (None, [8, 6, 4, 2]), (3, [3, 3, 3, 2])]
+    ("wanted", "ranks", "visible"),
+    [
+        (16, [16, 12, 8, 4], ()),
+        (8, [8, 6, 4, 2], ()),
+        (None, [8, 6, 4, 2], ()),
+        (3, [3, 3, 3, 2], ()),
+        (16, [16, 6, 4, 2], ("0",)),
+    ],
 )
 def test_each_loss_counts_from_the_first_run(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, wanted: int | None, ranks: list[int]
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, wanted: int | None, ranks: list[int], visible: tuple[str, ...]
 ) -> None:
-    """Four hosts of two cores lose one after the other."""
+    """Four hosts of two cores lose one after the other. A run on GPUs then asks for no number: it has one a GPU."""
+    cards = {"node1": plan.Cards(visible)}
     cores = dict.fromkeys(("node1", "node2", "node3", "node4"), 2)
     node4 = replace(cluster.nodes[-1], name="node4")
     cluster = replace(cluster, nodes=(*cluster.nodes, node4), workers=(*cluster.workers, node4))
@@ -74,7 +82,7 @@ def test_each_loss_counts_from_the_first_run(
             return cores
 
         def begin(self, request: Request) -> SimpleNamespace:
-            return SimpleNamespace(request=request)
+            return SimpleNamespace(request=request, ready=SimpleNamespace(plan=SimpleNamespace(cards=cards)))
 
         def finish(self, begun: SimpleNamespace) -> int:
             request = begun.request

@@ -230,6 +230,7 @@ MAY_NAME = {
     "provisioning/bundling.py": ({"torch"}, OF_BUILD),
     "provisioning/locks.py": ({"torch"}, OF_BUILD),
     "provisioning/spark.py": ({"pyspark", "spark"}, OF_SERVICE),
+    "provisioning/torchlock.py": ({"torch"}, OF_BUILD),
     "provisioning/wheels.py": ({"torch"}, OF_BUILD),
     "records/record.py": ({"single"}, "records of the single process are read, whichever adapters there are"),
     "report/curves.py": ({"single"}, "a field of a chart's rows"),

@@ -139,10 +139,11 @@ def test_the_name_is_what_it_was_before_locks_had_hashes() -> None:
     assert fingerprint(("numpy==2.4.6", "torch==2.13.0+cpu"), X86) == "281989b9a4dd"
 
 
-@pytest.mark.parametrize("python", ["3.10.12", "3.11.2", "3.12.3", "3.13.1"])
+@pytest.mark.parametrize("python", ["3.10.12", "3.11.2", "3.12.3", "3.13.5", "3.14.4"])
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
 @pytest.mark.parametrize("build", ["cpu", "pypi"])
-def test_the_real_lock_holds_for_every_supported_python(python: str, build: str) -> None:
-    target = Target(python, "x86_64", torch_build=build)
+def test_the_real_lock_holds_for_every_supported_python(python: str, machine: str, build: str) -> None:
+    target = Target(python, machine, torch_build=build)
     found = locks.read(PROJECT / "requirements/node.lock", target, PROJECT / f"requirements/torch-{build}.lock").pins
     names = {pin.split("==")[0] for pin in found}
     assert {"torch", "ray", "numpy", "scipy", "torch-ppr", "hdfs", "uv"} <= names

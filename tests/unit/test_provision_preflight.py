@@ -188,7 +188,7 @@ def test_a_patch_release_is_a_warning() -> None:
 
 
 def test_a_newer_system_is_a_warning() -> None:
-    result = host(os={"id": "ubuntu", "version": "26.04", "name": "Ubuntu 26.04"})
+    result = host(os={"id": "ubuntu", "version": "28.04", "name": "Ubuntu 28.04"})
     found = report({"n1": result}, {"head": ["n1"], "workers": ["n1"]}, LIMITS, {}, NOW)
     assert (found["problems"], len(found["warnings"])) == ([], 1)
 

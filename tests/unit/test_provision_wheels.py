@@ -60,7 +60,9 @@ def test_torch_comes_from_the_machines_own_sources_first(tmp_path: Path, sources
 
 def test_a_missing_torch_names_the_variables(tmp_path: Path, sources: Path) -> None:
     lock = Chosen((entry(make_wheel(sources, "alpha")),), (Entry("torch", "2.13.0+cpu", None, ("0" * 64,), 1),))
-    with pytest.raises(WheelError, match=r"torch==2.13.0\+cpu.*python_env_torch_index"):
+    with pytest.raises(
+        WheelError, match=r"torch-2.13.0\+cpu-cp311-cp311-.*python_env_torch_index.*pip download .*put it into"
+    ):
         wheels.make(tmp_path / "house", lock, TARGET, NOWHERE)
     assert not (tmp_path / "house").exists()
 
@@ -74,7 +76,7 @@ def test_a_missing_package_is_named(tmp_path: Path, sources: Path) -> None:
 def test_a_build_of_torch_that_is_not_known_is_refused(tmp_path: Path, sources: Path) -> None:
     own = make_wheel(sources, "torch", "2.13.0+cpu")
     torch = Entry("torch", "2.13.0+cpu", None, ("0" * 64,), 1)
-    with pytest.raises(HashError, match=r"(?s)torch==2\.13\.0\+cpu.*make torch-lock BUILD=cpu") as caught:
+    with pytest.raises(HashError, match=r"torch==2\.13\.0\+cpu.*not the file that the lock names") as caught:
         wheels.make(tmp_path / "house", Chosen((entry(make_wheel(sources, "alpha")),), (torch,)), TARGET, NOWHERE)
     assert sha256(own) in str(caught.value)
     assert not (tmp_path / "house").exists()

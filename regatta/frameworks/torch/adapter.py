@@ -6,6 +6,8 @@ that rendezvous (2.8 s; 3.6 to 7.6 s), for scripts that use torchrun's own featu
 again only by c10d, where the nodes notice each other's losses.
 """
 
+from collections.abc import Mapping
+
 from regatta.errors import UsageError
 from regatta.frameworks import spec
 from regatta.frameworks.api import MIB, Framework
@@ -15,6 +17,8 @@ from regatta_protocol.run import Expected, Spec
 
 INTERFACE_VARIABLES = ["GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"]
 
+CUDA = ("nvidia-cuda-runtime", "cuda-toolkit")
+"""Packages that a torch without a local label has if it is built with CUDA."""
 RUN = "regatta.frameworks.torch.run"
 MARK = ".joined"
 """The file that a rank makes once it has joined a process group (`run/torchranks.py`)."""
@@ -43,6 +47,15 @@ class Torch(Framework):
     meets = r"torch/distributed/(?!run\b|elastic/|launch)|torch/nn/parallel/distributed|torch/autograd/graph"
     rank_bytes = 400 * MIB
     start_seconds = 9.0
+
+    def without_gpus(self, packages: Mapping[str, str]) -> str | None:
+        """See `Framework`."""
+        version = packages.get("torch")
+        if version is None:
+            return "its packages have no torch"
+        label = version.partition("+")[2]
+        cuda = label.startswith("cu") if label else any(name.startswith(CUDA) for name in packages)
+        return None if cuda else f"torch {version} has no CUDA (python_env_torch_build)"
 
     def headline(self, plan: Plan) -> str:
         """See `Framework`."""
@@ -89,6 +102,7 @@ def rank_environment(plan: Plan, rank: Rank) -> dict[str, str]:
     """The variables that torchrun sets for a rank."""
     nodes = [node.name for node in plan.nodes]
     return {
+        **_gpus(plan, rank),
         "RANK": str(rank.rank),
         "LOCAL_RANK": str(rank.local),
         "WORLD_SIZE": str(len(plan.ranks)),
@@ -104,6 +118,16 @@ def rank_environment(plan: Plan, rank: Rank) -> dict[str, str]:
         "TORCHELASTIC_RESTART_COUNT": "0",
         "TORCHELASTIC_MAX_RESTARTS": "0",
     }
+
+
+def _gpus(plan: Plan, rank: Rank) -> dict[str, str]:
+    """The indices of a rank's GPUs. Of parts of cards (MIG) a process can use only one, so that it sees no other."""
+    cards = plan.cards.get(rank.node.name)
+    if not cards or not cards.visible:
+        return {}
+    if cards.visible[rank.local].startswith("MIG-"):
+        return {"CUDA_VISIBLE_DEVICES": cards.visible[rank.local], "REGATTA_GPUS": "0"}
+    return {"REGATTA_GPUS": ",".join(map(str, cards.of(rank.local)))}
 
 
 def torchrun_command(plan: Plan, node: Node) -> list[str]:

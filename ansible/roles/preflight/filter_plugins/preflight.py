@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-SUPPORTED = {"debian": ("12", "13"), "ubuntu": ("22.04", "24.04")}
+SUPPORTED = {"debian": ("12", "13"), "ubuntu": ("22.04", "24.04", "26.04")}
 OLDEST_PYTHON = (3, 10)
 _MB = 1_000_000
 _SSH_SAID = re.compile(r"\A.*?(over|via) ssh: ", re.S)
@@ -146,11 +146,13 @@ def _host_problems(result: Result, limits: Mapping[str, Any]) -> list[str]:
         )
     for variable, there in result.get("wrong_javas", {}).items():
         found.append(f"{there}: install one there, or leave {variable} empty for a package of the distribution's")
+    homes = ", ".join(limits["java_homes"])
     for names in result.get("unobtainable", []):
         either = names.replace("|", " or ")
         found.append(
             f"its apt sources have no {either}: add a source that has one ('apt-get update' there, where its lists are "
-            f"old); of Java install one of these versions yourself, and name it ({', '.join(limits['java_homes'])})"
+            f"old)"
+            + (f"; of Java install one of these versions yourself, and name it ({homes})" if "openjdk" in names else "")
         )
     return found + _disks(result, limits) + _ports(result, limits)
 
@@ -187,8 +189,12 @@ def _host_warnings(result: Result) -> list[str]:
 
 
 def _supported() -> str:
-    """`Debian 12 and 13, Ubuntu 22.04 and 24.04`."""
-    return ", ".join(f"{name.capitalize()} {' and '.join(versions)}" for name, versions in SUPPORTED.items())
+    """`Debian 12 and 13, Ubuntu 22.04, 24.04 and 26.04`."""
+    return ", ".join(f"{name.capitalize()} {_and(versions)}" for name, versions in SUPPORTED.items())
+
+
+def _and(words: Sequence[str]) -> str:
+    return f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 def _newer(system: Mapping[str, str]) -> bool:

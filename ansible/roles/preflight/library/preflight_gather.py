@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import time
 
-from ansible.module_utils import java
+from ansible.module_utils import java, nvidia
 from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
@@ -315,6 +315,7 @@ def main():
         old_sshfs=old_sshfs(wanted["packages"], release),
         wrong_javas=wrong_javas(wanted["javas"]),
         apt=bool(shutil.which("apt-get")),
+        nvidia=nvidia.look(),
         time_service=time_service(),
         fuse=os.path.exists("/dev/fuse") or run("modprobe", "--dry-run", "--quiet", "fuse")[0] == 0,
         has_user=has_user("regatta"),

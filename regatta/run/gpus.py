@@ -1,0 +1,126 @@
+"""Which GPUs a run has, and so where its ranks are: pure functions of what nodes tell of their cards."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from regatta.errors import UsageError
+from regatta.frameworks.api import Framework
+from regatta.frameworks.plan import Cards, Rank
+from regatta.hosts.cluster import Cluster, Node
+from regatta.options.declaration import RunOptions
+from regatta.run import placement
+from regatta_protocol.operations.launch import Inspected
+
+PART = "MIG-"
+NAMED = "GPUs (--gpus)"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """`ranks`: placed by GPUs; None where cores decide. `cards`: those of each node. `lines`: for a person."""
+
+    ranks: tuple[Rank, ...] | None = None
+    cards: Mapping[str, Cards] = field(default_factory=dict)
+    lines: tuple[str, ...] = ()
+
+
+def well(framework: Framework, cluster: Cluster, answers: Mapping[str, Inspected]) -> tuple[set[str], list[str]]:
+    """The nodes that may get ranks, and a line for each that may not, for a GPU of it is sick.
+
+    UsageError where the framework has no other host.
+    """
+    told = {name: (answer.facts.get("gpus") or {}).get("sick") for name, answer in answers.items()}
+    lines = [f"{name} gets no ranks: {said}. Restart that host, or repair it" for name, said in told.items() if said]
+    found = {name for name, said in told.items() if not said}
+    if not any(node.name in found for node in framework.hosts(cluster)):
+        raise UsageError("; ".join(lines) or "no host of this run has answered")
+    return found, lines
+
+
+def choose(
+    framework: Framework,
+    options: RunOptions,
+    cluster: Cluster,
+    answers: Mapping[str, Inspected],
+    packages: Mapping[str, str],
+) -> Choice:
+    """GPUs for the ranks of a run with these packages. UsageError where `--gpus` asks for more than there is."""
+    hosts = [node for node in framework.hosts(cluster) if node.name in answers]
+    told = {node.name: answers[node.name].facts.get("gpus") or {} for node in hosts}
+    troubles = tuple(
+        f"{name}: no GPU of it can be used: {said['problem']}" for name, said in told.items() if said.get("problem")
+    )
+    there = sum(len(said.get("cards", ())) for said in told.values())
+    why = framework.without_gpus(packages)
+    if options.gpus == 0:
+        return Choice(cards={name: Cards() for name, said in told.items() if said.get("cards")}, lines=troubles)
+    if options.gpus and (why is not None or not there):
+        raise UsageError(f"--gpus {options.gpus}: {why or _none(troubles)}; --gpus 0 runs on processors")
+    if why is None and there:
+        return _placed(options, hosts, told, answers, troubles)
+    unused = (f"{there} GPU(s) of the hosts are not used, and ranks are one a core: {why}",) if there and why else ()
+    return Choice(lines=(*troubles, *unused))
+
+
+def _none(troubles: Sequence[str]) -> str:
+    return "; ".join(troubles) or "no host of this run has a GPU"
+
+
+def _placed(
+    options: RunOptions,
+    hosts: Sequence[Node],
+    told: Mapping[str, Mapping[str, Any]],
+    answers: Mapping[str, Inspected],
+    lines: tuple[str, ...],
+) -> Choice:
+    each = options.gpus or 1
+    free = {node.name: _free(told[node.name], answers[node.name].gpus_taken) for node in hosts}
+    slots = {name: len(cards) // each for name, cards in free.items()}
+    total, all_cards = sum(slots.values()), sum(len(said.get("cards", ())) for said in told.values())
+    taken = all_cards - sum(map(len, free.values()))
+    workers = options.workers or total
+    if workers > total or not total:
+        if options.gpus or taken:
+            raise UsageError(
+                f"{workers or 'its'} rank(s) of {each} GPU(s) need more than the {all_cards - taken} that are free"
+                f"{f' ({taken} belong to other runs)' if taken else ''}: fewer --workers or --gpus, or wait; "
+                "--gpus 0 runs on processors"
+            )
+        return Choice(lines=(*lines, f"{workers} ranks for {total} GPU(s): they are placed by cores, and share GPUs"))
+    if each > 1 and any(card["visible"].startswith(PART) for cards in free.values() for card in cards):
+        raise UsageError(f"--gpus {each}: a process can use only one part of a card in MIG mode: --gpus 1")
+    ranks = placement.spread(workers, [node for node in hosts if slots[node.name]], slots)
+    counts = Counter(rank.node.name for rank in ranks)
+    chosen = {name: free[name][: number * each] for name, number in counts.items()}
+    cards = {name: _cards(own, each) for name, own in chosen.items()}
+    return Choice(ranks, cards, (*lines, _line(counts, chosen, each), *_unequal(chosen)))
+
+
+def _free(said: Mapping[str, Any], taken: Sequence[str]) -> list[Mapping[str, Any]]:
+    return [card for card in said.get("cards", ()) if card["uuid"] not in taken]
+
+
+def _cards(own: Sequence[Mapping[str, Any]], each: int) -> Cards:
+    """In an order in which LOCAL_RANK names the first GPU of each rank; further ones come behind all these."""
+    of_ranks = [own[number : number + each] for number in range(0, len(own), each)]
+    ordered = [cards[0] for cards in of_ranks] + [card for cards in of_ranks for card in cards[1:]]
+    return Cards(tuple(str(card["visible"]) for card in ordered), tuple(str(card["uuid"]) for card in ordered), each)
+
+
+def _line(counts: Mapping[str, int], chosen: Mapping[str, Sequence[Mapping[str, Any]]], each: int) -> str:
+    places = [
+        f"{number} on {name} ({', '.join(sorted({str(card['name']) for card in chosen[name]}))})"
+        for name, number in counts.items()
+    ]
+    return f"{'one GPU' if each == 1 else f'{each} GPUs'} a rank: {', '.join(places)}"
+
+
+def _unequal(chosen: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[str]:
+    names = sorted({str(card["name"]) for cards in chosen.values() for card in cards})
+    if len(names) < 2:
+        return []
+    return [
+        f"the GPUs of this run differ ({', '.join(names)}): ranks that wait for each other go as fast as the slowest"
+    ]

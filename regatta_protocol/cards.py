@@ -4,7 +4,7 @@ The controller, which knows more of a card, and the workload read these in one w
 """
 
 import string
-from typing import Any, Dict, Iterator, Mapping, Optional, Sequence, Set, Tuple
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
 
 from regatta_protocol.states import Word
 from regatta_protocol.value import Value
@@ -127,6 +127,16 @@ def holds(when: Mapping[str, Any], given: Mapping[str, Any]) -> bool:
     return all(_fits(given.get(name), wanted) for name, wanted in when.items())
 
 
+def listed(text: str) -> Optional[List[str]]:
+    """The words of a list that commas separate; quotes may be around a word with a comma. None: a quote is open."""
+    import csv
+
+    try:
+        return [word.strip() for word in next(csv.reader([text], skipinitialspace=True, strict=True), [])]
+    except csv.Error:
+        return None
+
+
 def misfit(option: Any, value: Any) -> Optional[str]:
     """Return what is wrong with the value of an option, as the end of a sentence; None where nothing is."""
     words, types = TYPES[option.kind]
@@ -135,7 +145,7 @@ def misfit(option: Any, value: Any) -> Optional[str]:
     if option.choices and value not in option.choices:
         known = " or ".join(filter(None, (", ".join(option.choices[:-1]), option.choices[-1])))
         return f"must be {known}, not {value!r}"
-    if option.kind == Kind.LIST and not all(map(str.strip, str(value).split(","))):
+    if option.kind == Kind.LIST and not all(listed(str(value)) or [""]):
         return f"must be words with commas between, without an empty one, not {value!r}"
     return _beyond(option, value) if isinstance(value, (int, float)) else None
 

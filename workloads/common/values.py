@@ -9,7 +9,7 @@ import math
 import os
 from pathlib import Path
 
-from regatta_protocol.cards import Option
+from regatta_protocol.cards import Option, listed
 from workloads.common.storage.places import is_remote
 
 
@@ -54,11 +54,13 @@ def number(option: Option, word: str) -> float:
 
 
 def separated(option: Option, word: str) -> tuple[str, ...]:
-    """Texts that commas separate, none of them empty."""
-    items = tuple(item.strip() for item in word.split(","))
-    if not all(items):
+    """Texts that commas separate, none of them empty; one with a comma has quotes around it."""
+    items = listed(word)
+    if items is None:
+        raise argparse.ArgumentTypeError(f"a quote that does not end, or text after it, in {word!r}")
+    if not items or not all(items):
         raise argparse.ArgumentTypeError(f"an empty item in {word!r}")
-    return items
+    return tuple(items)
 
 
 def of_this_run(word: str) -> str:

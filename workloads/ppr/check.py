@@ -7,15 +7,19 @@ where the controller runs, before the file goes to the nodes. It takes all that 
 
 from __future__ import annotations
 
+import functools
 import itertools
 import sys
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+
+import numpy as np
 
 from workloads.common import storage, threads
 from workloads.common.events import BAD_INPUT_STATUS, BadInput
 from workloads.common.storage import packed
-from workloads.ppr import dialect, fields, parquet, words
+from workloads.ppr import dialect, fields, parquet, said, sniffing, words
 from workloads.ppr.dialect import Dialect
 from workloads.ppr.words import Words
 
@@ -24,51 +28,117 @@ MERGED = 32
 """So many blocks' words are made one list at a time."""
 
 
-def check(path: Path | str, block_bytes: int = BLOCK_BYTES) -> str:
+def check(path: Path | str, block_bytes: int = BLOCK_BYTES, first_line: str | None = None) -> str:
     """Return what the file holds, in a line. Raises :class:`BadInput` as `edgelist.read` does, with the same words."""
     with packed.opened(path) as (stream, kind):
         if kind == packed.PARQUET:
             found, taken = parquet.edges(path, stream, 0, 1)
-            return _said(path, found, ((len(ids) // 2, known) for ids, known in taken))
-        found, begun = dialect.sniff(path, lambda: stream.read(block_bytes))
-        dialect.names(path, found)
-        rest = iter(lambda: stream.read(block_bytes), b"")
-        blocks = dialect.passed_over(storage.whole_lines(itertools.chain(begun, rest)), 0, found.passed)
-        return _said(path, found, _counted(path, found, blocks))
+            return _said(path, found, (Looked(len(ids) // 2, known) for ids, known, _ in taken))
+    found, blocks = _blocks(path, block_bytes, first_line)
+    dialect.names(path, found)
+    try:
+        return _said(path, found, _looked(path, found, blocks))
+    except _LongIds:
+        return _said(path, found, _looked(path, found, _blocks(path, block_bytes, first_line)[1], as_words=True))
 
 
-def _counted(path: Path | str, found: Dialect, blocks: Iterable[bytes]) -> Iterator[tuple[int, Words | None]]:
-    """Yield how many edges each block has, and the words in it."""
+def _blocks(path: Path | str, block_bytes: int, first_line: str | None) -> tuple[Dialect, Iterator[tuple[bytes, bool]]]:
+    """The dialect of a file, and its blocks."""
+    source = _text(path, block_bytes)
+    found, begun = sniffing.sniff(path, lambda: next(source, b""), first_line=first_line)
+    whole = storage.whole_lines(itertools.chain(begun, source))
+    return found, dialect.in_sections(path, dialect.passed_over(whole, 0, found.passed), found)
 
-    def look(block: bytes) -> tuple[int, Words | None, int, bytes | None]:
-        if found.plain and (edges := fields.plain_edges(block)) is not None:
-            return edges, None, block.count(b"\n"), None
-        split = fields.split(block, found)
-        if fault := fields.fault_of(split, words=found.words):
-            return 0, None, *fault
-        known = words.encoded(split.values, split.offsets)[1] if found.words else None
-        return len(split.lines), known, split.line_count, None
 
+def _text(path: Path | str, block_bytes: int) -> Iterator[bytes]:
+    with packed.opened(path) as (stream, _):
+        yield from iter(lambda: stream.read(block_bytes), b"")
+
+
+class _LongIds(Exception):
+    """An id has more than 64 bits, so that all of them are to be read as words."""
+
+
+@dataclass(frozen=True)
+class Looked:
+    """A block: how many edges it has, of which `both` lead both ways; its words; its `comments`."""
+
+    edges: int
+    words: Words | None = None
+    both: int = 0
+    comments: int = 0
+    lines: int = 0
+    fault: tuple[int, bytes] | None = None
+
+
+def _looked(
+    path: Path | str, found: Dialect, blocks: Iterable[tuple[bytes, bool]], *, as_words: bool = False
+) -> Iterator[Looked]:
+    """Yield what each block holds."""
     line = 1
     with threads.pool() as pool:
-        for edges, known, lines, wrong in threads.in_order(pool, look, blocks, ahead=2 * threads.count()):
-            if wrong is not None:
-                raise BadInput(f"{path}: line {line + lines}: {fields.described(wrong, found)}")
-            line += lines
-            yield edges, known
+        look = functools.partial(_look, found, as_words)
+        for looked in threads.in_order(pool, look, blocks, ahead=2 * threads.count()):
+            if looked.fault:
+                raise BadInput(f"{path}: line {line + looked.fault[0]}: {fields.described(looked.fault[1], found)}")
+            line += looked.lines
+            yield looked
 
 
-def _said(path: Path | str, found: Dialect, counted: Iterable[tuple[int, Words | None]]) -> str:
-    edges, known = 0, [words.NONE]
-    for count, some in counted:
-        edges += count
-        if some is not None:
-            known.append(some)
+def _look(found: Dialect, as_words: bool, given: tuple[bytes, bool]) -> Looked:
+    block, both = given
+    if found.plain and not found.size and not as_words and (edges := fields.plain_edges(block)) is not None:
+        return Looked(edges, both=edges if both else 0, lines=block.count(b"\n"))
+    split, numbers, fault = fields.looked_at(fields.split(block, found), found)
+    if fault:
+        return Looked(0, fault=fault)
+    if numbers is None and not found.words and not as_words:
+        raise _LongIds
+    known = words.encoded(split.values, split.offsets)[1] if found.words or as_words else None
+    undirected = 0 if split.undirected is None else int(np.count_nonzero(split.undirected))
+    edges = len(split.lines)
+    return Looked(edges, known, edges if both else undirected, split.comments, split.line_count)
+
+
+def _said(path: Path | str, found: Dialect, looked: Iterable[Looked]) -> str:
+    edges = both = comments = 0
+    known, named = [words.NONE], found.words
+    for one in looked:
+        edges, both, comments = edges + one.edges, both + one.both, comments + one.comments
+        if one.words is not None:
+            named = True
+            known.append(one.words)
         if len(known) == MERGED:
             known = [words.merged(known)[0]]
     if not edges:
-        raise dialect.no_edges(path, found.header)
-    return dialect.read_as(edges, len(words.merged(known)[0]) if found.words else None, found.header)
+        raise said.no_edges(path, found.header)
+    said.checked(path, found, edges)
+    if found.asked and not named:
+        _ask(path, found, edges)
+    names = len(words.merged(known)[0]) if named else None
+    return said.read_as(edges, names, found.header, said.notes(found, comments, both, weighted=False))
+
+
+def _ask(path: Path | str, found: Dialect, edges: int) -> None:
+    """Raise BadInput where the first line may be no edge."""
+    asked = found.asked
+    assert asked is not None
+    after = edges if found.asked_passed else edges - 1
+    if after == asked.edges and _largest_after(path, found) <= asked.nodes:
+        raise said.asks(path, asked, after)
+    if found.asked_passed:
+        raise said.odd_first(path, found)
+
+
+def _largest_after(path: Path | str, found: Dialect) -> int:
+    """The largest id of a file that is in order, but for those of its first edge if that is the line asked about."""
+    skipped, largest = 0 if found.asked_passed else 2, 0
+    for block, _ in _blocks(path, BLOCK_BYTES, None)[1]:
+        _, numbers, _ = fields.looked_at(fields.split(block, found), found)
+        if numbers is not None and len(numbers) > skipped:
+            largest = max(largest, int(numbers[skipped:].max()))
+            skipped = 0
+    return largest
 
 
 def main() -> None:

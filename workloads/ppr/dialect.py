@@ -1,22 +1,24 @@
-"""The format of an edge list: what is between its columns, whether it has a header, whether ids are numbers or words.
+"""The format of a graph file: what is between its columns, whether it has a header, whether ids are numbers or words.
 
-The first two lines that are no comments decide, for the whole file, so that every reader of a part of it decides alike.
-Only the standard library, as the controller reads this too.
+The first lines decide, for the whole file, so that every reader of a part of it decides alike: they begin a kind that
+has a name (dialects.py), else the first two that are no comments say which columns there are. Only the standard
+library, as the controller reads this too.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from workloads.common.events import BadInput
+from workloads.ppr.dialects import COMMENTS, Form
 
 BLANKS, TAB, COMMA, SEMICOLON = b" ", b"\t", b",", b";"
 LARGEST_ID = 2**64 - 1
 LONGEST_LINE = 1 << 20
 _SHOWN = 60
-_LONGEST_HEADER = 80
+_FILLED = re.compile(rb"[^\n]")
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 HEADERS = (
@@ -33,8 +35,14 @@ HEADERS = (
 """Names of two columns that are no edge, even where ids are words: source first; `FromNodeId` is `from`."""
 _SAID_TOO = re.compile(r"[^a-z0-9]|nodeid|node|vertex|id(?=$)")
 _NAME = re.compile(rb"(?m)^[ \t]*#[ \t]*node[ \t]+(\d+)[ \t]+([^\n]*\S)")
-_DATA = re.compile(rb"(?m)^[ \t]*[^#\s][^\n]*")
-_NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_WHOLE = re.compile(rb"(\d+)(?:\.(\d*))?(?:[eE]([+-]?\d{1,3}))?")
+_DATA_WEIGHT = re.compile(rb"""['"]weight['"]: *([^,}]+)""")
+WEIGHTS = ("weight", "weights", "w", "value", "strength")
+"""Names of a column of weights."""
+KIND = "type"
+"""The name of a column that says of each edge whether it is directed."""
+SIZE, EDGE = "size", "edge"
+"""The answers to the question what the first line is."""
 _COLUMN = {
     separator: re.compile(
         rb'(?:%(b)s"((?:[^"]|"")*)"%(b)s|(?!%(b)s")([^%(s)s]*))(%(s)s|\Z)'
@@ -46,81 +54,101 @@ _COLUMN = {
 
 
 @dataclass(frozen=True)
+class Size:
+    """How many nodes, numbered from 1, and edges a file says it has, and in which line; `edges` -1: not said."""
+
+    nodes: int
+    edges: int
+    line: int
+    lenient: bool = False
+
+
+@dataclass(frozen=True)
 class Dialect:
     """`separator`: what is between columns; BLANKS means spaces and tabs. `words`: ids are words, else numbers.
 
-    `header`: the header's line as text, empty without one; `swapped`: it names the target first. `plain`: numbers
-    apart by blanks and without quotes, which machine code reads. `passed`: ranges of bytes that are not to be read,
-    the header and a byte order mark. `comments`: all bytes before the first edge.
+    `header`: the header's line as text, empty without one. `count`: how many columns a line has, or with `rest` at
+    least as far as `ends`, those of source and target. `weight`: the column of weights; `data`: weights are in what
+    networkx writes, ``{'weight': 2}``. `kind`: the column that says of each edge whether it is directed. `others`: the
+    names of the columns that are not read. `plain`: two columns of numbers apart by blanks and without quotes, which
+    machine code reads. `passed`: ranges of bytes that are not to be read. `comments`: all bytes before the first edge;
+    `start`: where it begins. `form`: the kind that has a name; `size`: what the file says of its size; `both`: edges
+    lead both ways. `asked`: a first line that may be a size and not an edge; `asked_passed`: it is not read, as it has
+    not the columns of the others.
     """
 
     separator: bytes = BLANKS
     words: bool = False
     header: str = ""
-    swapped: bool = False
     plain: bool = True
     passed: tuple[tuple[int, int], ...] = ()
     comments: bytes = b""
+    count: int = 2
+    ends: tuple[int, int] = (0, 1)
+    weight: int | None = None
+    data: bool = False
+    kind: int | None = None
+    rest: bool = False
+    others: tuple[str, ...] = ()
+    form: Form | None = None
+    size: Size | None = None
+    both: bool = False
+    asked: Size | None = None
+    asked_passed: bool = False
+    first: bytes = b""
 
+    @property
+    def wanted(self) -> tuple[int, ...]:
+        """The columns that are read: the ends, then the weight and the kind, where these are."""
+        more = [column for column in (self.weight, self.kind) if column is not None]
+        return (*self.ends, *more)
 
-def sniff(path: object, read: Callable[[], bytes]) -> tuple[Dialect, list[bytes]]:
-    """The dialect of the file from which `read` gives one block after the other, and the blocks that it took to know.
+    @property
+    def least(self) -> int:
+        """How many columns a line has at least."""
+        return max(self.ends) + 1 + self.data if self.rest else self.count
 
-    Raises BadInput, which names `path`, where a line is so long that this is no edge list.
-    """
-    taken: list[bytes] = []
-    text, due = b"", 0
-    while True:
-        block = read()
-        taken += [block] if block else []
-        due -= len(block)
-        if block and due > 0:
-            continue
-        text = b"".join(taken)
-        due = len(text)
-        found = of(text, complete=not block)
-        if found:
-            return found, taken
-        if len(text) - text.rfind(b"\n") > LONGEST_LINE:
-            raise BadInput(f"{path}: line {text.count(10) + 1}: is longer than 1 MB, so this is no edge list; give one")
+    def is_comment(self, line: bytes) -> bool:
+        """Whether a line that is not blank is a comment: where ids are words, one that has not the columns of an edge.
 
+        `line`: without blanks at its ends.
+        """
+        if self.form and self.form.letters:
+            return line[:1].isalpha() and line[:1] not in self.form.letters and line[1:2] in (b"", b" ", b"\t")
+        mark = next((mark for mark in COMMENTS if line.startswith(mark)), None)
+        if mark is None or not self.words:
+            return mark is not None
+        after = line[len(mark) :]
+        apart = not after.lstrip(b"#%/") or after[:1] in (b" ", b"\t")
+        return apart or len(columns(line, self.separator) or ()) != self.count
 
-def of(text: bytes, *, complete: bool) -> Dialect | None:
-    """The dialect of a file that begins with `text`; None where it takes more to know. `complete`: this is all."""
-    marked = text.startswith(BYTE_ORDER_MARK)
-    if marked:
-        text = b"   " + text[3:]
-    lines: list[re.Match[bytes]] = []
-    for match in _DATA.finditer(text):
-        if match.end() == len(text) and not complete:
+    def picked(self, found: Sequence[bytes]) -> list[bytes] | None:
+        """Those columns of a line that are read, as in `wanted`; None where it has not as many as it should."""
+        if len(found) != self.count and not (self.rest and len(found) >= self.least):
             return None
-        lines.append(match)
-        if len(lines) == 2:
-            break
-    if len(lines) < 2 and not complete:
+        chosen = [found[column] if column < len(found) else b"" for column in self.wanted]
+        return chosen if all(chosen[:2]) else None
+
+
+def whole_number(field: bytes) -> bytes | None:
+    """A node's id as digits without zeros before them: of ``7``, ``7.0`` or ``1e+05``; None for another one."""
+    found = _WHOLE.fullmatch(field)
+    if not found:
         return None
-    passed = ((0, 3),) if marked else ()
-    shown = [match[0].removesuffix(b"\r").strip(b" \t") for match in lines]
-    if not shown:
-        return Dialect(passed=passed, comments=text)
-    separator = _separator(shown)
-    fields = [columns(line, separator) or [] for line in shown]
-    header, swapped = _header(fields)
-    edge = fields[1:] if header else fields
-    if header:
-        passed = (*passed, lines[0].span())
-    start = lines[1].start() if header and len(lines) > 1 else len(text) if header else lines[0].start()
-    words = bool(edge) and len(edge[0]) == 2 and not all(map(_is_number, edge[0]))
-    quotes = any(b'"' in line for line in shown[len(shown) - len(edge) :])
-    return Dialect(
-        separator=separator if words or quotes or separator not in (BLANKS, TAB) else BLANKS,
-        words=words,
-        header=_printable(shown[0]) if header else "",
-        swapped=swapped,
-        plain=not words and not quotes and separator in (BLANKS, TAB),
-        passed=passed,
-        comments=text[:start],
-    )
+    digits, fraction, power = found[1], found[2] or b"", int(found[3] or 0)
+    digits += fraction
+    power -= len(fraction)
+    if power < 0:
+        if digits[power:].strip(b"0") or (digits[:power] == b"" and digits.strip(b"0")):
+            return None
+        digits = digits[:power]
+    return (digits + b"0" * max(power, 0)).lstrip(b"0") or b"0"
+
+
+def weight_in(line: bytes) -> bytes:
+    """The weight in networkx's data of an edge; 1 where they have none."""
+    found = _DATA_WEIGHT.search(line)
+    return found[1].strip() if found else b"1"
 
 
 def columns(line: bytes, separator: bytes, *, quotes: bool = True) -> list[bytes] | None:
@@ -145,18 +173,43 @@ def columns(line: bytes, separator: bytes, *, quotes: bool = True) -> list[bytes
         place = column.end()
 
 
-def read_as(edges: int, names: int | None, header: str) -> str:
-    """Return what was read, as one line for a person; `names`: how many, where ids are words."""
-    said = [f"{edges:,} edge{'s' if edges != 1 else ''}"]
-    if names is not None:
-        said.append(f"{names:,} names")
-    if header or names is not None:
-        said.append(f"header `{header}`" if header else "no header")
-    return ", ".join(said)
+def in_sections(path: object, blocks: Iterator[bytes], found: Dialect) -> Iterator[tuple[bytes, bool]]:
+    """Each block, and whether its edges lead both ways; blocks are cut where a line of the file says what follows."""
+    both = found.both
+    if not found.form or not found.form.sections:
+        yield from ((block, both) for block in blocks)
+        return
+    lines = 1
+    for block in blocks:
+        begin = 0
+        for section in found.form.sections.finditer(block) if b"*" in block else ():
+            name = section[1].lower()
+            if name not in (b"arcs", b"edges"):
+                line = lines + block.count(b"\n", 0, section.start())
+                raise BadInput(
+                    f"{path}: line {line}: only *Arcs and *Edges are read after the first edge, one network a file: "
+                    f"{shown(section[0])}"
+                )
+            yield block[begin : section.start()], both
+            both, begin = name in found.form.undirected, section.end()
+        yield block[begin:], both
+        lines += block.count(b"\n")
+
+
+def of_named(found: Dialect) -> dict[int, bytes]:
+    """The names of nodes by id in the head of a kind of file that has them there."""
+    assert found.form is not None
+    assert found.form.names is not None
+    return {
+        int(match["id"]): match["quoted"] if match["quoted"] is not None else match["name"]
+        for match in found.form.names.finditer(found.comments)
+    }
 
 
 def names(path: object, found: Dialect) -> dict[int, bytes]:
     """Names of nodes in the comments before the first edge, by id; none where ids are words. Raises BadInput."""
+    if found.form:
+        return of_named(found) if found.form.names else {}
     names: dict[int, bytes] = {}
     for match in _NAME.finditer(found.comments) if not found.words else ():
         node = int(match[1])
@@ -168,12 +221,6 @@ def names(path: object, found: Dialect) -> dict[int, bytes]:
     return names
 
 
-def no_edges(path: object, header: str = "") -> BadInput:
-    """The error that says that a graph has no edges, to be raised."""
-    only = f" (only the header `{header}`)" if header else ""
-    return BadInput(f"{path}: the graph is empty: give a file with an edge a line{only}")
-
-
 def passed_over(blocks: Iterator[bytes], start: int, ranges: Iterable[tuple[int, int]]) -> Iterator[bytes]:
     """The same blocks, of which the first begins at byte `start`, with blanks in some ranges of the file's bytes."""
     waiting = sorted(ranges)
@@ -182,7 +229,8 @@ def passed_over(blocks: Iterator[bytes], start: int, ranges: Iterable[tuple[int,
         for first, last in waiting:
             low, high = max(first - start, 0), min(last - start, len(block))
             if low < high:
-                whole = whole[:low] + b" " * (high - low) + whole[high:]
+                blank = _FILLED.sub(b" ", whole[low:high])
+                whole = whole[:low] + blank + whole[high:]
         start += len(block)
         yield whole
         if all(last <= start for _, last in waiting):
@@ -203,35 +251,3 @@ def shown(text: bytes) -> str:
     """A line for a person, quoted, and not more of it than is needed to find it."""
     words = text.decode("utf-8", "backslashreplace")
     return repr(words if len(words) <= _SHOWN else words[:_SHOWN] + "...")
-
-
-def _separator(lines: Sequence[bytes]) -> bytes:
-    """Return what splits the lines into two columns each; else what splits the first at all."""
-
-    def count(line: bytes, separator: bytes) -> int:
-        found = columns(line, separator) or []
-        return len(found) if all(found) else 0
-
-    kinds = (TAB, COMMA, SEMICOLON, BLANKS)
-    for known in (lines, lines[:1]):
-        for separator in kinds:
-            if all(count(line, separator) == 2 for line in known):
-                return separator
-    return next((separator for separator in kinds if len(columns(lines[0], separator) or []) > 1), BLANKS)
-
-
-def _header(fields: Sequence[Sequence[bytes]]) -> tuple[bool, bool]:
-    """Whether the first of two lines is a header, and whether it names the target first."""
-    if len(fields[0]) != 2 or any(map(_is_number, fields[0])):
-        return False, False
-    pair = named_pair([name.decode("utf-8", "replace") for name in fields[0]])
-    numbers = len(fields) > 1 and len(fields[1]) == 2 and all(map(_is_number, fields[1]))
-    return pair is not None or numbers, pair == (1, 0)
-
-
-def _printable(line: bytes) -> str:
-    return "".join(sign if sign.isprintable() else " " for sign in line.decode("utf-8", "replace"))[:_LONGEST_HEADER]
-
-
-def _is_number(field: bytes) -> bool:
-    return bool(_NUMBER.fullmatch(field))

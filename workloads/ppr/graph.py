@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +14,12 @@ from workloads.common import compiled, storage, threads
 from workloads.common.events import BadInput
 from workloads.ppr import edgelist, rows
 from workloads.ppr import ids as places_of_ids
-from workloads.ppr.edgelist import EdgeList
+from workloads.ppr.edgelist import PLAIN, EdgeList, How
 from workloads.ppr.ids import Bits, Places, Sorted
 
 kernels = compiled.load("workloads.ppr.kernels")
+
+_MOST_ALIKE = 20_000
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,10 @@ class Graph:
     `cuts`: the chunks of rows, of the whole graph; `first_row`: where only some rows are held, the number of the first.
     `edge_count`: edges of the file; `undirected`: whether the rows take each both ways.
     `name_text`: the names as UTF-8, place by place, each between newlines; `name_ends` int64 (n,): where each ends.
-    `by_words`: ids are places of the words that the file has for nodes; `header`: that of the file, as UTF-8.
+    `by_words`: ids are places of the words that the file has for nodes; `header`: that of the file, as UTF-8; `notes`:
+    what else to say of how it was read, as lines.
+    `weights` float64, one for each of `columns`, and `strengths` (n,), by number, the sum of those that leave a node:
+    where the file's weights count, a step's probability is weight / strength.
     """
 
     ids: NDArray[Any]
@@ -51,6 +56,9 @@ class Graph:
     name_ends: NDArray[np.int64]
     by_words: NDArray[np.bool_] = field(default_factory=lambda: np.array(False))
     header: NDArray[np.uint8] = field(default_factory=lambda: np.zeros(0, np.uint8))
+    notes: NDArray[np.uint8] = field(default_factory=lambda: np.zeros(0, np.uint8))
+    weights: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+    strengths: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
 
     @property
     def nodes(self) -> int:
@@ -71,10 +79,11 @@ class Graph:
     def open(cls, folder: Path) -> Graph:
         """Map what :meth:`save` wrote, read-only: the pages are shared by all processes that do.
 
-        Folders of before there were words are read too.
+        Folders of before there were words, notes or weights are read too.
         """
         files = {one.name: folder / f"{one.name}.npy" for one in fields(cls)}
-        old = [name for name in ("by_words", "header") if not files[name].exists()]
+        later = ("by_words", "header", "notes", "weights", "strengths")
+        old = [name for name in later if not files[name].exists()]
         return cls(**{name: _map(file) for name, file in files.items() if name not in old})
 
     def rows(self, first: int, last: int) -> Graph:
@@ -105,10 +114,24 @@ class Graph:
         pattern = b"\n" + wanted.encode() + b"\n"
         start = text.find(pattern) if wanted else -1
         if start < 0:
-            raise BadInput(f"source {wanted!r} is not in the graph: give the id or name of a node")
+            raise BadInput(
+                f"source {wanted!r} is not in the graph: {self._near(wanted) or 'give the id or name of a node'}"
+            )
         if text.find(pattern, start + 1) >= 0:
             raise BadInput(f"source {wanted!r} is the name of more than one node: give its id")
         return int(np.searchsorted(self.name_ends, start + 1))
+
+    def _near(self, wanted: str) -> str:
+        """Return which names are meant perhaps, as the end of a sentence; nothing where none is like it."""
+        import difflib
+
+        low = wanted.lower()
+        known = bytes(self.name_text).decode("utf-8", "replace").split("\n")[1:-1] if len(self.name_ends) else []
+        alike = [name for name in known if name.lower().startswith(low) or low.startswith(name.lower() or "\n")]
+        alike += [name for name in known if name and abs(len(name) - len(low)) < 3 and name[0].lower() == low[:1]]
+        found = dict.fromkeys(difflib.get_close_matches(wanted, alike[:_MOST_ALIKE], 3, 0.6) + alike[:1])
+        shown = (f'"{name}"' if "," in name else name for name in list(found)[:3])
+        return f"did you mean {' or '.join(shown)}?" if found else ""
 
 
 def is_prepared(path: Path | str) -> bool:
@@ -116,7 +139,7 @@ def is_prepared(path: Path | str) -> bool:
     return not storage.is_remote(str(path)) and (Path(path) / "ids.npy").is_file()
 
 
-def open_prepared(path: Path | str, undirected: bool) -> Graph:
+def open_prepared(path: Path | str, undirected: bool, *, weights: bool = False) -> Graph:
     """Map such a folder. Raises :class:`BadInput` where it holds the other kind of graph, or not all of one."""
     try:
         graph = Graph.open(Path(path))
@@ -125,29 +148,37 @@ def open_prepared(path: Path | str, undirected: bool) -> Graph:
     if bool(graph.undirected) != undirected:
         kind = "with --undirected" if graph.undirected else "without --undirected"
         raise BadInput(f"{path}: this graph was prepared {kind}: run it {kind}")
+    if weights and not len(graph.weights):
+        raise BadInput(f"{path}: this graph has no weights: leave --weights out")
     return graph
 
 
-def build(path: Path | str, undirected: bool, forward: bool = False) -> Graph:
+def build(path: Path | str, undirected: bool, forward: bool = False, how: How = PLAIN) -> Graph:
     """Read an edge list into a graph. An edge that it holds k times has k times the probability, as in torch-ppr.
 
     `undirected`: the walk takes each edge both ways (A + A^T as torch-ppr: a self-loop, and an edge that the file holds
-    in both directions, count twice). `forward`: keep the transposed rows too. Raises :class:`BadInput` as
+    in both directions, count twice). `forward`: keep the transposed rows too. `how`: see
+    :func:`edgelist.read`. Raises :class:`BadInput` as
     :func:`edgelist.read` does.
     """
-    read = edgelist.read(path)
+    read = edgelist.read(path, how=replace(how, undirected=undirected))
     with threads.pool() as pool:
         places, pairs = _placed(read, pool)
         nodes = len(places.ids)
         numbers, degrees = number(rows.degrees(pairs, nodes, (0, 1) if undirected else (0,), pool))
         for _ in pool.map(lambda block: kernels.renumber(block, numbers), pairs):
             pass
-        out_indptr, out_columns = rows.by_source(pairs, nodes, undirected, pool)
-        edge_count = sum(map(len, pairs)) // 2
-        pairs.clear()
-        indptr, columns = rows.transposed(out_indptr, out_columns, nodes, pool)
-        kept = (out_indptr, out_columns) if forward and not undirected else no_rows()
-        name_text, name_ends, by_words, header = names_of(places.ids, read)
+        kept = no_rows()
+        weights, strengths = np.zeros(0), np.zeros(0)
+        if read.weights is not None:
+            ways = rows.weighted(pairs, read.weights, nodes, undirected=undirected)
+            indptr, columns, weights, strengths = ways
+        else:
+            out_indptr, out_columns = rows.by_source(pairs, nodes, undirected, pool)
+            pairs.clear()
+            indptr, columns = rows.transposed(out_indptr, out_columns, nodes, pool)
+            kept = (out_indptr, out_columns) if forward and not undirected else kept
+        said = said_of(places.ids, read, undirected)
         return Graph(
             places.ids,
             numbers,
@@ -157,21 +188,37 @@ def build(path: Path | str, undirected: bool, forward: bool = False) -> Graph:
             *kept,
             rows.chunk_cuts(indptr),
             np.array(0),
-            np.array(edge_count),
+            np.array(read.listed),
             np.array(undirected),
-            name_text,
-            name_ends,
-            by_words,
-            header,
+            said.name_text,
+            said.name_ends,
+            said.by_words,
+            said.header,
+            said.notes,
+            weights,
+            strengths,
         )
 
 
-def names_of(
-    ids: NDArray[Any], read: EdgeList
-) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.bool_], NDArray[np.uint8]]:
-    """`name_text`, `name_ends`, `by_words` and `header` of a graph with these `ids` (n,)."""
+class Said(NamedTuple):
+    """The fields of a graph with these names that say how its file was read."""
+
+    name_text: NDArray[np.uint8]
+    name_ends: NDArray[np.int64]
+    by_words: NDArray[np.bool_]
+    header: NDArray[np.uint8]
+    notes: NDArray[np.uint8]
+
+
+def said_of(ids: NDArray[Any], read: EdgeList, undirected: bool) -> Said:
+    """Return what to say of a graph with these `ids` (n,)."""
     table = name_table(ids, read.names) if read.words is None else read.words.table()
-    return *table, np.array(read.words is not None), np.frombuffer(read.header.encode(), np.uint8)
+    notes = "\n".join(read.notes(undirected))
+    return Said(*table, np.array(read.words is not None), _text(read.header), _text(notes))
+
+
+def _text(text: str) -> NDArray[np.uint8]:
+    return np.frombuffer(text.encode(), np.uint8)
 
 
 def number(out_degrees: NDArray[np.int64]) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
@@ -194,7 +241,7 @@ def no_rows() -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
 
 def _placed(read: EdgeList, pool: ThreadPoolExecutor) -> tuple[Places, list[NDArray[np.uint32]]]:
     """The places of ids, and the edges by place; `read`'s blocks are used up."""
-    named = list(read.names)
+    named = read.named
     blocks = read.blocks
     largest = places_of_ids.largest(blocks, named)
     places: Places

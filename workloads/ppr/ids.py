@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -59,9 +59,9 @@ class Sorted:
 Places = Bits | Sorted
 
 
-def largest(blocks: Iterable[NDArray[Any]], named: Iterable[int]) -> int:
-    """The largest id in `blocks`, (2 m,) each, and of the nodes that have a name; -1 where there is none."""
-    return max(max((int(block.max()) for block in blocks), default=-1), max(named, default=-1))
+def largest(blocks: Iterable[NDArray[Any]], named: NDArray[np.uint64]) -> int:
+    """The largest id in `blocks`, (2 m,) each, and of the nodes that have a name, (k,); -1 where there is none."""
+    return max(max((int(block.max()) for block in blocks), default=-1), int(named.max()) if len(named) else -1)
 
 
 def affords_bits(largest_id: int, edges: int) -> bool:
@@ -69,17 +69,17 @@ def affords_bits(largest_id: int, edges: int) -> bool:
     return largest_id < 2**32 and largest_id < max(_BITS_ALWAYS, _BITS_PER_EDGE * edges)
 
 
-def mark(blocks: Iterable[NDArray[Any]], named: Sequence[int], largest_id: int) -> NDArray[np.uint64]:
+def mark(blocks: Iterable[NDArray[Any]], named: NDArray[np.uint64], largest_id: int) -> NDArray[np.uint64]:
     """A bitmap of the ids, uint64 (largest_id // 64 + 1,), for :meth:`Bits.of`; they are less than 2**32."""
     bits = np.zeros((largest_id >> 6) + 1, np.uint64)
-    for block in [*blocks, np.array(named, np.uint32)]:
+    for block in [*blocks, named.astype(np.uint32)]:
         kernels.mark(block, bits)
     return bits
 
 
-def unique(blocks: Iterable[NDArray[Any]], named: Sequence[int], pool: ThreadPoolExecutor) -> NDArray[Any]:
+def unique(blocks: Iterable[NDArray[Any]], named: NDArray[np.uint64], pool: ThreadPoolExecutor) -> NDArray[Any]:
     """All ids once, uint64 (n,), ascending.
 
     Each block is sorted by itself first, since blocks repeat what they hold more often than they differ.
     """
-    return np.unique(np.concatenate([*pool.map(np.unique, blocks), np.array(named, np.uint64)]).astype(np.uint64))
+    return np.unique(np.concatenate([*pool.map(np.unique, blocks), named]).astype(np.uint64))

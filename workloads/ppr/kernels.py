@@ -19,7 +19,7 @@ OK, MALFORMED, TOO_LARGE = 0, 1, 2
 WIDTHS = (1, 2, 4, 8)
 """The number of sources that go through the graph at once: a row of eight float64 is a cache line."""
 
-_TAB, _END, _RETURN, _SPACE, _HASH, _ZERO = 9, 10, 13, 32, 35, 48
+_TAB, _END, _RETURN, _SPACE, _QUOTE, _HASH, _PERCENT, _SLASH, _ZERO = 9, 10, 13, 32, 34, 35, 37, 47, 48
 _u1, _u4, _u8, _i8, _f8 = types.uint8, types.uint32, types.uint64, types.int64, types.float64
 
 
@@ -71,17 +71,23 @@ def _carriage(text, i, n):  # type: ignore[no-untyped-def]
     return text[i] == _RETURN and (i + 1 == n or text[i + 1] == _END)
 
 
-@_compiled(*(types.UniTuple(_i8, 4)(_read(_u1), _write(ids), _u8) for ids in (_u4, _u8)))
+@njit(inline="always")
+def _is_comment(text, i, n):  # type: ignore[no-untyped-def]
+    return text[i] == _HASH or text[i] == _PERCENT or (text[i] == _SLASH and i + 1 < n and text[i + 1] == _SLASH)
+
+
+@_compiled(*(types.UniTuple(_i8, 5)(_read(_u1), _write(ids), _u8) for ids in (_u4, _u8)))
 def parse(text, ids, largest):  # type: ignore[no-untyped-def]
     """Read whole lines of two decimal ids of at most `largest` each into `ids`, one after the other.
 
     `text`: uint8 (b,); `ids`: uint32 or uint64, of at least 2 (b // 4 + 1). Returns (OK, MALFORMED or TOO_LARGE, ids
-    read, lines read, where in `text` the line begins that ended it). A line may be blank, a comment, or end in CRLF;
-    the last may lack its end.
+    read, lines read, comments among them, where in `text` the line begins that ended it). A line may be blank, a
+    comment, or end in CRLF; the last may lack its end.
     """
     n = len(text)
     count = 0
     lines = 0
+    comments = 0
     i = 0
     while i < n:
         begin = i
@@ -92,12 +98,13 @@ def parse(text, ids, largest):  # type: ignore[no-untyped-def]
                 i += 1
             if i == n or text[i] == _END or _carriage(text, i, n):
                 break
-            if text[i] == _HASH and found == 0:
-                while i < n and text[i] != _END:
-                    i += 1
-                break
             digit = np.uint64(text[i]) - np.uint64(_ZERO)
             if digit > 9 or found == 2:
+                if found == 0 and _is_comment(text, i, n):
+                    comments += 1
+                    while i < n and text[i] != _END:
+                        i += 1
+                    break
                 status = MALFORMED
                 break
             value = np.uint64(0)
@@ -119,17 +126,194 @@ def parse(text, ids, largest):  # type: ignore[no-untyped-def]
             if status != OK:
                 break
             if value > largest:
-                return TOO_LARGE, count, lines, begin
+                return TOO_LARGE, count, lines, comments, begin
             ids[count + found] = value
             found += 1
         if status != OK or found == 1:
-            return MALFORMED, count, lines, begin
+            return MALFORMED, count, lines, comments, begin
         count += found
         lines += 1
         while i < n and text[i] != _END:
             i += 1
         i += 1
-    return OK, count, lines, n
+    return OK, count, lines, comments, n
+
+
+@njit(inline="always")
+def _power(exponent):  # type: ignore[no-untyped-def]
+    power = 1.0
+    for _ in range(exponent):
+        power *= 10.0
+    return power
+
+
+@_compiled(
+    types.UniTuple(_i8, 4)(
+        *(_read(_u1), _i8, _i8, _i8, _i8, _i8, _i8, types.boolean, _i8),
+        *(_write(_u8), _write(_f8), _write(_u1)),
+    )
+)
+def columns(text, separator, source, target, weight, kind, width, rest, letter, ids, weights, undirected):  # type: ignore[no-untyped-def]  # noqa: PLR0911, PLR0915
+    """Read whole lines of several columns, two of which are decimal ids; what is rare ends it, for a slower reader.
+
+    `separator`: a byte, or 32 for spaces and tabs. `source`, `target`, `weight`, `kind`: the numbers of columns, -1 for
+    none; `width`: how many a line has, or with `rest` as far as the ids at least. `letter`: the first column, or 0.
+    `ids` (2 m,); `weights` (m,), filled where `weight` is a column; `undirected` (m,), where `kind` is. Returns (OK
+    or MALFORMED, ids read, lines read, comments among them). Ids may be quoted, and end in ``.0`` or ``e+05``.
+    """
+    n = len(text)
+    count = 0
+    lines = 0
+    comments = 0
+    i = 0
+    blanks = separator == _SPACE
+    least = max(width if rest else 0, max(source, target) + 1)
+    while i < n:
+        while i < n and (text[i] == _SPACE or (text[i] == _TAB and separator != _TAB)):
+            i += 1
+        if i == n or text[i] == _END or _carriage(text, i, n):
+            while i < n and text[i] != _END:
+                i += 1
+            i += 1
+            lines += 1
+            continue
+        if letter == 0 and _is_comment(text, i, n):
+            while i < n and text[i] != _END:
+                i += 1
+            i += 1
+            lines += 1
+            comments += 1
+            continue
+        column = 0
+        first = np.uint64(0)
+        second = np.uint64(0)
+        heavy = 1.0
+        both = 0
+        while True:
+            if column == source or column == target:  # noqa: PLR1714, SIM109
+                quoted = i < n and text[i] == _QUOTE
+                if quoted:
+                    i += 1
+                value = np.uint64(0)
+                digits = 0
+                while i < n and np.uint64(text[i]) - np.uint64(_ZERO) <= 9:
+                    if digits >= 18:
+                        return MALFORMED, count, lines, comments
+                    value = value * np.uint64(10) + (np.uint64(text[i]) - np.uint64(_ZERO))
+                    digits += 1
+                    i += 1
+                if digits == 0:
+                    return MALFORMED, count, lines, comments
+                if i < n and text[i] == 46:
+                    i += 1
+                    while i < n and text[i] == _ZERO:
+                        i += 1
+                if i + 2 < n and (text[i] == 101 or text[i] == 69):
+                    i += 1
+                    if text[i] == 43:
+                        i += 1
+                    exponent = 0
+                    places = 0
+                    while i < n and np.uint64(text[i]) - np.uint64(_ZERO) <= 9 and places < 3:
+                        exponent = exponent * 10 + np.int64(text[i]) - _ZERO
+                        places += 1
+                        i += 1
+                    if places == 0 or exponent + digits > 18:
+                        return MALFORMED, count, lines, comments
+                    for _ in range(exponent):
+                        value *= np.uint64(10)
+                if quoted:
+                    if i == n or text[i] != _QUOTE:
+                        return MALFORMED, count, lines, comments
+                    i += 1
+                if column == source:
+                    first = value
+                else:
+                    second = value
+            elif column == weight:
+                mantissa = np.uint64(0)
+                digits = 0
+                shift = 0
+                point = False
+                while i < n and (np.uint64(text[i]) - np.uint64(_ZERO) <= 9 or (text[i] == 46 and not point)):
+                    if text[i] == 46:
+                        point = True
+                    else:
+                        mantissa = mantissa * np.uint64(10) + (np.uint64(text[i]) - np.uint64(_ZERO))
+                        digits += 1
+                        shift += point
+                    if digits > 15:
+                        return MALFORMED, count, lines, comments
+                    i += 1
+                if digits == 0:
+                    return MALFORMED, count, lines, comments
+                heavy = np.float64(mantissa) / _power(shift)
+            elif column == kind:
+                if i < n and text[i] == _QUOTE:
+                    i += 1
+                if i == n:
+                    return MALFORMED, count, lines, comments
+                both = np.int64((text[i] | 0x20) == 117)
+                if both == 0 and (text[i] | 0x20) != 100:
+                    return MALFORMED, count, lines, comments
+                while i < n and np.uint64(text[i] | 0x20) - np.uint64(97) < 26:
+                    i += 1
+                if i < n and text[i] == _QUOTE:
+                    i += 1
+            elif column == 0 and letter != 0:
+                if text[i] != letter:
+                    return MALFORMED, count, lines, comments
+                i += 1
+            else:
+                if i < n and text[i] == _QUOTE:
+                    i += 1
+                    while i < n and text[i] != _QUOTE and text[i] != _END:
+                        i += 1
+                    if i == n or text[i] == _END:
+                        return MALFORMED, count, lines, comments
+                    i += 1
+                while i < n and text[i] != _END and text[i] != separator and not (blanks and text[i] == _TAB):
+                    if text[i] == _QUOTE:
+                        return MALFORMED, count, lines, comments
+                    i += 1
+            column += 1
+            gap = i
+            while i < n and (text[i] == _SPACE or (text[i] == _TAB and separator != _TAB)):
+                i += 1
+            if i == n or text[i] == _END or _carriage(text, i, n):
+                break
+            if rest and column >= least and (weight < 0 or column > weight):
+                while i < n and text[i] != _END:
+                    i += 1
+                break
+            if blanks:
+                if i == gap:
+                    return MALFORMED, count, lines, comments
+            else:
+                if text[i] != separator:
+                    return MALFORMED, count, lines, comments
+                i += 1
+                while i < n and (text[i] == _SPACE or (text[i] == _TAB and separator != _TAB)):
+                    i += 1
+                if i == n or text[i] == _END or _carriage(text, i, n):
+                    column += 1
+                    if column - 1 <= max(least - 1, weight, kind):
+                        return MALFORMED, count, lines, comments
+                    break
+        if column < least or (column != width and not rest) or (weight >= 0 and column <= weight and not rest):
+            return MALFORMED, count, lines, comments
+        ids[count] = first
+        ids[count + 1] = second
+        if weight >= 0:
+            weights[count // 2] = heavy
+        if kind >= 0:
+            undirected[count // 2] = both
+        count += 2
+        while i < n and text[i] != _END:
+            i += 1
+        i += 1
+        lines += 1
+    return OK, count, lines, comments
 
 
 # Numbers of nodes ----------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workloads.common.events import BadInput
-from workloads.ppr import dialect, words
+from workloads.ppr import dialect, sniffing, words
 from workloads.ppr.dialect import HEADERS, Dialect
 from workloads.ppr.words import Words
 
@@ -19,11 +19,11 @@ BATCH_ROWS = 1 << 20
 
 
 def edges(
-    path: Path | str, stream: BinaryIO, part: int, parts: int
-) -> tuple[Dialect, Iterator[tuple[NDArray[Any], Words | None]]]:
+    path: Path | str, stream: BinaryIO, part: int, parts: int, *, weights: bool = False
+) -> tuple[Dialect, Iterator[tuple[NDArray[Any], Words | None, NDArray[np.float64] | None]]]:
     """The columns, and the edges of every `parts`-th row group in batches: ids (2 m,), and the words that they number.
 
-    Raises BadInput where the file is damaged, or its columns are no edges.
+    `weights`: also those, (m,). Raises BadInput where the file is damaged, or its columns are no edges.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -34,33 +34,52 @@ def edges(
         chosen = _chosen(path, schema.names)
         kinds = [_is_words(path, schema.field(place)) for place in chosen]
         names = [schema.names[place] for place in chosen]
-    others = [name for place, name in enumerate(schema.names) if place not in chosen]
+    weight = next((name for name in dialect.WEIGHTS if name in schema.names), None) if weights else None
+    if weights and weight is None:
+        sniffing.with_weights(path, Dialect(header=",".join(schema.names)))
+    others = [name for place, name in enumerate(schema.names) if place not in chosen and name != weight]
     header = ",".join(names) + (f" (without {', '.join(others)})" if others else "")
     groups = list(range(file.num_row_groups))[part::parts]
     firsts = np.cumsum([0, *(file.metadata.row_group(group).num_rows for group in range(file.num_row_groups))])
 
-    def read() -> Iterator[tuple[NDArray[Any], Words | None]]:
+    def read() -> Iterator[tuple[NDArray[Any], Words | None, NDArray[np.float64] | None]]:
         for group in groups:
             row = int(firsts[group])
             with _damaged_said(path):
-                for batch in file.iter_batches(BATCH_ROWS, [group], columns=names):
+                for batch in file.iter_batches(BATCH_ROWS, [group], columns=names + ([weight] if weight else [])):
                     columns = [batch.column(batch.schema.get_field_index(name)) for name in names]
                     for name, column in zip(names, columns, strict=True):
                         if column.null_count:
                             missing = row + 1 + int(np.argmax(_flags(column.is_null())))
                             raise BadInput(f"{path}: row {missing}: column {name}: a node id is missing")
+                    heavy = _weights(path, batch, weight, row) if weight else None
                     if any(kinds):
                         both = pa.concat_arrays([column.cast(pa.large_string()) for column in columns])
                         codes, known = words.of_arrow(both)
                         if wrong := known.fault():
                             raise BadInput(f"{path}: {wrong}")
-                        yield np.stack(np.split(codes, 2), axis=1).ravel(), known
+                        yield np.stack(np.split(codes, 2), axis=1).ravel(), known, heavy
                     else:
                         ids = [_numbers(path, *one, row) for one in zip(names, columns, strict=True)]
-                        yield _narrow(np.stack(ids, axis=1).ravel()), None
+                        yield _narrow(np.stack(ids, axis=1).ravel()), None, heavy
                     row += batch.num_rows
 
-    return Dialect(words=any(kinds), header=header, plain=False), read()
+    return Dialect(words=any(kinds), header=header, plain=False, weight=0 if weight else None), read()
+
+
+def _weights(path: Path | str, batch: Any, name: str, row: int) -> NDArray[np.float64]:
+    """The weights of a batch, (m,); `row`: how many rows of the file come before."""
+    import pyarrow as pa
+
+    column = batch.column(batch.schema.get_field_index(name)).cast(pa.float64()).fill_null(float("nan"))
+    values = _values(column, np.float64)
+    wrong = ~(values >= 0) | np.isinf(values)
+    if wrong.any():
+        place = int(np.argmax(wrong))
+        raise BadInput(
+            f"{path}: row {row + place + 1}: column {name}: a weight is a number from 0 on, not {values[place]}"
+        )
+    return values
 
 
 def _chosen(path: Path | str, names: list[str]) -> tuple[int, int]:

@@ -18,7 +18,7 @@ from workloads.common.events import BadInput
 from workloads.common.ranks import Ranks
 from workloads.common.shared import HostFolder
 from workloads.common.storage import prepared
-from workloads.ppr import dialect, edgelist, fields, ids, parquet, rows, words
+from workloads.ppr import dialect, dialects, edgelist, fields, ids, parquet, rows, scores, sniffing, words
 from workloads.ppr import graph as graphs
 from workloads.ppr.graph import Graph
 
@@ -32,7 +32,7 @@ SHOWN_SOURCES = 10
 ENGINES = {"csr": "power", "cg": "cg", "push": "push", "torch-ppr": "reference"}
 COUNTED = {"csr", "cg", "push"}
 """Engines that tell of each iteration."""
-MAKERS = (edgelist, dialect, fields, parquet, words, ids, rows, graphs, graphs.kernels)
+MAKERS = (edgelist, dialect, dialects, sniffing, fields, parquet, words, ids, rows, graphs, graphs.kernels)
 
 TOLERANCE = {"sources.sum": 1e-9, "sources.residual": 1e-9}
 """Differences that are allowed between two frameworks; the scores themselves have to be bit-identical, by their
@@ -44,7 +44,8 @@ checksum.
 class Options:
     """The parameters of a run. `sources`: ids or names; where empty, the `count` nodes of the smallest ids.
 
-    `cache`: keep the prepared form of the graph on the host, for later runs.
+    `cache`: keep the prepared form of the graph on the host, for later runs. `weights`: of edges count. `first_line`:
+    what that of the file is. `scores`: the file that all scores are written to.
     """
 
     graph: str
@@ -59,6 +60,14 @@ class Options:
     partition: str = "sources"
     cache: bool = False
     spark_partitioning: str = "co-partitioned"
+    weights: bool = False
+    first_line: str | None = None
+    scores: str | None = None
+
+    @property
+    def how(self) -> edgelist.How:
+        """How to read the graph."""
+        return edgelist.How(self.weights, self.first_line)
 
 
 class Part:
@@ -76,6 +85,9 @@ class Part:
         self._engine.prepare(count if self._over_rows else -(-count // ranks.world))
         if self._over_rows:
             importlib.import_module("workloads.ppr.rowblocks")
+        if options.weights:
+            importlib.import_module("workloads.ppr.weighted")
+        self._scores: scores.Scores = []
         self._blocks: RowBlocks | None = None
         self._spark: sparkwalk.Engine | None = None
         self._answers: list[tuple[int, dict[str, Any]]] = []
@@ -96,10 +108,12 @@ class Part:
     def load(self, folder: HostFolder | None) -> None:
         """Read the graph, or map it from `folder`, and find the sources in it. Raises :class:`BadInput`."""
         options = self._options
+        if options.scores:
+            scores.looked_at(options.scores, writes=self._ranks.rank <= 0)
         if self._spark:
-            self._graph = self._spark.load(options.graph, options.undirected)
+            self._graph = self._spark.load(options.graph, options.undirected, options.how)
         elif graphs.is_prepared(options.graph):
-            self._graph = graphs.open_prepared(options.graph, options.undirected)
+            self._graph = graphs.open_prepared(options.graph, options.undirected, weights=options.weights)
             if self._over_rows:
                 from workloads.ppr import rowblocks
 
@@ -107,7 +121,7 @@ class Part:
         elif self._over_rows:
             from workloads.ppr import rowblocks
 
-            self._graph, self._blocks = rowblocks.build(options.graph, options.undirected, self._ranks)
+            self._graph, self._blocks = rowblocks.build(options.graph, options.undirected, self._ranks, options.how)
         else:
             self._graph = self._whole(folder)
         self._sources = find_sources(self._graph, options)
@@ -118,7 +132,7 @@ class Part:
     def _whole(self, folder: HostFolder | None) -> Graph:
         """The graph as this process reads it, or as one of the ranks of this host has read it for all of them."""
         options = self._options
-        parameters = (options.undirected, options.engine == "push")
+        parameters = (options.undirected, options.engine == "push", options.how)
 
         def make(empty: Path) -> None:
             graphs.build(options.graph, *parameters).save(empty)
@@ -130,7 +144,7 @@ class Part:
         name = hashlib.sha256(repr((options.graph, *parameters)).encode()).hexdigest()
         return folder.once(f"graph-{name[:16]}", make, Graph.open)
 
-    def _cached(self, make: Callable[[Path], None], parameters: tuple[bool, bool]) -> Graph:
+    def _cached(self, make: Callable[[Path], None], parameters: tuple[bool, bool, edgelist.How]) -> Graph:
         """The graph as this host keeps it for later runs; where it cannot keep it, as it is read now."""
         options = self._options
         try:
@@ -177,6 +191,8 @@ class Part:
                     f"{solution.iterations} iterations, the tolerance is {options.tolerance:.1e}"
                 )
             self._answers.append((first + stride * position, answer))
+            if options.scores:
+                self._scores.append((first + stride * position, solution.scores))
         if speaks and iterations and time.monotonic() - began >= PROGRESS_SECONDS:
             tell(len(mine), last)
 
@@ -195,6 +211,20 @@ class Part:
             "names": names,
             "by_words": bool(graph.by_words),
             "header": bytes(graph.header).decode("utf-8", "replace"),
+            "notes": bytes(graph.notes).decode("utf-8", "replace").splitlines(),
+            "scores": self._written() if self._options.scores else None,
+        }
+
+    def _written(self) -> dict[str, Any]:
+        """This rank's part of the file of scores; rank 0 and the driver also say what the other columns are."""
+        if self._ranks.rank > 0:
+            return {"scores": self._scores}
+        labels = scores.labels(self._graph, self._sources.tolist())
+        return {
+            "scores": self._scores,
+            "address": self._options.scores,
+            "first": scores.nodes(self._graph),
+            "names": labels,
         }
 
 
@@ -221,17 +251,17 @@ def describe(graph: Graph, source: int, solution: Any, top: int) -> dict[str, An
     The checksum is SHA-256 of the n scores as little-endian float64 in the order of ids. If ids are words, these are
     besides the numbers.
     """
-    scores = solution.scores
-    named = highest(scores, top)
+    values = solution.scores
+    named = highest(values, top)
     return {
         "id": int(graph.ids[source]),
         "name": graph.name(source),
-        "top": [[int(graph.ids[node]), float(scores[node])] for node in named],
+        "top": [[int(graph.ids[node]), float(values[node])] for node in named],
         **({"top_names": [graph.name(node) for node in named]} if graph.by_words else {}),
-        "sum": float(scores.sum()),
+        "sum": float(values.sum()),
         "iterations": solution.iterations,
         "residual": solution.residual,
-        "checksum": hashlib.sha256(scores.astype("<f8", copy=False)).hexdigest(),
+        "checksum": hashlib.sha256(values.astype("<f8", copy=False)).hexdigest(),
     }
 
 
@@ -251,7 +281,12 @@ def combine(parts: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], list[str]]
     names = {node: name for part in parts for node, name in part["names"].items()}
     checksum = hashlib.sha256("".join(source["checksum"] for source in sources).encode()).hexdigest()
     answer = {"nodes": parts[0]["nodes"], "edges": parts[0]["edges"], "sources": sources, "checksum": checksum}
-    return answer, show(answer, names, parts[0]["header"], by_words=parts[0]["by_words"])
+    lines = show(answer, names, parts[0]["header"], by_words=parts[0]["by_words"])
+    lines[1:1] = [f"  {note}" for note in parts[0]["notes"]]
+    if written := parts[0]["scores"]:
+        every = [pair for part in parts for pair in part["scores"]["scores"]]
+        lines.append(scores.write(written["address"], written["first"], written["names"], every))
+    return answer, lines
 
 
 def show(answer: dict[str, Any], names: dict[int, str | None], header: str, *, by_words: bool) -> list[str]:

@@ -113,7 +113,10 @@ def solve(
     ranks call this with the same sources.
     """
     with threads.pool(ranks) as pool:
-        walk = Walk(graph, width_for(len(sources)), alpha, pool, blocks)
+        width = width_for(len(sources))
+        walk = (
+            weighted_walk(graph, width, alpha, pool) if len(graph.weights) else Walk(graph, width, alpha, pool, blocks)
+        )
         yield from walked(walk, graph.numbers[sources].tolist(), tolerance, max_iterations, watch)
 
 
@@ -145,6 +148,13 @@ def walked(
                 walk.end(column)
 
 
+def weighted_walk(graph: Graph, width: int, alpha: float, pool: ThreadPoolExecutor) -> Walk:
+    """A block of walks over a graph with weights."""
+    from workloads.ppr import weighted
+
+    return weighted.Walk(graph, width, alpha, pool)
+
+
 class Walk:
     """A block of walks, `width` at once, each in a column.
 
@@ -163,15 +173,15 @@ class Walk:
         chunks = len(graph.cuts) - 1
         self._sums = np.zeros((chunks, 2, width))
         self._tasks = tasks(*((blocks.first, blocks.last) if blocks else (0, chunks)))
-        self._step = kernels.step(width)
+        kernels.step(width)
 
     def begin(self, column: int, home: int) -> None:
         """Let a walk begin at the node numbered `home`."""
-        degree = int(self._graph.degrees[home])
+        leaving = self._leaving(home)
         self._homes[column] = home
-        self._dangling[column] = 0.0 if degree else 1.0
+        self._dangling[column] = 0.0 if leaving else 1.0
         self._z[:, column] = 0.0
-        self._z[home, column] = 1.0 / max(degree, 1)
+        self._z[home, column] = 1.0 / (leaving or 1)
 
     def place(self, column: int, home: int, scores: NDArray[np.float64]) -> None:
         """Let a walk from the node numbered `home` continue from scores by place, (n,)."""
@@ -189,24 +199,26 @@ class Walk:
 
     def step(self) -> list[float]:
         """Let all walks take a step; returns the L1 distance that each has moved."""
-        graph = self._graph
-        damping = 1.0 - self._alpha
-        bonus = np.array([damping * mass + self._alpha for mass in self._dangling])
-        offset = int(graph.first_row)
-
-        def rows(task: tuple[int, int]) -> None:
-            self._step(
-                *(graph.indptr, graph.columns, graph.degrees, graph.cuts, *task),
-                *(self._z, self._homes, bonus, damping, self._moved, offset, self._sums),
-            )
-
-        each(self._pool, rows, self._tasks)
+        bonus = np.array([(1.0 - self._alpha) * mass + self._alpha for mass in self._dangling])
+        each(self._pool, lambda task: self._rows(task, bonus), self._tasks)
         if self._blocks:
             self._blocks.share(self._z, self._moved, self._sums)
         else:
             self._z, self._moved = self._moved, self._z
         self._dangling = [math.fsum(self._sums[:, 1, column]) for column in range(self.width)]
         return [math.fsum(self._sums[:, 0, column]) for column in range(self.width)]
+
+    def _leaving(self, home: int) -> float:
+        """Return what a node's score is divided by where it is carried along each edge; 0 if it is dangling."""
+        return int(self._graph.degrees[home])
+
+    def _rows(self, task: tuple[int, int], bonus: NDArray[np.float64]) -> None:
+        """Compute the rows of some chunks."""
+        graph = self._graph
+        kernels.step(self.width)(
+            *(graph.indptr, graph.columns, graph.degrees, graph.cuts, *task),
+            *(self._z, self._homes, bonus, 1.0 - self._alpha, self._moved, int(graph.first_row), self._sums),
+        )
 
     def scores(self, column: int) -> NDArray[np.float64]:
         """The scores of a walk, by place: (n,), their sum is 1 but for rounding."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,8 @@ from numpy.typing import NDArray
 from workloads.common import threads
 from workloads.common.events import BadInput
 from workloads.common.ranks import Ranks
-from workloads.ppr import dialect, edgelist, graph, ids, rows, words
-from workloads.ppr.edgelist import EdgeList
+from workloads.ppr import edgelist, graph, ids, rows, words
+from workloads.ppr.edgelist import PLAIN, EdgeList, How
 from workloads.ppr.graph import Graph
 
 
@@ -61,13 +62,12 @@ def mapped(whole: Graph, ranks: Ranks) -> tuple[Graph, Blocks]:
     return whole.rows(blocks.first, blocks.last), blocks
 
 
-def build(path: Path | str, undirected: bool, ranks: Ranks) -> tuple[Graph, Blocks]:
+def build(path: Path | str, undirected: bool, ranks: Ranks, how: How = PLAIN) -> tuple[Graph, Blocks]:
     """Read this rank's part of an edge list; gives its rows of the graph. Every rank raises the same BadInput."""
-    read = _agreed(path, ranks)
+    read = _agreed(path, ranks, replace(how, undirected=undirected))
     with threads.pool(ranks) as pool:
         places = _places(read, ranks, pool)
         pairs = list(pool.map(places.places, read.blocks))
-        edge_count = _sum(np.array([sum(map(len, pairs)) // 2]))
         read.blocks.clear()
         nodes = len(places.ids)
         numbers, degrees = graph.number(_sum(rows.degrees(pairs, nodes, (0, 1) if undirected else (0,), pool)))
@@ -81,7 +81,6 @@ def build(path: Path | str, undirected: bool, ranks: Ranks) -> tuple[Graph, Bloc
         low, high = blocks.bounds[ranks.rank]
         indptr, columns = rows.transposed(*rows.by_source([own], nodes, False, pool), nodes, pool)
         forward_indptr, forward_columns = graph.no_rows()
-        name_text, name_ends, by_words, header = graph.names_of(places.ids, read)
         made = Graph(
             ids=places.ids,
             numbers=numbers,
@@ -92,38 +91,37 @@ def build(path: Path | str, undirected: bool, ranks: Ranks) -> tuple[Graph, Bloc
             forward_columns=forward_columns,
             cuts=cuts,
             first_row=np.array(low),
-            edge_count=edge_count[0],
+            edge_count=np.array(read.listed),
             undirected=np.array(undirected),
-            name_text=name_text,
-            name_ends=name_ends,
-            by_words=by_words,
-            header=header,
+            **graph.said_of(places.ids, read, undirected)._asdict(),
         )
         return made, blocks
 
 
-def _agreed(path: Path | str, ranks: Ranks) -> EdgeList:
-    """This rank's part of the edges, and the names that part 0 has found; words are numbered alike on all ranks."""
+def _agreed(path: Path | str, ranks: Ranks, how: How) -> EdgeList:
+    """This rank's part of the edges, and what all parts have found; words are numbered alike on all ranks."""
     read, fault = EdgeList([]), None
     try:
-        read = edgelist.read_part(path, ranks.rank, ranks.world)
+        read = edgelist.read_part(path, ranks.rank, ranks.world, how=how)
     except BadInput as error:
         fault = str(error)
-    said = _gathered((fault, read.names, bool(read.blocks), read.words), ranks)
-    if faults := [fault for fault, *_ in said if fault]:
+    said = _gathered((fault, edgelist.told(read)), ranks)
+    if faults := [fault for fault, _ in said if fault]:
         raise BadInput(faults[0])
-    if not any(edges for _, _, edges, _ in said):
-        raise dialect.no_edges(path, read.header)
-    known = read.words
-    if known is not None:
-        known, numbers = words.merged([own for *_, own in said])
-        for place, block in enumerate(read.blocks):
-            read.blocks[place] = numbers[ranks.rank][block]
-    return EdgeList(read.blocks, said[0][1], known, read.header)
+    parts = [part for _, part in said]
+    known = edgelist.agreed(path, parts)
+    own = [part.read.words for part in parts]
+    if all(one is None for one in own):
+        return replace(known, blocks=read.blocks)
+    if any(one is None for one in own):
+        read = edgelist.as_words(read)
+        own = _gathered(read.words, ranks)
+    everything, numbers = words.merged([one for one in own if one is not None])
+    return replace(known, blocks=[numbers[ranks.rank][block] for block in read.blocks], words=everything)
 
 
 def _places(read: EdgeList, ranks: Ranks, pool: ThreadPoolExecutor) -> ids.Places:
-    named = list(read.names)
+    named = read.named
     edges = sum(map(len, read.blocks)) // 2
     largest, all_edges = ids.largest(read.blocks, named), 0
     for other, count in _gathered((largest, edges), ranks):

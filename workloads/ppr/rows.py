@@ -76,6 +76,25 @@ def transposed(
     return new, out
 
 
+def weighted(
+    pairs: Pairs, weights: Sequence[NDArray[np.float64]], nodes: int, *, undirected: bool
+) -> tuple[NDArray[np.int64], NDArray[np.uint32], NDArray[np.float64], NDArray[np.float64]]:
+    """Rows of targets with their sources, each sorted by source and weight, so that the order of lines is no matter.
+
+    `pairs` (2 m,) and `weights` (m,) of each block; `undirected`: each edge is in the rows of both its ends. Gives
+    `indptr` int64 (nodes + 1,), `columns` uint32, `weights` beside them, and `strengths` (nodes,).
+    """
+    edges = np.concatenate(pairs).reshape(-1, 2)
+    heavy = np.concatenate(weights)
+    if undirected:
+        edges, heavy = np.concatenate([edges, edges[:, ::-1]]), np.concatenate([heavy, heavy])
+    order = np.lexsort((heavy, edges[:, 1].astype(np.uint64) * np.uint64(nodes) + edges[:, 0]))
+    columns: NDArray[np.uint32] = np.ascontiguousarray(edges[order, 0])
+    heavy = heavy[order]
+    indptr = pointers(np.bincount(edges[:, 1], minlength=nodes))
+    return indptr, columns, heavy, np.bincount(columns, heavy, nodes).astype(np.float64)
+
+
 def chunk_cuts(indptr: NDArray[np.int64]) -> NDArray[np.int64]:
     """Cut rows into chunks of about equal work: chunk i is rows [cuts[i], cuts[i + 1]).
 

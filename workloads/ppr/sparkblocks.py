@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from workloads.common import threads
 from workloads.common.events import BadInput
 from workloads.common.spark import carried
-from workloads.ppr import dialect, edgelist, ids, rows, words
+from workloads.ppr import edgelist, ids, rows, words
 from workloads.ppr import graph as graphs
-from workloads.ppr.edgelist import EdgeList
+from workloads.ppr.edgelist import PLAIN, EdgeList, How
 from workloads.ppr.graph import Graph
 
 Bounds = Sequence[tuple[int, int]]
@@ -77,17 +77,16 @@ class _Part:
 
 @dataclass(frozen=True)
 class _Said:
-    """The driver's knowledge of a part."""
+    """The driver's knowledge of a part; `edges`: how many are read of it, in both directions where they lead so."""
 
     fault: str | None
-    names: dict[int, bytes]
-    words: words.Words | None
-    header: str
+    told: edgelist.Told
     edges: int
-    largest: int
 
 
-def build(context: Any, path: str, undirected: bool, partitions: int, *, co_partitioned: bool) -> Blocks:
+def build(
+    context: Any, path: str, undirected: bool, partitions: int, *, co_partitioned: bool, how: How = PLAIN
+) -> Blocks:
     """Have executors read an edge list into so many blocks. Raises :class:`BadInput` as :func:`edgelist.read` does.
 
     `co_partitioned`: Spark knows where each block is, so that what is joined with them comes to them; else whatever
@@ -96,7 +95,7 @@ def build(context: Any, path: str, undirected: bool, partitions: int, *, co_part
     if graphs.is_prepared(path):
         nodes, blocks = _mapped(context, path, undirected, partitions)
     else:
-        nodes, blocks = _read(context, path, undirected, partitions)
+        nodes, blocks = _read(context, path, undirected, partitions, replace(how, undirected=undirected))
     blocks = kept(blocks)
     wishes = blocks.flatMap(_wishes).partitionBy(partitions)
     joined = blocks.union(wishes).partitionBy(partitions).mapPartitions(_joined, preservesPartitioning=True)
@@ -129,9 +128,11 @@ def _mapped_block(path: str, undirected: bool, partitions: int, numbers: Iterato
         yield number, block_of(number, graph.cuts, partitions, own.indptr, own.columns, graph.degrees)
 
 
-def _read(context: Any, path: str, undirected: bool, partitions: int) -> tuple[Graph, Any]:
+def _read(context: Any, path: str, undirected: bool, partitions: int, how: How) -> tuple[Graph, Any]:
     """The blocks of a file, of which each partition reads a part."""
-    parts = kept(context.parallelize(range(partitions), partitions).map(functools.partial(_part, path, partitions)))
+    parts = kept(
+        context.parallelize(range(partitions), partitions).map(functools.partial(_part, path, partitions, how))
+    )
     read, edges, largest, renumbered = _agreed(parts.map(_said).collect(), path)
     alike = parts.map(functools.partial(_numbered_words, carried.to_all(context, renumbered))) if renumbered else parts
     places = _places(alike, largest, edges)
@@ -146,7 +147,7 @@ def _read(context: Any, path: str, undirected: bool, partitions: int) -> tuple[G
     deliver = functools.partial(_delivered, bounds_of(cuts, partitions), undirected, carried.to_all(context, numbers))
     make = functools.partial(_made, partitions, cuts, carried.to_all(context, degrees))
     blocks = placed.flatMap(deliver).partitionBy(partitions).mapPartitions(make, preservesPartitioning=True)
-    return _without_rows(places.ids, numbers, degrees, cuts, edges, undirected, read), blocks
+    return _without_rows(places.ids, numbers, degrees, cuts, undirected, read), blocks
 
 
 def _agreed(said: Sequence[_Said], path: str) -> tuple[EdgeList, int, int, list[NDArray[np.uint32]] | None]:
@@ -155,26 +156,28 @@ def _agreed(said: Sequence[_Said], path: str) -> tuple[EdgeList, int, int, list[
     """
     if faults := [one.fault for one in said if one.fault]:
         raise BadInput(faults[0])
-    first, edges, largest = said[0], sum(one.edges for one in said), max(one.largest for one in said)
-    if not edges:
-        raise dialect.no_edges(path, first.header)
-    if first.words is None:
-        return EdgeList([], first.names, None, first.header), edges, largest, None
-    known, numbers = words.merged([one.words for one in said if one.words is not None])
-    return EdgeList([], first.names, known, first.header), edges, len(known) - 1, numbers
+    parts = [one.told for one in said]
+    read, edges = edgelist.agreed(path, parts), sum(one.edges for one in said)
+    own = [part.read.words for part in parts if part.read.words is not None]
+    if not own:
+        return read, edges, max(part.largest for part in parts), None
+    if len(own) < len(parts):
+        raise BadInput(
+            f"{path}: only some parts of it have ids of more than 64 bits: use another --framework than spark"
+        )
+    known, numbers = words.merged(own)
+    return replace(read, words=known), edges, len(known) - 1, numbers
 
 
-def _part(path: str, partitions: int, number: int) -> _Part:
+def _part(path: str, partitions: int, how: How, number: int) -> _Part:
     try:
-        return _Part(number, edgelist.read_part(path, number, partitions), None)
+        return _Part(number, edgelist.read_part(path, number, partitions, how=how), None)
     except BadInput as error:
         return _Part(number, EdgeList([]), str(error))
 
 
 def _said(part: _Part) -> _Said:
-    read = part.read
-    edges, largest = sum(map(len, read.blocks)) // 2, ids.largest(read.blocks, read.names)
-    return _Said(part.fault, read.names, read.words, read.header, edges, largest)
+    return _Said(part.fault, edgelist.told(part.read), sum(map(len, part.read.blocks)) // 2)
 
 
 def _numbered_words(numbers: Any, part: _Part) -> _Part:
@@ -190,12 +193,12 @@ def _places(parts: Any, largest: int, edges: int) -> ids.Places:
 
 
 def _marked(largest: int, part: _Part) -> NDArray[np.uint64]:
-    return ids.mark(part.read.blocks, list(part.read.names), largest)
+    return ids.mark(part.read.blocks, part.read.named, largest)
 
 
 def _unique(part: _Part) -> NDArray[Any]:
     with threads.pool() as pool:
-        return ids.unique(part.read.blocks, list(part.read.names), pool)
+        return ids.unique(part.read.blocks, part.read.named, pool)
 
 
 def _placed(places: Any, part: _Part) -> list[NDArray[np.uint32]]:
@@ -317,11 +320,9 @@ def _without_rows(
     numbers: NDArray[np.uint32],
     degrees: NDArray[np.uint32],
     cuts: NDArray[np.int64],
-    edges: int,
     undirected: bool,
     read: EdgeList,
 ) -> Graph:
-    name_text, name_ends, by_words, header = graphs.names_of(places, read)
     indptr, columns = graphs.no_rows()
     forward_indptr, forward_columns = graphs.no_rows()
     return Graph(
@@ -334,10 +335,7 @@ def _without_rows(
         forward_columns=forward_columns,
         cuts=cuts,
         first_row=np.array(0),
-        edge_count=np.array(edges),
+        edge_count=np.array(read.listed),
         undirected=np.array(undirected),
-        name_text=name_text,
-        name_ends=name_ends,
-        by_words=by_words,
-        header=header,
+        **graphs.said_of(places, read, undirected)._asdict(),
     )

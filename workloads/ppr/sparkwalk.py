@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from workloads.common.spark import carried
 from workloads.common.spark.executors import Executors, Used
 from workloads.ppr import power
+from workloads.ppr.edgelist import How
 from workloads.ppr.graph import Graph, kernels
 from workloads.ppr.sparkblocks import Block, Blocks, build, kept
 
@@ -152,9 +153,11 @@ class Engine:
         context.parallelize(range(partitions), partitions).foreach(functools.partial(_prepare, self._width))
         self._executors = Executors(context)
 
-    def load(self, path: str, undirected: bool) -> Graph:
+    def load(self, path: str, undirected: bool, how: How) -> Graph:
         """Have executors read a graph, and keep it; gives it without its rows. Raises :class:`events.BadInput`."""
-        self._blocks = build(self._context, path, undirected, self._partitions, co_partitioned=self._co_partitioned)
+        self._blocks = build(
+            self._context, path, undirected, self._partitions, co_partitioned=self._co_partitioned, how=how
+        )
         self._executors.look()
         return self._blocks.nodes
 

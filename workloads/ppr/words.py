@@ -59,6 +59,13 @@ def encoded(values: NDArray[np.uint8], offsets: NDArray[np.int32]) -> tuple[Code
     return _encoded(array)
 
 
+def of_numbers(ids: NDArray[Any]) -> tuple[Codes, Words]:
+    """The same of ids as numbers, (k,): their digits are the words."""
+    import pyarrow as pa
+
+    return of_arrow(pa.array(ids).cast(pa.large_string()))
+
+
 def of_arrow(array: Any) -> tuple[Codes, Words]:
     """The same of an Arrow array of text without nulls."""
     import pyarrow as pa

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from workloads.common.events import BadInput
 from workloads.ppr import edgelist
+from workloads.ppr.edgelist import How
 
 Edges = list[tuple[int, int]]
 
@@ -24,8 +25,8 @@ def plain(data: bytes) -> Edges | int:
         line = ended.removesuffix(b"\r")
         if not line.strip(b" \t") or line.strip(b" \t").startswith(b"#"):
             continue
-        match = re.fullmatch(rb"[ \t]*([0-9]+)[ \t]+([0-9]+)[ \t]*", line)
-        if not match or max(int(match[1]), int(match[2])) >= 2**64:
+        match = re.fullmatch(rb"[ \t]*([0-9]+)(?:\.0*)?[ \t]+([0-9]+)(?:\.0*)?[ \t]*", line)
+        if not match:
             return number
         edges.append((int(match[1]), int(match[2])))
     return edges
@@ -41,10 +42,16 @@ def agrees(path: Path, data: bytes, block: int) -> None:
     path.write_bytes(data)
     expected = plain(data)
     if isinstance(expected, list) and expected:
-        assert [tuple(edge) for edge in edgelist.read(path, block).edges.tolist()] == expected
+        read = edgelist.read(path, block, How(first_line="edge"))
+        edges = read.edges.tolist()
+        if read.words is not None:
+            assert max(map(max, expected)) >= 2**64
+            known = bytes(read.words.table()[0]).split(b"\n")[1:-1]
+            edges = [[int(known[node]) for node in edge] for edge in edges]
+        assert [tuple(edge) for edge in edges] == expected
         return
     with pytest.raises(BadInput, match="is empty" if expected == [] else f"line {expected}:"):
-        edgelist.read(path, block)
+        edgelist.read(path, block, How(first_line="edge"))
 
 
 ids = st.one_of(st.integers(0, 120), st.integers(0, 2**64 - 1), st.sampled_from([10**8, 10**16 - 1, 10**19]))
@@ -70,7 +77,7 @@ def test_refuses_what_a_plain_reader_refuses(tmp_path: Path, data: bytes, block:
 
 
 @pytest.mark.parametrize("largest", [2**64 - 1, 2**64, 2**64 + 9, 10**19, 10**20 - 1, 10**20, 10**30])
-def test_ids_up_to_64_bits(tmp_path: Path, largest: int) -> None:
+def test_ids_of_any_length(tmp_path: Path, largest: int) -> None:
     agrees(tmp_path / "g.txt", f"0 1\n2 {largest}\n".encode(), 1 << 20)
 
 
@@ -85,9 +92,8 @@ def test_many_leading_zeros_are_a_number(tmp_path: Path) -> None:
         ("1 2 0.5", "exactly two node ids, here are 3: '1 2 0.5'"),
         ("1 -2", "a negative node id: '1 -2'"),
         ("a b", "a node id that is not an integer: 'a b'"),
-        ("1 2.0", "a node id that is not an integer: '1 2.0'"),
+        ("1 2.5", "a node id that is not an integer: '1 2.5'"),
         ("1,2", "exactly two node ids, here is 1: '1,2'"),
-        (f"1 {2**64}", f"a node id of more than 64 bits: '1 {2**64}'"),
         ("1\v2", "here is 1: '1\\x0b2'"),
         ("x" * 500, "'" + "x" * 60 + "...'"),
     ],

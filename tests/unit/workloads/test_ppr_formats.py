@@ -94,7 +94,7 @@ def test_numbers(tmp_path: Path, text: str, edges: Any, header: str) -> None:
         ("New York\tParis\nParis\tNew York\n", [("New York", "Paris"), ("Paris", "New York")]),
         ("Smith, Ann;Doe, Bob\n", [("Smith, Ann", "Doe, Bob")]),
         ('"a, b","say ""x"""\nc , " d"\n', [("a, b", 'say "x"'), ("c", "d")]),
-        ('"#cats",dogs\n#cats,dogs\n', [("#cats", "dogs")]),
+        ('"#cats",dogs\n#cats,birds\n', [("#cats", "dogs"), ("#cats", "birds")]),
         ("12,ab\n3,4\n", [("12", "ab"), ("3", "4")]),
         ('5" disk,3" disk\n', [('5" disk', '3" disk')]),
         ("zoë,日本\r\n", [("zoë", "日本")]),
@@ -120,14 +120,12 @@ def test_words(tmp_path: Path, text: str, edges: Named) -> None:
         ("1,2\n3,4\n5,", "line 3: a node id is missing: '5,'"),
         ("1 2\n3 4\n5", "line 3: an edge is exactly two node ids, here is 1: '5'"),
         ("x\ny\n", "line 1: an edge is exactly two node ids, here is 1: 'x'"),
-        ("source,target,weight\na,b,1\n", "line 1: an edge is exactly two node ids, here are 3: .* a weight"),
-        ("1,2,0.5\n", "line 1: an edge is exactly two node ids, here are 3: '1,2,0.5' .* keep two"),
+        ("source,target,weight\na,b,1\na,b\n", "line 3: an edge has 3 columns in this file, here are 2: 'a,b'"),
+        ("1,2\n1,2,0.5\n", "line 2: an edge is exactly two node ids, here are 3: '1,2,0.5' .* two columns"),
         ("1,2\n3,x\n", "line 2: a node id that is not an integer: '3,x' .* let an edge of words come first"),
         ("1,2\n-3,4\n", "line 2: a negative node id: '-3,4'"),
         ("-3 4\n", "line 1: a negative node id: '-3 4'"),
         ("1.5,2.5\n", "line 1: a node id that is not an integer: '1.5,2.5'"),
-        (f"1,2\n{2**64},4\n", "line 2: a node id of more than 64 bits"),
-        (f'"1","2"\n"{10**30}",4\n', "line 2: a node id of more than 64 bits"),
         ('"1","2"\n"#3",4\n', "line 2: a node id that is not an integer"),
         ("a,b\nc\0,d\n", r"line 2: a control character in a node id: 'c\\x00,d'"),
         ("1,2\n3\0,4\n", "line 2: a node id that is not an integer"),
@@ -141,8 +139,8 @@ def test_words(tmp_path: Path, text: str, edges: Named) -> None:
         (zstd(b"1,2\n" * 9000)[:-4], "damaged or truncated zst"),
         (gzip.compress(b"1,2\n" * 9000)[:-9], "damaged or truncated gzip"),
         ("a,b\n".encode("utf-16"), "is UTF-16: save it as UTF-8"),
-        (b"PK\x03\x04xxxx", "is a zip archive or a spreadsheet"),
-        (b"BZh91AY", "is packed by bzip2"),
+        (b"PK\x03\x04xxxx", "damaged or truncated zip"),
+        (b"BZh91AY", "damaged or truncated bzip2"),
         (b"PAR1xxxx", "damaged or truncated Parquet file"),
         (b"\x01" * (3 << 20), "line 1: is longer than 1 MB"),
     ],
@@ -197,7 +195,7 @@ spaced = st.builds(lambda a, gap, b: a + gap + b, word, st.sampled_from(["", " "
 def test_what_a_csv_writer_writes_is_read(
     tmp_path: Path, edges: Named, separator: str, quoted: bool, ending: str, how: int, parts: int, block: int
 ) -> None:
-    marks = any(text.startswith("#") or text.startswith('"') for edge in edges for text in edge)
+    marks = any(text.startswith(("#", "%", "//", '"')) for edge in edges for text in edge)
     made = io.StringIO(newline="")
     quoting = csv.QUOTE_ALL if quoted or marks else csv.QUOTE_MINIMAL
     writer = csv.writer(made, delimiter=separator, quoting=quoting, lineterminator=ending)

@@ -155,11 +155,11 @@ def read_ranges(url: str | Path, ranges: Sequence[tuple[int, int]], threads: int
         return list(pool.map(lambda one: read(*one), ranges))
 
 
-def replace(url: str | Path, content: bytes) -> None:
+def replace(url: str | Path, content: bytes | memoryview) -> None:
     """Write a file in one step: who reads it, or is left with it by a crash, has all of the old or all of the new."""
     place = locate(str(url))
     if place.remote:
-        _connect(place).replace(place.path, content)
+        _connect(place).replace(place.path, bytes(content))
         return
     target = Path(place.path)
     new = target.with_name(f"{target.name}.new")

@@ -1,0 +1,34 @@
+"""Walks that follow an edge the more often the more it weighs: a step's probability is weight / strength.
+
+The strength of a node is the sum of the weights that leave it. A node of strength 0 is dangling, as in networkx.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workloads.common import compiled
+from workloads.ppr import power
+
+kernels = compiled.load("workloads.ppr.weightkernels")
+
+
+class Walk(power.Walk):
+    """A block of walks, `width` at once, each in a column, over a graph with weights that is held whole."""
+
+    def _leaving(self, home: int) -> float:
+        return float(self._graph.strengths[home])
+
+    def _rows(self, task: tuple[int, int], bonus: NDArray[np.float64]) -> None:
+        graph = self._graph
+        kernels.step(
+            *(graph.indptr, graph.columns, graph.weights, graph.strengths, graph.cuts, *task),
+            *(self._z, self._homes, bonus, 1.0 - self._alpha, self._moved, self._sums),
+        )
+
+    def scores(self, column: int) -> NDArray[np.float64]:
+        """The scores of a walk, by place: (n,), their sum is 1 but for rounding."""
+        strengths = self._graph.strengths
+        by_number = self._z[:, column] * np.where(strengths > 0, strengths, 1.0)
+        return np.ascontiguousarray(by_number[self._graph.numbers])

@@ -76,7 +76,8 @@ class Input(Struct, frozen=True, forbid_unknown_fields=True):
     `what`: what to give. `empty`: what to say of an empty one. `words`: values of the option that are no path.
     `keep`: the flag that lets the program keep a prepared form, for a run that is compared with none. `check`: a module
     that looks at the files before they leave this machine, by its Python: `python -m` takes it, and their paths. It
-    prints one line, what they are; with status 2, what is wrong with them.
+    prints one line, what they are; with status 2, what is wrong with them. `check_options`: the options that it takes,
+    too.
     """
 
     option: OptionName
@@ -86,6 +87,7 @@ class Input(Struct, frozen=True, forbid_unknown_fields=True):
     made: tuple[str, ...] = ()
     keep: str | None = None
     check: str | None = None
+    check_options: tuple[str, ...] = ()
     default: Made | None = None
 
 

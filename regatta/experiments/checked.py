@@ -3,7 +3,7 @@
 import hashlib
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from regatta import paths
@@ -16,21 +16,23 @@ REFUSED = 2
 """The status with which a program says that the nodes would refuse the input."""
 
 
-def look(workload: Workload, module: str, files: Mapping[str, DataFile]) -> tuple[str | None, str | None]:
+def look(
+    workload: Workload, module: str, files: Mapping[str, DataFile], words: Sequence[str] = ()
+) -> tuple[str | None, str | None]:
     """Return what the `files`, by what a person calls them, hold in the words of the card's program; and a note, for a
-    person.
+    person. `words`: options of that program.
 
     What was found good is remembered by content and program. A program that fails refuses nothing: the note says why.
     DataError where it refuses them, with its last line, in which the files are called as the person does.
     """
-    memory = paths.cache_dir() / "checked" / f"{_key(workload, module, files)}.txt"
+    memory = paths.cache_dir() / "checked" / f"{_key(workload, module, files, words)}.txt"
     try:
         return memory.read_text(encoding="utf-8"), None
     except (OSError, ValueError):
         pass
     given = {str(Path(name).expanduser().absolute()): name for name in files}
     done = subprocess.run(
-        [sys.executable, "-m", module, *given],
+        [sys.executable, "-m", module, *words, *given],
         cwd=workload.root,
         capture_output=True,
         encoding="utf-8",
@@ -51,9 +53,9 @@ def look(workload: Workload, module: str, files: Mapping[str, DataFile]) -> tupl
     return last, None
 
 
-def _key(workload: Workload, module: str, files: Mapping[str, DataFile]) -> str:
-    """Hash of the content of the files, and of the program and all that is next to it."""
-    digest = hashlib.sha256("\0".join([module, *(file.sha256 for file in files.values())]).encode())
+def _key(workload: Workload, module: str, files: Mapping[str, DataFile], words: Sequence[str]) -> str:
+    """Hash of the content of the files, of the options, and of the program and all that is next to it."""
+    digest = hashlib.sha256("\0".join([module, *words, *(file.sha256 for file in files.values())]).encode())
     folder = workload.root.joinpath(*module.split(".")[:-1])
     for source in sorted(folder.glob("*.py")):
         digest.update(source.read_bytes())

@@ -66,7 +66,7 @@ def prepare(session: Session, asked: Invocation, ranks: int, *, compared: bool =
     prepared input for later ones: runs that are compared all read it again.
     """
     workload = asked.workload
-    given, described = staging.stage(session, workload, asked.input)
+    given, described = staging.stage(session, workload, asked.input, asked.values)
     values = [word.partition("=")[2] for word in given]
     if not compared and any(hdfs.is_address(value) or objects.is_address(value) for value in values):
         asked = asked.keeping()

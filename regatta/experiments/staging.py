@@ -1,32 +1,40 @@
 """Input that a person names, put where runs read it, outside the timers; and what a record says of it."""
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from regatta.cards.card import Input, Workload, flag
+from regatta.cards.card import Input, Value, Workload, flag
 from regatta.errors import DataError, UsageError
 from regatta.experiments import checked, made
 from regatta.hdfs import client as hdfs
 from regatta.release import inputs, objects
 from regatta.run.session import Session
 
+Look = Callable[[Mapping[str, inputs.DataFile]], None]
+"""Looks at files before they leave this machine."""
 
-def stage(session: Session, workload: Workload, asked: str | None) -> tuple[list[str], dict[str, object]]:
+
+def stage(
+    session: Session, workload: Workload, asked: str | None, values: Mapping[str, Value]
+) -> tuple[list[str], dict[str, object]]:
     """Put the input on every node, or find it in HDFS: the program's words for it, and what it is.
 
     Data in an object store are looked up only by the nodes, which know the run's credentials.
 
-    `asked`: as a person gave it; None: what the card says. DataError where it is not there.
+    `asked`: as a person gave it; None: what the card says; `values`: of the other options. DataError where
+    it is not there.
     """
     given = workload.card.input
     if given is None:
         return [], {}
-    place, described = (_file if given.kind == "file" else _files)(session, workload, given, asked)
+    look = functools.partial(_check, session, workload, given, _words(given, values))
+    place, described = (_file if given.kind == "file" else _files)(session, workload, given, asked, look)
     return ([f"{flag(given.option)}={place}"] if place else []), described
 
 
 def _file(
-    session: Session, workload: Workload, given: Input, asked: str | None
+    session: Session, workload: Workload, given: Input, asked: str | None, look: Look
 ) -> tuple[str | None, dict[str, object]]:
     name = given.option
     empty = f"is empty; {given.empty or f'give {given.what}'}"
@@ -48,13 +56,13 @@ def _file(
     if file.size == 0:
         raise DataError(f"{asked or file.path} {empty}")
     if asked is not None:
-        _check(session, workload, given, {asked: file})
+        look({asked: file})
     found = _on_all(session, [file])
     return found, {name: file.path.name, f"{name}_sha256": file.sha256}
 
 
 def _files(
-    session: Session, workload: Workload, given: Input, asked: str | None
+    session: Session, workload: Workload, given: Input, asked: str | None, look: Look
 ) -> tuple[str | None, dict[str, object]]:
     name = given.option
     if asked is None or asked in given.made or hdfs.is_address(asked) or objects.is_address(asked):
@@ -67,15 +75,23 @@ def _files(
     files = [inputs.identify(file) for file in inside if file.is_file() and file.name[0] != "."]
     if not files:
         raise DataError(f"the folder {asked} has no files; give {given.what}")
-    _check(session, workload, given, {str(path / file.path.name) if path.is_dir() else asked: file for file in files})
+    look({str(path / file.path.name) if path.is_dir() else asked: file for file in files})
     return _on_all(session, files), {name: {file.path.name: file.sha256 for file in files}}
 
 
-def _check(session: Session, workload: Workload, given: Input, files: Mapping[str, inputs.DataFile]) -> None:
+def _words(given: Input, values: Mapping[str, Value]) -> list[str]:
+    """The options that the card's program takes for its look, as words."""
+    chosen = {name: values[name] for name in given.check_options if values.get(name)}
+    return [flag(name) if value is True else f"{flag(name)}={value}" for name, value in chosen.items()]
+
+
+def _check(
+    session: Session, workload: Workload, given: Input, words: Sequence[str], files: Mapping[str, inputs.DataFile]
+) -> None:
     """Say what the card's program finds in files, by what a person calls them. DataError where it refuses them."""
     if given.check is None:
         return
-    found, trouble = checked.look(workload, given.check, files)
+    found, trouble = checked.look(workload, given.check, files, words)
     session.console.note(trouble or f"{', '.join(files)}: {found}")
 
 

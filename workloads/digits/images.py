@@ -1,22 +1,21 @@
-"""The sources of images: IDX files, scikit-learn's handwritten digits, or these distorted, any number of them."""
+"""The sources of images: files (folders.py), scikit-learn's handwritten digits, or these distorted, any number."""
 
 from __future__ import annotations
 
-import fnmatch
-from collections.abc import Sequence
+import json
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from workloads.common import storage
 from workloads.common.events import BadInput
-from workloads.digits import idx
+from workloads.digits import folders
+from workloads.digits.folders import CLASSES, HELD_OUT, SIDE
 
-SIDE = 28
-CLASSES = 10
-HELD_OUT = 6
+__all__ = ["CLASSES", "HELD_OUT", "SIDE", "Found", "Images", "find", "from_files", "generated", "handwritten", "of"]
+
+_FOUND = "found.json"
 _CHUNK = 20_000
 
 
@@ -41,51 +40,49 @@ class Images:
         return cls(**{name: np.load(folder / f"{name}.npy", mmap_mode="c") for name in names})
 
 
+@dataclass(frozen=True)
+class Found:
+    """Images, how many classes they are of, and what to say, in a line, of where they are from."""
+
+    images: Images
+    classes: int = CLASSES
+    said: str = ""
+
+    def save(self, folder: Path) -> None:
+        """Write it as files."""
+        self.images.save(folder)
+        (folder / _FOUND).write_text(json.dumps([self.classes, self.said]))
+
+    @classmethod
+    def open(cls, folder: Path) -> Found:
+        """Read what :meth:`save` wrote; see :meth:`Images.open`."""
+        return cls(Images.open(folder), *json.loads((folder / _FOUND).read_text()))
+
+
+def find(data: str, size: int, seed: int, split: str | None = None) -> Found:
+    """``handwritten``, ``generated`` with this size and seed, or what is in a folder. Raises :class:`BadInput`.
+
+    `split`: the one that is wanted of a folder's.
+    """
+    if data in ("handwritten", "generated"):
+        return Found(handwritten() if data == "handwritten" else generated(size, seed))
+    taken = folders.take(data, split)
+    return Found(Images(*taken.train, *taken.test), taken.classes, taken.said)
+
+
 def of(data: str, size: int, seed: int) -> Images:
-    """``handwritten``, ``generated`` with this size and seed, or the files of a folder. Raises :class:`BadInput`."""
-    if data == "handwritten":
-        return handwritten()
-    return generated(size, seed) if data == "generated" else from_files(data)
+    """The same for those who have ten classes. Raises :class:`BadInput` where there are more."""
+    found = find(data, size, seed)
+    if found.classes > CLASSES:
+        raise BadInput(
+            f"{data}: has {found.classes} classes, and {CLASSES} are meant here: the workload digits takes more"
+        )
+    return found.images
 
 
 def from_files(data: str) -> Images:
-    """The four IDX files of MNIST or EMNIST in a folder, of this host or HDFS, or their names apart by commas.
-
-    Raises :class:`BadInput` where one is missing or there twice, is no IDX file of 28 x 28 pixels or of labels 0 to 9,
-    or where images and labels are not as many.
-    """
-    files = data.split(",") if "," in data else storage.listing(data)
-    train = _pair(data, files, "train")
-    test = _pair(data, files, "t10k" if any("t10k" in _name(file) for file in files) else "test")
-    return Images(*train, *test)
-
-
-def _pair(data: str, files: Sequence[str], part: str) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    images = _one(data, files, f"*{part}*images*idx3*")
-    labels = _one(data, files, f"*{part}*labels*idx1*")
-    pixels, classes = idx.read(images, idx.IMAGE_DIMENSIONS), idx.read(labels, idx.LABEL_DIMENSIONS)
-    if len(pixels) != len(classes):
-        raise BadInput(f"{images} has {len(pixels)} images, {labels} has {len(classes)} labels")
-    if not len(pixels):
-        raise BadInput(f"{images}: no images")
-    if pixels.shape[1:] != (SIDE, SIDE):
-        raise BadInput(f"{images}: images of {pixels.shape[1]} x {pixels.shape[2]} pixels, not {SIDE} x {SIDE}")
-    if int(classes.max()) >= CLASSES:
-        place = int(np.argmax(classes >= CLASSES))
-        raise BadInput(f"{labels}: label {place} is {classes[place]}, not a digit")
-    return pixels, classes
-
-
-def _one(data: str, files: Sequence[str], pattern: str) -> str:
-    found = [file for file in files if fnmatch.fnmatch(_name(file), pattern)]
-    if len(found) != 1:
-        names = ", ".join(map(_name, found)) or "none"
-        raise BadInput(f"{data}: needs one file {pattern}, has {names}")
-    return found[0]
-
-
-def _name(file: str) -> str:
-    return file.rpartition("/")[2]
+    """The images of a folder, of this host or HDFS, or of files with commas between; see folders.py."""
+    return find(data, 0, 0).images
 
 
 def handwritten() -> Images:

@@ -9,8 +9,8 @@ from workloads.digits.images import CLASSES, SIDE
 NAMES = ("perceptron", "cnn")
 
 
-def make(name: str) -> nn.Module:
-    """The model of one of NAMES, from float images (n, 28, 28) to scores (n, 10), with weights from torch's seed."""
+def make(name: str, classes: int = CLASSES) -> nn.Module:
+    """The model of one of NAMES, from float images (n, 28, 28) to scores (n, classes); weights by torch's seed."""
     if name == "cnn":
         return nn.Sequential(
             nn.Unflatten(1, (1, SIDE)),
@@ -23,7 +23,7 @@ def make(name: str) -> nn.Module:
             nn.Flatten(),
             nn.Linear(32 * 7 * 7, 64),
             nn.ReLU(),
-            nn.Linear(64, CLASSES),
+            nn.Linear(64, classes),
         )
     return nn.Sequential(
         nn.Flatten(),
@@ -31,5 +31,5 @@ def make(name: str) -> nn.Module:
         nn.ReLU(),
         nn.Linear(128, 64),
         nn.ReLU(),
-        nn.Linear(64, CLASSES),
+        nn.Linear(64, classes),
     )

@@ -24,11 +24,12 @@ MOMENTUM = 0.9
 
 @dataclass(frozen=True)
 class Options(training.Schedule):
-    """The parameters of a run. `data`: a folder of IDX files, ``handwritten``, or ``generated`` with its `size`."""
+    """The parameters of a run. `data`: a folder, ``handwritten``, or ``generated`` with its `size`."""
 
     data: str
     size: int
     model: str
+    split: str | None = None
 
 
 class Part:
@@ -43,22 +44,22 @@ class Part:
         """Read or make the images, or map what another rank of this host has made of them."""
         options = self._options
 
-        def build() -> images.Images:
-            return images.of(options.data, options.size, options.seed)
+        def build() -> images.Found:
+            return images.find(options.data, options.size, options.seed, options.split)
 
         if folder is None:
-            self._images = build()
+            self._found = build()
             return
-        name = hashlib.sha256(repr((options.data, options.size, options.seed)).encode()).hexdigest()
-        self._images = folder.once(f"images-{name[:16]}", lambda empty: build().save(empty), images.Images.open)
+        name = hashlib.sha256(repr((options.data, options.size, options.seed, options.split)).encode()).hexdigest()
+        self._found = folder.once(f"images-{name[:16]}", lambda empty: build().save(empty), images.Found.open)
 
     def compute(self) -> None:
         """Train, then test."""
         options, ranks = self._options, self._ranks
         torch.manual_seed(options.seed)
-        trained = model.make(options.model)
+        trained = model.make(options.model, self._found.classes)
         optimizer = torch.optim.SGD(trained.parameters(), lr=options.learning_rate, momentum=MOMENTUM, fused=True)
-        drawn = self._images
+        drawn = self._found.images
         made = training.train_and_test(
             trained,
             optimizer,
@@ -69,7 +70,7 @@ class Part:
             options,
             ranks,
         )
-        self._made = {**made, "answer": {"images": len(drawn.labels), **made["answer"]}}
+        self._made = {**made, "taken": self._found.said, "answer": {"images": len(drawn.labels), **made["answer"]}}
 
     def answer(self) -> dict[str, Any]:
         """Sizes, how many test images are right, loss of each epoch, norm of the weights; next to it their checksum."""
@@ -89,4 +90,5 @@ def batches(pixels: NDArray[np.uint8], labels: NDArray[np.uint8]) -> training.Ba
 def combine(parts: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], list[str]]:
     """The ranks' answers, which are one and the same, and lines for a person."""
     answer, said = training.combine(parts, "images")
-    return answer, [f"digits: {answer['images']:,} images", *said]
+    taken = f" of {parts[0]['taken']}" if parts[0]["taken"] else ""
+    return answer, [f"digits: {answer['images']:,} images{taken}", *said]

@@ -7,6 +7,7 @@ where the controller runs, before the file goes to the nodes. It takes all that 
 
 from __future__ import annotations
 
+import argparse
 import functools
 import itertools
 import sys
@@ -20,7 +21,7 @@ from workloads.common import storage, threads
 from workloads.common.events import BAD_INPUT_STATUS, BadInput
 from workloads.common.storage import packed
 from workloads.ppr import dialect, fields, parquet, said, sniffing, words
-from workloads.ppr.dialect import Dialect
+from workloads.ppr.dialect import EDGE, PLAIN, SIZE, Dialect, How
 from workloads.ppr.words import Words
 
 BLOCK_BYTES = 1 << 20
@@ -28,24 +29,24 @@ MERGED = 32
 """So many blocks' words are made one list at a time."""
 
 
-def check(path: Path | str, block_bytes: int = BLOCK_BYTES, first_line: str | None = None) -> str:
+def check(path: Path | str, block_bytes: int = BLOCK_BYTES, how: How = PLAIN) -> str:
     """Return what the file holds, in a line. Raises :class:`BadInput` as `edgelist.read` does, with the same words."""
     with packed.opened(path) as (stream, kind):
         if kind == packed.PARQUET:
-            found, taken = parquet.edges(path, stream, 0, 1)
-            return _said(path, found, (Looked(len(ids) // 2, known) for ids, known, _ in taken))
-    found, blocks = _blocks(path, block_bytes, first_line)
+            found, taken = parquet.edges(path, stream, 0, 1, weights=how.weights)
+            return _said(path, found, how, (Looked(len(ids) // 2, known) for ids, known, _ in taken))
+    found, blocks = _blocks(path, block_bytes, how)
     dialect.names(path, found)
     try:
-        return _said(path, found, _looked(path, found, blocks))
+        return _said(path, found, how, _looked(path, found, blocks))
     except _LongIds:
-        return _said(path, found, _looked(path, found, _blocks(path, block_bytes, first_line)[1], as_words=True))
+        return _said(path, found, how, _looked(path, found, _blocks(path, block_bytes, how)[1], as_words=True))
 
 
-def _blocks(path: Path | str, block_bytes: int, first_line: str | None) -> tuple[Dialect, Iterator[tuple[bytes, bool]]]:
+def _blocks(path: Path | str, block_bytes: int, how: How) -> tuple[Dialect, Iterator[tuple[bytes, bool]]]:
     """The dialect of a file, and its blocks."""
     source = _text(path, block_bytes)
-    found, begun = sniffing.sniff(path, lambda: next(source, b""), first_line=first_line)
+    found, begun = sniffing.sniff(path, lambda: next(source, b""), weights=how.weights, first_line=how.first_line)
     whole = storage.whole_lines(itertools.chain(begun, source))
     return found, dialect.in_sections(path, dialect.passed_over(whole, 0, found.passed), found)
 
@@ -100,7 +101,7 @@ def _look(found: Dialect, as_words: bool, given: tuple[bytes, bool]) -> Looked:
     return Looked(edges, known, edges if both else undirected, split.comments, split.line_count)
 
 
-def _said(path: Path | str, found: Dialect, looked: Iterable[Looked]) -> str:
+def _said(path: Path | str, found: Dialect, how: How, looked: Iterable[Looked]) -> str:
     edges = both = comments = 0
     known, named = [words.NONE], found.words
     for one in looked:
@@ -114,26 +115,26 @@ def _said(path: Path | str, found: Dialect, looked: Iterable[Looked]) -> str:
         raise said.no_edges(path, found.header)
     said.checked(path, found, edges)
     if found.asked and not named:
-        _ask(path, found, edges)
+        _ask(path, found, how, edges)
     names = len(words.merged(known)[0]) if named else None
-    return said.read_as(edges, names, found.header, said.notes(found, comments, both, weighted=False))
+    return said.read_as(edges, names, found.header, said.notes(found, comments, both, weighted=how.weights))
 
 
-def _ask(path: Path | str, found: Dialect, edges: int) -> None:
+def _ask(path: Path | str, found: Dialect, how: How, edges: int) -> None:
     """Raise BadInput where the first line may be no edge."""
     asked = found.asked
     assert asked is not None
     after = edges if found.asked_passed else edges - 1
-    if after == asked.edges and _largest_after(path, found) <= asked.nodes:
+    if after == asked.edges and _largest_after(path, found, how) <= asked.nodes:
         raise said.asks(path, asked, after)
     if found.asked_passed:
         raise said.odd_first(path, found)
 
 
-def _largest_after(path: Path | str, found: Dialect) -> int:
+def _largest_after(path: Path | str, found: Dialect, how: How) -> int:
     """The largest id of a file that is in order, but for those of its first edge if that is the line asked about."""
     skipped, largest = 0 if found.asked_passed else 2, 0
-    for block, _ in _blocks(path, BLOCK_BYTES, None)[1]:
+    for block, _ in _blocks(path, BLOCK_BYTES, how)[1]:
         _, numbers, _ = fields.looked_at(fields.split(block, found), found)
         if numbers is not None and len(numbers) > skipped:
             largest = max(largest, int(numbers[skipped:].max()))
@@ -143,8 +144,13 @@ def _largest_after(path: Path | str, found: Dialect) -> int:
 
 def main() -> None:
     """Run with the path that is given."""
+    parser = argparse.ArgumentParser(prog="python -m workloads.ppr.check", description="What is in a graph file.")
+    parser.add_argument("graph")
+    parser.add_argument("--weights", action="store_true", help="they are to be read")
+    parser.add_argument("--first-line", choices=(SIZE, EDGE), help="what it is")
+    given = parser.parse_args()
     try:
-        print(check(sys.argv[1]))
+        print(check(given.graph, how=How(given.weights, given.first_line)))
     except BadInput as error:
         print(error)
         sys.exit(BAD_INPUT_STATUS)

@@ -151,6 +151,21 @@ def weight_in(line: bytes) -> bytes:
     return found[1].strip() if found else b"1"
 
 
+@dataclass(frozen=True)
+class How:
+    """A person's wishes for a file: to read its `weights`; what its `first_line` is (SIZE, EDGE).
+
+    `undirected`: who reads takes all edges both ways, so that none is to be doubled here.
+    """
+
+    weights: bool = False
+    first_line: str | None = None
+    undirected: bool = False
+
+
+PLAIN = How()
+
+
 def columns(line: bytes, separator: bytes, *, quotes: bool = True) -> list[bytes] | None:
     """The columns of a line without its end, blanks around them and `quotes` taken off; None where a quote stays open.
 

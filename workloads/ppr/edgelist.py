@@ -4,7 +4,7 @@ A line of text holds an edge, source first, in two columns or more, apart by spa
 kinds of files that have a name are known by their first lines (dialects.py). Ids are decimal integers of any length or,
 where an id of the first edge is no number, words (dialect.py). There may be a header. Blank lines and comments are left
 out, line ends may be CRLF, and what packs a file is known by its content. Anything else is refused with its line
-number. Columns beyond the two are left out, and that is said; weights are read if they are asked for.
+number. Columns beyond the two are left out, and named; weights are read if they are asked for.
 
 In the comments before the first edge, a line ``# node <id> <name>`` names a node, and makes it one if no edge has it;
 where ids are words, it is a comment like others.
@@ -28,7 +28,7 @@ from workloads.common import compiled, storage, threads
 from workloads.common.events import BadInput
 from workloads.common.storage import packed
 from workloads.ppr import dialect, fields, ids, parquet, said, sniffing, words
-from workloads.ppr.dialect import Dialect
+from workloads.ppr.dialect import PLAIN, Dialect, How
 from workloads.ppr.words import Words
 
 BLOCK_BYTES = 4 << 20
@@ -98,21 +98,6 @@ class EdgeList:
         """What a person should know of the reading; see :func:`said.notes`."""
         weighted = self.weights is not None
         return said.notes(self.found, self.comments, self.both, weighted=weighted, doubled=not undirected)
-
-
-@dataclass(frozen=True)
-class How:
-    """A person's wishes for a file: to read its `weights`; what its `first_line` is (dialect.SIZE, dialect.EDGE).
-
-    `undirected`: who reads takes all edges both ways, so that none is to be doubled here.
-    """
-
-    weights: bool = False
-    first_line: str | None = None
-    undirected: bool = False
-
-
-PLAIN = How()
 
 
 def read(path: Path | str, block_bytes: int = BLOCK_BYTES, how: How = PLAIN) -> EdgeList:

@@ -14,7 +14,8 @@ from workloads.common import compiled, storage, threads
 from workloads.common.events import BadInput
 from workloads.ppr import edgelist, rows
 from workloads.ppr import ids as places_of_ids
-from workloads.ppr.edgelist import PLAIN, EdgeList, How
+from workloads.ppr.dialect import PLAIN, How
+from workloads.ppr.edgelist import EdgeList
 from workloads.ppr.ids import Bits, Places, Sorted
 
 kernels = compiled.load("workloads.ppr.kernels")

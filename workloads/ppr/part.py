@@ -65,9 +65,9 @@ class Options:
     scores: str | None = None
 
     @property
-    def how(self) -> edgelist.How:
+    def how(self) -> dialect.How:
         """How to read the graph."""
-        return edgelist.How(self.weights, self.first_line)
+        return dialect.How(self.weights, self.first_line)
 
 
 class Part:
@@ -144,7 +144,7 @@ class Part:
         name = hashlib.sha256(repr((options.graph, *parameters)).encode()).hexdigest()
         return folder.once(f"graph-{name[:16]}", make, Graph.open)
 
-    def _cached(self, make: Callable[[Path], None], parameters: tuple[bool, bool, edgelist.How]) -> Graph:
+    def _cached(self, make: Callable[[Path], None], parameters: tuple[bool, bool, dialect.How]) -> Graph:
         """The graph as this host keeps it for later runs; where it cannot keep it, as it is read now."""
         options = self._options
         try:

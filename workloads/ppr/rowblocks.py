@@ -21,7 +21,8 @@ from workloads.common import threads
 from workloads.common.events import BadInput
 from workloads.common.ranks import Ranks
 from workloads.ppr import edgelist, graph, ids, rows, words
-from workloads.ppr.edgelist import PLAIN, EdgeList, How
+from workloads.ppr.dialect import PLAIN, How
+from workloads.ppr.edgelist import EdgeList
 from workloads.ppr.graph import Graph
 
 

@@ -1,4 +1,4 @@
-"""All scores of all sources as a file: Parquet, or CSV where its name says so; a row a node, a column a source."""
+"""All scores of all sources as a file: Parquet, or CSV where its name ends in .csv; a row a node, a column a source."""
 
 from __future__ import annotations
 

@@ -116,7 +116,12 @@ def _of_lines(
         if first_line == SIZE:
             return replace(rest, first=shown[0], size=asked)
         return replace(rest, first=shown[0], asked=asked, asked_passed=True)
-    if first_line != EDGE and re.fullmatch(rb"\d+", shown[0]) and len(shown) > 1 and re.fullmatch(rb"[\d \t]*", shown[1]):
+    if (
+        first_line != EDGE
+        and re.fullmatch(rb"\d+", shown[0])
+        and len(shown) > 1
+        and re.fullmatch(rb"[\d \t]*", shown[1])
+    ):
         raise BadInput(
             f"{path}: line {_line(text, lines[0])}: is one number: LAW's ASCII graphs begin so, with the number of "
             "nodes, and then name the successors of each in a line; these are not read: write an edge a line"

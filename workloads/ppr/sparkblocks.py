@@ -21,7 +21,8 @@ from workloads.common.events import BadInput
 from workloads.common.spark import carried
 from workloads.ppr import edgelist, ids, rows, words
 from workloads.ppr import graph as graphs
-from workloads.ppr.edgelist import PLAIN, EdgeList, How
+from workloads.ppr.dialect import PLAIN, How
+from workloads.ppr.edgelist import EdgeList
 from workloads.ppr.graph import Graph
 
 Bounds = Sequence[tuple[int, int]]

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from workloads.common.spark import carried
 from workloads.common.spark.executors import Executors, Used
 from workloads.ppr import power
-from workloads.ppr.edgelist import How
+from workloads.ppr.dialect import How
 from workloads.ppr.graph import Graph, kernels
 from workloads.ppr.sparkblocks import Block, Blocks, build, kept
 

@@ -12,6 +12,21 @@ FEATURES = (
     *(f"{kind}_{band}" for kind in ("psfMag", "petroRad", "expRad", "q") for band in BANDS),
     *("ra", "dec", "b", "l"),
 )
+RANGES = {
+    **dict.fromkeys((*BANDS, *(f"psfMag_{band}" for band in BANDS), "redshift"), (-100.0, 100.0)),
+    **{f"{kind}_{band}": (0.0, 1e6) for kind in ("petroRad", "expRad") for band in BANDS},
+    **dict.fromkeys(("ra", "l", "alpha"), (-0.001, 360.001)),
+    **dict.fromkeys(("dec", "b", "delta"), (-360.0, 360.0)),
+    **dict.fromkeys(("camcol", "cam_col"), (1.0, 6.0)),
+    "field": (0.0, 1e6),
+}
+"""Values that a column can have, the least and the largest; of another only that it is no -9999, as below."""
+ABSENT = -9000.0
+"""SDSS writes -9999 or -1000 for what was not measured: no column has values as small as this."""
+IDENTITIES = ("obj_ID", "run_ID", "rerun_ID", "spec_obj_ID", "field_ID", "fiber_ID", "plate", "MJD")
+"""Columns of Kaggle's SDSS17 that number a row or its observation: no features."""
+OF_KAGGLE = ("alpha", "delta", *BANDS, "redshift", "class")
+"""The other columns of that file, with its label, GALAXY, STAR or QSO."""
 LABEL = "type"
 LABELS = {"galaxy": 1, "star": 0, "3": 1, "6": 0}
 """SDSS writes a word or its number."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
@@ -18,12 +19,18 @@ from numpy.typing import NDArray
 from workloads.common import storage, threads
 from workloads.common.events import BadInput
 from workloads.common.storage import packed
-from workloads.stars.columns import FEATURES, LABEL, LABELS
+from workloads.stars.columns import ABSENT, FEATURES, LABEL, LABELS, RANGES
 
 BLOCK_BYTES = 4 << 20
 Block = tuple[NDArray[np.float32], NDArray[np.uint8]]
 """Features (33, n), a row a feature, and labels (n,)."""
 
+REFUSE, LEAVE_OUT = "refuse", "leave-out"
+"""The ways to treat rows with values that cannot be."""
+
+_LEAST, _MOST = (
+    np.array([max(RANGES.get(name, (ABSENT, np.inf))[end], ABSENT) for name in FEATURES], np.float32) for end in (0, 1)
+)
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _WANTED = (*FEATURES, LABEL)
 _FOUND = re.compile(r"(?:In CSV column #(\d+): )?.*Row #(\d+): (.*)")
@@ -31,15 +38,19 @@ _SHOWN = 80
 
 
 class Table:
-    """The header of a file; `line`: its number."""
+    """The header of a file; `line`: its number. `bad`: what to do with rows that have an impossible value.
 
-    def __init__(self, path: str, header: bytes, line: int = 1) -> None:
-        self._path = path
+    `left_out`: how many rows were, by the column that was the first to be wrong.
+    """
+
+    def __init__(self, path: str, header: bytes, line: int = 1, bad: str = REFUSE) -> None:
+        self._path, self._bad = path, bad
+        self.left_out: Counter[str] = Counter()
         text = header.removeprefix(_BYTE_ORDER_MARK).decode("utf-8", "replace").strip()
         if not text:
             raise BadInput(f"{path}: is empty; its first line should name the columns")
         self.separator, names = max(
-            ((separator, _named(_cells(text, separator))) for separator in ",;\t"),
+            ((separator, _named(cells(text, separator))) for separator in ",;\t"),
             key=lambda found: sum(name in _WANTED for name in found[1]),
         )
         missing = [name for name in _WANTED if name not in names]
@@ -60,7 +71,22 @@ class Table:
 
     def parse(self, numbered: tuple[int, bytes]) -> Block:
         """Whole lines, of which the first has a number, as rows. Raises BadInput with the line that is wrong."""
-        return self._parse_any(numbered[1], numbered[0])
+        return self._possible(self._parse_any(numbered[1], numbered[0]), numbered)
+
+    def _possible(self, block: Block, numbered: tuple[int, bytes]) -> Block:
+        """Rows whose values can be. Raises BadInput for others, or leaves them out and counts them."""
+        features, labels = block
+        wrong = impossible(features, _LEAST, _MOST)
+        if wrong is None:
+            return block
+        if self._bad == REFUSE:
+            row = int(np.argmax(wrong.any(axis=0)))
+            place = int(np.argmax(wrong[:, row]))
+            number = line_of(numbered[1], row, numbered[0])
+            raise BadInput(f"{self._path}: line {number}: {cannot_be(FEATURES[place], float(features[place, row]))}")
+        rows = wrong.any(axis=0)
+        self.left_out.update(FEATURES[place] for place in np.argmax(wrong[:, rows], axis=0).tolist())
+        return features[:, ~rows], labels[~rows]
 
     def _parse_any(self, text: bytes, line: int) -> Block:
         try:
@@ -68,13 +94,13 @@ class Table:
         except pa.ArrowInvalid as error:
             if "Empty CSV" in str(error):
                 return np.empty((len(FEATURES), 0), np.float32), np.empty(0, np.uint8)
-            raise BadInput(f"{self._path}: {_fault(error, text, line)}") from error
+            raise BadInput(f"{self._path}: {fault(error, text, line)}") from error
         features = np.empty((len(FEATURES), read.num_rows), np.float32)
         for place, name in enumerate(FEATURES):
             features[place] = read.column(name).to_numpy()
         if not np.isfinite(features).all():
             row, place = np.argwhere(~np.isfinite(features.T))[0]
-            number = _line_of(text, int(row), line)
+            number = line_of(text, int(row), line)
             raise BadInput(f"{self._path}: line {number}: {FEATURES[place]} is {features[place, row]}")
         return features, self._labels(read.column(LABEL), text, line)
 
@@ -84,14 +110,36 @@ class Table:
         found: NDArray[np.uint8] = np.array(numbers, np.uint8)[encoded.indices.to_numpy()]
         if (wrong := np.flatnonzero(found == 255)).size:
             row = int(wrong[0])
-            number = _line_of(text, row, line)
+            number = line_of(text, row, line)
             raise BadInput(f"{self._path}: line {number}: type is {words[row].as_py()!r}, not GALAXY (3) or STAR (6)")
         return found
 
 
-def blocks(path: str, table_of: Callable[[str, bytes, int], Table], block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
+def impossible(
+    features: NDArray[np.float32], least: NDArray[np.float32], most: NDArray[np.float32]
+) -> NDArray[np.bool_] | None:
+    """Which values (k, n) are outside of `least` and `most` (k,); None where none is."""
+    if not features.shape[1] or ((features.min(axis=1) >= least).all() and (features.max(axis=1) <= most).all()):
+        return None
+    wrong: NDArray[np.bool_] = ~((features >= least[:, None]) & (features <= most[:, None]))
+    return wrong
+
+
+def cannot_be(name: str, value: float) -> str:
+    """Return what is wrong with a value, and what to do."""
+    return f"{name} is {value:g}, which it cannot be: correct it, or leave such rows out by --bad-rows leave-out"
+
+
+def blocks(
+    path: str,
+    table_of: Callable[[str, bytes, int, str], Table],
+    block_bytes: int = BLOCK_BYTES,
+    bad: str = REFUSE,
+    left_out: Counter[str] | None = None,
+) -> Iterator[Block]:
     """The rows of a file in their order, in blocks of about `block_bytes` of text, as the table of its header has them.
 
+    `bad`: what to do with rows that have an impossible value; `left_out` counts those that were, by column, at the end.
     Lines that begin with ``#`` before the header are comments, as in what SkyServer writes. Raises :class:`BadInput`
     with the line of the first that is wrong, and where the file is missing, damaged, without a row, or lacks a column.
     """
@@ -99,15 +147,17 @@ def blocks(path: str, table_of: Callable[[str, bytes, int], Table], block_bytes:
         if kind == packed.PARQUET:
             raise BadInput(f"{path}: is Parquet, and a CSV is meant, or a folder that workloads.stars.prepare has made")
         line, header = header_of(stream)
-        table = table_of(path, header, line)
+        table = table_of(path, header, line, bad)
         text = storage.whole_lines(iter(lambda: stream.read(block_bytes), b""))
         rows = 0
         with threads.pool() as pool:
             for block in threads.in_order(pool, table.parse, _numbered(text, line + 1), ahead=2 * threads.count()):
                 rows += len(block[1])
                 yield block
+        if left_out is not None:
+            left_out.update(table.left_out)
         if not rows:
-            raise BadInput(f"{path}: has no row; give a file with some")
+            raise BadInput(f"{path}: has no row{' that is possible' * bool(table.left_out)}; give a file with some")
 
 
 def header_of(stream: BinaryIO) -> tuple[int, bytes]:
@@ -125,7 +175,7 @@ def _numbered(text: Iterator[bytes], line: int) -> Iterator[tuple[int, bytes]]:
         line += block.count(b"\n")
 
 
-def _cells(text: str, separator: str) -> list[str]:
+def cells(text: str, separator: str) -> list[str]:
     """The names in a header."""
     try:
         return [name.strip() for name in next(csv.reader([text], delimiter=separator, skipinitialspace=True))]
@@ -139,17 +189,17 @@ def _named(names: list[str]) -> list[str]:
     return [others.get(name.lower(), name) for name in names]
 
 
-def _fault(error: BaseException, text: bytes, line: int) -> str:
+def fault(error: BaseException, text: bytes, line: int) -> str:
     """Return what Arrow says, with the file's line: it counts rows from 1 in a block that begins at `line`."""
     said = str(error).splitlines()[0]
     found = _FOUND.search(said)
     if not found:
         return said
     column = f"column {int(found[1]) + 1}: " if found[1] else ""
-    return f"line {_line_of(text, int(found[2]) - 1, line)}: {column}{found[3]}"
+    return f"line {line_of(text, int(found[2]) - 1, line)}: {column}{found[3]}"
 
 
-def _line_of(text: bytes, row: int, line: int) -> int:
+def line_of(text: bytes, row: int, line: int) -> int:
     """The line of a row, from 0, of a block that begins at `line`: lines without anything are no rows."""
     for number, content in enumerate(text.split(b"\n")):
         row -= bool(content.removesuffix(b"\r"))

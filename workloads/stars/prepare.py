@@ -12,7 +12,8 @@ import argparse
 import json
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,11 +27,13 @@ from threadpoolctl import threadpool_limits
 
 from workloads.common import arguments, events, threads
 from workloads.common.events import BadInput
+from workloads.stars import csvfile
 from workloads.stars.columns import FEATURES, LABEL, made_up
 from workloads.stars.csvfile import Block
 from workloads.stars.table import blocks_of_csv
 
 TEST_SHARE = 0.2
+CLASSES = ("STAR", "GALAXY")
 MANIFEST = "manifest.json"
 _MADE_UP_ROWS = 100_000
 
@@ -83,27 +86,72 @@ def blocks_made_up(count: int, seed: int) -> Iterator[Block]:
         yield np.ascontiguousarray(features.T, np.float32), labels
 
 
-def prepare(blocks: Iterator[Block], folder: Path, choice: Choice, source: str) -> dict[str, Any]:
-    """Write ``train.parquet``, ``test.parquet`` and the manifest, which it returns. Raises :class:`BadInput`."""
+def prepare(
+    blocks: Iterator[Block],
+    folder: Path,
+    choice: Choice,
+    source: str,
+    names: Sequence[str] = FEATURES,
+    classes: Sequence[str] = CLASSES,
+    dropped_before: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """Write ``train.parquet``, ``test.parquet`` and the manifest, which it returns. Raises :class:`BadInput`.
+
+    `names` of the features; `classes`: what the labels, from 0 on, mean; `dropped_before`: what the reader has left
+    out, and why.
+    """
     with (
         tempfile.TemporaryDirectory(dir=folder, prefix=".raw-") as raw,
         threads.pool() as pool,
         threadpool_limits(1, "blas"),
     ):
-        counts, moments = _split(blocks, Path(raw), choice.seed, pool)
+        counts, moments = _split(blocks, Path(raw), choice.seed, pool, (names, len(classes)))
         if moments is None or not counts["test"]:
             raise too_few(source)
         mean, deviation, correlation = moments.result()
-        kept, dropped = select(deviation, correlation, choice, source)
-        manifest = manifest_of(source, counts, (kept, dropped), (mean, deviation), choice)
+        kept, dropped = select(deviation, correlation, choice, source, names)
+        dropped = {**(dropped_before or {}), **dropped}
+        manifest = manifest_of(source, counts, (kept, dropped), (mean, deviation), choice, names)
+        manifest["classes"] = list(classes)
 
         def standardise(part: str) -> None:
-            _standardise(Path(raw) / f"{part}.arrow", folder / f"{part}.parquet", kept, mean, deviation, pool)
+            _standardise(Path(raw) / f"{part}.arrow", folder / f"{part}.parquet", kept, mean, deviation, pool, names)
 
         with ThreadPoolExecutor(2) as writers:
             list(writers.map(standardise, ("train", "test")))
     (folder / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n")
     return manifest
+
+
+def of_csv(
+    path: str, folder: Path, choice: Choice, label: str | None = None, bad: str = csvfile.REFUSE
+) -> dict[str, Any]:
+    """:func:`prepare` of a CSV: of SDSS' columns, of Kaggle's SDSS17, or of one's own with a `label`.
+
+    `bad`: what to do with rows that have a value that cannot be. The manifest counts those that were left out.
+    """
+    from workloads.stars import own
+
+    left_out: Counter[str] = Counter()
+    found = own.label_of(path, label)
+    if found is None:
+        manifest = prepare(blocks_of_csv(path, bad=bad, left_out=left_out), folder, choice, path)
+    else:
+        rows = own.read(path, found, bad)
+        left_out = rows.left_out
+        block = iter([(rows.features, rows.labels)])
+        manifest = prepare(block, folder, choice, path, rows.names, rows.classes, rows.dropped)
+    manifest["left_out"] = dict(left_out)
+    (folder / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n")
+    return manifest
+
+
+def said(manifest: Mapping[str, Any]) -> list[str]:
+    """Lines for a person: which features were dropped, and how many rows were left out."""
+    dropped, left_out = manifest.get("dropped", {}), manifest.get("left_out", {})
+    lines = [f"  without {', '.join(dropped)} ({MANIFEST} has the reasons)"]
+    rows = ", ".join(f"{count:,} by {name}" for name, count in left_out.items())
+    return lines[: bool(dropped)] + ([f"  {sum(left_out.values()):,} rows left out: {rows}"] if left_out else [])
 
 
 def too_few(source: str) -> BadInput:
@@ -117,6 +165,7 @@ def manifest_of(
     chosen: tuple[list[int], dict[str, str]],
     of_all: tuple[NDArray[np.float64], NDArray[np.float64]],
     choice: Choice,
+    names: Sequence[str] = FEATURES,
 ) -> dict[str, Any]:
     """The manifest: `chosen` as :func:`select` gives it, `of_all`: means and deviations of all features."""
     kept, dropped = chosen
@@ -124,7 +173,7 @@ def manifest_of(
     return {
         "source": source,
         "rows": counts,
-        "features": [FEATURES[place] for place in kept],
+        "features": [names[place] for place in kept],
         "mean": [float(mean[place]) for place in kept],
         "deviation": [float(deviation[place]) for place in kept],
         "dropped": dropped,
@@ -134,26 +183,31 @@ def manifest_of(
 
 
 def select(
-    deviation: NDArray[np.float64], correlation: NDArray[np.float64], choice: Choice, source: str
+    deviation: NDArray[np.float64],
+    correlation: NDArray[np.float64],
+    choice: Choice,
+    source: str,
+    names: Sequence[str] = FEATURES,
 ) -> tuple[list[int], dict[str, str]]:
     """Places of the features that stay, and why each of the others does not, by its name.
 
-    `deviation` (34,) and `correlation` (34, 34) are of the features and, last, the label. Raises :class:`BadInput`,
-    which names `source`, where all rows have one type or no feature stays.
+    `deviation` (k,) and `correlation` (k, k) are of the features and, last, the label, or of more than two classes a
+    column each, which is 1 in its rows. Raises :class:`BadInput`, which names `source`, where all rows have one type or
+    no feature stays.
     """
-    if deviation[-1] == 0:
+    if (deviation[len(names) :] == 0).any():
         raise BadInput(f"{source}: all rows have the same type; give a file with both types")
     kept: list[int] = []
     dropped: dict[str, str] = {}
-    for place, name in enumerate(FEATURES):
-        to_label = correlation[place, -1]
+    for place, name in enumerate(names):
+        to_label = max(correlation[place, len(names) :], key=abs)
         twin = next((other for other in kept if abs(correlation[place, other]) > choice.most), None)
         if deviation[place] == 0:
             dropped[name] = "constant"
         elif abs(to_label) < choice.least:
             dropped[name] = f"correlation with the type is {to_label:.3f}"
         elif twin is not None:
-            dropped[name] = f"correlation with {FEATURES[twin]} is {correlation[place, twin]:.3f}"
+            dropped[name] = f"correlation with {names[twin]} is {correlation[place, twin]:.3f}"
         else:
             kept.append(place)
     if not kept:
@@ -162,11 +216,12 @@ def select(
 
 
 def _split(
-    blocks: Iterator[Block], folder: Path, seed: int, pool: ThreadPoolExecutor
+    blocks: Iterator[Block], folder: Path, seed: int, pool: ThreadPoolExecutor, kinds: tuple[Sequence[str], int]
 ) -> tuple[dict[str, int], Moments | None]:
     """Every row goes to one of two raw files; the moments are those of the rows to train on, None without any."""
     numbers = np.random.default_rng([seed, 1])
-    rows = schema(FEATURES)
+    names, classes = kinds
+    rows = schema(names)
     counts = {"train": 0, "test": 0}
     moments: Moments | None = None
 
@@ -175,7 +230,7 @@ def _split(
         for features, labels in blocks:
             held_out = numbers.random(len(labels)) < TEST_SHARE
             if moments is None and not held_out.all():
-                moments = Moments(values_of(features[:, ~held_out], labels[~held_out]).mean(axis=1))
+                moments = Moments(values_of(features[:, ~held_out], labels[~held_out], classes).mean(axis=1))
             yield (features, labels), held_out
 
     def parts(block: tuple[Block, NDArray[np.bool_]]) -> tuple[pa.RecordBatch, pa.RecordBatch, Any]:
@@ -183,11 +238,11 @@ def _split(
         batches, added = [], None
         for chosen in (~held_out, held_out):
             places = np.flatnonzero(chosen)
-            taken, classes = features.take(places, axis=1), labels[places]
-            batches.append(pa.record_batch([*map(_column, taken), _column(classes)], schema=rows))
+            taken, types = features.take(places, axis=1), labels[places]
+            batches.append(pa.record_batch([*map(_column, taken), _column(types)], schema=rows))
             if chosen is not held_out and len(places):
                 assert moments is not None
-                added = moments.of(values_of(taken, classes))
+                added = moments.of(values_of(taken, types, classes))
         return batches[0], batches[1], added
 
     with (
@@ -203,10 +258,12 @@ def _split(
     return counts, moments
 
 
-def values_of(features: NDArray[np.float32], labels: NDArray[np.uint8]) -> NDArray[np.float64]:
-    """Features and, last, the label, (k, n)."""
-    values = np.empty((len(features) + 1, len(labels)))
-    values[:-1], values[-1] = features, labels
+def values_of(features: NDArray[np.float32], labels: NDArray[np.uint8], classes: int = 2) -> NDArray[np.float64]:
+    """Features and, last, the label, (k, n); of more than two classes a row each, 1 where it is that."""
+    more = 1 if classes == 2 else classes
+    values = np.empty((len(features) + more, len(labels)))
+    values[:-more] = features
+    values[-more:] = labels if classes == 2 else labels == np.arange(classes)[:, None]
     return values
 
 
@@ -217,15 +274,16 @@ def _standardise(
     mean: NDArray[np.float64],
     deviation: NDArray[np.float64],
     pool: ThreadPoolExecutor,
+    names: Sequence[str],
 ) -> None:
-    rows = schema([FEATURES[place] for place in kept])
+    rows = schema([names[place] for place in kept])
 
     def standardised(batch: pa.RecordBatch) -> pa.RecordBatch:
         columns = [
             _column(((_numbers(batch.column(place)) - mean[place]) / deviation[place]).astype(np.float32))
             for place in kept
         ]
-        return pa.record_batch([*columns, batch.column(len(FEATURES))], schema=rows)
+        return pa.record_batch([*columns, batch.column(len(names))], schema=rows)
 
     with (
         pa.memory_map(str(raw)) as mapped,
@@ -314,7 +372,7 @@ def main() -> None:
     command(
         "python -m workloads.stars.prepare",
         "CSV to Parquet.",
-        lambda csv, work, choice: prepare(blocks_of_csv(csv), work, choice, csv),
+        of_csv,
     )
 
 

@@ -23,7 +23,7 @@ from launching import ppr
 
 from workloads.common.events import BadInput
 from workloads.ppr import check, dialects, edgelist, graph, power
-from workloads.ppr.edgelist import How
+from workloads.ppr.dialect import How
 
 FILES = Path(__file__).parent / "dialects"
 ALPHA = 0.1

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from workloads.common.events import BadInput
 from workloads.ppr import edgelist
-from workloads.ppr.edgelist import How
+from workloads.ppr.dialect import How
 
 Edges = list[tuple[int, int]]
 

@@ -296,8 +296,7 @@ def _columns_fault(line: bytes, count: int, dialect: Dialect) -> tuple[str, str]
         fault = f"an edge is exactly two node ids, here {be} {count}"
     else:
         fault = f"an edge has {dialect.count} columns in this file, here {be} {count}"
-    whole = re.fullmatch(rb"[\d \t]+", line)
-    if whole and not dialect.header and dialect.form is None and re.fullmatch(rb"\d+([ \t]+\d+){1,3}", dialect.first):
+    if dialect.form is None and not dialect.header and _like_metis(line.split(), dialect.first.split()):
         return (
             fault,
             " (METIS has the size in its first line, and then the neighbours of a node a line: it is not read)",
@@ -305,6 +304,13 @@ def _columns_fault(line: bytes, count: int, dialect: Dialect) -> tuple[str, str]
     if count > dialect.count == 2:
         return fault, " (its first line has two columns, and so should all)"
     return fault, " (the file is cut, or the line is)" if count < dialect.count and dialect.count > 2 else ""
+
+
+def _like_metis(line: list[bytes], first: list[bytes]) -> bool:
+    """Whether a line could be of METIS: neighbours among as many nodes as the first line says, perhaps with weights."""
+    if not 2 <= len(first) <= 4 or not all(map(bytes.isdigit, [*line, *first])):
+        return False
+    return len(first) > 2 or all(int(node) <= int(first[0]) for node in line)
 
 
 def _id_fault(column: bytes, dialect: Dialect) -> tuple[str, str] | None:

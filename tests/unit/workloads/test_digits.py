@@ -48,7 +48,8 @@ def test_idx_there_and_back(folder: Path) -> None:
     ("content", "said"),
     [
         (b"", "begins with nothing"),
-        (b"PK\3\4....", "not an IDX file: it begins with 50 4b 03 04"),
+        (b"PKxx....", "not an IDX file: it begins with 50 4b 78 78"),
+        (b"PK\3\4....", "damaged or truncated zip"),
         (b"\0\0\x08\1\0\0\0\2ab", "is not that of images: 00 00 08 03 is"),
         (b"\0\0\x0d\3" + b"\0" * 12, "is not that of images"),
         (b"\0\0\x08\3\0\0", "ends within its header, after 6 bytes"),

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from workloads.common.events import BadInput
 from workloads.ppr import cg, graph, power, push, reference, rmat
+from workloads.ppr.dialect import How
 from workloads.ppr.part import highest
 
 ALPHA = 0.15
@@ -27,7 +28,7 @@ MANY = 10_000
 def made(folder: Path, edges: Sequence[tuple[int, int]], undirected: bool = False, head: str = "") -> graph.Graph:
     path = folder / "g.txt"
     path.write_text(head + "".join(f"{a} {b}\n" for a, b in edges))
-    return graph.build(path, undirected)
+    return graph.build(path, undirected, how=How(first_line="edge"))
 
 
 def scores(
@@ -242,7 +243,7 @@ def test_conjugate_gradients_stay_where_rounding_has_left_nothing(tmp_path: Path
 def test_pushing_keeps_its_bound(tmp_path: Path, name: str, undirected: bool, tolerance: float) -> None:
     path = tmp_path / "g.txt"
     path.write_text("".join(f"{a} {b}\n" for a, b in GRAPHS[name]))
-    built = graph.build(path, undirected, forward=True)
+    built = graph.build(path, undirected, forward=True, how=How(first_line="edge"))
     exact = scores(built, range(built.nodes))
     for position, solution in push.solve(built, np.arange(built.nodes), ALPHA, tolerance, MANY):
         assert solution.residual <= tolerance

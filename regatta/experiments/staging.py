@@ -13,6 +13,7 @@ from regatta.run.session import Session
 
 Look = Callable[[Mapping[str, inputs.DataFile]], None]
 """Looks at files before they leave this machine."""
+_MOST_BELOW = 64
 
 
 def stage(
@@ -71,12 +72,21 @@ def _files(
     path = Path(asked).expanduser()
     if not path.exists():
         raise DataError(f"there is no file or folder {asked}; give {given.what}")
-    inside = sorted(path.iterdir()) if path.is_dir() else [path]
-    files = [inputs.identify(file) for file in inside if file.is_file() and file.name[0] != "."]
+    inside = _inside(path)
+    files = [inputs.identify(file) for file in inside]
     if not files:
         raise DataError(f"the folder {asked} has no files; give {given.what}")
-    look({str(path / file.path.name) if path.is_dir() else asked: file for file in files})
+    look({str(one) if path.is_dir() else asked: file for one, file in zip(inside, files, strict=True)})
     return _on_all(session, files), {name: {file.path.name: file.sha256 for file in files}}
+
+
+def _inside(path: Path) -> list[Path]:
+    """The files of a folder; where it has only folders, the files in these, if they are few."""
+    if not path.is_dir():
+        return [path]
+    found = [file for file in sorted(path.iterdir()) if file.is_file() and file.name[0] != "."]
+    below = [] if found else [file for file in sorted(path.rglob("[!.]*")) if file.is_file()]
+    return found or (below if len(below) <= _MOST_BELOW else [])
 
 
 def _words(given: Input, values: Mapping[str, Value]) -> list[str]:

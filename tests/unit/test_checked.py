@@ -109,7 +109,7 @@ def test_an_edge_list_is_read_here_with_what_the_controller_has(tmp_path: Path, 
         (b"1 2\n" * 500_000 + b"3\n" + b"1 2\n" * 10, "line 500001: an edge is exactly two node ids, here is 1: '3'"),
         (b"a,b\n" * 3 + b"c,d", None),
         (b"a,b\n" * 3 + b"c", "line 4: an edge is exactly two node ids, here is 1: 'c'"),
-        (b"1,2,0.5\n", "line 1: an edge is exactly two node ids, here are 3"),
+        (b"1,2\n1,2,0.5\n", "line 2: an edge is exactly two node ids, here are 3"),
         (gzip.compress(b"1 2\n" * 9999)[:-9], "damaged or truncated gzip file"),
         (b"from,to\n", "the graph is empty"),
     ],
@@ -161,3 +161,30 @@ def test_a_file_that_may_not_be_read(remote: Remote, tmp_path: Path) -> None:
     (tmp_path / "mine.csv").touch(mode=0o200)
     with pytest.raises(DataError, match=r"mine\.csv: Permission denied"):
         staged(remote, str(tmp_path / "mine.csv"), tmp_path)
+
+
+def test_the_check_takes_options_of_the_run(tmp_path: Path) -> None:
+    path = tmp_path / "g"
+    path.write_text("3 3 0.5\n2 1 1\n3 1 2\n3 2 1\n")
+    of = discovery.ours()["ppr"]
+    given = of.card.input
+    assert given is not None
+    words = staging._words(given, {"weights": True, "first_line": None, "alpha": 0.1})
+    assert words == ["--weights"]
+    file = {str(path): inputs.identify(path)}
+    assert checked.look(of, "workloads.ppr.check", file, words)[0] == "4 edges, weighted"
+    path.write_text("3 3\n2 1\n3 1\n3 2\n")
+    file = {str(path): inputs.identify(path)}
+    with pytest.raises(DataError, match="--first-line size"):
+        checked.look(of, "workloads.ppr.check", file)
+    words = staging._words(given, {"first_line": "size"})
+    assert checked.look(of, "workloads.ppr.check", file, words)[0] == "3 edges"
+
+
+def test_files_of_a_folder_that_has_only_folders(tmp_path: Path) -> None:
+    raw = tmp_path / "MNIST" / "raw"
+    raw.mkdir(parents=True)
+    (raw / "train-images-idx3-ubyte").touch()
+    assert staging._inside(tmp_path) == [raw / "train-images-idx3-ubyte"]
+    (tmp_path / "a.csv").touch()
+    assert staging._inside(tmp_path) == [tmp_path / "a.csv"]

@@ -79,14 +79,13 @@ class Part:
 
     def __init__(self, options: Options, ranks: Ranks) -> None:
         self._options, self._ranks = options, ranks
-        self._engine: Any = importlib.import_module(f"workloads.ppr.{ENGINES[options.engine]}")
+        engine = "weighted" if options.weights else ENGINES[options.engine]
+        self._engine: Any = importlib.import_module(f"workloads.ppr.{engine}")
         self._over_rows = options.partition == "graph" and ranks.world > 1
         count = len(options.sources) or options.count
         self._engine.prepare(count if self._over_rows else -(-count // ranks.world))
         if self._over_rows:
             importlib.import_module("workloads.ppr.rowblocks")
-        if options.weights:
-            importlib.import_module("workloads.ppr.weighted")
         self._scores: scores.Scores = []
         self._blocks: RowBlocks | None = None
         self._spark: sparkwalk.Engine | None = None

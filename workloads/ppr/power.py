@@ -113,10 +113,7 @@ def solve(
     ranks call this with the same sources.
     """
     with threads.pool(ranks) as pool:
-        width = width_for(len(sources))
-        walk = (
-            weighted_walk(graph, width, alpha, pool) if len(graph.weights) else Walk(graph, width, alpha, pool, blocks)
-        )
+        walk = Walk(graph, width_for(len(sources)), alpha, pool, blocks)
         yield from walked(walk, graph.numbers[sources].tolist(), tolerance, max_iterations, watch)
 
 
@@ -146,13 +143,6 @@ def walked(
                 yield positions[column], Solution(walk.scores(column), iterations[column], residuals[column])
                 positions[column] = _EMPTY
                 walk.end(column)
-
-
-def weighted_walk(graph: Graph, width: int, alpha: float, pool: ThreadPoolExecutor) -> Walk:
-    """A block of walks over a graph with weights."""
-    from workloads.ppr import weighted
-
-    return weighted.Walk(graph, width, alpha, pool)
 
 
 class Walk:

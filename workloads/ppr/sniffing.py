@@ -141,13 +141,13 @@ def _of_lines(
     words = has_ends and not all(_is_number(edge[0][end]) for end in ends)
     quotes = any(b'"' in line for line in shown[len(shown) - len(edge) :])
     data = bool(edge) and bool(_DATA_OF_EDGE.fullmatch(shown[-1] if header else shown[0]))
-    names = [name.decode("utf-8", "replace").strip().lower() for name in fields[0]] if header else []
+    names = [name.decode("utf-8", "replace").strip().lower() for name in fields[0][:count]] if header else []
     weight, kind = _weight_and_kind(names, edge, count)
     others = (
         []
         if count == 2
         else [
-            (fields[0][place].decode("utf-8", "replace") if header else f"{place + 1}") or f"{place + 1}"
+            (fields[0][place].decode("utf-8", "replace") if header and place < len(fields[0]) else "") or f"{place + 1}"
             for place in range(count)
             if place not in (*ends, kind)
         ]

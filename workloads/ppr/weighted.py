@@ -5,13 +5,38 @@ The strength of a node is the sum of the weights that leave it. A node of streng
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
-from workloads.common import compiled
+from workloads.common import compiled, threads
+from workloads.common.ranks import Ranks
 from workloads.ppr import power
+from workloads.ppr.graph import Graph
 
 kernels = compiled.load("workloads.ppr.weightkernels")
+
+
+def prepare(sources: int) -> None:
+    """All that :func:`solve` needs is compiled when this module is loaded, whatever the number of sources."""
+
+
+def solve(
+    graph: Graph,
+    sources: NDArray[np.int64],
+    alpha: float,
+    tolerance: float,
+    max_iterations: int,
+    watch: power.Watch = power.quiet,
+    ranks: Ranks | None = None,
+    **_: Any,
+) -> Iterator[tuple[int, power.Solution]]:
+    """As :func:`power.solve`, of a graph with weights."""
+    with threads.pool(ranks) as pool:
+        walk = Walk(graph, power.width_for(len(sources)), alpha, pool)
+        yield from power.walked(walk, graph.numbers[sources].tolist(), tolerance, max_iterations, watch)
 
 
 class Walk(power.Walk):

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from workloads.common.events import BadInput
 from workloads.digits import idx
-from workloads.ppr import edgelist
+from workloads.ppr import check, edgelist
+from workloads.ppr.dialect import How
 from workloads.stars import columns, table
 
 
@@ -33,13 +34,61 @@ lines = st.lists(
 )
 
 
-@given(st.one_of(st.binary(max_size=200), lines.map(b"\n".join)), st.integers(0, 2), st.integers(1, 64))
-def test_edge_lists(file: Path, data: bytes, how: int, block: int) -> None:
+heads = st.sampled_from(
+    [
+        *(b"", b"%%MatrixMarket matrix coordinate real symmetric\n3 3 2\n", b"*Vertices 3\n*Arcs\n", b"*Edges\n"),
+        *(b"c x\np edge 3 2\n", b"p sp 3 2\n", b"% sym positive\n", b"Source,Target,Type,Weight\n", b"1 2 {}\n"),
+        *(b"3 2\n", b"3 3 2\n", b"1 2 0.5\n", b"a,b,1\n", b'"","from","to"\n'),
+    ]
+)
+more = st.lists(
+    st.sampled_from(
+        [
+            b"1 2 3",
+            b"3 1 nan",
+            b"1 2",
+            b"e 1 2",
+            b"a 1 2 7",
+            b"1,2,Directed,1",
+            b"2,1,undirected,x",
+            b"1 2 {'weight': 2}",
+            b"*Edges",
+            b"# x",
+            b"b,c,",
+            b'"a, b",c,2',
+            b"1e+05 2 1",
+            b"1.0 2.0",
+            b"2 0 1",
+            b"9" * 21 + b" 2",
+            b"% bip x",
+        ]
+    ),
+    max_size=5,
+)
+
+
+@given(
+    st.one_of(
+        st.binary(max_size=200),
+        lines.map(b"\n".join),
+        st.builds(lambda head, rest: head + b"\n".join(rest), heads, more),
+    ),
+    st.integers(0, 2),
+    st.integers(1, 64),
+    st.booleans(),
+)
+def test_edge_lists(file: Path, data: bytes, how: int, block: int, weights: bool) -> None:
     file.write_bytes(packed(data, how))
     try:
-        edgelist.read(file, block)
+        read = edgelist.read(file, block, How(weights))
     except BadInput as error:
         assert "\n" not in str(error)
+        with pytest.raises(BadInput) as caught:
+            check.check(file, block, How(weights))
+        assert str(caught.value) == str(error)
+        return
+    assert check.check(file, block, How(weights)).startswith(f"{read.listed:,} edge")
+    assert not weights or [len(of) for of in read.weights or ()] == [len(of) // 2 for of in read.blocks]
 
 
 sizes = st.lists(st.one_of(st.integers(0, 5), st.sampled_from([2**31, 2**32 - 1, 4])), min_size=3, max_size=3)

@@ -22,7 +22,7 @@ import scipy.io
 from launching import ppr
 
 from workloads.common.events import BadInput
-from workloads.ppr import check, dialects, edgelist, graph, power
+from workloads.ppr import check, dialects, edgelist, graph, power, weighted
 from workloads.ppr.dialect import How
 
 FILES = Path(__file__).parent / "dialects"
@@ -93,7 +93,8 @@ def label(made: graph.Graph, place: int, named: bool) -> Any:
 def solved(path: Path, **ways: Any) -> tuple[graph.Graph, list[np.ndarray[Any, Any]]]:
     """The scores of every node as a source, by place."""
     made = graph.build(path, undirected=False, how=How(**ways))
-    found = power.solve(made, np.arange(made.nodes), ALPHA, 1e-13, 1000)
+    engine = weighted if ways.get("weights") else power
+    found = engine.solve(made, np.arange(made.nodes), ALPHA, 1e-13, 1000)
     return made, [solution.scores for _, solution in sorted(found, key=lambda pair: pair[0])]
 
 

@@ -88,11 +88,11 @@ class EdgeList:
 
     @property
     def named(self) -> NDArray[np.uint64]:
-        """The ids of nodes that are there even if no edge has them, uint64 (k,)."""
+        """The ids of nodes that are there even if no edge has them, uint64 (k,), perhaps twice."""
         if self.words is not None:
             return np.zeros(0, np.uint64)
         names = np.fromiter(self.names, np.uint64, len(self.names))
-        return np.union1d(names, np.arange(1, self.nodes + 1, dtype=np.uint64)) if self.nodes else names
+        return np.concatenate([names, np.arange(1, self.nodes + 1, dtype=np.uint64)]) if self.nodes else names
 
     def notes(self, undirected: bool) -> list[str]:
         """What a person should know of the reading; see :func:`said.notes`."""

@@ -129,7 +129,7 @@ def staged(remote: Remote, asked: str, results: Path) -> tuple[list[str], str]:
     """Return what the program of PageRank gets of a graph, and what a person sees."""
     said = io.StringIO()
     with Session(remote.cluster, Console(said, said), results) as session:
-        words, _ = staging.stage(session, discovery.ours()["ppr"], asked)
+        words, _ = staging.stage(session, discovery.ours()["ppr"], asked, {})
     return words, said.getvalue()
 
 

@@ -30,13 +30,6 @@ class Node:
         """Whether the node's side works as root under systemd (a provisioned host), not as a plain user."""
         return not self.local
 
-    @property
-    def refusal(self) -> str:
-        """Why the host takes no key from us, as far as this machine knows, in words that follow its address."""
-        if self.key_file and not Path(self.key_file).expanduser().is_file():
-            return f"gets no key: {self.key_file} is not there; correct ansible_ssh_private_key_file in the inventory"
-        return "refuses our key: check ansible_user and ansible_ssh_private_key_file of the inventory"
-
 
 @dataclass(frozen=True)
 class Cluster:

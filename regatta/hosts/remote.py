@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from regatta.errors import AuthenticationError, NodesError, PrivilegeError, RegattaError, RemoteError, UnreachableError
-from regatta.hosts import hostkeys, sources, sshconfig
+from regatta.hosts import hostkeys, logins, openssh, sources, sshconfig
 from regatta.hosts.channel import Channel, Stream
 from regatta.hosts.cluster import Cluster, Node
 from regatta_protocol.operations.operation import Answer, Line, Operation, Telling
@@ -51,18 +51,14 @@ class Remote:
             self._config = sshconfig.write(cluster.folder, cluster.everybody, accept_new=accept_new)
 
     def ssh(self, node: Node) -> list[str]:
-        """The ssh program with every option for this node, without the destination."""
+        """The ssh program with every option for this node, without the destination. RemoteError: there is no way."""
         assert self._config is not None
-        options = ["ssh", "-F", str(self._config), "-T", *self._options]
-        if node.port:
-            options += ["-p", str(node.port)]
-        if node.key_file:
-            options += ["-i", node.key_file, "-o", "IdentitiesOnly=yes"]
-        return [*options, *node.ssh_args]
+        openssh.checked(self._config, node)
+        return openssh.words(self._config, node, self._options)
 
     def destination(self, node: Node) -> str:
-        """`user@host` as ssh and rsync take it."""
-        return f"{node.user}@{node.host}" if node.user else node.host
+        """`user@host` as ssh takes it."""
+        return openssh.destination(node)
 
     def place(self, node: Node) -> dict[str, Any]:
         """Return what the node's side needs to know about where things are on this node."""
@@ -210,7 +206,7 @@ def explain(node: Node, code: int, stderr: str) -> RemoteError:
     if "HOST IDENTIFICATION HAS CHANGED" in stderr or "Host key verification failed" in stderr:
         return hostkeys.explain(name, node.host, stderr)
     if "Permission denied" in stderr:
-        return AuthenticationError(name, f"{where} {node.refusal}")
+        return AuthenticationError(name, logins.refused(node, where, stderr))
     if "sudo:" in stderr and ("password is required" in stderr or "not allowed" in stderr or "sudoers" in stderr):
         return PrivilegeError(name, f"{where} may not use sudo without a password: allow it there (NOPASSWD)")
     if code == 255 or code < 0:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO
 
 from regatta.errors import DataError, RemoteError
+from regatta.hosts import openssh
 from regatta.hosts.cluster import Node
 from regatta.hosts.remote import Remote, explain
 from regatta.program import about_hosts
@@ -41,7 +42,7 @@ def rsync(
         destination = f"{target}/"
     else:
         command += over_ssh(remote, node)
-        destination = f"{remote.destination(node)}:{target}/"
+        destination = f"{openssh.for_rsync(node)}:{target}/"
     names = b"\0".join(os.fsencode(path) for path in paths)
     done = subprocess.run(
         [*command, f"{source}/", destination], input=names, capture_output=True, check=False, start_new_session=True
@@ -77,7 +78,7 @@ class Fetch:
             begin = f"{source}/"
         else:
             command += over_ssh(self._remote, self._node, AS_RUN)
-            begin = f"{self._remote.destination(self._node)}:{source}/"
+            begin = f"{openssh.for_rsync(self._node)}:{source}/"
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         with self._lock:
             if self._stopped:

@@ -1,6 +1,6 @@
 """A cluster and its nodes as values; `inventories` reads them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from regatta.errors import InventoryError
@@ -24,6 +24,8 @@ class Node:
     state: str
     python: str
     limits: Limits = run_limits.DEFAULT
+    become: str | None = field(default=None, repr=False, compare=False)
+    """The password of sudo there, or a vault with it; see `sudo.password`."""
 
     @property
     def privileged(self) -> bool:

@@ -84,7 +84,9 @@ def copy(inventory: str, host: str, ends: tuple[str, str]) -> None:
     command += rsync.over_ssh(remote, node)
     command += [end.replace("NODE:", f"{openssh.for_rsync(node)}:", 1) for end in ends]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+        done = subprocess.run(
+            command, env=rsync.environment(node), capture_output=True, text=True, errors="replace", check=False
+        )
     except FileNotFoundError:
         raise ArchiveError("rsync is not installed on this machine: apt-get install rsync") from None
     if done.returncode == 255:

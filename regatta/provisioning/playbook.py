@@ -19,7 +19,7 @@ from typing import IO, TextIO
 
 from regatta import paths
 from regatta.errors import RegattaError
-from regatta.hosts import openssh, sshconfig
+from regatta.hosts import openssh, sshconfig, sudo
 from regatta.hosts.cluster import Cluster
 from regatta.node import aptcache, layout
 from regatta.program import setup
@@ -135,6 +135,7 @@ def environment(config: Path, proxy: aptproxy.Server, relays: Mapping[str, str])
         "REGATTA_APT_SOURCES": str(proxy.named),
         "REGATTA_APT_RELAYS": json.dumps(dict(relays)),
         "REGATTA_LAYOUT": str(layout.NUMBER),
+        **sudo.environment(),
         "PYTHONPATH": os.pathsep.join(filter(None, [str(paths.PROJECT), os.environ.get("PYTHONPATH")])),
         "PYTHONUNBUFFERED": "1",
     }

@@ -118,7 +118,7 @@ def shell_command(remote: Remote, where: str) -> list[str]:
     node = cluster.node(info.places.get(0, info.nodes[0].name))
     work = shlex.quote(f"{node.state}/runs/{info.run}/work")
     inside = f'cd {work} && {{ cd -- "$(cat ../boot/below.txt)"; }} 2>/dev/null; exec bash -i'
-    return _terminal(remote, node, [*([] if node.local else ["sudo", "-n", "-u", ACCOUNT]), "bash", "-c", inside])
+    return _terminal(remote, node, [*([] if node.local else ["sudo", "-u", ACCOUNT]), "bash", "-c", inside])
 
 
 def _terminal(remote: Remote, node: Node, words: Sequence[str]) -> list[str]:

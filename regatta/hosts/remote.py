@@ -52,11 +52,16 @@ class Remote:
         if not cluster.local:
             self._config = sshconfig.write(cluster.folder, cluster.everybody, accept_new=accept_new)
 
+    @property
+    def config(self) -> Path:
+        """The SSH configuration of the inventory; for hosts that SSH reaches."""
+        assert self._config is not None
+        return self._config
+
     def ssh(self, node: Node) -> list[str]:
         """The ssh program with every option for this node, without the destination. RemoteError: there is no way."""
-        assert self._config is not None
-        openssh.checked(self._config, node)
-        return openssh.words(self._config, node, self._options)
+        openssh.checked(self.config, node)
+        return openssh.words(self.config, node, self._options)
 
     def destination(self, node: Node) -> str:
         """`user@host` as ssh takes it."""

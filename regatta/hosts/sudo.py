@@ -78,19 +78,13 @@ def through(node: Node, ssh: Sequence[str]) -> list[str]:
     """Return ssh as rsync starts it, which knows nothing of passwords; it needs `of_rsync` as its environment."""
     if password(node) is None:
         return list(ssh)
-    # The shell keeps no end of rsync's pipes: where ssh ends, rsync sees that.
-    script = (
-        f"word=${OF_RSYNC}; unset {OF_RSYNC}; exec 3<&0 4>&1; "
-        f'{{ printf "%s\\n" "$word" {_MARK}; exec cat <&3 3<&- 4>&-; }} | "$0" "$@" >&4 3<&- 4>&- & '
-        "exec 3<&- 4>&- >&-; wait $!"
-    )
-    return ["/bin/sh", "-c", script, *ssh]
+    return [sys.executable, "-IS", str(Path(__file__).with_name("rsyncssh.py")), *ssh]
 
 
 def of_rsync(node: Node) -> dict[str, str] | None:
     """The environment of an rsync to or from a node; None where it is ours."""
-    known = password(node)
-    return None if known is None else {**os.environ, OF_RSYNC: known}
+    begins = first(node)
+    return {**os.environ, OF_RSYNC: begins.decode()} if begins else None
 
 
 @cache

@@ -18,6 +18,7 @@ from regatta.provisioning import (
     secrets,
     spark,
     torchlock,
+    ways,
     wheels,
 )
 from regatta.provisioning.bundle import Archive
@@ -54,6 +55,10 @@ def _reasons(_: argparse.Namespace) -> object:
 def _login(options: argparse.Namespace) -> object:
     login.check(options.inventory, options.host)
     return {"changed": False}
+
+
+def _ways(options: argparse.Namespace) -> object:
+    return {"problems": ways.check(options.inventory, json.load(sys.stdin))}
 
 
 def _send(options: argparse.Namespace) -> object:
@@ -124,6 +129,7 @@ _STEPS = {
     "secrets": _secrets,
     "reasons": _reasons,
     "login": _login,
+    "ways": _ways,
     "send": _send,
     "stage": _stage,
     "deliver": _deliver,
@@ -168,8 +174,8 @@ def _parser() -> argparse.ArgumentParser:
     step.add_argument("out", type=Path)
     step = steps.add_parser("unstage", help="remove what 'stage' left with them")
     step.add_argument("--inventory", required=True)
-    ways = (("send", "cache to node"), ("deliver", "cache to node, as it was staged"), ("fetch", "node to cache"))
-    for name, text in ways:
+    copies = (("send", "cache to node"), ("deliver", "cache to node, as it was staged"), ("fetch", "node to cache"))
+    for name, text in copies:
         step = steps.add_parser(name, help=text)
         step.add_argument("--inventory", required=True)
         step.add_argument("--host", required=True)
@@ -177,9 +183,11 @@ def _parser() -> argparse.ArgumentParser:
         step.add_argument("--keeper", default="", help="who has it staged for this node")
         step.add_argument("source", type=str if name == "fetch" else Path)
         step.add_argument("target", type=Path if name == "fetch" else str)
-    step = steps.add_parser("login", help="log in to a node again, by both ways that Regatta has")
+    step = steps.add_parser("login", help="log in to a node again")
     step.add_argument("--inventory", required=True)
     step.add_argument("--host", required=True)
+    step = steps.add_parser("ways", help="try every way to hosts; {host: port of its sshd} comes on standard input")
+    step.add_argument("--inventory", required=True)
     steps.add_parser("reasons", help="words for what hosts said or did not say, which comes as JSON on standard input")
     step = steps.add_parser("hadoop", help="download Hadoop, or look at the tarball that is given")
     step.add_argument("--sha512", required=True)

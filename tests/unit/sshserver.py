@@ -91,7 +91,7 @@ def _execute(channel: paramiko.Channel, command: str, path: str) -> None:
         code = process.wait()
         others[1].join()
         with contextlib.suppress(OSError, EOFError):
-            channel.send_exit_status(code)
+            channel.send_exit_status(code if code >= 0 else 255)
         channel.close()
         others[0].join()
 

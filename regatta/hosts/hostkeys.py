@@ -93,7 +93,7 @@ def parse(line: str) -> Pin | None:
 def showing(config: Path, node: Node, pinned: Sequence[Pin], seconds: float) -> Pin:
     """The key that a host shows now, for the same algorithm as a pinned one where it has that.
 
-    Nobody logs in: the key comes before that. Jump hosts on the way are held to their pinned keys. RemoteError.
+    There is no login: the key comes before that. Jump hosts on the way are held to their pinned keys. RemoteError.
     """
     import paramiko
 

@@ -1,4 +1,4 @@
-"""Why a host, or a jump host on the way to it, lets nobody in: what ssh has said, and what this machine knows."""
+"""Why a host, or a jump host on the way to it, refuses a login: what ssh has said, and what this machine knows."""
 
 import os
 import re

@@ -104,7 +104,7 @@ class Master:
         self._process.wait()
 
     def stop(self) -> None:
-        """End the connection; whoever waits for that goes on."""
+        """End the connection; whoever waits for that continues."""
         self._process.terminate()
 
     def close(self) -> None:

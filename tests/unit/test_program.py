@@ -160,7 +160,11 @@ def test_the_help_of_a_command_shows_its_own_flags(capsys: pytest.CaptureFixture
     for command in program.ABOUT_HOSTS:
         with pytest.raises(SystemExit):
             commands.main([command, "--help"])
-        shown = set(re.findall(r"--[a-z]+(?:-[a-z]+)*", capsys.readouterr().out.partition("options:")[2].partition("Further")[0]))
+        shown = set(
+            re.findall(
+                r"--[a-z]+(?:-[a-z]+)*", capsys.readouterr().out.partition("options:")[2].partition("Further")[0]
+            )
+        )
         assert shown == {"--help", *(f"--{flag.name}" for flag in flags.of(command))} | (
             {"--data"} if command == "teardown" else set()
         )

@@ -172,8 +172,9 @@ def _parser() -> argparse.ArgumentParser:
         step.add_argument(f"--{name}", required=True, type=Path)
     step.add_argument("--project", action="append", default=[], type=Path, help="whose packages go along")
     step.add_argument("out", type=Path)
-    step = steps.add_parser("unstage", help="remove what 'stage' left with them")
-    step.add_argument("--inventory", required=True)
+    tried = "try every way to hosts; {host: port of its sshd} comes on standard input"
+    for name, text in (("unstage", "remove what 'stage' left with them"), ("ways", tried)):
+        steps.add_parser(name, help=text).add_argument("--inventory", required=True)
     copies = (("send", "cache to node"), ("deliver", "cache to node, as it was staged"), ("fetch", "node to cache"))
     for name, text in copies:
         step = steps.add_parser(name, help=text)
@@ -186,8 +187,6 @@ def _parser() -> argparse.ArgumentParser:
     step = steps.add_parser("login", help="log in to a node again")
     step.add_argument("--inventory", required=True)
     step.add_argument("--host", required=True)
-    step = steps.add_parser("ways", help="try every way to hosts; {host: port of its sshd} comes on standard input")
-    step.add_argument("--inventory", required=True)
     steps.add_parser("reasons", help="words for what hosts said or did not say, which comes as JSON on standard input")
     step = steps.add_parser("hadoop", help="download Hadoop, or look at the tarball that is given")
     step.add_argument("--sha512", required=True)

@@ -37,6 +37,7 @@ from regatta.terminal.console import Console
 from regatta_protocol.states import State
 
 if TYPE_CHECKING:
+    from regatta.hosts.connection import Connection
     from regatta.records.record import Record
     from regatta.run.request import Request
     from regatta.run.services import NodeStatus
@@ -121,6 +122,12 @@ class Cluster:
     def console(self) -> Console:
         """Return what its runs are shown on."""
         return self._used.console
+
+    def connection(self, node: str) -> "Connection":
+        """A Fabric connection to a host, by its name: `run`, `sudo`, `put`, `get`. InventoryError for another name."""
+        from regatta.hosts.connection import Connection  # loads Fabric, which runs need not
+
+        return Connection(self.remote, self._used.cluster.node(node))
 
     @property
     def remote(self) -> Remote:

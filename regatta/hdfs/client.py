@@ -7,7 +7,6 @@ source is sent with the request. Frames go both ways over the SSH connection (`w
 import contextlib
 import fcntl
 import json
-import shlex
 import struct
 import subprocess
 import threading
@@ -92,8 +91,8 @@ class Exchange:
         request = json.dumps({"op": op, "args": {"url": url, **args}})
         serve = f"import json\nfrom workloads.common.storage import serve\nserve.main(**json.loads({request!r}))\n"
         payload = sources.program(_sources(), serve)
-        words = ["sudo", "-n", "-H", "-u", "regatta", "env", f"HADOOP_CONF_DIR={CONF_DIR}", node.python]
-        remote_command = shlex.join([*words, "-Iuc", sources.BOOT, str(len(payload))])
+        words = ["env", f"HADOOP_CONF_DIR={CONF_DIR}", node.python, "-Iuc", sources.BOOT, str(len(payload))]
+        remote_command, first = remote.as_root(node, words, ["-H", "-u", "regatta"])
         self._process = subprocess.Popen(
             [*remote.ssh(node), "--", remote.destination(node), remote_command],
             stdin=subprocess.PIPE,
@@ -110,7 +109,7 @@ class Exchange:
         self._errors = threading.Thread(target=self._read_errors, daemon=True)
         self._errors.start()
         with contextlib.suppress(BrokenPipeError):
-            self._in.write(payload)
+            self._in.write(first + payload)
             self._in.flush()
 
     def __enter__(self) -> "Exchange":

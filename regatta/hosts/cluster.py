@@ -1,6 +1,6 @@
 """A cluster and its nodes as values; `inventories` reads them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from regatta.errors import InventoryError
@@ -24,18 +24,13 @@ class Node:
     state: str
     python: str
     limits: Limits = run_limits.DEFAULT
+    become: str | None = field(default=None, repr=False, compare=False)
+    """The password of sudo there, or a vault with it; see `sudo.password`."""
 
     @property
     def privileged(self) -> bool:
         """Whether the node's side works as root under systemd (a provisioned host), not as a plain user."""
         return not self.local
-
-    @property
-    def refusal(self) -> str:
-        """Why the host takes no key from us, as far as this machine knows, in words that follow its address."""
-        if self.key_file and not Path(self.key_file).expanduser().is_file():
-            return f"gets no key: {self.key_file} is not there; correct ansible_ssh_private_key_file in the inventory"
-        return "refuses our key: check ansible_user and ansible_ssh_private_key_file of the inventory"
 
 
 @dataclass(frozen=True)

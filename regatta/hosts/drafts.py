@@ -4,7 +4,6 @@ import ipaddress
 import os
 import shlex
 import socket
-import subprocess
 import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
@@ -16,13 +15,11 @@ import yaml
 
 from regatta import files
 from regatta.errors import UsageError
-from regatta.hosts import inventories
+from regatta.hosts import inventories, openssh
 
 HOST, USER, KEY, ADDRESS = "ansible_host", "ansible_user", "ansible_ssh_private_key_file", "cluster_address"
 _OF_SSH = {"hostname": HOST, "user": USER, "port": "ansible_port", "identityfile": KEY}
 _WAYS = {"proxyjump": "-J {}", "proxycommand": "-o {}"}
-_ANSWER = 10.0
-"""Seconds for `ssh -G`."""
 _HEAD = """\
 # Made by 'regatta init'. Edit it as you like; all variables: docs/reference/variables.md.
 # ansible_host: where SSH reaches a host; cluster_address: its own IPv4 address in the network of the hosts.
@@ -129,7 +126,7 @@ def host(words: str) -> tuple[str, dict[str, Any]]:
 
 def login(address: str) -> str:
     """As whom ssh logs in where nothing is configured."""
-    return _asked(address).get("user", "root")
+    return openssh.asked(address).get("user", "root")
 
 
 def network_address(address: str) -> str:
@@ -147,25 +144,10 @@ def _is_address(text: str) -> bool:
 
 def _of_ssh(address: str) -> dict[str, Any]:
     """What a person's ssh does about an address that it would not do by itself, as variables."""
-    plain, mine = _asked(address, "-F", "none"), _asked(address)
-    own = {key: value for key, value in mine.items() if plain.get(key) != value}
+    own = openssh.of_person(address)
     found = {variable: own[key] for key, variable in _OF_SSH.items() if key in own}
     for key, way in _WAYS.items():
-        if own.get(key, "none") != "none":
+        if key in own:
             value = own[key] if key == "proxyjump" else shlex.quote(f"ProxyCommand={own[key]}")
             found["ansible_ssh_common_args"] = way.format(value)
-    return found
-
-
-def _asked(address: str, *words: str) -> dict[str, str]:
-    """`ssh -G`: the first value of each setting; nothing where it does not answer."""
-    command = ["ssh", *words, "-G", "--", address]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=_ANSWER, check=False)
-    except (OSError, ValueError, subprocess.TimeoutExpired):
-        return {}
-    found: dict[str, str] = {}
-    for line in done.stdout.splitlines():
-        key, _, value = line.partition(" ")
-        found.setdefault(key, value)
     return found

@@ -1,20 +1,29 @@
 """Host keys: what an inventory has pinned, what a host shows, and the message where they differ."""
 
+import base64
 import re
+import socket
 import subprocess
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from regatta.errors import HostKeyError, UnknownHostKeyError, UsageError
+from regatta.errors import HostKeyError, RemoteError, UnknownHostKeyError, UnreachableError, UsageError
+from regatta.hosts import openssh
+from regatta.hosts.cluster import Node
 from regatta.program import about_hosts
+
+if TYPE_CHECKING:
+    from regatta.hosts.overssh import Process
 
 _SHOWN = re.compile(r"fingerprint for the (\S+) key sent by the remote host is\s+(SHA256:[A-Za-z0-9+/]+)")
 _PINNED = re.compile(r"Offending (?:key for IP|\S+ key) in (\S.*):(\d+)")
 _WHOSE = re.compile(r"[Hh]ost key for (\S+) has changed")
-_PRINTED = re.compile(r"\d+ (SHA256:\S+) .*\((\S+)\)$")
 _WRONG = re.compile(r":(\d+): invalid line")
+_KIND = {"rsa-sha2-256": "ssh-rsa", "rsa-sha2-512": "ssh-rsa"}
+"""The key of a signature's algorithm, where that has another name."""
 _KINDS = {"ssh-ed25519": "ED25519", "ssh-rsa": "RSA", "ssh-dss": "DSA"}
 
 
@@ -34,8 +43,13 @@ class Pin:
     @property
     def shown(self) -> str:
         """The key as `ssh-keygen -l` shows it: `ED25519 SHA256:...`; of one that is none, `ED25519 (unreadable)`."""
-        said = _PRINTED.match(_keygen("-l", "-f", "-", text=f"{self.kind} {self.key}\n").stdout.strip())
-        return f"{said[2]} {said[1]}" if said else shown(self.kind, "(unreadable)")
+        import paramiko  # most commands need no keys, and are over sooner without it
+
+        try:
+            key = paramiko.PKey.from_type_string(self.kind, base64.b64decode(self.key))
+        except (paramiko.SSHException, ValueError, IndexError):
+            return shown(self.kind, "(unreadable)")
+        return shown(key.get_name(), str(key.fingerprint))
 
 
 def _keygen(*words: str, text: str = "") -> "subprocess.CompletedProcess[str]":
@@ -76,9 +90,55 @@ def parse(line: str) -> Pin | None:
     return Pin(*words[:3])
 
 
-def names_of(host: str, port: int | None) -> tuple[str, ...]:
-    """Return what known_hosts may call a host."""
-    return (host,) if port in (None, 22) else (f"[{host}]:{port}",)
+def showing(config: Path, node: Node, pinned: Sequence[Pin], seconds: float) -> Pin:
+    """The key that a host shows now, for the same algorithm as a pinned one where it has that.
+
+    There is no login: the key comes before that. Jump hosts on the way are held to their pinned keys. RemoteError.
+    """
+    import paramiko
+
+    name = openssh.known_as(openssh.settings(config, node), node.host)
+    way = None
+    transport: paramiko.Transport | None = None
+    try:
+        way = _way(config, node, seconds)
+        transport = paramiko.Transport(way)
+        transport.banner_timeout = seconds
+        wanted = transport.get_security_options()
+        kinds = {pin.kind for pin in pinned}
+        wanted.key_types = sorted(wanted.key_types, key=lambda kind: _KIND.get(kind, kind) not in kinds)
+        transport.start_client(timeout=seconds)
+        key = transport.get_remote_server_key()
+        return Pin(name, key.get_name(), key.get_base64())
+    except (paramiko.SSHException, OSError, EOFError) as error:
+        raise _unseen(node, way, error, seconds) from None
+    finally:
+        if transport is not None:
+            transport.close()
+        if way is not None:
+            way.close() if isinstance(way, socket.socket) else way.end()
+
+
+def _way(config: Path, node: Node, seconds: float) -> "socket.socket | Process":
+    from regatta.hosts.overssh import Process
+
+    if command := openssh.proxy(config, node):
+        return Process(command)
+    found = openssh.settings(config, node)
+    return socket.create_connection((found["hostname"], int(found["port"])), timeout=seconds)
+
+
+def _unseen(node: Node, way: "socket.socket | Process | None", error: Exception, seconds: float) -> RemoteError:
+    """Why a host shows no key: what ssh says where a jump host refuses, else that it does not answer."""
+    said = None
+    if way is not None and not isinstance(way, socket.socket):
+        way.close()
+        said = way.said()
+    if said is not None:
+        if "Host key verification failed" in said:
+            return explain(node.name, node.host, said)
+        return UnreachableError(node.name, f"{node.host} cannot be reached through its jump host ({said})")
+    return UnreachableError(node.name, f"{node.host} shows no host key: no answer within {seconds:g} s ({error})")
 
 
 def changed(name: str, host: str, shows: str, pinned: str) -> HostKeyError:

@@ -19,7 +19,7 @@ from typing import Any
 
 from regatta import files, paths
 from regatta.errors import InventoryError
-from regatta.hosts import inventory_lint
+from regatta.hosts import inventory_lint, login_words, sudo
 from regatta.hosts import limits as run_limits
 from regatta.hosts.cluster import Cluster, Node
 from regatta.program import about_hosts, hint, in_checkout, setup
@@ -114,7 +114,9 @@ def _node(cluster: str, name: str, folder: Path, raw: dict[str, Any]) -> Node:
     if not NAME.match(name):
         raise InventoryError(f"{cluster}: '{name}' is not a host name: use letters, digits, '-', '_' and '.'")
     values = _resolve(cluster, name, folder, raw)
-    local = values.get("ansible_connection") == "local"
+    local = values.get("ansible_connection") in ("local", "ansible.builtin.local")
+    if not local and (wrong := login_words.refused(values)):
+        raise InventoryError(f"{cluster}: host {name}: {wrong}")
     host = str(values.get("ansible_host", name))
     address = str(values.get("cluster_address", "127.0.0.1" if local else host))
     try:
@@ -155,6 +157,7 @@ def _node(cluster: str, name: str, folder: Path, raw: dict[str, Any]) -> Node:
         state=state,
         python=_path(python),
         limits=run_limits.read(f"{cluster}: host {name}", values),
+        become=_become(cluster, name, folder, raw),
     )
 
 
@@ -165,7 +168,21 @@ def _ssh_args(cluster: str, name: str, values: dict[str, Any]) -> tuple[str, ...
             found += shlex.split(str(values.get(key, "")))
         except ValueError as error:
             raise InventoryError(f"{cluster}: host {name}: {key}: correct its quotes ({error})") from None
+    if wrong := login_words.refused_option(found):
+        wrong = wrong.format(forget=about_hosts("forget", node=name))
+        raise InventoryError(f"{cluster}: host {name}: SSH option {wrong}")
     return tuple(found)
+
+
+def _become(cluster: str, name: str, folder: Path, raw: dict[str, Any]) -> str | None:
+    """The password of sudo, as Ansible reads it: the last of the variables; an encrypted one stays so."""
+    variable = next((one for one in reversed(sudo.VARIABLES) if raw.get(one) is not None), None)
+    if variable is None:
+        return None
+    value = raw[variable]
+    if isinstance(value, dict) and "__ansible_vault" in value:
+        return str(value["__ansible_vault"])
+    return str(_resolve(cluster, name, folder, {**raw, variable: str(value)}, frozenset({variable}))[variable])
 
 
 def _local_home(cluster: str) -> str:
@@ -189,16 +206,22 @@ def _path(value: object) -> str:
         raise InventoryError(f"{value}: {error}") from None
 
 
-def _resolve(cluster: str, host: str, folder: Path, raw: dict[str, Any]) -> dict[str, Any]:
-    """`ansible-inventory` does not expand `{{ }}`: do so for plain references to variables."""
-    ours = [key for key in inventory_lint.HOST_VARIABLES & raw.keys() if isinstance(raw[key], str) and "{{" in raw[key]]
+def _resolve(
+    cluster: str,
+    host: str,
+    folder: Path,
+    raw: dict[str, Any],
+    names: frozenset[str] = inventory_lint.HOST_VARIABLES,
+) -> dict[str, Any]:
+    """`ansible-inventory` does not expand `{{ }}`: do so for plain references to variables, and to the environment."""
+    ours = [key for key in names & raw.keys() if isinstance(raw[key], str) and "{{" in raw[key]]
     if not ours:
         return raw
     from jinja2 import StrictUndefined, TemplateError
     from jinja2.sandbox import SandboxedEnvironment
 
     env = SandboxedEnvironment(undefined=StrictUndefined)
-    context = {**raw, "inventory_dir": str(folder), "inventory_hostname": host}
+    context = {**raw, "inventory_dir": str(folder), "inventory_hostname": host, "lookup": _lookup}
     resolved = dict(raw)
     for key in ours:
         text = raw[key]
@@ -211,6 +234,19 @@ def _resolve(cluster: str, host: str, folder: Path, raw: dict[str, Any]) -> dict
             raise InventoryError(f"{cluster}: host {host}: {key}: '{raw[key]}': {error}") from None
         resolved[key] = text
     return resolved
+
+
+def _lookup(plugin: str, *names: str, **_: object) -> str:
+    """`lookup('env', 'NAME')` of Ansible. InventoryError for another plugin."""
+    if plugin not in ("env", "ansible.builtin.env"):
+        raise InventoryError(f"lookup('{plugin}', ...): Regatta knows only lookup('env', 'NAME') here")
+    return ",".join(os.environ.get(name, "") for name in names)
+
+
+def _has_secret(raw: dict[str, Any]) -> bool:
+    """Whether a host's variables have the password of sudo in the clear, so that no copy of them may be kept."""
+    found = [raw[name] for name in sudo.VARIABLES if name in raw]
+    return any(not isinstance(value, dict) and "{{" not in str(value) for value in found)
 
 
 def _listing(path: Path) -> dict[str, Any]:
@@ -228,7 +264,7 @@ def _listing(path: Path) -> dict[str, Any]:
     hostvars = listing.get("_meta", {}).get("hostvars", {})
     for host, raw in hostvars.items():
         hostvars[host] = _resolve(path.stem, host, folder, raw)
-    if key:
+    if key and not any(_has_secret(raw) for raw in hostvars.values()):
         cached.parent.mkdir(parents=True, exist_ok=True)
         files.write(cached, json.dumps(listing), 0o600)
     return listing

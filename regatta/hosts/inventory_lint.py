@@ -34,7 +34,7 @@ _MONITORING = "monitoring_enabled"
 _ANSIBLES = {
     "ansible_collections", "ansible_connection_user", "ansible_hostname", "ansible_private_key_file",
     "ansible_scp_extra_args", "ansible_sftp_extra_args", "ansible_ssh_host", "ansible_ssh_port",
-    "ansible_ssh_private_key", "ansible_ssh_user", "ansible_su_user",
+    "ansible_ssh_args", "ansible_ssh_private_key", "ansible_ssh_user", "ansible_su_user",
 }  # fmt: skip
 _NOT_GROUPS = ("_meta", "all", "ungrouped")
 _CLOSE = 0.85
@@ -91,6 +91,11 @@ def skipped(stderr: str) -> list[str]:
 
 def arguments(words: Sequence[str]) -> dict[str, str]:
     """As `variables`, of those that are given to Ansible as `-e name=value` or as JSON."""
+    return variables(given_names(words))
+
+
+def given_names(words: Sequence[str]) -> list[str]:
+    """The variables that are given to Ansible."""
     given: list[str] = []
     for word, following in zip(words, [*words[1:], ""], strict=False):
         if word in ("-e", "--extra-vars"):
@@ -102,7 +107,7 @@ def arguments(words: Sequence[str]) -> dict[str, str]:
         else:
             continue
         given += _names(text)
-    return variables(given)
+    return given
 
 
 def _names(text: str) -> list[str]:

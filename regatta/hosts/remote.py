@@ -11,7 +11,7 @@ import getpass
 import os
 import platform
 import queue
-import shlex
+import re
 import subprocess
 import sys
 import threading
@@ -22,12 +22,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from regatta.errors import AuthenticationError, NodesError, PrivilegeError, RegattaError, RemoteError, UnreachableError
-from regatta.hosts import hostkeys, sources, sshconfig
+from regatta.hosts import hostkeys, logins, openssh, sources, sshconfig, sudo
 from regatta.hosts.channel import Channel, Stream
 from regatta.hosts.cluster import Cluster, Node
 from regatta_protocol.operations.operation import Answer, Line, Operation, Telling
 
 Done = TypeVar("Done")
+_NO_PASSWORD = re.compile("password is required|authentication is required|terminal is required|no password was")
 
 AT_A_TIME = 32
 TIMEOUT, LATE_SECONDS = 30.0, 0.2
@@ -46,23 +47,25 @@ class Remote:
         self.cluster, self._options = cluster, options
         self._payload = sources.program(sources.of_requests(), "from regatta.node import main\nmain.main(requests)\n")
         self._idle: dict[str, Channel] = {}
+        self._allowed: set[str] = set()
         self._config: Path | None = None
         if not cluster.local:
             self._config = sshconfig.write(cluster.folder, cluster.everybody, accept_new=accept_new)
 
-    def ssh(self, node: Node) -> list[str]:
-        """The ssh program with every option for this node, without the destination."""
+    @property
+    def config(self) -> Path:
+        """The SSH configuration of the inventory; for hosts that SSH reaches."""
         assert self._config is not None
-        options = ["ssh", "-F", str(self._config), "-T", *self._options]
-        if node.port:
-            options += ["-p", str(node.port)]
-        if node.key_file:
-            options += ["-i", node.key_file, "-o", "IdentitiesOnly=yes"]
-        return [*options, *node.ssh_args]
+        return self._config
+
+    def ssh(self, node: Node) -> list[str]:
+        """The ssh program with every option for this node, without the destination. RemoteError: there is no way."""
+        openssh.checked(self.config, node)
+        return openssh.words(self.config, node, self._options)
 
     def destination(self, node: Node) -> str:
-        """`user@host` as ssh and rsync take it."""
-        return f"{node.user}@{node.host}" if node.user else node.host
+        """`user@host` as ssh takes it."""
+        return openssh.destination(node)
 
     def place(self, node: Node) -> dict[str, Any]:
         """Return what the node's side needs to know about where things are on this node."""
@@ -166,9 +169,36 @@ class Remote:
 
     def _channel(self, node: Node) -> Channel:
         program = [sys.executable if node.local else "/usr/bin/python3", "-ISuc", _BOOT, str(len(self._payload))]
-        if not node.local:
-            program = [*self.ssh(node), "--", self.destination(node), shlex.join(["sudo", "-n", *program])]
-        return Channel(program, self._payload)
+        if node.local:
+            return Channel(program, self._payload)
+        there, first = self.as_root(node, program)
+        return Channel([*self.ssh(node), "--", self.destination(node), there], first + self._payload)
+
+    def as_root(self, node: Node, program: Sequence[str], options: Sequence[str] = ()) -> tuple[str, bytes]:
+        """Return what a node's shell gets to start a program by sudo, and what its standard input begins with.
+
+        A password is tried first, once: PrivilegeError where it is wrong, before anything else is sent.
+        """
+        if (first := sudo.first(node)) and node.name not in self._allowed:
+            self._try_password(node, first.partition(b"\n")[0])
+            self._allowed.add(node.name)
+        return sudo.command(node, program, options), first
+
+    def _try_password(self, node: Node, password: bytes) -> None:
+        command = [*self.ssh(node), "--", self.destination(node), "sudo -k -S -p '' true"]
+        try:
+            done = subprocess.run(
+                command,
+                input=password + b"\n",
+                capture_output=True,
+                timeout=TIMEOUT,
+                check=False,
+                start_new_session=True,
+            )
+        except subprocess.TimeoutExpired:
+            raise UnreachableError(node.name, f"sudo does not answer within {TIMEOUT:g} s; is the host up?") from None
+        if done.returncode:
+            raise explain(node, done.returncode, done.stderr.decode("utf-8", "replace"))
 
     def _keep(self, node: Node, channel: Channel) -> None:
         """Keep one idle channel a node."""
@@ -210,9 +240,17 @@ def explain(node: Node, code: int, stderr: str) -> RemoteError:
     if "HOST IDENTIFICATION HAS CHANGED" in stderr or "Host key verification failed" in stderr:
         return hostkeys.explain(name, node.host, stderr)
     if "Permission denied" in stderr:
-        return AuthenticationError(name, f"{where} {node.refusal}")
-    if "sudo:" in stderr and ("password is required" in stderr or "not allowed" in stderr or "sudoers" in stderr):
-        return PrivilegeError(name, f"{where} may not use sudo without a password: allow it there (NOPASSWD)")
+        return AuthenticationError(name, logins.refused(node, where, stderr))
+    if "incorrect password attempt" in stderr or "incorrect authentication attempt" in stderr:
+        return PrivilegeError(name, f"the password for sudo of {where} is wrong: correct it; it was tried once")
+    if "sudo" in stderr and _NO_PASSWORD.search(stderr):
+        return PrivilegeError(
+            name,
+            f"{where} may not use sudo without a password: give it (--ask-become-pass, {sudo.ENVIRONMENT[0]}, or "
+            f"{sudo.VARIABLES[0]} in a vault), or allow it there (NOPASSWD)",
+        )
+    if "sudo:" in stderr and ("not allowed" in stderr or "sudoers" in stderr):
+        return PrivilegeError(name, f"{where} may not use sudo: allow it there, in /etc/sudoers.d")
     if code == 255 or code < 0:
         return UnreachableError(name, f"{where} does not answer ({_last_line(stderr) or 'connection closed'})")
     return RemoteError(

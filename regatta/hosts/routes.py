@@ -9,11 +9,12 @@ import math
 import os
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from regatta.errors import RemoteError, UnreachableError, UsageError
+from regatta.hosts import openssh
 from regatta.hosts.cluster import Cluster, Node
+from regatta.hosts.openssh import Jump
 from regatta.hosts.remote import Remote
 
 LARGE_AT_A_TIME = 16
@@ -23,16 +24,6 @@ EACH_SERVES = 9
 """An sshd with its own settings refuses some of those who knock when ten do at once."""
 LARGE_BYTES = 16 << 20
 """Less than this is sooner sent from here to every node than to some of them first."""
-
-
-@dataclass(frozen=True)
-class Jump:
-    """The last host on the way to a node, and those `before` it as `-J` takes them ('' where there is none)."""
-
-    before: str
-    user: str | None
-    host: str
-    port: int | None
 
 
 def proxy_option(node: Node) -> tuple[str, str] | None:
@@ -53,17 +44,7 @@ def proxy_option(node: Node) -> tuple[str, str] | None:
 def jump(node: Node) -> Jump | None:
     """The last jump host of a node; None where it has none, or its own ProxyCommand."""
     kind, hosts = proxy_option(node) or ("", "")
-    if kind != "jump" or hosts == "none":
-        return None
-    before, _, last = hosts.rpartition(",")
-    user, _, host = last.removeprefix("ssh://").rpartition("@")
-    port = ""
-    if host.startswith("["):
-        host, _, port = host[1:].partition("]")
-        port = port.removeprefix(":")
-    elif host.count(":") == 1:
-        host, _, port = host.partition(":")
-    return Jump(before, user or None, host, int(port) if port.isdigit() else None)
+    return None if kind != "jump" or hosts == "none" else openssh.jump(hosts)
 
 
 def relay(cluster: Cluster, node: Node) -> Node | None:

@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import IO
 
 from regatta.errors import DataError, RemoteError
+from regatta.hosts import openssh, sudo
 from regatta.hosts.cluster import Node
 from regatta.hosts.remote import Remote, explain
 from regatta.program import about_hosts
 
-AS_RUN = ["sudo", "-n", "setpriv", "--reuid=regatta", "--regid=regatta", "--init-groups", "--no-new-privs", "rsync"]
+AS_RUN = ["setpriv", "--reuid=regatta", "--regid=regatta", "--init-groups", "--no-new-privs", "rsync"]
 """rsync on a node without root's rights: the account of runs, in whose folders it reads."""
 PARTIAL = ".regatta-partial"
 """Beside files that have not come whole: what of them has come, for the next time."""
@@ -41,10 +42,15 @@ def rsync(
         destination = f"{target}/"
     else:
         command += over_ssh(remote, node)
-        destination = f"{remote.destination(node)}:{target}/"
+        destination = f"{openssh.for_rsync(node)}:{target}/"
     names = b"\0".join(os.fsencode(path) for path in paths)
     done = subprocess.run(
-        [*command, f"{source}/", destination], input=names, capture_output=True, check=False, start_new_session=True
+        [*command, f"{source}/", destination],
+        input=names,
+        env=environment(node),
+        capture_output=True,
+        check=False,
+        start_new_session=True,
     )
     if done.returncode:
         raise _failure(node, done.returncode, done.stderr.decode("utf-8", "replace").strip())
@@ -77,12 +83,14 @@ class Fetch:
             begin = f"{source}/"
         else:
             command += over_ssh(self._remote, self._node, AS_RUN)
-            begin = f"{self._remote.destination(self._node)}:{source}/"
+            begin = f"{openssh.for_rsync(self._node)}:{source}/"
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        command += [begin, f"{target}/"]
+        own = environment(self._node)
         with self._lock:
             if self._stopped:
                 return
-            process = subprocess.Popen([*command, begin, f"{target}/"], start_new_session=True, **pipes)  # type: ignore[call-overload]
+            process = subprocess.Popen(command, env=own, start_new_session=True, **pipes)  # type: ignore[call-overload]
             self._process = process
         said: list[bytes] = []
         others = [
@@ -159,10 +167,15 @@ def _failure(node: Node, code: int, message: str) -> RemoteError:
     return RemoteError(node.name, f"rsync: {_first(message)}")
 
 
-def over_ssh(remote: Remote, node: Node, program: Sequence[str] = ("sudo", "-n", "rsync")) -> list[str]:
-    """Options of rsync to or from a node, where it is started as `program`: by default as root."""
-    shell = " ".join(_quote(word) for word in remote.ssh(node))
-    return ["-e", shell, f"--rsync-path={' '.join(program)}", "--protect-args"]
+def over_ssh(remote: Remote, node: Node, program: Sequence[str] = ("rsync",)) -> list[str]:
+    """Options of rsync to or from a node, where it is started as `program` by sudo; see also `environment`."""
+    shell = " ".join(_quote(word) for word in sudo.through(node, remote.ssh(node)))
+    return ["-e", shell, f"--rsync-path={remote.as_root(node, program)[0]}", "--protect-args"]
+
+
+def environment(node: Node) -> dict[str, str] | None:
+    """The environment of such an rsync; None where it is ours."""
+    return None if node.local else sudo.of_rsync(node)
 
 
 def _copy(node: Node, source: Path, paths: Iterable[str], target: Path) -> None:

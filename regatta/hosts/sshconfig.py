@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from regatta import files
+from regatta.hosts import openssh
 from regatta.hosts.cluster import Node
 from regatta.paths import runtime_dir
 from regatta.program import hint
@@ -29,9 +30,11 @@ _TEMPLATE = """\
     ForwardAgent no
     ForwardX11 no
     PermitLocalCommand no
+    RemoteCommand none
+    RequestTTY auto
     LogLevel ERROR
 
-Include ~/.ssh/config
+Include "{person}"
 Include /etc/ssh/ssh_config
 """
 
@@ -43,12 +46,20 @@ def control_prefix(inventory_dir: Path, *, accept_new: bool = False) -> Path:
 
 
 def _host(node: Node) -> str:
-    """Return what reaches a node by its name or address, also when it is another node's jump host."""
-    lines = [f"Host {node.name} {node.host}", f"HostName {node.host}"]
-    lines += [f"User {node.user}"] if node.user else []
+    """Return what reaches a node by its name or address, also when it is another node's jump host.
+
+    It says only what the inventory says: all else is what the included configurations say about that host.
+    """
+    text = "" if node.name == node.host else f"Host {node.name}\n    HostName {node.host}\n\n"
+    lines = _settings(node)
+    names = " ".join(dict.fromkeys((node.name, node.host)))
+    return text + ("\n    ".join([f"Host {names}", *lines]) + "\n\n" if lines else "")
+
+
+def _settings(node: Node) -> list[str]:
+    lines = [f"User {node.user}"] if node.user else []
     lines += [f"Port {node.port}"] if node.port else []
-    lines += [f'IdentityFile "{node.key_file}"', "IdentitiesOnly yes"] if node.key_file else []
-    return "\n    ".join(lines) + "\n\n"
+    return lines + ([f'IdentityFile "{node.key_file}"', "IdentitiesOnly yes"] if node.key_file else [])
 
 
 def render(inventory_dir: Path, nodes: Iterable[Node], *, accept_new: bool) -> str:
@@ -59,6 +70,7 @@ def render(inventory_dir: Path, nodes: Iterable[Node], *, accept_new: bool) -> s
         known_hosts=inventory_dir / "known_hosts",
         strict="accept-new" if accept_new else "yes",
         control=control_prefix(inventory_dir, accept_new=accept_new),
+        person=openssh.file_of_person(),
     )
 
 
@@ -81,10 +93,19 @@ def of_person(inventory_dir: Path, nodes: Iterable[Node]) -> str:
     said += "# put 'Include' with its path first in ~/.ssh/config. Made again by: {1}\n"
     text = said.format(inventory_dir.name, hint("ssh-config"))
     for node in nodes:
-        lines = [_host(node).rstrip("\n"), *_options(node), f'UserKnownHostsFile "{inventory_dir / "known_hosts"}"']
+        lines = [f"Host {' '.join(dict.fromkeys((node.name, node.host)))}", *_settings(node), *_options(node)]
+        lines += [f'UserKnownHostsFile "{inventory_dir / "known_hosts"}"']
         lines += ["GlobalKnownHostsFile /dev/null", "StrictHostKeyChecking yes"]
         text += "\n" + "\n    ".join(lines) + "\n"
+        if node.name != node.host:
+            text += "\n" + "\n    ".join([f"Host {node.name}", *_alias(node.host)]) + "\n"
     return text
+
+
+def _alias(host: str) -> list[str]:
+    """What another name needs to lead to a host as a person's own configuration does."""
+    found = {"hostname": host} | openssh.of_person(host)
+    return [f'{key} "{value}"' if key == "identityfile" else f"{key} {value}" for key, value in found.items()]
 
 
 def _options(node: Node) -> list[str]:

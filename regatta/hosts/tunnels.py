@@ -1,92 +1,35 @@
-"""Local ports that lead to services on the nodes' loopback addresses, through SSH.
+"""Ways to services on the nodes' loopback addresses: OpenSSH's own forwarding, over a connection of its own.
 
-Fabric's connections end with this process and leave no program behind. Fabric accepts any host key by default; here
-only the keys pinned in the inventory's known_hosts are accepted.
+The connection is a master that this program holds: on the node `cat` answers what it is sent, which shows that the
+other side is there, and ends when this program does. A shared master with ControlPersist would end while forwards are
+in use.
 """
 
 import contextlib
-import logging
+import itertools
+import os
 import select
-import shlex
 import socket
-import socketserver
+import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import NoReturn
 
-import paramiko
-from fabric import Config, Connection
-
-from regatta.errors import AuthenticationError, RemoteError, UnreachableError
-from regatta.hosts import hostkeys, routes, sshconfig
+from regatta.errors import RemoteError, UnreachableError
+from regatta.hosts import openssh, sshconfig
 from regatta.hosts.cluster import Cluster, Node
+from regatta.hosts.remote import explain
+from regatta.paths import runtime_dir
 
 ANSWER_SECONDS = 5.0
-
-logging.getLogger("paramiko").setLevel(logging.CRITICAL)  # its errors reach us as exceptions
-
-
-class RefuseUnknown(paramiko.MissingHostKeyPolicy):
-    """Refuses a host whose key is not pinned."""
-
-    def missing_host_key(self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey) -> None:
-        """See paramiko.MissingHostKeyPolicy."""
-        raise paramiko.SSHException(f"the host key of {hostname} is not pinned")
-
-
-class StrictConnection(Connection):  # type: ignore[misc]
-    """A Fabric connection that trusts only the inventory's known_hosts."""
-
-    def __init__(self, cluster: Cluster, node: Node) -> None:
-        options: dict[str, object] = {"timeout": 10, "banner_timeout": 15, "auth_timeout": 15}
-        if node.key_file:
-            options |= {"key_filename": node.key_file, "look_for_keys": False, "allow_agent": False}
-        super().__init__(
-            host=node.host,
-            user=node.user,
-            port=node.port or 22,
-            gateway=proxy_command(cluster, node),
-            connect_kwargs=options,
-            config=Config(lazy=True),
-        )
-        self.client.set_missing_host_key_policy(RefuseUnknown())
-        known = cluster.folder / "known_hosts"
-        if known.exists():
-            self.client.load_host_keys(str(known))
-
-
-def proxy_command(cluster: Cluster, node: Node) -> str | None:
-    """The command that reaches a node behind a jump host (`-J host` or `-o ProxyJump/ProxyCommand`); else None."""
-    kind, command = routes.proxy_option(node) or ("", "")
-    if kind == "command":
-        return command
-    if (jump := routes.jump(node)) is None:
-        return None
-    config = sshconfig.write(cluster.folder, cluster.everybody, accept_new=False)
-    words = ["ssh", "-F", str(config), *(["-J", jump.before] if jump.before else [])]
-    words += ["-p", str(jump.port)] if jump.port else []
-    target = f"{jump.user}@{jump.host}" if jump.user else jump.host
-    return f"{shlex.join([*words, '-W'])} %h:%p {shlex.quote(target)}"
-
-
-def connect(cluster: Cluster, node: Node) -> StrictConnection:
-    """Open a connection. Raises HostKeyError, AuthenticationError or UnreachableError."""
-    connection = StrictConnection(cluster, node)
-    try:
-        connection.open()
-    except paramiko.BadHostKeyException as error:
-        keys = [hostkeys.shown(key.get_name(), key.fingerprint) for key in (error.key, error.expected_key)]
-        raise hostkeys.changed(node.name, node.host, *keys) from None
-    except paramiko.AuthenticationException:
-        raise AuthenticationError(node.name, f"{node.host} {node.refusal}") from None
-    except paramiko.SSHException as error:
-        if "not pinned" in str(error):
-            raise hostkeys.unknown(node.name, node.host) from None
-        raise UnreachableError(node.name, f"{node.host}: {error}") from None
-    except (OSError, EOFError) as error:
-        raise UnreachableError(node.name, f"{node.host} does not answer ({error})") from None
-    return connection
+LOGIN_SECONDS = 40.0
+FORWARD_SECONDS = 10.0
+AGAIN_SECONDS = 1.0
+_LEAVE_SECONDS = 1.0
+_number = itertools.count(1)
 
 
 def free_local_port(preferred: int = 0) -> int:
@@ -99,127 +42,212 @@ def free_local_port(preferred: int = 0) -> int:
     raise OSError("no free port on 127.0.0.1")
 
 
-class _Forwarder(socketserver.ThreadingTCPServer):
-    """Passes each connection to a local port on to an address that the other side reaches, in threads.
+class Master:
+    """One connection of OpenSSH to a node, for forwards. Raises RemoteError where there is no login."""
 
-    Fabric's own forwarding ends for good when one connection is refused there; here the local one is closed.
-    """
+    def __init__(self, cluster: Cluster, node: Node) -> None:
+        config = sshconfig.write(cluster.folder, cluster.everybody, accept_new=False)
+        self.socket = runtime_dir() / f"t{os.getpid()}-{next(_number)}"
+        self._node = node
+        openssh.checked(config, node)
+        own = ["ControlMaster=yes", f"ControlPath={self.socket}", "ControlPersist=no", "StreamLocalBindUnlink=yes"]
+        words = openssh.words(config, node, [word for option in own for word in ("-o", option)])
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115 (as long as the process)
+        self._process = subprocess.Popen(
+            [*words, "--", openssh.destination(node), "exec cat"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._said,
+            bufsize=0,
+            start_new_session=True,
+        )
+        if not self.answers(LOGIN_SECONDS):
+            error = self._failure()
+            self.close()
+            raise error
 
-    daemon_threads = True
-    allow_reuse_address = True
+    @property
+    def ended(self) -> bool:
+        """Whether the connection is lost, as far as this machine knows."""
+        return self._process.poll() is not None
 
-    def __init__(
-        self, port: int, transport: paramiko.Transport, target: tuple[str, int], renew: Callable[[], object]
-    ) -> None:
-        super().__init__(("127.0.0.1", port), _Pump)
-        self.transport = transport
-        self.target = target
-        self._renew = renew
-
-    def channel(self, origin: tuple[str, int]) -> paramiko.Channel:
-        """A way to the target, over a new connection where the old one has ended (sshd was restarted there)."""
+    def answers(self, seconds: float = ANSWER_SECONDS) -> bool:
+        """Whether the other side answers within this time: a host that has lost its power says nothing of it."""
+        assert self._process.stdin and self._process.stdout
         try:
-            return self.transport.open_channel("direct-tcpip", self.target, origin, timeout=10)
-        except (paramiko.SSHException, EOFError, OSError):
-            if self.transport.is_active():
-                raise
-        self._renew()
-        return self.transport.open_channel("direct-tcpip", self.target, origin, timeout=10)
+            self._process.stdin.write(b"\n")
+            ready = select.select([self._process.stdout], [], [], seconds)[0]
+            return bool(ready and self._process.stdout.read(1))
+        except (OSError, ValueError):
+            return False
 
-    def handle_error(self, _request: object, _client: object) -> None:
-        """See socketserver.BaseServer: whoever has connected sees the end; a broken connection is no news to others."""
-
-
-class _Pump(socketserver.BaseRequestHandler):
-    server: _Forwarder
-
-    def handle(self) -> None:
+    def forward(self, way: str) -> None:
+        """Add `LISTEN:HOST:PORT`, as `-L` of ssh takes it. RemoteError says why it cannot be."""
+        command = ["ssh", "-F", "none", "-S", str(self.socket), "-O", "forward", "-L", way, "--", "regatta"]
         try:
-            channel = self.server.channel(self.client_address)
-        except (RemoteError, paramiko.SSHException, EOFError, OSError):
-            return
-        with contextlib.closing(channel), contextlib.suppress(OSError):
-            ends = {self.request: channel, channel: self.request}
-            while True:
-                for ready in select.select(list(ends), [], [])[0]:
-                    data = ready.recv(1 << 16)
-                    if not data:
-                        return
-                    ends[ready].sendall(data)
+            done = subprocess.run(
+                command,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=FORWARD_SECONDS,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise UnreachableError(self._node.name, f"no forward within {FORWARD_SECONDS:g} s") from None
+        if done.returncode:
+            raise RemoteError(self._node.name, done.stderr.strip() or "ssh refuses the forward")
+
+    def wait(self) -> None:
+        """Wait until the connection has ended."""
+        self._process.wait()
+
+    def stop(self) -> None:
+        """End the connection; whoever waits for that continues."""
+        self._process.terminate()
+
+    def close(self) -> None:
+        """End the connection and all that belongs to it here."""
+        assert self._process.stdin and self._process.stdout
+        self._process.terminate()
+        try:
+            self._process.wait(_LEAVE_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self.socket.unlink(missing_ok=True)
+        for file in (self._process.stdin, self._process.stdout, self._said):
+            with contextlib.suppress(OSError):
+                file.close()
+
+    def _failure(self) -> RemoteError:
+        try:
+            code = self._process.wait(_LEAVE_SECONDS)
+        except subprocess.TimeoutExpired:
+            return UnreachableError(self._node.name, f"{self._node.host}: no login within {LOGIN_SECONDS:g} s")
+        self._said.seek(0)
+        return explain(self._node, code, self._said.read().decode("utf-8", "replace"))
 
 
 class Tunnels:
-    """Local ports that lead to addresses which a node reaches, over one connection; for use within `with`."""
+    """Ports and sockets of this machine that lead to addresses which a node reaches; for use within `with`.
+
+    A lost connection is made again, with the same ports and sockets, until this ends.
+    """
 
     def __init__(self, cluster: Cluster, node: Node) -> None:
         self._cluster, self._node = cluster, node
-        self._connection = connect(cluster, node)
-        self._servers: list[_Forwarder] = []
-        self._renewing = threading.Lock()
+        self._ways: list[str] = []
+        self._sockets: list[Path] = []
+        self._lock, self._closing = threading.Lock(), threading.Event()
+        self._master: Master = Master(cluster, node)
+        self.connections = 1
+        self._watcher = threading.Thread(target=self._watch, daemon=True)
+        self._watcher.start()
 
     def __enter__(self) -> "Tunnels":
         return self
 
     def __exit__(self, *_: object) -> None:
-        for server in self._servers:
-            server.shutdown()
-            server.server_close()
-        self._connection.close()
+        self._closing.set()
+        self._master.stop()
+        self._watcher.join()
+        self._master.close()
+        for path in self._sockets:
+            path.unlink(missing_ok=True)
 
     def alive(self) -> bool:
-        """Whether the other side answers: a host that has lost its power says nothing of it."""
-        try:
-            self._connection.transport.open_session(timeout=ANSWER_SECONDS).close()
-        except (paramiko.SSHException, EOFError, OSError):
+        """Whether the other side answers. A connection on which it does not is ended, and made again."""
+        master = self._master
+        if not self._lock.acquire(blocking=False):  # it is made again now
             return False
-        return True
+        try:
+            if not master.ended and master.answers():
+                return True
+            master.stop()
+        finally:
+            self._lock.release()
+        return False
 
     def open(self, remote_port: int, *, host: str = "127.0.0.1", local_port: int = 0) -> int:
-        """Lead a local port (0: a free one) to `host:remote_port` as seen from the node; gives its number."""
-        try:
-            server = _Forwarder(local_port, self._connection.transport, (host, remote_port), self.renew)
-        except OSError as error:
-            raise RemoteError(
-                self._node.name, f"no tunnel from port {local_port} here: choose another port ({error})"
-            ) from None
-        self._servers.append(server)
-        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-        return int(server.server_address[1])
+        """Lead a local port (0: a free one) to `host:remote_port` as seen from the node; gives its number.
 
-    def renew(self) -> None:
-        """Connect again where the connection has ended; the ports stay the same. Raises RemoteError."""
-        with self._renewing:
-            if self._connection.transport is not None and self._connection.transport.is_active():
+        Every account of this machine can use it: for a program there is `socket`.
+        """
+        port = local_port or free_local_port()
+        try:
+            self._add(f"127.0.0.1:{port}:{_bracketed(host)}:{remote_port}")
+        except UnreachableError:
+            raise
+        except RemoteError as error:
+            raise RemoteError(
+                self._node.name, f"no tunnel from port {port} here: choose another port ({error.reason})"
+            ) from None
+        return port
+
+    def socket(self, remote_port: int, *, host: str = "127.0.0.1") -> Path:
+        """A Unix socket that leads to `host:remote_port` as seen from the node; only this user can open it."""
+        path = runtime_dir() / f"u{os.getpid()}-{next(_number)}"
+        self._sockets.append(path)
+        self._add(f"{path}:{_bracketed(host)}:{remote_port}")
+        return path
+
+    def _add(self, way: str) -> None:
+        with self._lock:
+            self._master.forward(way)
+            self._ways.append(way)
+
+    def _watch(self) -> None:
+        while not self._closing.is_set():
+            self._master.wait()
+            if self._closing.is_set():
                 return
-            self._connection.close()
-            self._connection = connect(self._cluster, self._node)
-            for server in self._servers:
-                server.transport = self._connection.transport
+            with contextlib.suppress(RemoteError):
+                self._renew()
+                continue
+            self._closing.wait(AGAIN_SECONDS)
+
+    def _renew(self) -> None:
+        """Connect again; the ports and sockets stay the same. Raises RemoteError."""
+        with self._lock:
+            new = Master(self._cluster, self._node)
+            try:
+                for way in self._ways:
+                    new.forward(way)
+            except RemoteError:
+                new.close()
+                raise
+            self._master.close()
+            self._master = new
+            self.connections += 1
+            if self._closing.is_set():
+                new.stop()
 
     def keep(self, seconds: float, say: Callable[[str], None], each: Callable[[], object] = lambda: None) -> NoReturn:
-        """Connect again whenever the connection is lost, looking every so many seconds; the ports stay the same.
+        """Say when the connection is lost and when it is there again, looking every so many seconds.
 
         `each` is called whenever the connection was found to be there.
         """
-        known = self._connection
+        known, lost = self.connections, False
         while True:
-            while self.alive():
-                if self._connection is not known:  # by us, or by who has used a port meanwhile
-                    known = self._connection
+            if self.alive():
+                if self.connections != known:
+                    known, lost = self.connections, False
                     say(f"connected to {self._node.name} again")
                 each()
-                time.sleep(seconds)
-            say(f"the connection to {self._node.name} is lost; connecting again")
-            self._connection.close()
-            while True:
-                with contextlib.suppress(RemoteError):
-                    self.renew()
-                    break
-                time.sleep(seconds)
+            elif not lost:
+                lost = True
+                say(f"the connection to {self._node.name} is lost; connecting again")
+            time.sleep(seconds)
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
 
 
 @contextlib.contextmanager
-def tunnel(cluster: Cluster, node: Node, remote_port: int) -> Iterator[int]:
-    """A local port that leads to `127.0.0.1:remote_port` of a node, for as long as the context is open."""
+def tunnel(cluster: Cluster, node: Node, remote_port: int) -> Iterator[Path]:
+    """A socket that leads to `127.0.0.1:remote_port` of a node, for as long as the context is open."""
     with Tunnels(cluster, node) as tunnels:
-        yield tunnels.open(remote_port)
+        yield tunnels.socket(remote_port)

@@ -18,6 +18,7 @@ from regatta.provisioning import (
     secrets,
     spark,
     torchlock,
+    ways,
     wheels,
 )
 from regatta.provisioning.bundle import Archive
@@ -54,6 +55,10 @@ def _reasons(_: argparse.Namespace) -> object:
 def _login(options: argparse.Namespace) -> object:
     login.check(options.inventory, options.host)
     return {"changed": False}
+
+
+def _ways(options: argparse.Namespace) -> object:
+    return {"problems": ways.check(options.inventory, json.load(sys.stdin))}
 
 
 def _send(options: argparse.Namespace) -> object:
@@ -124,6 +129,7 @@ _STEPS = {
     "secrets": _secrets,
     "reasons": _reasons,
     "login": _login,
+    "ways": _ways,
     "send": _send,
     "stage": _stage,
     "deliver": _deliver,
@@ -166,10 +172,11 @@ def _parser() -> argparse.ArgumentParser:
         step.add_argument(f"--{name}", required=True, type=Path)
     step.add_argument("--project", action="append", default=[], type=Path, help="whose packages go along")
     step.add_argument("out", type=Path)
-    step = steps.add_parser("unstage", help="remove what 'stage' left with them")
-    step.add_argument("--inventory", required=True)
-    ways = (("send", "cache to node"), ("deliver", "cache to node, as it was staged"), ("fetch", "node to cache"))
-    for name, text in ways:
+    tried = "try every way to hosts; {host: port of its sshd} comes on standard input"
+    for name, text in (("unstage", "remove what 'stage' left with them"), ("ways", tried)):
+        steps.add_parser(name, help=text).add_argument("--inventory", required=True)
+    copies = (("send", "cache to node"), ("deliver", "cache to node, as it was staged"), ("fetch", "node to cache"))
+    for name, text in copies:
         step = steps.add_parser(name, help=text)
         step.add_argument("--inventory", required=True)
         step.add_argument("--host", required=True)
@@ -177,7 +184,7 @@ def _parser() -> argparse.ArgumentParser:
         step.add_argument("--keeper", default="", help="who has it staged for this node")
         step.add_argument("source", type=str if name == "fetch" else Path)
         step.add_argument("target", type=Path if name == "fetch" else str)
-    step = steps.add_parser("login", help="log in to a node again, by both ways that Regatta has")
+    step = steps.add_parser("login", help="log in to a node again")
     step.add_argument("--inventory", required=True)
     step.add_argument("--host", required=True)
     steps.add_parser("reasons", help="words for what hosts said or did not say, which comes as JSON on standard input")

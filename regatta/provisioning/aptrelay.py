@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from regatta.hosts import routes, sources
+from regatta.hosts import openssh, routes, sources
 from regatta.hosts.cluster import Cluster, Node
 from regatta.node import aptcache
 
@@ -46,10 +46,10 @@ def serving(cluster: Cluster, config: Path, socket: Path, secret: str) -> Iterat
 @contextmanager
 def _one(relay: Node, served: list[Node], config: Path, socket: Path, secret: str) -> Iterator[None]:
     payload = program(relay, served, secret)
-    options = ["-o", "ControlPath=none", "-o", "ExitOnForwardFailure=yes", "-R", f"127.0.0.1:{UPSTREAM}:{socket}"]
+    options = [*openssh.ALONE, "-o", "ExitOnForwardFailure=yes", "-R", f"127.0.0.1:{UPSTREAM}:{socket}"]
     remote = shlex.join(["/usr/bin/python3", "-ISuc", sources.BOOT, str(len(payload))])
     process = subprocess.Popen(
-        ["ssh", "-F", str(config), "-T", *options, *relay.ssh_args, "--", relay.name, remote],
+        [*openssh.words(config, relay, [*openssh.FORWARDING, *options]), "--", openssh.destination(relay), remote],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

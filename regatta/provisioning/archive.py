@@ -8,7 +8,7 @@ from typing import Any
 
 from regatta import files, paths
 from regatta.errors import RegattaError, RemoteError
-from regatta.hosts import inventories, rsync
+from regatta.hosts import inventories, openssh, rsync
 from regatta.hosts.remote import Remote, explain
 from regatta.provisioning import bundling, locks
 
@@ -82,9 +82,11 @@ def copy(inventory: str, host: str, ends: tuple[str, str]) -> None:
     node, remote = chosen.node(host), Remote(chosen)
     command = ["rsync", "-rt", "--inplace", "--partial", "--mkpath", "--delete", "--chmod=D700,F600", "--timeout=60"]
     command += rsync.over_ssh(remote, node)
-    command += [end.replace("NODE:", f"{remote.destination(node)}:", 1) for end in ends]
+    command += [end.replace("NODE:", f"{openssh.for_rsync(node)}:", 1) for end in ends]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+        done = subprocess.run(
+            command, env=rsync.environment(node), capture_output=True, text=True, errors="replace", check=False
+        )
     except FileNotFoundError:
         raise ArchiveError("rsync is not installed on this machine: apt-get install rsync") from None
     if done.returncode == 255:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from regatta.errors import InventoryError, RegattaError, UsageError
-from regatta.hosts import inventories, inventory_lint, lease
+from regatta.hosts import inventories, inventory_lint, lease, login_words, sudo
 from regatta.hosts.cluster import Cluster
 from regatta.hosts.remote import Remote
 from regatta.program import ABOUT_HOSTS, about_hosts, hint, option
@@ -49,6 +49,11 @@ def run(command: str, options: Options) -> int:
     if meant := inventory_lint.arguments(list(options.extra)):
         said = "; ".join(f"nothing reads {name}, did you mean {near}?" for name, near in meant.items())
         raise UsageError(f"-e: {said}")
+    own = list(options.extra)
+    if wrong := login_words.given(own, inventory_lint.given_names(own)) or login_words.of_environment():
+        raise UsageError(wrong)
+    if options.ask_become_pass:
+        sudo.ask()
     path = inventories.choose(options.inventory)
     chosen = inventories.load(str(path))
     if chosen.local:

@@ -49,6 +49,7 @@ class Options:
     lease: str = ""
     json: bool = False
     verbose: int = 0
+    ask_become_pass: bool = False
     extra: Sequence[str] = ()
 
     @property
@@ -130,6 +131,13 @@ FLAGS = (
         "show Ansible's own output instead of steps; -vv and -vvv have more of it",
         {"action": "count"},
         "v",
+    ),
+    Flag(
+        "ask-become-pass",
+        tuple(name for name in ABOUT_HOSTS if name not in ("forget", "bundle")),
+        "ask for the password of sudo on the hosts, once",
+        _SWITCH,
+        "K",
     ),
     Flag(
         "lease",

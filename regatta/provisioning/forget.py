@@ -1,31 +1,19 @@
 """`make forget NODE=x`: drop the host key that is pinned for a node, and pin the one that it shows now."""
 
-import subprocess
-import tempfile
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from regatta import files
 from regatta.errors import DeclinedError
-from regatta.hosts import hostkeys
-from regatta.hosts.cluster import Cluster
+from regatta.hosts import hostkeys, openssh, sshconfig
+from regatta.hosts.cluster import Cluster, Node
 from regatta.hosts.hostkeys import Pin
-from regatta.hosts.remote import Remote, explain
 from regatta.program import about_hosts
 from regatta.provisioning import playbook
 from regatta.terminal.confirm import confirmed
 
 _SECONDS = 30
-
-
-@dataclass(frozen=True)
-class Target:
-    """Whose key: a node, or a jump host that known_hosts names; `names` are those it may have there."""
-
-    name: str
-    names: tuple[str, ...]
-    ssh: tuple[str, ...]
-    destination: str
 
 
 def forget(cluster: Cluster, name: str, *, check: bool = False, yes: bool = False) -> int:
@@ -43,8 +31,10 @@ def renew(cluster: Cluster, name: str, *, check: bool = False, yes: bool = False
     with playbook.alone(cluster):
         known = cluster.folder / "known_hosts"
         target = _target(cluster, name, known)
-        old = hostkeys.find(known, target.names)
-        now = _shown(cluster, target)
+        config = sshconfig.write(cluster.folder, cluster.everybody, accept_new=False)
+        names = (openssh.known_as(openssh.settings(config, target), target.host),)
+        old = hostkeys.find(known, names)
+        now = _shown(config, target, old)
         print(f"{target.name}, pinned:    {', '.join(pin.shown for pin in old) or 'no key'}")
         print(f"{target.name}, shows now: {now.shown}")
         if any((pin.kind, pin.key) == (now.kind, now.key) for pin in old):
@@ -53,64 +43,32 @@ def renew(cluster: Cluster, name: str, *, check: bool = False, yes: bool = False
         if check:
             print(f"{target.name}: the key that it shows now would be pinned; nothing was changed")
             return False
-        rest = hostkeys.without(known, target.names)
+        rest = hostkeys.without(known, names)
         if not confirmed(f"trust the key that {target.name} shows now; compare it with what its console says", yes):
             raise DeclinedError("not confirmed; nothing was changed")
-        files.write(known, f"{rest}{_pinned(target, old, now).text}\n")
+        files.write(known, f"{rest}{_pinned(old, now).text}\n")
     print(f"{target.name}: its new key is pinned. '{about_hosts('provision')}' makes it known to the other nodes.")
     return True
 
 
-def _target(cluster: Cluster, name: str, known: Path) -> Target:
-    remote = Remote(cluster)
+def _target(cluster: Cluster, name: str, known: Path) -> Node:
+    """A node, or a jump host that known_hosts names."""
     for node in cluster.nodes:
         if name in (node.name, node.host):
-            return Target(
-                node.name, hostkeys.names_of(node.host, node.port), tuple(remote.ssh(node)), remote.destination(node)
-            )
+            return node
     if hostkeys.find(known, (name,)):
         host, _, port = name[1:].partition("]:") if name.startswith("[") else (name, "", "")
-        way = ["ssh", "-F", str(cluster.folder / "ssh_config"), "-T", *(["-p", port] if port else [])]
-        return Target(name, (name,), tuple(way), host)
-    cluster.node(name)
-    raise AssertionError
-
-
-def _shown(cluster: Cluster, target: Target) -> Pin:
-    """The key that the host shows now, by its own connection, which trusts it and does nothing; jump hosts on the
-    way are held to the pinned keys. Login may fail: the key comes before it."""
-    with tempfile.TemporaryDirectory() as folder:
-        fresh = Path(folder) / "known_hosts"
-        trusting = ["-o", f"UserKnownHostsFile={fresh}", "-o", "StrictHostKeyChecking=accept-new"]
-        alone = ["-o", "ControlMaster=no", "-o", "ControlPath=none"]
-        program, *rest = target.ssh
-        command = [program, *trusting, *alone, *rest, "--", target.destination, "true"]
-        code, said = _ran(command)
-        for line in fresh.read_text().splitlines() if fresh.exists() else []:
-            if pin := hostkeys.parse(line):
-                return pin
-    node = next((node for node in cluster.nodes if node.name == target.name), cluster.head)
-    raise explain(node, code, said)
-
-
-def _ran(command: list[str]) -> tuple[int, str]:
-    """(exit code, standard error); one that does not end is ended, as 255 with a reason."""
-    try:
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            stdin=subprocess.DEVNULL,
-            timeout=_SECONDS,
-            check=False,
+        return replace(
+            cluster.head, name=name, host=host, port=int(port or 22), user=None, key_file=None, ssh_args=(), local=False
         )
-    except subprocess.TimeoutExpired:
-        return 255, f"no answer within {_SECONDS} s"
-    return done.returncode, done.stderr
+    return cluster.node(name)
 
 
-def _pinned(target: Target, old: list[Pin], now: Pin) -> Pin:
+def _shown(config: Path, target: Node, old: Sequence[Pin]) -> Pin:
+    return hostkeys.showing(config, target, old, _SECONDS)
+
+
+def _pinned(old: Sequence[Pin], now: Pin) -> Pin:
     """The new key under all names that the old one had, where these are plain names."""
-    names = next((pin.names for pin in old if not set("|*?!") & set(pin.names)), target.names[0])
+    names = next((pin.names for pin in old if not set("|*?!") & set(pin.names)), now.names)
     return Pin(names, now.kind, now.key)

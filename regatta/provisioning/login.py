@@ -3,28 +3,17 @@
 import subprocess
 
 from regatta.errors import RemoteError
-from regatta.hosts import inventories, tunnels
+from regatta.hosts import inventories, openssh
 from regatta.hosts.remote import Remote, explain
 
 _SECONDS = 40
 
 
 def check(inventory: str, host: str) -> None:
-    """Log in by ssh and by Fabric, over their own connections. Raises RemoteError."""
+    """Log in over a new connection. Raises RemoteError."""
     chosen = inventories.load(inventory)
-    node, remote = chosen.node(host), Remote(chosen)
-    program, *rest = remote.ssh(node)
-    command = [
-        program,
-        "-o",
-        "ControlMaster=no",
-        "-o",
-        "ControlPath=none",
-        *rest,
-        "--",
-        remote.destination(node),
-        "true",
-    ]
+    node = chosen.node(host)
+    command = [*Remote(chosen, options=openssh.ALONE).ssh(node), "--", openssh.destination(node), "true"]
     try:
         done = subprocess.run(
             command,
@@ -37,7 +26,6 @@ def check(inventory: str, host: str) -> None:
         )
         if done.returncode:
             raise explain(node, done.returncode, done.stderr)
-        tunnels.connect(chosen, node).close()
     except subprocess.TimeoutExpired:
         raise RemoteError(host, _kept(f"no answer within {_SECONDS} s")) from None
     except RemoteError as error:

@@ -19,7 +19,7 @@ from typing import IO, TextIO
 
 from regatta import paths
 from regatta.errors import RegattaError
-from regatta.hosts import sshconfig
+from regatta.hosts import openssh, sshconfig, sudo
 from regatta.hosts.cluster import Cluster
 from regatta.node import aptcache, layout
 from regatta.program import setup
@@ -87,6 +87,8 @@ def play(
         config = sshconfig.write(cluster.folder, cluster.nodes, accept_new=book != "teardown")
         sshconfig.write(cluster.folder, cluster.nodes, accept_new=False)
         control = sshconfig.control_prefix(cluster.folder, accept_new=True)
+        for node in cluster.nodes:
+            openssh.checked(config, node)
         socket, secret = control.with_name(f"{control.name}.apt"), secrets.token_hex(24)
         with contextlib.ExitStack() as stack:
             proxy = stack.enter_context(aptproxy.serving(socket, paths.cache_dir() / "apt", secret, packages))
@@ -133,6 +135,7 @@ def environment(config: Path, proxy: aptproxy.Server, relays: Mapping[str, str])
         "REGATTA_APT_SOURCES": str(proxy.named),
         "REGATTA_APT_RELAYS": json.dumps(dict(relays)),
         "REGATTA_LAYOUT": str(layout.NUMBER),
+        **sudo.environment(),
         "PYTHONPATH": os.pathsep.join(filter(None, [str(paths.PROJECT), os.environ.get("PYTHONPATH")])),
         "PYTHONUNBUFFERED": "1",
     }

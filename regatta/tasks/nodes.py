@@ -64,10 +64,12 @@ def folded(done: Mapping[str, tuple[int, str]]) -> dict[tuple[int, str], list[st
 
 def run(remote: Remote, node: Node, words: Sequence[str], limit: float) -> tuple[int, str]:
     """Exit code and output of a command on a node. RemoteError where it does not answer, or takes too long."""
-    command = list(words) if node.local else [*remote.ssh(node), "--", remote.destination(node), shlex.join(words)]
+    late = RemoteError(node.name, f"'{words[0]}' has not ended after {limit:g} s: --timeout gives it longer")
+    if not node.local:
+        return _there(remote, node, words, limit, late)
     try:
         done = subprocess.run(
-            command,
+            list(words),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -75,15 +77,27 @@ def run(remote: Remote, node: Node, words: Sequence[str], limit: float) -> tuple
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise RemoteError(
-            node.name, f"'{words[0]}' has not ended after {limit:g} s: --timeout gives it longer"
-        ) from None
+        raise late from None
     except FileNotFoundError:
         raise RemoteError(node.name, f"there is no program '{words[0]}'") from None
-    said = done.stdout.decode("utf-8", "replace")
-    if done.returncode == SSH_FAILED and not node.local:
-        raise explain(node, done.returncode, said)
-    return done.returncode, said
+    return done.returncode, done.stdout.decode("utf-8", "replace")
+
+
+def _there(remote: Remote, node: Node, words: Sequence[str], limit: float, late: RemoteError) -> tuple[int, str]:
+    from invoke.exceptions import CommandTimedOut
+
+    from regatta.hosts.connection import Connection
+
+    command = f"{{ {shlex.join(words)}\n}} 2>&1 </dev/null"
+    try:
+        done = Connection(remote, node).run(
+            command, hide=True, warn=True, in_stream=False, timeout=limit, encoding="utf-8"
+        )
+    except CommandTimedOut:
+        raise late from None
+    if done.exited == SSH_FAILED and done.stderr:
+        raise explain(node, done.exited, done.stderr)
+    return done.exited, done.stdout
 
 
 @task(positional=["where"], help={"where": "a node's name, or a run: its id, a beginning of it, or 'last'"})
@@ -104,7 +118,7 @@ def shell_command(remote: Remote, where: str) -> list[str]:
     node = cluster.node(info.places.get(0, info.nodes[0].name))
     work = shlex.quote(f"{node.state}/runs/{info.run}/work")
     inside = f'cd {work} && {{ cd -- "$(cat ../boot/below.txt)"; }} 2>/dev/null; exec bash -i'
-    return _terminal(remote, node, [*([] if node.local else ["sudo", "-n", "-u", ACCOUNT]), "bash", "-c", inside])
+    return _terminal(remote, node, [*([] if node.local else ["sudo", "-u", ACCOUNT]), "bash", "-c", inside])
 
 
 def _terminal(remote: Remote, node: Node, words: Sequence[str]) -> list[str]:

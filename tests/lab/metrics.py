@@ -32,5 +32,5 @@ class Prometheus:
 def opened(cluster: Cluster) -> Iterator[Prometheus]:
     """That of a cluster, as long as the context lives."""
     chosen = inventories.load(str(cluster.lab.inventory))
-    with tunnels.tunnel(chosen, chosen.head, 9090) as port:
-        yield Prometheus(port)
+    with tunnels.Tunnels(chosen, chosen.head) as ways:
+        yield Prometheus(ways.open(9090))

@@ -104,10 +104,10 @@ def test_hashed_names_are_found_and_removed(tmp_path: Path, keys: list[str]) -> 
     known.write_text(f"10.0.0.1 {keys[0]}\n[10.0.0.2]:2222 {keys[1]}\n")
     subprocess.run(["ssh-keygen", "-q", "-H", "-f", known], check=True, capture_output=True)
     first, second = known.read_text().splitlines()
-    assert [pin.text for pin in hostkeys.find(known, hostkeys.names_of("10.0.0.1", None))] == [first]
-    assert [pin.text for pin in hostkeys.find(known, hostkeys.names_of("10.0.0.2", 2222))] == [second]
-    assert hostkeys.find(known, hostkeys.names_of("10.0.0.2", 22)) == []
-    assert hostkeys.without(known, hostkeys.names_of("10.0.0.2", 2222)) == f"{first}\n"
+    assert [pin.text for pin in hostkeys.find(known, ("10.0.0.1",))] == [first]
+    assert [pin.text for pin in hostkeys.find(known, ("[10.0.0.2]:2222",))] == [second]
+    assert hostkeys.find(known, ("10.0.0.2",)) == []
+    assert hostkeys.without(known, ("[10.0.0.2]:2222",)) == f"{first}\n"
     assert hostkeys.find(tmp_path / "none", ("10.0.0.1",)) == [] and hostkeys.without(tmp_path / "none", ("h",)) == ""
 
 

@@ -74,6 +74,16 @@ def test_nothing_wrong() -> None:
     assert problems(host(), host("10.0.0.2")) == []
 
 
+def test_a_name_that_java_refuses() -> None:
+    limits = {**LIMITS, "java_names": True}
+    said = report({"gpu_head": host()}, {"head": ["gpu_head"], "workers": ["gpu_head"]}, limits, {}, NOW)["problems"]
+    assert len(said) == 1 and said[0].startswith("gpu_head: ") and "gpu-head" in said[0] and "hdfs_enabled" in said[0]
+    limits["java_names"] = False
+    assert not report({"gpu_head": host()}, {"head": ["gpu_head"], "workers": ["gpu_head"]}, limits, {}, NOW)[
+        "problems"
+    ]
+
+
 def test_a_java_that_a_variable_names_and_is_none() -> None:
     said = problems(host(wrong_javas={"spark_java_home": "Java 11 in /x, and Java 17 to 21 is needed"}))
     assert len(said) == 1 and said[0].startswith("n1") and "Java 11" in said[0] and "spark_java_home" in said[0]
@@ -94,7 +104,8 @@ def test_sources_without_a_java_that_fits_are_told_with_all_other_problems() -> 
         ({"os": {"id": "fedora", "version": "43", "name": "Fedora 43"}}, "Fedora 43; supported are Debian 12"),
         ({"os": {"id": "debian", "version": "11", "name": "Debian 11"}}, "Debian 11; supported"),
         ({"python": "3.9.2"}, "3.10 is the oldest"),
-        ({"sudo": False}, "sudo without a password: add 'ubuntu"),
+        ({"sudo": False}, "sudo without a password: give it .* or add 'ubuntu"),
+        ({"sudo": False, "password_given": True}, "may not use sudo with the password that was given"),
         ({"systemd": False}, "systemd does not run"),
         ({"interface": "", "addresses": ["10.9.9.9"]}, "10.0.0.1 is not an address of this host; it has 10.9.9.9"),
         ({"memory": 500_000_000}, "500 MB of memory"),

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from regatta.errors import RemoteError, UnreachableError, UsageError
-from regatta.hosts import cluster, inventories, routes, tunnels
+from regatta.hosts import cluster, inventories, openssh, routes, sshconfig
 from regatta.hosts.cluster import Cluster
 from regatta.hosts.remote import Remote
 from regatta.provisioning import aptrelay, relay
@@ -49,11 +49,12 @@ def test_the_last_jump_host(tmp_path: Path, args: str, expected: tuple[object, .
     assert (found and (found.before, found.user, found.host, found.port)) == expected
 
 
-def test_tunnels_take_the_same_way(tmp_path: Path) -> None:
+def test_the_way_to_a_host_key(tmp_path: Path) -> None:
     nodes = made(tmp_path, {"a": "-J x,me@gate:2222", "b": "-o ProxyCommand='nc %h %p'", "c": ""})
-    jumped, own, straight = (tunnels.proxy_command(nodes, node) for node in nodes.nodes)
-    assert jumped and jumped.endswith("-J x -p 2222 -W %h:%p me@gate")
-    assert (own, straight) == ("nc %h %p", None)
+    config = sshconfig.write(tmp_path, nodes.nodes, accept_new=False)
+    jumped, own, straight = (openssh.proxy(config, node) for node in nodes.nodes)
+    assert jumped and jumped.endswith("-J x -p 2222 -W '[192.0.2.1]:22' -- me@gate")
+    assert (own, straight) == ("nc 192.0.2.2 22", None)
 
 
 def test_a_member_on_the_way_is_a_relay(tmp_path: Path) -> None:

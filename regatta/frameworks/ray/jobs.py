@@ -1,14 +1,22 @@
 """Ray's REST API at the head's dashboard port: jobs, nodes, actors, tasks."""
 
+import contextlib
 import json
+import socket
 import urllib.parse
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from regatta.errors import LaunchError, RunError
 from regatta.program import about_hosts, hint
 
+if TYPE_CHECKING:
+    from http.client import HTTPConnection
+
 DASHBOARD_PORT = 8265
+TIMEOUT = 15.0
+HTTP_ERRORS = 400
 
 
 @dataclass(frozen=True)
@@ -20,10 +28,10 @@ class RayNode:
 
 
 class JobApi:
-    """Ray's REST API at a local port (the end of a tunnel)."""
+    """Ray's REST API at the end of a tunnel here: a Unix socket or a port."""
 
-    def __init__(self, port: int, token: str, cluster: str) -> None:
-        self._base = f"http://127.0.0.1:{port}"
+    def __init__(self, at: Path | int, token: str, cluster: str) -> None:
+        self._at = at
         self._token = token
         self._cluster = cluster
 
@@ -67,28 +75,42 @@ class JobApi:
         return off if found == "DISABLED" else ""
 
     def _get(self, path: str, *, again: bool = True) -> Any:
-        import http.client  # the adapter is also loaded for what it declares: without these that is over sooner
-        import urllib.error
-        import urllib.request
+        import http.client  # the adapter is also loaded for what it declares: without this that is over sooner
 
-        request = urllib.request.Request(self._base + path, headers={"Authorization": f"Bearer {self._token}"})
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        headers = {"Authorization": f"Bearer {self._token}"}
         try:
-            with opener.open(request, timeout=15) as answer:
+            with contextlib.closing(self._connection()) as connection:
+                connection.request("GET", path, headers=headers)
+                answer = connection.getresponse()
                 text = answer.read()
-        except urllib.error.HTTPError as error:
-            said = error.read().decode("utf-8", "replace").strip().splitlines()
-            if error.code in (401, 403):
-                raise LaunchError(
-                    f"{self._cluster}: Ray refuses our token: inventory/{self._cluster}/secrets/ray_token is not "
-                    f"the cluster's; run '{about_hosts('provision')}' or copy the cluster's inventory folder"
-                ) from None
-            raise RunError(
-                f"{self._cluster}: Ray's API refuses: see '{hint('status')}' "
-                f"({error.code} {said[-1] if said else error.reason})"
-            ) from None
         except (OSError, http.client.HTTPException) as error:
             if again and isinstance(error, ConnectionError | http.client.HTTPException):
                 return self._get(path, again=False)  # a busy one closes a connection now and then
             raise LaunchError(f"{self._cluster}: Ray's API does not answer ({error}): run '{hint('up')}'") from None
+        if answer.status in (401, 403):
+            raise LaunchError(
+                f"{self._cluster}: Ray refuses our token: inventory/{self._cluster}/secrets/ray_token is not "
+                f"the cluster's; run '{about_hosts('provision')}' or copy the cluster's inventory folder"
+            )
+        if answer.status >= HTTP_ERRORS:
+            said = text.decode("utf-8", "replace").strip().splitlines()
+            raise RunError(
+                f"{self._cluster}: Ray's API refuses: see '{hint('status')}' "
+                f"({answer.status} {said[-1] if said else answer.reason})"
+            )
         return json.loads(text)
+
+    def _connection(self) -> "HTTPConnection":
+        import http.client
+
+        if isinstance(self._at, int):
+            return http.client.HTTPConnection("127.0.0.1", self._at, timeout=TIMEOUT)
+        made = http.client.HTTPConnection("localhost", timeout=TIMEOUT)
+        made.sock = socket.socket(socket.AF_UNIX)
+        made.sock.settimeout(TIMEOUT)
+        try:
+            made.sock.connect(str(self._at))
+        except OSError:
+            made.close()
+            raise
+        return made

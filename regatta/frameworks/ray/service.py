@@ -8,6 +8,7 @@ from regatta.errors import RemoteError
 from regatta.frameworks.api import JobService, Page
 from regatta.frameworks.ray import nodes as members
 from regatta.frameworks.ray.jobs import DASHBOARD_PORT, JobApi, RayNode
+from regatta.hosts import tunnels
 from regatta.hosts.cluster import Node
 from regatta.hosts.remote import Remote
 from regatta_protocol.operations.hosts import AskSecret
@@ -54,11 +55,9 @@ def opened(remote: Remote) -> Iterator[JobService]:
 @contextlib.contextmanager
 def job_api(remote: Remote) -> Iterator[JobApi]:
     """Ray's job API of the cluster through a tunnel, proven to answer."""
-    from regatta.hosts import tunnels  # loads paramiko, and the adapter is also loaded for what it declares
-
     cluster = remote.cluster
-    with tunnels.tunnel(cluster, cluster.head, DASHBOARD_PORT) as port:
-        yield JobApi(port, token(remote), cluster.name)
+    with tunnels.tunnel(cluster, cluster.head, DASHBOARD_PORT) as at:
+        yield JobApi(at, token(remote), cluster.name)
 
 
 def dashboard(remote: Remote) -> Page:

@@ -58,7 +58,10 @@ def report(
             continue
         good[host] = result
         wrong[host] = (
-            _layout(host, reasons) + _host_problems(result, limits) + _clock(result, limits, now or time.time())
+            _layout(host, reasons)
+            + _name(host, limits)
+            + _host_problems(result, limits)
+            + _clock(result, limits, now or time.time())
         )
         doubtful[host] = _host_warnings(result)
     unequal = _unequal(good, "Python", lambda r: ".".join(str(r["python"]).split(".")[:2]))
@@ -171,7 +174,21 @@ def _sudo(result: Result) -> list[str]:
     if result["sudo"]:
         return []
     user = result["user"]
-    return [f"user {user} may not use sudo without a password: add '{user} ALL=(ALL) NOPASSWD: ALL' to /etc/sudoers.d"]
+    if result.get("password_given"):
+        return [f"user {user} may not use sudo with the password that was given: correct it; it was tried once"]
+    return [
+        f"user {user} may not use sudo without a password: give it (--ask-become-pass, or ansible_become_password in a "
+        f"vault), or add '{user} ALL=(ALL) NOPASSWD: ALL' to /etc/sudoers.d"
+    ]
+
+
+def _name(host: str, limits: Mapping[str, Any]) -> list[str]:
+    if "_" not in host or not limits.get("java_names"):
+        return []
+    return [
+        f"Java accepts no '_' in the name of a host, and HDFS needs it: call it {host.replace('_', '-')} in the "
+        "inventory, or set hdfs_enabled: false"
+    ]
 
 
 def _host_warnings(result: Result) -> list[str]:

@@ -26,6 +26,7 @@ options:
   javas: {type: dict, default: {}, description: 'Of variables that name a Java: {home, oldest, newest}'}
   root: {type: str, default: /opt/regatta, description: Folder of the environment}
   state: {type: str, default: /var/lib/regatta, description: Folder in which runs work}
+  password: {type: str, default: '', description: Password of sudo}
 """
 
 APT_LISTS = "/var/lib/apt/lists"
@@ -35,10 +36,10 @@ ADMIN_PATH = "/usr/sbin:/sbin:/usr/bin:/bin"
 SSHFS_FIXED = {("debian", "12"): "3.7.3-1.2~deb12u1"}
 
 
-def run(*command):
-    """(exit code, output) of a command; 127 where it is not installed."""
+def run(*command, given=""):
+    """(exit code, output) of a command; 127 where it is not installed. `given` is its standard input."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+        done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=20, check=False)
     except FileNotFoundError:
         return 127, ""
     except subprocess.TimeoutExpired:
@@ -62,16 +63,25 @@ def os_release():
         return {key: value.strip('"') for key, _, value in pairs}
 
 
-def sudo_works():
-    """Whether this user is root or becomes it without a password."""
-    return os.geteuid() == 0 or run("sudo", "-n", "true")[0] == 0
+def as_root(password, *command):
+    """As `run`, as root; where sudo asks, the password is tried once."""
+    if os.geteuid() == 0:
+        return run(*command)
+    if not password:
+        return run("sudo", "-n", *command)
+    return run("sudo", "-S", "-p", "", *command, given=f"{password}\n")
 
 
-def listeners(root):
+def sudo_works(password):
+    """Whether this user is root or becomes it, with the password where there is one."""
+    return as_root(password, "true")[0] == 0
+
+
+def listeners(root, password):
     """TCP ports in use: [{port, process, unit}]; process and unit are empty where we may not see them."""
-    prefix = [] if os.geteuid() == 0 or not root else ["sudo", "-n"]
+    words = ("ss", "-H", "-ltnp")
     found = []
-    for line in run(*prefix, "ss", "-H", "-ltnp")[1].splitlines():
+    for line in (as_root(password, *words) if root else run(*words))[1].splitlines():
         fields = line.split()
         if len(fields) < 4:
             continue
@@ -86,12 +96,11 @@ def listeners(root):
     return found
 
 
-def sshd_ports(ports, root):
+def sshd_ports(ports, root, password):
     """Return where sshd listens; where systemd listens for it (ssh.socket of Ubuntu), where its configuration says."""
     found = {entry["port"] for entry in ports if entry["process"] == "sshd"}
     if not found and root:
-        prefix = [] if os.geteuid() == 0 else ["sudo", "-n"]
-        said = run(*prefix, "/usr/sbin/sshd", "-T")[1]
+        said = as_root(password, "/usr/sbin/sshd", "-T")[1]
         named = {int(number) for number in re.findall(r"^port (\d+)$", said, re.MULTILINE)}
         found = named & {entry["port"] for entry in ports}
     return sorted(found)
@@ -203,17 +212,16 @@ def time_service():
     return ""
 
 
-def own_firewall():
+def own_firewall(password):
     """The firewall of the user's that is active, and from where it accepts everything: {name, lets_in}."""
-    prefix = [] if os.geteuid() == 0 else ["sudo", "-n"]
-    listed = run(*prefix, "ufw", "status")[1] if shutil.which("ufw", path=ADMIN_PATH) else ""
+    listed = as_root(password, "ufw", "status")[1] if shutil.which("ufw", path=ADMIN_PATH) else ""
     if listed.startswith("Status: active"):
         allowed = re.findall(r"^Anywhere(?: \(v6\))?\s+ALLOW(?: IN)?\s+(\S+)", listed, re.MULTILINE)
         return {"name": "ufw", "lets_in": ["0.0.0.0/0" if source == "Anywhere" else source for source in allowed]}
-    if run(*prefix, "firewall-cmd", "--state")[0] == 0:
+    if as_root(password, "firewall-cmd", "--state")[0] == 0:
         return {
             "name": "firewalld",
-            "lets_in": run(*prefix, "firewall-cmd", "--zone=trusted", "--list-sources")[1].split(),
+            "lets_in": as_root(password, "firewall-cmd", "--zone=trusted", "--list-sources")[1].split(),
         }
     return {"name": "", "lets_in": []}
 
@@ -272,15 +280,17 @@ def main():
             "brought": {"type": "bool", "default": False},
             "root": {"type": "str", "default": "/opt/regatta"},
             "state": {"type": "str", "default": "/var/lib/regatta"},
+            "password": {"type": "str", "default": "", "no_log": True},
         },
         supports_check_mode=True,
     )
     wanted = module.params
     clock = time.time()
-    release, root = os_release(), sudo_works()
+    password = wanted["password"]
+    release, root = os_release(), sudo_works(password)
     interface, addresses = interface_of(wanted["address"])
-    ports = listeners(root)
-    sshd = sshd_ports(ports, root)
+    ports = listeners(root, password)
+    sshd = sshd_ports(ports, root, password)
     module.exit_json(
         changed=False,
         clock=clock,
@@ -295,6 +305,7 @@ def main():
         machine=platform.machine(),
         glibc=platform.libc_ver()[1] or os.confstr("CS_GNU_LIBC_VERSION").split()[-1],
         sudo=root,
+        password_given=bool(password),
         user=pwd.getpwuid(os.getuid()).pw_name,
         systemd=os.path.isdir("/run/systemd/system"),
         container=container(),
@@ -307,7 +318,7 @@ def main():
         listeners=ports,
         ssh_port=22 if 22 in sshd or not sshd else sshd[0],
         host_keys=host_keys(),
-        own_firewall=own_firewall() if root else {"name": "", "lets_in": []},
+        own_firewall=own_firewall(password) if root else {"name": "", "lets_in": []},
         hostname=platform.node(),
         hosts_file=read("/etc/hosts"),
         missing_packages=(missing := missing_packages(wanted["packages"])),

@@ -1,0 +1,84 @@
+"""Why a host, or a jump host on the way to it, refuses a login: what ssh has said, and what this machine knows."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+from regatta.hosts.cluster import Node
+
+_REFUSED = re.compile(r"^(\S+): Permission denied \(([^)]*)\)", re.M)
+_BEHIND = ("UNKNOWN port 65535", "kex_exchange_identification", "stdio forwarding failed")
+"""What ssh says when the connection ends that leads through a jump host."""
+_ANSWER = 5.0
+_NO_AGENT = 2
+"""ssh-add's exit code where no agent answers."""
+
+
+def refused(node: Node, where: str, stderr: str) -> str:
+    """Say who refuses which login, and what to do. `where` is the node's `user@host`."""
+    found = _REFUSED.search(stderr)
+    who, methods = (found[1], found[2].split(",")) if found else (where, ["publickey"])
+    if found and any(word in stderr for word in _BEHIND):
+        where = f"the jump host {who}"
+    if "publickey" not in methods:
+        return (
+            f"{where} accepts no keys, only {' or '.join(methods)}: allow keys there (PubkeyAuthentication yes) and "
+            "put yours there (ssh-copy-id), for Regatta enters no passwords of SSH"
+        )
+    if "no mutual signature" in stderr or "no mutual signature algorithm" in stderr:
+        return f"{where} accepts no key of this type: make one of another (ssh-keygen -t ed25519) and put it there"
+    if where.startswith("the jump host"):
+        return f"{where} refuses our key: put it there (ssh-copy-id {who}), or name another in your ssh configuration"
+    return f"{where} {of_key(node.key_file)}"
+
+
+def of_key(key: str | None) -> str:
+    """Why a host takes no key from us, as far as this machine knows, in words that follow its address."""
+    agent = _agent()
+    if key and not Path(key).expanduser().is_file():
+        return f"gets no key: {key} is not there; correct ansible_ssh_private_key_file in the inventory"
+    if key and _locked(key) and not _held(key):
+        return f"gets no key: {key} has a passphrase, and {agent or 'your ssh-agent does not hold it'}: 'ssh-add {key}'"
+    if agent and os.environ.get("SSH_AUTH_SOCK") and not key:
+        return f"refuses our key, and {agent}: start one and 'ssh-add' your key"
+    return "refuses our key: check ansible_user and ansible_ssh_private_key_file of the inventory, and 'ssh -v' to it"
+
+
+def _agent() -> str:
+    """What is wrong with the agent; '' where it answers."""
+    place = os.environ.get("SSH_AUTH_SOCK")
+    if not place:
+        return "there is no ssh-agent (SSH_AUTH_SOCK is not set)"
+    return f"the ssh-agent at {place} (SSH_AUTH_SOCK) does not answer" if _code("ssh-add", "-l") == _NO_AGENT else ""
+
+
+def _locked(key: str) -> bool:
+    return "incorrect passphrase" in _ran("ssh-keygen", "-y", "-P", "", "-f", key)[1]
+
+
+def _held(key: str) -> bool:
+    """Whether the agent holds the key; ssh-add reads the public one beside it, or in it."""
+    return _code("ssh-add", "-T", f"{key}.pub") == 0
+
+
+def _code(*words: str) -> int:
+    return _ran(*words)[0]
+
+
+def _ran(*words: str) -> tuple[int, str]:
+    """(exit code, standard error)."""
+    try:
+        done = subprocess.run(
+            words,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_ANSWER,
+            check=False,
+            start_new_session=True,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return _NO_AGENT, ""
+    return done.returncode, done.stderr

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from regatta import paths
-from regatta.environment import uv
+from regatta.environment import own, uv
 from regatta.environment.resolve import Pinned, Resolution
 from regatta.errors import EnvironmentFault
 from regatta.node import manifest
@@ -125,9 +125,12 @@ def _install(
             f"{work.parent} has {free >> 20} MiB free, and the layer needs about {(4 * wanted.size >> 20) + 64} MiB: "
             "free some space there, or let $REGATTA_CACHE name another disk"
         )
-    packages = tuple(_wheel(package, wanted, work, say, compiler) for package in wanted.packages)
-    _fill(packages, wanted, work, tree, say)
-    _programs(tree)
+    tree.mkdir()
+    if packages := tuple(_wheel(package, wanted, work, say, compiler) for package in wanted.packages):
+        _fill(packages, wanted, work, tree, say)
+        _programs(tree)
+    for package in wanted.own:
+        own.describe(package, tree)
 
 
 def _fill(packages: Sequence[Pinned], wanted: Resolution, work: Path, tree: Path, say: Callable[[str], None]) -> None:

@@ -138,7 +138,7 @@ def _fill(packages: Sequence[Pinned], wanted: Resolution, work: Path, tree: Path
     lock = work / "pylock.layer.toml"
     lock.write_text(_lock(packages))
     words = ["pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--link-mode", "copy"]
-    words += ["--preview-features", "pylock", "--python", sys.executable, "--target", str(tree)]
+    words += ["--preview-features", "pylock", "--python", uv.BUILDER, "--target", str(tree)]
     words += ["--python-version", wanted.minor, "--python-platform", wanted.platform, "--requirement", str(lock)]
     uv.run(words, cwd=work, what=f"downloading {len(packages)} package(s)", say=say)
     shutil.rmtree(tree / ".lock", ignore_errors=True)

@@ -5,7 +5,6 @@ requirements allow. So a layer never breaks what is below it. Another torch or R
 """
 
 import re
-import sys
 import tempfile
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -371,7 +370,7 @@ def _allowed(name: str, version: str, entries: Mapping[str, tuple[File, ...]], k
 def _target(base: Base) -> list[str]:
     """For whom is resolved. Source tells its needs by this Python's setuptools: in its own place it would find the
     stub of the base's."""
-    own = ["--python", sys.executable, "--no-build-isolation"]
+    own = ["--python", uv.BUILDER, "--no-build-isolation"]
     return [*own, "--python-version", base.minor, "--python-platform", base.platform]
 
 

@@ -1,6 +1,6 @@
 """Where a project's tables take packages from: folders of its tree, indexes by name, or what a run does not take.
 
-A name that a table of uv, Poetry or PDM gives a source never comes from another index, where a stranger's package may
+A name that a table of uv, Poetry or PDM gives a source never comes from another index, where another package may
 have that name.
 """
 

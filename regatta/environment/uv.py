@@ -14,11 +14,16 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
+from regatta.environment import confined
 from regatta.errors import EnvironmentFault
+from regatta.node import confine
 from regatta.program import about_hosts, setup
 
 SECONDS = 3600.0
 SAY_SECONDS = 10.0
+END_SECONDS = 10.0
+BUILDER = "@builder"
+"""A word in place of the Python by which uv builds what is published as source."""
 PRIVATE = re.compile(r"//[^/\s@']+@")
 _OFFLINE = re.compile(
     r"dns error|error sending request|connection (refused|reset)|network is unreachable|timed out|network was disabled"
@@ -46,6 +51,8 @@ def run(
     """
     environment, flags = settings(links, merged)
     command = [program(), *words, *(flags if words[0] == "pip" else [])]
+    if BUILDER in words:
+        command = confine.kept([confined.python() if one == BUILDER else one for one in command], limited=False)
     with tempfile.TemporaryDirectory(prefix="regatta-uv-") as temporary:  # uv leaves locks in it
         process = subprocess.Popen(
             command,
@@ -71,12 +78,21 @@ def run(
                         ) from None
                     say(f"environment: {what} ({took:.0f} s so far)")
         except BaseException:
-            process.kill()
-            process.communicate()
+            _end(process)
             raise
     if process.returncode:
         raise EnvironmentFault(f"{what}: {explain(told)}")
     return out
+
+
+def _end(process: "subprocess.Popen[str]") -> None:
+    """End uv, and what it has started: its keeper does that when it is asked to end."""
+    process.terminate()
+    try:
+        process.communicate(timeout=END_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
 
 
 def explain(told: str) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from regatta import paths
+from regatta.cards import project
 from regatta.environment import python_range
 from regatta.environment.layer_cache import Layer, Layers
 from regatta.environment.own import OwnPackage
@@ -22,7 +23,7 @@ from regatta.program import hint
 from regatta.projects import packages, place
 from regatta.records.clocks import Clocks
 from regatta.release import sync, tree
-from regatta.run import catalogue, gpus, kept_folders, naming, placement, recording, walls
+from regatta.run import catalogue, gpus, kept_folders, naming, placement, recording, system_packages, walls
 from regatta.run.request import Request
 from regatta.terminal.console import Console
 from regatta_protocol.operations.launch import Inspect, Inspected
@@ -148,9 +149,10 @@ class Preparer:
         )
         mine = wanted.wanted.own if wanted else ()
         _must_be_synced(source, mine)
-        ask = self._asked(framework, wanted.question() if wanted else None, request.options.workers)
+        ask = self._asked(framework, wanted.question() if wanted else None, request)
         answers = sync.sync(self._remote, source, self._cluster.nodes, ask=ask).answers
         self._check_python(request, answers[self._cluster.head.name])
+        system_packages.ready(self._remote, answers, self._console.note)
         imports = packages.folders(source.root, request.folder, tuple(source.root / one.path for one in mine))
         layer = self._layers.ready(wanted, answers) if wanted else None
         return _Brought(source, variables, answers, layer, imports)
@@ -163,14 +165,15 @@ class Preparer:
             self._services[framework.name] = known
         return known
 
-    def _asked(self, framework: Framework, layer: LayerWish | None, workers: int | None) -> dict[str, Inspect]:
+    def _asked(self, framework: Framework, layer: LayerWish | None, request: Request) -> dict[str, Inspect]:
         """Return what each node is asked with the release: free ports where ranks may be, and what the service
         needs.
         """
         asks = dict(framework.asks(self._cluster)) if framework.served(self._cluster) else {}
-        every = Inspect(versions=registry.packages(), layer=layer, asks=asks)
+        apt = project.read(request.folder).apt
+        every = Inspect(versions=registry.packages(), layer=layer, asks=asks, apt=apt)
         found = {node.name: every for node in self._cluster.nodes}
-        free = min(workers or MOST_PORTS, MOST_PORTS) if framework.port_each_rank else 1
+        free = min(request.options.workers or MOST_PORTS, MOST_PORTS) if framework.port_each_rank else 1
         for node in (self._cluster.head, *self._cluster.workers):
             packages = node.name == self._cluster.head.name
             found[node.name] = every.changed(ports=plan.PORTS, free=free, packages=packages)

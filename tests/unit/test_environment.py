@@ -472,6 +472,38 @@ def test_old_source_tells_its_needs_beside_a_base_that_has_setuptools(tree: Path
         assert "old.py" in archive.getnames()
 
 
+CURIOUS = """\
+import json, os, resource, subprocess, sys
+from setuptools import setup
+left = subprocess.Popen(["sleep", "600"], start_new_session=True)
+limits = [resource.getrlimit(one)[0] for one in (resource.RLIMIT_AS, resource.RLIMIT_CPU, resource.RLIMIT_FSIZE)]
+with open({seen!r}, "w") as file:
+    json.dump([left.pid, dict(os.environ), limits], file)
+setup(name="curious", version="1.0", py_modules=["curious"])
+"""
+
+
+def test_the_build_of_source_has_limits_no_secrets_and_leaves_no_process(
+    tree: Path, folder_of_wheels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = tmp_path / "seen.json"
+    whole = {"setup.py": CURIOUS.format(seen=str(seen)), "curious.py": "", "PKG-INFO": "Metadata-Version: 1.0\n"}
+    archived(folder_of_wheels, "curious", whole)
+    secrets = {"SSH_AUTH_SOCK": "/agent", "HF_TOKEN": "word", "UV_INDEX": "", "AWS_SECRET_ACCESS_KEY": "word"}
+    for name, value in secrets.items():
+        monkeypatch.setenv(name, value)
+    found = resolved(tree, "curious")
+    assert found
+    for work in (None, lambda: build.make(found, print)):
+        if work:
+            seen.unlink()
+            work()
+        left, environment, limits = json.loads(seen.read_text())
+        assert not Path(f"/proc/{left}").exists(), "what the build has started ends with it"
+        assert not secrets.keys() & environment.keys() and environment["HOME"] != os.environ["HOME"]
+        assert all(0 < limit < 1 << 40 for limit in limits)
+
+
 def test_source_for_a_compiler_is_built_once_on_a_node(
     remote: Remote, tree: Path, folder_of_wheels: Path, capsys, monkeypatch: pytest.MonkeyPatch
 ) -> None:

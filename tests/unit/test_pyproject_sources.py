@@ -21,7 +21,7 @@ from regatta.errors import EnvironmentFault
 
 PYTHON = ".".join(map(str, sys.version_info[:3]))
 BASE = Base("b" * 16, PYTHON, "x86_64", "2.36", {"clicky": Package("clicky", "8.5")})
-STRANGERS = ("app", "plum", "vcs", "own_app")
+OTHERS = ("app", "plum", "vcs", "own_app")
 
 
 def index(folder: Path, *made: Path) -> str:
@@ -36,10 +36,10 @@ def index(folder: Path, *made: Path) -> str:
 
 @pytest.fixture(autouse=True)
 def public(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The index of all packages, with a stranger's of each name, and others that need these."""
+    """The index of all packages, with one of each name, and others that need these."""
     folder = tmp_path / "public"
-    made = [wheels.make(folder, name, "99.0", {f"{name}.py": "STRANGER = True\n"}) for name in STRANGERS]
-    made += [wheels.make(folder, f"needs_{name}", "1.0", {"needs.py": ""}, [name]) for name in STRANGERS]
+    made = [wheels.make(folder, name, "99.0", {f"{name}.py": "ANOTHER = True\n"}) for name in OTHERS]
+    made += [wheels.make(folder, f"needs_{name}", "1.0", {"needs.py": ""}, [name]) for name in OTHERS]
     made += [wheels.make(folder, "pear", "2.5", {"pear.py": ""}), wheels.make(folder, "quince", "1.0", {"q.py": ""})]
     for name in ("PIP_NO_INDEX", "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "UV_INDEX", "UV_FIND_LINKS", "PIP_FIND_LINKS"):
         monkeypatch.delenv(name, raising=False)

@@ -88,7 +88,7 @@ class Listed:
         folder = _local(path, start, self.project)
         if not folder.is_dir():
             raise EnvironmentFault(
-                f"{where}: {NO_URL if folder.is_file() else 'there is no such folder: mend the path'}"
+                f"{where}: {NO_URL if folder.is_file() else 'there is no such folder: correct the path'}"
             )
         if not folder.is_relative_to(self.tree):
             raise EnvironmentFault(

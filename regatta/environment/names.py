@@ -1,7 +1,7 @@
 """Names that are taken from where a project's tables say, and from nowhere else, while uv resolves.
 
 A package of the tree stands there as a wheel of no content, in a version that no index may have. What comes from an
-index of its own is told to uv as its own file tells it. All else that has a source is not taken.
+index of its own goes to uv as its own file has it. All else that has a source is not taken.
 """
 
 from collections.abc import Collection, Mapping
@@ -14,7 +14,7 @@ from regatta.environment.own import OwnPackage
 from regatta.environment.sources import Index
 from regatta.errors import EnvironmentFault
 
-_ELSEWHERE = "0+elsewhere"
+ELSEWHERE = "0+elsewhere"
 """The version of a stub for a name that may not come from any other index."""
 
 
@@ -48,10 +48,10 @@ class Names:
         held = {*self._taken.refused, *(name for name in self._taken.indexes if "*" not in name)}
         held -= {*self.own, *self.indexes}
         for name in held:
-            bases.stub(self.links, name, _ELSEWHERE, f"Metadata-Version: 2.1\nName: {name}\nVersion: {_ELSEWHERE}\n\n")
+            bases.stub(self.links, name, ELSEWHERE, f"Metadata-Version: 2.1\nName: {name}\nVersion: {ELSEWHERE}\n\n")
         fixed = [f"{one.name}=={one.stub_version}" for one in self.own.values() if one.known]
         instead = [f"{one.name}=={one.stub_version}" for one in self.own.values() if not one.known]
-        instead += [f"{name}=={_ELSEWHERE}" for name in sorted(held)]
+        instead += [f"{name}=={ELSEWHERE}" for name in sorted(held)]
         lists = [str(self._written("names/fixed.txt", f"-c {self._written('names/limits.txt', _lines(fixed))}\n"))]
         if self.indexes:
             lists.append(str(self.pyproject(self.indexes)))

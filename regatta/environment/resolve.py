@@ -16,10 +16,11 @@ from packaging.requirements import InvalidRequirement, Requirement
 from regatta.environment import base as bases
 from regatta.environment import companions, lists, locks, python_range, uv
 from regatta.environment.base import Base, canonical
-from regatta.environment.names import Names
+from regatta.environment.names import ELSEWHERE, Names
 from regatta.environment.own import OwnPackage
 from regatta.environment.pyproject import document
 from regatta.environment.requirements import FOUND, Wanted, digest
+from regatta.environment.sources import Index, Sources
 from regatta.errors import EnvironmentFault
 from regatta.frameworks import registry
 
@@ -29,6 +30,8 @@ _HASH = re.compile(r"--hash[= ]\s*sha256:([0-9a-f]{64})")
 _PIN = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s;\\]+)")
 _EXPORT = ("export", "--quiet", "--frozen", "--no-dev", "--no-emit-local", "--no-annotate")
 _CUDA = ("nvidia-", "cuda-")
+_COMPANIONS = "regatta-companions"
+"""The index that has only packages of the build of the nodes' own, such as torch's."""
 _UNSATISFIABLE = "No solution found"
 
 
@@ -131,9 +134,10 @@ def resolve(wanted: Wanted, base: Base, root: Path, say: Callable[[str], None]) 
     except companions.OtherBuild as lacking:
         if not lacking.index:
             raise
-        more = replace(wanted, index=(*wanted.index, f"--extra-index-url {lacking.index}"))
+        theirs = Index(({"index": _COMPANIONS},), ({"name": _COMPANIONS, "url": lacking.index},))
+        taken = Sources(indexes=dict.fromkeys(lacking.names, theirs)).beside(wanted.sources)
         try:
-            return _resolution(more, base, root, say)
+            return _resolution(replace(wanted, sources=taken), base, root, say)
         except EnvironmentFault:
             raise lacking from None
 
@@ -232,6 +236,8 @@ class _Task:
         while True:
             try:
                 found = self._resolved(listed, fixed)
+                if ELSEWHERE in found.values():
+                    return found
 
                 def again(more: Sequence[str], kept: Collection[str] = tuple(fixed)) -> dict[str, str]:
                     companions_too = self.work / "companions.txt"

@@ -125,7 +125,7 @@ def _as_uv(source: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _folder(name: str, source: Any, file: Path, tree: Path) -> Path | None:
-    """The folder in the tree that has the package, if the source says so."""
+    """The folder in the tree that has the package, if the source names one."""
     if not isinstance(source, Mapping):
         return None
     if isinstance(source.get("path"), str):

@@ -18,7 +18,7 @@ _MOST = 6
 
 
 def lines(found: Resolution, wanted: Wanted) -> list[str]:
-    """Return what is said of a layer before it is brought: a line, and one more if it could be smaller."""
+    """Return the lines about a layer, before it is brought: one, and one more if it could be smaller."""
     parts = [found.headline(), _from(found, wanted)] if found.packages else []
     if found.own:
         parts.append(f"the tree's own {_some([one.shown for one in found.own])}")
@@ -67,7 +67,7 @@ def _for_nodes(line: str, found: Resolution) -> bool:
 
 
 def _optional(file: Path, wanted: Wanted) -> Iterator[str]:
-    """Extras and groups of a project that nobody has asked for."""
+    """Extras and groups of a project that were not asked for."""
     try:
         tables = pyproject.document(file) if file.is_file() else {}
     except EnvironmentFault:

@@ -1,4 +1,4 @@
-"""A build of somebody else's source: limited in memory, processor time and files, and nothing of it outlives it."""
+"""A build of source that others wrote: limited in memory, processor time and files, and nothing of it outlives it."""
 
 from __future__ import annotations
 

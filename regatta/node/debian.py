@@ -37,7 +37,7 @@ def _installed() -> Set[str]:
     return found
 
 
-def install(_place: Dict[str, Any], names: Sequence[str]) -> DebianInstalled:
+def install(place: Dict[str, Any], names: Sequence[str]) -> DebianInstalled:
     """Install packages, and note what came with them; it is an answer, no error, that a node may not or cannot."""
     if os.geteuid() != 0:
         return DebianInstalled(f"only root may install it: sudo apt-get install {' '.join(names)}")

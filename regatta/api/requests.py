@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from regatta.cards import discovery, project
 from regatta.cards.card import Card, Value
+from regatta.environment import requirements
 from regatta.errors import LaunchError, UsageError
 from regatta.frameworks import choice, plan, registry, table
 from regatta.hosts.cluster import Cluster
@@ -217,7 +218,9 @@ def _no_python(file: Path) -> bool:
 
 def _must_be_there(name: str, here: place.Place) -> None:
     """UsageError where no folder from which the project imports has this module, but has the package that it is in."""
-    imported = (here.tree / folder for folder in packages.folders(here.tree, here.project))
+    wanted = requirements.of(requirements.Requirements(), here.project)
+    named = tuple(here.tree / one.path for one in wanted.own) if wanted else ()
+    imported = (here.tree / folder for folder in packages.folders(here.tree, here.project, named))
     folders = [*dict.fromkeys((here.start, here.tree, *imported))]
     parts = name.split(".")
     there = any((at := folder.joinpath(*parts)).with_suffix(".py").is_file() or at.is_dir() for folder in folders)

@@ -1,5 +1,6 @@
 """A project of the user's: what its `regatta.toml` says besides the cards of its workloads."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from dataclasses import field as with_default
@@ -14,6 +15,7 @@ from regatta.options.declaration import OF_PROJECTS
 from regatta.options.option import from_table
 
 FILE = "regatta.toml"
+_DEBIAN = re.compile(r"[a-z0-9][a-z0-9+.-]+")
 
 
 class Environment(Struct, frozen=True, forbid_unknown_fields=True):
@@ -32,18 +34,21 @@ class _Tables(Struct, frozen=True, forbid_unknown_fields=True):
 
     workloads: dict[str, dict[str, Any]] = {}
     environment: Environment = Environment()
+    apt: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Project:
     """All that a `regatta.toml` may have; `workloads` are tables of cards (`regatta.cards.discovery`).
 
-    `options`: the defaults of its runs, by name (`regatta.options.declaration`).
+    `apt`: Debian packages that its runs need on each node. `options`: the defaults of its runs, by name
+    (`regatta.options.declaration`).
     """
 
     workloads: Mapping[str, dict[str, Any]] = with_default(default_factory=dict)
     environment: Environment = with_default(default_factory=Environment)
     options: Mapping[str, Any] = with_default(default_factory=dict)
+    apt: tuple[str, ...] = ()
 
 
 def read(root: Path) -> Project:
@@ -54,9 +59,12 @@ def read(root: Path) -> Project:
     document, faults = reading.document(path), list[str]()
     options = from_table(OF_PROJECTS, document, f"{path}: ", faults)
     tables = reading.convert_table({k: v for k, v in document.items() if k not in OF_PROJECTS}, _Tables, str(path))
+    faults += [
+        f"{path}: apt: '{one}' is no name of a Debian package" for one in tables.apt if not _DEBIAN.fullmatch(one)
+    ]
     if faults:
         raise CardError("\n".join(faults))
-    return Project(tables.workloads, tables.environment, options)
+    return Project(tables.workloads, tables.environment, options, tables.apt)
 
 
 def find(folder: Path) -> Path | None:

@@ -120,11 +120,16 @@ def stubs(base: Base, folder: Path) -> None:
     """Wheels of no content in place of the base's packages: they say what each is and needs, for uv to resolve with."""
     folder.mkdir(parents=True, exist_ok=True)
     for package in base.packages.values():
-        stem = f"{re.sub('[-_.]+', '_', package.name)}-{package.version}"
         lines = ["Metadata-Version: 2.1", f"Name: {package.name}", f"Version: {package.version}"]
         lines += [f"Provides-Extra: {extra}" for extra in package.extras]
         lines += [f"Requires-Dist: {one}" for one in package.requires]
-        with zipfile.ZipFile(folder / f"{stem}-py3-none-any.whl", "w") as wheel:
-            wheel.writestr(f"{stem}.dist-info/METADATA", "\n".join([*lines, "", ""]))
-            wheel.writestr(f"{stem}.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-            wheel.writestr(f"{stem}.dist-info/RECORD", "")
+        stub(folder, package.name, package.version, "\n".join([*lines, "", ""]))
+
+
+def stub(folder: Path, name: str, version: str, metadata: str) -> None:
+    """Make a wheel that has only its METADATA."""
+    stem = f"{re.sub('[-_.]+', '_', name)}-{version}"
+    with zipfile.ZipFile(folder / f"{stem}-py3-none-any.whl", "w") as wheel:
+        wheel.writestr(f"{stem}.dist-info/METADATA", metadata)
+        wheel.writestr(f"{stem}.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(f"{stem}.dist-info/RECORD", "")

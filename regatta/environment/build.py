@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from regatta import paths
-from regatta.environment import uv
+from regatta.environment import own, uv
 from regatta.environment.resolve import Pinned, Resolution
 from regatta.errors import EnvironmentFault
 from regatta.node import manifest
@@ -125,9 +125,12 @@ def _install(
             f"{work.parent} has {free >> 20} MiB free, and the layer needs about {(4 * wanted.size >> 20) + 64} MiB: "
             "free some space there, or let $REGATTA_CACHE name another disk"
         )
-    packages = tuple(_wheel(package, wanted, work, say, compiler) for package in wanted.packages)
-    _fill(packages, wanted, work, tree, say)
-    _programs(tree)
+    tree.mkdir()
+    if packages := tuple(_wheel(package, wanted, work, say, compiler) for package in wanted.packages):
+        _fill(packages, wanted, work, tree, say)
+        _programs(tree)
+    for package in wanted.own:
+        own.describe(package, tree)
 
 
 def _fill(packages: Sequence[Pinned], wanted: Resolution, work: Path, tree: Path, say: Callable[[str], None]) -> None:
@@ -135,7 +138,7 @@ def _fill(packages: Sequence[Pinned], wanted: Resolution, work: Path, tree: Path
     lock = work / "pylock.layer.toml"
     lock.write_text(_lock(packages))
     words = ["pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--link-mode", "copy"]
-    words += ["--preview-features", "pylock", "--python", sys.executable, "--target", str(tree)]
+    words += ["--preview-features", "pylock", "--python", uv.BUILDER, "--target", str(tree)]
     words += ["--python-version", wanted.minor, "--python-platform", wanted.platform, "--requirement", str(lock)]
     uv.run(words, cwd=work, what=f"downloading {len(packages)} package(s)", say=say)
     shutil.rmtree(tree / ".lock", ignore_errors=True)

@@ -27,7 +27,7 @@ def pack(
     asked = Requirements(requirements=project) if project.is_file() else Requirements()
     root = project.parent if project.is_file() else project
     wanted = requirements.of(asked, root)
-    if wanted is None:
+    if wanted is None or not wanted.asks:
         raise EnvironmentFault(
             requirements.unread(asked, root)
             or f"{project} names no packages: a bundle needs nothing of it ({', '.join(requirements.FOUND)})"

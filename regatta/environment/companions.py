@@ -9,11 +9,11 @@ from regatta.frameworks.api import Framework
 
 
 class OtherBuild(EnvironmentFault):
-    """A package of another build than the nodes'; `index` may have the right one."""
+    """Packages of another build than the nodes', by their names; `index` may have the right ones."""
 
-    def __init__(self, message: str, index: str) -> None:
+    def __init__(self, message: str, index: str, names: Sequence[str]) -> None:
         super().__init__(message)
-        self.index = index
+        self.index, self.names = index, tuple(names)
 
 
 def together(found: Mapping[str, str], base: Base, again: Callable[[Sequence[str]], dict[str, str]]) -> dict[str, str]:
@@ -47,6 +47,7 @@ def _right(
         + (f"write '--extra-index-url {index}' into requirements.txt, or " if index else "")
         + "put its wheel into a folder that PIP_FIND_LINKS names",
         index,
+        [*wrong],
     )
     try:
         found = again(needed)

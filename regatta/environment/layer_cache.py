@@ -81,7 +81,8 @@ class Layers:
         from regatta.environment import base as bases
         from regatta.environment import bundled, resolve
 
-        self._say(f"environment: resolving {asked.wanted.label}")
+        if asked.wanted.asks:
+            self._say(f"environment: resolving {asked.wanted.label}")
         told = bases.ask(self._remote, self._remote.cluster.head)
         found = bundled.find(asked.wanted, told)
         if found is None:
@@ -103,21 +104,22 @@ class Layers:
         from regatta.environment import base as bases
 
         if not remembered:
-            self._announce(found)
+            self._announce(found, asked.wanted)
         if not (asked.known and asked.known["layer"] and asked.known["layer"]["key"] == found.key):
             nodes = [self._remote.cluster.node(name) for name in answers]
             answers = self._remote.everywhere(nodes, Inspect(layer=LayerWish(found.key, asked.label)))
         lacking = [name for name, said in bases.states(answers).items() if not said.there]
         if lacking:
             self._bring(found, lacking, asked, remembered)
-        self._announce(found)
+        self._announce(found, asked.wanted)
         return Layer(found.key, found.versions)
 
-    def _announce(self, found: "Resolution") -> None:
-        """Once: what is brought."""
-        self._tell(found.headline())
-        if hint := found.hint():
-            self._tell(hint)
+    def _announce(self, found: "Resolution", wanted: Wanted) -> None:
+        """Once: what is brought, from where, and what is left out."""
+        from regatta.environment import told
+
+        for line in told.lines(found, wanted):
+            self._tell(line)
 
     def _tell(self, line: str) -> None:
         if line not in self._said:
@@ -134,7 +136,7 @@ class Layers:
             if remembered:
                 raise _Gone from error
             raise
-        self._announce(found)
+        self._announce(found, asked.wanted)
         self._say(
             f"environment: putting layer {found.key} ({archive.bytes / 1e6:.1f} MB unpacked) on {len(nodes)} node(s)"
         )

@@ -4,18 +4,20 @@ list.
 
 import hashlib
 import json
-import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from regatta import paths
 from regatta.cards import project
-from regatta.environment import inline, other_lists, pyproject, setup_files
+from regatta.environment import inline, lists, other_lists, own, pyproject, setup_files, sources
+from regatta.environment.lists import Listed
+from regatta.environment.own import OwnPackage
+from regatta.environment.sources import Sources
 from regatta.errors import EnvironmentFault
 
-FORMAT = 2
+FORMAT = 3
 READERS: dict[str, Callable[[Path], list[str]]] = {
     "pyproject.toml": pyproject.listed,
     "setup.cfg": setup_files.of_cfg,
@@ -23,11 +25,6 @@ READERS: dict[str, Callable[[Path], list[str]]] = {
 }
 """Files that are no list by themselves, and what reads the requirements in them."""
 FOUND = paths.LISTS
-_OPTION = re.compile(r"(-r|-c|--requirement|--constraint)(?:\s+|=|(?<=-[rc]))(\S+)")
-_INDEX = re.compile(r"(-i|--index-url|--extra-index-url|-f|--find-links|--no-index)(?:\s+|=|$)(\S*)")
-_EDITABLE = re.compile(r"(-e|--editable)\b")
-_LOCAL = re.compile(r"(\.{0,2}/|\.{1,2}$|file:)|\S+\s*@\s*(\.{0,2}/|file:)")
-_REMOTE_SOURCE = re.compile(r"(\S+\s*@\s*)?(git|hg|svn|bzr)\+")
 
 
 @dataclass(frozen=True)
@@ -63,38 +60,67 @@ class Wanted:
     lock: Path | None = None
     lines: tuple[str, ...] | None = None
     provided: Mapping[str, str] = field(default_factory=dict)
+    own: tuple[OwnPackage, ...] = ()
+    sources: Sources = field(default_factory=Sources)
 
     @property
     def label(self) -> str:
         """Return where it is from, in words."""
-        return " and ".join([*([self.file.name] if self.file else []), *self.more])
+        return " and ".join([*([self.file.name] if self.file else []), *self.more]) or "the project's own packages"
+
+    @property
+    def asks(self) -> bool:
+        """Whether it asks for a package, and not only for the names of the project's own."""
+        return self.file is not None or bool(self.more)
 
 
 def of(wish: Requirements, root: Path, fixed: tuple[str, ...] = ()) -> Wanted | None:
-    """Return what the project whose tree is `root` needs; None where it needs nothing. EnvironmentFault names file and
+    """Return what the project in the folder `root` needs; None where it needs nothing. EnvironmentFault names file and
     line.
 
     `fixed`: see `Wanted`.
     """
     if wish.off:
         return None
-    own = project.read(root).environment
-    file = wish.requirements or (root / own.requirements if own.requirements else None)
+    said = project.read(root).environment
+    file = wish.requirements or (root / said.requirements if said.requirements else None)
     block = inline.tables(wish.script) if wish.script and not file else {}
     file = file or (wish.script if block else _found(root))
-    more = (*own.more, *wish.more)
-    if file is None and not more:
+    tree = sources.tree_of(root.resolve())
+    listed = Listed(root.resolve(), tree)
+    lines = _lines(file, block, listed) if file else None
+    more = tuple(listed.plain(one, f"'{one}'", root) for one in (*said.more, *wish.more))
+    taken, packages = _of_tree(root, tree, listed, wish.script if block else None, block)
+    if file is None and not more and not any(one.built for one in packages):
         return None
-    content: list[tuple[str, str]] = []
-    index: list[str] = []
-    lines = _lines(file, block) if file else None
-    if file is not None and not block:
-        _read(file, content, index)
-    if file is not None and lines is not None:
-        content.append((file.name, "\n".join(lines)))
+    _refuse_sources([*(lines or ()), *more], taken)
+    index = (*listed.index, *(f"--extra-index-url {url}" for url in taken.more))
     locked = [wish.lock.read_text(encoding="utf-8")] if wish.lock else []
-    name = digest([FORMAT, [text for _, text in content], more, *locked])
-    return Wanted(file, more, name, tuple(index), fixed, wish.lock, lines)
+    content = [*listed.files.values(), *(["\n".join(lines)] if lines else [])]
+    told = [asdict(one) for one in packages], asdict(replace(taken, folders={}))
+    name = digest([FORMAT, content, more, *locked, *told])
+    return Wanted(file, more, name, index, fixed, wish.lock, lines, own=packages, sources=taken)
+
+
+def _of_tree(
+    root: Path, tree: Path, listed: Listed, script: Path | None, block: Mapping[str, Any]
+) -> tuple[Sources, tuple[OwnPackage, ...]]:
+    """The sources that a project's tables give names, and the packages in its tree. Regatta's own tree has none."""
+    taken = sources.of(script, tree, block) if script else Sources()
+    if root.resolve() == paths.PROJECT.resolve():
+        return taken, ()
+    named = (*listed.folders, *taken.folders.values())
+    folders = own.closure(root, tree, named)
+    for folder in folders:
+        taken = taken.beside(sources.of(folder / "pyproject.toml", tree))
+    return taken, tuple(package for folder in folders if (package := own.read(folder, tree)))
+
+
+def _refuse_sources(lines: Sequence[str], taken: Sources) -> None:
+    """EnvironmentFault for a line whose package comes from where runs take none."""
+    for line in lines:
+        if message := taken.refused.get(lists.name_of(line)):
+            raise EnvironmentFault(message)
 
 
 def unread(wish: Requirements, root: Path) -> str | None:
@@ -129,45 +155,16 @@ def _found(root: Path) -> Path | None:
     return None
 
 
-def _lines(file: Path, block: Mapping[str, Any]) -> tuple[str, ...] | None:
-    """The requirements in a file that is no list. EnvironmentFault for one that another tool has to read first."""
+def _lines(file: Path, block: Mapping[str, Any], listed: Listed) -> tuple[str, ...] | None:
+    """The requirements in a file; None for a lock. EnvironmentFault for one that another tool has to read first."""
     if command := other_lists.COMMANDS.get(file.name):
         raise EnvironmentFault(f"{file}: is not read: '{command}' makes a list that is")
-    if block:
-        return tuple(pyproject.listed(file, block))
-    return tuple(READERS[file.name](file)) if file.name in READERS else None
-
-
-def _read(file: Path, content: list[tuple[str, str]], index: list[str]) -> None:
-    """Add a file and all that it includes. Refuses by line what cannot become part of a layer."""
-    path = file.resolve()
-    if str(path) in (name for name, _ in content):
-        return
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no text"
-        raise EnvironmentFault(f"{file}: cannot be read ({reason}); it should list the packages of the run") from None
-    content.append((str(path), text))
-    if path.suffix == ".toml" or path.name == "uv.lock" or path.name in READERS:
-        return
-    for number, raw in enumerate(text.splitlines(), start=1):
-        line = raw.strip()
-        where = f"{file}: line {number}: '{line[:80]}'"
-        if included := _OPTION.match(line):
-            if "://" in included[2]:
-                raise EnvironmentFault(f"{where}: a list from the network is not read: put it next to the project")
-            _read(path.parent / included[2], content, index)
-        elif option := _INDEX.match(line):
-            word = option[2]
-            beside = path.parent / word
-            index.append(f"{option[1]} {beside if word and beside.exists() else word}".rstrip())
-        elif _EDITABLE.match(line) or _LOCAL.match(line):
-            raise EnvironmentFault(
-                f"{where}: a folder of this machine cannot be installed on the nodes. Take the line out: the tree "
-                "itself goes along with each run and can be imported; for other code name a package and its version"
-            )
-        elif _REMOTE_SOURCE.match(line):
-            raise EnvironmentFault(
-                f"{where}: only published packages are taken, no repository's source: name a version"
-            )
+    if block or file.name in READERS:
+        found = pyproject.listed(file, block) if block else READERS[file.name](file)
+        listed.files[str(file)] = file.name
+        return tuple(listed.plain(line, f"{file}: '{line}'", file.parent) for line in found)
+    if file.suffix == ".toml" or file.name == "uv.lock":
+        listed.files[str(file.resolve())] = lists.text(file)
+        return None
+    listed.read(file)
+    return tuple(listed.lines)

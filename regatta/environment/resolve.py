@@ -5,7 +5,6 @@ requirements allow. So a layer never breaks what is below it. Another torch or R
 """
 
 import re
-import sys
 import tempfile
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -15,19 +14,24 @@ from typing import Any
 from packaging.requirements import InvalidRequirement, Requirement
 
 from regatta.environment import base as bases
-from regatta.environment import companions, pyproject, python_range, uv
+from regatta.environment import companions, lists, locks, python_range, uv
 from regatta.environment.base import Base, canonical
+from regatta.environment.names import ELSEWHERE, Names
+from regatta.environment.own import OwnPackage
 from regatta.environment.pyproject import document
 from regatta.environment.requirements import FOUND, Wanted, digest
+from regatta.environment.sources import Index, Sources
 from regatta.errors import EnvironmentFault
 from regatta.frameworks import registry
 
-FORMAT = 2
+FORMAT = 3
 """Raised when a layer of the same packages is made in another way."""
 _HASH = re.compile(r"--hash[= ]\s*sha256:([0-9a-f]{64})")
 _PIN = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s;\\]+)")
-_EXPORT = ("export", "--quiet", "--frozen", "--no-dev", "--no-emit-project", "--no-emit-workspace", "--no-annotate")
+_EXPORT = ("export", "--quiet", "--frozen", "--no-dev", "--no-emit-local", "--no-annotate")
 _CUDA = ("nvidia-", "cuda-")
+_COMPANIONS = "regatta-companions"
+"""The index that has only packages of the build of the nodes' own, such as torch's."""
 _UNSATISFIABLE = "No solution found"
 
 
@@ -62,6 +66,7 @@ class Resolution:
     minor: str
     platform: str
     packages: tuple[Pinned, ...]
+    own: tuple[OwnPackage, ...] = ()
 
     @property
     def size(self) -> int:
@@ -117,7 +122,8 @@ class Resolution:
         packages = tuple(
             Pinned(**{**one, "files": tuple(File(**file) for file in one["files"])}) for one in value["packages"]
         )
-        return cls(**{**value, "packages": packages})
+        own = tuple(OwnPackage.from_json(one) for one in value["own"])
+        return cls(**{**value, "packages": packages, "own": own})
 
 
 def resolve(wanted: Wanted, base: Base, root: Path, say: Callable[[str], None]) -> Resolution | None:
@@ -128,88 +134,192 @@ def resolve(wanted: Wanted, base: Base, root: Path, say: Callable[[str], None]) 
     except companions.OtherBuild as lacking:
         if not lacking.index:
             raise
-        more = replace(wanted, index=(*wanted.index, f"--extra-index-url {lacking.index}"))
+        theirs = Index(({"index": _COMPANIONS},), ({"name": _COMPANIONS, "url": lacking.index},))
+        taken = Sources(indexes=dict.fromkeys(lacking.names, theirs)).beside(wanted.sources)
         try:
-            return _resolution(more, base, root, say)
+            return _resolution(replace(wanted, sources=taken), base, root, say)
         except EnvironmentFault:
             raise lacking from None
 
 
 def _resolution(wanted: Wanted, base: Base, root: Path, say: Callable[[str], None]) -> Resolution | None:
-    with tempfile.TemporaryDirectory(prefix="regatta-environment-") as temporary:
-        work = Path(temporary)
-        stubs = work / "base"
-        bases.stubs(base, stubs)
-        lists, hashes = _inputs(wanted, base, work, root)
-        found = _versions(wanted, base, work, [*map(str, lists)], root, say)
-        chosen = {name: version for name, version in found.items() if not _is(base, name, version)}
-        if not chosen:
-            return None
-        entries = _files(wanted, chosen, base, work, root, say)
-    locked = _locked(wanted)
-    allowed = {pin: hashes | locked.get(pin, {}) for pin in sorted(chosen.items())}
+    chosen, allowed, entries, names = dict[str, str](), dict[tuple[str, str], set[str]](), {}, set[str]()
+    if wanted.asks:
+        with tempfile.TemporaryDirectory(prefix="regatta-environment-") as temporary:
+            task = _Task(wanted, base, Path(temporary), root, say)
+            bases.stubs(base, task.work / "base")
+            hashes = task.read()
+            found = task.found()
+            names = {name for name in found if name in task.names.own}
+            chosen = {
+                name: version for name, version in found.items() if name not in names and not _is(base, name, version)
+            }
+            entries = task.files(chosen) if chosen else {}
+        locked = _locked(wanted)
+        allowed = {pin: hashes.get(pin[0], set()) | locked.get(pin, set()) for pin in sorted(chosen.items())}
+    own = tuple(one for one in wanted.own if one.built or canonical(one.name) in names)
+    if not chosen and not own:
+        return None
     packages = tuple(
         Pinned(name, version, _allowed(name, version, entries, known), _instead(base, name))
         for (name, version), known in allowed.items()
     )
-    identity = [FORMAT, base.id, [(p.name, p.version, sorted(file.sha256 for file in p.files)) for p in packages]]
-    return Resolution(digest(identity)[:12], base.id, base.minor, base.platform, packages)
+    identity: list[Any] = [FORMAT, base.id]
+    identity += [[(p.name, p.version, sorted(file.sha256 for file in p.files)) for p in packages]]
+    identity += [[(one.metadata, one.entry_points) for one in own]]
+    return Resolution(digest(identity)[:12], base.id, base.minor, base.platform, packages, own)
 
 
-def _inputs(wanted: Wanted, base: Base, work: Path, root: Path) -> tuple[list[Path], dict[str, set[str]]]:
-    """Files that uv reads, and the SHA-256 that a lock allows for each package."""
-    made: list[Path] = []
-    hashes: dict[str, set[str]] = {}
-    if wanted.more:
-        pyproject.refuse_own(wanted.file or root / "pyproject.toml", wanted.more)
+class _Task:
+    """The resolution of one list, in the empty folder `work`."""
+
+    def __init__(self, wanted: Wanted, base: Base, work: Path, root: Path, say: Callable[[str], None]) -> None:
+        self.wanted, self.base, self.work, self.root, self.say = wanted, base, work, root, say
+        self.names = Names(wanted.own, wanted.sources, work)
+        self._lists: list[str] = []
+        self._words: list[str] = []
+
+    @property
+    def _merged(self) -> bool:
+        """Whether a list names several indexes as pip does."""
+        named = (line.split()[-1] for line in self.wanted.index if line.startswith("--extra-index-url"))
+        return any(url not in self.wanted.sources.more for url in named)
+
+    def read(self) -> dict[str, set[str]]:
+        """Make the files that uv reads; gives the SHA-256 that a lock allows for each package."""
+        wanted, hashes = self.wanted, dict[str, set[str]]()
         for text in wanted.more:
             try:
                 Requirement(text)
             except InvalidRequirement as error:
                 why = str(error).splitlines()[0]
                 raise EnvironmentFault(f"'{text}' is no requirement: write NAME or NAME==VERSION ({why})") from None
-        more = work / "with.txt"
-        more.write_text("".join(f"{line}\n" for line in wanted.more))
-        made.append(more)
-    file = wanted.file
-    if file is None:
-        return made, hashes
-    if file.name == "uv.lock":
-        python_range.fits(document(file).get("requires-python"), base.python, file)
-        told = uv.run(
-            [*_EXPORT, "--project", str(file.parent)],
-            cwd=file.parent,
-            what=f"reading {file}",
-        )
-        exported = work / "uv-lock.txt"
-        exported.write_text(_without_hashes(told))
-        return [*made, exported], _hashes(told)
-    if file.suffix == ".toml" and file.name.startswith("pylock"):
-        return [*made, _pylock(file, base, work, hashes)], hashes
-    if wanted.lines is not None:
-        python_range.check(base.python, file.parent, file if file.name not in FOUND else None)
-        listed = work / "listed.txt"
-        listed.write_text("".join(f"{line}\n" for line in wanted.lines))
-        return [*made, listed], hashes
-    return [*made, file], _hashes(file.read_text())
+        self._list("with.txt", [*wanted.index, *wanted.more])
+        file = wanted.file
+        if file is None:
+            return hashes
+        if file.name == "uv.lock":
+            python_range.fits(document(file).get("requires-python"), self.base.python, file)
+            told = uv.run([*_EXPORT, "--project", str(file.parent)], cwd=file.parent, what=f"reading {file}")
+            self._list("uv-lock.txt", locks.of_uv(file, _without_hashes(told), self.names))
+            return _hashes(told)
+        if wanted.lines is None:
+            table = document(file)
+            python_range.fits(table.get("requires-python"), self.base.python, file)
+            self._list("pylock.txt", locks.of_pylock(file, table, self.names, hashes))
+            return hashes
+        python_range.check(self.base.python, file.parent, file if file.name not in FOUND else None)
+        self._list(f"listed-{file.stem}.txt", list(wanted.lines))
+        return _hashes("\n".join(wanted.lines))
 
+    def _list(self, name: str, lines: Sequence[str]) -> None:
+        path = self.work / name
+        path.write_text("".join(f"{line}\n" for line in lines))
+        self._lists.append(str(path))
+        self.names.ask({found for line in lines if (found := lists.name_of(line))})
 
-def _pylock(file: Path, base: Base, work: Path, hashes: dict[str, set[str]]) -> Path:
-    table = document(file)
-    python_range.fits(table.get("requires-python"), base.python, file)
-    lines = []
-    for package in table.get("packages", []):
-        if "version" not in package:
-            name = package.get("name")
-            raise EnvironmentFault(f"{file}: {name} has no version: lock a published version of it, or take it out")
-        marker = f" ; {package['marker']}" if package.get("marker") else ""
-        lines.append(f"{package['name']}=={package['version']}{marker}\n")
-        files = [*package.get("wheels", []), *([package["sdist"]] if "sdist" in package else [])]
-        known = {one.get("hashes", {}).get("sha256") for one in files} - {None}
-        hashes.setdefault(canonical(package["name"]), set()).update(known)
-    listed = work / "pylock.txt"
-    listed.write_text("".join(lines))
-    return listed
+    def found(self) -> dict[str, str]:
+        """Return the version of each package of base and requirements together, each from where it may come."""
+        while True:
+            more, self._words = self.names.arrange()
+            found = self._versions([*self._lists, *more])
+            if not self.names.again(found):
+                return found
+
+    def _versions(self, listed: list[str]) -> dict[str, str]:
+        """The versions in which large packages, and services, stay as they are where that is possible. If it is not,
+        the run gets another one of its own, unless it is fixed.
+        """
+        wanted, base = self.wanted, self.base
+        fixed = [name for name in (*registry.packages(), *wanted.provided) if name in base.packages]
+        first: EnvironmentFault | None = None
+        while True:
+            try:
+                found = self._resolved(listed, fixed)
+                if ELSEWHERE in found.values():
+                    return found
+
+                def again(more: Sequence[str], kept: Collection[str] = tuple(fixed)) -> dict[str, str]:
+                    companions_too = self.work / "companions.txt"
+                    companions_too.write_text("".join(f"{line}\n" for line in (*wanted.index, *more)))
+                    return self._resolved([*listed, str(companions_too)], kept)
+
+                return companions.together(found, base, again)
+            except EnvironmentFault as error:
+                if _UNSATISFIABLE not in str(error):
+                    raise
+                first = first or error
+                loose = next((name for name in fixed if name not in wanted.fixed), None)
+                if loose is None:
+                    self._explain(listed)
+                    raise (first if wanted.fixed else error) from None
+                fixed.remove(loose)
+
+    def _resolved(self, listed: list[str], fixed: Collection[str]) -> dict[str, str]:
+        """The versions, with those of `fixed` as the base has them; of other frameworks only what is asked for."""
+        wanted, base = self.wanted, self.base
+        roots, out = self.work / "roots.txt", self.work / "resolved.txt"
+        own = {*registry.packages(), *wanted.provided, *self.names.own}
+        roots.write_text("".join(f"{one.name}\n" for name, one in base.packages.items() if name not in own))
+        pins = self.work / "pins.txt"
+        kept = [name for name in fixed if name not in self.names.own]
+        pins.write_text("".join(f"{base.packages[name].name}=={base.packages[name].version}\n" for name in kept))
+        locked = [line for line in _without_hashes(_text(wanted.lock)).splitlines() if _PIN.match(line)]
+        beyond = [line for line in locked if canonical(line.partition("==")[0]) not in base.packages]
+        out.write_text("".join(f"{pin}\n" for pin in [*base.pins, *beyond]))  # what is there is kept where it can be
+        return self._compiled([*listed, str(roots), str(pins)], out, self.work / "base")
+
+    def _compiled(self, listed: list[str], out: Path, *links: Path) -> dict[str, str]:
+        words = ["pip", "compile", "--quiet", "--no-annotate", "--no-header", "--output-file", str(out)]
+        words += [*_target(self.base), *self._words, *listed]
+        what = f"resolving {self.wanted.label}"
+        both = [self.names.links, *links]
+        uv.run(words, links=both, cwd=self.root, what=what, say=self.say, merged=self._merged)
+        found = {}
+        for line in out.read_text().splitlines():
+            name, pinned, version = line.partition("==")
+            if pinned:
+                found[canonical(name.strip())] = version.split()[0]
+            elif "@" in line:
+                raise EnvironmentFault(f"{self.wanted.label}: '{uv.PRIVATE.sub('//', line)}': {lists.NO_URL}")
+        return found
+
+    def _explain(self, listed: list[str]) -> None:
+        """If only a fixed package contradicts, name it with both versions."""
+        wanted, out = self.wanted, self.work / "resolved.txt"
+        out.write_text("")
+        try:
+            found = self._compiled(listed, out)
+        except EnvironmentFault:
+            return  # contradicts itself: uv's explanation says how
+        for name, version in found.items():
+            mine = self.base.packages.get(name)
+            if name not in wanted.fixed or mine is None:
+                continue
+            if version.partition("+")[0] != mine.version.partition("+")[0]:
+                raise EnvironmentFault(
+                    f"{wanted.label} needs {mine.name} {version}, and the cluster runs {mine.name} {mine.version}, "
+                    f"which such a run has to have, too: let the requirement allow {mine.version}, run it under "
+                    "another framework, or provision the cluster with its own lock "
+                    "(docs/how-to/python-environment.md)"
+                )
+
+    def files(self, chosen: Mapping[str, str]) -> dict[str, tuple[File, ...]]:
+        """The files of each package for the nodes' machine: its wheels, or where it has none its source."""
+        exact, lock = self.work / "exact.txt", self.work / "pylock.layer.toml"
+        lines = [*self.wanted.index, *(f"{name}=={version}" for name, version in chosen.items()), ""]
+        exact.write_text("\n".join(lines))
+        words = ["pip", "compile", "--quiet", "--no-deps", "--format", "pylock.toml", "--output-file", str(lock)]
+        words += [*_target(self.base), str(exact)]
+        if elsewhere := self.names.of(chosen):
+            words.append(str(self.names.pyproject(elsewhere)))
+        uv.run(words, cwd=self.root, what="looking for the packages' files", say=self.say, merged=self._merged)
+        found = {}
+        for package in document(lock).get("packages", []):
+            wheels = [_file(one) for one in package.get("wheels", [])]
+            source = [_file(package["sdist"], source=True)] if "sdist" in package else []
+            found[canonical(package["name"])] = tuple(wheels or source)
+        return found
 
 
 def _logical(text: str) -> list[str]:
@@ -229,12 +339,13 @@ def _hashes(text: str) -> dict[str, set[str]]:
     return found
 
 
-def _locked(wanted: Wanted) -> dict[tuple[str, str], dict[str, set[str]]]:
+def _locked(wanted: Wanted) -> dict[tuple[str, str], set[str]]:
     """The SHA-256 that the lock next to the list names, by package and version."""
-    found: dict[tuple[str, str], dict[str, set[str]]] = {}
+    found: dict[tuple[str, str], set[str]] = {}
     for line in _logical(_text(wanted.lock)):
         if pin := _PIN.match(line):
-            found.setdefault((canonical(pin[1]), pin[2]), {}).update(_hashes(line))
+            name = canonical(pin[1])
+            found.setdefault((name, pin[2]), set()).update(_hashes(line).get(name, ()))
     return found
 
 
@@ -242,125 +353,18 @@ def _text(file: Path | None) -> str:
     return file.read_text(encoding="utf-8") if file else ""
 
 
-def _versions(
-    wanted: Wanted, base: Base, work: Path, lists: list[str], root: Path, say: Callable[[str], None]
-) -> dict[str, str]:
-    """The version of each package of base and requirements together.
-
-    Large packages, and services, stay as they are where that is possible. If it is not, the run gets another one of
-    its own, unless it is fixed.
-    """
-    fixed = [name for name in (*registry.packages(), *wanted.provided) if name in base.packages]
-    first: EnvironmentFault | None = None
-    while True:
-        try:
-            found = _resolved(wanted, base, work, lists, fixed, root, say)
-
-            def again(more: Sequence[str], kept: Collection[str] = tuple(fixed)) -> dict[str, str]:
-                listed = work / "companions.txt"
-                listed.write_text("".join(f"{line}\n" for line in (*wanted.index, *more)))
-                return _resolved(wanted, base, work, [*lists, str(listed)], kept, root, say)
-
-            return companions.together(found, base, again)
-        except EnvironmentFault as error:
-            if _UNSATISFIABLE not in str(error):
-                raise
-            first = first or error
-            loose = next((name for name in fixed if name not in wanted.fixed), None)
-            if loose is None:
-                _explain(wanted, base, work, lists, root)
-                raise (first if wanted.fixed else error) from None
-            fixed.remove(loose)
-
-
-def _resolved(
-    wanted: Wanted,
-    base: Base,
-    work: Path,
-    lists: list[str],
-    fixed: Collection[str],
-    root: Path,
-    say: Callable[[str], None],
-) -> dict[str, str]:
-    """The versions, with those of `fixed` as the base has them; of other frameworks only what is asked for."""
-    roots, out = work / "roots.txt", work / "resolved.txt"
-    own = {*registry.packages(), *wanted.provided}
-    roots.write_text("".join(f"{one.name}\n" for name, one in base.packages.items() if name not in own))
-    pins = work / "pins.txt"
-    pins.write_text("".join(f"{base.packages[name].name}=={base.packages[name].version}\n" for name in fixed))
-    locked = [line for line in _without_hashes(_text(wanted.lock)).splitlines() if _PIN.match(line)]
-    beyond = [line for line in locked if canonical(line.partition("==")[0]) not in base.packages]
-    out.write_text("".join(f"{pin}\n" for pin in [*base.pins, *beyond]))  # what is there is kept where it can be
-    words = ["pip", "compile", "--quiet", "--no-annotate", "--no-header", "--output-file", str(out), *_target(base)]
-    what = f"resolving {wanted.label}"
-    uv.run([*words, *lists, str(roots), str(pins)], links=[work / "base"], cwd=root, what=what, say=say)
-    found = {}
-    for line in out.read_text().splitlines():
-        name, pinned, version = line.partition("==")
-        if pinned:
-            found[canonical(name.strip())] = version.split()[0]
-        elif "@" in line:
-            raise EnvironmentFault(f"{wanted.label}: '{uv.PRIVATE.sub('//', line)}': {_NO_URL}")
-    return found
-
-
-_NO_URL = "a file's URL is not taken: put the wheel into a folder that PIP_FIND_LINKS names, and name its version"
-
-
-def _explain(wanted: Wanted, base: Base, work: Path, lists: list[str], root: Path) -> None:
-    """If only a fixed package contradicts, name it with both versions."""
-    out = work / "resolved.txt"
-    out.write_text("")
-    words = ["pip", "compile", "--quiet", "--no-annotate", "--no-header", "--output-file", str(out), *_target(base)]
-    try:
-        uv.run([*words, *lists], links=[], cwd=root, what=f"resolving {wanted.label}")
-    except EnvironmentFault:
-        return  # contradicts itself: uv's explanation says how
-    for line in out.read_text().splitlines():
-        name, _, version = line.partition("==")
-        mine = base.packages.get(canonical(name))
-        if canonical(name) not in wanted.fixed or mine is None:
-            continue
-        if version.partition("+")[0] != mine.version.partition("+")[0]:
-            raise EnvironmentFault(
-                f"{wanted.label} needs {mine.name} {version}, and the cluster runs {mine.name} {mine.version}, which "
-                f"such a run has to have, too: let the requirement allow {mine.version}, run it under another "
-                "framework, or provision the cluster with its own lock "
-                "(docs/how-to/python-environment.md)"
-            )
-
-
-def _files(
-    wanted: Wanted, chosen: Mapping[str, str], base: Base, work: Path, root: Path, say: Callable[[str], None]
-) -> dict[str, tuple[File, ...]]:
-    """The files of each package for the nodes' machine: its wheels, or where it has none its source."""
-    exact, lock = work / "exact.txt", work / "pylock.layer.toml"
-    exact.write_text("\n".join([*wanted.index, *(f"{name}=={version}" for name, version in chosen.items()), ""]))
-    words = ["pip", "compile", "--quiet", "--no-deps", "--format", "pylock.toml", "--output-file", str(lock)]
-    uv.run([*words, *_target(base), str(exact)], cwd=root, what="looking for the packages' files", say=say)
-    found = {}
-    for package in document(lock).get("packages", []):
-        wheels = [_file(one) for one in package.get("wheels", [])]
-        source = [_file(package["sdist"], source=True)] if "sdist" in package else []
-        found[canonical(package["name"])] = tuple(wheels or source)
-    return found
-
-
 def _file(table: Mapping[str, Any], *, source: bool = False) -> File:
     where = table.get("url") or f"file://{table.get('path')}"
     return File(str(where), str(table.get("hashes", {}).get("sha256", "")), int(table.get("size", 0)), source)
 
 
-def _allowed(
-    name: str, version: str, entries: Mapping[str, tuple[File, ...]], hashes: Mapping[str, set[str]]
-) -> tuple[File, ...]:
+def _allowed(name: str, version: str, entries: Mapping[str, tuple[File, ...]], known: set[str]) -> tuple[File, ...]:
     """The files that may be the package: those whose SHA-256 the lock has, where it has any."""
     files = [file for file in entries.get(name, ()) if file.sha256]
     if not files:
         raise EnvironmentFault(
             f"the index tells no SHA-256 of {name} {version}, so that nothing would prove it: name another version"
         )
-    known = hashes.get(name)
     if known and not (files := [file for file in files if file.sha256 in known]):
         raise EnvironmentFault(
             f"{name} {version}: the index has other files than the lock: none has a SHA-256 that the lock names. "
@@ -372,7 +376,7 @@ def _allowed(
 def _target(base: Base) -> list[str]:
     """For whom is resolved. Source tells its needs by this Python's setuptools: in its own place it would find the
     stub of the base's."""
-    own = ["--python", sys.executable, "--no-build-isolation"]
+    own = ["--python", uv.BUILDER, "--no-build-isolation"]
     return [*own, "--python-version", base.minor, "--python-platform", base.platform]
 
 

@@ -10,14 +10,20 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
+from regatta.environment import confined
 from regatta.errors import EnvironmentFault
+from regatta.node import confine
 from regatta.program import about_hosts, setup
 
 SECONDS = 3600.0
 SAY_SECONDS = 10.0
+END_SECONDS = 10.0
+BUILDER = "@builder"
+"""A word in place of the Python by which uv builds what is published as source."""
 PRIVATE = re.compile(r"//[^/\s@']+@")
 _OFFLINE = re.compile(
     r"dns error|error sending request|connection (refused|reset)|network is unreachable|timed out|network was disabled"
@@ -36,13 +42,17 @@ def run(
     cwd: Path,
     what: str,
     say: Callable[[str], None] = lambda _: None,
+    merged: bool = False,
 ) -> str:
     """`uv words...`; gives its standard output. EnvironmentFault has uv's own explanation, without passwords.
 
     `links`: folders of wheels besides those of this machine's settings. `say` hears now and then that it still works.
+    `merged`: see `settings`.
     """
-    environment, flags = settings(links)
+    environment, flags = settings(links, merged)
     command = [program(), *words, *(flags if words[0] == "pip" else [])]
+    if BUILDER in words:
+        command = confine.kept([confined.python() if one == BUILDER else one for one in command], limited=False)
     with tempfile.TemporaryDirectory(prefix="regatta-uv-") as temporary:  # uv leaves locks in it
         process = subprocess.Popen(
             command,
@@ -68,12 +78,21 @@ def run(
                         ) from None
                     say(f"environment: {what} ({took:.0f} s so far)")
         except BaseException:
-            process.kill()
-            process.communicate()
+            _end(process)
             raise
     if process.returncode:
         raise EnvironmentFault(f"{what}: {explain(told)}")
     return out
+
+
+def _end(process: "subprocess.Popen[str]") -> None:
+    """End uv, and what it has started: its keeper does that when it is asked to end."""
+    process.terminate()
+    try:
+        process.communicate(timeout=END_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
 
 
 def explain(told: str) -> str:
@@ -107,10 +126,11 @@ def program() -> str:
     return found
 
 
-def settings(links: Sequence[Path] = ()) -> tuple[dict[str, str], list[str]]:
+def settings(links: Sequence[Path] = (), merged: bool = False) -> tuple[dict[str, str], list[str]]:
     """The environment of uv, and flags that it has no variable for.
 
-    An index may have a password in it, which is in no command line.
+    An index may have a password in it, which is in no command line. `merged`: a list names several indexes as pip does,
+    to which they are one. To uv, the first that has a name counts; pip's own settings on this machine make them one.
     """
     made = dict(os.environ)
     pip = _pip()
@@ -118,8 +138,9 @@ def settings(links: Sequence[Path] = ()) -> tuple[dict[str, str], list[str]]:
         made["UV_DEFAULT_INDEX"] = index
     if "UV_INDEX" not in made and (more := made.get("PIP_EXTRA_INDEX_URL") or pip.get("extra-index-url")):
         made["UV_INDEX"] = " ".join(more.split())
-    made.setdefault("UV_INDEX_STRATEGY", "unsafe-best-match")  # to pip, all indexes are one, a list's own as well
-    alone = (made.get("PIP_NO_INDEX") or pip.get("no-index") or "").lower() in _YES
+        merged = True
+    if merged:
+        made.setdefault("UV_INDEX_STRATEGY", "unsafe-best-match")
     if "UV_FIND_LINKS" in made:
         folders = made["UV_FIND_LINKS"].split(",")
     else:
@@ -134,7 +155,12 @@ def settings(links: Sequence[Path] = ()) -> tuple[dict[str, str], list[str]]:
     made.setdefault("UV_SYSTEM_CERTS", "true")
     made |= {"UV_PYTHON_DOWNLOADS": "never", "NO_COLOR": "1"}
     made.pop("VIRTUAL_ENV", None)
-    return made, ["--no-index"] if alone else []
+    return made, ["--no-index"] if alone() else []
+
+
+def alone() -> bool:
+    """Whether this machine's settings name no index: packages come from folders."""
+    return (os.environ.get("PIP_NO_INDEX") or _pip().get("no-index") or "").lower() in _YES
 
 
 def indexes() -> list[str]:
@@ -143,8 +169,14 @@ def indexes() -> list[str]:
     return [*made.get("UV_DEFAULT_INDEX", "").split(), *made.get("UV_INDEX", "").split()]
 
 
-def _pip() -> dict[str, str]:
+def _pip() -> Mapping[str, str]:
     """The settings in pip's files, by name; those of the environment are read by themselves."""
+    return _pip_files(os.environ.get("PIP_CONFIG_FILE"), os.environ.get("HOME"))
+
+
+@cache
+def _pip_files(_named: str | None, _home: str | None) -> Mapping[str, str]:
+    """The same, asked once for each place where pip looks: pip starts slowly."""
     if importlib.util.find_spec("pip") is None:
         return {}
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "config", "list"]

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
 
+from regatta.frameworks import libraries
 from regatta.program import hint
 
 if sys.version_info >= (3, 11):
@@ -39,6 +40,8 @@ class Row:
         text = ": ".join(filter(None, (self.cause, self.advice)))
         for number, value in enumerate(found.groups(default=""), 1):
             text = text.replace(f"\\{number}", value)
+        if "\\package" in text:
+            text = text.replace("\\package", libraries.advice(found[1]))
         return _COMMAND.sub(lambda one: hint(one[1], *one[2].split()), text)
 
 

@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 from typing import Any, Dict, List, Sequence
 
-from regatta.node import manifest, rights
+from regatta.node import confine, manifest, rights
 from regatta.node.problem import Problem
 from regatta_protocol.operations.layers import BuiltWheel
 
@@ -101,12 +101,17 @@ def _run(command: List[str], folder: str, env: Dict[str, str], log: str) -> str 
     """Return what a build said at last, where it failed."""
     with open(log, "wb") as out:
         process = subprocess.Popen(
-            command, cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT
+            confine.kept(command, limited=True),
+            cwd=folder,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
         )
         try:
             code = process.wait(SECONDS)
         except subprocess.TimeoutExpired:
-            process.kill()
+            process.terminate()
             process.wait()
             return f"its build did not end within {SECONDS:g} s"
     if code == 0:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, Sequence
 
-from regatta.node import facts, files, frameworks, layers, network, releases, rundirs
+from regatta.node import debian, facts, files, frameworks, layers, network, releases, rundirs
 from regatta_protocol.operations.launch import InputFile, Inspected
 from regatta_protocol.operations.layers import LayerWish
 from regatta_protocol.operations.releases import Held, Patch, ReleaseState
@@ -23,6 +23,7 @@ def inspect(  # noqa: PLR0913 (the keys of one question)
     packages: bool = False,
     free: int = 1,
     asks: Dict[str, str] | None = None,
+    apt: Sequence[str] = (),
 ) -> Inspected:
     """What a launch asks of a node in one round trip: facts, release, layer, data files, a free port."""
     answer: dict[str, Any] = {}
@@ -46,4 +47,6 @@ def inspect(  # noqa: PLR0913 (the keys of one question)
         answer["ports"] = tuple(network.free_ports(place, low, high, unfinished["ports"], free))
         answer["unfinished"] = tuple(unfinished["runs"])
         answer["gpus_taken"] = tuple(unfinished["gpus"])
+    if apt:
+        answer["lacking"] = tuple(debian.lacking(apt))
     return Inspected(**answer, told=frameworks.answers(place, asks or {}))

@@ -31,6 +31,7 @@ OPERATIONS = {
     "layer.commit": ("layers.CommitLayer", "layers.commit"),
     "layer.fetch": ("layers.FetchLayer", "layers.fetch"),
     "layer.look": ("layers.LookAtLayers", "layers.look"),
+    "debian.install": ("debian.InstallDebian", "debian.install"),
     "data.begin": ("transfers.BeginFile", "files.begin"),
     "data.commit": ("transfers.CommitFile", "files.commit"),
     "data.fetch": ("transfers.FetchFile", "relay.fetch_data"),

@@ -4,26 +4,22 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from regatta.environment import pyproject, setup_files
+from regatta.environment import own, pyproject, setup_files
 from regatta.errors import EnvironmentFault
 
 SOURCES = "src"
 """The folder that setuptools, flit, hatchling and uv look into without being told."""
 
 
-def folders(root: Path, project: Path) -> tuple[str, ...]:
+def folders(root: Path, project: Path, named: tuple[Path, ...] = ()) -> tuple[str, ...]:
     """Return these folders, relative to the tree `root`; `project` is the folder of the project in it.
 
-    A folder that does not exist, or is outside of the tree, is left out; so is the tree itself, which is always there.
+    `named`: folders that its list names. A folder that does not exist, or is outside of the tree, is left out; so is
+    the tree itself, which is always there.
     """
     root, found = root.resolve(), dict[Path, None]()
-    waiting, seen = [project.resolve()], set[Path]()
-    while waiting:
-        package = waiting.pop(0)
-        if package not in seen:
-            seen.add(package)
-            found |= dict.fromkeys((package, *sources(package)))
-            waiting += _in_tree(package / "pyproject.toml")
+    for package in own.closure(project, root, named):
+        found |= dict.fromkeys((package, *sources(package)))
     inside = [folder for folder in found if folder != root and folder.is_relative_to(root) and folder.is_dir()]
     return tuple(str(folder.relative_to(root)) for folder in inside)
 
@@ -62,13 +58,6 @@ def _of_setup_py(package: Path) -> Iterator[str]:
     said = setup_files.written(package / "setup.py", "package_dir")
     if isinstance(said, dict) and isinstance(said.get(""), str):
         yield said[""]
-
-
-def _in_tree(file: Path) -> list[Path]:
-    try:
-        return pyproject.in_tree(file) if file.is_file() else []
-    except EnvironmentFault:
-        return []
 
 
 def _toml(path: Path) -> dict[str, Any]:

@@ -8,11 +8,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from regatta import paths
+from regatta.cards import project
 from regatta.environment import python_range
 from regatta.environment.layer_cache import Layer, Layers
+from regatta.environment.own import OwnPackage
 from regatta.environment.requirements import Requirements
 from regatta.environment.variables import Variables
-from regatta.errors import UsageError
+from regatta.errors import EnvironmentFault, UsageError
 from regatta.frameworks import plan, registry
 from regatta.frameworks.api import Framework, JobService
 from regatta.hosts.cluster import Cluster, Node
@@ -21,7 +23,7 @@ from regatta.program import hint
 from regatta.projects import packages, place
 from regatta.records.clocks import Clocks
 from regatta.release import sync, tree
-from regatta.run import catalogue, gpus, kept_folders, naming, placement, recording, walls
+from regatta.run import catalogue, gpus, kept_folders, naming, placement, recording, system_packages, walls
 from regatta.run.request import Request
 from regatta.terminal.console import Console
 from regatta_protocol.operations.launch import Inspect, Inspected
@@ -67,6 +69,17 @@ class Ready:
         return {**self.about, "facts": self.facts[node.name]}
 
 
+@dataclass(frozen=True)
+class _Brought:
+    """What the nodes have of a run: `imports` are the folders of the tree from which it imports."""
+
+    source: tree.Tree
+    variables: Variables
+    answers: Mapping[str, Inspected]
+    layer: Layer | None
+    imports: tuple[str, ...]
+
+
 class Preparer:
     """Makes requests ready on one cluster; what it has reached and said serves all of them."""
 
@@ -99,11 +112,12 @@ class Preparer:
             walls.check(self._remote, framework)
         service = self._open(framework) if framework.served(self._cluster) else None
         seen = self._pool.submit(lambda: service.result().look()) if service else None
-        source, variables, answers, layer = self._bring(request, framework)
+        brought = self._bring(request, framework)
+        source, answers, layer = brought.source, brought.answers, brought.layer
         synced_at = time.monotonic()
         going = self._end_what_is_left(answers)
         facts = {name: answer.facts for name, answer in answers.items()}
-        made = self._plan(request, framework, source, answers, layer, variables)
+        made = self._plan(request, framework, brought)
         framework.check(made)
         for line in kept_folders.clashes(made, going):
             self._console.warn(line)
@@ -123,9 +137,7 @@ class Preparer:
         """Bring the tree and the packages of a run to the nodes before its times begin. Raises RegattaError."""
         self._bring(request, registry.find(request.framework))
 
-    def _bring(
-        self, request: Request, framework: Framework
-    ) -> tuple[tree.Tree, Variables, Mapping[str, Inspected], Layer | None]:
+    def _bring(self, request: Request, framework: Framework) -> _Brought:
         """Return the tree that every node has, variables, what each node says, and the layer of packages."""
         source = request.source or tree.read(request.root)
         variables = request.variables.beside(request.folder)
@@ -135,10 +147,15 @@ class Preparer:
         wanted = self._layers.asked(
             _wish(request, framework), request.folder, framework.fixed, framework.provides(self._cluster)
         )
-        ask = self._asked(framework, wanted.question() if wanted else None, request.options.workers)
+        mine = wanted.wanted.own if wanted else ()
+        _must_be_synced(source, mine)
+        ask = self._asked(framework, wanted.question() if wanted else None, request)
         answers = sync.sync(self._remote, source, self._cluster.nodes, ask=ask).answers
         self._check_python(request, answers[self._cluster.head.name])
-        return source, variables, answers, self._layers.ready(wanted, answers) if wanted else None
+        system_packages.ready(self._remote, answers, self._console.note)
+        imports = packages.folders(source.root, request.folder, tuple(source.root / one.path for one in mine))
+        layer = self._layers.ready(wanted, answers) if wanted else None
+        return _Brought(source, variables, answers, layer, imports)
 
     def _open(self, framework: Framework) -> "Future[JobService]":
         """Reach the service that takes a run while the release is being proven."""
@@ -148,14 +165,15 @@ class Preparer:
             self._services[framework.name] = known
         return known
 
-    def _asked(self, framework: Framework, layer: LayerWish | None, workers: int | None) -> dict[str, Inspect]:
+    def _asked(self, framework: Framework, layer: LayerWish | None, request: Request) -> dict[str, Inspect]:
         """Return what each node is asked with the release: free ports where ranks may be, and what the service
         needs.
         """
         asks = dict(framework.asks(self._cluster)) if framework.served(self._cluster) else {}
-        every = Inspect(versions=registry.packages(), layer=layer, asks=asks)
+        apt = project.read(request.folder).apt
+        every = Inspect(versions=registry.packages(), layer=layer, asks=asks, apt=apt)
         found = {node.name: every for node in self._cluster.nodes}
-        free = min(workers or MOST_PORTS, MOST_PORTS) if framework.port_each_rank else 1
+        free = min(request.options.workers or MOST_PORTS, MOST_PORTS) if framework.port_each_rank else 1
         for node in (self._cluster.head, *self._cluster.workers):
             packages = node.name == self._cluster.head.name
             found[node.name] = every.changed(ports=plan.PORTS, free=free, packages=packages)
@@ -194,11 +212,9 @@ class Preparer:
         self,
         request: Request,
         framework: Framework,
-        source: tree.Tree,
-        answers: Mapping[str, Inspected],
-        layer: Layer | None,
-        variables: Variables,
+        brought: _Brought,
     ) -> plan.Plan:
+        source, answers, layer, variables = brought.source, brought.answers, brought.layer, brought.variables
         well, sick = gpus.well(framework, self._cluster, answers)
         for line in sick:
             self._console.warn(line)
@@ -228,12 +244,22 @@ class Preparer:
             layer=layer.key if layer else None,
             below=place.inside(source.root, request.begins),
             folder=place.inside(source.root, request.folder),
-            imports=packages.folders(source.root, request.folder),
+            imports=brought.imports,
             variables=variables.public,
             hidden=variables.hidden,
             project=kept_folders.project(request.folder) if said.keep else None,
             former=kept_folders.former(request.folder) if said.keep else None,
         )
+
+
+def _must_be_synced(source: tree.Tree, mine: Sequence[OwnPackage]) -> None:
+    """EnvironmentFault for a package of the project's own of which nothing is synced."""
+    for package in mine:
+        if package.path and not any(path.startswith(f"{package.path}/") for path, _, _ in source.entries):
+            raise EnvironmentFault(
+                f"{package.path} has the package {package.name}, and nothing of it is synced, as git ignores it: add "
+                f"'!/{package.path}/' to {tree.IGNORE_FILE}"
+            )
 
 
 def _wish(request: Request, framework: Framework) -> Requirements:

@@ -22,7 +22,8 @@ class Inspected(Value):
 
     `begun`: where a release that is missing can be sent to. `packages`: of its environment. `data`: which files it has,
     by content. `unfinished`: runs that have not ended. `gpus_taken`: UUIDs of GPUs of
-    runs in progress. `told`: what frameworks asked for, by name.
+    runs in progress. `told`: what frameworks asked for, by name. `lacking`: Debian packages that are not
+    installed.
     """
 
     facts: Dict[str, Any] = {}
@@ -35,6 +36,7 @@ class Inspected(Value):
     unfinished: Tuple[str, ...] = ()
     gpus_taken: Tuple[str, ...] = ()
     told: Dict[str, Any] = {}
+    lacking: Tuple[str, ...] = ()
 
 
 class Inspect(Operation[Inspected]):
@@ -42,6 +44,7 @@ class Inspect(Operation[Inspected]):
 
     `versions`: of these packages, among the facts. `packages`: the versions of all that is in the node's environment.
     `ports`: the lowest and the highest that may be free, of which `free` are wanted. `asks`: what frameworks ask.
+    `apt`: Debian packages that have to be there.
     """
 
     op = "inspect"
@@ -56,3 +59,4 @@ class Inspect(Operation[Inspected]):
     packages: bool = False
     free: int = 1
     asks: Dict[str, str] = {}
+    apt: Tuple[str, ...] = ()

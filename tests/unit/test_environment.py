@@ -161,8 +161,8 @@ def test_what_contradicts_the_base_gets_its_own_unless_a_service_is_made_of_it(t
     [
         ("plum", r"plum was not found"),
         ("apple==1.0\npear==1.0", r"(?s)apple depend on pear>=2.*pear==1.0"),
-        ("-e .", r"requirements.txt: line 1: '-e \.': a folder of this machine"),
-        ("./sub", r"line 1: './sub': a folder of this machine"),
+        ("-e .", r"requirements.txt: line 1: '-e \.': .* has no name of a package"),
+        ("./sub", r"line 1: './sub': there is no such folder"),
         ("x @ git+https://host/x", r"line 1: .* no repository's source"),
         ("-r missing.txt", r"missing.txt: cannot be read"),
         ("pear==2.5 --hash=sha256:" + "0" * 64, r"pear 2.5: the index has other files than the lock"),
@@ -470,6 +470,38 @@ def test_old_source_tells_its_needs_beside_a_base_that_has_setuptools(tree: Path
     assert found and found.versions == {"old": "1.0", "pear": "2.5"}
     with tarfile.open(build.make(found, print).path) as archive:
         assert "old.py" in archive.getnames()
+
+
+CURIOUS = """\
+import json, os, resource, subprocess, sys
+from setuptools import setup
+left = subprocess.Popen(["sleep", "600"], start_new_session=True)
+limits = [resource.getrlimit(one)[0] for one in (resource.RLIMIT_AS, resource.RLIMIT_CPU, resource.RLIMIT_FSIZE)]
+with open({seen!r}, "w") as file:
+    json.dump([left.pid, dict(os.environ), limits], file)
+setup(name="curious", version="1.0", py_modules=["curious"])
+"""
+
+
+def test_the_build_of_source_has_limits_no_secrets_and_leaves_no_process(
+    tree: Path, folder_of_wheels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = tmp_path / "seen.json"
+    whole = {"setup.py": CURIOUS.format(seen=str(seen)), "curious.py": "", "PKG-INFO": "Metadata-Version: 1.0\n"}
+    archived(folder_of_wheels, "curious", whole)
+    secrets = {"SSH_AUTH_SOCK": "/agent", "HF_TOKEN": "word", "UV_INDEX": "", "AWS_SECRET_ACCESS_KEY": "word"}
+    for name, value in secrets.items():
+        monkeypatch.setenv(name, value)
+    found = resolved(tree, "curious")
+    assert found
+    for work in (None, lambda: build.make(found, print)):
+        if work:
+            seen.unlink()
+            work()
+        left, environment, limits = json.loads(seen.read_text())
+        assert not Path(f"/proc/{left}").exists(), "what the build has started ends with it"
+        assert not secrets.keys() & environment.keys() and environment["HOME"] != os.environ["HOME"]
+        assert all(0 < limit < 1 << 40 for limit in limits)
 
 
 def test_source_for_a_compiler_is_built_once_on_a_node(

@@ -17,6 +17,7 @@ from regatta.errors import LaunchError, UsageError
 from regatta.frameworks import registry
 from regatta.frameworks.api import StartedRun
 from regatta.frameworks.plan import Plan, Program, Rank
+from regatta.frameworks.spark import adapter
 from regatta.frameworks.spark import judge as sparkjudge
 from regatta.frameworks.spark import service as sparkservice
 from regatta.frameworks.spark.judge import SparkJudge
@@ -352,7 +353,7 @@ def test_what_a_cluster_of_its_own_has_for_its_runs(cluster_of_hosts: Cluster) -
     secret = cluster_of_hosts.folder / "secrets" / sparkservice.SECRET
     secret.parent.mkdir(parents=True, exist_ok=True)
     secret.write_text("x")
-    assert found.provides(cluster_of_hosts) == {"pyspark": spark_release.version()}
+    assert found.provides(cluster_of_hosts) == {"pyspark": spark_release.version(), "py4j": adapter.PY4J}
     (secret.parent / sparkservice.FOREIGN).write_text("spark://host:7077")
     assert found.provides(cluster_of_hosts) == {}, "its version is not ours to know"
 

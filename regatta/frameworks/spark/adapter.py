@@ -26,6 +26,8 @@ from regatta_protocol.run import Expected, Spec
 from regatta_protocol.states import Mode
 
 LOCK = paths.PROJECT / "requirements/spark.lock"
+PY4J = "0.10.9.9"
+"""The py4j in the archive of the pyspark that `LOCK` has."""
 CONF = "/etc/regatta/spark"
 RUN = "regatta.frameworks.spark.run"
 RAY_PORTS = (12000, 15999)
@@ -120,7 +122,7 @@ class Spark(Framework):
         if not self.served(cluster) or self.foreign(cluster):
             return {}
         pins = (line.partition(" ")[0].partition("==") for line in LOCK.read_text(encoding="utf-8").splitlines())
-        return {name: version for name, equals, version in pins if equals}
+        return {**{name: version for name, equals, version in pins if equals}, "py4j": PY4J}
 
     def asks(self, cluster: Cluster) -> Mapping[str, str]:
         """See `Framework`."""

@@ -42,9 +42,9 @@ print(json.dumps(taken))
 
 
 def tree(commit: str, folder: Path) -> Path:
-    """The workloads of a commit, as files below `folder`."""
+    """The workloads of a commit, and what they share with the controller, as files below `folder`."""
     archive = subprocess.run(
-        ["git", "archive", commit, "workloads"], cwd=PROJECT, capture_output=True, check=True
+        ["git", "archive", commit, "workloads", "regatta_protocol"], cwd=PROJECT, capture_output=True, check=True
     ).stdout
     subprocess.run(["tar", "-x"], cwd=folder, input=archive, check=True)
     return folder

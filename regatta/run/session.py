@@ -192,7 +192,10 @@ class Session:
             self.console.note(quiet_line(handle.run, seconds))
 
         follower = Follower(self.remote, handle, on_line, self.console.bars, on_gone=on_gone, on_quiet=on_quiet)
-        outcome = follower.follow()
+        try:
+            outcome = follower.follow()
+        finally:
+            self.console.clear_bars()
         if (late := max(follower.watch.held.values(), default=0.0)) >= LATE_SECONDS:
             warn(f"the run printed more than could be shown at once: its times here are late by up to {late:.1f} s")
         for name, ended in outcome.exits.items():

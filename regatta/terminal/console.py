@@ -107,6 +107,17 @@ class Console:
                 with suppress(OSError):
                     bars.stop()
 
+    def clear_bars(self) -> None:
+        """Remove all bars: the run that they were of has ended."""
+        with self._lock:
+            for shown in (*self._shown.values(), *self._standing.values()):
+                if shown.task is not None and self._bars is not None:
+                    self._bars.remove_task(shown.task)
+            self._shown.clear()
+            self._standing.clear()
+            if self._bars is not None:
+                self._bars.refresh()
+
     @property
     def is_terminal(self) -> bool:
         """Whether standard output is a terminal that can draw bars."""

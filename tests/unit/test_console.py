@@ -359,3 +359,24 @@ def test_a_line_that_is_written_over_comes_once_a_second_in_a_pipe() -> None:
         "anew",
     ]
     assert sum("stays" in line for line in said) == 1
+
+
+TWO_RUNS = """
+import time
+from regatta.terminal.console import Console
+from regatta_protocol.events import Progress
+with Console() as console:
+    console.event("node1", Progress(3, 0.0, "compute", 10, 10))
+    time.sleep(0.3)
+    console.clear_bars()
+    console.note("over")
+    console.event("node2", Progress(0, 0.0, "compute", 1, 10))
+    time.sleep(0.3)
+"""
+
+
+def test_the_bars_of_a_run_go_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "SCRIPT", TWO_RUNS)
+    before, _, after = on_pty()[0].partition("over")
+    assert "node1/3" in before
+    assert "node2/0" in after and "node1/3" not in after

@@ -110,12 +110,13 @@ class Console:
     def clear_bars(self) -> None:
         """Remove all bars: the run that they were of has ended."""
         with self._lock:
-            for shown in (*self._shown.values(), *self._standing.values()):
-                if shown.task is not None and self._bars is not None:
-                    self._bars.remove_task(shown.task)
+            tasks = [*(one.task for one in self._shown.values()), *(one.task for one in self._standing.values())]
             self._shown.clear()
             self._standing.clear()
             if self._bars is not None:
+                for task in tasks:
+                    if task is not None:
+                        self._bars.remove_task(task)
                 self._bars.refresh()
 
     @property

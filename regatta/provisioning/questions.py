@@ -36,12 +36,13 @@ class Given:
 def draft(ask: Questions, given: Given) -> Draft:
     """Ask for what was not given. Raises UsageError and InventoryError for what was, EOFError at the end of input."""
     free = next(name for name in (USUAL, *(f"{USUAL}{n}" for n in range(2, 1000))) if not (PARENT / name).exists())
-    made = Draft(ask.answer("Name of the inventory", lambda text: drafts.free(PARENT, text), free, given.name))
+    taken = "" if free == USUAL else f" ({PARENT / USUAL} exists)"
+    made = Draft(ask.answer(f"Name of the inventory{taken}", lambda text: drafts.free(PARENT, text), free, given.name))
     _hosts(ask, made, given.host)
     if without := made.lacking(USER):
         others = [own[USER] for own in made.hosts.values() if USER in own]
         usual = others[0] if others else drafts.login(made.hosts[without[0]][HOST])
-        question = "User that logs in, with sudo without a password"
+        question = "User that logs in, and may use sudo"
         made.variables[USER] = ask.answer(question, lambda text: made.tried(USER, text), usual, given.user)
     if made.lacking(KEY):
         question = f"Private key, or '{AGENT}' for your SSH agent"

@@ -113,7 +113,8 @@ def of_records(records: Iterable[Record]) -> list[Line]:
 def of_nodes(known: "Sequence[RunInfo]", records: Iterable[Record], cluster: str) -> list[Line]:
     """Return what the nodes of a cluster know, and the records of runs that they know no longer.
 
-    How a run has ended is in its record's words; nodes are asked only about what still runs there.
+    How a run has ended is in its record's words, and how long it took by the controller's timer, with what came before
+    the start; nodes are asked only about what still runs there.
     """
     kept = {record.run_id: record for record in records if record.cluster.name == cluster}
     lines = [
@@ -125,7 +126,7 @@ def of_nodes(known: "Sequence[RunInfo]", records: Iterable[Record], cluster: str
             ranks=info.ranks,
             nodes=tuple(node.name for node in info.nodes),
             started=datetime.fromtimestamp(info.started, timezone.utc),
-            took=(info.ended or time.time()) - info.started,
+            took=_took(info, kept.get(info.run)),
             record=kept.pop(info.run, None),
             elsewhere=_place(info),
         )
@@ -144,6 +145,12 @@ def project(info: "RunInfo") -> str:
     """Return whose a run is, as far as the nodes know: the machine and the folder of its project."""
     by = info.by
     return clean(f"{by.host or '?'}:{by.results.removesuffix('/results')}") if by and by.results else "-"
+
+
+def _took(info: "RunInfo", record: Record | None) -> float:
+    if record and record.phases.total is not None:
+        return record.phases.total
+    return (info.ended or time.time()) - info.started
 
 
 def _state(info: "RunInfo", record: Record | None) -> str:

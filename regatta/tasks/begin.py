@@ -95,7 +95,10 @@ def _project(folder: Path) -> str:
     if there := project.find(folder):
         return f"{there / project.FILE}: is there already, and is left as it is"
     if folder == paths.PROJECT:
-        return f"{project.FILE}: not made, because this folder is Regatta's own; make one in the folder of your program"
+        return (
+            f"{project.FILE} (what runs of a project fetch and keep): not made, because this folder is Regatta's own; "
+            "make one in the folder of your program"
+        )
     files.write(folder / project.FILE, PROJECT)
     return f"{project.FILE}: made; it says what runs of this folder take"
 

@@ -34,7 +34,7 @@ ANSWERS = [
     ("[192.0.2.11]:", "10.0.0.10"),
     ("have the same cluster_address", "10.0.0.11"),
     ("Host 3:", ""),
-    ("User that logs in, with sudo without a password [ubuntu]:", "a b"),
+    ("User that logs in, and may use sudo [ubuntu]:", "a b"),
     ("give the name of a user there", "bob"),
     ("Private key", "/nowhere/id"),
     ("there is no file /nowhere/id", "agent"),

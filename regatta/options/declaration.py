@@ -28,6 +28,7 @@ class RunOptions:
         commands=ONE,
         plan=False,
     )
+    name: str | None = flag(None, kinds.TEXT, "the run's name (default: made from script and time)", commands=ONE)
     gpus: int | None = option(
         None,
         kinds.COUNT,
@@ -36,7 +37,6 @@ class RunOptions:
         plan=False,
         record=True,
     )
-    name: str | None = flag(None, kinds.TEXT, "the run's name (default: made from script and time)", commands=ONE)
     time_limit: float | None = option(None, kinds.SECONDS, "end the run after so many seconds, or 5m, 2h, 1:00:00")
     requirements: Path | None = flag(
         None,

@@ -70,7 +70,7 @@ def _memory(_place: Place, seconds: float) -> Dict[str, float]:
 
 def _disk(place: Place, _seconds: float) -> Dict[str, float]:
     """Bytes a second that are written and on the disk, and how many small files a second."""
-    folder = os.path.join(place["state"], "runs")
+    folder = os.path.join(place["state"], "home")
     os.makedirs(folder, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=folder, prefix=".probe-") as file:
         began = time.monotonic()

@@ -42,10 +42,10 @@ def install(place: Dict[str, Any], names: Sequence[str]) -> DebianInstalled:
     if os.geteuid() != 0:
         return DebianInstalled(f"only root may install it: sudo apt-get install {' '.join(names)}")
     before = _installed()
-    error = _apt_get(["install", "-y", "--no-install-recommends", *names])
+    error = _apt_get(["install", "-y", "--no-install-recommends", "--", *names])
     if error and lacking(names):
         _apt_get(["update"])
-        error = _apt_get(["install", "-y", "--no-install-recommends", *names])
+        error = _apt_get(["install", "-y", "--no-install-recommends", "--", *names])
     _note(_installed() - before)
     return DebianInstalled(error if lacking(names) else "")
 

@@ -47,7 +47,7 @@ class Pin:
 
         try:
             key = paramiko.PKey.from_type_string(self.kind, base64.b64decode(self.key))
-        except (paramiko.SSHException, ValueError, IndexError):
+        except (paramiko.SSHException, paramiko.pkey.UnknownKeyType, ValueError, IndexError):
             return shown(self.kind, "(unreadable)")
         return shown(key.get_name(), str(key.fingerprint))
 

@@ -25,7 +25,9 @@ def lacking(names: Sequence[str]) -> List[str]:
 
 def _installed() -> Set[str]:
     try:
-        listed = subprocess.run(["dpkg-query", "-W", "-f", _SHOWN], capture_output=True, text=True, check=False).stdout
+        listed = subprocess.run(
+            ["dpkg-query", "-W", "-f", _SHOWN], capture_output=True, text=True, errors="replace", check=False
+        ).stdout
     except OSError:
         return set()
     found: Set[str] = set()
@@ -56,7 +58,14 @@ def _apt_get(words: List[str]) -> str:
     command = ["apt-get", *_OPTIONS, *words]
     try:
         done = subprocess.run(
-            command, env=env, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False, timeout=SECONDS
+            command,
+            env=env,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            stdin=subprocess.DEVNULL,
+            check=False,
+            timeout=SECONDS,
         )
     except OSError:
         return "this system has no apt-get"

@@ -23,12 +23,13 @@ def load(name: str, path: Path) -> ModuleType:
 
 @pytest.fixture(scope="module")
 def javas() -> Iterator[ModuleType]:
-    """The module_utils `java`, where modules find it."""
-    name = "ansible.module_utils.java"
-    found = load(name, ANSIBLE / "module_utils/java.py")
+    """The module_utils `java`, where modules find it, and what else they import."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setitem(sys.modules, name, found)
-        patched.setattr(module_utils, "java", found, raising=False)
+        for own in ("nvidia", "java"):
+            name = f"ansible.module_utils.{own}"
+            found = load(name, ANSIBLE / f"module_utils/{own}.py")
+            patched.setitem(sys.modules, name, found)
+            patched.setattr(module_utils, own, found, raising=False)
         yield found
 
 

@@ -63,11 +63,11 @@ def base() -> ModuleType:
 def test_the_port_of_sshd_is_found_where_systemd_listens_for_it(
     gather: ModuleType, monkeypatch: pytest.MonkeyPatch, ss: str, port: int
 ) -> None:
-    def run(*command: str) -> tuple[int, str]:
+    def run(*command: str, **_: object) -> tuple[int, str]:
         return (0, ss) if "ss" in command else (0, "port 2222\naddressfamily any\nlistenaddress [::]:2222\n")
 
     monkeypatch.setattr(gather, "run", run)
-    assert gather.sshd_ports(gather.listeners(True), True) == [port]
+    assert gather.sshd_ports(gather.listeners(True, None), True, None) == [port]
 
 
 @pytest.mark.parametrize(
@@ -224,8 +224,8 @@ def test_the_port_of_sshd_is_found_in_each_of_them(
 ) -> None:
     listens = UBUNTU if recorded["ssh_socket"]["value"] else DEBIAN
     said = "port 2222\n" if recorded["ssh_socket"]["value"] else ""
-    monkeypatch.setattr(gather, "run", lambda *command: (0, listens if "ss" in command else said))
-    (port,) = gather.sshd_ports(gather.listeners(True), True)
+    monkeypatch.setattr(gather, "run", lambda *command, **_: (0, listens if "ss" in command else said))
+    (port,) = gather.sshd_ports(gather.listeners(True, None), True, None)
     assert port == (2222 if recorded["ssh_socket"]["value"] else 2200)
 
 
@@ -235,7 +235,7 @@ def test_sudo_is_given_only_what_sudo_rs_takes() -> None:
     lists = [found for path in files for found in re.findall(r'"sudo",((?:\s*"[^"]+",?)+)', path.read_text())]
     used = {word for one in lists for word in re.findall(r'"(-[A-Za-z]+)"', one.partition('"env"')[0])}
     ansible = {"-H", "-S", "-n", "-u"}  # what Ansible's own plugin gives it, unless told otherwise
-    assert {"-n", "-u", "-H"} <= used
+    assert {"-n", "-u", "-S", "-p"} <= used
     assert not any("become_flags" in path.read_text() for path in files)
     assert used | ansible <= {*sudo["flags"], *sudo["arguments"]}
 

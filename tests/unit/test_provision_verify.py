@@ -20,7 +20,11 @@ def said(total: float) -> str:
 
 
 def test_a_right_sum_gives_the_versions() -> None:
-    assert verdict({"rc": 0, "stdout": said(3.0)}, 60) == {"problems": [], "versions": {"torch": "2.13.0"}}
+    assert verdict({"rc": 0, "stdout": said(3.0)}, 60) == {
+        "problems": [],
+        "versions": {"torch": "2.13.0"},
+        "rates": {},
+    }
 
 
 @pytest.mark.parametrize(

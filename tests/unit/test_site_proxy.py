@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from regatta import paths
+from regatta.errors import RegattaError
 from regatta.hosts.tunnels import free_local_port
 from regatta.node import siteproxy
 from regatta.provisioning import aptproxy, bundleapt, hadoop, wheels
@@ -240,7 +241,7 @@ def test_a_proxy_that_is_down_is_named(tmp_path: Path, site: pytest.MonkeyPatch,
 
 
 def test_a_password_in_the_index_of_torch_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(wheels.WheelError, match="netrc") as found:
+    with pytest.raises(RegattaError, match="netrc") as found:
         wheels.make(tmp_path / "house", None, TARGET, f"https://{USER}:{PASSWORD}@packages.invalid/whl")  # type: ignore[arg-type]
     assert PASSWORD not in str(found.value)
 

@@ -31,7 +31,6 @@ from regatta.frameworks.api import Framework
 from regatta.hosts import inventories
 from regatta.hosts.remote import Remote
 from regatta.hosts.selection import Selection
-from regatta.program import about_hosts
 from regatta.run import catalogue, outputs
 from regatta.terminal.console import Console
 from regatta_protocol.states import State
@@ -60,10 +59,11 @@ class Status:
     def problems(self) -> list[str]:
         """A sentence about each node that does not answer or has no unit of Regatta, else about each service that
         cannot be asked."""
-        silent = [f"{item.node.name}: {item.error}" for item in self.nodes if item.error]
-        bare = [item.node.name for item in self.nodes if not (item.error or item.units or item.node.local)]
+        from regatta.run import services
+
+        silent, bare = services.unready(self.nodes)
         if bare:
-            return [*silent, f"{', '.join(bare)}: not fully provisioned; run '{about_hosts('provision')}'"]
+            return [*silent, *bare]
         return [*silent, *(f"{one.service}: {said}" for one, said in self.members.items() if isinstance(said, str))]
 
 

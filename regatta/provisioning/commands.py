@@ -24,10 +24,9 @@ from regatta.provisioning import (
     verified,
 )
 from regatta.provisioning.flags import Options
-from regatta.run import probe
+from regatta.run import probe, services
 from regatta.terminal import screen
 from regatta.terminal.confirm import confirmed
-from regatta_protocol.operations.runs import ListRuns
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -88,7 +87,9 @@ def _carry_out(  # noqa: PLR0911 (one a command)
     if command == "bundle":
         return playbook.play("bundle", path, chosen, ["-e", json.dumps(bundling.wish(options)), *words])
     if command == "verify":
-        Remote(chosen).everywhere(chosen.nodes, ListRuns(), step="verify")  # says at once which hosts have nothing
+        silent, bare = services.unready(services.status(Remote(chosen)))
+        if silent or bare:  # what cannot work is said at once
+            raise RegattaError("\n".join([*silent, *bare]))
         if options.json:
             return verified.verify(path, chosen, words)
         return playbook.play(command, path, chosen, words) or _probe(chosen)

@@ -191,6 +191,14 @@ def status(remote: Remote) -> list[NodeStatus]:
     ]
 
 
+def unready(nodes: Sequence[NodeStatus]) -> tuple[list[str], list[str]]:
+    """Sentences about nodes that do not answer, and one about those that have no unit of Regatta."""
+    silent = [f"{item.node.name}: {item.error}" for item in nodes if item.error]
+    bare = [item.node.name for item in nodes if not (item.error or item.units or item.node.local)]
+    todo = f"{', '.join(bare)}: not fully provisioned; run '{about_hosts('provision')}'"
+    return silent, [todo] if bare else []
+
+
 def monitoring(remote: Remote) -> dict[str, Any]:
     """Return what the head's Prometheus reaches, see `regatta.node.monitoring`; empty where the head does not
     answer.

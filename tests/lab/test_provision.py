@@ -91,10 +91,16 @@ def test_a_changed_host_key_is_refused(hosts: LabHandle) -> None:
 def test_no_sudo_and_a_refused_key(hosts: LabHandle) -> None:
     for node in hosts.nodes:
         hosts.ssh(node, "sudo useradd -m guest && sudo cp -r ~ubuntu/.ssh ~guest/ && sudo chown -R guest: ~guest/.ssh")
-    flat = " ".join(play(hosts, "provision", "-e", "ansible_user=guest", good=False).split())
-    assert f"{', '.join(hosts.nodes)}: user guest may not use sudo" in flat
-    flat = " ".join(play(hosts, "provision", "-e", "ansible_user=nobody", good=False).split())
-    assert "refuses our key" in flat
+    inventory = hosts.inventory / "hosts.yml"
+    whole = inventory.read_text()
+    try:
+        inventory.write_text(whole.replace("ansible_user: ubuntu", "ansible_user: guest"))
+        flat = " ".join(play(hosts, "provision", good=False).split())
+        assert f"{', '.join(hosts.nodes)}: user guest may not use sudo" in flat
+        inventory.write_text(whole.replace("ansible_user: ubuntu", "ansible_user: nobody"))
+        assert "refuses our key" in " ".join(play(hosts, "provision", good=False).split())
+    finally:
+        inventory.write_text(whole)
     assert left(hosts) == {}
 
 

@@ -84,9 +84,10 @@ def play(
         unknown = adopting.adopt(cluster) if book == "provision" else ""
         opened = bundling.open_(bundle) if bundle else None
         packages = opened.folder / bundleapt.FOLDER if opened else None
-        config = sshconfig.write(cluster.folder, cluster.nodes, accept_new=book != "teardown")
+        new = book != "teardown"
+        config = sshconfig.write(cluster.folder, cluster.nodes, accept_new=new)
         sshconfig.write(cluster.folder, cluster.nodes, accept_new=False)
-        control = sshconfig.control_prefix(cluster.folder, accept_new=True)
+        control = sshconfig.control_prefix(cluster.folder, accept_new=new)
         for node in cluster.nodes:
             openssh.checked(config, node)
         socket, secret = control.with_name(f"{control.name}.apt"), secrets.token_hex(24)

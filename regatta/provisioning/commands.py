@@ -88,7 +88,7 @@ def _carry_out(  # noqa: PLR0911 (one a command)
         return playbook.play("bundle", path, chosen, ["-e", json.dumps(bundling.wish(options)), *words])
     if command == "verify":
         silent, bare = services.unready(services.status(Remote(chosen)))
-        if silent or bare:  # what cannot work is said at once
+        if silent or bare:  # not after minutes of waiting
             raise RegattaError("\n".join([*silent, *bare]))
         if options.json:
             return verified.verify(path, chosen, words)

@@ -250,6 +250,7 @@ def test_a_damaged_copy_is_not_read_and_replaced(cluster: Cluster, home: str, bi
         cluster.lab.ssh(node, f'f=$({find}); test -n "$f"; ! sudo grep -q -a damaged $f')
 
 
+@pytest.mark.whole
 def test_a_datanode_loses_power_during_a_put(cluster: Cluster, home: str, big: Path, tmp_path: Path) -> None:
     going = cluster.fab_background("data-put", str(big), f"{home}/power.bin")
     wait_for(lambda: not nothing_half(cluster))

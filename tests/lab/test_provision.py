@@ -97,7 +97,7 @@ def test_no_sudo_and_a_refused_key(hosts: LabHandle) -> None:
         inventory.write_text(whole.replace("ansible_user: ubuntu", "ansible_user: guest"))
         flat = " ".join(play(hosts, "provision", good=False).split())
         assert f"{', '.join(hosts.nodes)}: user guest may not use sudo" in flat
-        inventory.write_text(whole.replace("ansible_user: ubuntu", "ansible_user: nobody"))
+        inventory.write_text(whole.replace("ansible_user: ubuntu", "ansible_user: games"))
         assert "refuses our key" in " ".join(play(hosts, "provision", good=False).split())
     finally:
         inventory.write_text(whole)

@@ -186,19 +186,8 @@ class Remote:
 
     def _try_password(self, node: Node, password: bytes) -> None:
         command = [*self.ssh(node), "--", self.destination(node), "sudo -k -S -p '' true"]
-        try:
-            done = subprocess.run(
-                command,
-                input=password + b"\n",
-                capture_output=True,
-                timeout=TIMEOUT,
-                check=False,
-                start_new_session=True,
-            )
-        except subprocess.TimeoutExpired:
-            raise UnreachableError(node.name, f"sudo does not answer within {TIMEOUT:g} s; is the host up?") from None
-        if done.returncode:
-            raise explain(node, done.returncode, done.stderr.decode("utf-8", "replace"))
+        late = f"sudo does not answer within {TIMEOUT:g} s; is the host up?"
+        run_once(node, command, TIMEOUT, late, password + b"\n")
 
     def _keep(self, node: Node, channel: Channel) -> None:
         """Keep one idle channel a node."""
@@ -232,6 +221,18 @@ def ourselves() -> str:
     except (OSError, KeyError):
         user = f"user {os.getuid()}"
     return f"{user} on {platform.node()}"
+
+
+def run_once(node: Node, command: Sequence[str], seconds: float, late: str, given: bytes = b"") -> None:
+    """Run one command of ssh, which reads `given`. RemoteError says what its failure means, or `late`."""
+    try:
+        done = subprocess.run(
+            command, input=given, capture_output=True, timeout=seconds, check=False, start_new_session=True
+        )
+    except subprocess.TimeoutExpired:
+        raise UnreachableError(node.name, late) from None
+    if done.returncode:
+        raise explain(node, done.returncode, done.stderr.decode("utf-8", "replace"))
 
 
 def explain(node: Node, code: int, stderr: str) -> RemoteError:

@@ -1,10 +1,8 @@
 """Whether a node accepts a new login while its sshd has settings on trial."""
 
-import subprocess
-
 from regatta.errors import RemoteError
 from regatta.hosts import inventories, openssh
-from regatta.hosts.remote import Remote, explain
+from regatta.hosts.remote import Remote, run_once
 
 _SECONDS = 40
 
@@ -15,19 +13,7 @@ def check(inventory: str, host: str) -> None:
     node = chosen.node(host)
     command = [*Remote(chosen, options=openssh.ALONE).ssh(node), "--", openssh.destination(node), "true"]
     try:
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            stdin=subprocess.DEVNULL,
-            timeout=_SECONDS,
-            check=False,
-        )
-        if done.returncode:
-            raise explain(node, done.returncode, done.stderr)
-    except subprocess.TimeoutExpired:
-        raise RemoteError(host, _kept(f"no answer within {_SECONDS} s")) from None
+        run_once(node, command, _SECONDS, f"no answer within {_SECONDS} s")
     except RemoteError as error:
         raise RemoteError(host, _kept(error.reason)) from None
 

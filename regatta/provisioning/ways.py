@@ -1,13 +1,12 @@
 """Whether every way to a host works that provisioning and runs will use, before anything is changed there."""
 
 import socket
-import subprocess
 from collections.abc import Mapping
 
 from regatta.errors import RemoteError
 from regatta.hosts import inventories, openssh, tunnels
 from regatta.hosts.cluster import Cluster, Node
-from regatta.hosts.remote import Remote, explain
+from regatta.hosts.remote import Remote, run_once
 
 _SECONDS = 40
 _NO_FORWARDS = (
@@ -34,18 +33,8 @@ def _request(remote: Remote, node: Node) -> None:
     """Start a program by sudo over a login of its own. RemoteError."""
     command, first = remote.as_root(node, ["true"])
     words = openssh.words(remote.config, node, openssh.ALONE)
-    try:
-        done = subprocess.run(
-            [*words, "--", openssh.destination(node), command],
-            input=first,
-            capture_output=True,
-            timeout=_SECONDS,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise RemoteError(node.name, f"no login within {_SECONDS} s") from None
-    if done.returncode:
-        raise explain(node, done.returncode, done.stderr.decode("utf-8", "replace"))
+    whole = [*words, "--", openssh.destination(node), command]
+    run_once(node, whole, _SECONDS, f"no login within {_SECONDS} s", first)
 
 
 def _forward(cluster: Cluster, node: Node, port: int) -> None:

@@ -27,7 +27,7 @@ class Choice:
 
 
 def well(framework: Framework, cluster: Cluster, answers: Mapping[str, Inspected]) -> tuple[set[str], list[str]]:
-    """The nodes that may get ranks, and a line for each that may not, for a GPU of it is sick.
+    """The nodes that may get ranks, and a line for each that may not, because a GPU of it is sick.
 
     UsageError where the framework has no other host.
     """

@@ -55,8 +55,8 @@ def asks(path: object, asked: Size, edges: int) -> BadInput:
     """The question what the first line is, to be raised."""
     return BadInput(
         f"{path}: line {asked.line}: may be the size of the graph (Matrix Market without its comments, METIS) and not "
-        f"an edge, for its last number is how many lines follow ({edges:,}), and no id is larger than {asked.nodes:,}: "
-        "say --first-line size or --first-line edge"
+        f"an edge, because its last number is how many lines follow ({edges:,}), and no id is larger than "
+        f"{asked.nodes:,}: say --first-line size or --first-line edge"
     )
 
 

@@ -213,6 +213,8 @@ class Framework(abc.ABC):
 
     backend: str | None = None
     """The protocol by which ranks talk, for the record."""
+    gpu_backend: str | None = None
+    """The same where the run has GPUs of its own; None: `backend`."""
     token: bool = False
     """Whether its processes know each other by a token, for the record."""
     interfaces: bool = False

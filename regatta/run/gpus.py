@@ -84,9 +84,11 @@ def _placed(
     if workers > total or not total:
         if options.gpus or taken:
             raise UsageError(
-                f"{workers or 'its'} rank(s) of {each} GPU(s) need more than the {all_cards - taken} that are free"
-                f"{f' ({taken} belong to other runs)' if taken else ''}: fewer --workers or --gpus, or wait; "
-                "--gpus 0 runs on processors"
+                f"{workers or 1} rank(s) of {each} GPU(s) do not fit: "
+                f"{all_cards - taken} of {all_cards} GPU(s) are free"
+                f"{f', {taken} belong to other runs' if taken else ''}"
+                f"{', and those of a rank must be on one host' if each > 1 else ''}. "
+                "Take fewer --workers or --gpus, or wait; --gpus 0 runs on processors"
             )
         return Choice(lines=(*lines, f"{workers} ranks for {total} GPU(s): they are placed by cores, and share GPUs"))
     if each > 1 and any(card["visible"].startswith(PART) for cards in free.values() for card in cards):

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 from regatta import paths
 from regatta.errors import RecordError, RegattaError
 from regatta.frameworks import plan, registry
-from regatta.frameworks.api import StartedRun
+from regatta.frameworks.api import Framework, StartedRun
 from regatta.hosts import shared_cores
 from regatta.hosts.cluster import Cluster, Node
 from regatta.hosts.remote import Remote
@@ -81,13 +81,18 @@ def asked(
     )
     speed = record.Speed(
         threads=made.threads,
-        backend=framework.backend,
+        backend=_backend(framework, made),
         rendezvous=framework.rendezvous(made),
         token=framework.token,
         cache=request.cache,
     )
     kept = {"identity": identity, "speed": speed, "series": request.series, "warnings": request.notes, "by": _own()}
     return dict(plain({**kept, "packages": {**base, **layer}}))
+
+
+def _backend(framework: Framework, made: plan.Plan) -> str | None:
+    on_gpus = any(own.visible for own in made.cards.values())
+    return (framework.gpu_backend if on_gpus else None) or framework.backend
 
 
 def parameters(cluster: Cluster, request: "Request", workers: int | None) -> dict[str, Any]:

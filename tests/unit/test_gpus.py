@@ -1,4 +1,4 @@
-"""GPUs by recorded facts (`gpus/`): what a node tells of them, and which a run's ranks get. No card was met."""
+"""GPUs by recorded facts (`gpus/`): what a node tells of them, and which a run's ranks get."""
 
 import json
 import os
@@ -25,14 +25,15 @@ from regatta_protocol.states import Mode
 FACTS = Path(__file__).parent / "gpus"
 CUDA, CPU, PYPI = {"torch": "2.13.0+cu126"}, {"torch": "2.13.0+cpu"}, {"torch": "2.13.0", "nvidia-cuda-runtime": "13"}
 VERSION = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06  Sun Jul 27 07:01:00 UTC 2025\n"
+OPEN_VERSION = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build  (nixbld@)  \n"
 
 
-def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, smi: str) -> dict[str, Any]:
+def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, smi: str, loaded: str = VERSION) -> dict[str, Any]:
     """What a node tells on which the driver is loaded, and nvidia-smi is this script."""
     program = tmp_path / "nvidia-smi"
     program.write_text(f"#!/bin/sh\n{smi}\n")
     program.chmod(0o755)
-    (tmp_path / "version").write_text(VERSION)
+    (tmp_path / "version").write_text(loaded)
     monkeypatch.setattr(of_node, "LOADED", str(tmp_path / "version"))
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     return of_node.look()
@@ -47,6 +48,11 @@ def test_a_node_tells_cards_driver_and_memory(tmp_path: Path, monkeypatch: pytes
     assert told["driver"] == "580.65.06" and told["problem"] is None
     assert [(card["visible"], card["bytes"] >> 30) for card in told["cards"]] == [("0", 40), ("1", 40)]
     assert services._gpus_text(told) == "2 x NVIDIA A100-SXM4-40GB 40 GiB, driver 580.65.06"
+
+
+def test_a_real_card_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = driver(tmp_path, monkeypatch, f"cat {FACTS}/h200.xml", OPEN_VERSION)
+    assert services._gpus_text(told) == "NVIDIA H200 140 GiB, driver 580.159.04"
 
 
 def test_a_node_without_the_driver_starts_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,7 +191,7 @@ def test_gpus_of_other_runs_are_never_given_again() -> None:
     assert choice.cards["n1"].uuids == (second,) and choice.cards["n1"].visible == ("1",)
     with pytest.raises(UsageError, match="2 belong to other runs"):
         choose(cards("two"), taken=(first, second))
-    with pytest.raises(UsageError, match="1 that are free"):
+    with pytest.raises(UsageError, match=r"2 rank\(s\) of 1 GPU\(s\) do not fit: 1 of 2"):
         choose(cards("two"), taken=(first,), workers=2)
 
 
@@ -195,8 +201,8 @@ def test_several_gpus_a_rank() -> None:
     four = [{**card, "visible": str(number), "uuid": f"GPU-{number}"} for number, card in enumerate(cards("two") * 2)]
     own = choose(four, gpus=2).cards["n1"]
     assert own.visible == ("0", "2", "1", "3") and (own.of(0), own.of(1)) == ((0, 2), (1, 3))
-    with pytest.raises(UsageError, match="need more than the 2"):
-        choose(cards("two"), gpus=3)
+    with pytest.raises(UsageError, match=r"4 of 4 GPU.*one host"):
+        choose(cards("two"), cards("two"), gpus=3)
 
 
 @pytest.mark.parametrize(
@@ -234,6 +240,13 @@ def test_local_rank_is_the_number_of_a_ranks_own_gpu() -> None:
     assert "CUDA_VISIBLE_DEVICES" not in plain["env"]
     mine = made(1, {"n1": 2}, cards={"n1": own}, variables={"CUDA_VISIBLE_DEVICES": "7"})
     assert specs(mine)["n1"]["env"]["CUDA_VISIBLE_DEVICES"] == "7"
+
+
+def test_a_record_names_the_protocol_of_gpus() -> None:
+    torch = registry.find("torch")
+    on_gpus = made(1, {"n1": 2}, cards={"n1": Cards(("0",), ("GPU-0",))})
+    assert recording._backend(torch, on_gpus) == "nccl"
+    assert recording._backend(torch, made(1, {"n1": 2}, cards={"n1": Cards()})) == "gloo"
 
 
 def test_a_node_refuses_a_gpu_that_another_run_has(tmp_path: Path) -> None:

@@ -43,6 +43,7 @@ class Torch(Framework):
     sets = "TORCHELASTIC_.*"
     launchers = ("env", "static", "c10d")
     backend = "gloo"
+    gpu_backend = "nccl"
     interfaces = True
     meets = r"torch/distributed/(?!run\b|elastic/|launch)|torch/nn/parallel/distributed|torch/autograd/graph"
     rank_bytes = 400 * MIB

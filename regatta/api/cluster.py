@@ -8,7 +8,7 @@
             print(run.id, run.wait().phases.total)
             run.fetch("out/*.pt")
         print(cluster.run_workload("mine", framework="ray", workers=4, epochs=2).answer)
-        records = cluster.compare("mine", framework="torch,ray", repeats=5)
+        records = cluster.compare("mine", framework="torch,ray", repeats=6)
 
 All errors are those of :mod:`regatta.errors`. Scripts are those of the tree around the current folder, as with
 `regatta torchrun`; workloads those of `regatta run`.

@@ -25,6 +25,7 @@ class Finding:
     groups: Mapping[str, Sequence[Record]]
     comparison: compare.Comparison | None
     failed: tuple[str, ...]
+    at_least: float = stats.AT_LEAST
 
     def medians(self) -> dict[str, dict[str, float]]:
         """Seconds by timer and framework; none where they must not be compared."""
@@ -41,11 +42,16 @@ class Finding:
     def ratio(self, other: str, base: str, clock: str) -> stats.Ratio | None:
         """Return how many times the seconds of `base` another framework took; None where one has not run."""
         groups = self.groups
-        return compare.ratio(groups[base], groups[other], clock) if groups.get(base) and groups.get(other) else None
+        if not (groups.get(base) and groups.get(other)):
+            return None
+        return compare.ratio(groups[base], groups[other], clock, self.at_least)
 
 
-def findings(points: Sequence[Point], records: Sequence[Record]) -> list[Finding]:
-    """Compare what has succeeded at each point; warm-ups are left out, and failures named."""
+def findings(points: Sequence[Point], records: Sequence[Record], at_least: float = stats.AT_LEAST) -> list[Finding]:
+    """Compare what has succeeded at each point; warm-ups are left out, and failures named.
+
+    `at_least`: the part by which times differ, if that is to matter.
+    """
     found = []
     for point in points:
         mine = [r for r in records if r.series and r.series.point == point.name and not r.series.warm_up]
@@ -54,7 +60,7 @@ def findings(points: Sequence[Point], records: Sequence[Record]) -> list[Finding
         bad = [r for r in mine if r.exit.state in ("failed", "lost") and order.key_of(r) not in good]
         failed = tuple(map(_failure, bad))
         any_run = any(groups.values())
-        found.append(Finding(point, groups, compare.compare(groups) if any_run else None, failed))
+        found.append(Finding(point, groups, compare.compare(groups) if any_run else None, failed, at_least))
     return found
 
 

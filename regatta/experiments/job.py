@@ -1,5 +1,6 @@
 """The same work under several frameworks, interleaved: what all its runs share."""
 
+import random
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -126,15 +127,16 @@ def in_turns(
     *,
     repeats: int,
 ) -> dict[str, list[record.Record]]:
-    """Run a job `repeats` times under each framework, their order reversed every other time."""
+    """Run a job `repeats` times under each framework; chance decides the order in each repeat, as verdicts need it."""
     if repeats < 1:
         raise UsageError(f"--repeats must be at least 1, not {repeats}")
     done: dict[str, list[record.Record]] = {framework: [] for framework in frameworks}
     label = f"{job.label}-{naming.new_run_name('series', 'x').rpartition('x-')[2]}"
     for framework in frameworks if len(frameworks) * repeats > 1 else ():
         session.bring(job.request(request, framework))
+    dice = random.Random(label)
     for index in range(repeats):
-        for framework in frameworks if index % 2 == 0 else list(reversed(frameworks)):
+        for framework in frameworks if repeats == 1 else dice.sample(frameworks, len(frameworks)):
             name = request.options.name and (
                 request.options.name if len(frameworks) == repeats == 1 else _name(request, framework, index)
             )

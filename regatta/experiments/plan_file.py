@@ -15,6 +15,7 @@ from regatta.frameworks import registry
 from regatta.frameworks.table import OF_BOTH
 from regatta.options.declaration import OF_PLANS, OF_RUNS, RunOptions, said
 from regatta.options.option import from_table
+from regatta.records import stats
 from regatta_protocol.cards import misfit
 
 ENTRIES = "experiments"
@@ -122,7 +123,7 @@ def parse(
         name=name,
         experiments=tuple(one for one in found if one),
         about=str(document.get("about", "")),
-        repeats=reader.whole("repeats", 5, least=1),
+        repeats=reader.whole("repeats", stats.LEAST_PAIRS, least=1),
         warm_ups=warm_ups,
         cache="cold" if cache == "cold" else "warm",
         seed=reader.whole("seed", 0, least=0),

@@ -146,6 +146,16 @@ class Duration(Amount):
         return super().word(where, typed)
 
 
+class Percent(Amount):
+    """A part, as 2% or 0.02."""
+
+    def word(self, where: str, typed: Any) -> float:
+        """See `Kind`."""
+        text = str(typed).strip()
+        part = super().word(where, text.removesuffix("%"))
+        return part / 100 if text.endswith("%") else part
+
+
 def folders(words: Iterable[str], where: str = "--keep") -> tuple[str, ...]:
     """The folders as paths relative to the working directory. UsageError for one that is elsewhere, or in another."""
     made = {os.path.normpath(word) if word.strip() else "" for word in words}
@@ -190,6 +200,7 @@ WHOLE = Whole()
 COUNT = Whole(0)
 SECONDS = Duration("seconds, or a time as 5m or 1:00:00")
 GIGABYTES = Amount("a number of gigabytes")
+PERCENT = Percent("a part, as 2% or 0.02")
 LIST = Words()
 REQUIREMENTS = Words("requirements", split=_requirements)
 FOLDERS = Words("folders", split=lambda text: text.split(","), check=folders)

@@ -171,12 +171,15 @@ def _spreads(groups: Mapping[str, Sequence[Record]], phase: str) -> dict[str, Sp
     return {label: Spread(statistics.median(v), min(v), max(v), len(v)) for label, v in values.items() if v}
 
 
-def ratio(base: Sequence[Record], other: Sequence[Record], phase: str = "total") -> stats.Ratio | None:
+def ratio(
+    base: Sequence[Record], other: Sequence[Record], phase: str = "total", at_least: float = stats.AT_LEAST
+) -> stats.Ratio | None:
     """Return how many times as long the phase took in `other`; None where no two repeats have times of it."""
     found = pairs(base, other, phase)
     if not found:
         return None
-    return replace(stats.paired(*zip(*found, strict=True)), shared=unlike(base, other))
+    seconds = ([a for a, _ in found], [b for _, b in found])
+    return replace(stats.paired(*seconds, at_least), shared=unlike(base, other))
 
 
 def unlike(base: Sequence[Record], other: Sequence[Record]) -> bool:

@@ -1,25 +1,32 @@
 """Is a difference of times real? Medians, ratios of paired repeats, their intervals, and a verdict in words.
 
-There is one interval: the bootstrap's percentiles, widened for few repeats as Student's distribution is (Hesterberg
-2015, "expanded percentile"). It is made for many sets of repeats at a time, as a report has thousands. The draws are
-those of `scipy.stats.bootstrap`, which takes a second to import and draws no medians fast.
+Pairs are judged by a randomization test. Chance decides which run of a pair comes first. So, if there is no difference,
+each pair could as well have the other sign: whatever the noise is (drift, outliers, autocorrelation), at most one
+verdict in 20 is false (Fisher 1935, *The Design of Experiments*, section 21). The interval has all ratios that the test
+does not reject: its ends are means of subsets of the pairs (Hartigan 1969, "Using subsample values as typical values").
+Medians have the interval of order statistics, repeats without pairs that of Welch's test of their logarithms.
+Made for many sets of repeats at a time, as a report has thousands.
 """
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
-Verdict = Literal["faster", "slower", "no difference shown", "too few runs", "cores shared"]
+Verdict = Literal["faster", "slower", "equal", "no difference shown", "too few runs", "cores shared"]
 Seconds = Sequence[float]
 
-LEAST_PAIRS = 5
-"""Fewer pairs than this cannot show a difference at CONFIDENCE: 4 fall on the same side by chance once in 8 times."""
+LEAST_PAIRS = 6
+"""Fewer pairs than this cannot show a difference at CONFIDENCE: 5 have the same sign by chance once in 16 times."""
 CONFIDENCE = 0.95
-RESAMPLES = 9999
+AT_LEAST = 0.01
+"""The part by which times differ at least, if a difference is to matter: 1 % is far below what anyone would notice."""
+_ALL = 13
+"""The number of pairs up to which all subsets are looked at; of more pairs a sample."""
+_SAMPLE = 9999
 _SEED = 0
-_VALUES = 4_000_000
-"""The number of resampled values in memory at a time."""
+_VALUES = 16_000_000
+"""The number of means of subsets in memory at a time."""
 
 
 @dataclass(frozen=True)
@@ -41,35 +48,42 @@ class Interval:
 class Ratio(Interval):
     """The ratio of a time to its base, without unit: a geometric mean over `n` repeats.
 
-    `shared`: ranks of one side had to share cores and those of the other had not, so that it says nothing of scaling.
+    `p`: how often so large a difference would come by chance. `at_least`: the part that a difference must have to
+    matter. `shared`: ranks of one side had to share cores and those of the other had not, so that it says nothing of
+    scaling.
     """
 
+    p: float | None = None
+    at_least: float = AT_LEAST
     shared: bool = False
 
     @property
     def verdict(self) -> Verdict:
-        """Whether it was faster than its base, as far as the interval shows."""
+        """Whether it was faster than its base, as far as the interval shows, and by as much as matters."""
         if self.shared:
             return "cores shared"
         if self.low is None or self.high is None:
             return "too few runs"
-        if self.high < 1.0:
+        most = 1 + self.at_least
+        if 1 / most < self.low and self.high < most:
+            return "equal"
+        if self.high < 1.0 and self.value <= 1 / most:
             return "faster"
-        return "slower" if self.low > 1.0 else "no difference shown"
+        return "slower" if self.low > 1.0 and self.value >= most else "no difference shown"
 
     @property
     def inverse(self) -> "Ratio":
         """Return how many times as fast it was: 1 / value, with the interval's ends turned round."""
         low, high = (1 / self.high if self.high else None), (1 / self.low if self.low else None)
-        return Ratio(1 / self.value, self.n, low, high, self.shared)
+        return Ratio(1 / self.value, self.n, low, high, self.p, self.at_least, self.shared)
 
 
-def paired(base: Seconds, other: Seconds) -> Ratio:
+def paired(base: Seconds, other: Seconds, at_least: float = AT_LEAST) -> Ratio:
     """The ratio of `other` to `base`, seconds of repeats that belong together by their place. Raises as `ratios`."""
-    return ratios([(base, other)])[0]
+    return ratios([(base, other)], at_least)[0]
 
 
-def ratios(pairs: Sequence[tuple[Seconds, Seconds]]) -> list[Ratio]:
+def ratios(pairs: Sequence[tuple[Seconds, Seconds]], at_least: float = AT_LEAST) -> list[Ratio]:
     """For each (base, other) the ratio of other to base: seconds of repeats that belong together by their place.
 
     The same seconds get the same interval, whatever else is compared. ValueError where the numbers of repeats differ,
@@ -78,27 +92,43 @@ def ratios(pairs: Sequence[tuple[Seconds, Seconds]]) -> list[Ratio]:
     for base, other in pairs:
         if len(base) != len(other):
             raise ValueError(f"{len(base)} and {len(other)} repeats are no pairs")
-    rows = [([b - a for a, b in zip(_logs(base), _logs(other), strict=True)],) for base, other in pairs]
-    return [_ratio(found) for found in _intervals(rows, _mean)]
+    rows = [[b - a for a, b in zip(_logs(base), _logs(other), strict=True)] for base, other in pairs]
+    return [_ratio(found, at_least) for found in _by_length(rows, _signs)]
 
 
-def unpaired(pairs: Sequence[tuple[Seconds, Seconds]]) -> list[Ratio]:
+def unpaired(pairs: Sequence[tuple[Seconds, Seconds]], at_least: float = AT_LEAST) -> list[Ratio]:
     """As `ratios`, for repeats of two different times, which no drift of the machine hit alike.
 
     A base may have more or fewer repeats than the other: `n` is the smaller number.
     ValueError where there are no repeats, or a timer shows no time.
     """
-    return [_ratio(found) for found in _intervals([(_logs(base), _logs(other)) for base, other in pairs], _difference)]
+    return [_ratio(_welch(_logs(base), _logs(other)), at_least) for base, other in pairs]
 
 
 def medians(sets: Sequence[Seconds]) -> list[Interval]:
     """The median of each set of repeats, in their unit, with its interval. ValueError for an empty set."""
-    return _intervals([(samples,) for samples in sets], _median)
+    return _by_length(sets, _order)
 
 
-def _ratio(found: Interval) -> Ratio:
-    low, high = (math.exp(end) if end is not None else None for end in (found.low, found.high))
-    return Ratio(math.exp(found.value), found.n, low, high)
+def holm(chances: Sequence[float]) -> list[bool]:
+    """Which of several differences are shown if all are looked at together (Holm 1979): by their `p`."""
+    order = sorted(range(len(chances)), key=lambda index: chances[index])
+    shown = [False] * len(chances)
+    for place, index in enumerate(order):
+        if chances[index] > (1 - CONFIDENCE) / (len(chances) - place):
+            break
+        shown[index] = True
+    return shown
+
+
+Logs = tuple[float, int, float | None, float | None, float | None]
+"""Mean of logarithms, repeats, ends of its interval, p."""
+
+
+def _ratio(found: Logs, at_least: float) -> Ratio:
+    value, n, low, high, p = found
+    low, high = (math.exp(end) if end is not None else None for end in (low, high))
+    return Ratio(math.exp(value), n, low, high, p, at_least)
 
 
 def _logs(samples: Seconds) -> list[float]:
@@ -107,67 +137,92 @@ def _logs(samples: Seconds) -> list[float]:
     return [math.log(seconds) for seconds in samples]
 
 
-def _intervals(rows: Sequence[tuple[Seconds, ...]], statistic: "Statistic") -> list[Interval]:
-    """All rows with as many repeats a side at once, as far as memory goes."""
+Found = TypeVar("Found")
+
+
+def _by_length(rows: Sequence[Seconds], judge: Callable[[Any], list[Found]]) -> list[Found]:
+    """What `judge` finds of each row: it gets all with as many repeats at once, (rows, repeats), if memory allows."""
     import numpy as np
 
-    alike: dict[tuple[int, ...], list[int]] = {}
+    alike: dict[int, list[int]] = {}
     for index, row in enumerate(rows):
-        alike.setdefault(tuple(map(len, row)), []).append(index)
-    found: dict[int, Interval] = {}
-    for lengths, indices in alike.items():
-        least = min(lengths)
-        if not least:
+        if not row:
             raise ValueError("no repeats, so that there are no pairs and no median")
-        at_a_time = max(1, _VALUES // RESAMPLES)
+        alike.setdefault(len(row), []).append(index)
+    found: dict[int, Found] = {}
+    at_a_time = _VALUES // _SAMPLE
+    for indices in alike.values():
         for first in range(0, len(indices), at_a_time):
             some = indices[first : first + at_a_time]
-            sides = [np.array([rows[index][side] for index in some], float) for side in range(len(lengths))]
-            as_they_are = [np.arange(length)[None, :] for length in lengths]
-            values = statistic(sides, as_they_are)[:, 0].tolist()
-            ends: Any = [(None, None)] * len(some)
-            if least >= LEAST_PAIRS:
-                ends = _percentiles(statistic(sides, _draws(lengths)), least)
-            for index, value, (low, high) in zip(some, values, ends, strict=True):
-                found[index] = Interval(value, least, low, high)
+            found.update(zip(some, judge(np.array([rows[index] for index in some], float)), strict=True))
     return [found[index] for index in range(len(rows))]
 
 
-def _draws(lengths: Sequence[int]) -> list[Any]:
-    """For each side RESAMPLES draws of its places with replacement; the same for every row."""
+def _signs(differences: Any) -> list[Logs]:
+    """Mean, interval and p of each row by the test that gives each pair the other sign."""
     import numpy as np
 
-    dice = np.random.default_rng(_SEED)
-    return [dice.integers(0, length, (RESAMPLES, length)) for length in lengths]
+    n = differences.shape[1]
+    values = differences.mean(axis=1)
+    if n < LEAST_PAIRS:
+        return [(value, n, None, None, None) for value in values.tolist()]
+    subsets = _subsets(n)
+    means = np.sort(differences @ (subsets / subsets.sum(axis=1, keepdims=True)).T, axis=1)
+    signs = len(subsets) + 1  # those of the data themselves, which turn no pair round, count too
+    beyond = int((1 - CONFIDENCE) / 2 * signs + 1e-9)
+    tie = 1e-12
+    one_sided = np.minimum((means <= tie).sum(axis=1), (means >= -tie).sum(axis=1)) + 1
+    chances = np.minimum(1.0, 2 * one_sided / signs)
+    ends = (means[:, beyond - 1], means[:, -beyond])
+    return [
+        (value, n, low, high, p)
+        for value, low, high, p in zip(*(part.tolist() for part in (values, *ends, chances)), strict=True)
+    ]
 
 
-def _percentiles(resampled: Any, least: int) -> list[tuple[float, float]]:
-    """The ends of the interval of each row."""
+def _subsets(n: int) -> Any:
+    """The pairs that are turned round: 0 and 1 for each, (subsets, n): all but none of them, or a sample."""
     import numpy as np
+
+    if n <= _ALL:
+        return (np.arange(1, 2**n)[:, None] >> np.arange(n)[None, :] & 1).astype(float)
+    drawn = np.random.default_rng(_SEED).integers(0, 2, (_SAMPLE, n)).astype(float)
+    drawn[drawn.sum(axis=1) == 0] = 1.0
+    return drawn
+
+
+def _order(samples: Any) -> list[Interval]:
+    """The median of each row between the two values that hold it whatever the distribution is."""
+    import numpy as np
+
+    n = samples.shape[1]
+    ordered = np.sort(samples, axis=1)
+    values = np.median(ordered, axis=1).tolist()
+    if n < LEAST_PAIRS:
+        return [Interval(value, n) for value in values]
+    below, place = 0.5**n, 0
+    while below + math.comb(n, place + 1) * 0.5**n <= (1 - CONFIDENCE) / 2:
+        place += 1
+        below += math.comb(n, place) * 0.5**n
+    ends = zip(values, ordered[:, place].tolist(), ordered[:, -1 - place].tolist(), strict=True)
+    return [Interval(value, n, low, high) for value, low, high in ends]
+
+
+def _welch(base: Seconds, other: Seconds) -> Logs:
+    import statistics
+
+    least = min(len(base), len(other))
+    if not least:
+        raise ValueError("no repeats, so that there are no pairs and no median")
+    value = statistics.fmean(other) - statistics.fmean(base)
+    if least < LEAST_PAIRS:
+        return value, least, None, None, None
     from scipy import special
 
-    beyond = special.ndtr(-math.sqrt(least / (least - 1)) * special.stdtrit(least - 1, (1 + CONFIDENCE) / 2))
-    low, high = np.quantile(resampled, [beyond, 1 - beyond], axis=1)
-    return list(zip(low.tolist(), high.tolist(), strict=True))
-
-
-Statistic = Callable[[list[Any], list[Any]], Any]
-"""(repeats of each side: rows x n; draws of each side: draws x n) -> rows x draws."""
-
-
-def _mean(sides: list[Any], draws: list[Any]) -> Any:
-    (samples,), (drawn,) = sides, draws
-    return sum(samples[:, drawn[:, place]] for place in range(drawn.shape[1])) / drawn.shape[1]
-
-
-def _difference(sides: list[Any], draws: list[Any]) -> Any:
-    return _mean(sides[1:], draws[1:]) - _mean(sides[:1], draws[:1])
-
-
-def _median(sides: list[Any], draws: list[Any]) -> Any:
-    """Of sorted repeats the middle one of a draw is the one at the middle of its sorted places."""
-    import numpy as np
-
-    (samples,), (drawn,) = sides, draws
-    ordered, places, n = np.sort(samples, axis=1), np.sort(drawn, axis=1), drawn.shape[1]
-    return (ordered[:, places[:, (n - 1) // 2]] + ordered[:, places[:, n // 2]]) / 2
+    parts = [statistics.variance(side) / len(side) for side in (base, other)]
+    error = math.sqrt(sum(parts))
+    if not error:
+        return value, least, value, value, 0.0 if value else 1.0
+    freedom = sum(parts) ** 2 / sum(part**2 / (len(side) - 1) for part, side in zip(parts, (base, other), strict=True))
+    wide = float(special.stdtrit(freedom, (1 + CONFIDENCE) / 2)) * error
+    return value, least, value - wide, value + wide, 2 * float(special.stdtr(freedom, -abs(value) / error))

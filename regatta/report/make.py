@@ -7,6 +7,7 @@ from pathlib import Path
 
 from regatta.errors import RecordError
 from regatta.program import hint
+from regatta.records import calibration, stats
 from regatta.records.record import Record
 from regatta.records.store import Listing, Store
 from regatta.report import regressions, sources, vega
@@ -15,26 +16,29 @@ from regatta.report.page import Report
 from regatta.report.summary import summarise
 
 
-def report(folder: Path, *, run: str | None = None, against: Path | None = None) -> Report:
+def report(
+    folder: Path, *, run: str | None = None, against: Path | None = None, at_least: float = stats.AT_LEAST
+) -> Report:
     """The report of all records in `folder`, or of one run, compared with the earlier ones at `against`.
 
+    `at_least`: the part by which times differ, if that is to matter.
     RecordError where there is nothing to report or to compare with; files that are no records are named in it.
     """
     with ThreadPoolExecutor(1) as pool:
         bundled = pool.submit(vega.script)  # takes seconds the first time, on a core that is idle
-        made = _report(folder, run, against)
+        made = _report(folder, run, against, at_least)
         bundled.result()
     return made
 
 
-def _report(folder: Path, run: str | None, against: Path | None) -> Report:
+def _report(folder: Path, run: str | None, against: Path | None, at_least: float) -> Report:
     store = Store(folder)
     found = store.list() if run is None else Listing((sources.find(store, run),), ())
     if not found.records:
         raise RecordError(f"no records in {folder} yet{_broken(found.broken)}: start a run, or set REGATTA_RESULTS")
     earlier = sources.read(against) if against else None
     made = cases(found.records)
-    notes = [*_without_card(made)]
+    notes = [*_without_card(made), *(f"Measured here: {one}." for one in calibration.of(found.records, at_least))]
     changes = None
     if earlier is not None:
         old, repeated = _apart(earlier.records, found.records)
@@ -42,12 +46,12 @@ def _report(folder: Path, run: str | None, against: Path | None) -> Report:
             raise RecordError(f"{against} has only records of the report itself: name a folder of earlier ones")
         if repeated:
             notes.append(f"{repeated} records of {against} are in this report and were left out of the earlier set.")
-        changes = regressions.changes(made, cases(old))
+        changes = regressions.changes(made, cases(old), at_least)
     return Report(
         title="Regatta report" if run is None else f"Regatta run {found.records[0].run_id}",
         made=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
         records=found.records,
-        summaries=summarise(made),
+        summaries=summarise(made, at_least),
         changes=changes,
         against=against.name if against else "",
         broken=(*found.broken, *(earlier.broken if earlier else ())),

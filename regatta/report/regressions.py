@@ -35,18 +35,18 @@ class Change:
         return f"{where}: {took}, {texts.times(self.times)} times as long"
 
 
-def changes(now: Sequence[Case], before: Sequence[Case]) -> tuple[Change, ...]:
-    """Every configuration that both sets have, those that became slower first."""
+def changes(now: Sequence[Case], before: Sequence[Case], at_least: float = stats.AT_LEAST) -> tuple[Change, ...]:
+    """Every configuration that both sets have, those that became slower first; `at_least`: see `stats.Ratio`."""
     earlier = {case.key: case for case in before}
     pairs = [pair for case in now if case.key in earlier for pair in _pairs(case, earlier[case.key])]
     old = stats.medians([olds for _, _, _, _, olds in pairs])
     new = stats.medians([seconds for _, _, _, seconds, _ in pairs])
-    ratios = stats.unpaired([(olds, seconds) for _, _, _, seconds, olds in pairs])
+    ratios = stats.unpaired([(olds, seconds) for _, _, _, seconds, olds in pairs], at_least)
     found = [
         Change(case, group.configuration, clock, median_old, median, times, _note(group, _of(earlier[case.key], group)))
         for (case, group, clock, _, _), median_old, median, times in zip(pairs, old, new, ratios, strict=True)
     ]
-    order = ("slower", "faster", "no difference shown", "too few runs")
+    order: tuple[stats.Verdict, ...] = ("slower", "faster", "equal", "no difference shown", "too few runs")
     return tuple(sorted(found, key=lambda change: (order.index(change.verdict), -change.times.value)))
 
 

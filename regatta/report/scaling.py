@@ -90,6 +90,7 @@ def said(found: stats.Ratio) -> str:
     return {
         "faster": "yes",
         "slower": "no, it takes longer",
+        "equal": "no, it takes as long",
         "no difference shown": "no difference shown",
         "too few runs": f"not known, too few runs ({found.n}, {stats.LEAST_PAIRS} are needed)",
         "cores shared": "not known, as ranks share cores",

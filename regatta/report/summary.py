@@ -55,12 +55,12 @@ class Summary:
         return next((t.seconds for t in self.times if (t.configuration, t.clock) == wanted), None)
 
 
-def summarise(cases: Sequence[Case]) -> tuple[Summary, ...]:
-    """The summary of each case."""
+def summarise(cases: Sequence[Case], at_least: float = stats.AT_LEAST) -> tuple[Summary, ...]:
+    """The summary of each case; `at_least`: the part that a difference must have to matter."""
     samples = [(case, *place) for case in cases for place in _samples(case)]
     medians = stats.medians([seconds for _, _, _, seconds in samples])
     pairs = [(case, *place) for case in cases for place in _pairs(case)]
-    ratios = stats.ratios([(base, other) for *_, base, other in pairs])
+    ratios = stats.ratios([(base, other) for *_, base, other in pairs], at_least)
     times: dict[int, list[Time]] = {}
     for (case, configuration, clock, _), found in zip(samples, medians, strict=True):
         times.setdefault(id(case), []).append(Time(configuration, clock, found))

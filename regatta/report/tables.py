@@ -22,10 +22,10 @@ _USE_NOTE = (
     "ranks of one node need no network among themselves."
 )
 _TIMES_NOTE = (
-    f"Median (95 % interval, from {stats.LEAST_PAIRS} runs on; of 5 runs it is the least to the greatest, which is 94 "
-    "%) of those that succeeded, without those that were timed with other runs on the same nodes (where there are no "
-    "others, they are marked), and without single runs where others were repeated. torch × 4: on 4 ranks; single/4: "
-    "one process that does the work of 4 ranks, with their global batch."
+    f"Median (95 % interval, from {stats.LEAST_PAIRS} runs on) of those that succeeded, without those that were timed "
+    "with other runs on the same nodes (where there are no others, they are marked), and without single runs where "
+    "others were repeated. torch × 4: on 4 ranks; single/4: one process that does the work of 4 ranks, with their "
+    "global batch."
 )
 _PUBLISHED_NOTE = (
     "Ours: end to end, medians. Published: what others measured on other hardware, not compared; those of the plan "
@@ -38,7 +38,9 @@ NO_ANSWER = "(no answer to compare)"
 _SCRIPTS_NOTE = "Medians, as above. A run that prints an answer (the event `result`) can be compared with others."
 _RATIOS_NOTE = (
     "A ratio is the geometric mean over pairs of repeats; with few pairs it may differ from the ratio of the medians. "
-    f"A verdict needs {stats.LEAST_PAIRS} pairs, and an interval that does not contain 1. "
+    f"A verdict needs {stats.LEAST_PAIRS} pairs (5 have the same sign by chance once in 16 times), an interval that "
+    "does not contain 1, and a difference that matters. At most one verdict in 20 is false. All together: whether it "
+    "also holds if all verdicts of this page are taken together (Holm's correction). "
     "There is none where the ranks of one side had to share cores (hosts that are containers of one machine, or more "
     "ranks than cores) and those of the other had not."
 )
@@ -111,6 +113,7 @@ def published(summaries: Sequence[Summary]) -> Iterator[Table]:
 
 def ratios(summaries: Sequence[Summary]) -> Iterator[Table]:
     """For each workload: how its configurations compare with one process and with each other, and the verdict."""
+    together = _together(summaries)
     for workload, chosen in _by_workload(summaries).items():
         rows = [
             (
@@ -122,6 +125,7 @@ def ratios(summaries: Sequence[Summary]) -> Iterator[Table]:
                 texts.times(ratio.speedup),
                 f"{ratio.speedup.value / ratio.above.workers:.0%}" if ratio.below.single else "–",
                 ratio.times.verdict,
+                together.get(id(ratio), "–"),
             )
             for summary in chosen
             for ratio in summary.ratios
@@ -130,11 +134,21 @@ def ratios(summaries: Sequence[Summary]) -> Iterator[Table]:
             yield Table(
                 f"{workload}-ratios",
                 f"{workload}: who is faster",
-                ("case", "runs", "against", "clock", "time ratio", "speed-up", "efficiency", "verdict"),
+                ("case", "runs", "against", "clock", "time ratio", "speed-up", "efficiency", "verdict", "all together"),
                 tuple(rows),
                 _RATIOS_NOTE,
                 grouped=True,
             )
+
+
+def _together(summaries: Sequence[Summary]) -> dict[int, str]:
+    """Of each ratio that says slower or faster, by its id: whether it does so if all on the page are looked at."""
+    judged = [
+        one for summary in summaries for one in summary.ratios if one.times.p is not None and not one.times.shared
+    ]
+    shown = stats.holm([one.times.p for one in judged if one.times.p is not None])
+    said = zip(judged, shown, strict=True)
+    return {id(one): "yes" if also else "no" for one, also in said if one.times.verdict in ("slower", "faster")}
 
 
 def phases(summaries: Sequence[Summary]) -> Iterator[Table]:
@@ -207,8 +221,8 @@ def changes(found: Sequence[Change], against: str) -> Table:
     )
     columns = ("case", "configuration", "clock", "before", "now", "ratio", "verdict", "note")
     note = (
-        "Marked slower or faster only where the 95 % interval of the ratio leaves out 1 and each side has "
-        f"{stats.LEAST_PAIRS} runs or more. One in twenty of such marks comes by chance."
+        "Marked slower or faster only if the 95 % interval of the ratio does not contain 1, the difference matters and "
+        f"each side has {stats.LEAST_PAIRS} runs or more. One in twenty of such marks comes by chance."
     )
     return Table("changes", f"Against {against}", columns, rows, note, grouped=True)
 

@@ -11,9 +11,10 @@ from regatta.errors import RegattaError, UsageError
 from regatta.hosts import inventories
 from regatta.options import declaration
 from regatta.options.declaration import RunOptions
-from regatta.options.kinds import SECONDS, SWITCH
+from regatta.options.kinds import PERCENT, SECONDS, SWITCH
 from regatta.options.option import BENCH, Option, typed
 from regatta.program import hint
+from regatta.records import stats
 from regatta.tasks.common import JSON_HELP
 from regatta.tasks.launching import advising, command
 
@@ -22,6 +23,7 @@ OWN = {
     "dry_run": Option("show the plan with an estimate, start nothing", SWITCH),
     "fresh": Option("begin a new set, also where one is unfinished", SWITCH),
     "retry": Option("also repeat runs that failed or were lost", SWITCH),
+    "at_least": Option("a difference matters from here on: 2%", PERCENT, stats.AT_LEAST, "at_least"),
     "lease": Option("break: take the cluster from a command that is gone (also LEASE=break)"),
     "json": Option(f"at the end {JSON_HELP}", SWITCH),
     "wait": Option("seconds to wait for a node that is lost", SECONDS, 1800.0, "wait"),
@@ -38,6 +40,7 @@ def _bench(words: Mapping[str, Any]) -> None:
     from regatta.experiments import plan_file
     from regatta.hosts.lease import Lease, may_break
     from regatta.hosts.selection import Selection
+    from regatta.records import calibration
     from regatta.run.session import Session
 
     if words["json"] and words["dry_run"]:
@@ -71,12 +74,15 @@ def _bench(words: Mapping[str, Any]) -> None:
             if running.spent.count:
                 kept = f"{running.recorded()} of {found.total} runs recorded in {results}"
                 view.say(f"\n{running.spent.text()}\nset {found.set}: {kept}\n")
-        told = findings.findings(found.points, running.records)
+        at_least = given.get("at_least", stats.AT_LEAST)
+        told = findings.findings(found.points, running.records, at_least)
         if words["json"]:
             from regatta.tasks import shown
 
             shown.say(shown.bench(plan.name, found.set, used.name, told))
-        for line in () if words["json"] else findings.lines(told):
+        for line in (
+            () if words["json"] else [*findings.lines(told), *map(str, calibration.of(running.records, at_least))]
+        ):
             view.say(line)
         if bad := sum(len(one.failed) for one in told):
             raise RegattaError(f"{bad} run(s) failed: see above, and '{hint('logs', 'RUN')}'; --retry repeats them")

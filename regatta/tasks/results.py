@@ -9,6 +9,7 @@ from invoke.context import Context
 from regatta.errors import DeclinedError, RecordError, RegattaError, UsageError
 from regatta.hosts import inventories
 from regatta.hosts.remote import Remote
+from regatta.options.kinds import PERCENT
 from regatta.program import hint
 from regatta.tasks.common import JSON_HELP, records_dir, task, whole
 from regatta.tasks.launching import opened
@@ -29,6 +30,7 @@ RUN_HELP = "id of a run that has a record, a unique beginning of it, 'last', or 
         "against": "earlier records to compare with: a folder, a record or a .parquet file",
         "out": "folder to write to (default: report/ next to the records)",
         "charts": "charts as files: svg,png (default), svg, png or none",
+        "at_least": "a difference matters from here on: 2% (default 1%)",
         "cases": "write the charts of so many of the latest cases as files (default 2)",
     }
 )
@@ -39,6 +41,7 @@ def report(
     out: str | None = None,
     charts: str = "svg,png",
     cases: str = "2",
+    at_least: str | None = None,
 ) -> None:
     """Make a report of all records: one HTML file, tables, charts."""
     from regatta.report import files, make
@@ -46,7 +49,7 @@ def report(
     formats = files.image_formats(charts)
     most = whole("cases", cases) or 2
     records = records_dir()
-    made = make.report(records, run=run, against=Path(against).expanduser() if against else None)
+    made = make.report(records, run=run, against=Path(against).expanduser() if against else None, **_margin(at_least))
     written = files.write(Path(out).expanduser() if out else records / "report", made, formats, most)
     for line in made.broken:
         print(f"warning: left out: {line}", file=sys.stderr)
@@ -59,6 +62,10 @@ def report(
     for change in made.changes or ():
         if change.verdict in ("slower", "faster"):
             print(f"{change.verdict}: {change.sentence}")
+
+
+def _margin(typed: str | None) -> dict[str, float]:
+    return {} if typed is None else {"at_least": PERCENT.word("--at-least", typed)}
 
 
 @task(positional=["run"], help={"run": RUN_HELP, "json": "print its record (schema: regatta/records/schemas/)"})

@@ -116,19 +116,19 @@ TOGETHER = {"node1": ([0], ["node2"]), "node2": ([1], ["node1"])}
 ALONE = {"node1": ([0], ())}
 
 
-def five(record: Record, nodes: Any, name: str, times: float = 1.0) -> list[Record]:
+def six(record: Record, nodes: Any, name: str, times: float = 1.0) -> list[Record]:
     series = record.series
     assert series
     return [
         structs.replace(
             on(record, nodes, f"{name}{index}", times + index / 100), series=structs.replace(series, index=index)
         )
-        for index in range(1, 6)
+        for index in range(1, 7)
     ]
 
 
 def test_no_verdict_where_one_side_shares_cores() -> None:
-    single, apart, together = five(SINGLE, ALONE, "s", 2), five(TORCH, APART, "a"), five(TORCH, TOGETHER, "t")
+    single, apart, together = six(SINGLE, ALONE, "s", 2), six(TORCH, APART, "a"), six(TORCH, TOGETHER, "t")
     honest, shared = compare.ratio(single, apart), compare.ratio(single, together)
     assert honest and shared
     assert honest.verdict in ("faster", "slower") and shared.verdict == "cores shared"
@@ -144,7 +144,7 @@ def test_of_hosts_with_parts_of_cores_it_is_said_what_they_share() -> None:
         nodes = tuple(structs.replace(node, cores=1, cpu_limit=0.4) for node in record.cluster.nodes)
         return structs.replace(record, cluster=structs.replace(record.cluster, nodes=nodes))
 
-    single, torch = ([*map(parts, five(*words))] for words in ((SINGLE, ALONE, "s", 2), (TORCH, APART, "a")))
+    single, torch = ([*map(parts, six(*words))] for words in ((SINGLE, ALONE, "s", 2), (TORCH, APART, "a")))
     found = compare.ratio(single, torch)
     assert found and found.verdict == "faster"
     words = compare.compare({"single": single, "torch": torch}).words
@@ -152,7 +152,7 @@ def test_of_hosts_with_parts_of_cores_it_is_said_what_they_share() -> None:
 
 
 def test_frameworks_on_the_same_shared_cores_are_compared() -> None:
-    torch, ray = five(TORCH, TOGETHER, "t"), five(RAY, TOGETHER, "r", 3)
+    torch, ray = six(TORCH, TOGETHER, "t"), six(RAY, TOGETHER, "r", 3)
     found = compare.ratio(torch, ray)
     assert found and found.verdict == "slower"
 
@@ -175,10 +175,10 @@ def test_a_record_keeps_who_shares_and_older_ones_say_nothing() -> None:
 
 
 def test_the_report_says_it_in_tables_and_charts() -> None:
-    runs = [*five(SINGLE, ALONE, "s", 2), *five(TORCH, TOGETHER, "t")]
+    runs = [*six(SINGLE, ALONE, "s", 2), *six(TORCH, TOGETHER, "t")]
     (summary,) = summarise(cases(runs))
     (table,) = tables.ratios([summary])
-    assert {row[-1] for row in table.rows} == {"cores shared"}
+    assert {row[-2:] for row in table.rows} == {("cores shared", "–")}
     assert {row["cores"] for row in charts.speedups(summary) if "speedup" in row} == {"shared"}
 
 

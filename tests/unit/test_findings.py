@@ -21,7 +21,7 @@ def made(point: str, framework: str, index: int, total: float) -> Record:
         ExitInfo("succeeded", 0),
         answer={"sum": 1.0},
         tolerance={},
-        series=Series(point, index, 5, "spectrum", "set", point),
+        series=Series(point, index, 6, "spectrum", "set", point),
     )
 
 
@@ -30,7 +30,7 @@ def test_many_frameworks_have_a_row_each_beside_the_single_process() -> None:
     (point,) = points
     ran = [name for name in point.frameworks if name != "ray"]
     seconds = {name: 10.0 / (1 + place) for place, name in enumerate(ran)}
-    records = [made(point.name, name, index, seconds[name] + 3) for name in ran for index in range(1, 6)]
+    records = [made(point.name, name, index, seconds[name] + 3) for name in ran for index in range(1, 7)]
     shown = lines(findings(points, records))
     assert max(map(len, shown)) < 100, "a terminal has room for it"
     table = shown[1 : 2 + len(point.frameworks)]

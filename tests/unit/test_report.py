@@ -232,13 +232,27 @@ def test_all_cases_are_in_one_chart_with_published_times_of_the_same_size() -> N
 
 def test_speedup_is_the_ratio_the_other_way_round() -> None:
     single, torch = kept.one("stars", "single"), kept.one("stars", "torch")
-    runs = [*repeated(single, "s", [2, 2.1, 2.2, 2.3, 2.4]), *repeated(torch, "t", [1, 1.1, 1.2, 1.3, 1.1])]
+    runs = [*repeated(single, "s", [2, 2.1, 2.2, 2.3, 2.4, 2.2]), *repeated(torch, "t", [1, 1.1, 1.2, 1.3, 1.1, 1.2])]
     (summary,) = summarise(cases(runs))
     ratio = next(r for r in summary.ratios if r.clock == "compute")
     assert ratio.speedup.value == pytest.approx(1 / ratio.times.value)
     assert ratio.speedup.low == pytest.approx(1 / (ratio.times.high or math.nan))
     rows = [row for row in charts.speedups(summary) if row.get("clock") == "compute"]
     assert [row["efficiency"] for row in rows] == [pytest.approx(rows[0]["speedup"] / 2)]
+
+
+def test_verdicts_of_a_page_are_also_taken_together() -> None:
+    """Six pairs show a difference (1 in 32 comes by chance), and not if there are many verdicts."""
+    single, torch = kept.one("stars", "single"), kept.one("stars", "torch")
+    runs = [*repeated(single, "s", [2, 2.1, 2.2, 2.3, 2.4, 2.2]), *repeated(torch, "t", [1, 1.1, 1.2, 1.3, 1.1, 1.2])]
+    (table,) = tables.ratios(summarise(cases(runs)))
+    assert {row[-2:] for row in table.rows} == {("faster", "no")}
+    many = [factor + index / 100 for index, factor in enumerate([1.0, 1.1] * 6)]
+    runs = [*repeated(single, "s", [2 * factor for factor in many]), *repeated(torch, "t", many)]
+    (table,) = tables.ratios(summarise(cases(runs)))
+    assert {row[-2:] for row in table.rows} == {("faster", "yes")}
+    (table,) = tables.ratios(summarise(cases(runs), at_least=2.0))
+    assert {row[-2:] for row in table.rows} == {("equal", "–")}
 
 
 @pytest.mark.parametrize("record", kept.records(), ids=lambda r: r.run_id)
@@ -277,7 +291,7 @@ def test_a_run_whose_ranks_never_got_ready_has_no_timeline() -> None:
 
 
 def test_a_regression_is_marked_only_where_the_interval_says_so() -> None:
-    spread = [1.0, 1.02, 1.04, 1.06, 1.03]
+    spread = [1.0, 1.02, 1.04, 1.06, 1.03, 1.05]
     torch, single = kept.one("stars", "torch"), kept.one("stars", "single")
     before = cases([*repeated(torch, "a", spread), *repeated(single, "b", spread)])
     now = cases([*repeated(torch, "c", [2 * s for s in spread]), *repeated(single, "d", spread)])

@@ -32,7 +32,7 @@ def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (store.root / "short.json").write_text('{"schema_version": 1')
     old = kept.copy_to(base / "old")
     torch = kept.one("stars", "torch")
-    for index in range(5):
+    for index in range(6):
         store.save(kept.again(torch, f"now-{index}", times=2 + index / 50, count=9))
         old.save(kept.again(torch, f"before-{index}", times=1 + index / 50, count=9))
     series = Series("beside", 1, 1, published=145.0, published_size=100_000)
@@ -144,7 +144,7 @@ def test_the_colours_follow_the_button(visit: Visit) -> None:
 @BOTH
 def test_every_run_is_a_click_away_with_its_record(visit: Visit) -> None:
     links = visit.page.locator("#run-table tbody a")
-    assert links.count() == len(kept.records()) + 7
+    assert links.count() == len(kept.records()) + 8
     for run in ("failed-run", kept.one("stars", "ray").run_id):
         visit.page.locator(f'#run-table a[href="#run={run}"]').click()
         dialog = visit.page.locator("dialog[open]")

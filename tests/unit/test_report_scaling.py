@@ -15,7 +15,7 @@ from regatta.report.studies import Study
 from regatta.report.summary import summarise
 
 FOLDER = Path(__file__).parent / "records-study"
-SPREAD = [1.0, 1.02, 1.04, 1.06, 1.03]
+SPREAD = [1.0, 1.02, 1.04, 1.06, 1.03, 1.05]
 
 
 def records() -> list[Record]:
@@ -42,7 +42,7 @@ def alone(record: Record) -> Record:
 
 
 def repeated(times: dict[tuple[str, int, bool], float]) -> list[Record]:
-    """Five repeats of each, of so many seconds more or less; those that are not named are left out."""
+    """Six repeats of each, of so many seconds more or less; those that are not named are left out."""
     return [
         seconds(kept.again(alone(record), f"{record.run_id}-{index}"), times[said(record)] * factor)
         for record in records()
@@ -83,7 +83,7 @@ def test_real_runs_are_one_study() -> None:
     ]
     told = answers(records())["Do more ranks help torch, with a batch of 32 rows that they share?"]
     assert told.startswith("2 ranks of 1 thread on 1 node took ") and "1 rank of 2 threads on 1 node" in told
-    assert "not known, too few runs (1, 5 are needed)" in told
+    assert "not known, too few runs (1, 6 are needed)" in told
     assert studies.studies(summarise(cases(kept.records()))) == []
 
 
@@ -153,7 +153,7 @@ def test_time_to_an_accuracy_that_the_small_batch_comes_to() -> None:
     assert "torch × 1, batch 32: 4.00 s (4.00 s to 4.00 s)" in reached
     assert "torch × 2, batch 64, rate grown: 2.00 s (2.00 s to 2.00 s), 0.50 (0.50 to 0.50) times as long" in reached
     missed = answers(watched(0.94))["How long does torch take to an accuracy of 95 %?"]
-    assert "torch × 2, batch 64, rate grown: 0 of 5 runs came to it" in missed
+    assert "torch × 2, batch 64, rate grown: 0 of 6 runs came to it" in missed
 
 
 def test_of_made_up_data_no_accuracy_is_told() -> None:

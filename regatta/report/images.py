@@ -34,6 +34,17 @@ def of_cases(summaries: Sequence[Summary]) -> Iterator[tuple[str, Spec, list[Row
                 yield f"{name}-{chart.kind}", chart.spec, rows
 
 
+def card(summary: Summary) -> str:
+    """The times of a case as the text of an SVG, for a page that is not drawn by a program; empty without times."""
+    import vl_convert
+
+    rows = charts.bars(summary)
+    if not rows:
+        return ""
+    whole = charts.with_rows(specs.BARS, rows) | {"width": _WIDTH, "config": theme.config(dark=False)}
+    return str(vl_convert.vegalite_to_svg(whole | {"background": "transparent"}))
+
+
 def write(folder: Path, name: str, spec: Spec, rows: Sequence[Row], formats: Sequence[str]) -> list[Path]:
     """Write one chart in each format, light, 640 pixels wide. Raises OSError."""
     import vl_convert

@@ -17,25 +17,33 @@ from regatta.report.summary import summarise
 
 
 def report(
-    folder: Path, *, run: str | None = None, against: Path | None = None, at_least: float = stats.AT_LEAST
+    folder: Path,
+    *,
+    run: str | None = None,
+    only: str | None = None,
+    against: Path | None = None,
+    at_least: float = stats.AT_LEAST,
 ) -> Report:
     """The report of all records in `folder`, or of one run, compared with the earlier ones at `against`.
 
-    `at_least`: the part by which times differ, if that is to matter.
+    `only`: the name of a workload, plan or point whose runs are reported. `at_least`: the part by which times differ,
+    if that is to matter.
     RecordError where there is nothing to report or to compare with; files that are no records are named in it.
     """
     with ThreadPoolExecutor(1) as pool:
         bundled = pool.submit(vega.script)  # takes seconds the first time, on a core that is idle
-        made = _report(folder, run, against, at_least)
+        made = _report(folder, run, only, against, at_least)
         bundled.result()
     return made
 
 
-def _report(folder: Path, run: str | None, against: Path | None, at_least: float) -> Report:
+def _report(folder: Path, run: str | None, only: str | None, against: Path | None, at_least: float) -> Report:
     store = Store(folder)
     found = store.list() if run is None else Listing((sources.find(store, run),), ())
     if not found.records:
         raise RecordError(f"no records in {folder} yet{_broken(found.broken)}: start a run, or set REGATTA_RESULTS")
+    if only is not None:
+        found = Listing(_only(only, found.records), found.broken)
     earlier = sources.read(against) if against else None
     made = cases(found.records)
     notes = [*_without_card(made), *(f"Measured here: {one}." for one in calibration.of(found.records, at_least))]
@@ -57,6 +65,19 @@ def _report(folder: Path, run: str | None, against: Path | None, at_least: float
         broken=(*found.broken, *(earlier.broken if earlier else ())),
         notes=tuple(notes),
     )
+
+
+def _only(wanted: str, records: Sequence[Record]) -> tuple[Record, ...]:
+    """The runs of a workload, plan or point. RecordError where there are none, with the names that there are."""
+    names = [
+        {run.identity.workload, *((run.series.plan, run.series.point) if run.series else ())} - {None}
+        for run in records
+    ]
+    chosen = tuple(run for run, own in zip(records, names, strict=True) if wanted in own)
+    if not chosen:
+        known = sorted({str(name) for own in names for name in own})
+        raise RecordError(f"no run is of '{wanted}' (--only takes a workload, plan or point): {', '.join(known)}")
+    return chosen
 
 
 def _without_card(made: Sequence[Case]) -> Iterator[str]:

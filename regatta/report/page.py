@@ -10,12 +10,28 @@ from typing import Any
 
 from regatta.records import document
 from regatta.records.record import Record
-from regatta.report import across, charts, curves, overhead, scaling, specs, tables, texts, theme, timeline, vega
+from regatta.report import (
+    across,
+    answers,
+    charts,
+    curves,
+    images,
+    overhead,
+    scaling,
+    specs,
+    tables,
+    texts,
+    theme,
+    timeline,
+    vega,
+)
 from regatta.report.regressions import Change
 from regatta.report.summary import Summary
 from regatta.report.tables import Table
 
 _OPEN = 1
+_PICTURES = 12
+"""So many cases have their picture in the page itself; those of others are drawn when they are shown."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +51,11 @@ class Report:
     notes: tuple[str, ...] = ()
 
     @property
+    def failed(self) -> list[Record]:
+        """The runs that did not succeed."""
+        return [record for record in self.records if record.exit.state != "succeeded"]
+
+    @property
     def tables(self) -> list[Table]:
         """All tables, in the order of the page."""
         return [
@@ -48,6 +69,7 @@ class Report:
             *tables.use(self.summaries),
             *overhead.tables(self.summaries),
             *([tables.changes(self.changes, self.against)] if self.changes is not None else []),
+            *([tables.failures(failed)] if (failed := self.failed) else []),
             tables.machines(self.records),
             tables.runs(self.records),
         ]
@@ -64,7 +86,7 @@ def render(report: Report) -> str:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    failed = [record for record in report.records if record.exit.state != "succeeded"]
+    failed = report.failed
     overview = charts.overview(report.summaries)
     pictures = [*across.pictures(report.summaries), *curves.pictures(report.summaries)]
     return environment.get_template("report.html.j2").render(
@@ -87,6 +109,7 @@ def render(report: Report) -> str:
         machines=tables.machines(report.records),
         runs=tables.runs(report.records),
         cases=[_case(summary, number) for number, summary in enumerate(report.summaries)],
+        failures=tables.failures(failed) if failed else None,
         only=report.records[0].run_id if len(report.records) == 1 else "",
         style=_text("report.css"),
         program=_text("report.js"),
@@ -103,6 +126,8 @@ def _case(summary: Summary, number: int) -> dict[str, Any]:
     ]
     return {
         "case": case,
+        "answer": answers.answer(summary),
+        "picture": images.card(summary) if number < _PICTURES else "",
         "number": number,
         "open": number < _OPEN,
         "comparisons": comparisons,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from regatta.records import stats
 from regatta.records.clocks import PHASES
-from regatta.records.record import SINGLE, NodeFacts, Record
+from regatta.records.record import SINGLE, Failure, NodeFacts, Record
 from regatta.report import published as references
 from regatta.report import texts
 from regatta.report.cases import Case, Configuration, Group
@@ -267,6 +267,29 @@ def runs(records: Sequence[Record]) -> Table:
         for record in records
     )
     return Table("runs", "Every run", columns, rows, "A release with + had changes that were not committed.")
+
+
+def failures(records: Sequence[Record]) -> Table:
+    """Runs that did not succeed, each with its cause."""
+    rows = tuple(
+        (
+            record.run_id,
+            record.identity.started[:19].replace("T", " "),
+            f"{record.identity.workload}, {record.identity.framework}, {len(record.cluster.rank_map)} ranks",
+            record.exit.state,
+            _cause(record.exit.failure),
+        )
+        for record in records
+    )
+    return Table("failures", "Failures", ("run", "started (UTC)", "workload", "state", "cause"), rows, prose=True)
+
+
+def _cause(failure: Failure | None) -> str:
+    if failure is None:
+        return "–"
+    rank = f"rank {failure.rank}" if failure.rank is not None else ""
+    where = ", ".join(filter(None, (failure.node, rank)))
+    return f"{where}: {failure.cause}" if where else failure.cause
 
 
 def scripts(summaries: Sequence[Summary]) -> Iterator[Table]:

@@ -3,8 +3,8 @@
 import contextlib
 import os
 import sys
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from regatta import paths
 from regatta.errors import RegattaError, UsageError
@@ -17,6 +17,10 @@ from regatta.program import hint
 from regatta.records import stats
 from regatta.tasks.common import JSON_HELP
 from regatta.tasks.launching import advising, command
+
+if TYPE_CHECKING:
+    from regatta.bench.findings import Finding
+    from regatta.records.record import Record
 
 PLAN = Option("a plan that comes with Regatta (a wrong name is answered with all), or the path of a TOML file")
 OWN = {
@@ -40,7 +44,6 @@ def _bench(words: Mapping[str, Any]) -> None:
     from regatta.experiments import plan_file
     from regatta.hosts.lease import Lease, may_break
     from regatta.hosts.selection import Selection
-    from regatta.records import calibration
     from regatta.run.session import Session
 
     if words["json"] and words["dry_run"]:
@@ -80,12 +83,22 @@ def _bench(words: Mapping[str, Any]) -> None:
             from regatta.tasks import shown
 
             shown.say(shown.bench(plan.name, found.set, used.name, told))
-        for line in (
-            () if words["json"] else [*findings.lines(told), *map(str, calibration.of(running.records, at_least))]
-        ):
+        for line in () if words["json"] else _said(told, running.records, at_least):
             view.say(line)
         if bad := sum(len(one.failed) for one in told):
             raise RegattaError(f"{bad} run(s) failed: see above, and '{hint('logs', 'RUN')}'; --retry repeats them")
+
+
+def _said(told: "Sequence[Finding]", records: "Sequence[Record]", at_least: float) -> list[str]:
+    """The end of a bench: tables, answers, and the rate of false verdicts where it was measured."""
+    from regatta.bench import findings
+    from regatta.records import calibration
+    from regatta.report import answers
+    from regatta.report.cases import cases
+    from regatta.report.summary import summarise
+
+    answered = answers.lines(summarise(cases(records), at_least))
+    return [*findings.lines(told), *answered, *map(str, calibration.of(records, at_least))]
 
 
 bench = command(

@@ -1,8 +1,9 @@
 """Tasks about records: report, show, diff, export, import, gc (imports: see `regatta.tasks.runs`)."""
 
 import sys
+import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from invoke.context import Context
 
@@ -21,36 +22,72 @@ if TYPE_CHECKING:
     from regatta.records.record import Record
     from regatta.report.diff import Entries
 
+_LOOK_EVERY = 1.0
+"""Seconds between two looks at the records."""
 RUN_HELP = "id of a run that has a record, a unique beginning of it, 'last', or the record's file"
 
 
 @task(
     help={
         "run": f"only this run: {RUN_HELP}",
+        "only": "only runs of this workload, plan or point",
         "against": "earlier records to compare with: a folder, a record or a .parquet file",
         "out": "folder to write to (default: report/ next to the records)",
         "charts": "charts as files: svg,png (default), svg, png or none",
         "at_least": "a difference matters from here on: 2% (default 1%)",
         "cases": "write the charts of so many of the latest cases as files (default 2)",
+        "pdf": "also print the page into this file, by a browser that is here",
+        "open": "open the page in a browser",
+        "watch": "make it again when records change, until Ctrl-C",
     }
 )
 def report(
     c: Context,
     run: str | None = None,
+    only: str | None = None,
     against: str | None = None,
     out: str | None = None,
     charts: str = "svg,png",
-    cases: str = "2",
     at_least: str | None = None,
+    cases: str = "2",
+    pdf: str | None = None,
+    open: bool = False,
+    watch: bool = False,
 ) -> None:
-    """Make a report of all records: one HTML file, tables, charts."""
-    from regatta.report import files, make
+    """Make a report of all records: one HTML file with the answers first, tables, charts."""
+    from regatta.report import files
 
     formats = files.image_formats(charts)
     most = whole("cases", cases) or 2
     records = records_dir()
-    made = make.report(records, run=run, against=Path(against).expanduser() if against else None, **_margin(at_least))
-    written = files.write(Path(out).expanduser() if out else records / "report", made, formats, most)
+    earlier = Path(against).expanduser() if against else None
+    folder = Path(out).expanduser() if out else records / "report"
+
+    def made() -> Path:
+        return _made(records, folder, formats, most, run=run, only=only, against=earlier, **_margin(at_least))
+
+    page = made()
+    if pdf:
+        from regatta.report import pdf as printing
+
+        printing.write(page, Path(pdf).expanduser())
+        print(f"{pdf}: the page, printed")
+    if open:
+        import webbrowser
+
+        if not webbrowser.open(page.resolve().as_uri()):
+            print(f"warning: no browser is here: open {page} yourself", file=sys.stderr)
+    while watch:
+        _await_change(records)
+        made()
+
+
+def _made(records: Path, folder: Path, formats: "tuple[str, ...]", most: int, **chosen: Any) -> Path:
+    """The page, made and described in lines."""
+    from regatta.report import files, make
+
+    made = make.report(records, **chosen)
+    written = files.write(folder, made, formats, most)
     for line in made.broken:
         print(f"warning: left out: {line}", file=sys.stderr)
     for line in made.notes:
@@ -62,6 +99,18 @@ def report(
     for change in made.changes or ():
         if change.verdict in ("slower", "faster"):
             print(f"{change.verdict}: {change.sentence}")
+    return written.page
+
+
+def _await_change(records: Path) -> None:
+    """Return when a record has come, gone or changed."""
+    before = _seen(records)
+    while _seen(records) == before:
+        time.sleep(_LOOK_EVERY)
+
+
+def _seen(records: Path) -> dict[str, int]:
+    return {path.name: path.stat().st_mtime_ns for path in records.glob("*.json")}
 
 
 def _margin(typed: str | None) -> dict[str, float]:

@@ -11,8 +11,9 @@ import kept
 import pytest
 from msgspec import structs
 
+from regatta.errors import RecordError
 from regatta.records.record import SCHEMA_VERSION, Record, Series
-from regatta.report import files, make
+from regatta.report import files, make, pdf
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
 SIZES = {"desktop": {"width": 1280, "height": 900}, "phone": {"width": 390, "height": 844}}
@@ -193,7 +194,7 @@ def test_what_changed_is_marked(visit: Visit) -> None:
 
 
 def test_a_timeline_can_be_chosen(visit: Visit) -> None:
-    figure = visit.page.locator("details.case[open] .timelines").first
+    figure = visit.page.locator(".case details[open] .timelines").first
     figure.scroll_into_view_if_needed()
     figure.locator(".chart svg.marks").wait_for()
     choice = figure.locator("select")
@@ -201,6 +202,44 @@ def test_a_timeline_can_be_chosen(visit: Visit) -> None:
     choice.select_option(other)
     assert figure.locator(".chart").get_attribute("data-run") == other
     assert visit.said == []
+
+
+@pytest.mark.parametrize("width", [794, 559], ids=["A4", "A5"])
+def test_printed_all_is_there_and_nothing_is_cut(browser: Any, page_file: Path, width: int) -> None:
+    context = browser.new_context(viewport={"width": width, "height": 1123})
+    page = context.new_page()
+    page.goto(f"{page_file.as_uri()}#print")
+    page.wait_for_selector("html[data-drawn=yes]")
+    page.emulate_media(media="print")
+    assert page.locator(".chart").count() == page.locator(".chart > svg, .chart svg.marks").count()
+    wide = "(one) => one.clientWidth && one.scrollWidth > one.clientWidth + 1"
+    cut = f"[...document.querySelectorAll('main *:not(svg, svg *)')].filter({wide}).map((one) => one.outerHTML)"
+    assert page.evaluate(cut) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    context.close()
+
+
+def test_the_page_is_printed_into_a_file(page_file: Path, tmp_path: Path) -> None:
+    pdf.write(page_file, tmp_path / "report.pdf")
+    text = (tmp_path / "report.pdf").read_bytes()
+    assert text.startswith(b"%PDF") and text.count(b"/Type /Page\n") > 3
+    with pytest.raises(RecordError, match="printed no"):
+        pdf.write(page_file, tmp_path / "none" / "report.pdf")
+
+
+def test_without_a_browser_it_is_said_how_to_have_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(RecordError, match=r"no browser is here.*apt-get install"):
+        pdf.write(tmp_path / "report.html", tmp_path / "report.pdf")
+
+
+def test_without_javascript_the_answers_have_their_picture(browser: Any, page_file: Path) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(page_file.as_uri())
+    for case in page.locator(".case").all():
+        assert case.locator(".answer").count() and case.locator("figure .chart[data-chart=bars] > svg").count() == 1
+    context.close()
 
 
 def test_a_page_of_one_run(browser: Any, tmp_path: Path) -> None:

@@ -202,6 +202,15 @@
     head.addEventListener("keydown", (event) => { if (event.key === "Enter") sort(head); });
   }
 
+  async function drawAll() {
+    for (const element of document.querySelectorAll(".chart")) {
+      if (!drawn.has(element) && element.clientWidth) {
+        drawn.set(element, undefined);
+        await draw(element).catch((error) => console.error(error));
+      }
+    }
+  }
+
   data = await unpack(document.getElementById("payload").textContent);
   button.textContent = root.dataset.theme;
   sift();
@@ -222,4 +231,8 @@
   addEventListener("hashchange", route);
   route();
   root.dataset.ready = "yes";
+  const printed = location.hash === "#print"; // `report --pdf` opens the page so: all parts are to be printed
+  if (printed) for (const part of document.querySelectorAll("details")) part.open = true;
+  const when = printed ? (work) => work() : (window.requestIdleCallback ?? setTimeout);
+  when(() => drawAll().then(() => { root.dataset.drawn = "yes"; }));
 })();

@@ -1,0 +1,170 @@
+"""The answer of an experiment in sentences, and what a reader has to know of it."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from regatta.frameworks import registry
+from regatta.records import stats
+from regatta.report.cases import Case, Configuration, card_of
+from regatta.report.summary import Summary
+
+_CLOCK = "total"
+_SLOW_START = 1.1
+"""So many times as long as the slowest of the others takes a first repeat that is named."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """`about` and `title`: what was tried. `sentences`: who won, by how much. `marks`: short words of caution."""
+
+    about: str
+    title: str
+    sentences: tuple[str, ...]
+    marks: tuple[str, ...]
+
+
+def answer(summary: Summary) -> Answer:
+    """The answer of a case, end to end."""
+    case = summary.case
+    card = card_of(case.workload)
+    about = (card.about if card else "") or case.workload
+    return Answer(about, f"{case.workload}: {case.title}", tuple(_sentences(summary)), tuple(_marks(summary)))
+
+
+def lines(summaries: Sequence[Summary]) -> Iterator[str]:
+    """The answers for a terminal."""
+    for summary in summaries:
+        found = answer(summary)
+        yield f"{found.title} on {summary.case.cluster}"
+        yield from (f"  {sentence}" for sentence in found.sentences)
+        if found.marks:
+            yield f"  ({'; '.join(found.marks)})"
+
+
+def _sentences(summary: Summary) -> Iterator[str]:
+    case = summary.case
+    if any(not found.comparable for found in case.comparisons.values()):
+        yield "No comparison: the answers of the runs are not equal."
+        return
+    if not any(group.runs for group in case.groups):
+        yield "No run succeeded."
+        return
+    if not case.answered:
+        yield "No comparison: the runs gave no answer."
+        return
+    counts = sorted({group.configuration.workers for group in case.groups if group.runs})
+    told = [sentence for workers in counts[-1:] for sentence in _of(summary, workers, several=len(counts) > 1)]
+    yield from told or _times(summary)
+    if len(counts) > 1:
+        yield from _cost(summary, counts)
+
+
+def _of(summary: Summary, workers: int, *, several: bool) -> Iterator[str]:
+    """Frameworks with so many ranks compared with the fastest of them, and with one process."""
+    ratios = {(one.above, one.below): one.times for one in summary.ratios if one.clock == _CLOCK}
+    groups = [group.configuration for group in summary.case.groups if group.configuration.workers == workers]
+    timed = {one: found.value for one in groups if (found := summary.time(one, _CLOCK)) is not None}
+    others = sorted((one for one in timed if not one.single), key=lambda one: timed[one])
+    parts = [_compared(other, others[0], found) for other in others[1:] if (found := _ratio(ratios, other, others[0]))]
+    single = next((one for one in groups if one.single), None)
+    if single and (against := [(one, found) for one in others if (found := ratios.get((one, single)))]):
+        parts.append(_against_one(against))
+    if parts:
+        text = f"{'; '.join(parts)}."
+        yield f"With {workers} ranks {text}" if several else text[0].upper() + text[1:]
+
+
+def _ratio(
+    ratios: dict[tuple[Configuration, Configuration], stats.Ratio], one: Configuration, other: Configuration
+) -> stats.Ratio | None:
+    back = ratios.get((other, one))
+    return ratios.get((one, other)) or (back.inverse if back else None)
+
+
+def _compared(one: Configuration, other: Configuration, found: stats.Ratio) -> str:
+    name, than = _name(one), _name(other)
+    if found.verdict == "too few runs":
+        pairs = "1 pair" if found.n == 1 else f"{found.n} pairs"
+        few = f"{pairs}: no verdict, {stats.LEAST_PAIRS} are needed"
+        return f"{name} took {found.value:.2f} times as long as {than} ({few})"
+    said = f"{found.low:.2f} to {found.high:.2f}, {found.n} pairs"
+    if found.verdict == "equal":
+        return f"{name} took as long as {than} ({said})"
+    if found.verdict == "no difference shown":
+        return f"no difference between {name} and {than} is shown ({said})"
+    if found.verdict == "cores shared":
+        return f"{name} and {than} are not compared: ranks of one of them share cores"
+    return f"{name} took {found.value:.2f} times as long as {than} ({said})"
+
+
+def _against_one(found: Sequence[tuple[Configuration, stats.Ratio]]) -> str:
+    verdicts = {_name(one): ratio.verdict for one, ratio in found}
+    if "cores shared" in verdicts.values():
+        return "whether more ranks beat one process is not known: ranks share cores"
+    if "too few runs" in verdicts.values():
+        times = ", ".join(f"{_name(one)} {ratio.value:.2f}" for one, ratio in found)
+        return f"times of one process: {times} (too few runs for a verdict)"
+    beat = [name for name, verdict in verdicts.items() if verdict == "faster"]
+    lost = [name for name in verdicts if name not in beat]
+    if len(found) == 1:
+        ((one, ratio),) = found
+        return f"{_name(one)} {'beat' if beat else 'did not beat'} one process ({ratio.value:.2f} times its time)"
+    if not beat or not lost:
+        word = ("both", "neither")[not beat] if len(found) == 2 else ("all", "none")[not beat]
+        return f"{word} beat one process"
+    return f"{' and '.join(beat)} beat one process, {' and '.join(lost)} did not"
+
+
+def _times(summary: Summary) -> Iterator[str]:
+    """The median of the fastest configuration where nothing is compared."""
+    found = [time for time in summary.times if time.clock == _CLOCK]
+    if found:
+        best = min(found, key=lambda time: time.seconds.value)
+        runs = "1 run" if best.seconds.n == 1 else f"median of {best.seconds.n} runs"
+        yield f"{best.configuration.label} took {best.seconds.value:.2f} s ({runs}); nothing to compare with."
+
+
+def _cost(summary: Summary, counts: Sequence[int]) -> Iterator[str]:
+    """The number of ranks from which each framework beats one process (COST, McSherry and others 2015)."""
+    ratios = [one for one in summary.ratios if one.clock == _CLOCK and one.below.single]
+    if any(one.times.verdict == "cores shared" for one in ratios):
+        return
+    firsts = []
+    for name in dict.fromkeys(one.above.framework for one in ratios):
+        own = [one for one in ratios if one.above.framework == name]
+        won = sorted(one.above.workers for one in own if one.times.verdict == "faster")
+        most = max(one.above.workers for one in own)
+        shown = _name(Configuration(most, name))
+        ranks = f"{won[0]} {'rank' if won[0] == 1 else 'ranks'}" if won else ""
+        firsts.append(f"{shown} first beats one process with {ranks}" if won else f"{shown} never up to {most}")
+    if firsts:
+        yield f"{'; '.join(firsts)}."
+
+
+def _marks(summary: Summary) -> Iterator[str]:
+    case = summary.case
+    if any(summary.cores_shared(group.configuration) for group in case.groups):
+        yield "ranks share cores"
+    groups = case.groups
+    kinds = {
+        "failed": [run for group in groups for run in group.others],
+        "gave no answer": [run for group in groups for run in group.silent],
+        "timed beside other runs": [run for group in groups for run in (*group.beside, *group.runs * group.crowded)],
+    }
+    for words, runs in kinds.items():
+        if runs:
+            yield f"{len(runs)} {'run' if len(runs) == 1 else 'runs'} {words}"
+    yield from _slow_starts(case)
+
+
+def _slow_starts(case: Case) -> Iterator[str]:
+    for group in case.groups:
+        seconds = group.seconds(_CLOCK)
+        if len(seconds) >= stats.LEAST_PAIRS and seconds[0] > _SLOW_START * max(seconds[1:]):
+            times = seconds[0] / median(seconds[1:])
+            yield f"the first repeat of {group.configuration.label} took {times:.1f} times as long: warm-up"
+
+
+def _name(configuration: Configuration) -> str:
+    return registry.of_run(configuration.framework).title or configuration.framework

@@ -1,0 +1,105 @@
+"""The sentences that say who won."""
+
+import kept
+import pytest
+from msgspec import structs
+
+from regatta.records.record import Record, RunIdentity
+from regatta.report import answers
+from regatta.report.cases import cases
+from regatta.report.summary import summarise
+
+STEPS = [1.0, 1.02, 1.04, 1.06, 1.03, 1.05]
+SINGLE, TORCH, RAY = (kept.one("stars", name) for name in ("single", "torch", "ray"))
+
+
+def runs(record: Record, times: float, steps: list[float] = STEPS) -> list[Record]:
+    """Runs whose whole takes so many times 10 s, more or less."""
+    made = [kept.again(record, f"{record.identity.framework}-{index}") for index in range(len(steps))]
+    total = [structs.replace(run.phases, total=10 * times * step) for run, step in zip(made, steps, strict=True)]
+    return [structs.replace(run, phases=phases) for run, phases in zip(made, total, strict=True)]
+
+
+def said(*some: list[Record]) -> answers.Answer:
+    (summary,) = summarise(cases([run for own in some for run in own]))
+    return answers.answer(summary)
+
+
+@pytest.mark.parametrize(
+    ("ray", "torch", "sentence"),
+    [
+        (1.5, 1.2, "Ray took 1.25 times as long as torch (1.25 to 1.25, 6 pairs); neither beat one process."),
+        (0.6, 0.5, "Ray took 1.20 times as long as torch (1.20 to 1.20, 6 pairs); both beat one process."),
+        (
+            1.5,
+            0.5,
+            "Ray took 3.00 times as long as torch (3.00 to 3.00, 6 pairs); torch beat one process, Ray did not.",
+        ),
+        (0.501, 0.5, "Ray took as long as torch (1.00 to 1.00, 6 pairs); both beat one process."),
+    ],
+)
+def test_who_won_and_by_how_much(ray: float, torch: float, sentence: str) -> None:
+    found = said(runs(SINGLE, 1.0), runs(TORCH, torch), runs(RAY, ray))
+    assert found.sentences == (sentence,)
+    assert found.about == "Training to tell stars from galaxies" and found.title.startswith("stars: generated")
+    assert found.marks == ()
+
+
+def test_what_is_not_shown_is_said() -> None:
+    mixed = said(runs(TORCH, 1.0), runs(RAY, 1.0, [1.2, 0.9, 1.3, 0.8, 1.1, 1.0]))
+    assert mixed.sentences[0].startswith("No difference between ") and mixed.sentences[0].endswith(", 6 pairs).")
+    few = said(runs(SINGLE, 1.0)[:2], runs(TORCH, 1.2)[:2], runs(RAY, 1.5)[:2])
+    assert few.sentences == (
+        "Ray took 1.25 times as long as torch (2 pairs: no verdict, 6 are needed); "
+        "times of one process: torch 1.20, Ray 1.50 (too few runs for a verdict).",
+    )
+    assert said(runs(TORCH, 1.0)).sentences == ("torch × 2 took 10.35 s (median of 6 runs); nothing to compare with.",)
+
+
+def test_no_answer_no_comparison() -> None:
+    wrong = [structs.replace(run, answer=dict(run.answer or {}) | {"accuracy": 0.1}) for run in runs(RAY, 1.0)]
+    assert said(runs(TORCH, 1.0), wrong).sentences == ("No comparison: the answers of the runs are not equal.",)
+    silent = [structs.replace(run, answer=None) for run in runs(RAY, 1.0)]
+    assert said(silent).sentences == ("No comparison: the runs gave no answer.",)
+    assert said([kept.failed(TORCH)]).sentences == ("No run succeeded.",)
+
+
+def test_what_a_reader_has_to_know_is_marked() -> None:
+    slow_start = runs(TORCH, 1.0, [2.0, *STEPS])
+    found = said(slow_start, [kept.failed(RAY)])
+    assert found.marks == ("1 run failed", "the first repeat of torch × 2 took 1.9 times as long: warm-up")
+
+
+def test_from_which_number_of_ranks_one_process_is_beaten() -> None:
+    def ranks(record: Record, workers: int, times: float) -> list[Record]:
+        def identity(run: Record) -> RunIdentity:
+            parameters = {**run.identity.parameters, "workers": workers}
+            return structs.replace(run.identity, run_id=f"{run.run_id}-{workers}", parameters=parameters)
+
+        return [
+            structs.replace(
+                run,
+                identity=identity(run),
+                series=structs.replace(run.series, label=f"w{workers}", index=index) if run.series else None,
+            )
+            for index, run in enumerate(runs(record, times), 1)
+        ]
+
+    every = [
+        run
+        for workers, torch, ray in ((2, 1.1, 2.0), (4, 0.7, 1.3))
+        for own in (ranks(SINGLE, workers, 1.0), ranks(TORCH, workers, torch), ranks(RAY, workers, ray))
+        for run in own
+    ]
+    first, last = said(every).sentences
+    assert first.startswith("With 4 ranks Ray took 1.86 times as long as torch")
+    assert last == "torch first beats one process with 4 ranks; Ray never up to 4."
+
+
+def test_lines_for_a_terminal() -> None:
+    summaries = summarise(cases([*runs(SINGLE, 1.0), *runs(TORCH, 0.5), kept.failed(TORCH)]))
+    assert list(answers.lines(summaries)) == [
+        f"{answers.answer(summaries[0]).title} on {TORCH.cluster.name}",
+        "  Torch beat one process (0.50 times its time).",
+        "  (1 run failed)",
+    ]

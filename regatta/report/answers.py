@@ -85,9 +85,7 @@ def _ratio(
 def _compared(one: Configuration, other: Configuration, found: stats.Ratio) -> str:
     name, than = _name(one), _name(other)
     if found.verdict == "too few runs":
-        pairs = "1 pair" if found.n == 1 else f"{found.n} pairs"
-        few = f"{pairs}: no verdict, {stats.LEAST_PAIRS} are needed"
-        return f"{name} took {found.value:.2f} times as long as {than} ({few})"
+        return f"{name} took {found.value:.2f} times as long as {than} ({_few(found)})"
     said = f"{found.low:.2f} to {found.high:.2f}, {found.n} pairs"
     if found.verdict == "equal":
         return f"{name} took as long as {than} ({said})"
@@ -98,13 +96,18 @@ def _compared(one: Configuration, other: Configuration, found: stats.Ratio) -> s
     return f"{name} took {found.value:.2f} times as long as {than} ({said})"
 
 
+def _few(found: stats.Ratio) -> str:
+    return f"{found.n} {'pair' if found.n == 1 else 'pairs'}: no verdict, {stats.LEAST_PAIRS} are needed"
+
+
 def _against_one(found: Sequence[tuple[Configuration, stats.Ratio]]) -> str:
     verdicts = {_name(one): ratio.verdict for one, ratio in found}
     if "cores shared" in verdicts.values():
         return "whether more ranks beat one process is not known: ranks share cores"
     if "too few runs" in verdicts.values():
-        times = ", ".join(f"{_name(one)} {ratio.value:.2f}" for one, ratio in found)
-        return f"times of one process: {times} (too few runs for a verdict)"
+        (first, ratio), *others = found
+        times = [f"{_name(first)} took {ratio.value:.2f}", *(f"{_name(one)} {more.value:.2f}" for one, more in others)]
+        return f"{', '.join(times)} times as long as one process ({_few(ratio)})"
     beat = [name for name, verdict in verdicts.items() if verdict == "faster"]
     lost = [name for name in verdicts if name not in beat]
     if len(found) == 1:

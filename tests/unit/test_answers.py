@@ -51,7 +51,7 @@ def test_what_is_not_shown_is_said() -> None:
     few = said(runs(SINGLE, 1.0)[:2], runs(TORCH, 1.2)[:2], runs(RAY, 1.5)[:2])
     assert few.sentences == (
         "Ray took 1.25 times as long as torch (2 pairs: no verdict, 6 are needed); "
-        "times of one process: torch 1.20, Ray 1.50 (too few runs for a verdict).",
+        "torch took 1.20, Ray 1.50 times as long as one process (2 pairs: no verdict, 6 are needed).",
     )
     assert said(runs(TORCH, 1.0)).sentences == ("torch × 2 took 10.35 s (median of 6 runs); nothing to compare with.",)
 

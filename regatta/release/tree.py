@@ -4,6 +4,7 @@ import contextlib
 import os
 import re
 import stat
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain
@@ -85,6 +86,11 @@ def read(root: Path) -> Tree:
         notes=told,
         left=tuple((path, reason.text) for path, reason in left.items()),
     )
+
+
+def release_of(entries: Iterable[Sequence[str]]) -> str:
+    """The id of the release that has these entries: (path, kind, content)."""
+    return manifest.release_id([list(entry) for entry in entries])
 
 
 def changed_files(root: Path, old: str, new: str) -> list[str] | None:

@@ -1,0 +1,117 @@
+"""Tasks that give results to others, and repeat those of others (imports: see `regatta.tasks.runs`)."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from invoke.context import Context
+
+from regatta import paths
+from regatta.errors import RegattaError, UsageError
+from regatta.hosts import inventories
+from regatta.program import hint
+from regatta.tasks.common import records_dir, task
+
+SIGNER_HELP = "who must have signed it: a fingerprint (SHA256:...) or the file of a public key"
+
+
+@task(
+    name="results-seal",
+    positional=["set"],
+    help={
+        "set": "the set of runs that 'bench' named, a unique beginning, or a plan's name (its latest set)",
+        "plan": "the plan's file, where it is not one of Regatta's",
+        "out": "the file to write (default: SET.regatta.zip)",
+        "key": "the SSH key that signs: a private key, or the .pub of one in your agent (default: that of ~/.ssh)",
+    },
+)
+def results_seal(c: Context, set: str, plan: str | None = None, out: str | None = None, key: str | None = None) -> None:
+    """Make one signed file of a set of runs: all records, failed ones too, the code and the plan."""
+    from regatta.experiments import plan_file
+    from regatta.records.store import Store
+    from regatta.release import tree
+    from regatta.report import sealed
+
+    runs = sealed.find(Store(records_dir()).list().records, set)
+    series = runs[0].series
+    name = plan or (series and series.plan) or ""
+    shipped = name in plan_file.shipped()
+    root = paths.PROJECT if shipped else tree.find_root(Path.cwd())
+    if not shipped:
+        file = Path(name).expanduser().resolve()
+        if not (file.is_file() and file.is_relative_to(root.resolve())):
+            raise UsageError(f"the plan of this set is not one of Regatta's: give its file in {root} with --plan")
+        name = f"./{file.relative_to(root.resolve())}"
+    target = Path(out or f"{series and series.set}{sealed.ENDING}").expanduser()
+    made = sealed.seal(runs, tree.read(root), name, key, target)
+    print("\n".join(made.lines()))
+    print(f"{target}: {target.stat().st_size / 1e6:.1f} MB. Anybody checks it: {hint('results-verify', target.name)}")
+
+
+@task(name="results-verify", positional=["file"], help={"file": "a file of results-seal", "signer": SIGNER_HELP})
+def results_verify(c: Context, file: str, signer: str | None = None) -> None:
+    """Check that a sealed file is what was signed, and say what it holds and who signed it."""
+    from regatta.report import answers, sealed
+    from regatta.report.cases import cases
+    from regatta.report.summary import summarise
+
+    found = sealed.verify(Path(file).expanduser(), signer)
+    print("\n".join([*found.lines(), *answers.lines(summarise(cases(found.records)))]))
+    if signer is None:
+        print("the signature says that nothing was changed, not who that is: compare the fingerprint, or use --signer")
+
+
+@task(
+    positional=["file"],
+    help={
+        "file": "a file of results-seal",
+        "signer": SIGNER_HELP,
+        "into": "a new folder for its code and the results (default: SET)",
+        "yes": "do not ask before its code runs (also CONFIRM=yes)",
+    },
+)
+def reproduce(
+    c: Context,
+    file: str,
+    inventory: str | None = None,
+    signer: str | None = None,
+    into: str | None = None,
+    yes: bool = False,
+) -> None:
+    """Run the plan of a sealed file on your hosts, and say which of its verdicts hold here."""
+    from regatta.errors import DeclinedError
+    from regatta.records.store import Store
+    from regatta.report import reproduced, sealed
+    from regatta.terminal.confirm import confirmed
+
+    found = sealed.verify(Path(file).expanduser(), signer)
+    hosts = inventories.choose(inventory).resolve()
+    print("\n".join(found.lines()))
+    if not confirmed(f"run the code of {found.fingerprint} on {hosts.name}", yes):
+        raise DeclinedError("nothing was run")
+    folder = Path(into or found.set).expanduser().resolve()
+    code, results = folder / "code", folder / "results"
+    if not code.exists():
+        sealed.unpack(found, code)
+    ended = _bench(code, found.plan, hosts, results)
+    here = [run for run in Store(results).list().records if run.series and run.series.plan]
+    if other := {str(run.identity.release) for run in here} - {found.release}:
+        print(f"note: here release {', '.join(sorted(other))} ran, there {found.release}: another version of Regatta?")
+    for verdict in reproduced.compare(found.records, here):
+        print(verdict.line)
+    if ended:
+        raise RegattaError(f"the bench ended with code {ended}: the same command continues it")
+
+
+def _bench(code: Path, plan: str, hosts: Path, results: Path) -> int:
+    """The bench of a plan in the folder of its code; by that code, where it is Regatta itself."""
+    env = {**os.environ, "REGATTA_RESULTS": str(results)}
+    if (code / "regatta" / "cli.py").is_file():
+        env["PYTHONPATH"] = str(code)
+        node = paths.PROJECT / ".venv-node"
+        if node.is_dir() and not (code / node.name).is_symlink():
+            (code / node.name).symlink_to(node.resolve())
+    program = "from regatta.cli import main; main()"
+    command = [sys.executable, "-c", program, "bench", plan, "--inventory", str(hosts)]
+    return subprocess.run(command, cwd=code, env=env, check=False).returncode

@@ -1,0 +1,252 @@
+"""Sealed sets: what was removed, changed or added is named, and who signed is shown; by the real ssh-keygen."""
+
+import dataclasses
+import hashlib
+import json
+import re
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import kept
+import pytest
+from msgspec import structs
+
+from regatta.errors import RecordError
+from regatta.node import manifest
+from regatta.records.record import Record, Series
+from regatta.release import tree
+from regatta.report import reproduced, sealed
+
+Members = dict[str, bytes]
+
+
+@pytest.fixture
+def key(tmp_path: Path) -> Path:
+    return new_key(tmp_path / "key")
+
+
+def new_key(path: Path) -> Path:
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(path)], check=True)
+    return path
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> tree.Tree:
+    folder = tmp_path / "project"
+    (folder / "bin").mkdir(parents=True)
+    (folder / "regatta.toml").write_text("")
+    (folder / "plan.toml").write_text("repeats = 3\n")
+    (folder / "bin/run").write_text("#!/bin/sh\n")
+    (folder / "bin/run").chmod(0o755)
+    (folder / "link").symlink_to("bin/run")
+    return tree.read(folder)
+
+
+def runs(release: str, indexes: tuple[int, ...] = (1, 2, 3)) -> list[Record]:
+    return [
+        structs.replace(
+            one := kept.again(kept.one("stars", framework), f"{framework}-{index}"),
+            series=Series("set-1/p", index, 3, "plan", "set-1", "p"),
+            identity=structs.replace(one.identity, release=release),
+        )
+        for framework in ("single", "torch")
+        for index in indexes
+    ]
+
+
+def seal(project: tree.Tree, key: Path, folder: Path, some: list[Record] | None = None) -> Path:
+    file = folder / f"set-1{sealed.ENDING}"
+    sealed.seal(some or runs(project.release), project, "./plan.toml", str(key), file)
+    return file
+
+
+def changed(file: Path, change: Callable[[Members], object], key: Path | None = None) -> Path:
+    """The file with other members; signed anew with `key`, as somebody would who wants it to be believed."""
+    with zipfile.ZipFile(file) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    change(members)
+    if key:
+        told = json.loads(members["manifest.json"])
+        told["files"] = {
+            name: hashlib.sha256(content).hexdigest() for name, content in members.items() if "manifest" not in name
+        }
+        members["manifest.json"] = json.dumps(told).encode()
+        members["manifest.json.sig"] = sealed._sign(members["manifest.json"], str(key))
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return file
+
+
+def test_all_of_it_is_there_and_the_code_is_what_ran(project: tree.Tree, key: Path, tmp_path: Path) -> None:
+    failed = structs.replace(kept.failed(runs(project.release)[0]), series=runs(project.release)[0].series)
+    file = seal(project, key, tmp_path, [*runs(project.release), failed])
+    found = sealed.verify(file, f"{key}.pub")
+    assert sealed.verify(file, found.fingerprint) == found
+    assert found.fingerprint.startswith("SHA256:") and found.missing == ()
+    assert {run.run_id for run in found.records} == {run.run_id for run in [*runs(project.release), failed]}
+    lines = list(found.lines())
+    assert "7 runs (1 failed, 6 succeeded)" in lines[0] and lines[2] == f"signed by {found.fingerprint}"
+    sealed.unpack(found, tmp_path / "code")
+    assert tree.read(tmp_path / "code").release == project.release
+    with pytest.raises(RecordError, match="Name another folder"):
+        sealed.unpack(found, tmp_path / "code")
+
+
+def test_repeats_without_a_record_are_named(project: tree.Tree, key: Path, tmp_path: Path) -> None:
+    found = sealed.verify(seal(project, key, tmp_path, runs(project.release, (1, 3))))
+    assert found.missing == (
+        "missing: p under single: 1 of 3 repeats have no record (2)",
+        "missing: p under torch: 1 of 3 repeats have no record (2)",
+    )
+
+
+RECORD = "records/torch-2.json"
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda members: members.pop(RECORD), f"{RECORD} was removed"),
+        (lambda members: members.update({RECORD: members[RECORD] + b" "}), f"{RECORD} was changed"),
+        (lambda members: members.update({"records/more.json": b"{}"}), "records/more.json was added"),
+        (lambda members: members.update({"code/bin/run": b"evil"}), "code/bin/run was changed"),
+        (lambda members: members.update({"manifest.json": members["manifest.json"] + b" "}), "its list of files"),
+        (lambda members: members.update({"manifest.json.sig": b"none"}), "its signature was changed"),
+        (lambda members: members.pop("manifest.json.sig"), "has no manifest.json.sig"),
+    ],
+)
+def test_what_was_changed_since_is_named(
+    project: tree.Tree, key: Path, tmp_path: Path, change: Callable[[Members], object], said: str
+) -> None:
+    file = changed(seal(project, key, tmp_path), change)
+    with pytest.raises(RecordError) as raised:
+        sealed.verify(file)
+    assert said in str(raised.value)
+
+
+def test_who_signs_it_anew_has_another_fingerprint(project: tree.Tree, key: Path, tmp_path: Path) -> None:
+    file = seal(project, key, tmp_path)
+    before = sealed.verify(file).fingerprint
+    other = new_key(tmp_path / "other")
+    changed(file, lambda members: members.pop(RECORD), other)
+    after = sealed.verify(file)
+    assert after.fingerprint != before and after.missing
+    with pytest.raises(RecordError, match=re.escape(f"signed by {after.fingerprint}, not by {before}")):
+        sealed.verify(file, f"{key}.pub")
+
+
+def test_code_that_is_not_what_ran_is_refused_also_where_it_is_signed(
+    project: tree.Tree, key: Path, tmp_path: Path
+) -> None:
+    file = changed(seal(project, key, tmp_path), lambda members: members.update({"code/bin/run": b"evil"}), key)
+    with pytest.raises(RecordError, match=f"and its runs used {project.release}"):
+        sealed.verify(file)
+
+
+def test_code_does_not_leave_its_folder(project: tree.Tree, key: Path, tmp_path: Path) -> None:
+    def out(members: Members) -> None:
+        told = json.loads(members["manifest.json"])
+        members["code/../../out"] = b"evil"
+        code = {name.removeprefix("code/"): content for name, content in members.items() if name.startswith("code/")}
+        entries = [
+            [path, "x" if path in told["executable"] else "f", hashlib.sha256(content).hexdigest()]
+            for path, content in code.items()
+        ]
+        told["release"] = manifest.release_id([*entries, *([p, "l", t] for p, t in told["links"].items())])
+        members["manifest.json"] = json.dumps(told).encode()
+
+    with pytest.raises(RecordError, match="leads out of its folder"):
+        sealed.verify(changed(seal(project, key, tmp_path), out, key))
+
+
+def test_code_is_not_written_through_a_link(project: tree.Tree, key: Path, tmp_path: Path) -> None:
+    found = sealed.verify(seal(project, key, tmp_path))
+    code = {**found.code, "there": ("l", str(tmp_path).encode()), "there/evil": ("f", b"evil")}
+    with pytest.raises(RecordError):
+        sealed.unpack(dataclasses.replace(found, code=code), tmp_path / "code")
+    assert not (tmp_path / "evil").exists()
+
+
+def test_other_files_and_other_trees_are_refused(project: tree.Tree, key: Path, tmp_path: Path) -> None:
+    (tmp_path / "text.zip").write_text("no archive")
+    with pytest.raises(RecordError, match="cannot be read"):
+        sealed.verify(tmp_path / "text.zip")
+    with pytest.raises(RecordError, match=r"used release 0123.*git checkout"):
+        seal(project, key, tmp_path, runs("0123"))
+    with pytest.raises(RecordError, match="there is no key"):
+        seal(project, tmp_path / "none", tmp_path)
+    with pytest.raises(RecordError, match="neither a fingerprint"):
+        sealed.verify(seal(project, key, tmp_path), str(project.root / "plan.toml"))
+
+
+def test_a_set_is_found_by_id_beginning_or_plan() -> None:
+    some = runs("0123")
+    assert sealed.find(some, "set-1") == sealed.find(some, "plan") == sealed.find(some, "se") == tuple(some)
+    with pytest.raises(RecordError, match=r"names 0 sets of runs\. There are set-1"):
+        sealed.find(some, "other")
+
+
+def test_which_verdicts_hold_here() -> None:
+    def those(torch: float, count: int = 6) -> list[Record]:
+        times = {"single": 1.0, "torch": torch}
+        return [
+            structs.replace(made, phases=structs.replace(made.phases, total=10 * times[name] * (1 + index / 100)))
+            for name in times
+            for index in range(count)
+            if (made := kept.again(kept.one("stars", name), f"{name}-{index}"))
+        ]
+
+    def outcome(here: list[Record]) -> str:
+        (found,) = [one for one in reproduced.compare(those(2.0), here) if "(total)" in one.what]
+        return found.line
+
+    assert outcome(those(3.0)).startswith("holds here: stars generated")
+    assert "2.00 (2.00 to 2.00) there (slower), 3.00 (3.00 to 3.00) here (slower)" in outcome(those(3.0))
+    assert outcome(those(0.5)).startswith("does not hold here: ")
+    assert outcome(those(3.0, 2)).startswith("cannot tell: ")
+    assert outcome([]).endswith("not measured here")
+
+
+CARD = """
+[workloads.same]
+about = "The same each time"
+command = "same.py"
+frameworks = ["single", "torch"]
+"""
+PLAN = """
+repeats = 6
+warm_ups = 1
+[[experiments]]
+workload = "same"
+workers = [1]
+frameworks = ["torch"]
+"""
+
+
+@pytest.mark.whole
+def test_a_sealed_set_is_run_again_elsewhere(here: Path, tmp_path: Path, key: Path) -> None:
+    project = tmp_path / "mine"
+    project.mkdir()
+    (project / "regatta.toml").write_text(CARD)
+    (project / "plan.toml").write_text(PLAN)
+    event = {"event": "result", "rank": 0, "t": 0, "answer": {"sum": 1.0}, "tolerance": {}, "show": []}
+    (project / "same.py").write_text(f"print('@regatta {json.dumps(event)}')")
+
+    def regatta(*words: str | Path, folder: Path = project) -> str:
+        command = [str(Path(sys.executable).parent / "regatta"), *map(str, words)]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    regatta("bench", "./plan.toml", "--inventory", here)
+    file = tmp_path / "set.zip"
+    assert "14 succeeded" in regatta("results-seal", "plan", "--plan", "plan.toml", "--key", key, "--out", file)
+    assert "14 runs" in regatta("results-verify", file, "--signer", f"{key}.pub", folder=tmp_path)
+    said = regatta("reproduce", file, "--inventory", here, "--into", "again", "--yes", folder=tmp_path)
+    assert len([line for line in said.splitlines() if line.startswith(("holds here: same", "cannot tell: same"))]) >= 1
+    assert "note: here release" not in said
+    assert len(list((tmp_path / "again/results").glob("*.json"))) == 14

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch._dynamo  # which the first optimizer of a process imports, in 2 s: once here, not in each trial's process
 
 from workloads.common import training
 from workloads.common.ranks import Ranks

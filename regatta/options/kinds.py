@@ -152,6 +152,8 @@ class Percent(Amount):
     def word(self, where: str, typed: Any) -> float:
         """See `Kind`."""
         text = str(typed).strip()
+        if text.removesuffix("%").strip("0.") == "" and "0" in text:
+            return 0.0
         part = super().word(where, text.removesuffix("%"))
         return part / 100 if text.endswith("%") else part
 

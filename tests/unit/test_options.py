@@ -170,3 +170,14 @@ def test_a_time_limit_as_people_write_it(typed: str, seconds: float) -> None:
 def test_no_time_limit(typed: str) -> None:
     with pytest.raises(UsageError, match="--time-limit"):
         kinds.SECONDS.word("--time-limit", typed)
+
+
+@pytest.mark.parametrize(("typed", "part"), [("2%", 0.02), ("0.02", 0.02), ("5 %", 0.05), ("0", 0.0), ("0.0%", 0.0)])
+def test_parts_are_typed_as_people_write_them(typed: str, part: float) -> None:
+    assert kinds.PERCENT.word("--at-least", typed) == part
+
+
+@pytest.mark.parametrize("typed", ["x", "%", "-1", "nan", ""])
+def test_no_part(typed: str) -> None:
+    with pytest.raises(UsageError, match="--at-least"):
+        kinds.PERCENT.word("--at-least", typed)

@@ -97,7 +97,7 @@ def _time_to(points: Sequence[Point], framework: str) -> Iterator[tuple[str, str
             of_base = [seconds for seconds in times[base] if seconds]
             ratio = stats.unpaired([(of_base, reached)])[0]
             ratio = replace(ratio, shared=compare.unlike(base.runs, point.runs))
-            words += f", {texts.times(ratio)} times as long as {label(base)} ({ratio.verdict})"
+            words += f", {texts.times(ratio)} times as long as {label(base)}: {ratio.verdict}"
         said.append(words)
     yield f"How long does {framework} take to an accuracy of {100 * wanted:.0f} %?", f"{'; '.join(said)}."
 

@@ -230,7 +230,7 @@ def test_medians_and_ranges_side_by_side() -> None:
         "",
         "The answers of 7 runs are equal within the workload's tolerance.",
         "In total ray took 1.90 times as long as torch (medians 7.50 s, 3.50 s); too few runs (3 pairs, 6 are needed).",
-        "In the inner loop (compute) it took 3.08 times as long as torch; too few runs (3 pairs, 6 are needed).",
+        "In compute it took 3.08 times as long as torch; too few runs (3 pairs, 6 are needed).",
         "In total torch took 0.88 times as long as one process (3.50 s, 4.00 s); the cluster beat one process.",
         "In total ray took 1.88 times as long as one process (7.50 s, 4.00 s); the cluster did not beat one process.",
         "Median (least..greatest) of 1 single, 3 torch, 3 ray runs.",

@@ -67,10 +67,11 @@ def findings(points: Sequence[Point], records: Sequence[Record], at_least: float
     return found
 
 
-def lines(found: Sequence[Finding]) -> list[str]:
+def lines(found: Sequence[Finding], width: int | None = None) -> list[str]:
     """The tables as text, end to end and compute, then what forbids to compare, and what failed.
 
     A row has a point with all its frameworks; where they are many, one of them, next to only the single process.
+    See `table.aligned` on `width`.
     """
     published = any(finding.point.published for finding in found)
     sides = [*dict.fromkeys([SINGLE, *(framework for finding in found for framework in finding.point.frameworks)])]
@@ -86,7 +87,7 @@ def lines(found: Sequence[Finding]) -> list[str]:
             rows = [columns, *(_row(finding, phase, sides, references) for finding in found)]
         shown += [
             f"{what} (medians; ratios with their {stats.CONFIDENCE:.0%} intervals)".replace("%", " %"),
-            *aligned(rows),
+            *aligned(rows, width=width),
             "",
         ]
     if 1 < len(sides) <= _MOST_BESIDE + 1:

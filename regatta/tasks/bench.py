@@ -17,6 +17,7 @@ from regatta.program import hint
 from regatta.records import stats
 from regatta.tasks.common import JSON_HELP
 from regatta.tasks.launching import advising, command
+from regatta.terminal import screen
 
 PLAN = Option("a plan that comes with Regatta (a wrong name is answered with all), or the path of a TOML file")
 OWN = {
@@ -62,7 +63,7 @@ def _bench(words: Mapping[str, Any]) -> None:
         found = survey(session.remote, plan, results, fresh=words["fresh"], retry=words["retry"])
         for text in found.warnings:
             view.warn(text)
-        for text in [*found.notes, *found.lines()]:
+        for text in [*found.notes, *found.lines(screen.width(sys.stdout))]:
             view.say(text)
         if words["dry_run"]:
             return
@@ -80,10 +81,10 @@ def _bench(words: Mapping[str, Any]) -> None:
             from regatta.tasks import shown
 
             shown.say(shown.bench(plan.name, found.set, used.name, told))
-        for line in (
-            () if words["json"] else [*findings.lines(told), *map(str, calibration.of(running.records, at_least))]
-        ):
-            view.say(line)
+        if not words["json"]:
+            measured = map(str, calibration.of(running.records, at_least))
+            for line in [*findings.lines(told, screen.width(sys.stdout)), *measured]:
+                view.say(line)
         if bad := sum(len(one.failed) for one in told):
             raise RegattaError(f"{bad} run(s) failed: see above, and '{hint('logs', 'RUN')}'; --retry repeats them")
 

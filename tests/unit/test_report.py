@@ -243,7 +243,7 @@ def test_speedup_is_the_ratio_the_other_way_round() -> None:
 
 def test_a_ratio_names_the_side_that_is_faster() -> None:
     """Each row reads as a sentence, and a note stands once however many tables have it."""
-    runs = [run for run in kept.records() if not run.identity.framework == "single"]
+    runs = [run for run in kept.records() if run.identity.framework != "single"]
     found = tables.once(tables.ratios(summarise(cases(runs))))
     assert [bool(table.note) for table in found] == [True, False]
     assert all(row[1].endswith(" took") and row[2].endswith(" times as long as") for t in found for row in t.rows)

@@ -204,7 +204,7 @@ def _begin(
     except FileNotFoundError:
         os.close(coming)
         raise ProvisionError(
-            f"ansible-playbook is not installed beside this Python: run '{setup('ansible-core')}'"
+            f"ansible-playbook is not installed next to this Python: run '{setup('ansible-core')}'"
         ) from None
     finally:
         os.close(going)

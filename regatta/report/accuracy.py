@@ -25,7 +25,7 @@ def answers(study: Study, framework: str) -> Iterator[tuple[str, str]]:
         loss = f" Loss of the last epoch: {words}." if words else ""
         yield (
             f"What does a larger batch cost {framework}?",
-            f"The data are made up (synthetic): accuracy on them says nothing, only time and loss count.{loss}",
+            f"The data are synthetic: accuracy on them says nothing, only time and loss count.{loss}",
         )
         return
     ends = {point: found for point in points if (found := _each(point.runs, _end))}

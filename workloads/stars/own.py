@@ -54,7 +54,7 @@ def read(path: str, label: str, bad: str = csvfile.REFUSE) -> Rows:
     """The rows of a file with such a label. `bad`: what to do with values that cannot be. Raises :class:`BadInput`."""
     with packed.opened(path) as (stream, kind):
         if kind == packed.PARQUET:
-            raise BadInput(f"{path}: is Parquet, and a CSV is meant")
+            raise BadInput(f"{path}: is Parquet, and a CSV is meant: convert it")
         line, header = csvfile.header_of(stream)
         text = b"".join(iter(lambda: stream.read(csvfile.BLOCK_BYTES), b""))
     separator, names = _names(header)

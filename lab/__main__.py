@@ -3,6 +3,7 @@
 import argparse
 import os
 import sys
+import time
 
 from . import cgroups, check, image, lifecycle, nodes
 from .model import MOST_NODES, TOPOLOGIES, Node, all_labs
@@ -97,8 +98,11 @@ def act(chosen: argparse.Namespace) -> None:
             wish = (chosen.name, chosen.nodes, egress, chosen.suite, chosen.mirror, chosen.subnet, chosen.topology)
             lifecycle.up(lifecycle.Wish(*wish, cores=chosen.cores, kept=chosen.kept))
         case "down":
-            removed = lifecycle.down(chosen.name)
-            say(f"lab {chosen.name}: removed" if removed else f"there is no lab {chosen.name}: nothing to remove")
+            started = time.monotonic()
+            if lifecycle.down(chosen.name):
+                say(f"lab {chosen.name}: removed in {time.monotonic() - started:.1f} s")
+            else:
+                say(f"there is no lab {chosen.name}: nothing to remove")
         case "keep":
             with lock(f"lab-{chosen.name}"):
                 say(f"kept: {lifecycle.keep(lifecycle.existing(chosen.name), chosen.key)}")
@@ -116,6 +120,7 @@ def act(chosen: argparse.Namespace) -> None:
 
 
 def _act_on(some: list[Node], chosen: argparse.Namespace) -> None:
+    started, names = time.monotonic(), ", ".join(node.name for node in some)
     match chosen.command:
         case "off":
             nodes.power_off(some)
@@ -125,6 +130,8 @@ def _act_on(some: list[Node], chosen: argparse.Namespace) -> None:
             nodes.stop(some)
         case "rebuild":
             lifecycle.rebuild(some, keep_known_hosts=chosen.keep_known_hosts)
+    done = {"off": "power cut", "on": "up", "stop": "shut down", "rebuild": "replaced and up"}[chosen.command]
+    say(f"lab {chosen.name}: {names} {done} in {time.monotonic() - started:.1f} s")
 
 
 def main(arguments: list[str]) -> int:

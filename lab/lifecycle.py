@@ -168,7 +168,10 @@ def down(name: str) -> bool:
 def _remove(lab: Lab) -> None:
     folders = [entry.name for entry in lab.folder.glob("node*")]
     numbers = {int(name[4:]) for name in folders if name[4:].isdigit()} | cgroups.node_numbers(lab)
-    nodes.power_off([lab.node(number) for number in sorted(numbers)])
+    hosts = [lab.node(number) for number in sorted(numbers)]
+    nodes.power_off(hosts)
+    if hosts:
+        say(f"  power        cut of {', '.join(host.name for host in hosts)}")
     cgroups.remove_lab(lab)
     unmount_below(lab.folder)
     with lock("all"):
@@ -176,7 +179,9 @@ def _remove(lab: Lab) -> None:
         if lab.inventory == str(inventory.folder(lab.name)):
             inventory.remove(lab.name)
         if lab.folder.exists():
+            say(f"  network      removed: {', '.join(lab.bridges)}, with its rules and the inventory")
             shutil.rmtree(lab.folder)
+            say(f"  disks        removed: {lab.folder}")
         if STATE.is_dir() and not any(STATE.iterdir()):
             STATE.rmdir()
 

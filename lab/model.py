@@ -23,7 +23,7 @@ def check_name(name: str) -> str:
     if not re.fullmatch(r"[a-z]([a-z0-9-]{0,18}[a-z0-9])?", name):
         raise LabError(f"{name!r} cannot name a lab: at most 20 lower-case letters, digits and dashes, a letter first")
     if name in RESERVED:
-        raise LabError(f"a lab cannot be named {name}: inventory/{name} belongs to the project")
+        raise LabError(f"a lab cannot be named {name}: inventory/{name} belongs to the project; give another --name")
     return name
 
 

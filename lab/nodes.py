@@ -61,7 +61,9 @@ def write(root: Path, path: str, text: str, *, mode: int = 0o644, owner: int = 0
             os.fchown(file.fileno(), owner, owner)
             file.write(text)
     except OSError as error:
-        raise LabError(f"cannot write /{path} of the node in {root}: {error.strerror}") from error
+        raise LabError(
+            f"cannot write /{path} of the node in {root} ({error.strerror}): remove the lab and make it again"
+        ) from error
     finally:
         os.close(here)
 

@@ -51,4 +51,6 @@ def spun(nodes: Sequence[Node], command: Command) -> list[float]:
     try:
         return [float(out) for out, _ in said]
     except ValueError:
-        raise LabError(f"the parts of cores cannot be measured: {said[0][1].strip() or said}") from None
+        raise LabError(
+            f"the parts of cores cannot be measured: {said[0][1].strip() or said}; make the lab again without --cores"
+        ) from None

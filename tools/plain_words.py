@@ -44,7 +44,7 @@ def plain(text: str) -> Iterator[tuple[int, str]]:
     yield from enumerate(text.splitlines(), 1)
 
 
-READERS = {".md": markdown, ".py": python, ".yml": plain, ".sh": plain}
+READERS = {".md": markdown, ".py": python, ".yml": plain, ".sh": plain, ".j2": plain, ".toml": plain}
 
 
 def found(path: Path, words: dict[str, str]) -> Iterator[str]:

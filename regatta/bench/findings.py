@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from regatta.bench import order
 from regatta.experiments.plans import Point
 from regatta.records import compare, stats
+from regatta.records.clocks import TITLES
 from regatta.records.record import SINGLE, Record
 from regatta.terminal.comparison import to_text
 from regatta.terminal.table import aligned
@@ -14,7 +15,9 @@ from regatta.text import clean
 
 _MOST_BESIDE = 3
 """So many frameworks have their columns next to each other."""
-CLOCKS = {"total": "end to end, as a person waits", "compute": "only the inner loop"}
+
+
+_ABOUT_RATIOS = "a : b is the time of a divided by that of b: below 1, a is faster"
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,7 @@ class Finding:
         if self.comparison is None or not self.comparison.comparable:
             return {}
         spreads = self.comparison.spreads
-        return {clock: {side: spread.median for side, spread in spreads[clock].items()} for clock in CLOCKS}
+        return {clock: {side: spread.median for side, spread in spreads[clock].items()} for clock in TITLES}
 
     def ratios(self, clock: str) -> list[tuple[str, str, stats.Ratio]]:
         """(framework, the one that it is compared with, ratio of their seconds) of each pair that has run."""
@@ -64,16 +67,17 @@ def findings(points: Sequence[Point], records: Sequence[Record], at_least: float
     return found
 
 
-def lines(found: Sequence[Finding]) -> list[str]:
-    """The tables as text, end to end and only the inner loop, then what forbids to compare, and what failed.
+def lines(found: Sequence[Finding], width: int | None = None) -> list[str]:
+    """The tables as text, end to end and compute, then what forbids to compare, and what failed.
 
     A row has a point with all its frameworks; where they are many, one of them, next to only the single process.
+    See `table.aligned` on `width`.
     """
     published = any(finding.point.published for finding in found)
     sides = [*dict.fromkeys([SINGLE, *(framework for finding in found for framework in finding.point.frameworks)])]
     others = [side for side in sides if side != SINGLE]
     shown: list[str] = []
-    for phase, what in CLOCKS.items():
+    for phase, what in TITLES.items():
         references = others if published and phase == "total" else []
         if len(others) > _MOST_BESIDE:
             rows = [_columns(references), *(row for finding in found for row in _rows(finding, phase, references))]
@@ -83,9 +87,11 @@ def lines(found: Sequence[Finding]) -> list[str]:
             rows = [columns, *(_row(finding, phase, sides, references) for finding in found)]
         shown += [
             f"{what} (medians; ratios with their {stats.CONFIDENCE:.0%} intervals)".replace("%", " %"),
-            *aligned(rows),
+            *aligned(rows, width=width),
             "",
         ]
+    if 1 < len(sides) <= _MOST_BESIDE + 1:
+        shown += [_ABOUT_RATIOS, ""]
     if published:
         shown += ["published: other people's seconds, on other hardware; not compared", ""]
     for finding in found:

@@ -42,8 +42,8 @@ class Survey:
     cores_shared: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """For each point the frameworks under which ranks have to share cores."""
 
-    def lines(self) -> list[str]:
-        """The plan for a person, with what it may take."""
+    def lines(self, width: int | None = None) -> list[str]:
+        """The plan for a person, with what it may take; see `table.aligned` on `width`."""
         plan, guessed = self.plan, {entry.point.name for entry in self.left if not self.estimates.seconds(entry)[1]}
         rounds = f"{plan.repeats} repeats" + (f" after {plan.warm_ups} warm-up(s)" if plan.warm_ups else "")
         shown = [
@@ -58,7 +58,7 @@ class Survey:
             about = span(self.estimates.total(mine)) + rough if mine else "-"
             cores = self._cores(point)
             rows.append((point.name, ",".join(point.frameworks), str(point.workers), cores, str(len(mine)), about))
-        shown += aligned(rows)
+        shown += aligned(rows, width=width)
         if any(self.cores_shared.values()):
             shown += ["", "cores shared: ranks have to share cores there, so that no verdict on scaling comes of it"]
         seconds = self.estimates.total(self.left)

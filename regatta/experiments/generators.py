@@ -83,7 +83,9 @@ def make_here(python: str, workload: Workload, size: int, seed: int, folder: Pat
                 )
                 if done.returncode:
                     said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-                    raise DataError(f"{path} could not be made: {said[-1] if said else 'no message'}")
+                    raise DataError(
+                        f"{path} could not be made: {said[-1] if said else 'no message'}; or give a file of your own"
+                    )
         except OSError as error:
             raise DataError(f"{path} could not be made: {error.strerror} ({error.filename or python})") from None
     return target

@@ -53,7 +53,10 @@ def find(name: str) -> Framework:
             f"the framework {name} cannot be loaded: install or correct what is missing ({error})"
         ) from error
     if not isinstance(made, Framework) or made.name != name:
-        raise RegattaError(f"the framework {name} cannot be loaded: its FRAMEWORK is not an adapter of that name")
+        raise RegattaError(
+            f"the framework {name} cannot be loaded: its FRAMEWORK is not an adapter of that name; "
+            "correct its package or remove it"
+        )
     return made
 
 

@@ -149,7 +149,9 @@ class Exchange:
                 raise self._explain()
             kind, length = _HEAD.unpack(head)
             if length > LARGEST:
-                raise RemoteError(self._node.name, f"unexpected output: {head!r}")
+                raise RemoteError(
+                    self._node.name, f"unexpected output: {head!r}; what does its shell print at a login?"
+                )
             content = self._out.read(length)
             if len(content) < length:
                 raise self._explain()
@@ -168,7 +170,7 @@ class Exchange:
         for found in self.frames():
             if isinstance(found, dict) and field in found:
                 return found[field]
-            raise RemoteError(self._node.name, f"unexpected answer: {str(found)[:200]}")
+            raise RemoteError(self._node.name, f"unexpected answer: {str(found)[:200]}; sync, then try again")
         raise self._explain()
 
     def _read_errors(self) -> None:

@@ -123,7 +123,9 @@ def _get_once(remote: Remote, url: str, target: Path, force: bool, meter: Meter)
             done = _receive(exchange, part, bool(ready["folder"]), meter)
             _put_in_place(part, target)
         except OSError as error:
-            raise DataError(f"{error.filename or part}: {error.strerror or error}") from None
+            raise DataError(
+                f"{error.filename or part} cannot be written ({error.strerror or error}): name another folder"
+            ) from None
         finally:
             _remove(part)
     return Done(str(target), done["files"], done["bytes"], meter.seconds)
@@ -176,7 +178,7 @@ def _receive(exchange: Exchange, part: Path, folder: bool, meter: Meter) -> dict
 def _inside(folder: Path, relative: str) -> Path:
     """A path below `folder`; a name in HDFS does not lead out of it."""
     if relative.startswith("/") or ".." in relative.split("/"):
-        raise DataError(f"'{relative}' leads out of the folder")
+        raise DataError(f"'{relative}' leads out of the folder: rename it in HDFS")
     return folder / relative
 
 
@@ -184,7 +186,7 @@ def _expect(exchange: Exchange, field: str) -> dict[str, Any]:
     for found in exchange.frames():
         if isinstance(found, dict) and field in found:
             return found
-    raise DataError("unexpected answer of the head")
+    raise DataError("unexpected answer of the head: try again")
 
 
 def _done(found: dict[str, Any], meter: Meter) -> Done:
@@ -220,7 +222,9 @@ def _blocks(path: Path) -> Iterator[bytes]:
             while block := file.read(BLOCK_BYTES):
                 yield block
     except OSError as error:
-        raise DataError(f"{error.filename or path}: {error.strerror}") from None
+        raise DataError(
+            f"{error.filename or path} cannot be read ({error.strerror}): correct that and put it again"
+        ) from None
 
 
 def _remove(path: Path) -> None:

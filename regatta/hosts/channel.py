@@ -136,7 +136,9 @@ class Stream(Generic[Answer, Line]):
             try:
                 value = json.loads(line)
             except ValueError:
-                raise RemoteError(self.node.name, f"unexpected output: {line[:200]!r}") from None
+                raise RemoteError(
+                    self.node.name, f"unexpected output: {line[:200]!r}; what does its shell print at a login?"
+                ) from None
             if "error" in value:
                 self._end()
                 raise RemoteError(self.node.name, retold(str(value["error"])))
@@ -151,7 +153,10 @@ class Stream(Generic[Answer, Line]):
         try:
             return None if kind is type(None) else decode(kind, value)
         except FaultError as fault:
-            raise RemoteError(self.node.name, f"its answer to {self._asked.op} does not fit: {fault}") from None
+            raise RemoteError(
+                self.node.name,
+                f"its answer to {self._asked.op} does not fit: {fault}; provision it with this version",
+            ) from None
 
     def close(self) -> None:
         """End the request, not what it started."""

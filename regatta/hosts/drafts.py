@@ -48,7 +48,11 @@ class Draft:
     def free(self, name: str) -> str:
         """A name that a further host can have. UsageError where it cannot."""
         if name in self.hosts or not inventories.NAME.match(name):
-            raise UsageError(f"{name} is a host already" if name in self.hosts else f"'{name}' cannot name a host")
+            raise UsageError(
+                f"{name} is a host already: give another name"
+                if name in self.hosts
+                else f"'{name}' cannot name a host: use letters, digits, '-', '_' and '.'"
+            )
         return name
 
     def tried(self, variable: str, value: str) -> str:

@@ -156,7 +156,9 @@ def _fetch_here(source: str, paths: Sequence[str], target: Path) -> None:
         except FileNotFoundError:
             continue
         except OSError as error:
-            raise DataError(f"{error.filename}: {error.strerror}") from None
+            raise DataError(
+                f"{error.filename} cannot be replaced ({error.strerror}): move it away and fetch again"
+            ) from None
 
 
 def _failure(node: Node, code: int, message: str) -> RemoteError:
@@ -187,7 +189,9 @@ def _copy(node: Node, source: Path, paths: Iterable[str], target: Path) -> None:
             if not copy.is_symlink():
                 copy.chmod(0o555 if copy.stat().st_mode & 0o111 else 0o444)
     except OSError as error:
-        raise RemoteError(node.name, f"{error.filename}: {error.strerror}") from None
+        raise RemoteError(
+            node.name, f"{error.filename} cannot be written here ({error.strerror}): name another folder"
+        ) from None
 
 
 def _quote(word: str) -> str:

@@ -95,7 +95,7 @@ class Master:
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            raise UnreachableError(self._node.name, f"no forward within {FORWARD_SECONDS:g} s") from None
+            raise UnreachableError(self._node.name, f"no forward within {FORWARD_SECONDS:g} s: try again") from None
         if done.returncode:
             raise RemoteError(self._node.name, done.stderr.strip() or "ssh refuses the forward")
 

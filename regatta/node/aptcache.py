@@ -8,7 +8,6 @@ import http.client
 import os
 import re
 import select
-import shutil
 import socket
 import socketserver
 import tempfile
@@ -146,7 +145,8 @@ class Handler(BaseHTTPRequestHandler):
         with there:
             self.send_response(200, "Connection established")
             self.end_headers()
-            _pump(self.connection, there)
+            for count in _pump(self.connection, there):
+                self.server.sent += count
         self.close_connection = True
 
     def log_message(self, format: str, *args: object) -> None:
@@ -185,7 +185,7 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", "application/octet-stream")
         self.send_header("Content-Length", str(os.fstat(file.fileno()).st_size))
         self.end_headers()
-        shutil.copyfileobj(file, self.wfile, 1 << 18)
+        self._pass_on(file)
 
     def _send_bundled(self, folder: Path) -> None:
         parts = urlsplit(self.path)
@@ -212,7 +212,12 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         if body:
             body.seek(0)
-            shutil.copyfileobj(body, self.wfile, 1 << 18)
+            self._pass_on(body)
+
+    def _pass_on(self, file: IO[bytes]) -> None:
+        while block := file.read(1 << 18):
+            self.wfile.write(block)
+            self.server.sent += len(block)
 
     def _refuse(self, status: int, reason: str) -> None:
         self.close_connection = True
@@ -251,6 +256,7 @@ class Keeper(socketserver.ThreadingMixIn, socketserver.BaseServer):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.downloads = 0
+        self.sent = 0
         self._busy: dict[str, threading.Lock] = {}
         self._guard = threading.Lock()
         super().__init__(*args, **kwargs)
@@ -354,8 +360,8 @@ def credentials(secret: str) -> str:
     return f"Basic {base64.b64encode(f'{USER}:{secret}'.encode()).decode()}"
 
 
-def _pump(left: socket.socket, right: socket.socket) -> None:
-    """Bytes in both directions until one side has nothing more for a while."""
+def _pump(left: socket.socket, right: socket.socket) -> Iterator[int]:
+    """Pass bytes on in both directions until one side has nothing more for a while; yields how many each time."""
     other = {left: right, right: left}
     while True:
         readable, _, _ = select.select([left, right], [], [], _TIMEOUT)
@@ -366,3 +372,4 @@ def _pump(left: socket.socket, right: socket.socket) -> None:
             if not data:
                 return
             other[source].sendall(data)
+            yield len(data)

@@ -33,7 +33,7 @@ def begin(place: dict[str, Any], size: int) -> Incoming:
     os.makedirs(base, mode=0o755, exist_ok=True)
     free = shutil.disk_usage(base).free
     if free < size + (64 << 20):
-        raise Problem(f"{base} has {free >> 20} MiB free, the file needs {size >> 20} MiB")
+        raise Problem(f"{base} has {free >> 20} MiB free, the file needs {size >> 20} MiB: free some space there")
     incoming = os.path.join(base, f".incoming-{secrets.token_hex(8)}")
     os.mkdir(incoming)
     return Incoming(incoming)

@@ -116,7 +116,7 @@ def _listening(address: str) -> socket.socket:
             return socket.create_server((address, port), family=_family(address))
         except OSError:
             continue
-    raise Problem(f"no port of {PORTS[0]} to {PORTS[-1]} is free")
+    raise Problem(f"no port of {PORTS[0]} to {PORTS[-1]} is free: stop a program that uses one")
 
 
 def _family(address: str) -> socket.AddressFamily:

@@ -42,7 +42,7 @@ def part(place: Place, name: str) -> str:
 
 def _named(name: str) -> str:
     if not _NAME.match(name):
-        raise Problem(f"'{name}' names no part of the shared folder")
+        raise Problem(f"'{name}' names no part of the shared folder: use lower-case letters, digits and '-'")
     return name
 
 

@@ -1,7 +1,9 @@
 """The packed environment in the controller's cache, and its way to and from the nodes."""
 
 import json
+import os
 import subprocess
+import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,10 @@ from regatta import files, paths
 from regatta.errors import RegattaError, RemoteError
 from regatta.hosts import inventories, openssh, rsync
 from regatta.hosts.remote import Remote, explain
-from regatta.provisioning import bundling, locks
+from regatta.provisioning import bundling, locks, progress
+
+TELLING = ("--info=progress2", "--outbuf=N", "--no-human-readable")
+"""By which rsync tells how much it has copied."""
 
 
 class ArchiveError(RegattaError):
@@ -81,20 +86,34 @@ def copy(inventory: str, host: str, ends: tuple[str, str]) -> None:
     chosen = inventories.load(inventory)
     node, remote = chosen.node(host), Remote(chosen)
     command = ["rsync", "-rt", "--inplace", "--partial", "--mkpath", "--delete", "--chmod=D700,F600", "--timeout=60"]
-    command += rsync.over_ssh(remote, node)
+    command += [*TELLING, *rsync.over_ssh(remote, node)]
     command += [end.replace("NODE:", f"{openssh.for_rsync(node)}:", 1) for end in ends]
-    try:
-        done = subprocess.run(
-            command, env=rsync.environment(node), capture_output=True, text=True, errors="replace", check=False
-        )
-    except FileNotFoundError:
-        raise ArchiveError("rsync is not installed on this machine: apt-get install rsync") from None
+    with tempfile.TemporaryFile() as said, progress.telling(lambda: copied(said.fileno(), ends[0])):
+        try:
+            done = subprocess.run(
+                command,
+                env=rsync.environment(node),
+                stdout=said,
+                stderr=subprocess.PIPE,
+                text=True,
+                errors="replace",
+                check=False,
+            )
+        except FileNotFoundError:
+            raise ArchiveError("rsync is not installed on this machine: apt-get install rsync") from None
     if done.returncode == 255:
         raise explain(node, 255, done.stderr.strip())
     if done.returncode:
         lines = [line for line in done.stderr.splitlines() if line.strip()]
         telling = [line for line in lines if "No space left" in line] or lines or ["rsync failed without a message"]
         raise RemoteError(host, f"copying {Path(ends[0]).name}: {telling[0]}")
+
+
+def copied(said: int, source: str) -> tuple[str, int, int | None]:
+    """What is copied, bytes done by rsync's last line (`  1234567  12%  1.23MB/s  0:00:01`), bytes of a source here."""
+    words = os.pread(said, 200, max(0, os.fstat(said).st_size - 200)).rpartition(b"%")[0].split()
+    done = int(words[-2]) if len(words) > 1 and words[-2].isdigit() else 0
+    return f"copying {Path(source).name}", done, progress.size(Path(source)) or None
 
 
 def _describe(archive: Path) -> Path:

@@ -20,6 +20,7 @@ from regatta import paths
 from regatta.errors import RegattaError
 from regatta.files import beside, locked, replacing, sha256
 from regatta.program import about_hosts, option
+from regatta.provisioning import progress
 from regatta.terminal import screen
 
 FORMAT = 5
@@ -75,7 +76,12 @@ def pack(content: Bundle, places: Mapping[str, Path], target: Path) -> str:
     """Write the archive, each of its files from its place here; returns the archive's SHA-256."""
     text = json.dumps({"format": FORMAT, **asdict(content)}, indent=1).encode()
     try:
-        with replacing(target) as new, tarfile.open(new, "w") as archive:
+        total = sum(progress.size(places[name]) for name in content.files)
+        with (
+            replacing(target) as new,
+            tarfile.open(new, "w") as archive,
+            progress.telling(lambda: ("the bundle", progress.size(new), total)),
+        ):
             archive.addfile(_entry(INDEX, len(text)), io.BytesIO(text))
             for name in content.files:
                 with places[name].open("rb") as file:

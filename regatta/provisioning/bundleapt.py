@@ -22,6 +22,7 @@ from urllib.parse import unquote
 from regatta.node import siteproxy
 from regatta.node.aptcache import BUNDLE_HOST
 from regatta.program import option
+from regatta.provisioning import progress
 from regatta.provisioning.bundle import BundleError
 
 FOLDER = "apt"
@@ -114,7 +115,8 @@ def mirror(
     for number, source in enumerate(chosen):
         known |= _indexes(folder / str(number), source, architecture)
     found = closure(folder.with_name("work"), wanted, [source.line() for source in chosen], architecture)
-    with ThreadPoolExecutor(_AT_A_TIME) as pool:
+    told = progress.telling(lambda: (f"{len(found)} Debian packages,", progress.size(folder), None))
+    with told, ThreadPoolExecutor(_AT_A_TIME) as pool:
         packages = dict(done.result() for done in [pool.submit(_package, folder, chosen, url, known) for url in found])
     return [source.line(f"http://{BUNDLE_HOST}/{number}") for number, source in enumerate(chosen)], packages
 

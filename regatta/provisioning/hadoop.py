@@ -10,6 +10,7 @@ from regatta import paths
 from regatta.errors import RegattaError
 from regatta.files import digest, locked, put
 from regatta.node import siteproxy
+from regatta.provisioning import progress
 
 _TIMEOUT = 60.0
 
@@ -47,10 +48,14 @@ def _download(url: str, part: Path) -> None:
     request = urllib.request.Request(url, headers={"Range": f"bytes={begun}-"} if begun else {})
     try:
         with urllib.request.urlopen(request, timeout=_TIMEOUT) as answer:
-            with part.open("ab" if answer.status == 206 else "wb") as file:
-                shutil.copyfileobj(answer, file, 1 << 20)
             expected = answer.headers.get("Content-Length")
-            if expected and part.stat().st_size - (begun if answer.status == 206 else 0) != int(expected):
+            total = int(expected) + (begun if answer.status == 206 else 0) if expected else None
+            with (
+                part.open("ab" if answer.status == 206 else "wb") as file,
+                progress.telling(lambda: (url.rpartition("/")[2], progress.size(part), total)),
+            ):
+                shutil.copyfileobj(answer, file, 1 << 20)
+            if total is not None and part.stat().st_size != total:
                 raise HadoopError(f"{url}: the download ended early; provision again to continue it")
     except urllib.error.HTTPError as error:
         if error.code == 416:

@@ -23,7 +23,7 @@ from regatta.hosts import openssh, sshconfig, sudo
 from regatta.hosts.cluster import Cluster
 from regatta.node import aptcache, layout
 from regatta.program import setup
-from regatta.provisioning import adopting, aptproxy, aptrelay, bundleapt, bundling, relay, steps
+from regatta.provisioning import adopting, aptproxy, aptrelay, bundleapt, bundling, progress, relay, steps
 from regatta.provisioning import secrets as own_secrets
 from regatta.terminal import screen
 
@@ -100,7 +100,10 @@ def play(
             words = [*(word for word in extra if word != "--verbose"), *(opened.words if opened else ())]
             env |= {**(opened.environment if opened else {}), "REGATTA_ANEW": str(_anew(cluster))}
             env |= {own_secrets.UNKNOWN: unknown}
-            shown = None if verbose else steps.Steps(output, check, well="ok" if book == "verify" else "unchanged")
+            transfers = stack.enter_context(progress.Transfers(lambda: proxy.sent))
+            env |= {progress.FOLDER: str(transfers.folder)}
+            well = "ok" if book == "verify" else "unchanged"
+            shown = None if verbose else steps.Steps(output, check, well=well, transfers=transfers)
             code = _ansible(command(book, inventory, len(cluster.nodes), words), env, log, shown)
             if code == 0 and book == "provision" and not check:
                 own_secrets.rotated(cluster.folder)
@@ -201,7 +204,7 @@ def _begin(
     except FileNotFoundError:
         os.close(coming)
         raise ProvisionError(
-            f"ansible-playbook is not installed beside this Python: run '{setup('ansible-core')}'"
+            f"ansible-playbook is not installed next to this Python: run '{setup('ansible-core')}'"
         ) from None
     finally:
         os.close(going)

@@ -90,7 +90,9 @@ def check_properties(path: str) -> None:
         lines = Path(path).expanduser().read_text().splitlines()
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is no text"
-        raise SparkError(f"spark_properties_file: {path} on this machine cannot be read: {why}") from None
+        raise SparkError(
+            f"spark_properties_file: {path} on this machine cannot be read: {why}; correct it in the inventory"
+        ) from None
     for number, line in enumerate(lines, 1):
         if line.strip() and not _PROPERTY.match(line):
             raise SparkError(

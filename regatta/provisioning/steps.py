@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TextIO, cast
 
 from regatta.program import retold
+from regatta.provisioning.progress import Transfers
 from regatta.terminal import screen
 from regatta.text import clean, fit
 
@@ -32,6 +33,8 @@ QUIET_SECONDS = 30.0
 """Without a terminal, a line names the current task after so long a silence."""
 _BESIDE = 12
 """Columns of a terminal for the spinner and the time."""
+_OUTCOME, _OTHERS, _WIDE = 38, 45, 100
+"""Columns of a step's outcome, of the rest of its line, and of a line without a terminal."""
 _ENDS = {"unchanged": "unchanged", "changed": "changed", "failures": "failed", "unreachable": "unreachable"}
 
 
@@ -84,29 +87,33 @@ class _Step:
 class Steps:
     """Shows the events of ansible/callback_plugins/steps.py. On a terminal the last line is the current task."""
 
-    def __init__(self, output: TextIO | None, check: bool, *, well: str = "unchanged") -> None:
+    def __init__(
+        self, output: TextIO | None, check: bool, *, well: str = "unchanged", transfers: Transfers | None = None
+    ) -> None:
         """Lines go to `output`, or without it to standard output, and errors to standard error.
 
-        `well`: what a step is that changed nothing, and in which nothing failed.
+        `well`: what a step is that changed nothing, and in which nothing failed. `transfers` are shown as they grow.
         """
         self._file, self._check, self._well = screen.over(output or sys.stdout), check, well
         self._draws = screen.draws(self._file)
         above = cast("TextIO", _Above(self))
         self.errors = above if self._draws and sys.stderr.isatty() else output or sys.stderr
-        self._step, self._said = _Step(), ""
+        self._step, self._said, self._transfers = _Step(), "", transfers
         self._bar: rich.progress.Progress | None = None
         self._lock = threading.Lock()
 
     def start(self, pipe: IO[bytes]) -> None:
         """Show the events of a pipe, and on a terminal the current task."""
         if self._draws:
-            from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-            from rich.table import Column
+            from rich.progress import Progress, ProgressColumn, SpinnerColumn, Task, TimeElapsedColumn
+            from rich.text import Text
 
-            text = TextColumn(
-                "{task.description}", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis")
-            )
-            columns = (SpinnerColumn("line"), text, TimeElapsedColumn())
+            class Now(ProgressColumn):
+                def render(_, task: Task) -> Text:
+                    """The current task as it stands at each refresh."""
+                    return Text(self._now() or task.description, no_wrap=True, overflow="ellipsis")
+
+            columns = (SpinnerColumn("line"), Now(), TimeElapsedColumn())
             painter = screen.painter(self._file, highlight=False)
             self._bar = Progress(*columns, console=painter, transient=True, refresh_per_second=4)
             self._bar.add_task("starting Ansible")
@@ -165,7 +172,8 @@ class Steps:
             if self._bar is not None:
                 self._bar.reset(self._bar.task_ids[0])
         self._step.task, self._step.task_began = task, time.monotonic()
-        self._draw()
+        if self._transfers:
+            self._transfers.begin()
 
     def _result(self, host: str, changed: bool, here: bool, **_: Any) -> None:
         self._step.seen.add(host)
@@ -174,7 +182,6 @@ class Steps:
             self._step.here = True
         elif changed:
             self._step.changed[host] = self._step.task_changed[host] = None
-        self._draw()
 
     def _failed(self, word: str, host: str, text: str, **_: Any) -> None:
         step = self._step
@@ -193,7 +200,8 @@ class Steps:
         """One line; a task of the playbook itself that took no time and changed nothing has none."""
         step, outcome = self._step, self._step.outcome(self._check, self._well)
         if step.seen and (step.of_role or step.seconds >= 1 or outcome != self._well):
-            self.say(f"  {clean(step.name):<33} {outcome:<38} {step.seconds:6.1f} s")
+            room = (screen.width(self._file) or _WIDE) - _OTHERS
+            self.say(f"  {clean(step.name):<33} {outcome.ljust(min(room, _OUTCOME))} {step.seconds:6.1f} s")
 
     def _end(self, hosts: Mapping[str, str], **_: Any) -> None:
         self._end_task()
@@ -206,15 +214,20 @@ class Steps:
     def _where(self) -> str:
         return clean(f"{self._step.name}: {self._step.task}" if self._step.of_role else self._step.task)
 
-    def _draw(self) -> None:
-        if self._bar is not None:
-            done = f" ({len(self._step.done)} host(s) done)" if self._step.done else ""
-            most = self._bar.console.width - _BESIDE - len(done)
-            self._bar.update(self._bar.task_ids[0], description=f"{self._where()[:most]}{done}")
+    def _now(self) -> str:
+        """The current task, the number of hosts that have done it, and what it transfers."""
+        assert self._bar is not None
+        step, moved = self._step, self._moved()
+        more = (f" ({len(step.done)} host(s) done)" if step.done else "") + moved
+        return f"{self._where()[: max(0, self._bar.console.width - _BESIDE - len(more))]}{more}"
+
+    def _moved(self) -> str:
+        moved = str(self._transfers or "")
+        return f": {moved}" if moved else ""
 
     def _still(self) -> None:
         if self._bar is None and self._step.name:
-            self.say(f"  {self._where()}, for {time.monotonic() - self._step.task_began:.0f} s now")
+            self.say(f"  {self._where()}, for {time.monotonic() - self._step.task_began:.0f} s now{self._moved()}")
 
 
 class _Above(io.TextIOBase):

@@ -17,7 +17,7 @@ from regatta.errors import RegattaError
 from regatta.files import locked, put, sha256
 from regatta.node import siteproxy
 from regatta.program import checkout_only, setup
-from regatta.provisioning import torchlock
+from regatta.provisioning import progress, torchlock
 from regatta.provisioning.lockfile import Entry
 from regatta.provisioning.locks import BUILT, PYPI, Chosen, Target
 
@@ -31,6 +31,7 @@ _WHERE = (
     "index and password: pip's own settings, ~/.netrc or keyring; proxy: http_proxy, https_proxy, no_proxy "
     "in the environment of this command"
 )
+_PACKAGES = (".whl", ".tar.gz", ".tar.bz2", ".zip")
 _QUICK = ("--retries", "1", "--timeout", "15")
 _OTHER_FILE = re.compile(
     r"DO NOT MATCH THE HASHES.*?\n\s+(?P<what>[^\n]+?):?\n.*?Got\s+(?P<got>[0-9a-f]{64})", re.DOTALL
@@ -77,9 +78,10 @@ def make(folder: Path, wanted: Chosen, target: Target, torch_index: str) -> Path
         partial = folder.with_name(f"{folder.name}.partial")
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(parents=True)
-        _download(partial, wanted.others, target)
-        if wanted.torch:
-            _download_torch(partial, wanted.torch, target, torch_index)
+        with progress.telling(lambda: _arrived(partial, len(wanted.all))):
+            _download(partial, wanted.others, target)
+            if wanted.torch:
+                _download_torch(partial, wanted.torch, target, torch_index)
         _build_sources(partial, target)
         _must_hold(partial, wanted.pins)
         write_manifest(partial)
@@ -133,7 +135,8 @@ def _download(folder: Path, wanted: Sequence[Entry], target: Target, *options: s
     with tempfile.NamedTemporaryFile("w", prefix="regatta-wanted-", suffix=".txt") as file:
         file.writelines(f"{entry.requirement}\n" for entry in wanted)
         file.flush()
-        _pip(download_command(target, folder, Path(file.name), *options))
+        with tempfile.TemporaryDirectory(dir=folder, prefix=".arriving-") as work:
+            _pip(download_command(target, folder, Path(file.name), *options), Path(work))
 
 
 def _download_torch(folder: Path, wanted: Sequence[Entry], target: Target, index: str) -> None:
@@ -161,7 +164,7 @@ def _build_sources(folder: Path, target: Target) -> None:
     another one, without any.
     """
     made_from = {}
-    sources = [path for pattern in ("*.tar.gz", "*.zip", "*.tar.bz2") for path in folder.glob(pattern)]
+    sources = [path for suffix in _PACKAGES[1:] for path in folder.glob(f"*{suffix}")]
     for source in sources:
         before = set(folder.glob("*.whl"))
         _pip([*_PIP, "wheel", *_QUIET, "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder), str(source)])
@@ -176,6 +179,12 @@ def _build_sources(folder: Path, target: Target) -> None:
     (folder / _SOURCES).write_text(json.dumps(made_from, indent=1) + "\n")
 
 
+def _arrived(folder: Path, count: int) -> tuple[str, int, None]:
+    """How many packages pip has brought, and their bytes: no lock says how many bytes they have in all."""
+    found = progress.held(folder, *_PACKAGES)
+    return f"{len(found)} of {count} packages of Python,", sum(found.values()), None
+
+
 def _must_hold(folder: Path, wanted: Sequence[str]) -> None:
     held = set()
     for path in folder.iterdir():
@@ -188,7 +197,8 @@ def _must_hold(folder: Path, wanted: Sequence[str]) -> None:
         raise WheelError(f"pip did not bring {', '.join(missing)}: try again")
 
 
-def _pip(command: Sequence[str]) -> None:
+def _pip(command: Sequence[str], work: Path | None = None) -> None:
+    """`work`: where it keeps what is under way."""
     if importlib.util.find_spec("pip") is None:
         raise WheelError(f"pip is missing next to this Python: run '{setup('pip')}'")
     done = subprocess.run(
@@ -197,7 +207,7 @@ def _pip(command: Sequence[str]) -> None:
         text=True,
         errors="replace",
         check=False,
-        env=os.environ | {"PIP_REQUIRE_VIRTUALENV": "0"},
+        env=os.environ | {"PIP_REQUIRE_VIRTUALENV": "0"} | ({"TMPDIR": str(work)} if work else {}),
     )
     if not done.returncode:
         return

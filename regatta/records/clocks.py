@@ -29,6 +29,11 @@ ITERATIONS = "iterations"
 PHASES = ("sync", "launch", "rendezvous", "load", "compute", "collect", "total")
 """The phases of the contract, in the order in which a run passes through them."""
 
+LABELS = {"total": "end to end", "compute": "compute"}
+"""The two timers that verdicts are about, as tables and charts name them."""
+
+TITLES = {"total": "end to end, as the user waits", "compute": "compute only"}
+
 _MAX_WARNINGS = 100
 _MAX_POINTS = 200
 _MAX_NAMES = 100

@@ -218,7 +218,7 @@ def _ratios(groups: Mapping[str, Sequence[Record]], totals: Mapping[str, Spread]
         yield f"In total {other} {_took(found, than)} ({clocks}){_verdict(found, against_one=against_one)}."
         inner = ratio(groups[base], groups[other], "compute")
         if inner is not None and inner.n > 1:
-            yield f"In the inner loop (compute) it {_took(inner, than)}{_verdict(inner)}."
+            yield f"In compute it {_took(inner, than)}{_verdict(inner)}."
 
 
 def _beside(groups: Mapping[str, Sequence[Record]], marked: Sequence[str]) -> Iterator[str]:

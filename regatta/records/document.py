@@ -42,7 +42,9 @@ def validate(document: object, source: str) -> Record:
     try:
         return typed.whole(document, Record, partial=PARTIAL)
     except FaultError as error:
-        raise RecordError(f"{source} does not fit the schema: {_shorten(clean(str(error)))}") from None
+        raise RecordError(
+            f"{source} does not fit the schema: {_shorten(clean(str(error)))}; move it out of the folder"
+        ) from None
 
 
 def parse(text: str, source: str) -> Record:
@@ -61,7 +63,7 @@ def load(path: Path) -> Record:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
-        raise RecordError(f"{path} cannot be read: {error}") from error
+        raise RecordError(f"{path} cannot be read ({error}): move it out of the folder") from error
     return parse(text, str(path))
 
 

@@ -81,7 +81,9 @@ class Store:
         try:
             path.unlink()
         except OSError as error:
-            raise RecordError(f"{path} cannot be deleted: {error.strerror or error}") from error
+            raise RecordError(
+                f"{path} cannot be deleted ({error.strerror or error}): change its permissions and try again"
+            ) from error
 
     def _ids(self) -> tuple[str, ...]:
         try:
@@ -89,7 +91,9 @@ class Store:
         except FileNotFoundError:
             return ()
         except OSError as error:
-            raise RecordError(f"{self.root} cannot be read: {error.strerror or error}") from error
+            raise RecordError(
+                f"{self.root} cannot be read ({error.strerror or error}): change its mode, or set REGATTA_RESULTS"
+            ) from error
         return tuple(sorted(n.removesuffix(_SUFFIX) for n in names if n.endswith(_SUFFIX) and not n.startswith(".")))
 
     def _load(self, run_id: str) -> Record:

@@ -72,7 +72,7 @@ class Own:
             try:
                 self._spec = pathspec.GitIgnoreSpec.from_lines(lines)
             except ValueError as error:
-                raise SyncError(f"{file}: {error}") from None
+                raise SyncError(f"{file}: {error}: correct this pattern") from None
 
     def out(self, paths: Iterable[str]) -> set[str]:
         """The paths that are left out."""
@@ -89,7 +89,9 @@ def _read(file: Path) -> list[str]:
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise SyncError(f"{file}: {error.strerror}; it says what is not to be synced") from None
+        raise SyncError(
+            f"{file} cannot be read ({error.strerror}): it lists what is not synced; correct or remove it"
+        ) from None
     return [line.removesuffix("\r") for line in text.split("\n")]
 
 

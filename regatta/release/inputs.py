@@ -51,7 +51,9 @@ def identify(path: Path) -> DataFile:
             return DataFile(path, known["sha256"], info.st_size)
         digest = files.sha256(path)
     except OSError as error:
-        raise DataError(f"{error.filename}: {error.strerror}") from None
+        raise DataError(
+            f"{error.filename} cannot be read ({error.strerror}): correct that and start the run again"
+        ) from None
     memory.parent.mkdir(parents=True, exist_ok=True)
     memory.write_text(json.dumps({"key": key, "sha256": digest}))
     return DataFile(path, digest, info.st_size)

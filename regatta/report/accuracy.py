@@ -25,7 +25,7 @@ def answers(study: Study, framework: str) -> Iterator[tuple[str, str]]:
         loss = f" Loss of the last epoch: {words}." if words else ""
         yield (
             f"What does a larger batch cost {framework}?",
-            f"The data are made up (synthetic): accuracy on them says nothing, only time and loss count.{loss}",
+            f"The data are synthetic: accuracy on them says nothing, only time and loss count.{loss}",
         )
         return
     ends = {point: found for point in points if (found := _each(point.runs, _end))}
@@ -97,7 +97,7 @@ def _time_to(points: Sequence[Point], framework: str) -> Iterator[tuple[str, str
             of_base = [seconds for seconds in times[base] if seconds]
             ratio = stats.unpaired([(of_base, reached)])[0]
             ratio = replace(ratio, shared=compare.unlike(base.runs, point.runs))
-            words += f", {texts.times(ratio)} times as long as {label(base)} ({ratio.verdict})"
+            words += f", {texts.times(ratio)} times as long as {label(base)}: {ratio.verdict}"
         said.append(words)
     yield f"How long does {framework} take to an accuracy of {100 * wanted:.0f} %?", f"{'; '.join(said)}."
 

@@ -18,8 +18,8 @@ from regatta.report.tables import Table
 
 Row = dict[str, object]
 _NOTE = (
-    "Interpolated between the lengths that were run, on logarithmic scales. Inner loop: from the moment at which all "
-    "workers are ready; end to end: as a person waits, for as many tasks as were run. Not where ranks share cores."
+    "Interpolated between the lengths that were run, on logarithmic scales. Compute: from the moment at which all "
+    "workers are ready; end to end: as the user waits, for as many tasks as were run. Not where ranks share cores."
 )
 
 
@@ -44,7 +44,7 @@ class Task:
     configuration: Configuration
     length: float
     overhead: float
-    """Seconds that a task takes of a worker beyond its length, in the inner loop."""
+    """Seconds that a task takes of a worker beyond its length, of compute."""
     gains: Mapping[str, float]
     """Speed as a multiple of one process's, by timer."""
     shared: bool
@@ -68,7 +68,7 @@ def tables(summaries: Sequence[Summary]) -> Iterator[Table]:
                     _length(min(own, key=lambda task: task.length).overhead),
                 )
             )
-        columns = ("configuration", "pays from, inner loop", "pays from, end to end", "cost of the shortest task")
+        columns = ("configuration", "pays from, compute", "pays from, end to end", "cost of the shortest task")
         yield Table(f"{workload}-pays", f"{workload}: how long a task must be", columns, tuple(rows), _NOTE)
 
 
@@ -138,7 +138,7 @@ def _lengths(summaries: Sequence[Summary]) -> Iterator[Picture]:
             "overhead",
             f"{workload}-overhead",
             f"{workload}: what a task costs, by its length",
-            "Time of a worker that a task takes beyond its own, in the inner loop. Pale: ranks share cores.",
+            "Time of a worker that a task takes beyond its own, of compute. Pale: ranks share cores.",
             specs.OVERHEAD,
             tuple(rows),
         )
@@ -146,7 +146,7 @@ def _lengths(summaries: Sequence[Summary]) -> Iterator[Picture]:
             "crossing",
             f"{workload}-crossing",
             f"{workload}: from which length on it pays",
-            "Above the dashed line it beats one process: circles end to end, diamonds in the inner loop. "
+            "Above the dashed line it beats one process: circles end to end, diamonds compute. "
             "Pale: ranks share cores.",
             specs.CROSSING,
             tuple(_by_clock(rows)),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from regatta.records.clocks import ITERATIONS
+from regatta.records.clocks import ITERATIONS, LABELS
 from regatta.records.record import Record
 from regatta.records.stats import Interval
 from regatta.report import published, searches, specs, theme
@@ -162,7 +162,7 @@ def regressions(found: Sequence[Change]) -> list[Row]:
     drawn = [change for change in found if change.times.low is not None][:_MAX_CHANGES]
     return [
         {
-            "what": f"{change.configuration.label} {change.clock}, {_short(change)}",
+            "what": f"{change.configuration.label} {LABELS[change.clock]}, {_short(change)}",
             "case": f"{change.case.workload}: {change.case.title}",
             "ratio": change.times.value,
             "low": change.times.low,
@@ -276,7 +276,7 @@ CHARTS = (
     Chart(
         "bars",
         "Time",
-        "Strong: end to end. Pale: only the inner loop. Line: 95 % interval.",
+        "Strong: end to end. Pale: compute. Line: 95 % interval.",
         specs.BARS,
         bars,
     ),

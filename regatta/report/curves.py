@@ -59,7 +59,7 @@ def _alone(study: Study, every: Sequence[Series]) -> Iterator[Row]:
 
 
 def learning(study: Study) -> list[Row]:
-    """Accuracy over time of the latest run of each point; nothing where the data are made up."""
+    """Accuracy over time of the latest run of each point; nothing for synthetic data."""
     if study.synthetic:
         return []
     points = {accuracy.label(p): p for framework in study.frameworks for p in accuracy.chosen(study, framework)}

@@ -140,7 +140,7 @@ def _times(a: Record, b: Record) -> Iterator[str]:
     for name, record in (("A", a), ("B", b)):
         if record.others:
             yield f"{name} was timed while others ran on its nodes: {', '.join(record.others)}."
-    yield "Two single runs: no statement about whether a difference is real."
+    yield "B / A above 1: B took longer. Two single runs: no statement about whether a difference is real."
 
 
 def answers(a: Record, b: Record) -> list[Difference] | None:

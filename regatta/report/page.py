@@ -58,21 +58,23 @@ class Report:
     @property
     def tables(self) -> list[Table]:
         """All tables, in the order of the page."""
-        return [
-            *tables.times(self.summaries),
-            *tables.scripts(self.summaries),
-            *tables.published(self.summaries),
-            *tables.ratios(self.summaries),
-            *across.tables(self.summaries),
-            *scaling.tables(self.summaries),
-            *tables.phases(self.summaries),
-            *tables.use(self.summaries),
-            *overhead.tables(self.summaries),
-            *([tables.changes(self.changes, self.against)] if self.changes is not None else []),
-            *([tables.failures(failed)] if (failed := self.failed) else []),
-            tables.machines(self.records),
-            tables.runs(self.records),
-        ]
+        return tables.once(
+            [
+                *tables.times(self.summaries),
+                *tables.scripts(self.summaries),
+                *tables.published(self.summaries),
+                *tables.ratios(self.summaries),
+                *across.tables(self.summaries),
+                *scaling.tables(self.summaries),
+                *tables.phases(self.summaries),
+                *tables.use(self.summaries),
+                *overhead.tables(self.summaries),
+                *([tables.changes(self.changes, self.against)] if self.changes is not None else []),
+                *([tables.failures(failed)] if (failed := self.failed) else []),
+                tables.machines(self.records),
+                tables.runs(self.records),
+            ]
+        )
 
 
 def render(report: Report) -> str:
@@ -96,15 +98,15 @@ def render(report: Report) -> str:
         days=_days(report.records),
         overview=bool(overview),
         across=[*enumerate(pictures)],
-        answers=list(scaling.tables(report.summaries)),
-        pays=list(across.tables(report.summaries)),
-        times=list(tables.times(report.summaries)),
+        answers=tables.once(scaling.tables(report.summaries)),
+        pays=tables.once(across.tables(report.summaries)),
+        times=tables.once(tables.times(report.summaries)),
         scripts=list(tables.scripts(report.summaries)),
         published=list(tables.published(report.summaries)),
-        ratios=list(tables.ratios(report.summaries)),
-        phases=list(tables.phases(report.summaries)),
-        use=list(tables.use(report.summaries)),
-        overheads=list(overhead.tables(report.summaries)),
+        ratios=tables.once(tables.ratios(report.summaries)),
+        phases=tables.once(tables.phases(report.summaries)),
+        use=tables.once(tables.use(report.summaries)),
+        overheads=tables.once(overhead.tables(report.summaries)),
         changes=tables.changes(report.changes, report.against) if report.changes is not None else None,
         machines=tables.machines(report.records),
         runs=tables.runs(report.records),

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from regatta.records import stats
+from regatta.records.clocks import LABELS
 from regatta.records.record import Record
 from regatta.report import texts
 from regatta.report.cases import Case, Configuration, Group
@@ -31,8 +32,8 @@ class Change:
     def sentence(self) -> str:
         """Which, and by how much."""
         took = f"{texts.seconds(self.before.value)} -> {texts.seconds(self.now.value)}"
-        where = f"{self.case.workload} {self.case.title}, {self.configuration.label}, {self.clock}"
-        return f"{where}: {took}, {texts.times(self.times)} times as long"
+        where = f"{self.case.workload} {self.case.title}, {self.configuration.label}, {LABELS[self.clock]}"
+        return f"{where}: {took}, {texts.times(self.times)} times as long as before"
 
 
 def changes(now: Sequence[Case], before: Sequence[Case], at_least: float = stats.AT_LEAST) -> tuple[Change, ...]:

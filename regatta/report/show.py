@@ -13,12 +13,12 @@ from regatta.text import clean
 _BAR = 40
 
 
-def lines(record: Record) -> list[str]:
-    """The run as lines of plain text."""
-    return [clean(line) if line else "" for line in _lines(record)]
+def lines(record: Record, width: int | None = None) -> list[str]:
+    """The run as lines of plain text; see `table.aligned` on `width`."""
+    return [clean(line) if line else "" for line in _lines(record, width and width - 2)]
 
 
-def _lines(record: Record) -> Iterator[str]:
+def _lines(record: Record, width: int | None) -> Iterator[str]:
     identity, end = record.identity, record.exit
     places = ", ".join(f"{len(node.ranks)} on {node.name}" for node in record.cluster.nodes if node.ranks)
     yield f"{record.run_id}: {identity.workload} under {identity.framework}, {end.state}"
@@ -37,11 +37,12 @@ def _lines(record: Record) -> Iterator[str]:
     yield from _phases(record)
     if record.ranks:
         yield ""
-        yield from _ranks(record)
+        yield from _table(_ranks(record), width)
     yield from (f"  {line}" for line in words(record))
     if record.use:
         yield ""
-        yield from _use(record)
+        yield from _table(_use(record), width)
+        yield f"  {texts.ABOUT_USE}"
     if record.overhead:
         yield ""
         yield from (f"  {line}" for line in overhead.words(record.overhead))
@@ -82,7 +83,11 @@ def _phases(record: Record) -> Iterator[str]:
         yield f"  {'overlap':<10}  {texts.seconds(record.phases.overlap):>9}  load and compute of different ranks"
 
 
-def _ranks(record: Record) -> Iterator[str]:
+def _table(rows: list[list[str]], width: int | None) -> Iterator[str]:
+    return (f"  {line}" for line in aligned(rows, width=width))
+
+
+def _ranks(record: Record) -> list[list[str]]:
     names = list(dict.fromkeys(name for rank in record.ranks for name in rank.phases))
     last = slowest(record)
     rows = [["rank", "node", *names, "CPU", "peak memory", ""]]
@@ -91,18 +96,17 @@ def _ranks(record: Record) -> Iterator[str]:
         cells = [texts.seconds(rank.phases.get(name)) for name in names]
         used = (texts.seconds(rank.cpu_seconds), texts.gigabytes(rank.peak_bytes))
         rows.append([_number(rank), rank.node or "-", *cells, *used, mark])
-    yield from (f"  {line}" for line in aligned(rows))
+    return rows
 
 
-def _use(record: Record) -> Iterator[str]:
+def _use(record: Record) -> list[list[str]]:
     rows = [["node", "CPU", "memory at once", "largest process", "read", "written", "received", "sent"]]
     for use in record.use:
         disks = (use.read_bytes, use.written_bytes)
         memory = (texts.gigabytes(use.peak_bytes), texts.gigabytes(use.largest_bytes))
         flows = (texts.size(value) for value in (*disks, use.received_bytes, use.sent_bytes))
         rows.append([use.node, texts.seconds(use.cpu_seconds), *memory, *flows])
-    yield from (f"  {line}" for line in aligned(rows))
-    yield f"  {texts.ABOUT_USE}"
+    return rows
 
 
 def _number(rank: RankRecord) -> str:

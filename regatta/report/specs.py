@@ -1,5 +1,6 @@
 """The Vega-Lite specifications of a report's charts."""
 
+import json
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -54,6 +55,11 @@ def _tooltip(*fields: tuple[str, str]) -> list[dict[str, str]]:
 
 _CONFIGURATION = {"field": "configuration", "type": "nominal", "title": None, "sort": None}
 _WHOLE = "datum.value % 1 ? '' : format(datum.value, 'd')"
+_TIMERS = {
+    "title": None,
+    "orient": "top",
+    "labelExpr": f"{json.dumps(clocks.LABELS)}[datum.label]",
+}
 _SECONDS = {"type": "quantitative", "title": "seconds"}
 _WIDE: Spec = {"width": "container", "autosize": {"type": "fit-x", "contains": "padding"}}
 
@@ -73,7 +79,7 @@ BARS: Spec = _WIDE | {
                     "type": "nominal",
                     "sort": ["total", "compute"],
                     "scale": {"domain": ["total", "compute"], "range": [0.95, 0.5]},
-                    "legend": {"title": None, "orient": "top"},
+                    "legend": _TIMERS,
                 },
                 "tooltip": _tooltip(
                     ("configuration", "nominal"),
@@ -161,7 +167,7 @@ _CLOCK = {
     "field": "clock",
     "type": "nominal",
     "scale": {"domain": ["total", "compute"], "range": ["circle", "diamond"]},
-    "legend": {"title": None, "orient": "top"},
+    "legend": _TIMERS,
 }
 _AT_ONE = {"mark": {"type": "rule", "strokeDash": [2, 3], "color": "#888888"}}
 _ACROSS = {"x": {"value": 0}, "x2": {"value": "width"}}

@@ -72,7 +72,7 @@ class Study:
 
     @property
     def synthetic(self) -> bool:
-        """Whether a run says that its data are made up: how good a model is of such says nothing."""
+        """Whether a run's data are synthetic: then its accuracy shows nothing."""
         return any((run.answer or {}).get("synthetic") is True for point in self.points for run in point.runs)
 
     def series(self, framework: str) -> list[Series]:

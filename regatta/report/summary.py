@@ -9,7 +9,7 @@ from regatta.records.stats import Interval
 from regatta.report.cases import Case, Configuration, Group
 
 CLOCKS = ("total", "compute")
-"""As a person waits, end to end; and only the inner loop."""
+"""End to end, and compute; see `clocks.TITLES`."""
 
 
 @dataclass(frozen=True)

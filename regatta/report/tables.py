@@ -2,11 +2,11 @@
 
 import statistics
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from regatta.records import stats
-from regatta.records.clocks import PHASES
+from regatta.records.clocks import LABELS, PHASES, TITLES
 from regatta.records.record import SINGLE, Failure, NodeFacts, Record
 from regatta.report import published as references
 from regatta.report import texts
@@ -15,17 +15,17 @@ from regatta.report.regressions import Change
 from regatta.report.summary import CLOCKS, Summary
 from regatta.report.timeline import slowest
 
-CLOCK_TITLES = {"total": "end to end, as a person waits", "compute": "only the inner loop"}
 _USE_NOTE = (
     "Medians. CPU, user and system, of ranks and driver from the start of Python until they had computed; resident "
     "memory of the largest rank. Sent: by all nodes of the run over the interface between them, whoever sent it; "
     "ranks of one node need no network among themselves."
 )
 _TIMES_NOTE = (
-    f"Median (95 % interval, from {stats.LEAST_PAIRS} runs on) of those that succeeded, without those that were timed "
-    "with other runs on the same nodes (where there are no others, they are marked), and without single runs where "
-    "others were repeated. torch × 4: on 4 ranks; single/4: one process that does the work of 4 ranks, with their "
-    "global batch."
+    f"Medians, with 95 % intervals from {stats.LEAST_PAIRS} runs on, of the runs that succeeded. End to end: all that "
+    "the user waits for. Compute: only the work itself, without start, input and output. torch × 4: torch with 4 "
+    "ranks; single/4: one process that does the work of 4 ranks, with their global batch. Left out are runs that "
+    "shared their nodes with other runs (if there are no others, they are marked), and single runs if others were "
+    "repeated."
 )
 _PUBLISHED_NOTE = (
     "Ours: end to end, medians. Published: what others measured on other hardware, not compared; those of the plan "
@@ -37,12 +37,18 @@ NO_ANSWER = "(no answer to compare)"
 """Stands behind the time of runs that have given none: nothing shows that they did the same as others."""
 _SCRIPTS_NOTE = "Medians, as above. A run that prints an answer (the event `result`) can be compared with others."
 _RATIOS_NOTE = (
-    "A ratio is the geometric mean over pairs of repeats; with few pairs it may differ from the ratio of the medians. "
+    "Each row reads as a sentence: below 1 the configuration on the left is faster, above 1 it is slower. Speed-up is "
+    "the same ratio the other way round; efficiency is speed-up divided by ranks. A ratio is the geometric mean over "
+    "pairs of repeats; with few pairs it may differ from the ratio of the medians. "
     f"A verdict needs {stats.LEAST_PAIRS} pairs (5 have the same sign by chance once in 16 times), an interval that "
     "does not contain 1, and a difference that matters. At most one verdict in 20 is false. All together: whether it "
-    "also holds if all verdicts of this page are taken together (Holm's correction). "
-    "There is none where the ranks of one side had to share cores (hosts that are containers of one machine, or more "
+    "also holds if all verdicts of this page are taken together (Holm's correction). Cores shared: there is no "
+    "verdict, because the ranks of one side had to share cores (hosts that are containers of one machine, or more "
     "ranks than cores) and those of the other had not."
+)
+_RATIO_COLUMNS = (
+    *("case", "configuration", "time", "compared with", "timer"),
+    *("speed-up", "efficiency", "verdict", "all together"),
 )
 
 
@@ -62,6 +68,16 @@ class Table:
     prose: bool = False
 
 
+def once(found: Iterable[Table]) -> list[Table]:
+    """The tables, each note only under the first that has it."""
+    seen: set[str] = set()
+    made = []
+    for table in found:
+        made.append(replace(table, note="") if table.note in seen else table)
+        seen.add(table.note)
+    return made
+
+
 def times(summaries: Sequence[Summary]) -> Iterator[Table]:
     """For each workload and timer: a row a case, a column a configuration; medians with intervals."""
     for workload, chosen in _by_workload(summaries).items():
@@ -75,10 +91,10 @@ def times(summaries: Sequence[Summary]) -> Iterator[Table]:
             ]
             yield Table(
                 f"{workload}-{clock}",
-                f"{workload}: {CLOCK_TITLES[clock]}",
+                f"{workload}: {TITLES[clock]}",
                 ("case", *(configuration.label for configuration in configurations)),
                 tuple(rows),
-                _TIMES_NOTE if clock == CLOCKS[0] else "",
+                _TIMES_NOTE,
             )
 
 
@@ -104,7 +120,7 @@ def published(summaries: Sequence[Summary]) -> Iterator[Table]:
     columns = [[c.label, f"{c.label}, published"] if c in theirs else [c.label] for c in shown]
     yield Table(
         "published",
-        "Beside published times, of other hardware",
+        "Compared with published times, of other hardware",
         ("case", *(name for names in columns for name in names)),
         tuple(rows),
         _PUBLISHED_NOTE,
@@ -118,13 +134,13 @@ def ratios(summaries: Sequence[Summary]) -> Iterator[Table]:
         rows = [
             (
                 row_title(summary.case, chosen),
-                ratio.above.label,
+                f"{ratio.above.label} took",
+                f"{texts.times(ratio.times)} times as long as",
                 ratio.below.label,
-                ratio.clock,
-                texts.times(ratio.times),
+                LABELS[ratio.clock],
                 texts.times(ratio.speedup),
                 f"{ratio.speedup.value / ratio.above.workers:.0%}" if ratio.below.single else "–",
-                ratio.times.verdict,
+                texts.verdict(ratio.times, ratio.above.label),
                 together.get(id(ratio), "–"),
             )
             for summary in chosen
@@ -133,8 +149,8 @@ def ratios(summaries: Sequence[Summary]) -> Iterator[Table]:
         if rows:
             yield Table(
                 f"{workload}-ratios",
-                f"{workload}: who is faster",
-                ("case", "runs", "against", "clock", "time ratio", "speed-up", "efficiency", "verdict", "all together"),
+                f"{workload}: which is faster",
+                _RATIO_COLUMNS,
                 tuple(rows),
                 _RATIOS_NOTE,
                 grouped=True,
@@ -210,19 +226,19 @@ def changes(found: Sequence[Change], against: str) -> Table:
         (
             f"{change.case.workload}: {change.case.title}",
             change.configuration.label,
-            change.clock,
+            LABELS[change.clock],
             texts.with_interval(change.before),
             texts.with_interval(change.now),
-            texts.times(change.times),
-            change.verdict,
+            f"{texts.times(change.times)} times as long",
+            texts.verdict(change.times, "now"),
             change.note,
         )
         for change in found
     )
-    columns = ("case", "configuration", "clock", "before", "now", "ratio", "verdict", "note")
+    columns = ("case", "configuration", "timer", "before", "now", "took now", "verdict", "note")
     note = (
-        "Marked slower or faster only if the 95 % interval of the ratio does not contain 1, the difference matters and "
-        f"each side has {stats.LEAST_PAIRS} runs or more. One in twenty of such marks comes by chance."
+        "Slower or faster only if the 95 % interval of the ratio does not contain 1, the difference matters and "
+        f"each side has {stats.LEAST_PAIRS} runs or more. One in twenty of such verdicts comes by chance."
     )
     return Table("changes", f"Against {against}", columns, rows, note, grouped=True)
 
@@ -248,7 +264,7 @@ def runs(records: Sequence[Record]) -> Table:
         "state",
         *PHASES,
         "slowest rank",
-        "beside",
+        "other runs",
         "release",
     )
     rows = tuple(
@@ -266,7 +282,13 @@ def runs(records: Sequence[Record]) -> Table:
         )
         for record in records
     )
-    return Table("runs", "Every run", columns, rows, "A release with + had changes that were not committed.")
+    return Table(
+        "runs",
+        "Every run",
+        columns,
+        rows,
+        "Other runs: those that ran on the same nodes meanwhile. A release with + had changes that were not committed.",
+    )
 
 
 def failures(records: Sequence[Record]) -> Table:
@@ -311,7 +333,7 @@ def scripts(summaries: Sequence[Summary]) -> Iterator[Table]:
         for group in summary.case.groups
     ]
     if rows:
-        columns = ("script", "case", "configuration", *CLOCKS, "runs", "failed", "with other runs", "answer")
+        columns = ("script", "case", "configuration", *LABELS.values(), "runs", "failed", "with other runs", "answer")
         yield Table("scripts", "Runs without an answer", columns, tuple(rows), _SCRIPTS_NOTE)
 
 

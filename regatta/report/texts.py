@@ -1,6 +1,6 @@
 """Numbers as text, the same in tables, page and terminal."""
 
-from regatta.records.stats import Interval
+from regatta.records.stats import Interval, Ratio
 from regatta.terminal.meter import size_text
 
 ABOUT_USE = (
@@ -37,6 +37,11 @@ def times(found: Interval | None) -> str:
         return "–"
     around = f" ({found.low:.2f} to {found.high:.2f})" if found.low is not None and found.high is not None else ""
     return f"{found.value:.2f}{around}"
+
+
+def verdict(found: Ratio, which: str) -> str:
+    """The verdict with the side that it is about: `ray × 4 is slower`, `equal`."""
+    return f"{which} is {found.verdict}" if found.verdict in ("slower", "faster") else found.verdict
 
 
 def percent(found: Interval | None) -> str:

@@ -69,7 +69,7 @@ def finish(session: Session, going: Going) -> Record:
             note = f"generation {generation} of {first}, without {names}"
             options = replace(request.options, name=next_name, workers=wanted)
             request = replace(request, options=options, notes=(*request.notes, note))
-            session.console.warn(f"{failed}\ngoing on from the checkpoint: {next_name}, {note}, {how}")
+            session.console.warn(f"{failed}\ncontinuing from the checkpoint: {next_name}, {note}, {how}")
             session = stack.enter_context(Session(left, session.console, session.results))
             begun = session.begin(request)
         return session.finish(begun)

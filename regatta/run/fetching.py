@@ -93,7 +93,7 @@ def fetch(remote: Remote, run: Run, parts: Sequence[NodeOutput], target: Path, s
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise DataError(f"{error.filename}: {error.strerror}") from None
+            raise DataError(f"{error.filename} cannot be made ({error.strerror}): name another folder") from None
     so_far = dict.fromkeys(folders, 0)
     notes: list[str] = []
     failed: dict[str, Exception] = {}

@@ -117,7 +117,9 @@ def _part(node: Node, run: str, said: Left, shared: str | None = None) -> NodeOu
     """Return what a node says; the names in it are the run's choice."""
     files = tuple(File(str(path), int(size), int(at), bool(came)) for path, size, at, came in said.files)
     if bad := next((file.path for file in files if _leads_out(file.path)), None):
-        raise RemoteError(node.name, f"names a file outside of the run's working directory: {shown(bad)}")
+        raise RemoteError(
+            node.name, f"names a file outside of the run's working directory: {shown(bad)}; nothing of it was fetched"
+        )
     left_out = tuple((str(path), str(why)) for path, why in said.left_out)
     place = source(node, run) if shared is None else f"{node.state}/shared/{shared}"
     return NodeOutput(node, said.count, said.bytes, files, left_out, place, shared)

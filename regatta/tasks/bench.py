@@ -17,6 +17,7 @@ from regatta.program import hint
 from regatta.records import stats
 from regatta.tasks.common import JSON_HELP
 from regatta.tasks.launching import advising, command
+from regatta.terminal import screen
 
 if TYPE_CHECKING:
     from regatta.bench.findings import Finding
@@ -65,7 +66,7 @@ def _bench(words: Mapping[str, Any]) -> None:
         found = survey(session.remote, plan, results, fresh=words["fresh"], retry=words["retry"])
         for text in found.warnings:
             view.warn(text)
-        for text in [*found.notes, *found.lines()]:
+        for text in [*found.notes, *found.lines(screen.width(sys.stdout))]:
             view.say(text)
         if words["dry_run"]:
             return
@@ -98,7 +99,7 @@ def _said(told: "Sequence[Finding]", records: "Sequence[Record]", at_least: floa
     from regatta.report.summary import summarise
 
     answered = answers.lines(summarise(cases(records), at_least))
-    return [*findings.lines(told), *answered, *map(str, calibration.of(records, at_least))]
+    return [*findings.lines(told, screen.width(sys.stdout)), *answered, *map(str, calibration.of(records, at_least))]
 
 
 bench = command(

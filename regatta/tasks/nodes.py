@@ -79,7 +79,7 @@ def run(remote: Remote, node: Node, words: Sequence[str], limit: float) -> tuple
     except subprocess.TimeoutExpired:
         raise late from None
     except FileNotFoundError:
-        raise RemoteError(node.name, f"there is no program '{words[0]}'") from None
+        raise RemoteError(node.name, f"there is no program '{words[0]}': install it there, or name another") from None
     return done.returncode, done.stdout.decode("utf-8", "replace")
 
 

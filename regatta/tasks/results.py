@@ -14,6 +14,7 @@ from regatta.options.kinds import PERCENT
 from regatta.program import hint
 from regatta.tasks.common import JSON_HELP, records_dir, task, whole
 from regatta.tasks.launching import opened
+from regatta.terminal import screen
 from regatta.terminal.confirm import confirmed
 from regatta.terminal.table import print_table
 from regatta_protocol.operations.releases import ReleaseEntries
@@ -129,7 +130,7 @@ def show(c: Context, run: str, inventory: str | None = None, json: bool = False)
     if json:
         print(document.to_json(found), end="")
         return
-    print("\n".join(showing.lines(found)))
+    print("\n".join(showing.lines(found, screen.width(sys.stdout))))
     for line in _left(found, inventory):
         print(line)
 

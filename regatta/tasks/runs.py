@@ -242,7 +242,7 @@ def _day(part: "SharedFolder") -> str:
     positional=["run"],
     help={
         "run": RUN_HELP,
-        "follow": "then print what comes, until the run ends; Ctrl-C leaves the run alone",
+        "follow": "then print what comes, until the run ends; Ctrl-C does not stop the run",
         "tail": "of each node only so many of the last lines",
         "rank": "only lines of this rank, or of 'driver'",
     },

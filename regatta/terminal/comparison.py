@@ -1,8 +1,8 @@
-"""A comparison as a table, as text for a pipe, and as JSON."""
+"""A comparison as text, and as JSON."""
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from regatta import files
 from regatta.errors import CompareError
@@ -12,9 +12,6 @@ from regatta.records.plain import plain
 from regatta.terminal.console import Console
 from regatta.terminal.table import aligned
 from regatta.text import clean
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 _SHOWN = 20
 
@@ -49,40 +46,18 @@ def _refusal(comparison: Comparison) -> list[str]:
     return [f"{clean(comparison.workload)}: times are not compared:", *comparison.reasons, *differences]
 
 
-def to_table(comparison: Comparison) -> "Table":
-    """The times side by side, or what forbids it; the words are not part of it."""
-    from rich.table import Table
-    from rich.text import Text
-
-    if not comparison.comparable:
-        table = Table(show_header=False, box=None)
-        for line in _refusal(comparison):
-            table.add_row(Text(line))
-        return table
-    header, *rows = _cells(comparison)
-    table = Table(title=Text(clean(comparison.workload)))
-    for index, name in enumerate(header):
-        table.add_column(Text(name), justify="right" if index else "left", no_wrap=True)
-    for row in rows:
-        table.add_row(*map(Text, row), end_section=row[0] in {"collect", "total"})
-    return table
-
-
-def to_text(comparison: Comparison) -> str:
-    """Table and words as aligned plain text that ends without a newline, for a pipe."""
+def to_text(comparison: Comparison, width: int | None = None) -> str:
+    """Table and words as aligned plain text that ends without a newline; see `table.aligned` on `width`."""
     if not comparison.comparable:
         return "\n".join(_refusal(comparison))
-    lines = aligned(_cells(comparison), numbers=True)
+    lines = aligned(_cells(comparison), numbers=True, width=width)
     return "\n".join([clean(comparison.workload), *lines, "", *comparison.words])
 
 
 def show(comparison: Comparison, console: Console) -> None:
     """Print the times and the words; raises CompareError with what forbids it."""
     check(comparison)
-    from rich.console import Group
-    from rich.text import Text
-
-    console.show(Group(to_table(comparison), *map(Text, comparison.words)), to_text(comparison))
+    console.note(to_text(comparison, console.width))
 
 
 def to_json(comparison: Comparison) -> str:

@@ -124,6 +124,11 @@ class Console:
         """Whether standard output is a terminal that can draw bars."""
         return self._out.terminal
 
+    @property
+    def width(self) -> int | None:
+        """The columns of the terminal; None where lines may have any length."""
+        return self._out.width
+
     def line(self, node: str, rank: int | None, text: str) -> None:
         """Print a line of log: `node1/0 | text`."""
         with self._lock:
@@ -187,15 +192,6 @@ class Console:
         """Print an error on standard error."""
         self._say(self._err, "error: ", "bold red", text)
 
-    def show(self, renderable: "rich.console.RenderableType", plain: str) -> None:
-        """Print something composed: `renderable` on a terminal, `plain` elsewhere."""
-        with self._lock:
-            if self._out.terminal:
-                self._out.render(renderable)
-            else:
-                for part in plain.rstrip("\n").split("\n"):
-                    self._out.print("", "", clean(part))
-
     def _say(self, stream: "_Stream", prefix: str, style: str, text: str) -> None:
         with self._lock:
             if stream is self._err and self._bars is not None and self._err.terminal:
@@ -257,6 +253,7 @@ class _Stream:
         self._broken = False
         self._encoding = getattr(file, "encoding", None) or "utf-8"
         self.terminal = screen.draws(file)
+        self.width = screen.width(file)
         self._console: rich.console.Console | None = None
 
     @property
@@ -285,9 +282,6 @@ class _Stream:
             self._guard(lambda: self._rich.print(Text.assemble((prefix, style), text), soft_wrap=True))
         else:
             self._guard(lambda: self._write(f"{prefix}{text}\n"))
-
-    def render(self, renderable: "rich.console.RenderableType") -> None:
-        self._guard(lambda: self._rich.print(renderable))
 
     def bars(self) -> "rich.progress.Progress":
         from rich.progress import BarColumn, Progress, Task, TextColumn

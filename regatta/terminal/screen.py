@@ -8,6 +8,7 @@ whatever is printed or raised anywhere passes. Colours and moves of the cursor a
 import io
 import os
 import re
+import shutil
 import sys
 import threading
 from collections.abc import Callable
@@ -79,6 +80,11 @@ def install() -> None:
 def draws(file: TextIO) -> bool:
     """Whether `file` is a terminal that can draw bars."""
     return file.isatty() and os.environ.get("TERM", "dumb") not in {"dumb", "unknown"}
+
+
+def width(file: TextIO) -> int | None:
+    """The columns of a terminal; None for a pipe or a file, whose lines may have any length."""
+    return shutil.get_terminal_size().columns if file.isatty() else None
 
 
 def painter(file: TextIO, **settings: Any) -> "rich.console.Console":

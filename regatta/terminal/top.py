@@ -18,6 +18,7 @@ from regatta.hosts.remote import Remote
 from regatta.program import hint
 from regatta.terminal.console import progress_text
 from regatta.terminal.meter import size_text
+from regatta.terminal.table import aligned
 from regatta.text import clean
 from regatta_protocol.events import Progress
 from regatta_protocol.log import DRIVER
@@ -217,22 +218,12 @@ def bar(part: float, cells: int = BAR_CELLS) -> str:
 def picture(
     title: str, nodes: Sequence[Seen], has_driver: Callable[[str], bool], width: int = NARROW
 ) -> "RenderableType":
-    """All that was seen of the nodes, under `title`, for a terminal so wide; `has_driver`: see `run_rows`.
-
-    The last column takes more lines where it needs them: no other one is shortened.
-    """
+    """All that was seen of the nodes, under `title`, for a terminal so wide; `has_driver`: see `run_rows`."""
     from rich.console import Group
-    from rich.table import Table
     from rich.text import Text
 
-    def table(rows: Sequence[tuple[str, ...]]) -> Table:
-        made = Table(box=None, pad_edge=False, header_style="bold")
-        for at, heading in enumerate(rows[0][:-1]):
-            made.add_column(heading, no_wrap=True, min_width=max(len(row[at]) for row in rows))
-        made.add_column(rows[0][-1], overflow="fold")
-        for row in rows[1:]:
-            made.add_row(*(Text(cell) for cell in row))
-        return made
+    def table(rows: Sequence[tuple[str, ...]]) -> Text:
+        return Text("\n".join(aligned(rows, width=width)), no_wrap=True)
 
     runs = run_rows(nodes, has_driver)
     below = table(runs) if len(runs) > 1 else Text("no run in progress", "dim")

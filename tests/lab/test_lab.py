@@ -273,7 +273,8 @@ def test_up_again_after_a_reboot_grow_and_down(make_lab: MakeLab) -> None:
     spaces = {str(Path(f"/proc/{number}/ns/net").readlink()) for number in processes_of(one.name)}
     spaces.discard(str(Path("/proc/self/ns/net").readlink()))
     assert len(spaces) == 3
-    one.down()
+    said = one.command("down")
+    assert "cut of node1, node2, node3" in said and "removed in" in said, "a line for each thing, and a summary"
     assert remains(one.name) == []
     assert not spaces & namespaces()
     assert "nothing to remove" in one.command("down")

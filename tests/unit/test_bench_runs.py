@@ -157,7 +157,7 @@ def test_a_bench_is_interrupted_refused_to_others_and_goes_on(fab: Fab) -> None:
     assert f"continues: {len(kept)} of 4 runs are recorded" in text
     assert f"{4 - len(kept)} runs in " in text
     assert "4 of 4 runs recorded" in text
-    table = text.partition("end to end, as a person waits")[2].splitlines()
+    table = text.partition("end to end, as the user waits")[2].splitlines()
     assert (table[1].split()[-2:], table[2].split()[-1]) == (["published:", "torch"], "385")
     assert "ray" not in table[1], "which did not run"
     assert text.count("too few runs") == 2

@@ -143,7 +143,7 @@ def test_the_report_marks_them_and_counts_them() -> None:
     assert "with other runs" in table.rows[0][2]
     assert all_crowded.ratios == ()
     every = tables.runs([beside(torch, "crowded")])
-    assert every.rows[0][every.columns.index("beside")] == "somebodys"
+    assert every.rows[0][every.columns.index("other runs")] == "somebodys"
 
 
 def test_a_run_that_ended_before_is_not_beside(remote: Remote) -> None:

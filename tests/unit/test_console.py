@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rich.table import Table
 
 from regatta.terminal.console import Console, label, progress_text
 from regatta.text import clean
@@ -235,12 +234,6 @@ def test_warnings_and_errors_of_ranks_are_said_once() -> None:
         console.event("node1", Phase(rank, 0.0, "load", 1.0))
     assert err.getvalue() == "warning: node1/0: few rows\n"
     assert out.getvalue() == "node1/0 | error: no such file\n"
-
-
-def test_show_is_plain_in_a_pipe() -> None:
-    console, out, _ = plain_console()
-    console.show(Table("a"), "one\ntwo \x1b[1mbold\n")
-    assert out.getvalue() == "one\ntwo bold\n"
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,9 @@ ALLOWED = "text = f'begins @ {name}'  # plain words: a quotation\n@ = 1\n"
         ("a.py", '"""One.\n\nIt begins @.\n"""\n@ = "@"  # begins @\nx = f"made @: {@}"\n', [3, 5, 6]),
         ("a.py", ALLOWED, []),
         ("a.yml", "- name: Start it @\n", [1]),
-        ("a.toml", "@\n", []),
+        ("a.toml", "@\n", [1]),
+        ("a.j2", "# @\n", [1]),
+        ("a.csv", "@\n", []),
     ],
 )
 def test_words_are_found_in_prose_only(tmp_path: Path, name: str, text: str, lines: list[int]) -> None:

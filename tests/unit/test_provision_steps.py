@@ -50,6 +50,7 @@ HIDES = {
     "changed_when": False,
 }
 SAYS = {"name": "Say it", "ansible.builtin.debug": {"msg": f"all{EVIL} is well"}, "run_once": True}
+TRANSFERS = "told=$REGATTA_PROGRESS/1.json; echo '[\"wheels\", 312000000, 545000000]' > $told; sleep 0.8; rm -f $told"
 SLEEPS = {"name": "Sleep", "ansible.builtin.command": {"argv": ["sleep", "1.5"]}, "changed_when": False}
 
 
@@ -62,7 +63,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     hosts = {name: {"cluster_address": f"10.0.0.{number}"} for number, name in enumerate(("n1", "n2"), 1)}
     groups = {"head": {"hosts": {"n1": {}}}, "workers": {"hosts": {"n1": {}, "n2": {}}}}
     role = [{"name": "Warn", "warns": {}}, SETS, FAILS]
-    ready = [{"name": "Wait", "ansible.builtin.command": {"argv": ["true"]}, "changed_when": False}]
+    ready = [{"name": "Wait", "ansible.builtin.command": {"argv": ["sh", "-c", TRANSFERS]}, "changed_when": False}]
     include = {"name": "Include", "ansible.builtin.include_role": {"name": "toy", "tasks_from": "be_ready"}}
     local = {"hosts": "head:workers", "gather_facts": False, "connection": "local"}
     local["vars"] = {"folder": str(tmp_path / "set"), "ansible_python_interpreter": sys.executable}
@@ -96,9 +97,10 @@ def logged(place: Path) -> str:
 def test_a_line_a_step_and_all_in_the_log(place: Path) -> None:
     done = played(place)
     assert done.returncode == 0, done
-    still = re.compile(r"  (\S.*), for \d+ s now")
+    still = re.compile(r"  (\S.*), for \d+ s now(: wheels 312 of 545 MB)?")
     quiet = {found[1] for line in done.stdout.splitlines() if (found := still.fullmatch(line))}
     assert "Sleep" in quiet, "where nothing is heard for long, a line names the task"
+    assert "s now: wheels 312 of 545 MB\n" in done.stdout
     lines = [line for line in done.stdout.splitlines() if not still.fullmatch(line)]
     first, toy, ready, *_, sleep, said, hosts, last = lines
     assert re.fullmatch(
@@ -150,6 +152,7 @@ def test_on_a_terminal_the_last_line_is_of_now(place: Path, monkeypatch: pytest.
     monkeypatch.setenv("COLUMNS", "200")
     shown = on_terminal(typed(place, "-e", '{"fails": true}'))
     assert "\x1b[2K" in shown and "toy: Set it" in shown, "it is drawn in place"
+    assert re.search(r"toy: be ready: Wait( \(1 host\(s\) done\))?: wheels 312 of 545 MB", shown)
     assert "52;c" not in shown and "\x1b[2J" not in shown
     lines = [line.split("\r")[-1].strip() for line in OWN.sub("", shown).splitlines()]
     for wanted in (

@@ -241,16 +241,28 @@ def test_speedup_is_the_ratio_the_other_way_round() -> None:
     assert [row["efficiency"] for row in rows] == [pytest.approx(rows[0]["speedup"] / 2)]
 
 
+def test_a_ratio_names_the_side_that_is_faster() -> None:
+    """Each row reads as a sentence, and a note stands once however many tables have it."""
+    runs = [run for run in kept.records() if run.identity.framework != "single"]
+    found = tables.once(tables.ratios(summarise(cases(runs))))
+    assert [bool(table.note) for table in found] == [True, False]
+    assert all(row[1].endswith(" took") and row[2].endswith(" times as long as") for t in found for row in t.rows)
+    runs = [*repeated(kept.one("stars", "ray"), "s", [2.0] * 6), *repeated(kept.one("stars", "torch"), "t", [1.0] * 6)]
+    (table,) = tables.ratios(summarise(cases(runs)))
+    assert table.rows[1][1:5] == ("torch × 2 took", "0.57 (0.57 to 0.57) times as long as", "ray × 2", "compute")
+    assert table.rows[1][7] == "torch × 2 is faster"
+
+
 def test_verdicts_of_a_page_are_also_taken_together() -> None:
     """Six pairs show a difference (1 in 32 comes by chance), and not if there are many verdicts."""
     single, torch = kept.one("stars", "single"), kept.one("stars", "torch")
     runs = [*repeated(single, "s", [2, 2.1, 2.2, 2.3, 2.4, 2.2]), *repeated(torch, "t", [1, 1.1, 1.2, 1.3, 1.1, 1.2])]
     (table,) = tables.ratios(summarise(cases(runs)))
-    assert {row[-2:] for row in table.rows} == {("faster", "no")}
+    assert {row[-2:] for row in table.rows} == {("torch × 2 is faster", "no")}
     many = [factor + index / 100 for index, factor in enumerate([1.0, 1.1] * 6)]
     runs = [*repeated(single, "s", [2 * factor for factor in many]), *repeated(torch, "t", many)]
     (table,) = tables.ratios(summarise(cases(runs)))
-    assert {row[-2:] for row in table.rows} == {("faster", "yes")}
+    assert {row[-2:] for row in table.rows} == {("torch × 2 is faster", "yes")}
     (table,) = tables.ratios(summarise(cases(runs), at_least=2.0))
     assert {row[-2:] for row in table.rows} == {("equal", "–")}
 

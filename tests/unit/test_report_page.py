@@ -188,7 +188,7 @@ def test_runs_are_filtered_and_sorted(visit: Visit) -> None:
 
 
 def test_what_changed_is_marked(visit: Visit) -> None:
-    assert visit.page.locator("#changes td.slower").all_inner_texts() == ["slower", "slower"]
+    assert visit.page.locator("#changes td.slower").all_inner_texts() == ["now is slower", "now is slower"]
     assert "1 file was left out" in visit.page.locator("details.warning summary").inner_text()
     assert visit.page.locator("#times td", has_text="failed").count() == 0
 

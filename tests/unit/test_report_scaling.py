@@ -164,7 +164,7 @@ def test_of_made_up_data_no_accuracy_is_told() -> None:
     told = answers(made)
     assert not any("accurate" in question or "accuracy of" in question for question in told)
     lost = told["What does a larger batch cost torch?"]
-    assert "made up (synthetic)" in lost and "torch × 2, batch 64, rate grown: 0.2500" in lost
+    assert "data are synthetic" in lost and "torch × 2, batch 64, rate grown: 0.2500" in lost
     assert curves.learning(study_of(made)) == [] and curves.learning(study_of(watched(0.9))) != []
 
 

@@ -17,7 +17,7 @@ from workloads.common import generate
 
 BLOCK = 2048
 NOTE = "synthetic.txt"
-"""The file that says of a folder that its pictures are made up."""
+"""The file that marks a folder of synthetic pictures."""
 COARSE = 4
 NOISE = 40
 

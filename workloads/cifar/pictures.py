@@ -20,7 +20,7 @@ _TEST_SEED_STEP = 1 << 20
 
 @dataclass(frozen=True)
 class Pictures:
-    """`pixels` uint8 (n, 3, 32, 32); `labels` uint8 (n,); `test_*`: the part that is held out; whether made up."""
+    """`pixels` uint8 (n, 3, 32, 32); `labels` uint8 (n,); `test_*`: the part that is held out; whether synthetic."""
 
     pixels: NDArray[np.uint8]
     labels: NDArray[np.uint8]
@@ -45,7 +45,7 @@ def from_files(data: str) -> Pictures:
     """CIFAR-10's files in a folder, of this host or HDFS, or their names apart by commas.
 
     ``data_batch_*.bin`` are to train on, in the order of their names, and ``test_batch.bin`` is held out. Raises
-    :class:`BadInput` where one is missing or damaged. Warns of one that has not 10,000 pictures and is not made up.
+    :class:`BadInput` where one is missing or damaged. Warns of one that has not 10,000 pictures and is not synthetic.
     """
     files = data.split(",") if "," in data else storage.listing(data)
     synthetic = any(_name(file).startswith(generate.NOTE) for file in files)

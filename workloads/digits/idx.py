@@ -25,7 +25,9 @@ def read(path: str | Path, dimensions: int) -> NDArray[np.uint8]:
     """
     body = packed.content(path)
     if len(body) < 4 or body[:2] != b"\0\0":
-        raise BadInput(f"{path}: not an IDX file: it begins with {body[:4].hex(' ') or 'nothing'}, not 00 00")
+        raise BadInput(
+            f"{path}: not an IDX file: it begins with {body[:4].hex(' ') or 'nothing'}, not 00 00; download it again"
+        )
     if body[2] != UNSIGNED_BYTE or body[3] != dimensions:
         kind = {LABEL_DIMENSIONS: "labels", IMAGE_DIMENSIONS: "images"}.get(dimensions, f"{dimensions} dimensions")
         raise BadInput(
@@ -33,16 +35,18 @@ def read(path: str | Path, dimensions: int) -> NDArray[np.uint8]:
         )
     start = 4 + 4 * dimensions
     if len(body) < start:
-        raise BadInput(f"{path}: ends within its header, after {len(body)} bytes")
+        raise BadInput(f"{path}: ends within its header, after {len(body)} bytes: download it again")
     shape = struct.unpack(f">{dimensions}I", body[4:start])
     expected = start + math.prod(shape)
     sizes = " x ".join(map(str, shape))
     if len(body) != expected:
-        raise BadInput(f"{path}: the header says {sizes}, so {expected} bytes, but there are {len(body)}")
+        raise BadInput(
+            f"{path}: the header says {sizes}, so {expected} bytes, but there are {len(body)}: download it again"
+        )
     try:
         return np.frombuffer(body, np.uint8, offset=start).reshape(shape)
     except ValueError:  # one size is 0, and the others are more than an array may have
-        raise BadInput(f"{path}: the header says {sizes}, which is nothing that can be read") from None
+        raise BadInput(f"{path}: the header says {sizes}, which cannot be read: download it again") from None
 
 
 def write(path: Path, values: NDArray[np.uint8]) -> None:

@@ -69,7 +69,7 @@ def _read(room: Room, prefix: str, pictures: str, labels: str, take: int) -> Non
         count = len(found)
         most = min(count, take or count)
         if not most:
-            raise BadInput(f"{pictures}: no pictures")
+            raise BadInput(f"{pictures}: no pictures: download it again")
         kept = room.array(f"{prefix}inputs", (most, SIDE, SIDE, COLOURS))
         for first in range(0, most, BLOCK):
             kept[first : first + BLOCK] = found[first : min(first + BLOCK, most)]
@@ -98,7 +98,9 @@ def _array(room: Room, file: str, key: str) -> Iterator[Any]:
         with packed.damaged_said(file), _seekable(room, file) as plain:
             first = plain.read(len(MAGIC))
             if first != MAGIC:
-                raise BadInput(f"{file}: not an HDF5 file: it begins with {first.hex(' ') or 'nothing'}")
+                raise BadInput(
+                    f"{file}: not an HDF5 file: it begins with {first.hex(' ') or 'nothing'}; download it again"
+                )
             plain.seek(0)
             with h5py.File(plain, "r") as opened:
                 found = opened.get(key)

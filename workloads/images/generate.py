@@ -1,6 +1,6 @@
 """``python -m workloads.images.generate FOLDER --size PICTURES``: synthetic pictures in PatchCamelyon's HDF5 files.
 
-They are those of ``--data generated`` with the same seed. A file next to them says that they are made up. Needs h5py.
+They are those of ``--data generated`` with the same seed. A file next to them marks them as synthetic. Needs h5py.
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ def _of_archive(file: str) -> Texts:
                     continue
                 part, side, name = named.groups()
                 if member.size > MOST_BYTES:
-                    raise BadInput(f"{file}: {member.name} has {member.size:,} bytes, and is no review")
+                    raise BadInput(f"{file}: {member.name} has {member.size:,} bytes, and is no review: remove it")
                 content = archive.extractfile(member)
                 assert content is not None
                 found.setdefault((part, side), []).append((name, content.read().decode("utf-8", "replace")))
@@ -140,7 +140,7 @@ def _text(file: str) -> str:
     with storage.open(file) as opened:
         content = opened.read(MOST_BYTES + 1)
     if len(content) > MOST_BYTES:
-        raise BadInput(f"{file}: has more than {MOST_BYTES:,} bytes, and is no review")
+        raise BadInput(f"{file}: has more than {MOST_BYTES:,} bytes, and is no review: remove it")
     return content.decode("utf-8", "replace")
 
 

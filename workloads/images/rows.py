@@ -19,7 +19,7 @@ class Rows:
     test_inputs: NDArray[Any]
     test_labels: NDArray[np.uint8]
     synthetic: bool
-    """Whether they are made up."""
+    """Whether they are synthetic."""
 
     @classmethod
     def open(cls, folder: Path) -> Rows:
@@ -31,7 +31,7 @@ class Rows:
 ARRAYS = tuple(one.name for one in fields(Rows) if one.name != "synthetic")
 MADE_UP = "made-up"
 GENERATED = "generated"
-"""The word for rows that are made up."""
+"""The word for synthetic rows."""
 HELD_OUT = 6
 """So many synthetic training rows for each test row."""
 

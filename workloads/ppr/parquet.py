@@ -51,7 +51,9 @@ def edges(
                     for name, column in zip(names, columns, strict=True):
                         if column.null_count:
                             missing = row + 1 + int(np.argmax(_flags(column.is_null())))
-                            raise BadInput(f"{path}: row {missing}: column {name}: a node id is missing")
+                            raise BadInput(
+                                f"{path}: row {missing}: column {name}: a node id is missing: remove this row"
+                            )
                     heavy = _weights(path, batch, weight, row) if weight else None
                     if any(kinds):
                         both = pa.concat_arrays([column.cast(pa.large_string()) for column in columns])
@@ -115,7 +117,9 @@ def _numbers(path: Path | str, name: str, column: Any, row: int) -> NDArray[np.u
     values = _values(column.cast(pa.int64()), np.int64)
     if (values < 0).any():
         place = int(np.argmax(values < 0))
-        raise BadInput(f"{path}: row {row + place + 1}: column {name}: a negative node id: {values[place]}")
+        raise BadInput(
+            f"{path}: row {row + place + 1}: column {name}: a negative node id: {values[place]}; remove or renumber it"
+        )
     return values.view(np.uint64)
 
 

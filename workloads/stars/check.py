@@ -20,7 +20,7 @@ from workloads.stars import csvfile, own
 def check(paths: Sequence[str], label: str | None = None, bad: str = csvfile.REFUSE) -> str:
     """Return what the only file holds, in a line. Raises :class:`BadInput`, also where there are several."""
     if len(paths) != 1:
-        raise BadInput(f"{', '.join(paths[:3])}: {len(paths)} files, and one CSV is meant")
+        raise BadInput(f"{', '.join(paths[:3])}: {len(paths)} files, and one CSV is meant: give one")
     found = own.label_of(paths[0], label)
     left_out: Counter[str] = Counter()
     if found is not None:

@@ -58,7 +58,7 @@ class Table:
             shown = text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
             raise BadInput(f"{path}: has no column {', '.join(missing)} (line {line} should name them: {shown!r})")
         if twice := [name for name in _WANTED if names.count(name) > 1]:
-            raise BadInput(f"{path}: line {line} names column {', '.join(twice)} twice")
+            raise BadInput(f"{path}: line {line} names column {', '.join(twice)} twice: rename one")
         self.names = [name if name in _WANTED else f"#{place}" for place, name in enumerate(names)]
         self._read = pa.csv.ReadOptions(use_threads=False, column_names=self.names, block_size=1 << 30)
         self._parse = pa.csv.ParseOptions(delimiter=self.separator)

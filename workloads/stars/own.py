@@ -54,7 +54,7 @@ def read(path: str, label: str, bad: str = csvfile.REFUSE) -> Rows:
     """The rows of a file with such a label. `bad`: what to do with values that cannot be. Raises :class:`BadInput`."""
     with packed.opened(path) as (stream, kind):
         if kind == packed.PARQUET:
-            raise BadInput(f"{path}: is Parquet, and a CSV is meant")
+            raise BadInput(f"{path}: is Parquet, and a CSV is meant: convert it")
         line, header = csvfile.header_of(stream)
         text = b"".join(iter(lambda: stream.read(csvfile.BLOCK_BYTES), b""))
     separator, names = _names(header)
@@ -72,7 +72,7 @@ def read(path: str, label: str, bad: str = csvfile.REFUSE) -> Rows:
         features |= made if isinstance(made, dict) else {}
         dropped |= {name: made} if isinstance(made, str) else {}
     if not features:
-        raise BadInput(f"{path}: has no column of numbers beside {found}: give some")
+        raise BadInput(f"{path}: has no column of numbers besides {found}: give some")
     values = np.stack(list(features.values()))
     values, labels, left_out = _possible(path, (list(features), values, labels), (text, line + 1), bad)
     counts = np.bincount(labels, minlength=len(classes))

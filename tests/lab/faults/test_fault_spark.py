@@ -105,7 +105,7 @@ def test_the_master_is_killed_and_a_run_follows(spark: Cluster, scripts: Path, t
 
 @pytest.mark.parametrize("node", ["node1", "node2"])
 def test_the_master_and_a_worker_are_killed_together(spark: Cluster, scripts: Path, tell: Teller, node: str) -> None:
-    about = {"node1": "the worker beside it", "node2": "a worker of another host"}[node]
+    about = {"node1": "its host's worker", "node2": "a worker of another host"}[node]
     tell.begin("spark", f"the master and {about} get SIGKILL", "spark")
     master, send = "regatta-spark-master", "sudo systemctl kill -s"
     with ThreadPoolExecutor() as pool:

@@ -103,7 +103,9 @@ def _work(do: Doing, keys: queuekeys.Keys, rank: int) -> None:
         socket.send(HELLO)
         while True:
             if not socket.poll(patience * 1000):
-                raise WorkerFailed(f"rank {rank} has heard nothing of the queue of rank 0 for {patience:g} s", "", rank)
+                raise WorkerFailed(
+                    f"rank {rank} has heard nothing of the queue of rank 0 for {patience:g} s: see its log", "", rank
+                )
             said = socket.recv()
             if said == END:
                 return

@@ -41,7 +41,7 @@ def gather(done: Iterable[Done], total: int, keep: Keep | None = None, what: str
             events.progress(what, seen, total)
             told = time.monotonic()
     if seen != total:
-        raise WorkerFailed(f"{seen:,} of {total:,} items came back: a worker has been lost")
+        raise WorkerFailed(f"{seen:,} of {total:,} items came back, as a worker was lost: run it again")
     use.tell()
     return results
 

@@ -25,7 +25,10 @@ def places(nodes: Sequence[cluster.Node], own_node: str) -> list[tuple[str, str]
     known = {**{address: own_node for address in addresses if address.startswith("127.")}, **alive}
     missing = sorted(set(addresses) - set(known))
     if missing:
-        raise WorkerFailed(f"no Ray node at {', '.join(missing)}: the cluster has {', '.join(sorted(alive))}")
+        raise WorkerFailed(
+            f"no Ray node at {', '.join(missing)}: the cluster has {', '.join(sorted(alive))}; "
+            "start its services ('fab up')"
+        )
     return [(address, known[address]) for address in addresses]
 
 

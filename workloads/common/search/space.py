@@ -46,7 +46,7 @@ Point = dict[str, Any]
 def read(table: Mapping[str, Any]) -> dict[str, Axis]:
     """The axes of a card's table `search.space`. Raises :class:`BadInput`."""
     if not table:
-        raise BadInput("search.space: it has no axis")
+        raise BadInput("search.space: it has no axis: give at least one")
     return {name: _axis(f"search.space.{name}", value) for name, value in table.items()}
 
 

@@ -51,7 +51,9 @@ class Hdfs:
         try:
             import hdfs_native
         except ImportError:
-            raise StorageError(f"{place.url}: the Python package hdfs-native is missing on this host") from None
+            raise StorageError(
+                f"{place.url}: the Python package hdfs-native is missing on this host: provision again"
+            ) from None
         self._native = hdfs_native
         self._client = self._call(
             lambda: hdfs_native.Client(self.filesystem, config_dir=str(conf_dir())), place.url, "connecting"

@@ -80,7 +80,9 @@ def locate(url: str) -> Place:
     try:
         urlsplit(f"hdfs://{host}").port  # noqa: B018
     except ValueError:
-        raise StorageError(f"{url}: '{host}' is not a NameNode's host:port") from None
+        raise StorageError(
+            f"{url}: '{host}' is not a NameNode's host:port: write hdfs:///path for this cluster's own"
+        ) from None
     clean = posixpath.normpath(f"/{path}").replace("//", "/")
     return Place(url, clean, f"hdfs://{host}" if host else default_filesystem(url))
 

@@ -288,7 +288,9 @@ class _Incoming:
         if failed:
             raise translate(failed[0], url, "writing it") from failed[0]
         if moved is not None and time.monotonic() - moved[0] > STALL_SECONDS:
-            raise StorageError(f"{url}: no DataNode took any data for {STALL_SECONDS:g} s", passing=True)
+            raise StorageError(
+                f"{url}: no DataNode took any data for {STALL_SECONDS:g} s: 'fab status' shows them", passing=True
+            )
 
     def _prove(self, path: str, size: int, sha256: str, url: str) -> None:
         reader = self.hdfs.open(path)
@@ -297,7 +299,9 @@ class _Incoming:
             digest.update(chunk)
             self._keep()
         if reader.length != size or digest.hexdigest() != sha256:
-            raise StorageError(f"{url}: what HDFS holds is not what was sent; nothing has been stored", passing=True)
+            raise StorageError(
+                f"{url}: what HDFS holds is not what was sent; nothing was stored: run it again", passing=True
+            )
 
 
 def _json(kind: bytes, content: bytes) -> dict[str, Any]:

@@ -63,7 +63,7 @@ def main():
             problems.append(f"{unit} is {done.stdout.strip()}")
     for port, where in listeners(wanted["ports"]):
         if where != wanted["address"]:
-            problems.append(f"HDFS's port {port} listens on {where}, not on {wanted['address']} alone")
+            problems.append(f"HDFS's port {port} listens on {where}, not only on {wanted['address']}")
     if wanted["web"]:
         try:
             live, dead = datanodes(wanted["web"])

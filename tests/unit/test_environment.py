@@ -405,9 +405,13 @@ def test_a_bundle_brings_layers_to_where_nothing_can_be_downloaded(
     told = base.of_wheels(tmp_path / "house", nodes.python, nodes.machine, nodes.glibc)
     assert told.packages == installed, "what installs the others is not on the nodes"
     (tree / "requirements.txt").write_text("apple\n")
-    made, files = bundled.pack(tree, told, tmp_path, print)
+    (tree / "poetry.lock").touch()
+    packed = bundled.pack(tree, told, tmp_path, print)
+    made = packed.layer
     assert made and made.versions["apple"] == "1.0"
-    for inside, path in files.items():
+    assert "of requirements.txt, from " in packed.lines[0] and "and not from poetry.lock" in packed.lines[1]
+    (tree / "poetry.lock").unlink()
+    for inside, path in packed.files.items():
         there = tmp_path / "cache/bundle/abc" / inside
         there.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, there)

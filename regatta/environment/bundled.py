@@ -49,8 +49,9 @@ def pack(project: Path, base: Base, work: Path, say: Callable[[str], None]) -> P
         archive = build.make(found, say)
         files += [archive.path, archive.path.with_name(f"{found.key}.json")]
     lines = told.lines(found, wanted) if found else ["the nodes have it all"]
-    said = (line.removeprefix("environment: ") for line in (*lines, requirements.unread(asked, root)) if line)
-    return Packed(found, tuple(said), {f"{build.IN_BUNDLE}/{path.name}": path for path in files})
+    unread = (requirements.unread(asked, root), requirements.unread_own(wanted, root))
+    said = tuple(line.removeprefix("environment: ") for line in (*lines, *unread) if line)
+    return Packed(found, said, {f"{build.IN_BUNDLE}/{path.name}": path for path in files})
 
 
 def find(wanted: Wanted, base: Base) -> Resolution | None:

@@ -139,6 +139,19 @@ def unread(wish: Requirements, root: Path) -> str | None:
     )
 
 
+def unread_own(wanted: Wanted, root: Path) -> str | None:
+    """Return a line about lists of the tree's further packages that no run reads; None where there are none."""
+    root, tree = root.resolve(), sources.tree_of(root.resolve())
+    folders = [tree / one.path for one in wanted.own if tree / one.path != root]
+    found = [f"{name} of {folder.relative_to(tree)}" for folder in folders for name in other_lists.of_tables(folder)]
+    if not found:
+        return None
+    return (
+        f"environment: Regatta does not read {', '.join(found)}, so the run gets no packages of it: write them into "
+        "[project.dependencies] there, or into the project's own list"
+    )
+
+
 def digest(value: Any) -> str:
     """A name for a value of JSON."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()

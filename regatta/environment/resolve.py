@@ -270,7 +270,7 @@ class _Task:
         return self._compiled([*listed, str(roots), str(pins)], out, self.work / "base")
 
     def _compiled(self, listed: list[str], out: Path, *links: Path) -> dict[str, str]:
-        words = ["pip", "compile", "--quiet", "--no-annotate", "--no-header", "--output-file", str(out)]
+        words = ["pip", "compile", "--quiet", "--annotation-style", "line", "--no-header", "--output-file", str(out)]
         words += [*_target(self.base), *self._words, *listed]
         what = f"resolving {self.wanted.label}"
         both = [self.names.links, *links]
@@ -297,9 +297,12 @@ class _Task:
             if name not in wanted.fixed or mine is None:
                 continue
             if version.partition("+")[0] != mine.version.partition("+")[0]:
+                by = [one for one in _asking(name, out.read_text()) if canonical(one) not in wanted.fixed]
+                for_it = f" for {', '.join(by)}" if by else ""
+                what = f"take a version of {by[0]} that allows" if by else "let the requirement allow"
                 raise EnvironmentFault(
-                    f"{wanted.label} needs {mine.name} {version}, and the cluster runs {mine.name} {mine.version}, "
-                    f"which such a run has to have, too: let the requirement allow {mine.version}, run it under "
+                    f"{wanted.label} needs {mine.name} {version}{for_it}, and the cluster runs {mine.name} "
+                    f"{mine.version}, which such a run has to have, too: {what} {mine.version}, run it under "
                     "another framework, or provision the cluster with its own lock "
                     "(docs/how-to/python-environment.md)"
                 )
@@ -320,6 +323,12 @@ class _Task:
             source = [_file(package["sdist"], source=True)] if "sdist" in package else []
             found[canonical(package["name"])] = tuple(wheels or source)
         return found
+
+
+def _asking(name: str, resolved: str) -> list[str]:
+    """The packages that ask for one, in what uv has resolved."""
+    found = re.search(rf"^{re.escape(name)}==.*# via (.*)$", resolved, re.M | re.I)
+    return [one for one in found[1].split(", ") if not one.startswith("-")] if found else []
 
 
 def _logical(text: str) -> list[str]:

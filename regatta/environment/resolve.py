@@ -4,6 +4,7 @@ The base is a part of what is resolved: its own packages' needs hold, and its ve
 requirements allow. So a layer never breaks what is below it. Another torch or Ray is only that run's.
 """
 
+import contextlib
 import re
 import tempfile
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -308,21 +309,41 @@ class _Task:
                 )
 
     def files(self, chosen: Mapping[str, str]) -> dict[str, tuple[File, ...]]:
-        """The files of each package for the nodes' machine: its wheels, or where it has none its source."""
+        """The files of each package for the nodes' machine: its wheels, or where it has none its source.
+
+        Of several indexes that are one to pip, uv takes a version from the first that has it: for a wheel of plain
+        Python the others are asked, too, as they may have the one for this machine.
+        """
+        found = self._files(chosen)
+        explicit = self.names.of(chosen)
+        plain = {name: chosen[name] for name, files in found.items() if name not in explicit and _plain(files)}
+        for index in uv.several(self._merged)[1:] if plain else ():
+            with contextlib.suppress(EnvironmentFault):
+                found |= {name: files for name, files in self._files(plain, index).items() if not _plain(files)}
+        return found
+
+    def _files(self, chosen: Mapping[str, str], first: str = "") -> dict[str, tuple[File, ...]]:
         exact, lock = self.work / "exact.txt", self.work / "pylock.layer.toml"
         lines = [*self.wanted.index, *(f"{name}=={version}" for name, version in chosen.items()), ""]
         exact.write_text("\n".join(lines))
+        lock.unlink(missing_ok=True)
         words = ["pip", "compile", "--quiet", "--no-deps", "--format", "pylock.toml", "--output-file", str(lock)]
         words += [*_target(self.base), str(exact)]
         if elsewhere := self.names.of(chosen):
             words.append(str(self.names.pyproject(elsewhere)))
-        uv.run(words, cwd=self.root, what="looking for the packages' files", say=self.say, merged=self._merged)
+        what = "looking for the packages' files"
+        uv.run(words, cwd=self.root, what=what, say=self.say, merged=self._merged, first=first)
         found = {}
         for package in document(lock).get("packages", []):
             wheels = [_file(one) for one in package.get("wheels", [])]
             source = [_file(package["sdist"], source=True)] if "sdist" in package else []
             found[canonical(package["name"])] = tuple(wheels or source)
         return found
+
+
+def _plain(files: Sequence[File]) -> bool:
+    """Whether none of these is a wheel for one kind of machine."""
+    return all(file.source or file.url.endswith("-none-any.whl") for file in files)
 
 
 def _asking(name: str, resolved: str) -> list[str]:

@@ -156,6 +156,23 @@ def test_what_contradicts_the_base_gets_its_own_unless_a_service_is_made_of_it(t
     assert alone and alone.versions == {"clicky": "9.1"}, "no run of this list has Ray"
 
 
+def test_of_pips_indexes_the_wheel_for_this_machine_counts(
+    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain, own = (wheels.make(tmp_path / name, "plum", "1.0", {"plum.py": name}) for name in ("plain", "own"))
+    own = own.rename(own.with_name("plum-1.0-py3-none-manylinux_2_28_x86_64.whl"))
+    for name in ("PIP_NO_INDEX", "UV_INDEX", "UV_INDEX_STRATEGY", "UV_DEFAULT_INDEX"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PIP_INDEX_URL", index_of(tmp_path / "a", own, "plum"))
+    monkeypatch.setenv("PIP_EXTRA_INDEX_URL", index_of(tmp_path / "b", plain, "plum"))
+    found = resolved(tree, "plum")
+    assert found and [Path(one.url).name for one in found.packages[0].files] == [own.name]
+    monkeypatch.setenv("PIP_EXTRA_INDEX_URL", index_of(tmp_path / "c", own, "plum"))
+    monkeypatch.setenv("PIP_INDEX_URL", index_of(tmp_path / "d", plain, "plum"))
+    found = resolved(tree, "plum")
+    assert found and [Path(one.url).name for one in found.packages[0].files] == [own.name]
+
+
 @pytest.mark.parametrize(
     ("line", "said"),
     [

@@ -6,11 +6,26 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
 from clusters import Cluster, finish, read_until, wait_for
-from hangs import CUT, HERE, IN_CI, KINDS, PROGRAM, RAY
+from hangs import (
+    CROWDED,
+    CUT,
+    HDFS,
+    HERE,
+    IN_CI,
+    KINDS,
+    LOSSY,
+    MEMORY,
+    PROGRAM,
+    RAY,
+    SERVED,
+    SLOW_DISK,
+    THROTTLED,
+)
 
 sys.path.insert(0, str(Path(__file__).resolve().parent / "faults"))
 import kernel
@@ -109,11 +124,75 @@ def test_a_host_that_does_not_answer_is_named_with_its_ranks(cluster: Cluster, b
 @pytest.mark.whole
 def test_a_network_that_is_cut_between_two_hosts_is_named(cluster: Cluster, begin: Begin) -> None:
     run = begin(PROGRAM, "again")
+    with dropping(cluster, "drop"):
+        settled(cluster, run, CUT)
+
+
+@contextmanager
+def dropping(cluster: Cluster, verdict: str) -> Iterator[None]:
+    """Let node2 send by this verdict to the other hosts; the way to this machine stays."""
     peers = f"{{ {cluster.lab.addresses['node1']}, {cluster.lab.addresses['node3']} }}"
-    chain = f"type filter hook output priority -300;\nip daddr {peers} drop;"
+    chain = f"type filter hook output priority -300;\nip daddr {peers} {verdict};"
     rules = f"table inet cut {{\nchain out {{\n{chain}\n}}\n}}\n"
     cluster.lab.ssh("node2", f"echo '{rules}' | sudo nft -f -")
     try:
-        settled(cluster, run, CUT)
+        yield
     finally:
         cluster.lab.ssh("node2", "sudo nft delete table inet cut")
+
+
+def pid_of(cluster: Cluster, run: str, rank: int) -> int:
+    """The number that a rank's process has on node2."""
+    return int(cluster.processes("node2", f"RANK={rank}")[0].split("/")[2])
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize(
+    ("kind", "limit", "words"),
+    [
+        ("memory", lambda *at: kernel.little_memory(*at, 200, waits=True), MEMORY),
+        ("disk", lambda *at: kernel.slow_disk(*at, 64), SLOW_DISK),
+        ("loop", lambda *at: kernel.little_cpu(*at, 0.1), THROTTLED),
+    ],
+    ids=["memory", "disk", "throttled"],
+)
+def test_a_limit_that_holds_a_rank_is_named(
+    cluster: Cluster, begin: Begin, kind: str, limit: Callable[..., AbstractContextManager[None]], words: str
+) -> None:
+    run = begin(PROGRAM, kind)
+    with limit(cluster.lab, "node2", pid_of(cluster, run, 1)):
+        settled(cluster, run, words)
+
+
+@pytest.mark.whole
+def test_a_file_whose_server_does_not_answer_is_named(cluster: Cluster, begin: Begin) -> None:
+    with kernel.stopped_files(cluster.lab, "node2", "/mnt/served"):
+        settled(cluster, begin(PROGRAM, "served"), SERVED)
+
+
+@pytest.mark.whole
+def test_a_frozen_datanode_is_named_by_its_address(cluster: Cluster, begin: Begin) -> None:
+    unit = "regatta-hdfs-datanode.service"
+    cluster.lab.ssh("node3", f"sudo systemctl kill -s STOP {unit}")
+    try:
+        settled(cluster, begin(PROGRAM, "hdfs", "0", cluster.lab.addresses["node3"]), HDFS)
+    finally:
+        cluster.lab.ssh("node3", f"sudo systemctl kill -s CONT {unit}")
+
+
+@pytest.mark.whole
+def test_others_that_use_the_cores_of_a_host_are_named(cluster: Cluster, begin: Begin) -> None:
+    run = begin(PROGRAM, "loop")
+    busy = "sudo systemd-run -q --unit=busy sh -c 'for one in $(seq 8); do while :; do :; done & done; wait'"
+    cluster.lab.ssh("node2", busy)
+    try:
+        settled(cluster, run, CROWDED)
+    finally:
+        cluster.lab.ssh("node2", "sudo systemctl stop busy")
+
+
+@pytest.mark.whole
+def test_a_network_that_loses_packets_is_named(cluster: Cluster, begin: Begin) -> None:
+    run = begin(PROGRAM, "again")
+    with dropping(cluster, "numgen random mod 10 < 3 drop"):
+        settled(cluster, run, LOSSY)

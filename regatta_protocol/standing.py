@@ -34,7 +34,8 @@ class Waiting(Value):
     """What a process's main thread waits for in the kernel.
 
     `what`: `sleep`, `lock`, `child`, `read`, `write`, `connect`, `accept`, `poll`, `disk`, `memory` (the limit of its
-    unit), `stopped`, another name of a system call; empty where it computes. `on`: the pipe, file or address that it is about.
+    unit), `stopped`, another name of a system call; empty where it computes. `on`: the pipe, file or address that it
+    is about.
     """
 
     what: str = ""

@@ -130,9 +130,7 @@ def program() -> str:
     return found
 
 
-def settings(
-    links: Sequence[Path] = (), merged: bool = False, first: str = ""
-) -> tuple[dict[str, str], list[str]]:
+def settings(links: Sequence[Path] = (), merged: bool = False, first: str = "") -> tuple[dict[str, str], list[str]]:
     """The environment of uv, and flags that it has no variable for.
 
     An index may have a password in it, which is in no command line. `merged`: a list names several indexes as pip does,

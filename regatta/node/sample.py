@@ -82,7 +82,7 @@ def _network() -> list[int]:
 def _segments() -> list[int]:
     with open("/proc/net/snmp") as file:
         names, values = [line.split() for line in file if line.startswith("Tcp:")][:2]
-    found = dict(zip(names, values))
+    found = dict(zip(names, values, strict=True))
     return [int(found["OutSegs"]), int(found["RetransSegs"])]
 
 

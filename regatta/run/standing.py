@@ -30,7 +30,7 @@ MANY_FAULTS = 50.0
 LOST = (0.05, 3)
 """The part of TCP's segments, and the number, that are sent again where packets are lost."""
 FULL, LEAST_OTHERS = 0.9, 0.3
-"""The part of a host's CPU that is in use where it is full, and the part of others in that which is told."""
+"""The part of a host's CPU from which on it is full, and the least part of it that other processes use then."""
 BUSY_CORES = 0.5
 """Who uses so much of a core computes, and does not wait."""
 MOST_SHOWN = 160

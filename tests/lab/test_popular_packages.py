@@ -1,4 +1,4 @@
-"""Packages that many projects need, with the libraries that they lack: each is imported on hosts, or refused by name."""
+"""Packages that many projects need, and libraries that they lack: each is imported on hosts, or refused by name."""
 
 import json
 from collections.abc import Callable, Iterator

@@ -26,7 +26,10 @@ def test_what_is_installed_is_known_also_by_another_name() -> None:
         ("ImportError: libxcb.so.1: cannot open shared object file: No such file or directory", "libxcb1"),
         ("OSError: libavutil.so.59: cannot open shared object file: No such file or directory", "ffmpeg"),
         ("OSError: sndfile library not found using ctypes.util.find_library", "libsndfile1"),
-        ("OSError: cannot load library 'libsndfile.so': libsndfile.so: cannot open shared object file: No", "libsndfile1"),
+        (
+            "OSError: cannot load library 'libsndfile.so': libsndfile.so: cannot open shared object file: No",
+            "libsndfile1",
+        ),
         ("ImportError: libplum.so.3: cannot open shared object file: No such file", "'apt-file search libplum.so.3'"),
     ],
 )

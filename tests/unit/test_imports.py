@@ -23,7 +23,12 @@ def around(module):
 imports.watch({{"plums.one": around}})
 import plums.two, plums.one
 """
-FILES = {"plums/__init__.py": "", "plums/one.py": "import plums.three\none = 1\n", "plums/two.py": "", "plums/three.py": ""}
+FILES = {
+    "plums/__init__.py": "",
+    "plums/one.py": "import plums.three\none = 1\n",
+    "plums/two.py": "",
+    "plums/three.py": "",
+}
 
 
 @pytest.mark.parametrize("archive", [False, True], ids=["folder", "archive"])

@@ -198,14 +198,27 @@ def test_limits_that_hold_a_run_back_are_named() -> None:
         "on node1 its limit of CPU holds the run back (throttled)",
     ]
     assert cause(at(0, 3), at(1, 3)).startswith("ranks 0-1 compute: nothing waits")
-    assert cause(at(0, 3, waiting=Waiting("memory"))) == "rank 0 waits for memory, as its limit is reached at train.py:3 (main)"
-    assert "reads its memory from the disk (900 pages a second" in standing.spot("n", at(0, 3, faults=900.0), (), "").text
+    assert (
+        cause(at(0, 3, waiting=Waiting("memory")))
+        == "rank 0 waits for memory, as its limit is reached at train.py:3 (main)"
+    )
+    assert (
+        "reads its memory from the disk (900 pages a second" in standing.spot("n", at(0, 3, faults=900.0), (), "").text
+    )
     assert standing.likely([], {}, said) == "; ".join(said)
 
 
 def host(busy: int, sent: int, again: int, *processes: Standing) -> list[str]:
     """What holds a run back on a host of two cores: ticks of 100 in use, segments sent, and sent again."""
-    zero = {"at": 0.0, "cpu": [0, 0], "memory": [1, 2], "network": [0, 0], "disk": [0, 0], "segments": [0, 0], "cores": 2}
+    zero = {
+        "at": 0.0,
+        "cpu": [0, 0],
+        "memory": [1, 2],
+        "network": [0, 0],
+        "disk": [0, 0],
+        "segments": [0, 0],
+        "cores": 2,
+    }
     after = {**zero, "at": 1.0, "cpu": [busy, 100], "segments": [sent, again]}
     return standing.limited({"node1": Stood(processes, before=zero, after=after)})
 

@@ -63,7 +63,7 @@ def little_cpu(lab: LabHandle, name: str, pid: int, part: float) -> contextlib.A
 
 def slow_disk(lab: LabHandle, name: str, pid: int, kilobytes: int) -> contextlib.AbstractContextManager[None]:
     """Let a process of a host write so much to its disk each second, past the cache."""
-    device = os.stat(STATE / lab.name).st_dev
+    device = (STATE / lab.name).stat().st_dev
     value = f"{os.major(device)}:{os.minor(device)} {kilobytes << 10}"
     return limited(DISK, lab, name, pid, blkio__throttle__write_bps_device=value)
 

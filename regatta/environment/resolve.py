@@ -20,7 +20,7 @@ from regatta.environment.base import Base, canonical
 from regatta.environment.names import ELSEWHERE, Names
 from regatta.environment.own import OwnPackage
 from regatta.environment.pyproject import document
-from regatta.environment.requirements import FOUND, Wanted, digest
+from regatta.environment.requirements import FOUND, UV_LOCK, Wanted, digest
 from regatta.environment.sources import Index, Sources
 from regatta.errors import EnvironmentFault
 from regatta.frameworks import registry
@@ -199,9 +199,12 @@ class _Task:
         file = wanted.file
         if file is None:
             return hashes
-        if file.name == "uv.lock":
+        if file.name == UV_LOCK:
             python_range.fits(document(file).get("requires-python"), self.base.python, file)
-            told = uv.run([*_EXPORT, "--project", str(file.parent)], cwd=file.parent, what=f"reading {file}")
+            chosen = [word for one in wanted.extras for word in ("--extra", one)]
+            chosen += [word for one in wanted.groups for word in ("--group", one)]
+            words = [*_EXPORT, *chosen, "--project", str(file.parent)]
+            told = uv.run(words, cwd=file.parent, what=f"reading {file}")
             self._list("uv-lock.txt", locks.of_uv(file, _without_hashes(told), self.names))
             return _hashes(told)
         if wanted.lines is None:

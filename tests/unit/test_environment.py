@@ -296,6 +296,30 @@ def test_locks_are_read_as_they_are(tree: Path, folder_of_wheels: Path) -> None:
     assert found and found.versions == {"pear": "1.0"}
 
 
+@pytest.mark.parametrize("locked", [False, True], ids=["listed", "locked"])
+def test_extras_and_groups_that_are_asked_for(tree: Path, folder_of_wheels: Path, locked: bool) -> None:
+    wheels.make(folder_of_wheels, "quince", "1.0", {"quince.py": ""})
+    (tree / "pyproject.toml").write_text(
+        f'[project]\nname = "x"\nversion = "0"\nrequires-python = ">={PYTHON}"\ndependencies = []\n'
+        '[project.optional-dependencies]\nround = ["pear"]\n'
+        '[dependency-groups]\nred = ["quince"]\nall = [{include-group = "red"}]\n'
+    )
+    if locked:
+        program = [str(Path(sys.executable).parent / "uv"), "lock", "--quiet", "--offline", "--python", sys.executable]
+        subprocess.run(program, cwd=tree, check=True)
+
+    def found(*extras: str, groups: tuple[str, ...] = ()) -> set[str]:
+        wanted = requirements.of(Requirements(extras=extras, groups=groups), tree)
+        made = wanted and resolve.resolve(wanted, HERE, tree, lambda _: None)
+        return {*made.versions} if made else set()
+
+    assert found() == set() and found("round") == {"pear"} and found(groups=("all",)) == {"quince"}
+    with pytest.raises(EnvironmentFault, match="none"):
+        found("none")
+    with pytest.raises(EnvironmentFault, match="none"):
+        found(groups=("none",))
+
+
 def test_a_lock_beside_the_list_says_versions_and_files_where_the_list_allows_them(tree: Path, tmp_path: Path) -> None:
     lock = tmp_path / "layers.lock"
 

@@ -33,8 +33,9 @@ class Thread(Value):
 class Waiting(Value):
     """What a process's main thread waits for in the kernel.
 
-    `what`: `sleep`, `lock`, `child`, `read`, `write`, `connect`, `accept`, `poll`, `disk`, `stopped`, another name of a
-    system call; empty where it computes. `on`: the pipe, file or address that it is about.
+    `what`: `sleep`, `lock`, `child`, `read`, `write`, `connect`, `accept`, `poll`, `disk`, `memory` (the limit of its
+    unit), `stopped`, another name of a system call; empty where it computes. `on`: the pipe, file or address that it
+    is about.
     """
 
     what: str = ""
@@ -44,8 +45,9 @@ class Waiting(Value):
 class Standing(Value):
     """A process of a run. `rank`: its own, or that of the rank that has started it. `main`: it is the rank itself.
 
-    `state`: the kernel's letter. `cpu`: cores that it used while it was looked at. `links`: what its connections wait
-    for. `unseen`: why its calls are not known.
+    `state`: the kernel's letter. `cpu`: cores that it used while it was looked at. `faults`: pages of its memory that
+    the kernel has read from a disk, each second. `links`: what its connections wait for. `unseen`: why its calls are
+    not known.
     """
 
     pid: int = 0
@@ -55,6 +57,7 @@ class Standing(Value):
     program: Text = ""
     state: str = ""
     cpu: float = 0.0
+    faults: float = 0.0
     waiting: Waiting = Waiting()
     threads: Tuple[Thread, ...] = ()
     links: Tuple[Text, ...] = ()

@@ -6,23 +6,31 @@ folder `layers/` each is as in the controller's cache, and `wanted-<digest>.json
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from regatta.environment import build, requirements, resolve
+from regatta.environment import build, requirements, resolve, told
 from regatta.environment.base import Base
 from regatta.environment.requirements import Requirements, Wanted
 from regatta.environment.resolve import Resolution
 from regatta.errors import EnvironmentFault
 
 
-def pack(
-    project: Path, base: Base, work: Path, say: Callable[[str], None]
-) -> tuple[Resolution | None, dict[str, Path]]:
-    """Return what a project needs (a folder, or a file of requirements): its layer, and files for the bundle, by name
-    there.
+@dataclass(frozen=True)
+class Packed:
+    """What a project needs: its `layer` (None: the base has it all), `lines` that say what it takes and leaves out, and
+    `files` for the bundle, by name there.
+    """
 
-    None: the base has it all. `work`: an empty folder for what is made. EnvironmentFault says what cannot be had.
+    layer: Resolution | None
+    lines: tuple[str, ...]
+    files: dict[str, Path]
+
+
+def pack(project: Path, base: Base, work: Path, say: Callable[[str], None]) -> Packed:
+    """Return what a project needs: a folder, or a file of requirements.
+
+    `work`: an empty folder for what is made. EnvironmentFault says what cannot be had.
     """
     asked = Requirements(requirements=project) if project.is_file() else Requirements()
     root = project.parent if project.is_file() else project
@@ -33,14 +41,17 @@ def pack(
             or f"{project} names no packages: a bundle needs nothing of it ({', '.join(requirements.FOUND)})"
         )
     found = resolve.resolve(wanted, base, root, say)
-    told = work / _name(wanted)
+    kept = work / _name(wanted)
     packages = {name: package.version for name, package in base.packages.items()}
-    told.write_text(json.dumps({"packages": packages, "layer": found.as_json() if found else None}))
-    files = [told]
+    kept.write_text(json.dumps({"packages": packages, "layer": found.as_json() if found else None}))
+    files = [kept]
     if found:
         archive = build.make(found, say)
         files += [archive.path, archive.path.with_name(f"{found.key}.json")]
-    return found, {f"{build.IN_BUNDLE}/{path.name}": path for path in files}
+    lines = told.lines(found, wanted) if found else ["the nodes have it all"]
+    unread = (requirements.unread(asked, root), requirements.unread_own(wanted, root))
+    said = tuple(line.removeprefix("environment: ") for line in (*lines, *unread) if line)
+    return Packed(found, said, {f"{build.IN_BUNDLE}/{path.name}": path for path in files})
 
 
 def find(wanted: Wanted, base: Base) -> Resolution | None:

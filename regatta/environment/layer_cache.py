@@ -58,6 +58,8 @@ class Layers:
         wanted = wishes.of(wish, root, (*fixed, *provided))
         if wanted is None:
             return None
+        if line := wishes.unread_own(wanted, root):
+            self._tell(line)
         wanted = replace(wanted, provided=provided)
         return LayerRequest(wanted, root, _memory(wanted, self._remote.cluster))
 

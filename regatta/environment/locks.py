@@ -13,7 +13,6 @@ from regatta.environment.pyproject import at, document
 from regatta.errors import EnvironmentFault
 
 _FROM = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[[^\]]*\])?\s*@\s*(\S+)")
-_PUBLIC = "https://pypi.org/simple"
 
 
 def of_uv(file: Path, exported: str, names: Names) -> list[str]:
@@ -59,7 +58,7 @@ def _lines(file: Path, table: Mapping[str, Any], names: Names, hashes: dict[str,
 
 def _known() -> set[str]:
     """The indexes in which all packages are looked for, without passwords."""
-    return {_PUBLIC, *(uv.PRIVATE.sub("//", url).rstrip("/") for url in uv.indexes())}
+    return {uv.PUBLIC, *(uv.PRIVATE.sub("//", url).rstrip("/") for url in uv.indexes())}
 
 
 def _index(url: str, file: Path) -> sources.Index:

@@ -26,11 +26,15 @@ def of(folder: Path) -> dict[str, str]:
     found = {name: command for name, command in COMMANDS.items() if (folder / name).is_file()}
     if "Pipfile.lock" in found:
         found.pop("Pipfile", None)
-    return {**found, **dict(_of_tables(folder, "poetry.lock" in found))}
+    return {**found, **of_tables(folder, locked="poetry.lock" in found)}
+
+
+def of_tables(folder: Path, *, locked: bool = False) -> dict[str, str]:
+    """Return a `pyproject.toml` and a `setup.py` whose requirements only their own build system knows, likewise."""
+    return dict(_of_tables(folder, locked))
 
 
 def _of_tables(folder: Path, locked: bool) -> Iterator[tuple[str, str]]:
-    """A `pyproject.toml` and a `setup.py` whose requirements only their own build system knows."""
     file = folder / "pyproject.toml"
     if file.is_file():
         tables = pyproject.document(file)

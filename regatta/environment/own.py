@@ -121,7 +121,7 @@ def read(folder: Path, tree: Path) -> OwnPackage | None:
     return OwnPackage(
         name,
         version or UNKNOWN,
-        str(folder.resolve().relative_to(tree)).removeprefix("."),
+        "/".join(folder.resolve().relative_to(tree).parts),
         tuple(_plain(line) for line in requires),
         tuple(extras),
         tuple(_points(folder, tables)),

@@ -11,7 +11,7 @@ from typing import Any
 
 from regatta import paths
 from regatta.cards import project
-from regatta.environment import inline, lists, other_lists, own, pyproject, setup_files, sources
+from regatta.environment import inline, lists, optional, other_lists, own, pyproject, setup_files, sources
 from regatta.environment.lists import Listed
 from regatta.environment.own import OwnPackage
 from regatta.environment.sources import Sources
@@ -25,14 +25,15 @@ READERS: dict[str, Callable[[Path], list[str]]] = {
 }
 """Files that are no list by themselves, and what reads the requirements in them."""
 FOUND = paths.LISTS
+UV_LOCK = "uv.lock"
 
 
 @dataclass(frozen=True)
 class Requirements:
     """A person's choice of a run's packages: `requirements` is a file, `more` are requirements besides it.
 
-    Where no file is named, the block in the `script` counts (PEP 723), then the project's own file. `off` asks for
-    nothing at all. `lock`: see `Wanted`.
+    Where no file is named, the block in the `script` counts (PEP 723), then the project's own file. `extras` and
+    `groups` are the project's own. `off` asks for nothing at all. `lock`: see `Wanted`.
     """
 
     requirements: Path | None = None
@@ -40,6 +41,8 @@ class Requirements:
     off: bool = False
     lock: Path | None = None
     script: Path | None = None
+    extras: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,8 @@ class Wanted:
     `index`: lines in it that say where packages are looked for. `fixed`: packages that stay as the nodes have them,
     whatever the list says, as a service of the cluster is made of them. `lock`: a file of versions that are taken
     where the list allows them, each with the SHA-256 of its files. `lines`: the requirements in a file that is no list
-    by itself. `provided`: versions of packages that a service has besides the nodes' environment.
+    by itself. `provided`: versions of packages that a service has besides the nodes' environment. `extras`, `groups`:
+    those of the project that are asked for; a lock of uv has them, too, and `more` where the list is another one.
     """
 
     file: Path | None
@@ -62,6 +66,8 @@ class Wanted:
     provided: Mapping[str, str] = field(default_factory=dict)
     own: tuple[OwnPackage, ...] = ()
     sources: Sources = field(default_factory=Sources)
+    extras: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
 
     @property
     def label(self) -> str:
@@ -89,7 +95,9 @@ def of(wish: Requirements, root: Path, fixed: tuple[str, ...] = ()) -> Wanted | 
     tree = sources.tree_of(root.resolve())
     listed = Listed(root.resolve(), tree)
     lines = _lines(file, block, listed) if file else None
-    more = tuple(listed.plain(one, f"'{one}'", root) for one in (*said.more, *wish.more))
+    by_uv = file is not None and file.name == UV_LOCK
+    chosen = [] if by_uv else optional.lines(root, tree, wish.extras, wish.groups)
+    more = tuple(listed.plain(one, f"'{one}'", root) for one in (*said.more, *wish.more, *chosen))
     taken, packages = _of_tree(root, tree, listed, wish.script if block else None, block)
     if file is None and not more and not any(one.built for one in packages):
         return None
@@ -98,8 +106,9 @@ def of(wish: Requirements, root: Path, fixed: tuple[str, ...] = ()) -> Wanted | 
     locked = [wish.lock.read_text(encoding="utf-8")] if wish.lock else []
     content = [*listed.files.values(), *(["\n".join(lines)] if lines else [])]
     told = [asdict(one) for one in packages], asdict(replace(taken, folders={}))
-    name = digest([FORMAT, content, more, *locked, *told])
-    return Wanted(file, more, name, index, fixed, wish.lock, lines, own=packages, sources=taken)
+    name = digest([FORMAT, content, more, *locked, *told, *((wish.extras, wish.groups) if by_uv else ())])
+    made = Wanted(file, more, name, index, fixed, wish.lock, lines, own=packages, sources=taken)
+    return replace(made, extras=wish.extras, groups=wish.groups)
 
 
 def _of_tree(
@@ -139,6 +148,19 @@ def unread(wish: Requirements, root: Path) -> str | None:
     )
 
 
+def unread_own(wanted: Wanted, root: Path) -> str | None:
+    """Return a line about lists of the tree's further packages that no run reads; None where there are none."""
+    root, tree = root.resolve(), sources.tree_of(root.resolve())
+    folders = [tree / one.path for one in wanted.own if tree / one.path != root]
+    found = [f"{name} of {folder.relative_to(tree)}" for folder in folders for name in other_lists.of_tables(folder)]
+    if not found:
+        return None
+    return (
+        f"environment: Regatta does not read {', '.join(found)}, so the run gets no packages of it: write them into "
+        "[project.dependencies] there, or into the project's own list"
+    )
+
+
 def digest(value: Any) -> str:
     """A name for a value of JSON."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
@@ -163,7 +185,7 @@ def _lines(file: Path, block: Mapping[str, Any], listed: Listed) -> tuple[str, .
         found = pyproject.listed(file, block) if block else READERS[file.name](file)
         listed.files[str(file)] = file.name
         return tuple(listed.plain(line, f"{file}: '{line}'", file.parent) for line in found)
-    if file.suffix == ".toml" or file.name == "uv.lock":
+    if file.suffix == ".toml" or file.name == UV_LOCK:
         listed.files[str(file.resolve())] = lists.text(file)
         return None
     listed.read(file)

@@ -4,6 +4,7 @@ The base is a part of what is resolved: its own packages' needs hold, and its ve
 requirements allow. So a layer never breaks what is below it. Another torch or Ray is only that run's.
 """
 
+import contextlib
 import re
 import tempfile
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -19,7 +20,7 @@ from regatta.environment.base import Base, canonical
 from regatta.environment.names import ELSEWHERE, Names
 from regatta.environment.own import OwnPackage
 from regatta.environment.pyproject import document
-from regatta.environment.requirements import FOUND, Wanted, digest
+from regatta.environment.requirements import FOUND, UV_LOCK, Wanted, digest
 from regatta.environment.sources import Index, Sources
 from regatta.errors import EnvironmentFault
 from regatta.frameworks import registry
@@ -198,9 +199,12 @@ class _Task:
         file = wanted.file
         if file is None:
             return hashes
-        if file.name == "uv.lock":
+        if file.name == UV_LOCK:
             python_range.fits(document(file).get("requires-python"), self.base.python, file)
-            told = uv.run([*_EXPORT, "--project", str(file.parent)], cwd=file.parent, what=f"reading {file}")
+            chosen = [word for one in wanted.extras for word in ("--extra", one)]
+            chosen += [word for one in wanted.groups for word in ("--group", one)]
+            words = [*_EXPORT, *chosen, "--project", str(file.parent)]
+            told = uv.run(words, cwd=file.parent, what=f"reading {file}")
             self._list("uv-lock.txt", locks.of_uv(file, _without_hashes(told), self.names))
             return _hashes(told)
         if wanted.lines is None:
@@ -270,7 +274,7 @@ class _Task:
         return self._compiled([*listed, str(roots), str(pins)], out, self.work / "base")
 
     def _compiled(self, listed: list[str], out: Path, *links: Path) -> dict[str, str]:
-        words = ["pip", "compile", "--quiet", "--no-annotate", "--no-header", "--output-file", str(out)]
+        words = ["pip", "compile", "--quiet", "--annotation-style", "line", "--no-header", "--output-file", str(out)]
         words += [*_target(self.base), *self._words, *listed]
         what = f"resolving {self.wanted.label}"
         both = [self.names.links, *links]
@@ -297,29 +301,58 @@ class _Task:
             if name not in wanted.fixed or mine is None:
                 continue
             if version.partition("+")[0] != mine.version.partition("+")[0]:
+                by = [one for one in _asking(name, out.read_text()) if canonical(one) not in wanted.fixed]
+                for_it = f" for {', '.join(by)}" if by else ""
+                what = f"take a version of {by[0]} that allows" if by else "let the requirement allow"
                 raise EnvironmentFault(
-                    f"{wanted.label} needs {mine.name} {version}, and the cluster runs {mine.name} {mine.version}, "
-                    f"which such a run has to have, too: let the requirement allow {mine.version}, run it under "
+                    f"{wanted.label} needs {mine.name} {version}{for_it}, and the cluster runs {mine.name} "
+                    f"{mine.version}, which such a run has to have, too: {what} {mine.version}, run it under "
                     "another framework, or provision the cluster with its own lock "
                     "(docs/how-to/python-environment.md)"
                 )
 
     def files(self, chosen: Mapping[str, str]) -> dict[str, tuple[File, ...]]:
-        """The files of each package for the nodes' machine: its wheels, or where it has none its source."""
+        """The files of each package for the nodes' machine: its wheels, or where it has none its source.
+
+        Of several indexes that are one to pip, uv takes a version from the first that has it: for a wheel of plain
+        Python the others are asked, too, as they may have the one for this machine.
+        """
+        found = self._files(chosen)
+        explicit = self.names.of(chosen)
+        plain = {name: chosen[name] for name, files in found.items() if name not in explicit and _plain(files)}
+        for index in uv.several(self._merged)[1:] if plain else ():
+            with contextlib.suppress(EnvironmentFault):
+                found |= {name: files for name, files in self._files(plain, index).items() if not _plain(files)}
+        return found
+
+    def _files(self, chosen: Mapping[str, str], first: str = "") -> dict[str, tuple[File, ...]]:
         exact, lock = self.work / "exact.txt", self.work / "pylock.layer.toml"
         lines = [*self.wanted.index, *(f"{name}=={version}" for name, version in chosen.items()), ""]
         exact.write_text("\n".join(lines))
+        lock.unlink(missing_ok=True)
         words = ["pip", "compile", "--quiet", "--no-deps", "--format", "pylock.toml", "--output-file", str(lock)]
         words += [*_target(self.base), str(exact)]
         if elsewhere := self.names.of(chosen):
             words.append(str(self.names.pyproject(elsewhere)))
-        uv.run(words, cwd=self.root, what="looking for the packages' files", say=self.say, merged=self._merged)
+        what = "looking for the packages' files"
+        uv.run(words, cwd=self.root, what=what, say=self.say, merged=self._merged, first=first)
         found = {}
         for package in document(lock).get("packages", []):
             wheels = [_file(one) for one in package.get("wheels", [])]
             source = [_file(package["sdist"], source=True)] if "sdist" in package else []
             found[canonical(package["name"])] = tuple(wheels or source)
         return found
+
+
+def _plain(files: Sequence[File]) -> bool:
+    """Whether none of these is a wheel for one kind of machine."""
+    return all(file.source or file.url.endswith("-none-any.whl") for file in files)
+
+
+def _asking(name: str, resolved: str) -> list[str]:
+    """The packages that ask for one, in what uv has resolved."""
+    found = re.search(rf"^{re.escape(name)}==.*# via (.*)$", resolved, re.M | re.I)
+    return [one for one in found[1].split(", ") if not one.startswith("-")] if found else []
 
 
 def _logical(text: str) -> list[str]:

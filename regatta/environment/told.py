@@ -74,11 +74,13 @@ def _optional(file: Path, wanted: Wanted) -> Iterator[str]:
         return
     name = canonical(pyproject.at(tables, "project", "name", otherwise=""))
     asked = {extra for line in wanted.more if lists.name_of(line) == name for extra in lists.extras_of(line)}
+    asked |= {*wanted.extras}
     extras = [one for one in pyproject.at(tables, "project", "optional-dependencies", otherwise={}) if one not in asked]
     if extras:
-        yield f"extras {_some(extras)} (--with '{name}[{extras[0]}]' takes one)"
-    if groups := [*pyproject.at(tables, "dependency-groups", otherwise={})]:
-        yield f"groups {_some(groups)}"
+        yield f"extras {_some(extras)} (--extra {extras[0]} takes one)"
+    groups = [one for one in pyproject.at(tables, "dependency-groups", otherwise={}) if one not in wanted.groups]
+    if groups:
+        yield f"groups {_some(groups)} (--group {groups[0]} takes one)"
 
 
 def _some(items: list[str]) -> str:

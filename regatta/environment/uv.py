@@ -30,6 +30,9 @@ _OFFLINE = re.compile(
     r"|Failed to fetch|Could not connect",
     re.I,
 )
+PUBLIC = "https://pypi.org/simple"
+"""The index of packages where no setting names one."""
+_MERGED = "unsafe-best-match"
 _YES = ("1", "true", "yes", "on")
 _FULL = re.compile(r"No space left on device|os error 28|os error 122")
 _BUILD = re.compile(r"Failed to build|build backend|Failed to download and build|building from source", re.I)
@@ -43,13 +46,14 @@ def run(
     what: str,
     say: Callable[[str], None] = lambda _: None,
     merged: bool = False,
+    first: str = "",
 ) -> str:
     """`uv words...`; gives its standard output. EnvironmentFault has uv's own explanation, without passwords.
 
     `links`: folders of wheels besides those of this machine's settings. `say` hears now and then that it still works.
-    `merged`: see `settings`.
+    `merged`, `first`: see `settings`.
     """
-    environment, flags = settings(links, merged)
+    environment, flags = settings(links, merged, first)
     command = [program(), *words, *(flags if words[0] == "pip" else [])]
     if BUILDER in words:
         command = confine.kept([confined.python() if one == BUILDER else one for one in command], limited=False)
@@ -126,11 +130,12 @@ def program() -> str:
     return found
 
 
-def settings(links: Sequence[Path] = (), merged: bool = False) -> tuple[dict[str, str], list[str]]:
+def settings(links: Sequence[Path] = (), merged: bool = False, first: str = "") -> tuple[dict[str, str], list[str]]:
     """The environment of uv, and flags that it has no variable for.
 
     An index may have a password in it, which is in no command line. `merged`: a list names several indexes as pip does,
     to which they are one. To uv, the first that has a name counts; pip's own settings on this machine make them one.
+    `first`: an index that is asked before all others.
     """
     made = dict(os.environ)
     pip = _pip()
@@ -140,7 +145,9 @@ def settings(links: Sequence[Path] = (), merged: bool = False) -> tuple[dict[str
         made["UV_INDEX"] = " ".join(more.split())
         merged = True
     if merged:
-        made.setdefault("UV_INDEX_STRATEGY", "unsafe-best-match")
+        made.setdefault("UV_INDEX_STRATEGY", _MERGED)
+    if first:
+        made["UV_INDEX"] = " ".join(dict.fromkeys([first, *made.get("UV_INDEX", "").split()]))
     if "UV_FIND_LINKS" in made:
         folders = made["UV_FIND_LINKS"].split(",")
     else:
@@ -161,6 +168,14 @@ def settings(links: Sequence[Path] = (), merged: bool = False) -> tuple[dict[str
 def alone() -> bool:
     """Whether this machine's settings name no index: packages come from folders."""
     return (os.environ.get("PIP_NO_INDEX") or _pip().get("no-index") or "").lower() in _YES
+
+
+def several(merged: bool = False) -> list[str]:
+    """Return the URLs of the indexes that are one to pip, where there are several; the first counts first to uv."""
+    made, _ = settings(merged=merged)
+    if alone() or made.get("UV_INDEX_STRATEGY") != _MERGED:
+        return []
+    return [*made.get("UV_INDEX", "").split(), made.get("UV_DEFAULT_INDEX", PUBLIC)]
 
 
 def indexes() -> list[str]:

@@ -18,10 +18,11 @@ def _tables() -> dict[str, dict[str, str]]:
 
 
 def package(library: str) -> str | None:
-    """Return the Debian package of a library (libGL.so.1); None where that is not known."""
+    """Return the Debian package of a library (libGL.so.1, also libGL.so); None where that is not known."""
     tables = _tables()
     by_prefix = (name for prefix, name in tables["prefix"].items() if library.startswith(prefix))
-    return tables["package"].get(library) or next(by_prefix, None)
+    without_number = (name for one, name in tables["package"].items() if one.startswith(f"{library}."))
+    return tables["package"].get(library) or next(by_prefix, None) or next(without_number, None)
 
 
 def advice(library: str) -> str:

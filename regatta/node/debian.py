@@ -73,7 +73,8 @@ def _apt_get(words: List[str]) -> str:
         return f"apt-get did not end within {SECONDS:g} s"
     lines = [line.strip() for line in (done.stderr + done.stdout).splitlines() if line.strip()]
     telling = [line for line in lines if line.startswith(("E:", "Err:"))] or lines[-1:]
-    return " / ".join(telling[:3]) if done.returncode else ""
+    more = f" (and {len(telling) - 1} more lines like it)" if len(telling) > 1 else ""
+    return f"{telling[0] if telling else 'apt-get has said nothing'}{more}" if done.returncode else ""
 
 
 def _note(came: Set[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib.abc
 import sys
 from typing import Any, Callable, ContextManager, Dict
@@ -23,6 +24,7 @@ class Finder(importlib.abc.MetaPathFinder):
             return None
         spec = self._found(name, path, target)
         if spec is not None and spec.loader is not None:
+            spec.loader = copy.copy(spec.loader)  # that of an archive is the loader of all modules there
             load = spec.loader.exec_module
 
             def exec_module(module: Any) -> None:

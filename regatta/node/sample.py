@@ -43,7 +43,7 @@ def counters() -> dict[str, Any]:
     """Totals since the node's start, to be compared with later ones.
 
     {"at": seconds, "cpu": [busy, all] in ticks, "memory": [used, all], "network": [received, sent],
-    "disk": [read, written], all in bytes, "load", "cores"}.
+    "disk": [read, written], all in bytes, "segments": [sent, sent again] by TCP, "load", "cores"}.
     """
     with open("/proc/stat") as file:
         ticks = [int(word) for word in file.readline().split()[1:9]]
@@ -53,6 +53,7 @@ def counters() -> dict[str, Any]:
         "memory": _memory(),
         "network": _network(),
         "disk": _disk(),
+        "segments": _segments(),
         "load": os.getloadavg()[0],
         "cores": os.cpu_count() or 1,
     }
@@ -76,6 +77,13 @@ def _network() -> list[int]:
                 fields = rest.split()
                 received, sent = received + int(fields[0]), sent + int(fields[8])
     return [received, sent]
+
+
+def _segments() -> list[int]:
+    with open("/proc/net/snmp") as file:
+        names, values = [line.split() for line in file if line.startswith("Tcp:")][:2]
+    found = dict(zip(names, values, strict=True))
+    return [int(found["OutSegs"]), int(found["RetransSegs"])]
 
 
 def _disk() -> list[int]:

@@ -38,6 +38,7 @@ class Seen(NamedTuple):
     parent: int
     state: str
     ticks: int
+    faults: int
     program: str
     python: bool
     marked: bool
@@ -83,22 +84,22 @@ def of_run(run: str, folder: str) -> Dict[int, Seen]:
 
 
 def _seen(pid: int, mark: bytes, folder: str) -> Seen:
-    state, parent, ticks = _stat(pid)
+    state, parent, ticks, faults = _stat(pid)
     program = _read(f"/proc/{pid}/cmdline").replace(b"\0", b" ").decode("utf-8", "replace").strip()
     if state == "Z":
-        return Seen(pid, parent, state, ticks, _comm(pid), False, False, None)
+        return Seen(pid, parent, state, ticks, faults, _comm(pid), False, False, None)
     words = _read(f"/proc/{pid}/environ").split(b"\0")
     at = os.readlink(f"/proc/{pid}/cwd")
     marked = mark in words or at == folder or at.startswith(folder + os.sep)
     python = os.path.basename(os.readlink(f"/proc/{pid}/exe")).startswith("python")
     ranks = [int(word[len(b"RANK=") :]) for word in words if RANK.fullmatch(word)]
-    return Seen(pid, parent, state, ticks, program[:MOST_TEXT], python, marked, ranks[0] if ranks else None)
+    return Seen(pid, parent, state, ticks, faults, program[:MOST_TEXT], python, marked, ranks[0] if ranks else None)
 
 
-def _stat(pid: int) -> Tuple[str, int, int]:
-    """State, parent, and ticks of CPU."""
+def _stat(pid: int) -> Tuple[str, int, int, int]:
+    """State, parent, ticks of CPU, and pages that were read from a disk."""
     fields = _read(f"/proc/{pid}/stat").decode("utf-8", "replace").rpartition(")")[2].split()
-    return fields[0], int(fields[1]), int(fields[11]) + int(fields[12])
+    return fields[0], int(fields[1]), int(fields[11]) + int(fields[12]), int(fields[9])
 
 
 def _comm(pid: int) -> str:
@@ -156,7 +157,7 @@ def _chosen(seen: Dict[int, Seen], ranks: Dict[int, Tuple[int | None, bool]]) ->
 def _standing(one: Seen, rank: Tuple[int | None, bool], found: Any, took: float) -> Standing | None:
     """What is known of a process now; None where it has ended meanwhile."""
     try:
-        state, parent, ticks = _stat(one.pid)
+        state, parent, ticks, faults = _stat(one.pid)
     except (OSError, ValueError, IndexError):
         return None
     told, tcp = Standing(one.pid, parent, *rank, one.program, state), waiting.sockets(one.pid)
@@ -164,7 +165,12 @@ def _standing(one: Seen, rank: Tuple[int | None, bool], found: Any, took: float)
     waits = waiting.of_thread(one.pid, state, tcp) if state != "Z" else Waiting()
     threads, unseen = (found, "") if isinstance(found, tuple) else ((), str(found))
     return told.changed(
-        cpu=cpu, waiting=waits, threads=threads, unseen=unseen, links=tuple(waiting.links(one.pid, tcp))
+        cpu=cpu,
+        faults=round((faults - one.faults) / took, 1),
+        waiting=waits,
+        threads=threads,
+        unseen=unseen,
+        links=tuple(waiting.links(one.pid, tcp)),
     )
 
 

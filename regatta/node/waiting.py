@@ -31,6 +31,8 @@ STOPPED, TRACED, BUSY = ("T", "t", "D")
 MOST_FDS, MOST_TEXT, MOST_LINKS = 8, 200, 6
 FUSE = ("request_wait_answer", "fuse_", "nfs_", "rpc_wait")
 """Where the kernel waits for a file server."""
+OUT_OF_MEMORY = "mem_cgroup_"
+"""Where it waits for a unit that has reached its limit of memory."""
 ESTABLISHED, CONNECTING, LISTENING = "01", "02", "0A"
 RETRIES = 2
 
@@ -46,6 +48,8 @@ def of_thread(pid: int, state: str, tcp: Tcp) -> Waiting:
         words = _text(f"/proc/{pid}/syscall").split()
         where = _text(f"/proc/{pid}/wchan")
         served = where.startswith(FUSE)
+        if where.startswith(OUT_OF_MEMORY):
+            return Waiting("memory")
         if words[0] == "running" or (state == "R" and not served):
             return Waiting()
         machine = platform.machine()

@@ -51,6 +51,20 @@ class RunOptions:
         project=False,
         case=True,
     )
+    extra: tuple[str, ...] = option(
+        (),
+        kinds.NAMES,
+        "an extra of the project, too; several: again, or with commas between",
+        project=False,
+        case=True,
+    )
+    group: tuple[str, ...] = option(
+        (),
+        kinds.NAMES,
+        "a dependency group of the project, too; several: again, or with commas between",
+        project=False,
+        case=True,
+    )
     no_environment: bool = option(
         False, kinds.SWITCH, "bring no packages: the nodes' environment as it is", project=False, case=True
     )

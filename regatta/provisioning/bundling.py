@@ -112,11 +112,11 @@ def make(order: Order) -> list[str]:
         chosen = bundleapt.sources(order.suite, bundleapt.own_sources())
         lines, debs = bundleapt.mirror(folder, order.packages.split(","), chosen, order.machine)
         places |= {str(path.relative_to(work)): path for path in sorted(folder.rglob("*")) if path.is_file()}
-        layers = _layers(order, Path(work), places)
+        packed = _packed(order, Path(work), places)
         content = order.content(places, lines)
         total = pack(content, places, out)
     made = {**made_here(order.controller), **made_here(order.wheels)}
-    parts = (*_parts(content, debs, made), *(part for layer in layers.values() for part in _of_layer(layer)))
+    parts = (*_parts(content, debs, made), *(part for one in packed.values() for part in _of_layer(one.layer)))
     listed = out.with_name(f"{out.name}.cdx.json")
     _write(listed, sbom.document(out.name, total, parts))
     offline = f"{about_hosts('setup', bundle=str(out))}; " if in_checkout() else ""
@@ -126,22 +126,22 @@ def make(order: Order) -> list[str]:
         f"{kinds['wheels']} wheels, {kinds['apt']} Debian packages, "
         + "".join(f"{archive.title}, " for archive, _ in order.archives)
         + f"{kinds[CONTROLLER]} wheels for a controller with the same",
-        *(f"{project}: {layer.headline() if layer else 'the nodes have it all'}" for project, layer in layers.items()),
+        *(f"{project}: {line}" for project, one in packed.items() for line in one.lines),
         f"SHA-256 {total}: compare it where you use the bundle (sha256sum)",
         f"{listed}: every wheel, package and archive in it, with version and sums (CycloneDX)",
         f"then: {offline}{about_hosts('provision', bundle=str(out))}",
     ]
 
 
-def _layers(order: Order, work: Path, places: dict[str, Path]) -> dict[Path, Resolution | None]:
-    """The layers of the projects, whose archives join `places`; None for one that needs none."""
-    layers = {}
+def _packed(order: Order, work: Path, places: dict[str, Path]) -> dict[Path, bundled.Packed]:
+    """What the projects need; the archives of their layers join `places`."""
+    packed = {}
     base = bases.of_wheels(order.wheels, order.python, order.machine, order.glibc) if order.projects else None
     for project in order.projects:
         assert base
-        layers[project], more = bundled.pack(project, base, work, lambda _: None)
-        places |= more
-    return layers
+        packed[project] = bundled.pack(project, base, work, lambda _: None)
+        places |= packed[project].files
+    return packed
 
 
 def _parts(content: Bundle, debs: Mapping[str, bundleapt.Package], made: Mapping[str, str]) -> "Iterator[Component]":

@@ -76,6 +76,7 @@ FLAGS = (
         tuple(ABOUT_HOSTS),
         "folder or file (default: $REGATTA_INVENTORY, $INVENTORY, inventory/lab)",
         {"metavar": "PATH"},
+        "i",
     ),
     Flag("node", OF_A_NODE, "which", {"metavar": "NAME"}),
     Flag(
@@ -107,6 +108,7 @@ FLAGS = (
         ("teardown", "forget", "rebuild", "hdfs-restore-metadata"),
         "do not ask",
         {"action": "store_const", "const": "yes", "dest": "confirm"},
+        "y",
     ),
     Flag(
         "confirm",

@@ -48,7 +48,9 @@ class Request:
         """Read packages and variables. Raises UsageError."""
         said = self.options
         if self.environment is _OF_OPTIONS:
-            read = Requirements(said.requirements, said.with_, said.no_environment)
+            read = Requirements(
+                said.requirements, said.with_, said.no_environment, extras=said.extra, groups=said.group
+            )
             object.__setattr__(self, "environment", read)
         if self.variables is _TYPED:
             object.__setattr__(self, "variables", variables.typed(said.env, said.env_file))

@@ -25,6 +25,12 @@ from regatta_protocol.states import State
 LIST_SECONDS, SECONDS = 1.2, 1.8
 """So long a node may take to say which runs it has, and where one stands."""
 SLOW_SECONDS = 10.0
+MANY_FAULTS = 50.0
+"""Who reads so many pages a second from a disk works on a mapped file, or lacks memory."""
+LOST = (0.05, 3)
+"""The part of TCP's segments, and the number, that are sent again where packets are lost."""
+FULL, LEAST_OTHERS = 0.9, 0.3
+"""The part of a host's CPU from which on it is full, and the least part of it that other processes use then."""
 BUSY_CORES = 0.5
 """Who uses so much of a core computes, and does not wait."""
 MOST_SHOWN = 160
@@ -43,6 +49,7 @@ DOES = {
     "signal": "waits for a signal",
     "pause": "waits for a signal",
     "disk": "waits for a disk or a file server:",
+    "memory": "waits for memory, as its limit is reached",
 }
 UNANSWERED = " does not "
 """In what a node says of a connection that does not get through."""
@@ -204,6 +211,8 @@ def _does(one: Standing, children: Sequence[Standing], computes: bool) -> str:
     if one.waiting.what == "child":
         named = ", ".join(f"'{_program(child)}' ({child.pid})" for child in children)
         return f"waits for its child process {named}".rstrip()
+    if one.faults >= MANY_FAULTS:
+        return f"reads its memory from the disk ({one.faults:.0f} pages a second: a mapped file, or too little memory)"
     if computes or (not one.waiting.what and one.state == "R"):
         return "computes"
     does = DOES.get(one.waiting.what, f"waits in {clean(one.waiting.what)}" if one.waiting.what else "waits")
@@ -271,7 +280,7 @@ def likely(
     """
     if silent:
         there = "; ".join(f"{node} does not answer{_with_ranks(ranks)}" for node, ranks in silent.items())
-        return f"{there}: is the host up, and its network?"
+        return "; ".join([f"{there}: is the host up, and its network?", *limits])
     stopped = [one for one in found if one.stopped]
     if stopped:
         one = stopped[0]
@@ -370,4 +379,26 @@ def limited(stood: Mapping[str, Stood]) -> list[str]:
             said.append(f"on {node} the run uses {told.limits['memory']:.0%} of the memory that it may use")
         if told.limits.get("throttled", 0.0) >= 0.1:
             said.append(f"on {node} its limit of CPU holds the run back (throttled)")
+        said += [f"{node} {what}" for what in (_loss(told), _others(told)) if what]
     return said
+
+
+def _loss(told: Stood) -> str:
+    try:
+        sent, again = (now - then for now, then in zip(told.after["segments"], told.before["segments"], strict=True))
+    except (KeyError, TypeError, ValueError):
+        return ""
+    lost = again >= LOST[1] and again >= LOST[0] * sent
+    return f"sends {again / max(sent, again):.0%} of TCP's segments again: its network loses packets" if lost else ""
+
+
+def _others(told: Stood) -> str:
+    """That others use the cores for which a process of the run is ready."""
+    try:
+        cpu, cores = Rates.between(told.before, told.after).cpu, int(told.after["cores"])
+    except (KeyError, TypeError, ValueError):
+        return ""
+    ready = any(one.state == "R" for one in told.processes)
+    others = cpu * cores - sum(one.cpu for one in told.processes)
+    held = ready and not told.more and cpu >= FULL and others >= LEAST_OTHERS * cores
+    return f"has no core left: other processes use {others:.1f} of its {cores}" if held else ""

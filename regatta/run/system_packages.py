@@ -16,8 +16,8 @@ def ready(remote: Remote, answers: Mapping[str, Inspected], say: Callable[[str],
     lacking = {name: answer.lacking for name, answer in answers.items() if answer.lacking}
     if not lacking:
         return
-    for name, packages in lacking.items():
-        say(f"environment: installing the Debian package(s) {', '.join(packages)} on {name}")
+    for packages, where in _folded({name: ", ".join(packages) for name, packages in lacking.items()}):
+        say(f"environment: installing the Debian package(s) {packages} on {where}")
     nodes = [remote.cluster.node(name) for name in lacking]
     done, failed = remote.gather(
         nodes, lambda node: remote.call(node, InstallDebian(tuple(lacking[node.name])), timeout=SECONDS)
@@ -25,9 +25,15 @@ def ready(remote: Remote, answers: Mapping[str, Inspected], say: Callable[[str],
     wrong = {name: said.error for name, said in done.items() if said.error}
     wrong |= {name: str(error) for name, error in failed.items()}
     if wrong:
-        lines = "\n".join(f"  {name}: {', '.join(lacking[name])}: {why}" for name, why in wrong.items())
+        told = _folded({name: f"{', '.join(lacking[name])}: {why}" for name, why in wrong.items()})
+        lines = "\n".join(f"  {where}: {what}" for what, where in told)
         raise EnvironmentFault(
             f"the project needs Debian packages (apt in regatta.toml) that could not be installed:\n{lines}\n"
             f"Install them there, or name them in the inventory's base_more_packages: '{about_hosts('provision')}' "
             "installs them, also on hosts without internet"
         )
+
+
+def _folded(said: Mapping[str, str]) -> list[tuple[str, str]]:
+    """What nodes have said, each text once, with the names of its nodes."""
+    return [(text, ", ".join(name for name in said if said[name] == text)) for text in dict.fromkeys(said.values())]

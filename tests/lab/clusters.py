@@ -90,6 +90,16 @@ class Cluster:
         return True
 
 
+def own_package(folder: Path, name: str, script: str) -> Path:
+    """A project whose own package `plums` 1.5 is below `src/`, with a script."""
+    (folder / "src/plums").mkdir(parents=True)
+    (folder / "src/plums/__init__.py").touch()
+    build = '[build-system]\nrequires = ["setuptools"]\nbuild-backend = "setuptools.build_meta"\n'
+    (folder / "pyproject.toml").write_text(f'[project]\nname = "plums"\nversion = "1.5"\n{build}')
+    (folder / name).write_text(script)
+    return folder
+
+
 def traffic(lab: LabHandle, node: str, way: str) -> int:
     """Bytes that have come to a host (`rx`) or gone (`tx`) by its first interface: a private head's outer one."""
     return int(lab.ssh(node, f"cat /sys/class/net/host0/statistics/{way}_bytes").stdout)

@@ -1,7 +1,7 @@
 """Programs that hang, each in another way: what one rank does while the others wait for it, and how `why` names it."""
 
 PROGRAM = """
-import os, signal, socket, subprocess, sys, threading, time
+import mmap, os, signal, socket, subprocess, sys, threading, time
 import torch
 import torch.distributed as dist
 
@@ -83,6 +83,35 @@ def branch():
 def alone():
     pass
 
+def mapped():
+    with open("big", "wb") as file:
+        file.truncate(1 << 28)
+    file = os.open("big", os.O_RDONLY)
+    pages = mmap.mmap(file, 0, prot=mmap.PROT_READ)
+    pages.madvise(mmap.MADV_RANDOM)
+    while True:
+        for at in range(0, len(pages), mmap.PAGESIZE):
+            pages[at]
+        pages.madvise(mmap.MADV_DONTNEED)
+        os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+
+def disk():
+    block, file = mmap.mmap(-1, 1 << 22), os.open("big", os.O_CREAT | os.O_WRONLY | os.O_DIRECT)
+    while True:
+        os.pwrite(file, block, 0)
+
+def memory():
+    kept = []
+    while True:
+        kept.append(b"x" * (1 << 20))
+        time.sleep(0.01)
+
+def served():
+    open("/mnt/served/answers").read()
+
+def hdfs():
+    socket.create_connection((sys.argv[3], 9866)).recv(1)
+
 def again():
     while True:
         dist.all_reduce(torch.ones(1))
@@ -116,6 +145,7 @@ KINDS = {
     "queue": NOT_THERE + r"waits for a lock at train\.py:\d+ \(queue\), in Queue\.get",
     "event": NOT_THERE + r"waits for a lock at train\.py:\d+ \(event\), in Event\.wait",
     "alone": NOT_THERE + r"sleeps at train\.py:\d+",
+    "mapped": NOT_THERE + r"reads its memory from the disk \(\d+ pages a second: .*\) at train\.py:\d+ \(mapped\)",
     "stop": r"^rank 1 is stopped by a signal at train\.py:\d+ \(stop\): 'kill -CONT \d+' on node2 continues it",
     "order": DIFFERENT.format("broadcast", "broadcast"),
     "branch": DIFFERENT.format("barrier", "barrier"),
@@ -130,6 +160,13 @@ def on_a_gpu():
 print("begun", flush=True)
 ray.get(on_a_gpu.remote())
 """
+MEMORY = NOT_THERE + r"waits for memory, as its limit is reached at train\.py:\d+ \(memory\)"
+SLOW_DISK = NOT_THERE + r"(waits for a disk or a file server: \S*|writes to \S*)big at train\.py:\d+ \(disk\)"
+SERVED = NOT_THERE + r"(waits for a disk or a file server: |opens )/mnt/served/answers at train\.py:\d+ \(served\)"
+HDFS = NOT_THERE + r"reads from [\d.]+:9866 at train\.py:\d+ \(hdfs\)"
+THROTTLED = NOT_THERE + r".* at train\.py:\d+ \(loop\).*; on node2 its limit of CPU holds the run back"
+CROWDED = NOT_THERE + r".* at train\.py:\d+ \(loop\).*; node2 has no core left: other processes use"
+LOSSY = r"; node\d sends \d+% of TCP's segments again: its network loses packets"
 CUT = r"the network does not carry their data: .*does not acknowledge what was sent"
 HERE = """
 import os

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from clusters import Cluster
+from clusters import Cluster, own_package
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import wheels
@@ -31,6 +31,16 @@ actors = [Actor.options(scheduling_strategy="SPREAD", num_cpus=1).remote() for _
 print("driver", lacking.__file__, "actors", sorted(ray.get([actor.where.remote() for actor in actors])))
 """
 
+OWN = """\
+import plums, ray
+ray.init()
+@ray.remote(scheduling_strategy="SPREAD")
+def where():
+    import importlib.metadata, plums, socket, time
+    time.sleep(1)
+    return socket.gethostname(), importlib.metadata.version("plums"), plums.__file__.rpartition("/src/")[2]
+print("tasks", sorted({*ray.get([where.remote() for _ in range(6)])}))
+"""
 HIDDEN = """\
 import glob, hashlib, os, ray, socket
 ray.init()
@@ -124,3 +134,9 @@ def test_hidden_values_reach_tasks_and_actors_and_no_list_of_jobs(cluster: Clust
     for node in cluster.lab.nodes:
         found = cluster.lab.ssh(node, f"printf %s {secret} | sudo sh -c {shlex.quote(look)}", check=False)
         assert found.stdout == "", node
+
+
+@pytest.mark.whole
+def test_tasks_have_a_projects_own_package(cluster: Cluster, tmp_path: Path) -> None:
+    said = cluster.regatta(own_package(tmp_path / "own", "job.py", OWN), "rayrun", "job.py").stdout
+    assert f"tasks {[(node, '1.5', 'plums/__init__.py') for node in sorted(cluster.lab.nodes)]}" in said

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import metrics
 import pytest
-from clusters import Cluster, finish, read_until, record, wait_for
+from clusters import Cluster, finish, own_package, read_until, record, wait_for
 from provisioning import play, teardown, with_spark
 
 from regatta.paths import PROJECT
@@ -53,6 +53,17 @@ from pyspark.sql import SparkSession
 spark = SparkSession.builder.getOrCreate()
 spark.range(1000).write.mode("overwrite").parquet("hdfs:///spark-test/numbers")
 print("rows", spark.read.parquet("hdfs:///spark-test/numbers").selectExpr("sum(id)").collect()[0][0], flush=True)
+"""
+
+OWN = """\
+import plums
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.getOrCreate()
+def where(_):
+    import importlib.metadata, plums, socket, time
+    time.sleep(1)
+    yield socket.gethostname(), importlib.metadata.version("plums"), plums.__file__.rpartition("/src/")[2]
+print("executors", sorted({*spark.sparkContext.parallelize(range(8), 8).mapPartitions(where).collect()}))
 """
 
 
@@ -145,6 +156,27 @@ def test_hdfs_is_read_and_written(spark: Cluster, project: Path) -> None:
     assert "rows 499500" in done.stdout
     assert "part-" in spark.fab("data-ls", "/spark-test/numbers").stdout
     assert "app-" in spark.fab("data-ls", "/spark_events").stdout
+
+
+def test_executors_have_a_projects_own_package(spark: Cluster, tmp_path: Path) -> None:
+    project = own_package(tmp_path / "own", "job.py", OWN)
+    said = spark.regatta(project, "sparkrun", "--workers", "2", "job.py").stdout
+    assert f"executors {[(node, '1.5', 'plums/__init__.py') for node in spark.lab.nodes]}" in said
+
+
+def test_a_run_that_waits_for_executors_says_who_has_them(spark: Cluster, project: Path) -> None:
+    cores = int(spark.lab.ssh("node1", "nproc").stdout) * len(spark.lab.nodes)
+    first = spark.background(project, "sparkrun", "--workers", f"{cores}", "--name", "takes-all", "job.py", "0", "5")
+    read_until(first, "begun")
+    second = spark.background(project, "sparkrun", "--workers", "1", "--name", "waits", "job.py", "0", "5")
+    try:
+        read_until(second, "begun")
+        said = "Spark has given it no executor: its workers' cores are in use by takes-all; the driver "
+        wait_for(lambda: said in spark.fab("why", "waits").stdout)
+    finally:
+        for process in (second, first):
+            process.send_signal(signal.SIGINT)
+            finish(process)
 
 
 @pytest.fixture

@@ -6,9 +6,12 @@ import pytest
 import running
 
 from regatta.cards import project
-from regatta.errors import CardError
+from regatta.errors import CardError, EnvironmentFault
 from regatta.frameworks import advice, libraries
+from regatta.hosts.remote import Remote
 from regatta.node import debian
+from regatta.run import system_packages
+from regatta_protocol.operations.launch import Inspected
 
 
 def test_what_is_installed_is_known_also_by_another_name() -> None:
@@ -23,6 +26,10 @@ def test_what_is_installed_is_known_also_by_another_name() -> None:
         ("ImportError: libxcb.so.1: cannot open shared object file: No such file or directory", "libxcb1"),
         ("OSError: libavutil.so.59: cannot open shared object file: No such file or directory", "ffmpeg"),
         ("OSError: sndfile library not found using ctypes.util.find_library", "libsndfile1"),
+        (
+            "OSError: cannot load library 'libsndfile.so': libsndfile.so: cannot open shared object file: No",
+            "libsndfile1",
+        ),
         ("ImportError: libplum.so.3: cannot open shared object file: No such file", "'apt-file search libplum.so.3'"),
     ],
 )
@@ -54,3 +61,16 @@ def test_a_run_is_refused_before_it_starts_where_a_package_cannot_be_had(tmp_pat
     assert "here: no-such-package: E: Unable to locate" in said or "sudo apt-get install no-such-package" in said
     (tree / "regatta.toml").write_text('apt = ["dpkg"]\n')
     assert running.typed(tree, *words).returncode == 0
+
+
+def test_nodes_that_lack_the_same_are_named_in_one_line(
+    pair: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "apt-get").write_text("#!/bin/sh\necho 'E: Failed to fetch a'; echo 'E: Failed to fetch b'; exit 100\n")
+    (tmp_path / "apt-get").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    said: list[str] = []
+    answers = {name: Inspected(lacking=("no-such-package",)) for name in ("here", "there")}
+    with pytest.raises(EnvironmentFault, match=r"\n  here, there: no-such-package: (E: Failed to fetch a|only root)"):
+        system_packages.ready(pair, answers, said.append)
+    assert said == ["environment: installing the Debian package(s) no-such-package on here, there"]

@@ -156,6 +156,23 @@ def test_what_contradicts_the_base_gets_its_own_unless_a_service_is_made_of_it(t
     assert alone and alone.versions == {"clicky": "9.1"}, "no run of this list has Ray"
 
 
+def test_of_pips_indexes_the_wheel_for_this_machine_counts(
+    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain, own = (wheels.make(tmp_path / name, "plum", "1.0", {"plum.py": name}) for name in ("plain", "own"))
+    own = own.rename(own.with_name("plum-1.0-py3-none-manylinux_2_28_x86_64.whl"))
+    for name in ("PIP_NO_INDEX", "UV_INDEX", "UV_INDEX_STRATEGY", "UV_DEFAULT_INDEX"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PIP_INDEX_URL", index_of(tmp_path / "a", own, "plum"))
+    monkeypatch.setenv("PIP_EXTRA_INDEX_URL", index_of(tmp_path / "b", plain, "plum"))
+    found = resolved(tree, "plum")
+    assert found and [Path(one.url).name for one in found.packages[0].files] == [own.name]
+    monkeypatch.setenv("PIP_EXTRA_INDEX_URL", index_of(tmp_path / "c", own, "plum"))
+    monkeypatch.setenv("PIP_INDEX_URL", index_of(tmp_path / "d", plain, "plum"))
+    found = resolved(tree, "plum")
+    assert found and [Path(one.url).name for one in found.packages[0].files] == [own.name]
+
+
 @pytest.mark.parametrize(
     ("line", "said"),
     [
@@ -240,8 +257,9 @@ def test_what_a_service_has_is_not_brought_again_and_contradictions_name_both_ve
     assert under_service("sparkling") is None and under_service("sparkling>=4") is None
     beside = under_service("pear", "sparkling")
     assert beside and beside.versions == {"pear": "2.5"}
-    for line in ("sparkling==3.5.1", "deltas"):
-        with pytest.raises(EnvironmentFault, match=r"needs sparkling 3\.5\.1, and the cluster runs sparkling 4\.3\.0"):
+    for line, by in (("sparkling==3.5.1", ""), ("deltas", " for deltas")):
+        said = rf"needs sparkling 3\.5\.1{by}, and the cluster runs sparkling 4\.3\.0"
+        with pytest.raises(EnvironmentFault, match=said):
             under_service(line)
     plain = resolved(tree, "sparkling==3.5.1")
     assert plain and plain.versions == {"sparkling": "3.5.1"}, "under other frameworks it is the run's own"
@@ -276,6 +294,30 @@ def test_locks_are_read_as_they_are(tree: Path, folder_of_wheels: Path) -> None:
         tree, 'lock-version = "1.0"', "[[packages]]", 'name = "pear"', 'version = "1.0"', name="pylock.toml"
     )
     assert found and found.versions == {"pear": "1.0"}
+
+
+@pytest.mark.parametrize("locked", [False, True], ids=["listed", "locked"])
+def test_extras_and_groups_that_are_asked_for(tree: Path, folder_of_wheels: Path, locked: bool) -> None:
+    wheels.make(folder_of_wheels, "quince", "1.0", {"quince.py": ""})
+    (tree / "pyproject.toml").write_text(
+        f'[project]\nname = "x"\nversion = "0"\nrequires-python = ">={PYTHON}"\ndependencies = []\n'
+        '[project.optional-dependencies]\nround = ["pear"]\n'
+        '[dependency-groups]\nred = ["quince"]\nall = [{include-group = "red"}]\n'
+    )
+    if locked:
+        program = [str(Path(sys.executable).parent / "uv"), "lock", "--quiet", "--offline", "--python", sys.executable]
+        subprocess.run(program, cwd=tree, check=True)
+
+    def found(*extras: str, groups: tuple[str, ...] = ()) -> set[str]:
+        wanted = requirements.of(Requirements(extras=extras, groups=groups), tree)
+        made = wanted and resolve.resolve(wanted, HERE, tree, lambda _: None)
+        return {*made.versions} if made else set()
+
+    assert found() == set() and found("round") == {"pear"} and found(groups=("all",)) == {"quince"}
+    with pytest.raises(EnvironmentFault, match="none"):
+        found("none")
+    with pytest.raises(EnvironmentFault, match="none"):
+        found(groups=("none",))
 
 
 def test_a_lock_beside_the_list_says_versions_and_files_where_the_list_allows_them(tree: Path, tmp_path: Path) -> None:
@@ -405,9 +447,13 @@ def test_a_bundle_brings_layers_to_where_nothing_can_be_downloaded(
     told = base.of_wheels(tmp_path / "house", nodes.python, nodes.machine, nodes.glibc)
     assert told.packages == installed, "what installs the others is not on the nodes"
     (tree / "requirements.txt").write_text("apple\n")
-    made, files = bundled.pack(tree, told, tmp_path, print)
+    (tree / "poetry.lock").touch()
+    packed = bundled.pack(tree, told, tmp_path, print)
+    made = packed.layer
     assert made and made.versions["apple"] == "1.0"
-    for inside, path in files.items():
+    assert "of requirements.txt, from " in packed.lines[0] and "and not from poetry.lock" in packed.lines[1]
+    (tree / "poetry.lock").unlink()
+    for inside, path in packed.files.items():
         there = tmp_path / "cache/bundle/abc" / inside
         there.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, there)

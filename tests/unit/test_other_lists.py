@@ -87,6 +87,17 @@ def test_a_project_of_poetry_that_needs_nothing_or_has_a_standard_list_is_silent
         assert requirements.unread(Requirements(), tmp_path) is None
 
 
+def test_a_list_of_another_package_of_the_tree_is_named_with_its_folder(tmp_path: Path) -> None:
+    app = '[tool.poetry]\nname = "app"\nversion = "1"\n[tool.poetry.dependencies]\npython = "^3.10"\n'
+    made(tmp_path, {"requirements.txt": "-e ./.libs/app\n", ".libs/app/pyproject.toml": app, ".libs/app/app.py": ""})
+    wanted = requirements.of(Requirements(), tmp_path)
+    assert wanted and requirements.unread_own(wanted, tmp_path) is None
+    made(tmp_path, {".libs/app/pyproject.toml": f'{app}b = "^1"\n'})
+    wanted = requirements.of(Requirements(), tmp_path)
+    line = wanted and requirements.unread_own(wanted, tmp_path)
+    assert line and "[tool.poetry.dependencies] of .libs/app" in line
+
+
 @pytest.mark.parametrize("name", ["poetry.lock", "Pipfile.lock", "environment.yml"])
 def test_such_a_file_that_is_named_is_refused_with_the_command(name: str, tmp_path: Path) -> None:
     made(tmp_path, {name: "x"})

@@ -148,6 +148,11 @@ def test_ansibles_own_output_is_shown_where_it_is_asked_for(place: Path) -> None
     assert flags.read("verify", ["-vvv", "-e", "x=1"]).of_ansible == ["-vvv", "-e", "x=1"]
 
 
+def test_short_flags_mean_what_they_mean_to_runs() -> None:
+    found = flags.read("teardown", ["-i", "mine", "-y"])
+    assert (found.inventory, found.confirm, found.extra) == ("mine", "yes", ()), "ansible-playbook gets none of them"
+
+
 def test_on_a_terminal_the_last_line_is_of_now(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     shown = on_terminal(typed(place, "-e", '{"fails": true}'))

@@ -205,6 +205,23 @@ def test_a_job_that_no_worker_can_serve(applications: list[tuple[str, bool, int,
     assert (why is None) if word is None else (why is not None and word in why)
 
 
+@pytest.mark.parametrize(
+    ("workers", "applications", "said"),
+    [
+        (["127.0.0.1"], [("mine", True, 0, 512), ("other", False, 2, 512)], "cores are in use by other"),
+        (["127.0.0.1"], [("mine", True, 0, 4096)], "4096 MiB"),
+        ([], [("mine", True, 0, 512)], "no worker is left"),
+        (["127.0.0.1"], [("mine", False, 2, 512), ("other", True, 0, 512)], ""),
+    ],
+)
+def test_a_run_that_waits_for_executors_says_for_what(
+    workers: list[str], applications: list[tuple[str, bool, int, int]], said: str
+) -> None:
+    told = [dict(zip(("name", "waiting", "cores", "memory"), one, strict=True)) for one in applications]
+    found = sparkservice.waits(state(*workers, applications=told), "mine")
+    assert [said in one for one in found] == ([True] if said else [])
+
+
 def judged(pair: Remote, **application: Any) -> SparkJudge:
     """Of the run `r`, while the master knows of an application."""
     told = {"name": "r", "waiting": True, "cores": 0, "memory": 512, **application}

@@ -198,4 +198,35 @@ def test_limits_that_hold_a_run_back_are_named() -> None:
         "on node1 its limit of CPU holds the run back (throttled)",
     ]
     assert cause(at(0, 3), at(1, 3)).startswith("ranks 0-1 compute: nothing waits")
+    assert (
+        cause(at(0, 3, waiting=Waiting("memory")))
+        == "rank 0 waits for memory, as its limit is reached at train.py:3 (main)"
+    )
+    assert (
+        "reads its memory from the disk (900 pages a second" in standing.spot("n", at(0, 3, faults=900.0), (), "").text
+    )
     assert standing.likely([], {}, said) == "; ".join(said)
+
+
+def host(busy: int, sent: int, again: int, *processes: Standing) -> list[str]:
+    """What holds a run back on a host of two cores: ticks of 100 in use, segments sent, and sent again."""
+    zero = {
+        "at": 0.0,
+        "cpu": [0, 0],
+        "memory": [1, 2],
+        "network": [0, 0],
+        "disk": [0, 0],
+        "segments": [0, 0],
+        "cores": 2,
+    }
+    after = {**zero, "at": 1.0, "cpu": [busy, 100], "segments": [sent, again]}
+    return standing.limited({"node1": Stood(processes, before=zero, after=after)})
+
+
+def test_what_a_host_does_besides_is_named_where_it_holds_a_run_back() -> None:
+    ready = Standing(state="R", cpu=0.3)
+    assert host(100, 50, 0, ready) == ["node1 has no core left: other processes use 1.7 of its 2"]
+    assert host(100, 50, 0, ready, Standing(state="R", cpu=1.6)) == [], "its own processes use them"
+    assert host(100, 50, 0, Standing(state="S")) == [] and host(80, 50, 0, ready) == []
+    assert host(10, 40, 10) == ["node1 sends 25% of TCP's segments again: its network loses packets"]
+    assert host(10, 400, 10) == host(10, 2, 2) == []

@@ -136,6 +136,11 @@ class Spark(Framework):
         """See `Framework`."""
         return of_cluster.page(remote)
 
+    def stalls(self, remote: Remote, run: str) -> list[str]:
+        """See `Framework`."""
+        served = self.served(remote.cluster) and not self.foreign(remote.cluster)
+        return of_cluster.stalls(remote, run) if served else []
+
     def judge(self, handle: StartedRun, *, whole_log: bool = True) -> Judge:
         """See `Framework`."""
         return SparkJudge(handle, whole_log=whole_log)

@@ -5,12 +5,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from regatta.errors import LaunchError
+from regatta.errors import LaunchError, RemoteError
 from regatta.frameworks.api import JobService, Page
 from regatta.frameworks.plan import Plan
 from regatta.hosts.cluster import Node
 from regatta.hosts.remote import Remote
 from regatta.program import about_hosts, hint
+from regatta.text import clean
 from regatta_protocol.operations.services import CallFramework
 
 UNITS = ("regatta-spark-master.service", "regatta-spark-worker.service")
@@ -19,6 +20,7 @@ FOREIGN = "spark_master"
 NONE = f"it has no Spark: set spark_enabled: true in its group_vars/all.yml, and '{about_hosts('provision')}' makes one"
 JOIN_SECONDS = 60.0
 POLL_SECONDS = 0.5
+STALL_SECONDS = 1.8
 
 State = Mapping[str, Any]
 """The answer of `regatta.frameworks.spark.node.master`."""
@@ -130,6 +132,23 @@ def _too_much(asked: int, most: int) -> str:
         f"it asks for executors of {asked} MiB, and the largest worker gives {most} MiB: ask for less "
         f"(spark.executor.memory), or raise spark_memory_share and '{about_hosts('provision')}'"
     )
+
+
+def stalls(remote: Remote, run: str) -> list[str]:
+    """Return in a sentence that a run has no executor, and why. Nothing where the head does not answer."""
+    try:
+        return waits(remote.call(remote.cluster.head, CallFramework("spark.master.state"), timeout=STALL_SECONDS), run)
+    except (RemoteError, KeyError, TypeError):
+        return []
+
+
+def waits(said: State, run: str) -> list[str]:
+    """See `stalls`; by what the master says."""
+    if not any(one["name"] == run and one["waiting"] for one in said["applications"]):
+        return []
+    users = [clean(one["name"]) for one in said["applications"] if one["cores"]]
+    why = never(said, run) or (f"its workers' cores are in use by {', '.join(users)}" if users else "no worker is left")
+    return [f"Spark has given it no executor: {why}"]
 
 
 def never(said: State, run: str) -> str | None:

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from lab import cgroups
 from lab.handle import LabHandle
-from lab.model import Node, load
+from lab.model import STATE, Node, load
 
-MEMORY = Path("/sys/fs/cgroup/memory")
+MEMORY, CPU, DISK = (Path("/sys/fs/cgroup") / name for name in ("memory", "cpu", "blkio"))
 
 
 def host(lab: LabHandle, name: str) -> Node:
@@ -35,16 +35,37 @@ def outer_pid(node: Node, inner: int) -> int:
 
 
 @contextlib.contextmanager
-def little_memory(lab: LabHandle, name: str, pid: int, megabytes: int) -> Iterator[None]:
-    """Let a process of a host have so much more memory than now, after which the kernel kills it."""
-    group = MEMORY / f"regatta-fault-{os.getpid()}"
+def limited(kind: Path, lab: LabHandle, name: str, pid: int, **files: str) -> Iterator[None]:
+    """Put a process of a host into a cgroup of its own, with these values in the cgroup's files (`__` for a dot)."""
+    group = kind / f"regatta-fault-{os.getpid()}"
     group.mkdir()
     try:
-        (group / "memory.limit_in_bytes").write_text(str(megabytes << 20))
+        for file, value in files.items():
+            (group / file.replace("__", ".")).write_text(value)
         (group / "cgroup.procs").write_text(str(outer_pid(host(lab, name), pid)))
         yield
     finally:
         _remove(group)
+
+
+def little_memory(
+    lab: LabHandle, name: str, pid: int, megabytes: int, *, waits: bool = False
+) -> contextlib.AbstractContextManager[None]:
+    """Let a process of a host have so much more memory than now, after which the kernel kills it, or lets it wait."""
+    more = {"memory__oom_control": "1"} if waits else {}
+    return limited(MEMORY, lab, name, pid, memory__limit_in_bytes=str(megabytes << 20), **more)
+
+
+def little_cpu(lab: LabHandle, name: str, pid: int, part: float) -> contextlib.AbstractContextManager[None]:
+    """Let a process of a host use so much of a core."""
+    return limited(CPU, lab, name, pid, cpu__cfs_period_us="100000", cpu__cfs_quota_us=str(round(part * 100_000)))
+
+
+def slow_disk(lab: LabHandle, name: str, pid: int, kilobytes: int) -> contextlib.AbstractContextManager[None]:
+    """Let a process of a host write so much to its disk each second, past the cache."""
+    device = (STATE / lab.name).stat().st_dev
+    value = f"{os.major(device)}:{os.minor(device)} {kilobytes << 10}"
+    return limited(DISK, lab, name, pid, blkio__throttle__write_bps_device=value)
 
 
 def _remove(group: Path) -> None:
@@ -53,7 +74,7 @@ def _remove(group: Path) -> None:
         assert time.monotonic() < end, f"{group} is in use"
         with contextlib.suppress(OSError):
             for left in (group / "cgroup.procs").read_text().split():
-                (MEMORY / "cgroup.procs").write_text(left)
+                (group.parent / "cgroup.procs").write_text(left)
             group.rmdir()
 
 
@@ -155,3 +176,22 @@ def slow_cable(lab: LabHandle, name: str, seconds: float) -> Iterator[None]:
             middle.wait()
         ip("set", end, "master", bridge)
         ip("delete", inner)
+
+
+@contextlib.contextmanager
+def stopped_files(lab: LabHandle, name: str, folder: str) -> Iterator[None]:
+    """Mount in a folder of a host files whose server does not answer, as of an sshfs that is stopped."""
+    lab.ssh(name, f"sudo mkdir -p {folder}")
+    supervisor = cgroups.supervisor(host(lab, name))
+    assert supervisor
+    inner = Path(f"/proc/{supervisor}/task/{supervisor}/children").read_text().split()[0]
+    server = Path(__file__).with_name("silentfiles.py")
+    command = [sys.executable, str(server), f"/proc/{inner}/ns/mnt", folder]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout and process.stdout.readline() == "ready\n"
+        yield
+    finally:
+        process.kill()
+        process.wait()
+        lab.ssh(name, f"sudo umount -l {folder}", check=False)

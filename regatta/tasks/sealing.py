@@ -1,4 +1,4 @@
-"""Tasks that give results to others, and repeat those of others (imports: see `regatta.tasks.runs`)."""
+"""Tasks that give results to other people, and repeat theirs (imports: see `regatta.tasks.runs`)."""
 
 import os
 import subprocess

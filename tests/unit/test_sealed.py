@@ -64,7 +64,7 @@ def seal(project: tree.Tree, key: Path, folder: Path, some: list[Record] | None 
 
 
 def changed(file: Path, change: Callable[[Members], object], key: Path | None = None) -> Path:
-    """The file with other members; signed anew with `key`, as somebody would who wants it to be believed."""
+    """The file with other members; signed again with `key`, as an attacker would do."""
     with zipfile.ZipFile(file) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
     change(members)

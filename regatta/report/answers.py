@@ -86,7 +86,7 @@ def _compared(one: Configuration, other: Configuration, found: stats.Ratio) -> s
     name, than = _name(one), _name(other)
     if found.verdict == "too few runs":
         return f"{name} took {found.value:.2f} times as long as {than} ({_few(found)})"
-    said = f"{found.low:.2f} to {found.high:.2f}, {found.n} pairs"
+    said = _said(found)
     if found.verdict == "equal":
         return f"{name} took as long as {than} ({said})"
     if found.verdict == "no difference shown":
@@ -94,6 +94,10 @@ def _compared(one: Configuration, other: Configuration, found: stats.Ratio) -> s
     if found.verdict == "cores shared":
         return f"{name} and {than} are not compared: ranks of one of them share cores"
     return f"{name} took {found.value:.2f} times as long as {than} ({said})"
+
+
+def _said(found: stats.Ratio) -> str:
+    return f"{found.low:.2f} to {found.high:.2f}, {found.n} pairs"
 
 
 def _few(found: stats.Ratio) -> str:
@@ -112,7 +116,8 @@ def _against_one(found: Sequence[tuple[Configuration, stats.Ratio]]) -> str:
     lost = [name for name in verdicts if name not in beat]
     if len(found) == 1:
         ((one, ratio),) = found
-        return f"{_name(one)} {'beat' if beat else 'did not beat'} one process ({ratio.value:.2f} times its time)"
+        words = f"{_name(one)} {'beat' if beat else 'did not beat'} one process"
+        return f"{words} ({ratio.value:.2f} times its time, {_said(ratio)})"
     if not beat or not lost:
         word = ("both", "neither")[not beat] if len(found) == 2 else ("all", "none")[not beat]
         return f"{word} beat one process"

@@ -100,6 +100,6 @@ def test_lines_for_a_terminal() -> None:
     summaries = summarise(cases([*runs(SINGLE, 1.0), *runs(TORCH, 0.5), kept.failed(TORCH)]))
     assert list(answers.lines(summaries)) == [
         f"{answers.answer(summaries[0]).title} on {TORCH.cluster.name}",
-        "  Torch beat one process (0.50 times its time).",
+        "  Torch beat one process (0.50 times its time, 0.50 to 0.50, 6 pairs).",
         "  (1 run failed)",
     ]

@@ -33,8 +33,8 @@ QUIET_SECONDS = 30.0
 """Without a terminal, a line names the current task after so long a silence."""
 _BESIDE = 12
 """Columns of a terminal for the spinner and the time."""
-_OUTCOME, _OTHERS, _WIDE = 38, 45, 100
-"""Columns of a step's outcome, of the rest of its line, and of a line without a terminal."""
+_NAMES, _OTHERS, _WIDE = 33, 50, 100
+"""Columns of a step's name, of the rest of its line, and of a line without a terminal."""
 _ENDS = {"unchanged": "unchanged", "changed": "changed", "failures": "failed", "unreachable": "unreachable"}
 
 
@@ -200,8 +200,8 @@ class Steps:
         """One line; a task of the playbook itself that took no time and changed nothing has none."""
         step, outcome = self._step, self._step.outcome(self._check, self._well)
         if step.seen and (step.of_role or step.seconds >= 1 or outcome != self._well):
-            room = (screen.width(self._file) or _WIDE) - _OTHERS
-            self.say(f"  {clean(step.name):<33} {outcome.ljust(min(room, _OUTCOME))} {step.seconds:6.1f} s")
+            names = min(_NAMES, max(0, (screen.width(self._file) or _WIDE) - _OTHERS))
+            self.say(f"  {clean(step.name).ljust(names)} {outcome:<38} {step.seconds:6.1f} s")
 
     def _end(self, hosts: Mapping[str, str], **_: Any) -> None:
         self._end_task()

@@ -20,6 +20,7 @@ from regatta.hosts.remote import Remote
 from regatta.program import hint
 from regatta.tasks.common import JSON_HELP, seconds, task, whole
 from regatta.tasks.launching import opened
+from regatta.terminal import screen
 from regatta.terminal.table import print_table
 from regatta_protocol.operations.services import Act, AskPages, CallFramework
 from regatta_protocol.states import State
@@ -213,7 +214,7 @@ def _print_top(remote: Remote, watch: "Watch") -> None:
 
     nodes = watch.nodes()
     print(_top_title(remote), watching.hdfs_line(nodes), sep="\n")
-    print_table(watching.node_rows(nodes))
+    print_table(watching.node_rows(nodes, screen.width(sys.stdout)))
     if len(runs := watching.run_rows(nodes, _has_driver)) > 1:
         print()
         print_table(runs)
@@ -223,7 +224,6 @@ def _print_top(remote: Remote, watch: "Watch") -> None:
 def _draw_top(remote: Remote, watch: "Watch", every: float) -> None:
     from rich.live import Live
 
-    from regatta.terminal import screen
     from regatta.terminal import top as watching
 
     with Live(console=screen.painter(sys.stdout), screen=True, auto_refresh=False) as live:

@@ -140,8 +140,9 @@ class Watch:
             seen.sample, seen.heard, seen.error = sample, time.monotonic(), ""
 
 
-def node_rows(nodes: Sequence[Seen], cells: int = BAR_CELLS) -> list[tuple[str, ...]]:
-    """A row a node, below the headings; `cells`: of bars."""
+def node_rows(nodes: Sequence[Seen], width: int | None = None) -> list[tuple[str, ...]]:
+    """A row a node, below the headings; with bars where a terminal of `width` has room for them."""
+    cells = BAR_CELLS if width is None or width >= NARROW else 0
     rows: list[tuple[str, ...]] = [NODE_HEADINGS]
     for seen in nodes:
         if seen.error or seen.rates is None or seen.sample is None:
@@ -231,7 +232,7 @@ def picture(
     return Group(
         Text(title, "bold"),
         Text(hdfs_line(nodes)),
-        table(node_rows(nodes, BAR_CELLS if width >= NARROW else 0)),
+        table(node_rows(nodes, width)),
         Text(),
         below,
         *quiet,

@@ -1,5 +1,6 @@
 """What a person sees of a playbook: Ansible itself runs a small one here, and the whole way to the screen is real."""
 
+import io
 import json
 import re
 import subprocess
@@ -176,3 +177,23 @@ def test_the_last_logs_are_kept(tmp_path: Path) -> None:
     new = steps.log(tmp_path, "verify")
     left = sorted((tmp_path / steps.LOGS).iterdir())
     assert len(left) == steps.KEPT and left[-1] == new and left[0].name == "20260101-000011-provision.log"
+
+
+def test_a_step_fits_into_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        encoding = "utf-8"
+
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TERM", "dumb")
+    shown = Terminal()
+    one = steps.Steps(shown, check=False)
+    one.hear({"event": "task", "task": "Accept it", "step": "ssh_mesh", "of_role": True})
+    for host in ("n1", "n2", "n3"):
+        one.hear({"event": "result", "host": host, "changed": True, "here": False})
+    one.hear({"event": "result", "host": "n1", "changed": True, "here": True})
+    one.hear({"event": "end", "hosts": {"n1": "changed"}})
+    (line, _) = shown.getvalue().splitlines()
+    assert "3 of 3 hosts and this machine changed" in line and len(line) == 80

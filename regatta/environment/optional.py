@@ -31,7 +31,7 @@ def _of_groups(file: Path, groups: Sequence[str]) -> list[str]:
     known = pyproject.at(tables, "dependency-groups", otherwise={})
     try:
         return [*resolve_dependency_groups(known, *groups)]
-    except Exception as error:
+    except Exception as error:  # one, or a group of them, whose class depends on the Python
         why = next(iter(getattr(error, "exceptions", [error])))
         has = f"it has {', '.join(known)}" if known else "it has none"
         raise EnvironmentFault(f"--group {','.join(groups)}: {file}: {why}; {has}") from None

@@ -6,12 +6,26 @@ as of cards that share the host's.
 
 from __future__ import annotations
 
+import csv
+import os
 import re
 import subprocess
-from typing import Any, Dict, List, Sequence
+import threading
+import time
+from typing import Any, Dict, List, Mapping, Sequence
 
 LOADED = "/proc/driver/nvidia/version"
 SECONDS = 15.0
+STALE_SECONDS = 30.0
+OF_CARD = ("index", "uuid", "name")
+FIGURES = {
+    "utilization.gpu": ("utilization", 0.01),
+    "memory.used": ("memory_used", float(1 << 20)),
+    "memory.total": ("memory_total", float(1 << 20)),
+    "temperature.gpu": ("temperature", 1.0),
+    "power.draw": ("power", 1.0),
+}
+"""What nvidia-smi is asked for: our name of it, and by what its figure is multiplied (per cent and MiB there)."""
 OF_PROGRAMS = (13, 31, 43, 45, 68, 109)
 """Xids that programs cause: the card is well (github.com/NVIDIA/k8s-device-plugin, internal/rm/health.go)."""
 _XID = re.compile(r"NVRM: Xid \((PCI:[0-9a-fA-F:.]+)\): (\d+)((?:, .*)?)")
@@ -45,6 +59,50 @@ def look() -> Dict[str, Any]:
     if any(card["parts"] is not None for card in cards):
         return {**told, "cards": with_parts(cards, _smi("-L")[1])}
     return {**told, "cards": with_parts(cards, "")}
+
+
+def figures() -> List[Dict[str, Any]]:
+    """A card each: {index, uuid, name}, and of `FIGURES` (a part of 1, bytes, degrees Celsius, watts) what it tells."""
+    code, said = _smi(f"--query-gpu={','.join([*OF_CARD, *FIGURES])}", "--format=csv,noheader,nounits")
+    if code:
+        return []
+    told = csv.DictReader(said.splitlines(), [*OF_CARD, *FIGURES], skipinitialspace=True)
+    return [_figures(row) for row in told if None not in row.values()]
+
+
+def _figures(row: Mapping[str, str]) -> Dict[str, Any]:
+    found: Dict[str, Any] = {name: row[name] for name in OF_CARD}
+    for field, (name, unit) in FIGURES.items():
+        if re.fullmatch(r"\d+(\.\d+)?", row[field].strip()):
+            found[name] = float(row[field]) * unit
+    return found
+
+
+class Meter:
+    """The figures of the cards as they were read last. A driver that hangs holds nobody up: a thread of its own reads.
+
+    It reads when it is asked, at most every `seconds`; where no driver is loaded nothing is started.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._last: List[Dict[str, Any]] = []
+        self._read = self._began = float("-inf")
+        self._reader: threading.Thread | None = None
+
+    def look(self) -> List[Dict[str, Any]]:
+        """Return the last figures, and have new ones read; none where the last are older than `STALE_SECONDS`."""
+        now = time.monotonic()
+        reading = self._reader is not None and self._reader.is_alive()
+        if not reading and now - self._began >= self._seconds and os.path.exists(LOADED):
+            self._began = now
+            self._reader = threading.Thread(target=self._take, daemon=True)
+            self._reader.start()
+        return self._last if now - self._read < STALE_SECONDS else []
+
+    def _take(self) -> None:
+        self._last = figures()
+        self._read = time.monotonic()
 
 
 def last_error(journal: str) -> str | None:

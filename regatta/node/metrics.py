@@ -1,4 +1,4 @@
-"""A node's services and the runs in progress, for Prometheus: `python3 -m regatta.node.metrics STATE ADDRESS PORT`.
+"""A node's services, GPUs and runs in progress, for Prometheus: `python3 -m regatta.node.metrics STATE ADDRESS PORT`.
 
 Everything is looked up when it is asked for: a series is there while its run is, and a run that was killed, or went
 down with its host, has none.
@@ -7,12 +7,13 @@ down with its host, has none.
 from __future__ import annotations
 
 import http.server
+import itertools
 import re
 import sys
 import threading
 from typing import Any, Dict, Iterator, List, Tuple
 
-from regatta.node import frameworks, progress, rundirs
+from regatta.node import frameworks, gpus, progress, rundirs
 from regatta_protocol.run import PlanKept
 from regatta_protocol.states import Mode
 
@@ -25,6 +26,15 @@ MOST_RUNS = 50
 """A node that has more runs at a time shows the first by name."""
 LABEL_LENGTH = 100
 TIMEOUT_SECONDS = 10.0
+GPU_SECONDS = 10.0
+OF_GPUS = {
+    "regatta_gpu_utilization_ratio": ("utilization", "Part of the last seconds in which a GPU worked, 0 to 1."),
+    "regatta_gpu_memory_used_bytes": ("memory_used", "Memory of a GPU in use."),
+    "regatta_gpu_memory_total_bytes": ("memory_total", "Memory of a GPU."),
+    "regatta_gpu_temperature_celsius": ("temperature", "Temperature of a GPU."),
+    "regatta_gpu_power_watts": ("power", "Power that a GPU draws."),
+}
+"""Each series of a GPU, with its figure as `gpus.FIGURES` names it."""
 OF_FRAMEWORKS = frameworks.metrics()
 HELP = {
     "regatta_service_up": "Whether a service that provisioning made here is started.",
@@ -35,6 +45,7 @@ HELP = {
     "regatta_run_progress_total": "Units that there are in all.",
     "regatta_run_loss": "Loss as a rank has told it last.",
     "regatta_run_residual": "Residual as a rank has told it last.",
+    **{name: text for name, (_, text) in OF_GPUS.items()},
     **{name: text for module in OF_FRAMEWORKS for name, text in module.HELP.items()},
 }
 
@@ -50,6 +61,15 @@ def samples(place: Place, runs: progress.Runs) -> Iterator[Sample]:
         if number == MOST_RUNS:
             break
         yield from _run(place, run)
+
+
+def of_gpus(cards: List[Dict[str, Any]]) -> Iterator[Sample]:
+    """The series of cards of which `gpus.Meter` tells."""
+    for card in cards:
+        labels = {"gpu": card["index"], "uuid": card["uuid"], "name": card["name"]}
+        for name, (figure, _) in OF_GPUS.items():
+            if figure in card:
+                yield name, labels, card[figure]
 
 
 def _run(place: Place, run: dict[str, Any]) -> Iterator[Sample]:
@@ -112,12 +132,14 @@ class Server(http.server.ThreadingHTTPServer):
         super().__init__(address, Handler)
         self._place = place
         self._runs = progress.Runs(place)
+        self._gpus = gpus.Meter(GPU_SECONDS)
         self._lock = threading.Lock()
 
     def look(self) -> bytes:
         """Return what there is now."""
         with self._lock:
-            return exposition(samples(self._place, self._runs)).encode()
+            found = itertools.chain(samples(self._place, self._runs), of_gpus(self._gpus.look()))
+            return exposition(found).encode()
 
 
 class Handler(http.server.BaseHTTPRequestHandler):

@@ -1,6 +1,6 @@
 """Samples what a node does, once a second: counters of the kernel, services, runs and how far their ranks are.
 
-Nothing is started for it, and only files are read: it costs a node some milliseconds a second.
+Only files are read, which costs a node some milliseconds a second. Where NVIDIA's driver is loaded nvidia-smi is asked.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import os
 import time
 from typing import Any, Callable, Dict
 
-from regatta.node import hdfs, progress, rights
+from regatta.node import gpus, hdfs, progress, rights
 from regatta_protocol.decoding import encode
 from regatta_protocol.operations.hosts import Sampled
 
@@ -18,6 +18,7 @@ Place = Dict[str, Any]
 Emit = Callable[[Sampled], None]
 
 HDFS_SECONDS = 5.0
+GPU_SECONDS = 2.0
 SECTOR_BYTES = 512
 VIRTUAL = ("loop", "ram", "zram", "dm-", "md", "sr", "fd")
 """Block devices that are parts of other devices, or none."""
@@ -26,7 +27,7 @@ VIRTUAL = ("loop", "ram", "zram", "dm-", "md", "sr", "fd")
 @rights.of_run(seconds=None)
 def follow(place: Place, emit: Emit, interval: float, head: bool) -> None:
     """Emit a sample every `interval` seconds until the connection ends; the head also says how HDFS is."""
-    runs = progress.Runs(place)
+    runs, cards = progress.Runs(place), gpus.Meter(GPU_SECONDS)
     state: dict[str, Any] = {}
     due = time.monotonic()
     asked = due - HDFS_SECONDS
@@ -34,7 +35,8 @@ def follow(place: Place, emit: Emit, interval: float, head: bool) -> None:
         if head and due - asked >= HDFS_SECONDS:
             state, asked = dict(encode(hdfs.state(place))), due
         units = [name for name in progress.units() if name not in progress.MONITORING]
-        emit(Sampled({**counters(), "units": units, "runs": list(runs.going()), "hdfs": state}))
+        told = {"units": units, "runs": list(runs.going()), "hdfs": state, "gpus": cards.look()}
+        emit(Sampled({**counters(), **told}))
         due = max(due + interval, time.monotonic())
         time.sleep(max(0.0, due - time.monotonic()))
 

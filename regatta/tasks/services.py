@@ -215,9 +215,10 @@ def _print_top(remote: Remote, watch: "Watch") -> None:
     nodes = watch.nodes()
     print(_top_title(remote), watching.hdfs_line(nodes), sep="\n")
     print_table(watching.node_rows(nodes, screen.width(sys.stdout)))
-    if len(runs := watching.run_rows(nodes, _has_driver)) > 1:
-        print()
-        print_table(runs)
+    for rows in (watching.gpu_rows(nodes), watching.run_rows(nodes, _has_driver)):
+        if len(rows) > 1:
+            print()
+            print_table(rows)
     print(*watching.quiet_lines(nodes), sep="\n", flush=True)
 
 

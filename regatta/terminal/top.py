@@ -35,6 +35,7 @@ BAR_CELLS = 10
 NARROW = 140
 """With fewer columns there is no room for bars."""
 NODE_HEADINGS = ("node", "cpu", "load", "memory", "received", "sent", "read", "written", "services")
+GPU_HEADINGS = ("node", "gpu", "use", "memory", "temperature", "power", "card")
 RUN_HEADINGS = ("run", "framework", "for", "rank", "node", "phase", "progress")
 
 
@@ -163,6 +164,30 @@ def node_rows(nodes: Sequence[Seen], width: int | None = None) -> list[tuple[str
     return rows
 
 
+def gpu_rows(nodes: Sequence[Seen], cells: int = BAR_CELLS) -> list[tuple[str, ...]]:
+    """A row a GPU, below the headings; `-` for what a card does not tell; `cells`: of bars."""
+    return [GPU_HEADINGS, *(_gpu_row(seen, card, cells) for seen in nodes for card in _cards(seen))]
+
+
+def _cards(seen: Seen) -> Sequence[Mapping[str, Any]]:
+    return (seen.sample or {}).get("gpus", []) if not seen.error else []
+
+
+def _gpu_row(seen: Seen, card: Mapping[str, Any], cells: int) -> tuple[str, ...]:
+    used, total = card.get("memory_used"), card.get("memory_total")
+    memory = f"{bar(used / total, cells)} of {size_text(total)}" if used is not None and total else "-"
+    use, degrees, watts = (card.get(name) for name in ("utilization", "temperature", "power"))
+    return (
+        seen.node.name,
+        clean(str(card["index"])),
+        "-" if use is None else bar(use, cells),
+        memory,
+        "-" if degrees is None else f"{degrees:.0f} °C",
+        "-" if watts is None else f"{watts:.0f} W",
+        clean(str(card["name"])),
+    )
+
+
 def run_rows(nodes: Sequence[Seen], has_driver: Callable[[str], bool]) -> list[tuple[str, ...]]:
     """A row a rank of each run in progress, below the headings; for a run that has said nothing, one.
 
@@ -228,11 +253,13 @@ def picture(
 
     runs = run_rows(nodes, has_driver)
     below = table(runs) if len(runs) > 1 else Text("no run in progress", "dim")
+    cards = gpu_rows(nodes, BAR_CELLS if width >= NARROW else 0)
     quiet = [Text(line, "yellow") for line in quiet_lines(nodes)]
     return Group(
         Text(title, "bold"),
         Text(hdfs_line(nodes)),
         table(node_rows(nodes, width)),
+        *((Text(), table(cards)) if len(cards) > 1 else ()),
         Text(),
         below,
         *quiet,

@@ -12,12 +12,14 @@ from regatta.errors import UsageError
 from regatta.frameworks import registry
 from regatta.frameworks.plan import Cards
 from regatta.hosts.cluster import Cluster
+from regatta.hosts.remote import Remote
 from regatta.node import gpus as of_node
-from regatta.node import notes, releases, rundirs, runs
+from regatta.node import metrics, notes, releases, rundirs, runs
 from regatta.node.problem import Problem
 from regatta.options.declaration import RunOptions
 from regatta.run import gpus, placement, recording
 from regatta.tasks import services
+from regatta.terminal import top
 from regatta_protocol.operations.launch import Inspected
 from regatta_protocol.run import Spec
 from regatta_protocol.states import Mode
@@ -37,6 +39,16 @@ def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, smi: str, loaded: st
     monkeypatch.setattr(of_node, "LOADED", str(tmp_path / "version"))
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     return of_node.look()
+
+
+def metered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, smi: str) -> list[dict[str, Any]]:
+    """What a meter has read once its nvidia-smi, this script, has answered."""
+    driver(tmp_path, monkeypatch, smi)
+    meter = of_node.Meter(3600)
+    assert meter.look() == []
+    assert meter._reader
+    meter._reader.join()
+    return meter.look()
 
 
 def cards(name: str, listed: str = "") -> list[dict[str, Any]]:
@@ -59,6 +71,7 @@ def test_a_node_without_the_driver_starts_nothing(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(of_node, "LOADED", str(tmp_path / "none"))
     monkeypatch.setattr(of_node, "_smi", lambda *_: pytest.fail("nvidia-smi was started"))
     assert of_node.look() == {} and services._gpus_text({}) == "none"
+    assert of_node.Meter(0).look() == []
 
 
 @pytest.mark.parametrize(
@@ -76,6 +89,57 @@ def test_a_driver_that_tells_of_no_cards_is_named(
     told = driver(tmp_path, monkeypatch, smi)
     assert told["cards"] == [] and said in told["problem"]
     assert services._gpus_text(told).startswith("UNUSABLE")
+
+
+ROWS = """\
+0, GPU-97b9, NVIDIA H200, 25, 1024, 143771, 38, 80.69
+1, GPU-0c11, NVIDIA GB10, [N/A], [N/A], [N/A], 41, [Not Supported]
+a line of another kind
+"""
+"""As one NVIDIA H200 (driver 580.159.04) has printed it, but its uuid; and a card that shares the host's memory."""
+
+
+def test_figures_of_cards_reach_prometheus_and_top(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, remote: Remote
+) -> None:
+    (tmp_path / "rows").write_text(ROWS)
+    told = metered(tmp_path, monkeypatch, f"case $1 in --query-gpu=index,uuid,name,*) cat {tmp_path}/rows;; esac")
+    said = metrics.exposition(metrics.of_gpus(told))
+    labels = 'gpu="0",uuid="GPU-97b9",name="NVIDIA H200"'
+    assert f"regatta_gpu_utilization_ratio{{{labels}}} 0.25\n" in said
+    assert f"regatta_gpu_memory_used_bytes{{{labels}}} {float(1 << 30)!r}\n" in said
+    assert f"regatta_gpu_power_watts{{{labels}}} 80.69\n" in said
+    assert [line.partition("{")[0] for line in said.splitlines() if "GB10" in line] == [
+        "regatta_gpu_temperature_celsius"
+    ]
+    head = remote.cluster.head
+    seen = [top.Seen(head, {"gpus": told}), top.Seen(head, {}), top.Seen(head)]
+    assert top.gpu_rows(seen, 0)[1:] == [
+        (head.name, "0", "25 %", "1 % of 150.8 GB", "38 °C", "81 W", "NVIDIA H200"),
+        (head.name, "1", "-", "-", "41 °C", "-", "NVIDIA GB10"),
+    ]
+
+
+def test_a_driver_that_fails_or_hangs_has_no_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert metered(tmp_path, monkeypatch, "echo 'No devices were found'; exit 6") == []
+    driver(tmp_path, monkeypatch, f"while [ -e {tmp_path}/go ]; do sleep 0.01; done")
+    (tmp_path / "go").touch()
+    meter = of_node.Meter(0)
+    assert meter.look() == []
+    reader = meter._reader
+    assert meter.look() == [] and meter._reader is reader, "one at a time is asked"
+    (tmp_path / "go").unlink()
+    assert reader
+    reader.join()
+
+
+def test_figures_that_are_old_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    driver(tmp_path, monkeypatch, "echo 0, GPU-97b9, NVIDIA H200, 25, 1024, 143771, 38, 80.69")
+    meter = of_node.Meter(3600)
+    meter._take()
+    assert meter.look() != []
+    monkeypatch.setattr(of_node, "STALE_SECONDS", 0.0)
+    assert meter.look() == []
 
 
 def test_memory_that_a_card_shares_with_its_host_is_not_known() -> None:

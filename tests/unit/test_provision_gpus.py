@@ -10,6 +10,8 @@ from pathlib import Path
 import modules
 import pytest
 import yaml
+from ansible.parsing.dataloader import DataLoader
+from ansible.template import Templar
 from test_provision_preflight import host as of_preflight
 
 from regatta.paths import PROJECT
@@ -159,3 +161,24 @@ def played(tmp_path: Path, variables: dict[str, object], **facts: object) -> str
         check=False,
     )
     return done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("groups", "module", "library", "number"),
+    [
+        (["head", "workers"], "580.65.06", "580.65.06", 2),
+        (["head"], "580.65.06", "580.65.06", 0),
+        (["workers"], "580.65.06", "", 2),
+        (["workers"], "580.65.06", "580.95.05", 0),
+        (["workers"], "", "580.65.06", 0),
+    ],
+)
+def test_ray_is_told_of_the_cards_that_can_be_used(groups: list[str], module: str, library: str, number: int) -> None:
+    constants = DataLoader().load_from_file(str(PROJECT / "ansible/roles/ray/vars/main.yml"), trusted_as_template=True)
+    known = {
+        "inventory_hostname": "n1",
+        "groups": {"workers": [], **{group: ["n1"] for group in groups}},
+        "preflight_host": {"nvidia": {"cards": ["10de:20b0"] * 2, "module": module, "library": library}},
+    }
+    assert Templar(DataLoader(), variables=known).template(constants["_ray_gpus"]) == number
+    assert "'--num-gpus=' ~ _ray_gpus" in constants["_ray_arguments"]

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
@@ -73,6 +74,8 @@ def _execute(channel: paramiko.Channel, command: str, path: str) -> None:
                     process.stdin.write(data)
             with contextlib.suppress(OSError):
                 process.stdin.close()
+            while not channel.closed and process.poll() is None:  # the client may have closed its input, and wait
+                time.sleep(0.02)
             if channel.closed:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)

@@ -86,6 +86,7 @@ def test_ports_and_hardening(hosts: LabHandle) -> None:
     assert "UNSAFE" not in score
 
 
+@pytest.mark.whole  # test_down_status_up stops and starts all services
 def test_stopped_and_started(hosts: LabHandle, sums: str) -> None:
     cluster = Cluster(hosts)
     assert "services are down" in cluster.fab("down").stdout

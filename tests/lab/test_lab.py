@@ -311,9 +311,8 @@ MOMENTS: dict[str, Callable[[str], object]] = {
 @pytest.mark.parametrize(
     ("moment", "number"),
     [
-        ("first mount", signal.SIGINT),
         ("last boot", signal.SIGTERM),
-        *(pytest.param(one, signal.SIGINT, marks=pytest.mark.whole) for one in MOMENTS if one != "first mount"),
+        *(pytest.param(one, signal.SIGINT, marks=pytest.mark.whole) for one in MOMENTS),
     ],
 )
 def test_an_interrupted_up_leaves_nothing(lab_names: Iterator[str], moment: str, number: signal.Signals) -> None:

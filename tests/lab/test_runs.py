@@ -234,7 +234,7 @@ def test_own_edge_list_and_sources_and_a_bad_source(cluster: Cluster, small_grap
     assert record(tmp_path / "results", "ppr-torch")["exit"]["state"] == "failed"
 
 
-@pytest.mark.parametrize("launcher", ["env", "static", "c10d"])
+@pytest.mark.parametrize("launcher", ["env", pytest.param("static", marks=pytest.mark.whole), "c10d"])
 def test_torchrun_forms_one_group_over_all_hosts(cluster: Cluster, project: Path, launcher: str) -> None:
     words = ("torchrun", "--workers", "4", "--launcher", launcher, "allreduce.py", *TYPED)
     done = cluster.regatta(project, *words)

@@ -79,7 +79,7 @@ def _figures(row: Mapping[str, str]) -> Dict[str, Any]:
 
 
 class Meter:
-    """The figures of the cards as they were read last. A driver that hangs holds nobody up: a thread of its own reads.
+    """The figures of the cards as they were read last. A driver that hangs blocks no caller: a thread of its own reads.
 
     It reads when it is asked, at most every `seconds`; where no driver is loaded nothing is started.
     """
@@ -145,7 +145,7 @@ def _card(index: int, gpu: Any) -> Dict[str, Any]:
 
 
 def with_parts(cards: Sequence[Dict[str, Any]], listed: str) -> List[Dict[str, Any]]:
-    """What a run can have: cards, and of those in MIG mode their parts by the UUIDs of `nvidia-smi -L`."""
+    """The devices that a run can have: cards, and of those in MIG mode their parts by the UUIDs of `nvidia-smi -L`."""
     parts = _parts(listed)
     found = []
     for card in cards:

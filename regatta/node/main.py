@@ -140,7 +140,7 @@ def _serve(request: dict[str, Any]) -> None:
 
 
 def _done(place: dict[str, Any], args: dict[str, Any], declared: str, done: str) -> Any:
-    """What an operation answers."""
+    """The answer of an operation."""
     kind = _found("regatta_protocol.operations", declared)
     asked, telling = vars(decode(kind, args)), issubclass(kind, Telling)
     work = _found("regatta.node", done)

@@ -261,7 +261,7 @@ def protect(tree: str) -> None:
 
 
 def remove(tree: str) -> None:
-    """Delete a read-only tree of root's, or of this user's."""
+    """Delete a read-only tree that root, or this user, owns."""
     if not os.path.isdir(tree):
         return
     for base, _, _ in os.walk(tree):

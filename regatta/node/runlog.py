@@ -160,7 +160,7 @@ def end(folder: str) -> int:
 def quiet(folder: str) -> float:
     """Return seconds since something was printed. Raises OSError where there is no log."""
     newest = os.stat(_path(folder, max(_starts(folder)))).st_mtime
-    with contextlib.suppress(OSError):  # what stands in place now
+    with contextlib.suppress(OSError):  # what is in place now
         newest = max(newest, os.stat(os.path.join(folder, "live.json")).st_mtime)
     return max(0.0, time.time() - newest)
 

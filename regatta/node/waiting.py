@@ -1,4 +1,4 @@
-"""What a thread waits for, by what the kernel tells of it to those who may look into it: a lock, a pipe, an address."""
+"""What a thread waits for, as far as the kernel shows it to those who may look: a lock, a pipe, an address."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import rich.progress
 
 LOGS = ".logs"
-"""Folder beside an inventory."""
+"""Folder next to an inventory."""
 KEPT = 10
 TOLD = "REGATTA_STEPS"
 """The variable with the number of the descriptor on which Ansible reports its steps."""

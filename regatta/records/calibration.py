@@ -35,7 +35,7 @@ class Calibration:
 
 
 def of(records: Sequence[Record], at_least: float = stats.AT_LEAST) -> list[Calibration]:
-    """What the runs of calibration among these records say, for each cluster by each timer.
+    """The findings of the runs of calibration among these records, for each cluster by each timer.
 
     Of each set and point, two runs that follow each other are a pair. Chance gives them their names, as it decides the
     order of two frameworks. stats.LEAST_PAIRS pairs make a verdict. `at_least`: the part that a difference must have.

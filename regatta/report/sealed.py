@@ -38,7 +38,7 @@ _KEYS = ("id_ed25519", "id_ecdsa", "id_rsa")
 
 @dataclass(frozen=True)
 class Sealed:
-    """What a sealed file holds. `plan`: for `bench` in the folder of the code; `missing`: sentences on lost records."""
+    """A sealed file's content. `plan`: for `bench` in the folder of the code; `missing`: sentences on lost records."""
 
     set: str
     records: tuple[Record, ...]

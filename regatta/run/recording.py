@@ -261,7 +261,7 @@ def adopt(
 
 
 def _home(cluster: Cluster, info: RunInfo, results: Path) -> Path:
-    """The folder for a run's record: on this machine alone the one of its own project, else `results`."""
+    """The folder for a run's record: for runs only on this machine its own project's, else `results`."""
     its = Path(info.by.results) if cluster.local and info.by and info.by.results else results
     return its if its.is_dir() else results
 

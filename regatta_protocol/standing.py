@@ -31,7 +31,7 @@ class Thread(Value):
 
 
 class Waiting(Value):
-    """What a process's main thread waits for in the kernel.
+    """The thing that a process's main thread waits for in the kernel.
 
     `what`: `sleep`, `lock`, `child`, `read`, `write`, `connect`, `accept`, `poll`, `disk`, `memory` (the limit of its
     unit), `stopped`, another name of a system call; empty where it computes. `on`: the pipe, file or address that it

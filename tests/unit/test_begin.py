@@ -47,7 +47,7 @@ ANSWERS = [
 
 
 def typed(folder: Path, answers: list[tuple[str, str]], *words: str) -> tuple[int, str]:
-    """Type answers on a terminal, each once what it answers stands there; exit code, and all that was shown."""
+    """Type answers on a terminal, each once its question is shown; exit code, and all that was shown."""
     child, terminal = pty.fork()
     if not child:
         os.chdir(folder)

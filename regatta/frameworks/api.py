@@ -36,7 +36,7 @@ UNWALLED = (
 )
 MIB = 1 << 20
 SETTLE_SECONDS = 6.0
-"""So long a run that is over is waited for where nodes have not told their end yet."""
+"""Seconds to wait for a run that is over where nodes have not yet reported their end."""
 
 
 class JobService(abc.ABC):

@@ -1,4 +1,4 @@
-"""How often verdicts are false on a cluster: pairs of runs of the same thing, judged as if they had two names."""
+"""The rate of false verdicts on a cluster: pairs of runs of the same thing, judged as if they had two names."""
 
 import random
 from collections.abc import Iterator, Sequence

@@ -51,7 +51,7 @@ class Sealed:
     missing: tuple[str, ...] = ()
 
     def lines(self) -> Iterator[str]:
-        """What it is, for a person."""
+        """Its description, for a person."""
         states = Counter(run.exit.state for run in self.records)
         told = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
         yield f"set {self.set}: {len(self.records)} runs ({told}), sealed {self.made}"

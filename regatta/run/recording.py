@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 MARK_TIMEOUT = 5.0
 ORPHAN_SECONDS = 60.0
-"""So long after its end a run of another machine's controller counts as one that no one follows."""
+"""Seconds after its end when a run of another machine's controller counts as one that no one follows."""
 MOST_AT_ONCE = 20
 NOTE = (
     "no controller followed this run to its end: the record is made from what its nodes know, "

@@ -29,7 +29,7 @@ class Moved(Value):
 
 
 class Moving(Value):
-    """How far that is."""
+    """The progress of that."""
 
     progress: str
 

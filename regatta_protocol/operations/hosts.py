@@ -83,7 +83,7 @@ class AskHeld(Operation[Secrets]):
 
 
 class Cooled(Value):
-    """How many prepared forms went; whether `all` pages or those of `inputs`, and the reason for the latter."""
+    """Number of prepared forms that went; whether `all` pages or those of `inputs`, and the reason for the latter."""
 
     prepared: int
     pages: str
@@ -104,7 +104,7 @@ class Texts(Value):
 
 
 class AskSupport(Operation[Texts]):
-    """What a person who helps needs to see, without secrets; `more`: patterns of files that services name."""
+    """The data that a person who helps needs, without secrets; `more`: patterns of files that services name."""
 
     op = "support"
     tokens: Tuple[Token, ...]

@@ -8,7 +8,7 @@ from regatta_protocol.value import Value
 
 
 class Left(Value):
-    """How many files there are, and their bytes.
+    """The number of files, and their bytes.
 
     `files`: the first of them as lists of path, bytes, time in ns, and whether it came with the code and was changed,
     which may be many; `left_out`: lists of path and why. The names are the run's choice, and checked by who reads them.
@@ -21,7 +21,7 @@ class Left(Value):
 
 
 class AskLeft(Operation[Left]):
-    """What of a run fits one of the patterns (none: all), the first `most`; `part`: of the shared folder instead."""
+    """Files of a run that fit a pattern (none: all), the first `most`; `part`: of the shared folder instead."""
 
     op = "run.left"
     run: str

@@ -105,7 +105,7 @@ class Dialect:
 
     @property
     def least(self) -> int:
-        """How many columns a line has at least."""
+        """The least number of columns of a line."""
         return max(self.ends) + 1 + self.data if self.rest else self.count
 
     def is_comment(self, line: bytes) -> bool:

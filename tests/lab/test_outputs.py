@@ -1,4 +1,4 @@
-"""What runs write by relative paths, on hosts of a lab: the same under torch and Ray, and it comes back by node."""
+"""Files that runs write by relative paths, on hosts of a lab: the same under torch and Ray, and fetched by node."""
 
 import shlex
 from pathlib import Path

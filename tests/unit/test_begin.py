@@ -77,7 +77,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def without_questions(*hosts: str, **flags: str | bool) -> int:
-    """What `regatta init --yes --no-check` ends with."""
+    """The result of `regatta init --yes --no-check`."""
     try:
         begin.init(Context(), host=list(hosts), yes=True, no_check=True, **flags)
     except Exit as error:

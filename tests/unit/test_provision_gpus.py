@@ -39,7 +39,7 @@ LSPCI = """\
 
 
 def host(tmp_path: Path, version: str = "", lspci: str = "", libraries: tuple[str, ...] = ()) -> dict[str, object]:
-    """What `look` reads on a host with these files."""
+    """The result of `look` on a host with these files."""
     for line in lspci.splitlines():
         slot, kind, ids = line.split()[:3]
         folder = tmp_path / "sys/bus/pci/devices" / f"0000:{slot}"
@@ -135,7 +135,7 @@ def test_the_role_stops_with_it_before_anything_is_changed(tmp_path: Path) -> No
 
 
 def played(tmp_path: Path, variables: dict[str, object], **facts: object) -> str:
-    """What Ansible says when the role reports on one host of these facts."""
+    """Ansible's output when the role reports on one host of these facts."""
     paths = {"preflight_root": "/opt/regatta", "preflight_state": "/var/lib/regatta", "preflight_layout": 2}
     known = of_preflight(clock=0, sent=0, os={"id": "ubuntu", "version": "24.04", "name": "Ubuntu 24.04"}, **facts)
     known |= {"layout": 0, "python": "3.12.3"}

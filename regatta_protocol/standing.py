@@ -1,4 +1,4 @@
-"""Where the processes of a run stand on a node right now, and what its host does meanwhile.
+"""The present state of a run's processes on a node, and what its host does meanwhile.
 
 A run may have written any of the texts, and believe what it likes of itself: who shows them makes them harmless.
 """

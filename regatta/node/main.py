@@ -78,7 +78,7 @@ OPERATIONS = {
     "support": ("hosts.AskSupport", "support.collect"),
     "lease.hold": ("hosts.HoldLease", "lease.hold"),
 }
-"""Where each is declared, below `regatta_protocol.operations`, and done; only that, and what it needs, is loaded."""
+"""The module of each: declared below `regatta_protocol.operations`, and done; only that, and what it needs, is loaded."""
 OLDER = {"support", "lease.hold", "secret.held", "relay.drop", "run.list", "run.stop"}
 """Operations that serve a node of an older layout, too: what has to be known or ended before it is provisioned."""
 BARE = {

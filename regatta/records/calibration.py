@@ -62,7 +62,7 @@ def _sets(records: Sequence[Record]) -> dict[tuple[str, str], list[Record]]:
 
 
 def _named(label: str, runs: Sequence[Record], clock: str) -> Iterator[tuple[list[float], list[float]]]:
-    """The seconds under two names of each verdict; runs without the timer or beside others are left out."""
+    """The seconds under two names of each verdict; runs without the timer, or timed while others ran, are left out."""
     ordered = sorted(runs, key=lambda run: run.series.index if run.series else 0)
     seconds = [getattr(run.phases, clock) for run in ordered if not run.others]
     times = [value for value in seconds if value]

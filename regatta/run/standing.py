@@ -306,7 +306,7 @@ def absent(ranks: Sequence[Spot]) -> list[Spot]:
 
 
 def fallen(node: str, run: str, failure: Failure, meets: str) -> Spot:
-    """Where a rank stood that has ended, by the last lines that it printed: a traceback."""
+    """The last place of a rank that has ended, by the last lines that it printed: a traceback."""
     own = f"/runs/{run}/work/"
     frames = [
         Frame(name, file.rpartition(own)[2], int(line), own in file)

@@ -1,4 +1,4 @@
-"""Where ranks stand, by their processes on this machine; and whom the others wait for, by what nodes say."""
+"""The state of ranks, by their processes on this machine; and whom the others wait for, by what nodes say."""
 
 import re
 import signal

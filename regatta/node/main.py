@@ -78,7 +78,7 @@ OPERATIONS = {
     "support": ("hosts.AskSupport", "support.collect"),
     "lease.hold": ("hosts.HoldLease", "lease.hold"),
 }
-"""The module of each: declared below `regatta_protocol.operations`, and done; only that, and what it needs, is loaded."""
+"""Modules that declare each, below `regatta_protocol.operations`, and do it; only its own, and their needs, load."""
 OLDER = {"support", "lease.hold", "secret.held", "relay.drop", "run.list", "run.stop"}
 """Operations that serve a node of an older layout, too: what has to be known or ended before it is provisioned."""
 BARE = {

@@ -135,6 +135,13 @@ def interface_of(address):
     return held.get(address, ""), sorted(a for a in held if not a.startswith(("127.", "::1", "fe80")))
 
 
+def one_machine():
+    """What no two machines have alike; '' where that is not known. Clones of a disk differ in the boot, containers on
+    one kernel in the others."""
+    parts = read("/etc/machine-id").strip(), read("/proc/sys/kernel/random/boot_id").strip(), platform.node()
+    return " ".join(parts) if all(parts) else ""
+
+
 def memory():
     """Bytes of memory."""
     with open("/proc/meminfo") as file:
@@ -329,6 +336,7 @@ def main():
         },
         python=platform.python_version(),
         machine=platform.machine(),
+        one_machine=one_machine(),
         glibc=platform.libc_ver()[1] or os.confstr("CS_GNU_LIBC_VERSION").split()[-1],
         sudo=root,
         password_given=bool(password),

@@ -55,6 +55,10 @@ def test_lists_that_are_written_out_are_read(files: dict[str, str], tmp_path: Pa
         ({"Pipfile": "[packages]\nb = '*'\n"}, "Pipfile", "pipenv lock"),
         ({"Pipfile": "", "Pipfile.lock": "{}"}, "Pipfile.lock", "'pipenv requirements"),
         ({"environment.yml": "dependencies: [b]\n"}, "environment.yml", "pip list --format=freeze"),
+        ({"pyproject.toml": "[tool.pixi.dependencies]\nb = '*'\n"}, "[tool.pixi.dependencies]", "pip list"),
+        ({"pyproject.toml": "[tool.hatch.envs.default]\ndependencies = ['b']\n"}, "[tool.hatch.envs", "hatch dep show"),
+        ({"requirements/base.txt": "b\n"}, "requirements/base.txt", "--requirements requirements/base.txt"),
+        ({"requirements-dev.txt": "b\n"}, "requirements-dev.txt", "--requirements requirements-dev.txt"),
         ({"pyproject.toml": DYNAMIC}, "pyproject.toml (dynamic)", "uv pip compile pyproject.toml"),
         (
             {"pyproject.toml": DYNAMIC, "setup.py": "setup(install_requires=[*more()])\n"},

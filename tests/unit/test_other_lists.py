@@ -91,6 +91,15 @@ def test_a_project_of_poetry_that_needs_nothing_or_has_a_standard_list_is_silent
         assert requirements.unread(Requirements(), tmp_path) is None
 
 
+def test_a_list_with_a_comment_in_latin_1_is_read(tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_bytes(b"# caf\xe9\npear\n")
+    wanted = requirements.of(Requirements(), tmp_path)
+    assert wanted and wanted.lines and "pear" in wanted.lines
+    (tmp_path / "requirements.txt").write_bytes(b"\x89PNG\0\0pear\n")
+    with pytest.raises(EnvironmentFault, match="it is no text"):
+        requirements.of(Requirements(), tmp_path)
+
+
 def test_a_list_of_another_package_of_the_tree_is_named_with_its_folder(tmp_path: Path) -> None:
     app = '[tool.poetry]\nname = "app"\nversion = "1"\n[tool.poetry.dependencies]\npython = "^3.10"\n'
     made(tmp_path, {"requirements.txt": "-e ./.libs/app\n", ".libs/app/pyproject.toml": app, ".libs/app/app.py": ""})

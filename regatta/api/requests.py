@@ -26,6 +26,11 @@ if TYPE_CHECKING:
 OF_CLUSTER = ("inventory", "nodes", "without", "skip_lost")
 """Options that belong to the cluster, and not to one of its runs."""
 OTHER_PROGRAMS = "its variables are set by --env, and its packages come from the project's list"
+LAUNCHERS = {
+    *("python", "python3", "uv", "poetry", "pdm", "conda", "ray", "spark-submit"),
+    *("torchrun", "accelerate", "deepspeed", "composer", "horovodrun", "mpirun", "mpiexec", "srun"),
+}
+"""Programs that people type before their script."""
 CHECKPOINT = "checkpoint"
 """Further options of workloads with checkpoints."""
 
@@ -201,7 +206,13 @@ def _path(root: Path, script: str) -> Path:
     path = Path(script)
     full = (path if path.is_absolute() else Path.cwd() / path).resolve()
     if not full.is_file():
-        raise UsageError(f"there is no script {script} in {Path.cwd()}: give its path from this folder")
+        if script in LAUNCHERS:
+            raise UsageError(
+                f"Regatta starts Python and the ranks itself: leave out '{script}', and begin with the script"
+            )
+        near = Path(f"{script}.py")
+        meant = f"did you mean {near}?" if near.is_file() else "give its path from this folder"
+        raise UsageError(f"there is no script {script} in {Path.cwd()}: {meant}")
     if full.suffix == ".sh" or _no_python(full):
         raise UsageError(f"{script} is no Python: name the script that it starts; {OTHER_PROGRAMS}")
     if not full.is_relative_to(root):
@@ -227,6 +238,9 @@ def _must_be_there(name: str, here: place.Place) -> None:
     ours = any((at := folder / parts[0]).is_dir() or at.with_suffix(".py").is_file() for folder in folders)
     if there or (not ours and len(parts) > 1):
         return
+    if (here.start / name).is_file() and name.endswith(".py"):
+        module = name.removesuffix(".py").replace("/", ".")
+        raise UsageError(f"-m takes the name of a module, not a path: -m {module}, or {name} without -m")
     looked = ", ".join(str(folder) for folder in folders)
     raise UsageError(f"there is no module {name}: looked in {looked}. Name it as 'python -m' does from one of these")
 

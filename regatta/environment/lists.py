@@ -1,6 +1,7 @@
 """A list of requirements as pip reads it, with all that it includes, and with names in place of folders of the tree."""
 
 import codecs
+import contextlib
 import os
 import re
 from dataclasses import dataclass, field
@@ -108,10 +109,18 @@ class Listed:
 
 
 def text(file: Path) -> str:
-    """Return the text of a list, in UTF-8 or as PowerShell writes it. EnvironmentFault where it cannot be read."""
+    """Return the text of a list, in UTF-8, as PowerShell writes it, or in Latin-1 (a comment; names have no accents).
+
+    EnvironmentFault where it cannot be read.
+    """
     try:
         raw = file.read_bytes()
-        return raw.decode(next((name for bom, name in _BOMS if raw.startswith(bom)), "utf-8"))
+        named = next((name for bom, name in _BOMS if raw.startswith(bom)), None)
+        if named or b"\0" in raw:
+            return raw.decode(named or "ascii")
+        with contextlib.suppress(UnicodeDecodeError):
+            return raw.decode("utf-8")
+        return raw.decode("latin-1")
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is no text"
         raise EnvironmentFault(f"{file}: cannot be read ({reason}); it should list the packages of the run") from None

@@ -9,6 +9,7 @@ MADE = "requirements.txt"
 _POETRY = f"poetry export -f requirements.txt -o {MADE}"
 _INSTALLED = f"pip list --format=freeze > {MADE}"
 """In the environment that the file has made."""
+_ELSEWHERE = ("requirements/*.txt", "*requirements*.txt")
 COMMANDS = {
     "poetry.lock": _POETRY,
     "pdm.lock": f"pdm export -o {MADE}",
@@ -43,5 +44,15 @@ def _of_tables(folder: Path, locked: bool) -> Iterator[tuple[str, str]]:
             yield "[tool.poetry.dependencies]", f"poetry lock && {_POETRY}"
         elif not poetry and pyproject.hidden(tables, file):
             yield "pyproject.toml (dynamic)", f"uv pip compile pyproject.toml -o {MADE}"
+        if pyproject.at(tables, "tool", "pixi", "dependencies", otherwise={}).keys() - {"python"}:
+            yield "[tool.pixi.dependencies]", _INSTALLED
+        if pyproject.at(tables, "tool", "hatch", "envs", "default", "dependencies", otherwise=[]):
+            yield "[tool.hatch.envs.default]", f"hatch dep show requirements > {MADE}"
     if setup_files.written(folder / "setup.py", "install_requires") is setup_files.COMPUTED:
         yield "setup.py", f"uv pip compile setup.py -o {MADE}"
+
+
+def elsewhere(folder: Path) -> list[str]:
+    """Return lists of requirements that a project has under other names, in their order."""
+    found = {path for pattern in _ELSEWHERE for path in folder.glob(pattern) if path.is_file()}
+    return sorted(path.relative_to(folder).as_posix() for path in found)

@@ -137,8 +137,13 @@ def unread(wish: Requirements, root: Path) -> str | None:
     own = project.read(root).environment
     if wish.off or wish.requirements or own.requirements or (wish.script and inline.tables(wish.script)):
         return None
-    if root.resolve() == paths.PROJECT.resolve() or not (others := other_lists.of(root)):
+    if root.resolve() == paths.PROJECT.resolve():
         return None
+    others = other_lists.of(root)
+    if not others:
+        named = [] if _found(root) else other_lists.elsewhere(root)
+        which = f"environment: no list is taken of {', '.join(named)}"
+        return f"{which}: choose one by '--requirements {named[0]}'" if named else None
     names, command = ", ".join(others), next(iter(others.values()))
     if taken := _found(root):
         return f"environment: packages come from {taken.name}, and not from {names} ('{command}' makes a list of that)"

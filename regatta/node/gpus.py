@@ -79,7 +79,7 @@ def _figures(row: Mapping[str, str]) -> Dict[str, Any]:
 
 
 class Meter:
-    """The figures of the cards as they were read last. A driver that hangs blocks no caller: a thread of its own reads.
+    """The figures of the cards as they were read last. A driver that hangs stops no other work: a thread reads.
 
     It reads when it is asked, at most every `seconds`; where no driver is loaded nothing is started.
     """

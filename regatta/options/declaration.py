@@ -166,6 +166,10 @@ class ComparisonOptions:
 OF_RUNS: Mapping[str, Option] = declared(RunOptions)
 """All options of runs, by name."""
 OF_COMPARISONS: Mapping[str, Option] = declared(ComparisonOptions)
+ASK_BECOME_PASS = Option(
+    "ask for the password of sudo on the hosts, once", kinds.SWITCH, default=False, name="ask_become_pass"
+)
+"""Of every command that asks hosts; it is no option of runs, because it goes no further than this process."""
 OF_CHECKPOINTS = ("restarts", "elastic")
 """Options that `run NAME` has for workloads with checkpoints only."""
 OF_PROJECTS: Mapping[str, Option] = {one.project: one for one in OF_RUNS.values() if one.project}
@@ -189,4 +193,4 @@ def said(of: type[_Options], *layers: Mapping[str, Any]) -> _Options:
 @functools.cache
 def reserved() -> frozenset[str]:
     """Words that no option of a card may be: each command that runs a workload has a flag of that name."""
-    return frozenset({*of(RUN), "help"})
+    return frozenset({*of(RUN), ASK_BECOME_PASS.name, "help"})

@@ -9,6 +9,8 @@ from regatta.errors import EnvironmentFault
 
 SOURCES = "src"
 """The folder that setuptools, flit, hatchling and uv look into without being told."""
+_DEEPER = ("", "*/", "*/*/", "*/*/*/")
+"""How deep modules of it may be: a namespace has none of its own."""
 
 
 def folders(root: Path, project: Path, named: tuple[Path, ...] = ()) -> tuple[str, ...]:
@@ -26,7 +28,7 @@ def folders(root: Path, project: Path, named: tuple[Path, ...] = ()) -> tuple[st
 
 def sources(package: Path) -> Iterator[Path]:
     """Return where the modules of one package are, but for its own folder."""
-    if any((package / SOURCES).glob("*.py")) or any((package / SOURCES).glob("*/*.py")):
+    if any(any((package / SOURCES).glob(f"{deeper}*.py")) for deeper in _DEEPER):
         yield package / SOURCES
     for name in (*_of_tables(_toml(package / "pyproject.toml")), *_of_setup_cfg(package), *_of_setup_py(package)):
         yield (package / name).resolve()

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from regatta.errors import UsageError
+from regatta.options.declaration import ASK_BECOME_PASS
 from regatta.program import ABOUT_HOSTS, about_hosts
 
 UNCHANGING = ("check", "forget", "support-bundle", "bundle")
@@ -135,9 +136,9 @@ FLAGS = (
         "v",
     ),
     Flag(
-        "ask-become-pass",
+        ASK_BECOME_PASS.flag[2:],
         tuple(name for name in ABOUT_HOSTS if name not in ("forget", "bundle")),
-        "ask for the password of sudo on the hosts, once",
+        ASK_BECOME_PASS.help,
         _SWITCH,
         "K",
     ),

@@ -62,8 +62,12 @@ class Request:
 
     @property
     def script(self) -> Path | None:
-        """Return the script that it runs, if that is one."""
-        first = next(iter(self.program.argv), "")
+        """Return the script that it runs, or the file of the module, if that is one."""
+        first, *words = self.program.argv or ("",)
+        if first == "-m" and words:
+            parts = [*words[0].split(".")]
+            places = (self.begins.joinpath(*above, *parts).with_suffix(".py") for above in ((), ("src",)))
+            return next((file for file in places if file.is_file()), None)
         return self.begins / first if first and not first.startswith("-") else None
 
     @property

@@ -14,7 +14,7 @@ from invoke.parser.context import ParserContext
 from regatta.errors import UsageError
 from regatta.options.option import RUN
 
-SHORT_FLAGS = {"help": "h", "inventory": "i", "workers": "w", "yes": "y"}
+SHORT_FLAGS = {"help": "h", "inventory": "i", "ask_become_pass": "K", "workers": "w", "yes": "y"}
 """All short flags of commands: each means the same wherever it is known."""
 COMMAND = "command"
 """A positional argument that may follow `--`: another program, whose words follow."""

@@ -14,8 +14,9 @@ from invoke.tasks import task as invoke_task
 
 from regatta import paths
 from regatta.errors import DeclinedError, RegattaError
+from regatta.hosts import sudo
 from regatta.options import kinds
-from regatta.options.declaration import OF_RUNS
+from regatta.options.declaration import ASK_BECOME_PASS, OF_RUNS
 from regatta.tasks.program import Task
 
 INTERRUPTED = 130
@@ -49,9 +50,14 @@ def task(
     """
 
     def decorate(body: Callable[..., Any]) -> Any:
+        signature = inspect.signature(body)
+        asks_hosts = "inventory" in signature.parameters
+
         @functools.wraps(body)
         def guarded(*call_args: Any, **call_options: Any) -> Any:
             try:
+                if call_options.pop(ASK_BECOME_PASS.name, False):
+                    sudo.ask()
                 return body(*call_args, **call_options)
             except RegattaError as error:
                 print(error if isinstance(error, DeclinedError) else f"error: {error}", file=sys.stderr)
@@ -70,7 +76,10 @@ def task(
                 raise Exit(code=INTERRUPTED) from None
 
         options["iterable"] = [*options.get("iterable", ()), *([further] if further else [])]
-        shared = {"inventory": OF_RUNS["inventory"].help} if "inventory" in inspect.signature(body).parameters else {}
+        shared = {}
+        if asks_hosts:
+            guarded.__signature__ = _with_password(signature)  # type: ignore[attr-defined]
+            shared = {"inventory": OF_RUNS["inventory"].help, ASK_BECOME_PASS.flag[2:]: ASK_BECOME_PASS.help}
         made: Any = invoke_task(guarded, help=shared | (help or {}), klass=Task, auto_shortflags=False, **options)
         made.is_regatta_task = True
         made.runs_script = runs_script
@@ -78,6 +87,11 @@ def task(
         return made
 
     return decorate
+
+
+def _with_password(signature: inspect.Signature) -> inspect.Signature:
+    asked = inspect.Parameter(ASK_BECOME_PASS.name, inspect.Parameter.KEYWORD_ONLY, default=False)
+    return signature.replace(parameters=[*signature.parameters.values(), asked])
 
 
 def whole(option: str, text: str | int | None, *, least: int = 1) -> int | None:

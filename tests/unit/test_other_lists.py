@@ -55,6 +55,10 @@ def test_lists_that_are_written_out_are_read(files: dict[str, str], tmp_path: Pa
         ({"Pipfile": "[packages]\nb = '*'\n"}, "Pipfile", "pipenv lock"),
         ({"Pipfile": "", "Pipfile.lock": "{}"}, "Pipfile.lock", "'pipenv requirements"),
         ({"environment.yml": "dependencies: [b]\n"}, "environment.yml", "pip list --format=freeze"),
+        ({"pyproject.toml": "[tool.pixi.dependencies]\nb = '*'\n"}, "[tool.pixi.dependencies]", "pip list"),
+        ({"pyproject.toml": "[tool.hatch.envs.default]\ndependencies = ['b']\n"}, "[tool.hatch.envs", "hatch dep show"),
+        ({"requirements/base.txt": "b\n"}, "requirements/base.txt", "--requirements requirements/base.txt"),
+        ({"requirements-dev.txt": "b\n"}, "requirements-dev.txt", "--requirements requirements-dev.txt"),
         ({"pyproject.toml": DYNAMIC}, "pyproject.toml (dynamic)", "uv pip compile pyproject.toml"),
         (
             {"pyproject.toml": DYNAMIC, "setup.py": "setup(install_requires=[*more()])\n"},
@@ -85,6 +89,15 @@ def test_a_project_of_poetry_that_needs_nothing_or_has_a_standard_list_is_silent
     ):
         made(tmp_path, {"pyproject.toml": text})
         assert requirements.unread(Requirements(), tmp_path) is None
+
+
+def test_a_list_with_a_comment_in_latin_1_is_read(tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_bytes(b"# caf\xe9\npear\n")
+    wanted = requirements.of(Requirements(), tmp_path)
+    assert wanted and wanted.lines and "pear" in wanted.lines
+    (tmp_path / "requirements.txt").write_bytes(b"\x89PNG\0\0pear\n")
+    with pytest.raises(EnvironmentFault, match="it is no text"):
+        requirements.of(Requirements(), tmp_path)
 
 
 def test_a_list_of_another_package_of_the_tree_is_named_with_its_folder(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@
 """
 
 import ast
-import importlib.util
 import json
 import os
 import re
@@ -38,17 +37,7 @@ DEBIAN = (
 
 @pytest.fixture
 def gather() -> ModuleType:
-    path = PROJECT / "ansible/roles/preflight/library/preflight_gather.py"
-    spec = importlib.util.spec_from_file_location("gather", path)
-    assert spec and spec.loader
-    made = importlib.util.module_from_spec(spec)
-    with pytest.MonkeyPatch.context() as patched:
-        for name in ("java", "nvidia"):
-            found = modules.load(name, f"module_utils/{name}.py")
-            patched.setitem(__import__("sys").modules, f"ansible.module_utils.{name}", found)
-            patched.setattr(f"ansible.module_utils.{name}", found, raising=False)
-        spec.loader.exec_module(made)
-    return made
+    return modules.gather()
 
 
 @pytest.fixture

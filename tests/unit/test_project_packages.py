@@ -23,6 +23,7 @@ def made(root: Path, files: dict[str, str]) -> Path:
     [
         ({"src/plums/__init__.py": ""}, ("src",)),
         ({"src/plums.py": ""}, ("src",)),
+        ({"src/fruit/plums/red/__init__.py": ""}, ("src",)),
         ({"src/main.c": ""}, ()),
         ({"pyproject.toml": SETUPTOOLS, "lib/plums/__init__.py": ""}, ("lib",)),
         ({"pyproject.toml": '[tool.setuptools]\npackage-dir = {"" = "lib"}\n', "lib/plums.py": ""}, ("lib",)),

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import modules
 import pytest
@@ -36,6 +37,15 @@ LSPCI = """\
 01:00.0 0300: 10de:2204 (rev a1)
 41:00.0 0302: 10de:20b0 (rev a1)
 """
+
+
+NOT_YET = {"cards": ["10de:20b0"], "module": "", "library": "", "offered": "535.261.03"}
+"""The driver of the distribution that is to be installed, or was and waits for a restart."""
+
+
+@pytest.fixture
+def gather() -> ModuleType:
+    return modules.gather()
 
 
 def host(tmp_path: Path, version: str = "", lspci: str = "", libraries: tuple[str, ...] = ()) -> dict[str, object]:
@@ -128,30 +138,113 @@ def test_the_version_of_cuda_of_the_indexs_build_is_that_of_its_lock() -> None:
 
 
 def test_the_role_stops_with_it_before_anything_is_changed(tmp_path: Path) -> None:
-    gpus = {"cards": ["10de:20b0"], "module": "535.216.01", "library": "535.216.01"}
-    said = played(tmp_path, {"python_env_torch_build": "pypi"}, nvidia=gpus)
-    assert "Nothing was changed" in said and "535.216.01" in said and "needs driver 580" in said
-    assert "failed=0" in played(tmp_path, {"python_env_torch_build": "cu126"}, nvidia=gpus)
+    loaded = {"cards": ["10de:20b0"], "module": "535.216.01", "library": "535.216.01"}
+    said = played(tmp_path, {"python_env_torch_build": "pypi"}, loaded, NOT_YET)
+    assert "Nothing was changed" in said and "n1: has driver 535.216.01" in said and "needs driver 580" in said
+    assert "n2: would get driver 535.261.03" in said
+    assert "failed=0" in played(tmp_path, {"python_env_torch_build": "cu126"}, loaded, NOT_YET)
 
 
-def played(tmp_path: Path, variables: dict[str, object], **facts: object) -> str:
-    """Ansible's output when the role reports on one host of these facts."""
+def test_the_driver_of_the_distribution_must_fit_the_build_before_it_is_installed() -> None:
+    assert "fits (cu126, cpu)" in report(NOT_YET, "pypi")["problems"][0]
+    (warning,) = report(NOT_YET, "cu126")["warnings"]
+    assert "535.261.03" in warning and "restart" in warning and report(NOT_YET, "cu126")["problems"] == []
+    assert "its driver 535.261.03 fits cu126" in report(NOT_YET, "cpu")["warnings"][0]
+    assert "non-free" in report({**NOT_YET, "offered": ""}, "cpu")["problems"][0]
+    loaded = {**NOT_YET, "module": "580.65.06", "library": "580.65.06"}
+    assert report(loaded, "pypi") == {"problems": [], "warnings": []}
+
+
+POLICY = """\
+nvidia-driver:
+  Installed: {}
+  Candidate: {}
+  Version table:
+"""
+DRIVERS = ["nvidia-driver|nvidia-driver-580-server", "nvidia-smi|nvidia-utils-580-server"]
+CARD = {"cards": ["10de:20b0"], "module": ""}
+
+
+@pytest.mark.parametrize(
+    ("installed", "candidate", "gpus", "brought", "missing", "offered"),
+    [
+        ("(none)", "535.261.03-1~deb12u1", CARD, False, 2, "535.261.03"),
+        ("525.147.05-1", "535.261.03-1~deb12u1", CARD, False, 1, "525.147.05"),
+        ("(none)", "535.261.03-1~deb12u1", CARD, True, 2, ""),
+        ("525.147.05-1", "(none)", CARD, True, 1, "525.147.05"),
+        ("(none)", "(none)", CARD, False, 2, ""),
+        ("(none)", "535.261.03-1~deb12u1", {**CARD, "cards": []}, False, 0, None),
+        ("(none)", "535.261.03-1~deb12u1", {**CARD, "module": "595.45.04"}, False, 0, None),
+    ],
+)
+def test_which_driver_apt_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gather: ModuleType, installed: str, candidate: str,
+    gpus: dict[str, object], brought: bool, missing: int, offered: str | None,
+) -> None:  # fmt: skip
+    policy = POLICY.format(installed, candidate)
+    program(tmp_path, "apt-cache", f"for name; do [ $name = nvidia-driver ] && echo '{policy}'; done; true")
+    program(tmp_path, "dpkg-query", "" if installed == "(none)" else "echo nvidia-driver installed")
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    found, version = gather.driver(DRIVERS, gpus, brought)
+    assert (len(found), version) == (missing, offered)
+
+
+LISTED = """\
+bash bash installed
+libcuda1:amd64 nvidia-graphics-drivers installed
+libcuda1:i386 nvidia-graphics-drivers config-files
+nvidia-driver nvidia-graphics-drivers installed
+nvidia-modprobe nvidia-modprobe installed
+"""
+
+
+def test_the_role_holds_what_is_built_from_the_drivers_source_and_teardown_lets_it_go(tmp_path: Path) -> None:
+    (tmp_path / "listed").write_text(LISTED)
+    program(tmp_path, "dpkg-query", f"cat {tmp_path}/listed")
+    program(tmp_path, "apt-mark", f"echo $@ >> {tmp_path}/marked; echo nvidia-driver set on hold.")
+    roles = [{"ansible.builtin.include_role": {"name": "nvidia", "tasks_from": way}} for way in ("main", "teardown")]
+    said = run(
+        tmp_path,
+        {
+            "vars": {"preflight_host": {"nvidia": NOT_YET}, "nvidia_enabled": True},
+            "environment": {"PATH": f"{tmp_path}:{os.environ['PATH']}"},
+            "tasks": roles,
+        },
+        {"n1": {}},
+    )
+    assert "failed=0" in said and "changed=2" in said and "restart this host" in said
+    marked = (tmp_path / "marked").read_text().splitlines()
+    assert marked == [f"{what} libcuda1:amd64 nvidia-driver" for what in ("hold", "unhold")]
+
+
+def program(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+    (tmp_path / name).chmod(0o755)
+
+
+def played(tmp_path: Path, variables: dict[str, object], *gpus: dict[str, object]) -> str:
+    """What Ansible says when preflight reports on hosts of these facts: n1, n2, ..."""
     paths = {"preflight_root": "/opt/regatta", "preflight_state": "/var/lib/regatta", "preflight_layout": 2}
-    known = of_preflight(clock=0, sent=0, os={"id": "ubuntu", "version": "24.04", "name": "Ubuntu 24.04"}, **facts)
-    known |= {"layout": 0, "python": "3.12.3"}
+    more = {"clock": 0, "sent": 0, "os": {"id": "ubuntu", "version": "24.04", "name": "Ubuntu 24.04"}}
+    known = [of_preflight(f"10.0.0.{at}", nvidia=one, **more) for at, one in enumerate(gpus, 1)]
     tasks = [
-        {"ansible.builtin.set_fact": {"preflight_host": known, **paths, "preflight_max_clock_skew_s": 10**10}},
+        {"ansible.builtin.set_fact": {"preflight_host": "{{ known }}", **paths, "preflight_max_clock_skew_s": 10**10}},
         {
             "ansible.builtin.include_role": {"name": "preflight", "tasks_from": "report"},
-            "vars": {"_preflight_ports_of_ssh": {}},  # no SSH leads to this host
+            "vars": {"_preflight_ports_of_ssh": {}},  # no SSH leads to these hosts
         },
     ]
+    hosts = {f"n{at}": {"known": {**one, "layout": 0, "python": "3.12.3"}} for at, one in enumerate(known, 1)}
+    return run(tmp_path, {"vars": variables, "tasks": tasks}, hosts)
+
+
+def run(tmp_path: Path, play: dict[str, object], hosts: dict[str, dict[str, object]]) -> str:
+    """What Ansible says of a play on hosts with these variables; each is this machine, and the first the head."""
     book = tmp_path / "book.yml"
-    book.write_text(yaml.safe_dump([{"hosts": "all", "gather_facts": False, "vars": variables, "tasks": tasks}]))
-    nodes = {"n1": {"ansible_connection": "local"}}
-    (tmp_path / "hosts.json").write_text(
-        json.dumps({"all": {"children": {"head": {"hosts": nodes}, "workers": {"hosts": nodes}}}})
-    )
+    book.write_text(yaml.safe_dump([{"hosts": "all", "gather_facts": False, **play}]))
+    nodes = {name: {"ansible_connection": "local", **variables} for name, variables in hosts.items()}
+    groups = {"head": {"hosts": dict(list(nodes.items())[:1])}, "workers": {"hosts": nodes}}
+    (tmp_path / "hosts.json").write_text(json.dumps({"all": {"children": groups}}))
     done = subprocess.run(
         [Path(sys.executable).with_name("ansible-playbook"), "-i", tmp_path / "hosts.json", book],
         cwd=PROJECT / "ansible",

@@ -74,6 +74,17 @@ def test_nothing_wrong() -> None:
     assert problems(host(), host("10.0.0.2")) == []
 
 
+def test_two_names_of_one_machine_are_named_once() -> None:
+    here, clone = "5c8e0e1f 9b7d1f04 ada", "5c8e0e1f 00c1f2aa bob"
+    (said,) = problems(host(one_machine=here), host("10.0.0.2", one_machine=here), host("10.0.0.3", one_machine=clone))
+    assert said.startswith("n1 and n2 are one machine (ada): ")
+    (said,) = problems(host(one_machine=here), host(one_machine=here))
+    assert "one machine" in said
+    assert problems(host(one_machine=""), host("10.0.0.2", one_machine="")) == []
+    found = modules.gather().one_machine()
+    assert found == modules.gather().one_machine() and len(found.split()) in (0, 3)
+
+
 def test_a_name_that_java_refuses() -> None:
     limits = {**LIMITS, "java_names": True}
     said = report({"gpu_head": host()}, {"head": ["gpu_head"], "workers": ["gpu_head"]}, limits, {}, NOW)["problems"]

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from invoke.context import Context
 from sshserver import Server, cluster_of, node_of, server
 
 from regatta.errors import InventoryError, PrivilegeError, UsageError
@@ -15,6 +16,8 @@ from regatta.hosts.cluster import Cluster
 from regatta.hosts.remote import Remote
 from regatta.provisioning import commands
 from regatta.provisioning.flags import Options
+from regatta.tasks import common
+from regatta.tasks.namespace import namespace
 
 WORD = "plum 7$x'\"%s\\n"
 ASKS = """\
@@ -92,6 +95,28 @@ def test_it_comes_from_the_inventory_before_the_environment(cluster: Cluster, mo
     with Path("/dev/null").open() as nobody, pytest.raises(UsageError, match="only on a terminal"):
         monkeypatch.setattr("sys.stdin", nobody)
         sudo.password(plain)
+
+
+def test_every_command_that_asks_hosts_can_ask_for_it_and_does_so_once(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    @common.task()
+    def look(c: object, inventory: str | None = None) -> list[str | None]:
+        return [sudo.password(replace(cluster.head, become=None)) for _ in range(2)]
+
+    def answer(question: str) -> str:
+        asked.append(question)
+        return "figs9"
+
+    monkeypatch.setattr(sudo, "_typed", [])
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setattr(sudo.getpass, "getpass", answer)
+    assert look(Context()) == [None, None] and asked == []
+    assert look(Context(), ask_become_pass=True) == look(Context()) == ["figs9"] * 2 and len(asked) == 1
+    for command in namespace.to_contexts():
+        assert ("--inventory" in command.flags) == ("-K" in command.flags), command.name
 
 
 def inventory(folder: Path, variables: str) -> Path:

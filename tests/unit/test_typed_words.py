@@ -9,6 +9,7 @@ import pytest
 from invoke.parser import Parser
 
 from regatta import paths
+from regatta.api import requests
 from regatta.errors import UsageError
 from regatta.records.store import Store
 from regatta.tasks import argv
@@ -192,6 +193,31 @@ def test_what_is_no_python_is_refused(here: Path, source: Path) -> None:
     assert code == 0 and "ran" in said, errors
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("python train.py", "leave out 'python'"),
+        ("accelerate launch train.py", "leave out 'accelerate'"),
+        ("train", "did you mean train.py?"),
+        ("-m plums/train.py", "-m plums.train"),
+    ],
+)
+def test_what_people_type_before_a_script_is_answered(here: Path, source: Path, words: str, said: str) -> None:
+    (source / "plums").mkdir()
+    for name in ("train.py", "plums/train.py"):
+        (source / name).touch()
+    code, _, errors = typed(f"regatta torchrun -i {here} {words}", folder=source)
+    assert code == UsageError.exit_code and said in errors
+
+
+@pytest.mark.parametrize("folder", ["plums", "src/plums"])
+def test_the_block_of_a_module_counts(folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / folder / "train.py").write_text('# /// script\n# dependencies = ["pear"]\n# ///\n')
+    monkeypatch.chdir(tmp_path)
+    assert requests.module("torch", "plums.train", [], {}).script == tmp_path / folder / "train.py"
+
+
 def test_a_note_comes_before_all_else() -> None:
     code, _, errors = typed("fab torchrun nothing.py --workers 2")
     assert code == UsageError.exit_code
@@ -204,7 +230,7 @@ def test_a_short_flag_means_one_thing_in_all_commands() -> None:
         for flag, argument in command.flags.items():
             for name in argument.names:
                 if len(name) == 1 and flag != f"-{name}":
-                    meanings.setdefault(name, set()).add(argument.names[0])
+                    meanings.setdefault(name, set()).add(argument.names[0].replace("-", "_"))
     listed = {letter: {name} for name, letter in argv.SHORT_FLAGS.items() if name != "help"}
     assert meanings == listed
 

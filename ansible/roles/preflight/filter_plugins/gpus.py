@@ -46,16 +46,25 @@ def report(results: Mapping[str, Mapping[str, Any]], build: str) -> dict[str, li
 
 
 def _judged(gpus: Mapping[str, Any], build: str) -> tuple[str, str]:
-    wanted, driver, library = cuda(build), str(gpus["module"]), str(gpus["library"])
+    wanted, driver, library, offered = cuda(build), str(gpus["module"]), str(gpus["library"]), gpus.get("offered")
+    if offered == "":
+        return "problems", (
+            "has no driver of NVIDIA's in its apt sources (nvidia_packages): add the component that has it (Debian: "
+            "non-free; Ubuntu: restricted) and run 'apt-get update' there, or install it yourself (a bundle has none), "
+            "or set nvidia_enabled: false"
+        )
     if wanted is None:
-        more = f": its driver {driver} fits {' and '.join(fitting(driver)[:-1])}" if fitting(driver or "0")[:-1] else ""
+        known = driver or offered or "0"
+        more = f": its driver {known} fits {' and '.join(fitting(known)[:-1])}" if fitting(known)[:-1] else ""
         text = f"has {_cards(gpus)}, which build '{build}' of torch does not use (python_env_torch_build){more}"
         return "warnings", text
+    if not driver and offered:
+        return _of_packages(offered, build, wanted)
     if not driver:
         return "problems", (
             f"has {_cards(gpus)}, and no driver of NVIDIA's is loaded: with build '{build}' of torch everything would "
-            "run on the processors without a word. Install the driver (and restart the host), or set "
-            "python_env_torch_build: cpu"
+            "run on the processors without a word. Install the driver (nvidia_enabled: true does it) and restart the "
+            "host, or set python_env_torch_build: cpu"
         )
     if int(driver.partition(".")[0]) < oldest(wanted):
         return "problems", (
@@ -69,6 +78,19 @@ def _judged(gpus: Mapping[str, Any], build: str) -> tuple[str, str]:
             "the GPUs until the host is restarted"
         )
     return "warnings", ""
+
+
+def _of_packages(offered: str, build: str, wanted: str) -> tuple[str, str]:
+    """Judge the driver that is to be installed, or waits for a restart."""
+    if int(offered.partition(".")[0]) < oldest(wanted):
+        return "problems", (
+            f"would get driver {offered} of NVIDIA's (nvidia_packages), and build '{build}' of torch is for CUDA "
+            f"{wanted}, which needs driver {oldest(wanted)} or newer. Set python_env_torch_build to one that fits "
+            f"({', '.join(fitting(offered))}), or name newer packages"
+        )
+    return "warnings", (
+        f"has driver {offered} of NVIDIA's only after a restart: restart it once it is provisioned, and provision again"
+    )
 
 
 def _cards(gpus: Mapping[str, Any]) -> str:

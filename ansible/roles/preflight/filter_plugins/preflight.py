@@ -66,7 +66,7 @@ def report(
         doubtful[host] = _host_warnings(result)
     unequal = _unequal(good, "Python", lambda r: ".".join(str(r["python"]).split(".")[:2]))
     problems += _together(wrong) + unequal + _unequal(good, "architecture", lambda r: str(r["machine"]))
-    problems += _same_address(good)
+    problems += _same(good)
     warnings += _together(doubtful) + ([] if unequal else _unequal(good, "Python", lambda r: str(r["python"])))
     return {"problems": problems, "warnings": warnings}
 
@@ -271,12 +271,20 @@ def _unequal(results: Mapping[str, Result], what: str, of: Any) -> list[str]:
     return [f"all hosts must have the same {what}: {', '.join(odd)}; {', '.join(same)} {most}"]
 
 
-def _same_address(results: Mapping[str, Result]) -> list[str]:
-    seen: dict[str, str] = {}
+def _same(results: Mapping[str, Result]) -> list[str]:
+    """Two names of one machine, and two machines of one address."""
+    machines: dict[str, str] = {}
+    addresses: dict[str, str] = {}
     found = []
     for host, result in results.items():
-        if result["address"] and (other := seen.setdefault(result["address"], host)) != host:
-            found.append(f"{other} and {host} have the same cluster_address {result['address']}")
+        machine, address = result.get("one_machine"), result["address"]
+        if machine and (other := machines.setdefault(machine, host)) != host:
+            found.append(
+                f"{other} and {host} are one machine ({machine.split()[-1]}): name it once in the inventory, in both "
+                "groups if it is head and worker"
+            )
+        elif address and (other := addresses.setdefault(address, host)) != host:
+            found.append(f"{other} and {host} have the same cluster_address {address}")
     return found
 
 

@@ -21,6 +21,7 @@ options:
   paths: {type: list, elements: str, required: true, description: Folders whose free space matters}
   sent: {type: float, required: true, description: When the controller asked (Unix time)}
   packages: {type: list, elements: str, default: [], description: Debian packages to look for}
+  drivers: {type: list, elements: str, default: [], description: "Packages of NVIDIA's driver, for hosts with cards"}
   brought: {type: bool, default: false, description: Whether packages come with us and not from its repositories}
   accounts: {type: list, elements: str, default: [], description: Accounts of services to look for}
   javas: {type: dict, default: {}, description: 'Of variables that name a Java: {home, oldest, newest}'}
@@ -134,6 +135,13 @@ def interface_of(address):
     return held.get(address, ""), sorted(a for a in held if not a.startswith(("127.", "::1", "fe80")))
 
 
+def one_machine():
+    """What no two machines have alike; '' where that is not known. Clones of a disk differ in the boot, containers on
+    one kernel in the others."""
+    parts = read("/etc/machine-id").strip(), read("/proc/sys/kernel/random/boot_id").strip(), platform.node()
+    return " ".join(parts) if all(parts) else ""
+
+
 def memory():
     """Bytes of memory."""
     with open("/proc/meminfo") as file:
@@ -161,6 +169,27 @@ def unobtainable(missing, lists=APT_LISTS):
         if not re.search(r"^  Candidate: (?!\(none\))", said, re.M):
             found.append(name)
     return found
+
+
+def driver(names, gpus, brought=False):
+    """(missing packages of NVIDIA's driver, its version: of what is there, or else of what apt would install).
+
+    The version is '' where apt has none, and None where none is to be installed: without a card, or where a driver
+    of another origin is loaded. What apt would install does not count where packages are `brought`.
+    """
+    if not names or not gpus["cards"]:
+        return [], None
+    missing = missing_packages(names)
+    if gpus["module"] and names[0] in missing:
+        return [], None
+    said = [run("env", "LC_ALL=C", "apt-cache", "policy", name)[1] for name in names[0].split("|")]
+    found = [
+        match[1]
+        for what in ("Installed", *([] if brought else ["Candidate"]))
+        for policy in said
+        if (match := re.search(rf"^  {what}: (?:\d+:)?(\d+(?:\.\d+)+)", policy, re.M))
+    ]
+    return missing, next(iter(found), "")
 
 
 def old_sshfs(packages, release):
@@ -275,6 +304,7 @@ def main():
             "paths": {"type": "list", "elements": "str", "required": True},
             "sent": {"type": "float", "required": True},
             "packages": {"type": "list", "elements": "str", "default": []},
+            "drivers": {"type": "list", "elements": "str", "default": []},
             "javas": {"type": "dict", "default": {}},
             "accounts": {"type": "list", "elements": "str", "default": []},
             "brought": {"type": "bool", "default": False},
@@ -290,6 +320,9 @@ def main():
     release, root = os_release(), sudo_works(password)
     interface, addresses = interface_of(wanted["address"])
     ports = listeners(root, password)
+    gpus = nvidia.look()
+    missing = missing_packages(wanted["packages"])
+    drivers, offered = driver(wanted["drivers"], gpus, wanted["brought"])
     sshd = sshd_ports(ports, root, password)
     module.exit_json(
         changed=False,
@@ -303,6 +336,7 @@ def main():
         },
         python=platform.python_version(),
         machine=platform.machine(),
+        one_machine=one_machine(),
         glibc=platform.libc_ver()[1] or os.confstr("CS_GNU_LIBC_VERSION").split()[-1],
         sudo=root,
         password_given=bool(password),
@@ -321,12 +355,12 @@ def main():
         own_firewall=own_firewall(password) if root else {"name": "", "lets_in": []},
         hostname=platform.node(),
         hosts_file=read("/etc/hosts"),
-        missing_packages=(missing := missing_packages(wanted["packages"])),
+        missing_packages=missing + drivers,
         unobtainable=[] if wanted["brought"] else unobtainable(missing),
         old_sshfs=old_sshfs(wanted["packages"], release),
         wrong_javas=wrong_javas(wanted["javas"]),
         apt=bool(shutil.which("apt-get")),
-        nvidia=nvidia.look(),
+        nvidia={**gpus, "offered": offered},
         time_service=time_service(),
         fuse=os.path.exists("/dev/fuse") or run("modprobe", "--dry-run", "--quiet", "fuse")[0] == 0,
         has_user=has_user("regatta"),

@@ -1,7 +1,7 @@
 """`.venv-node/bin/python -m benchmarks.dialects`: graph files of each kind, read at what share of the plain one's rate.
 
 Files of about 100 MB with the same kind of edges. Each reading is `edgelist.read` in its own process, with its code
-compiled before, interleaved with the plain file. Packed files are compared with their decoder alone. Then all scores of
+compiled before, interleaved with the plain file. Packed files are compared with only their decoder. Then all scores of
 four sources for four million nodes are written to the local disk.
 """
 
@@ -75,7 +75,7 @@ def seconds(code: str, path: Path) -> float:
 
 
 def decoding(path: Path, opened: Callable[[Path], object]) -> float:
-    """Seconds of the decoder alone."""
+    """Seconds of the decoder by itself."""
     began = time.perf_counter()
     with opened(path) as stream:  # type: ignore[attr-defined]
         while stream.read(4 << 20):

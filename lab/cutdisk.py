@@ -57,7 +57,7 @@ class Disks:
         self._remove()
 
     def cut(self) -> None:
-        """What the disks have now is what they will have after `come_back`."""
+        """Keep the disks as they are now: after `come_back` they have this content."""
         self.cuts = [self._image(number).with_suffix(".cut") for number in range(len(self.folders))]
         for number, after in enumerate(self.cuts):
             with self._image(number).open("rb") as disk, after.open("wb") as copy:

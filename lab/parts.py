@@ -18,7 +18,7 @@ Command = Callable[..., list[str]]
 
 
 def told(lab: Lab, command: Command) -> str:
-    """Say what part of a core each node gets, alone and with the others. `command`: runs words on a node."""
+    """Say what part of a core each node gets, by itself and with the others. `command`: runs words on a node."""
     nodes = lab.all_nodes()
     alone, together = spun(nodes[:1], command), spun(nodes, command)
     said = (

@@ -24,7 +24,7 @@ def includes(table: Mapping[str, Any]) -> Tuple[str, ...]:
 def merged(own: Mapping[str, Any], included: Mapping[str, Any]) -> Dict[str, Any]:
     """A card with what it includes: tables key by key, faults one after the other, and else its own value counts.
 
-    What is only its own comes first, then what both have and what is included, in the order of that.
+    Keys of its own come first, then those of both and the included ones, in the order of the included.
     """
     made = {key: value for key, value in own.items() if key not in included}
     for key, value in included.items():

@@ -1,4 +1,4 @@
-"""Where the processes of a run stand on a node right now, and what its host does meanwhile.
+"""The present state of a run's processes on a node, and what its host does meanwhile.
 
 A run may have written any of the texts, and believe what it likes of itself: who shows them makes them harmless.
 """
@@ -31,7 +31,7 @@ class Thread(Value):
 
 
 class Waiting(Value):
-    """What a process's main thread waits for in the kernel.
+    """The thing that a process's main thread waits for in the kernel.
 
     `what`: `sleep`, `lock`, `child`, `read`, `write`, `connect`, `accept`, `poll`, `disk`, `memory` (the limit of its
     unit), `stopped`, another name of a system call; empty where it computes. `on`: the pipe, file or address that it

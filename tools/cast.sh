@@ -11,7 +11,7 @@ recorded=$(mktemp)
 trap 'rm -f "$recorded"' EXIT
 .venv/bin/uv tool run --quiet --from asciinema==2.4.0 asciinema rec --quiet --overwrite --cols 100 --rows 36 \
     --idle-time-limit 1 --command "${*@Q}" "$recorded"
-# What is printed within half a second is one frame: spinners make hundreds.
+# Output within half a second is one frame: spinners make hundreds.
 .venv/bin/python - "$recorded" >"$name.cast" <<'END'
 import json
 import sys

@@ -18,7 +18,7 @@ _SAYS = ("msg", "stderr", "stdout", "module_stderr", "module_stdout")
 
 
 class CallbackModule(CallbackBase):
-    """The events: task, result, failed, said, end. What tasks hide by no_log is hidden here as well."""
+    """The events: task, result, failed, said, end. Text that tasks hide by no_log is hidden here as well."""
 
     CALLBACK_VERSION = 2.0
     CALLBACK_TYPE = "notification"

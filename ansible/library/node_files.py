@@ -139,7 +139,7 @@ def file(path, entry, check, diffs):
 def remove_tree(path):
     """A folder and all below it: an environment has 40,000 files, which rm removes in a fifth less time than Python.
 
-    What is mounted below it stays, and so does the folder: that may be another host's, or bound from elsewhere.
+    Mounts below it stay, and so does the folder: they may be another host's, or bound from elsewhere.
     """
     if mounted := [point for point in at_or_below(os.path.realpath(path)) if point != os.path.realpath(path)]:
         raise FilesError(f"{path}: {', '.join(mounted)} is mounted in it: unmount that first")

@@ -87,7 +87,7 @@ class Cluster:
     ) -> None:
         """Read an inventory; the default is that of commands. `results`: the folder of records. InventoryError.
 
-        `console`, in the place of `say`, shows runs as commands do.
+        `console`, instead of `say`, shows runs as commands do.
         """
         shows = console or _Told(say)
         found = inventories.load(None if inventory is None else str(inventory))

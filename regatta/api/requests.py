@@ -85,7 +85,7 @@ def _request(
 
 
 def _options(here: place.Place, given: Mapping[str, Any]) -> RunOptions:
-    """The options of a run. Paths are from the project where its file names them, else from where one stands."""
+    """The options of a run. Paths are from the project where its file names them, else from the current directory."""
     of_project = _from_tree(project.read(here.project).options, here, here.project)
     return declaration.said(RunOptions, of_project, _from_tree(given, here, Path.cwd()))
 

@@ -14,7 +14,7 @@ from regatta.terminal.table import aligned
 from regatta.text import clean
 
 _MOST_BESIDE = 3
-"""So many frameworks have their columns next to each other."""
+"""The most frameworks whose columns are next to each other."""
 
 
 _ABOUT_RATIOS = "a : b is the time of a divided by that of b: below 1, a is faster"

@@ -67,7 +67,7 @@ def key_of(record: Record) -> tuple[str, str, int, bool] | None:
 def recorded(records: Sequence[Record], *, retry: bool = False) -> set[tuple[str, str, int, bool]]:
     """The runs that need not be repeated: all that have ended by themselves, or (`retry`) that have succeeded.
 
-    What a person cancelled, or a Ctrl-C, is no result.
+    A run that a person cancelled, also by Ctrl-C, is no result.
     """
     ended = {"succeeded"} if retry else {"succeeded", "failed", "lost"}
     return {key for record in records if record.exit.state in ended and (key := key_of(record)) is not None}

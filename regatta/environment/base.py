@@ -98,7 +98,7 @@ def of_wheels(folder: Path, python: str, machine: str, glibc: str) -> Base:
 
 
 def states(answers: Mapping[str, Inspected]) -> dict[str, LayerState]:
-    """What each node has said of the layer that it was asked for."""
+    """The answer of each node about the layer that it was asked for."""
     return {name: answer.layer for name, answer in answers.items() if answer.layer}
 
 

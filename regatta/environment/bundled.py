@@ -18,7 +18,7 @@ from regatta.errors import EnvironmentFault
 
 @dataclass(frozen=True)
 class Packed:
-    """What a project needs: its `layer` (None: the base has it all), `lines` that say what it takes and leaves out, and
+    """The needs of a project: its `layer` (None: the base has it all), `lines` on what it takes and leaves out, and
     `files` for the bundle, by name there.
     """
 

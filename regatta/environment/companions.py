@@ -1,4 +1,4 @@
-"""Packages that are compiled for one build of another: torchvision of the index fails beside a torch `+cpu`."""
+"""Packages that are compiled for one build of another: torchvision of the index fails with a torch `+cpu`."""
 
 from collections.abc import Callable, Mapping, Sequence
 

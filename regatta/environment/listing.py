@@ -13,7 +13,7 @@ from regatta_protocol.operations.layers import EnvironmentThere, LayerThere, Loo
 _There = TypeVar("_There")
 HEADINGS = ("what", "size", "last used", "on", "for", "packages")
 _MOST = 3
-"""So many packages of a layer are shown."""
+"""The number of a layer's packages that are shown."""
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ def _known() -> set[str]:
 
 
 def _index(url: str, file: Path) -> sources.Index:
-    """The index of a URL, by the name that the project beside the lock has for it."""
+    """The index of a URL, by the name that the project next to the lock has for it."""
     beside = file.parent / "pyproject.toml"
     tables = at(document(beside), "tool", "uv", "index", otherwise=[]) if beside.is_file() else []
     folder = (file.parent / url).resolve()

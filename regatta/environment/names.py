@@ -1,6 +1,6 @@
 """Names that are taken from where a project's tables say, and from nowhere else, while uv resolves.
 
-A package of the tree stands there as a wheel of no content, in a version that no index may have. What comes from an
+A package of the tree is there as a wheel of no content, in a version that no index may have. A package from an
 index of its own goes to uv as its own file has it. All else that has a source is not taken.
 """
 

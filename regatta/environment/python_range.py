@@ -38,7 +38,7 @@ def fits(said: object, python: str, file: Path) -> None:
 
 
 def ranges(project: Path, script: Path | None = None) -> Iterator[tuple[Path, str]]:
-    """Each file of a project that names a range, and that; a script with a block of its own counts alone."""
+    """Each file of a project that names a range, and that; of a script with a block of its own, only that."""
     if script and (own := inline.tables(script)):
         yield from _said(script, own.get("requires-python"))
         return

@@ -1,4 +1,4 @@
-"""Where a project's tables take packages from: folders of its tree, indexes by name, or what a run does not take.
+"""The sources of packages in a project's tables: folders of its tree, indexes by name, or what a run does not take.
 
 A name that a table of uv, Poetry or PDM gives a source never comes from another index, where another package may
 have that name.

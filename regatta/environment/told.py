@@ -1,4 +1,4 @@
-"""What a run takes, from where, and what it leaves out, in lines for the user."""
+"""Lines for the user on the packages that a run takes, from where, and on those that it leaves out."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from regatta.environment.resolve import Resolution
 from regatta.errors import EnvironmentFault
 
 _MOST = 6
-"""So many names are shown."""
+"""The number of names that are shown."""
 
 
 def lines(found: Resolution, wanted: Wanted) -> list[str]:

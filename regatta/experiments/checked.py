@@ -22,7 +22,7 @@ def look(
     """Return what the `files`, by what a person calls them, hold in the words of the card's program; and a note, for a
     person. `words`: options of that program.
 
-    What was found good is remembered by content and program. A program that fails refuses nothing: the note says why.
+    Files found good are remembered by content and program. A program that fails refuses nothing: the note says why.
     DataError where it refuses them, with its last line, in which the files are called as the person does.
     """
     memory = paths.cache_dir() / "checked" / f"{_key(workload, module, files, words)}.txt"

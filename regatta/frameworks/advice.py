@@ -1,4 +1,4 @@
-"""What to do about the last words of a failed run: rows of `advice.toml`, each a pattern with its cause and advice."""
+"""Advice on the last words of a failed run: rows of `advice.toml`, each a pattern with its cause and advice."""
 
 import functools
 import re

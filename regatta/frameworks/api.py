@@ -8,8 +8,8 @@ be written; all else has a default, that of plain ranks:
 - **Ranks that are started one by one** (MPI, a queue, sockets): `specs` gives each rank its program and the variables
   by which ranks find each other; `regatta.frameworks.spec` has the parts that all share. `torch/adapter.py` does so.
 - **One host only** (multiprocessing): `hosts` gives the head.
-- **A driver** that speaks for all ranks, as rank -1 on the head: `driver = True`, and `nodes` has the head. How it ends
-  is how the run ends; other processes end by themselves when it has.
+- **A driver** that speaks for all ranks, as rank -1 on the head: `driver = True`, and `nodes` has the head. Its end
+  is the run's end; other processes end by themselves then.
 - **A service of the cluster** that takes runs (Ray, Spark's master): `served`, `asks` and `open` with a
   `JobService`, and a `Judge` that asks the service how the run goes; `service`, `units` and `page` for `fab up`,
   `down`, `status` and `dashboard`. `ray/` and `spark/` do so.
@@ -36,7 +36,7 @@ UNWALLED = (
 )
 MIB = 1 << 20
 SETTLE_SECONDS = 6.0
-"""So long a run that is over is waited for where nodes have not told their end yet."""
+"""Seconds to wait for a run that is over where nodes have not yet reported their end."""
 
 
 class JobService(abc.ABC):

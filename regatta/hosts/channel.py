@@ -93,7 +93,7 @@ def _read(pipe: IO[bytes] | None, lines: list[bytes]) -> None:
 
 
 class Stream(Generic[Answer, Line]):
-    """What comes back of one request: an iterator of its lines, the last of which came at `last_heard`; then `answer`.
+    """The answer to one request: an iterator of its lines, the last of which came at `last_heard`; then `answer`.
 
     A channel whose answer has come whole goes to `keep`, any other is closed.
     """

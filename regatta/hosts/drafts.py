@@ -26,7 +26,7 @@ _HEAD = """\
 # head: exactly one host, with the services; workers: the hosts that run ranks.
 """
 _IGNORED = "secrets/\nssh_config*\n"
-"""What git must not take: the secrets that provisioning puts beside the hosts, and what is made."""
+"""Files that git must not take: the secrets that provisioning puts next to the hosts, and files that are made."""
 
 
 @dataclass
@@ -71,7 +71,7 @@ class Draft:
         inventories.build(self.name, Path(), {"_meta": {"hostvars": told}, **groups})
 
     def text(self) -> str:
-        """Its `hosts.yml`; what all hosts have alike stands once."""
+        """Its `hosts.yml`; what all hosts have alike is there once."""
         alike = {
             key: value
             for key, value in next(iter(self.hosts.values())).items()
@@ -113,7 +113,7 @@ def free(parent: Path, name: str) -> str:
 def host(words: str) -> tuple[str, dict[str, Any]]:
     """A host's name ('' where none is known) and variables, out of `[NAME=][USER@]ADDRESS[:PORT][,CLUSTER_ADDRESS]`.
 
-    What `~/.ssh/config` says of ADDRESS, which may be an alias there, is asked of ssh.
+    ADDRESS may be an alias in `~/.ssh/config`: ssh is asked what that says of it.
     """
     name, _, rest = words.strip().rpartition("=")
     where, _, own = rest.partition(",")
@@ -147,7 +147,7 @@ def _is_address(text: str) -> bool:
 
 
 def _of_ssh(address: str) -> dict[str, Any]:
-    """What a person's ssh does about an address that it would not do by itself, as variables."""
+    """The settings of a person's ssh for an address that it would not have by itself, as variables."""
     own = openssh.of_person(address)
     found = {variable: own[key] for key, variable in _OF_SSH.items() if key in own}
     for key, way in _WAYS.items():

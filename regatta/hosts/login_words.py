@@ -1,7 +1,7 @@
-"""How an inventory says that one logs in: names that Regatta reads, and those that it refuses, by name.
+"""The settings by which an inventory says how to log in: names that Regatta reads, and those that it refuses, by name.
 
-Ansible and Regatta read the same inventory. What only one of them would obey, or what would undo the pinned host keys,
-is refused before anything connects.
+Ansible and Regatta read the same inventory. A setting that only one of them would obey, or that would undo the pinned
+host keys, is refused before anything connects.
 """
 
 import os

@@ -9,7 +9,7 @@ from regatta.hosts.cluster import Node
 
 _REFUSED = re.compile(r"^(\S+): Permission denied \(([^)]*)\)", re.M)
 _BEHIND = ("UNKNOWN port 65535", "kex_exchange_identification", "stdio forwarding failed")
-"""What ssh says when the connection ends that leads through a jump host."""
+"""The message of ssh when a connection through a jump host ends."""
 _ANSWER = 5.0
 _NO_AGENT = 2
 """ssh-add's exit code where no agent answers."""
@@ -24,7 +24,7 @@ def refused(node: Node, where: str, stderr: str) -> str:
     if "publickey" not in methods:
         return (
             f"{where} accepts no keys, only {' or '.join(methods)}: allow keys there (PubkeyAuthentication yes) and "
-            "put yours there (ssh-copy-id), for Regatta enters no passwords of SSH"
+            "put yours there (ssh-copy-id), as Regatta enters no passwords of SSH"
         )
     if "no mutual signature" in stderr or "no mutual signature algorithm" in stderr:
         return f"{where} accepts no key of this type: make one of another (ssh-keygen -t ed25519) and put it there"
@@ -46,7 +46,7 @@ def of_key(key: str | None) -> str:
 
 
 def _agent() -> str:
-    """What is wrong with the agent; '' where it answers."""
+    """Why the agent does not answer; '' where it does."""
     place = os.environ.get("SSH_AUTH_SOCK")
     if not place:
         return "there is no ssh-agent (SSH_AUTH_SOCK is not set)"
@@ -58,7 +58,7 @@ def _locked(key: str) -> bool:
 
 
 def _held(key: str) -> bool:
-    """Whether the agent holds the key; ssh-add reads the public one beside it, or in it."""
+    """Whether the agent holds the key; ssh-add reads the public one next to it, or in it."""
     return _code("ssh-add", "-T", f"{key}.pub") == 0
 
 

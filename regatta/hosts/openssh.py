@@ -82,14 +82,14 @@ def file_of_person() -> str:
 
 
 def of_person(address: str) -> dict[str, str]:
-    """What a person's configuration says about an address that ssh would not do by itself, of `OF_PERSON`."""
+    """The settings among `OF_PERSON` of a person's configuration for an address that ssh would not have by itself."""
     chosen = os.environ.get("REGATTA_SSH_CONFIG")
     plain, mine = asked(address, "-F", "none"), asked(address, *(("-F", chosen) if chosen else ()))
     return {key: mine[key] for key in OF_PERSON if key in mine and mine[key] not in (plain.get(key), "none")}
 
 
 def settings(config: Path, node: Node) -> dict[str, str]:
-    """What ssh does to reach a node, by the lower-case names of its settings."""
+    """The settings with which ssh reaches a node, by the lower-case names of its settings."""
     return asked(destination(node), *words(config, node)[1:])
 
 

@@ -24,7 +24,7 @@ class Process(paramiko.ProxyCommand):
         return "ssh"
 
     def recv(self, size: int) -> bytes:
-        """What has come, at most `size` bytes; nothing at the end. TimeoutError."""
+        """The bytes that have come, at most `size`; nothing at the end. TimeoutError."""
         assert self.process.stdout
         if self.process.stdout.closed:
             return b""
@@ -52,7 +52,7 @@ class Process(paramiko.ProxyCommand):
             self.process.wait()
 
     def said(self) -> str | None:
-        """What it complained of, where it has failed by itself; else None. For use after `close`."""
+        """Its error message, where it has failed by itself; else None. For use after `close`."""
         failed = self.process.returncode not in (0, None) and self.process.returncode > 0
         return self.process.stderr.read().decode("utf-8", "replace").strip() if failed and self.process.stderr else None
 

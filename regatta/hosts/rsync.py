@@ -20,7 +20,7 @@ from regatta.program import about_hosts
 AS_RUN = ["setpriv", "--reuid=regatta", "--regid=regatta", "--init-groups", "--no-new-privs", "rsync"]
 """rsync on a node without root's rights: the account of runs, in whose folders it reads."""
 PARTIAL = ".regatta-partial"
-"""Beside files that have not come whole: what of them has come, for the next time."""
+"""Next to files that have not come whole: the part of them that has, for the next time."""
 _GONE = {23, 24}
 """rsync's exit codes where some files could not be read, or had gone."""
 _SO_FAR = re.compile(rb"\s*(\d+)\s+\d+%")

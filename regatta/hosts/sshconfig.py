@@ -103,7 +103,7 @@ def of_person(inventory_dir: Path, nodes: Iterable[Node]) -> str:
 
 
 def _alias(host: str) -> list[str]:
-    """What another name needs to lead to a host as a person's own configuration does."""
+    """The settings with which another name leads to a host as a person's own configuration does."""
     found = {"hostname": host} | openssh.of_person(host)
     return [f'{key} "{value}"' if key == "identityfile" else f"{key} {value}" for key, value in found.items()]
 

@@ -55,7 +55,7 @@ def password(node: Node) -> str | None:
 
 
 def environment() -> dict[str, str]:
-    """What Ansible and its steps need to know, which have no terminal."""
+    """Variables for Ansible and its steps, which have no terminal."""
     if not _typed and os.environ.get(ASK):
         ask()
     return {ASK: "false", **({ENVIRONMENT[0]: _typed[0]} if _typed else {})}

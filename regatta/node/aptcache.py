@@ -101,7 +101,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """Send a file of a repository: of the bundle where there is one, of the cache, or from its site.
 
-        403 for who does not know the secret, and for what is no such file or on no such host; 502 where the site cannot
+        403 without the secret, and for what is no such file or on no such host; 502 where the site cannot
         be reached, leads elsewhere or sends too much; else what the site answers.
         """
         try:
@@ -125,7 +125,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_CONNECT(self) -> None:
         """Pass bytes on between the node and an apt source, both ways, until they end.
 
-        403 for who does not know the secret, for what no source names, and where there is a bundle; 502 where the
+        403 without the secret, for what no source names, and where there is a bundle; 502 where the
         source cannot be reached.
         """
         host, _, port = self.path.rpartition(":")

@@ -1,6 +1,6 @@
 """The calls that Python processes of a run are in, by py-spy, which reads their memory and stops nothing.
 
-It works as the account of runs, without a right of root's: what a hostile process has in its memory can harm only that
+It works as the account of runs, without any right of root: what a hostile process has in its memory can harm only that
 account. Its time, memory and output are bounded.
 """
 
@@ -29,7 +29,7 @@ SECONDS = 1.2
 MOST_BYTES, MOST_MEMORY, MOST_CPU = 1 << 20, 1 << 31, 2
 MOST_THREADS, MOST_FRAMES = 12, 48
 TRIES = 2
-"""What changes while it is read cannot be understood sometimes."""
+"""A process that changes while it is read cannot always be understood."""
 
 Found = Dict[int, "Tuple[Thread, ...] | str"]
 """By process its threads, the main one first, or why they are not known."""

@@ -53,7 +53,7 @@ def folders(pid: int | str = "self", unit: str = "regatta-") -> Iterator[str]:
 
 
 def cpu_limit(pid: int | str = 1) -> float | None:
-    """So many cores' worth of time a process may have by the quotas of its cgroups; None: no quota."""
+    """The cores' worth of time that a process may have by the quotas of its cgroups; None: no quota."""
     return min(filter(None, map(_quota, cpu_folders(pid))), default=None)
 
 

@@ -11,7 +11,7 @@ from typing import Any, Dict, List, Sequence, Set
 from regatta_protocol.operations.debian import DebianInstalled
 
 RECORD = "/etc/regatta/installed.json"
-"""What provisioning has installed here, and a teardown removes."""
+"""The packages that provisioning has installed here, and a teardown removes."""
 SECONDS = 540.0
 _OPTIONS = ["-q", "-o", "DPkg::Lock::Timeout=120", "-o", "Acquire::Retries=2", "-o", "Acquire::Languages=none"]
 _SHOWN = "${db:Status-Status}\t${Package}\t${Provides}\n"

@@ -145,7 +145,7 @@ def _card(index: int, gpu: Any) -> Dict[str, Any]:
 
 
 def with_parts(cards: Sequence[Dict[str, Any]], listed: str) -> List[Dict[str, Any]]:
-    """What a run can have: cards, and of those in MIG mode their parts by the UUIDs of `nvidia-smi -L`."""
+    """The devices that a run can have: cards, and of those in MIG mode their parts by the UUIDs of `nvidia-smi -L`."""
     parts = _parts(listed)
     found = []
     for card in cards:

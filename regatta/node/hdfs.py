@@ -22,7 +22,7 @@ Emit = Callable[[Moving], None]
 
 
 def state(place: Place) -> HdfsState:
-    """How HDFS is: never fails for one that is down."""
+    """The state of HDFS: never fails for one that is down."""
     expected = tuple(_read_list(INCLUDE))
     if not expected:
         return HdfsState(installed=False)

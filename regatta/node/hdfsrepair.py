@@ -42,7 +42,7 @@ def read_own(place: Place, emit: Callable[[BytesRead], None], path: str, address
 
 
 def damaged(place: Place, path: str, blocks: Sequence[str]) -> Damaged:
-    """What the NameNode knows of the copies of all that is below a path, and of the `blocks` asked for."""
+    """The NameNode's knowledge of the copies of all that is below a path, and of the `blocks` asked for."""
     query = {"ugi": "hdfs", "path": path, "files": 1, "blocks": 1, "replicadetails": 1}
     found, live, file, asked = [], {}, path, set(blocks)
     with hdfs.answer(hdfs.url("/fsck", query), seconds=600) as lines:
@@ -62,7 +62,7 @@ def damaged(place: Place, path: str, blocks: Sequence[str]) -> Damaged:
 
 
 def put_aside(place: Place, blocks: Sequence[str]) -> Aside:
-    """Move this host's copies of blocks out of its DataNode's folder, which stands still meanwhile."""
+    """Move this host's copies of blocks out of its DataNode's folder, while the DataNode is stopped."""
     data = hdfs.setting("hdfs-site.xml", "dfs.datanode.data.dir").partition("://")[2]
     aside = os.path.join(os.path.dirname(data), "damaged")
     wanted = re.compile("(" + "|".join(map(re.escape, blocks)) + r")(_\d+\.meta)?")
@@ -84,7 +84,7 @@ def _move(data: str, aside: str, wanted: re.Pattern[str]) -> None:
 def report(place: Place) -> None:
     """Have this host's DataNode say what it holds.
 
-    What it says when it has started only adds to what the NameNode believes of it; the next time is after hours.
+    Its report at the start only adds to what the NameNode believes of it; the next one comes after hours.
     """
     hdfs.dfsadmin("datanode", "-triggerBlockReport", hdfs.setting("hdfs-site.xml", "dfs.datanode.ipc.address"))
 

@@ -25,7 +25,7 @@ def inspect(  # noqa: PLR0913 (the keys of one question)
     asks: Dict[str, str] | None = None,
     apt: Sequence[str] = (),
 ) -> Inspected:
-    """What a launch asks of a node in one round trip: facts, release, layer, data files, a free port."""
+    """The questions of a launch to a node, in one round trip: facts, release, layer, data files, a free port."""
     answer: dict[str, Any] = {}
     if facts_wanted:
         answer["facts"] = facts.facts(place, versions)

@@ -18,14 +18,14 @@ BEGINNING_SECONDS = 60.0
 
 
 def answer(place: Place) -> Listing:
-    """What :func:`runs` says."""
+    """The answer of :func:`runs`."""
     return Listing(runs(place))
 
 
 def runs(place: Place) -> Tuple[Listed, ...]:
     """All runs of this node, oldest first.
 
-    What was started is in the node's own notes; for a run without one in the run's files, as far as those are small
+    The node's own notes say what was started; for a run without one its files do, as far as those are small
     and believed. Also those that have made their own `spec.json` unreadable: they are to be deleted some day, too.
     """
     about = {

@@ -78,7 +78,7 @@ OPERATIONS = {
     "support": ("hosts.AskSupport", "support.collect"),
     "lease.hold": ("hosts.HoldLease", "lease.hold"),
 }
-"""Where each is declared, below `regatta_protocol.operations`, and done; only that, and what it needs, is loaded."""
+"""Modules that declare each, below `regatta_protocol.operations`, and do it; only its own, and their needs, load."""
 OLDER = {"support", "lease.hold", "secret.held", "relay.drop", "run.list", "run.stop"}
 """Operations that serve a node of an older layout, too: what has to be known or ended before it is provisioned."""
 BARE = {
@@ -140,7 +140,7 @@ def _serve(request: dict[str, Any]) -> None:
 
 
 def _done(place: dict[str, Any], args: dict[str, Any], declared: str, done: str) -> Any:
-    """What an operation answers."""
+    """The answer of an operation."""
     kind = _found("regatta_protocol.operations", declared)
     asked, telling = vars(decode(kind, args)), issubclass(kind, Telling)
     work = _found("regatta.node", done)

@@ -15,7 +15,7 @@ TIMEOUT_SECONDS = 5.0
 
 
 def state(place: Place) -> MonitoringState:
-    """How it is; never fails for a Prometheus that is down."""
+    """Its state; never fails for a Prometheus that is down."""
     none = MonitoringState(installed=False, prometheus=None, up=0, down=(), problem="")
     if "prometheus" not in progress.installed():
         return none

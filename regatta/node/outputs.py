@@ -101,7 +101,7 @@ def sizes(place: Place, runs: Sequence[str]) -> Sizes:
 def expression(pattern: str) -> str:
     """A pattern as a regular expression that fits whole paths: `*`, `?` and `[...]` within a name, `**` any folders.
 
-    What is below a folder that fits does, too.
+    All files below a folder that fits do, too.
     """
     made, at = "", 0
     while at < len(pattern):

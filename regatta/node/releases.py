@@ -31,7 +31,7 @@ Place = Dict[str, Any]
 KEEP = 5
 GRACE_SECONDS = 900
 LOCK_SECONDS, LOCK_POLL_SECONDS = 20.0, 0.02
-"""So long a request waits for the lock: less than a controller waits for its answer."""
+"""Seconds that a request waits for the lock: less than a controller waits for its answer."""
 
 
 def folder(place: Place, release: str) -> str:
@@ -261,7 +261,7 @@ def protect(tree: str) -> None:
 
 
 def remove(tree: str) -> None:
-    """Delete a read-only tree of root's, or of this user's."""
+    """Delete a read-only tree that root, or this user, owns."""
     if not os.path.isdir(tree):
         return
     for base, _, _ in os.walk(tree):

@@ -91,7 +91,7 @@ def _work(
 
 
 def _become(who: pwd.struct_passwd, groups: List[int], parent: int) -> None:
-    """Drop everything of root's; runs, which are the same account, cannot look into this process."""
+    """Drop every right of root; runs, which are the same account, cannot look into this process."""
     os.chdir("/")
     os.setgroups(groups)
     os.setresgid(who.pw_gid, who.pw_gid, who.pw_gid)

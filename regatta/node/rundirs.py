@@ -1,7 +1,7 @@
 """The folders of runs on a node: what was started (`spec.json`), what it printed (`log`), its end (`exit.json`).
 
-A cluster's `runs/` is root's, and each folder in it belongs to the account of runs, which may put anything there. What
-is inside is therefore read and written as that account (`rights.of_run`), and believed as far as it fits the types of
+A cluster's `runs/` is root's, and each folder in it belongs to the account of runs, which may put anything there. All
+of it is therefore read and written as that account (`rights.of_run`), and believed as far as it fits the types of
 `regatta_protocol.run`: whatever it holds, it tells only of that run, and breaks nothing for the others.
 Whether a run is still here is not asked of its files: its unit and its note (`notes`) tell.
 """

@@ -3,7 +3,7 @@
 `log` is the beginning, half of the limit. Later text goes into files `log.<offset of their first byte>`, the oldest
 of which are deleted. Offsets count all that was printed, so that a follower continues where it was; one that comes too
 late for a part gets its size. Events hold results: those behind the beginning are in `log.events`, too,
-all but progress, as `<offset>|<line>`, and are read in the place of parts that are gone.
+all but progress, as `<offset>|<line>`, and are read instead of parts that are gone.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ def end(folder: str) -> int:
 def quiet(folder: str) -> float:
     """Return seconds since something was printed. Raises OSError where there is no log."""
     newest = os.stat(_path(folder, max(_starts(folder)))).st_mtime
-    with contextlib.suppress(OSError):  # what stands in place now
+    with contextlib.suppress(OSError):  # what is in place now
         newest = max(newest, os.stat(os.path.join(folder, "live.json")).st_mtime)
     return max(0.0, time.time() - newest)
 

@@ -110,7 +110,7 @@ def _claim(place: Place, spec: Spec, folder: str) -> None:
 
 
 def _give(place: Place, folder: str) -> None:
-    """The folder, in one of root's, is the run's from here on."""
+    """The folder, in one that root owns, is the run's from here on."""
     if os.geteuid() == 0 and place.get("user"):
         owner = pwd.getpwnam(place["user"])
         os.chown(folder, owner.pw_uid, owner.pw_gid, follow_symlinks=False)

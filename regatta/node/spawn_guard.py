@@ -1,7 +1,7 @@
 """Ends a program of a run that starts processes by `spawn` and has no main guard.
 
 A process that is started so imports the program's main module, which without a guard starts processes again. Python
-refuses that by a RuntimeError, and a pool puts another process in the place of each that ends: for ever. The first one
+refuses that by a RuntimeError, and a pool replaces each process that ends: for ever. The first one
 says what is wrong here, and ends its parent. The first file of Python in a run calls `watch`.
 """
 

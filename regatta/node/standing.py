@@ -23,7 +23,7 @@ else:  # next to the supervisor, in the run's folder
 from regatta_protocol.standing import Standing, Stood, Waiting
 
 LEAST_SECONDS = 0.25
-"""What a process uses is measured over this time at least."""
+"""The use of a process is measured over at least this time."""
 MOST_PROCESSES, MOST_TEXT, MOST_BYTES = 24, 200, 1 << 20
 MOST_RANK = 1 << 31
 IDLE = "::IDLE"
@@ -155,7 +155,7 @@ def _chosen(seen: Dict[int, Seen], ranks: Dict[int, Tuple[int | None, bool]]) ->
 
 
 def _standing(one: Seen, rank: Tuple[int | None, bool], found: Any, took: float) -> Standing | None:
-    """What is known of a process now; None where it has ended meanwhile."""
+    """The present state of a process; None where it has ended meanwhile."""
     try:
         state, parent, ticks, faults = _stat(one.pid)
     except (OSError, ValueError, IndexError):

@@ -264,7 +264,7 @@ class Supervisor:
 
     def used(self) -> dict[str, Any]:
         """Return what the run's processes have used here. Those of a run that has joined a service are the service's
-        own, but for the driver, whose share alone would say too little.
+        own, but for the driver, whose share by itself would say too little.
         """
         return {} if self.spec.joined else {**usage.of_unit(self.folder), **usage.of_children()}
 

@@ -156,7 +156,7 @@ def collect(place: dict[str, Any], tokens: Sequence[Token], more: Sequence[str])
     """Texts by name. A run's arguments and output may be private, and stay out. `tokens`: secrets of services; `more`:
     patterns of files that services name.
 
-    All files are in folders of root's; runs' own are read as their account.
+    All files are in folders that root owns; runs' own are read as their account.
     """
     found = {f"commands/{name}.txt": run(command) for name, command in COMMANDS.items()}
     for unit in units():

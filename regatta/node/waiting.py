@@ -1,4 +1,4 @@
-"""What a thread waits for, by what the kernel tells of it to those who may look into it: a lock, a pipe, an address."""
+"""What a thread waits for, as far as the kernel shows it to those who may look: a lock, a pipe, an address."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ FUTEX = {"x86_64": 202, "aarch64": 98}
 STOPPED, TRACED, BUSY = ("T", "t", "D")
 MOST_FDS, MOST_TEXT, MOST_LINKS = 8, 200, 6
 FUSE = ("request_wait_answer", "fuse_", "nfs_", "rpc_wait")
-"""Where the kernel waits for a file server."""
+"""Parts of the names of kernel functions that wait for a file server."""
 OUT_OF_MEMORY = "mem_cgroup_"
-"""Where it waits for a unit that has reached its limit of memory."""
+"""Part of the names of those that wait for a unit that has reached its limit of memory."""
 ESTABLISHED, CONNECTING, LISTENING = "01", "02", "0A"
 RETRIES = 2
 

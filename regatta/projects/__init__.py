@@ -1,1 +1,1 @@
-"""What a person's project is."""
+"""A person's project."""

@@ -1,4 +1,4 @@
-"""Where a run comes from: the tree that is synced, the project in it, the folder where one stands."""
+"""Where a run comes from: the tree that is synced, the project in it, the current directory."""
 
 import os
 from dataclasses import dataclass

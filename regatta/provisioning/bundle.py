@@ -36,7 +36,7 @@ class BundleError(RegattaError):
 
 @dataclass(frozen=True)
 class Archive:
-    """What a service is made of: `place` in the bundle, its package URL, and its SHA-512 where that is known.
+    """The parts of a service: `place` in the bundle, its package URL, and its SHA-512 where that is known.
 
     `variables`: of Ansible, for a host that is set up from the bundle; {path} in them is where the archive is then.
     """

@@ -134,7 +134,7 @@ def make(order: Order) -> list[str]:
 
 
 def _packed(order: Order, work: Path, places: dict[str, Path]) -> dict[Path, bundled.Packed]:
-    """What the projects need; the archives of their layers join `places`."""
+    """The needs of the projects; the archives of their layers join `places`."""
     packed = {}
     base = bases.of_wheels(order.wheels, order.python, order.machine, order.glibc) if order.projects else None
     for project in order.projects:

@@ -34,7 +34,7 @@ class Flag:
 
 @dataclass(frozen=True)
 class Options:
-    """What was given to a command about hosts; `extra` goes to ansible-playbook."""
+    """The arguments of a command about hosts; `extra` goes to ansible-playbook."""
 
     inventory: str | None = None
     node: str | None = None
@@ -157,7 +157,7 @@ def of(command: str) -> list[Flag]:
 
 
 def read(command: str, words: Sequence[str]) -> Options:
-    """What was given. UsageError for a flag of another command or one that looks like a slip; argparse ends others."""
+    """The arguments. UsageError for a flag of another command or one that looks like a slip; argparse ends others."""
     given, extra = _parser(command).parse_known_args(list(words))
     extra = [word for word in extra if word != "--"]
     _refuse(command, extra)

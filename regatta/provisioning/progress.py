@@ -13,7 +13,7 @@ FOLDER = "REGATTA_PROGRESS"
 EACH_SECONDS = 0.5
 
 Measure = Callable[[], tuple[str, int, int | None]]
-"""What is transferred, bytes done, and bytes in all where that is known."""
+"""The thing that is transferred, bytes done, and bytes in all where that is known."""
 
 
 @contextmanager

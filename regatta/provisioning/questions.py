@@ -1,4 +1,4 @@
-"""What `regatta init` asks for, and the inventory that comes of the answers."""
+"""The questions of `regatta init`, and the inventory made from the answers."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ _WORDS = {"yes": False, "y": False, "no": True, "n": True}
 
 @dataclass(frozen=True)
 class Given:
-    """What was said by flags; None and no hosts where a person is asked."""
+    """The values of flags; None and no hosts where a person is asked."""
 
     name: str | None = None
     host: Sequence[str] = ()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import rich.progress
 
 LOGS = ".logs"
-"""Folder beside an inventory."""
+"""Folder next to an inventory."""
 KEPT = 10
 TOLD = "REGATTA_STEPS"
 """The variable with the number of the descriptor on which Ansible reports its steps."""
@@ -39,7 +39,7 @@ _ENDS = {"unchanged": "unchanged", "changed": "changed", "failures": "failed", "
 
 
 def named(path: Path) -> str:
-    """Where Ansible's own output is, in words for a person."""
+    """The place of Ansible's own output, in words for a person."""
     here = Path.cwd()
     return f"Ansible's own output: {path.relative_to(here) if path.is_relative_to(here) else path}"
 

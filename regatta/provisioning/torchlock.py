@@ -36,7 +36,7 @@ class Sources:
 
 
 def read(sources: Sources, target: Target, say: Say, *, keep: bool = True) -> Chosen:
-    """The packages for a target. What no lock knows of torch's build is asked of the index, and kept if `keep`.
+    """The packages for a target. If no lock has torch's build, the index is asked, and its answer kept if `keep`.
 
     LockError names the file that is missing, and what to do.
     """
@@ -64,7 +64,7 @@ def brought() -> Path:
 
 
 def refuse_password(index: str) -> None:
-    """Raise LockError where the index has a password in it, for pip and uv get it as an argument."""
+    """Raise LockError where the index has a password in it, as pip and uv get it as an argument."""
     if "@" in urlsplit(index).netloc:
         raise LockError(
             "python_env_torch_index has a password in it, which every user of this machine could see while pip runs: "
@@ -73,7 +73,7 @@ def refuse_password(index: str) -> None:
 
 
 def advice(version: str, target: Target, index: str) -> str:
-    """What to do where there is no way to the index: the file, the command that downloads it elsewhere, the folder."""
+    """The advice where there is no way to the index: the file, the command that downloads it elsewhere, the folder."""
     python = f"cp{target.minor.replace('.', '')}"
     file = f"{BUILT}-{version}-{python}-{python}-manylinux_2_28_{target.machine}.whl"
     return (
@@ -85,7 +85,7 @@ def advice(version: str, target: Target, index: str) -> str:
 
 
 def _holds(path: Path, target: Target) -> bool:
-    """Whether a lock has torch for the target. What is wrong with one that makes no sense, `locks.read` explains."""
+    """Whether a lock has torch for the target. `locks.read` explains what is wrong with one that makes no sense."""
     if not path.is_file():
         return False
     try:

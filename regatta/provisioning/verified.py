@@ -12,7 +12,7 @@ from regatta.hosts.cluster import Cluster
 from regatta.provisioning import playbook
 
 _STOPPED = re.compile(r"^(?:FAILED |UNREACHABLE |\[ERROR\]|ERROR!).*(?:\n    .*)*", re.MULTILINE)
-"""What kept a playbook from its end, as it is shown."""
+"""The reason why a playbook did not end, as it is shown."""
 
 
 @dataclass(frozen=True)

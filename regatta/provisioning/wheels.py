@@ -180,7 +180,7 @@ def _build_sources(folder: Path, target: Target) -> None:
 
 
 def _arrived(folder: Path, count: int) -> tuple[str, int, None]:
-    """How many packages pip has brought, and their bytes: no lock says how many bytes they have in all."""
+    """The number of packages that pip has brought, and their bytes: no lock says how many bytes they have in all."""
     found = progress.held(folder, *_PACKAGES)
     return f"{len(found)} of {count} packages of Python,", sum(found.values()), None
 

@@ -1,4 +1,4 @@
-"""How often verdicts are false on a cluster: pairs of runs of the same thing, judged as if they had two names."""
+"""The rate of false verdicts on a cluster: pairs of runs of the same thing, judged as if they had two names."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -35,7 +35,7 @@ class Calibration:
 
 
 def of(records: Sequence[Record], at_least: float = stats.AT_LEAST) -> list[Calibration]:
-    """What the runs of calibration among these records say, for each cluster by each timer.
+    """The findings of the runs of calibration among these records, for each cluster by each timer.
 
     Of each set and point, two runs that follow each other are a pair. Chance gives them their names, as it decides the
     order of two frameworks. stats.LEAST_PAIRS pairs make a verdict. `at_least`: the part that a difference must have.
@@ -62,7 +62,7 @@ def _sets(records: Sequence[Record]) -> dict[tuple[str, str], list[Record]]:
 
 
 def _named(label: str, runs: Sequence[Record], clock: str) -> Iterator[tuple[list[float], list[float]]]:
-    """The seconds under two names of each verdict; runs without the timer or beside others are left out."""
+    """The seconds under two names of each verdict; runs without the timer, or timed while others ran, are left out."""
     ordered = sorted(runs, key=lambda run: run.series.index if run.series else 0)
     seconds = [getattr(run.phases, clock) for run in ordered if not run.others]
     times = [value for value in seconds if value]

@@ -141,7 +141,7 @@ Found = TypeVar("Found")
 
 
 def _by_length(rows: Sequence[Seconds], judge: Callable[[Any], list[Found]]) -> list[Found]:
-    """What `judge` finds of each row: it gets all with as many repeats at once, (rows, repeats), if memory allows."""
+    """Verdicts of `judge` on each row: it gets all with as many repeats at once, (rows, repeats), if memory allows."""
     import numpy as np
 
     alike: dict[int, list[int]] = {}

@@ -110,7 +110,7 @@ def _entries(folder: str) -> list[tuple[str, bool]]:
 
 
 def folded(paths: set[str], kept: dict[str, bool]) -> list[str]:
-    """Paths, with a folder (and `/`) in the place of all that is in it where nothing of it is kept."""
+    """Paths, with a folder (and `/`) instead of all that is in it where nothing of it is kept."""
     needed = {""}
     for path in kept:
         while path := path.rpartition("/")[0]:

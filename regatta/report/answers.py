@@ -11,7 +11,7 @@ from regatta.report.summary import Summary
 
 _CLOCK = "total"
 _SLOW_START = 1.1
-"""So many times as long as the slowest of the others takes a first repeat that is named."""
+"""A first repeat is named that takes this many times as long as the slowest of the others."""
 
 
 @dataclass(frozen=True)

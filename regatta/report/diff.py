@@ -144,7 +144,7 @@ def _times(a: Record, b: Record) -> Iterator[str]:
 
 
 def answers(a: Record, b: Record) -> list[Difference] | None:
-    """In what the answers differ beyond the workload's tolerance; None where they cannot be compared."""
+    """The differences of the answers beyond the workload's tolerance; None where they cannot be compared."""
     if a.identity.workload != b.identity.workload or a.answer is None or b.answer is None:
         return None
     tolerance = {name: min(value, b.tolerance[name]) for name, value in a.tolerance.items() if name in b.tolerance}

@@ -113,7 +113,7 @@ def of_records(records: Iterable[Record]) -> list[Line]:
 def of_nodes(known: "Sequence[RunInfo]", records: Iterable[Record], cluster: str) -> list[Line]:
     """Return what the nodes of a cluster know, and the records of runs that they know no longer.
 
-    How a run has ended is in its record's words, and how long it took by the controller's timer, with what came before
+    The end of a run is in its record's words, and its time by the controller's timer, with what came before
     the start; nodes are asked only about what still runs there.
     """
     kept = {record.run_id: record for record in records if record.cluster.name == cluster}

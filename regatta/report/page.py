@@ -31,7 +31,7 @@ from regatta.report.tables import Table
 
 _OPEN = 1
 _PICTURES = 12
-"""So many cases have their picture in the page itself; those of other cases are drawn when they are shown."""
+"""The number of cases with their picture in the page itself; those of other cases are drawn when they are shown."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The verdicts of a sealed set beside those of the same plan on other hosts: which hold there too?"""
+"""The verdicts of a sealed set next to those of the same plan on other hosts: which hold there too?"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ class Verdict:
 
 
 def compare(there: Sequence[Record], here: Sequence[Record]) -> list[Verdict]:
-    """Each verdict of the sealed runs beside that of the runs here, by workload, parameters and timer."""
+    """Each verdict of the sealed runs next to that of the runs here, by workload, parameters and timer."""
     own = dict(_ratios(here))
     return [Verdict(_what(key), ratio, own.get(key)) for key, ratio in _ratios(there)]
 

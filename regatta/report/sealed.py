@@ -38,7 +38,7 @@ _KEYS = ("id_ed25519", "id_ecdsa", "id_rsa")
 
 @dataclass(frozen=True)
 class Sealed:
-    """What a sealed file holds. `plan`: for `bench` in the folder of the code; `missing`: sentences on lost records."""
+    """A sealed file's content. `plan`: for `bench` in the folder of the code; `missing`: sentences on lost records."""
 
     set: str
     records: tuple[Record, ...]
@@ -51,7 +51,7 @@ class Sealed:
     missing: tuple[str, ...] = ()
 
     def lines(self) -> Iterator[str]:
-        """What it is, for a person."""
+        """Its description, for a person."""
         states = Counter(run.exit.state for run in self.records)
         told = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
         yield f"set {self.set}: {len(self.records)} runs ({told}), sealed {self.made}"

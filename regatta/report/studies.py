@@ -1,4 +1,4 @@
-"""Studies: cases of one experiment that differ in the number of ranks, and in the batch that these share, alone.
+"""Studies: cases of one experiment that differ only in the number of ranks, and in the batch that these share.
 
 Which option is the batch, its card says: a number that each rank takes, of which plans know a total. One of the kind
 `ranks` says that something else grows with them (the learning rate).

@@ -63,7 +63,7 @@ def waited(lines: Sequence[str]) -> bool:
 
 
 def _where_stood(judge: Judge, told: Accounts) -> list[Spot]:
-    """Where each rank stood when others had waited too long, by its nodes, and by what it printed when it ended."""
+    """The place of each rank when others had waited too long, by its nodes, and by what it printed when it ended."""
     meets, run = judge.handle.framework.meets, judge.handle.run
     found = spots(told.stood, meets)
     found += spots({name: ended.stood for name, ended in told.exits.items() if ended.stood}, meets)

@@ -81,7 +81,7 @@ class Accounts:
         return {name: said.used for name, said in self.said.items()}
 
     def hear(self, finished: dict[str, Finished]) -> None:
-        """What nodes say of the run's end, by node."""
+        """The nodes' reports of the run's end, by node."""
         self.said |= {name: answer.exit for name, answer in finished.items() if answer.exit}
         self.rebooted = [name for name, answer in finished.items() if answer.rebooted]
         self.died = {name: [*answer.died] for name, answer in finished.items() if answer.died}

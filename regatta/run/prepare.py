@@ -71,7 +71,7 @@ class Ready:
 
 @dataclass(frozen=True)
 class _Brought:
-    """What the nodes have of a run: `imports` are the folders of the tree from which it imports."""
+    """The parts of a run that nodes have: `imports` are the folders of the tree from which it imports."""
 
     source: tree.Tree
     variables: Variables

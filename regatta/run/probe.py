@@ -1,7 +1,7 @@
 """Which hosts of a cluster are slower than the others, and in what: short measurements, compared with each other.
 
 Hosts of one machine are measured in turn, as they would slow each other down. Of several rounds the fastest counts: a
-host that is slow is always slow, and what else happens on it passes. Who seems slow is measured once more.
+host that is slow is always slow, and other activity on it passes. A host that seems slow is measured once more.
 """
 
 import statistics
@@ -129,7 +129,7 @@ def _between(remote: Remote, sender: Node, receiver: Node) -> float:
 
 
 def slow(figures: Figures) -> list[Slow]:
-    """Who does less than `SLOW` of the median of the others, and in what."""
+    """The hosts that do less than `SLOW` of the median of the others, and in which measurement."""
     found = []
     for what, of_hosts in figures.items():
         for name, rate in of_hosts.items():

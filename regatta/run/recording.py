@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 MARK_TIMEOUT = 5.0
 ORPHAN_SECONDS = 60.0
-"""So long after its end a run of another machine's controller counts as one that no one follows."""
+"""Seconds after its end when a run of another machine's controller counts as one that no one follows."""
 MOST_AT_ONCE = 20
 NOTE = (
     "no controller followed this run to its end: the record is made from what its nodes know, "
@@ -261,7 +261,7 @@ def adopt(
 
 
 def _home(cluster: Cluster, info: RunInfo, results: Path) -> Path:
-    """The folder for a run's record: on this machine alone the one of its own project, else `results`."""
+    """The folder for a run's record: for runs only on this machine its own project's, else `results`."""
     its = Path(info.by.results) if cluster.local and info.by and info.by.results else results
     return its if its.is_dir() else results
 

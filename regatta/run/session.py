@@ -30,7 +30,7 @@ from regatta_protocol.states import State
 
 INTERRUPTED = 130
 AGAIN_SECONDS = 2.0
-"""So long after Ctrl-C another one cancels a run that is only watched."""
+"""Seconds after Ctrl-C in which another one cancels a run that is only watched."""
 LATE_SECONDS = 0.5
 """Seconds that times may be late, as output was not shown at once, before a warning."""
 

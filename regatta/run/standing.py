@@ -23,16 +23,16 @@ from regatta_protocol.standing import Frame, Standing, Stood, Thread
 from regatta_protocol.states import State
 
 LIST_SECONDS, SECONDS = 1.2, 1.8
-"""So long a node may take to say which runs it has, and where one stands."""
+"""Seconds that a node may take to list its runs, and to answer where a run stands."""
 SLOW_SECONDS = 10.0
 MANY_FAULTS = 50.0
-"""Who reads so many pages a second from a disk works on a mapped file, or lacks memory."""
+"""A process that reads this many pages a second from a disk works on a mapped file, or lacks memory."""
 LOST = (0.05, 3)
 """The part of TCP's segments, and the number, that are sent again where packets are lost."""
 FULL, LEAST_OTHERS = 0.9, 0.3
 """The part of a host's CPU from which on it is full, and the least part of it that other processes use then."""
 BUSY_CORES = 0.5
-"""Who uses so much of a core computes, and does not wait."""
+"""A process that uses this much of a core computes, and does not wait."""
 MOST_SHOWN = 160
 WRAPPERS = {"inner", "_fn", "decorate_context", "_wrapped_call_impl", "_call_impl", "__call__", "<lambda>"}
 """Functions around others, whose names tell nothing."""
@@ -52,9 +52,9 @@ DOES = {
     "memory": "waits for memory, as its limit is reached",
 }
 UNANSWERED = " does not "
-"""In what a node says of a connection that does not get through."""
+"""Part of a node's text about a connection that does not get through."""
 IDLE = ("", "events")
-"""What a worker of a service does that has no task."""
+"""States of a service's worker that has no task."""
 STOPPED = ("T", "t")
 _TRACED = re.compile(r'^(?:\[rank\d+\]:)? *File "(.{1,400})", line (\d{1,7}), in (\S{1,200})$', re.M)
 ENDED = "Z"
@@ -91,7 +91,7 @@ class Spot:
 
 
 def ask(remote: Remote, info: RunInfo, timeout: float = SECONDS) -> tuple[dict[str, Stood], dict[str, Exception]]:
-    """What each node of a run says, and those that do not answer in time."""
+    """The answer of each node of a run, and the nodes that do not answer in time."""
     said, failed = remote.promptly(info.nodes, AskStanding(info.run), timeout)
     stood = {node.name: said[node.name] for node in info.nodes if node.name in said}
     slow = failed and not stood and timeout < SLOW_SECONDS
@@ -134,7 +134,7 @@ def reason(error: Exception) -> str:
 
 
 def host(node: str, told: Stood) -> str:
-    """What a host does now, in a sentence."""
+    """The host's present activity, in a sentence."""
     try:
         rates, load = Rates.between(told.before, told.after), float(told.after["load"])
     except (KeyError, TypeError, ValueError):
@@ -164,7 +164,7 @@ def _children(parent: Standing, processes: Iterable[Standing]) -> list[Standing]
 
 
 def spot(node: str, one: Standing, children: Sequence[Standing], meets: str) -> Spot:
-    """Where one process stands."""
+    """The state of one process."""
     frames = one.threads[0].frames if one.threads else ()
     own = next((at for at, frame in enumerate(frames) if frame.own), None)
     computes = not one.waiting.what and one.cpu >= BUSY_CORES
@@ -306,7 +306,7 @@ def absent(ranks: Sequence[Spot]) -> list[Spot]:
 
 
 def fallen(node: str, run: str, failure: Failure, meets: str) -> Spot:
-    """Where a rank stood that has ended, by the last lines that it printed: a traceback."""
+    """The last place of a rank that has ended, by the last lines that it printed: a traceback."""
     own = f"/runs/{run}/work/"
     frames = [
         Frame(name, file.rpartition(own)[2], int(line), own in file)
@@ -372,7 +372,7 @@ def _alone(ranks: Sequence[Spot]) -> str:
 
 
 def limited(stood: Mapping[str, Stood]) -> list[str]:
-    """What holds a run back on its hosts, in sentences."""
+    """The reasons that hold a run back on its hosts, in sentences."""
     said = []
     for node, told in stood.items():
         if told.limits.get("memory", 0.0) >= 0.95:

@@ -35,5 +35,5 @@ def ready(remote: Remote, answers: Mapping[str, Inspected], say: Callable[[str],
 
 
 def _folded(said: Mapping[str, str]) -> list[tuple[str, str]]:
-    """What nodes have said, each text once, with the names of its nodes."""
+    """The nodes' texts, each once, with the names of its nodes."""
     return [(text, ", ".join(name for name in said if said[name] == text)) for text in dict.fromkeys(said.values())]

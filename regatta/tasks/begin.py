@@ -19,7 +19,7 @@ from regatta.tasks.workloads import show
 DEMO = "demo"
 """The plan whose first point is shown."""
 NAME = "of the inventory, which becomes inventory/NAME (default: mine)"
-"""What `--name` of init is: of other commands it names a run."""
+"""Help of init's `--name`: of other commands it names a run."""
 PROJECT = """\
 # This folder is a project: each run has it whole. What its runs take; all keys: docs/reference/options.md
 # workers = 4                       # ranks over the cluster (default: one a core)

@@ -33,7 +33,7 @@ class Questions:
     def answer(
         self, question: str, read: Callable[[str], _Answer], offered: str | None = None, given: str | None = None
     ) -> _Answer:
-        """What `read` makes of an answer: of what is `given`, or else of what a person types.
+        """The value that `read` makes of an answer: of the one `given`, or else of a person's.
 
         A wrong one is asked again, with the reason; nothing typed is what is `offered`. Raises EOFError at the end of
         input, and what `read` raises where no one was asked.

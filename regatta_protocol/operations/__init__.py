@@ -1,1 +1,1 @@
-"""What a controller asks of nodes: a module for each subject, of which a request loads one."""
+"""The requests of a controller to nodes: a module for each subject, of which a request loads one."""

@@ -17,7 +17,7 @@ class HdfsState(Value):
 
 
 class AskHdfs(Operation[HdfsState]):
-    """How HDFS is."""
+    """The state of HDFS."""
 
     op = "hdfs.state"
 
@@ -29,7 +29,7 @@ class Moved(Value):
 
 
 class Moving(Value):
-    """How far that is."""
+    """The progress of that."""
 
     progress: str
 
@@ -81,7 +81,7 @@ class Damaged(Value):
 
 
 class AskDamaged(Operation[Damaged]):
-    """What the NameNode knows of the copies of all that is below a path."""
+    """The NameNode's knowledge of the copies of all that is below a path."""
 
     op = "hdfs.damaged"
     path: str
@@ -89,7 +89,7 @@ class AskDamaged(Operation[Damaged]):
 
 
 class Aside(Value):
-    """Where copies were put."""
+    """The place where copies were put."""
 
     folder: str
 

@@ -8,7 +8,7 @@ from regatta_protocol.value import Value
 
 
 class Holder(Value):
-    """Who has the lease on a cluster, for which command, for how long."""
+    """The holder of the lease on a cluster, its command, and for how long it has the lease."""
 
     who: str
     command: str
@@ -34,7 +34,7 @@ class HoldLease(Telling[None, LeaseWord]):
 
 
 class Sampled(Value):
-    """What a node does right now, as `regatta.node.sample` says; what runs tell in it is their choice."""
+    """The present activity of a node, as `regatta.node.sample` says; what runs tell in it is their choice."""
 
     sample: Dict[str, Any]
 
@@ -83,7 +83,7 @@ class AskHeld(Operation[Secrets]):
 
 
 class Cooled(Value):
-    """How many prepared forms went; whether `all` pages or those of `inputs`, and the reason for the latter."""
+    """Number of prepared forms that went; whether `all` pages or those of `inputs`, and the reason for the latter."""
 
     prepared: int
     pages: str
@@ -104,7 +104,7 @@ class Texts(Value):
 
 
 class AskSupport(Operation[Texts]):
-    """What a person who helps needs to see, without secrets; `more`: patterns of files that services name."""
+    """The data that a person who helps needs, without secrets; `more`: patterns of files that services name."""
 
     op = "support"
     tokens: Tuple[Token, ...]

@@ -1,4 +1,4 @@
-"""What a launch asks of a node before it starts anything, in one round trip."""
+"""The questions of a launch to a node before it starts anything, in one round trip."""
 
 from typing import Any, Dict, Optional, Tuple
 
@@ -18,7 +18,7 @@ class InputFile(Value):
 
 
 class Inspected(Value):
-    """What a node says of what it was asked for; `facts` as records keep them.
+    """A node's answer to a launch; `facts` as records keep them.
 
     `begun`: where a release that is missing can be sent to. `packages`: of its environment. `data`: which files it has,
     by content. `unfinished`: runs that have not ended. `gpus_taken`: UUIDs of GPUs of

@@ -46,7 +46,7 @@ class Incoming(Value):
 
 
 class AboutLayer(Value):
-    """What a node keeps of a layer; `tree`: the hash of its files, `compiled`: whether byte code is among them."""
+    """A node's data of a layer; `tree`: the hash of its files, `compiled`: whether byte code is among them."""
 
     tree: str
     compiled: bool
@@ -89,7 +89,7 @@ class LayersThere(Value):
 
 
 class AskBase(Operation[LayerBase]):
-    """What layers are made for."""
+    """The target of layers."""
 
     op = "layer.base"
 
@@ -105,7 +105,7 @@ class BeginLayer(Operation[Incoming]):
 class BuildWheel(Operation[BuiltWheel]):
     """Make the wheel of a source archive.
 
-    `needs`: an archive beside it with what it is built with. `backend`, `backend_path`: see PEP 517.
+    `needs`: an archive next to it with what it is built with. `backend`, `backend_path`: see PEP 517.
     """
 
     op = "layer.build"

@@ -1,4 +1,4 @@
-"""What runs have left on a node, in their working directories and in the shared folder."""
+"""The files that runs have left on a node, in their working directories and in the shared folder."""
 
 from typing import Any, Dict, Optional, Tuple
 
@@ -8,7 +8,7 @@ from regatta_protocol.value import Value
 
 
 class Left(Value):
-    """How many files there are, and their bytes.
+    """The number of files, and their bytes.
 
     `files`: the first of them as lists of path, bytes, time in ns, and whether it came with the code and was changed,
     which may be many; `left_out`: lists of path and why. The names are the run's choice, and checked by who reads them.
@@ -21,7 +21,7 @@ class Left(Value):
 
 
 class AskLeft(Operation[Left]):
-    """What of a run fits one of the patterns (none: all), the first `most`; `part`: of the shared folder instead."""
+    """Files of a run that fit a pattern (none: all), the first `most`; `part`: of the shared folder instead."""
 
     op = "run.left"
     run: str
@@ -31,13 +31,13 @@ class AskLeft(Operation[Left]):
 
 
 class Sizes(Value):
-    """What runs have left, with their first files; of those that could be looked at in time."""
+    """The outputs of runs, with their first files; of those that could be looked at in time."""
 
     runs: Dict[str, Left]
 
 
 class AskSizes(Operation[Sizes]):
-    """What each of these runs has left."""
+    """The outputs of each of these runs."""
 
     op = "run.sizes"
     runs: Tuple[str, ...]
@@ -60,7 +60,7 @@ class AskSums(Operation[Sums]):
 
 
 class Part(Value):
-    """What a run or a project has in the shared folder: bytes, and when it last changed (Unix time)."""
+    """The part of a run or a project in the shared folder: bytes, and when it last changed (Unix time)."""
 
     bytes: int
     last_change: float
@@ -74,7 +74,7 @@ class SharedParts(Value):
 
 
 class AskShared(Operation[SharedParts]):
-    """What is in the shared folder; for the head."""
+    """The content of the shared folder; for the head."""
 
     op = "shared.parts"
 

@@ -1,4 +1,4 @@
-"""How fast a node is, in short measurements of its processors, memory, disk and network."""
+"""The speed of a node, in short measurements of its processors, memory, disk and network."""
 
 from typing import Dict
 

@@ -18,7 +18,7 @@ class Held(Word):
 
 
 class ReleaseState(Value):
-    """How a release is on a node; `differs`: the first path that is not as it should be, and what is wrong with it."""
+    """The state of a release on a node; `differs`: the first path that is not as it should be, and what is wrong."""
 
     state: Held
     differs: Tuple[Path, ...] = ()
@@ -33,7 +33,7 @@ class ChangedFile(Value):
 
 
 class Patch(Value):
-    """What makes a release of the older one `base`: paths that are removed, and files by path."""
+    """The changes that make a release out of the older one `base`: paths that are removed, and files by path."""
 
     base: str
     removed: Tuple[Path, ...] = ()
@@ -89,7 +89,7 @@ class FetchRelease(Operation[CommittedRelease]):
 
 
 class ReleaseEntries(Operation[Entries]):
-    """What a release consists of."""
+    """The parts of a release."""
 
     op = "release.entries"
     release: str

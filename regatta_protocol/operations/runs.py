@@ -18,10 +18,10 @@ class StartRun(Operation[Started]):
 
 
 class Watched(Value):
-    """What a watched run says: what it is has a value.
+    """The report of a watched run: only what it is about has a value.
 
     `lines`: lists of rank (None: the supervisor's) and text, which may be many. `offset`: the byte of the log behind
-    them. `bars`: lists of rank and what stands in place now. `exit`: how the run has ended there. `beat`: a heartbeat.
+    them. `bars`: lists of rank and what is in place now. `exit`: how the run has ended there. `beat`: a heartbeat.
     """
 
     lines: Any = None
@@ -41,7 +41,7 @@ class WatchRun(Telling[None, Watched]):
 
 
 class AskStanding(Operation[Stood]):
-    """Where a run's processes stand now."""
+    """The present state of a run's processes."""
 
     op = "run.standing"
     run: str
@@ -87,14 +87,14 @@ class MarkRecorded(Operation[None]):
 
 
 class Account(Value):
-    """What a node keeps of a run for its record, and the interface of the cluster's address."""
+    """A node's data of a run for its record, and the interface of the cluster's address."""
 
     record: Optional[Dict[str, Any]] = None
     interface: Optional[str] = None
 
 
 class AskAccount(Operation[Account]):
-    """What a node keeps of a run for its record."""
+    """A node's data of a run for its record."""
 
     op = "run.account"
     run: str

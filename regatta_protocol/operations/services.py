@@ -8,7 +8,7 @@ from regatta_protocol.value import Value
 
 
 class UnitState(Value):
-    """What systemd says of a unit, and since when it is so."""
+    """The state of a unit by systemd, and since when it has it."""
 
     state: str
     since: str
@@ -30,7 +30,7 @@ class Act(Operation[Acted]):
 
 
 class NodeTold(Value):
-    """What a node is and does now; `facts` as records keep them, `told`: what frameworks asked for, by name."""
+    """A node's facts and present state; `facts` as records keep them, `told`: what frameworks asked for, by name."""
 
     facts: Dict[str, Any]
     runs: Tuple[Listed, ...]
@@ -39,7 +39,7 @@ class NodeTold(Value):
 
 
 class AskStatus(Operation[NodeTold]):
-    """How a node is; `versions`: of these packages, among the facts; `asks`: as in `Inspect`."""
+    """The state of a node; `versions`: of these packages, among the facts; `asks`: as in `Inspect`."""
 
     op = "status"
     units: Tuple[str, ...]
@@ -84,7 +84,7 @@ class AskPages(Operation[Pages]):
 
 
 class CallFramework(Operation[Any]):
-    """What a function of a framework on the node says, named as `framework.module.function`."""
+    """The answer of a framework's function on the node, named as `framework.module.function`."""
 
     op = "framework.call"
     function: str

@@ -41,7 +41,7 @@ class FetchFile(Operation[None]):
 
 
 class Shelf(Value):
-    """Where a relay keeps a file."""
+    """The place where a relay keeps a file."""
 
     path: str
 

@@ -64,7 +64,7 @@ def ended_by_signals(lab_possible: None) -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def records_elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """What is recorded for no test in particular is not kept in the checkout."""
+    """Records that belong to no test are not kept in the checkout."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("REGATTA_RESULTS", str(tmp_path_factory.mktemp("results")))
         yield

@@ -1,4 +1,4 @@
-"""What an outsider finds: this machine is in the hosts' network and no member of the cluster."""
+"""The findings of an outsider: this machine is in the hosts' network and no member of the cluster."""
 
 import os
 import socket

@@ -98,7 +98,7 @@ def test_items_over_ranks_of_mpi(cluster: Cluster, tmp_path: Path) -> None:
 
 @pytest.mark.whole
 def test_a_program_of_mpi_over_three_hosts(cluster: Cluster, tmp_path: Path) -> None:
-    """What ranks print, and how they end, is as under any framework; nothing is left of OpenMPI."""
+    """Ranks print and end as under any framework; nothing is left of OpenMPI."""
     folder = tmp_path / "solve"
     folder.mkdir()
     (folder / "solve.py").write_text(MPI)

@@ -1,4 +1,4 @@
-"""What runs write by relative paths, on hosts of a lab: the same under torch and Ray, and it comes back by node."""
+"""Files that runs write by relative paths, on hosts of a lab: the same under torch and Ray, and fetched by node."""
 
 import shlex
 from pathlib import Path
@@ -114,7 +114,7 @@ def test_nothing_outside_is_read_or_written(cluster: Cluster, tmp_path: Path) ->
         assert left_out in said
     token = cluster.lab.ssh(cluster.lab.nodes[0], "sudo cat /etc/regatta/ray_token").stdout.strip()
     assert not any(token in path.read_text() for path in folder.rglob("*") if path.is_file())
-    # What a run puts in the place of its working directory: nothing of root's is read.
+    # A run replaces its working directory by links: no file of root is read.
     work = "/var/lib/regatta/runs/plants/work"
     moved = f"mv {work} {work}.mine && ln -s /root {work}"
     cluster.lab.ssh(

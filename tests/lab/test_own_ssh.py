@@ -22,7 +22,7 @@ RAY = "import ray\nray.init()\nprint('sum', sum(ray.get([ray.remote(lambda: 3).r
 
 @dataclass(frozen=True)
 class Person:
-    """How a person has the hosts: an inventory of aliases, and the environment of a shell."""
+    """A person's own way to the hosts: an inventory of aliases, and the environment of a shell."""
 
     cluster: Cluster
     inventory: Path

@@ -29,7 +29,7 @@ from regatta.hosts import cluster, inventories
 
 pytestmark = [pytest.mark.whole, pytest.mark.timeout(1800)]
 ONCE = 1.5
-"""How often a thing may cross the way to the head: once, and what goes along with it."""
+"""The number of times a thing may cross the way to the head: once, and what goes along with it."""
 
 
 @pytest.fixture(scope="module")

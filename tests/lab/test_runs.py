@@ -555,7 +555,7 @@ def test_works_through_a_jump_host(cluster: Cluster, project: Path, spoiled_inve
 
 
 def set_variable(inventory: Path, node: str, line: str) -> None:
-    """Give one host of an inventory's hosts.yml a variable, in the place of what it had."""
+    """Give one host of an inventory's hosts.yml a variable, instead of the value it had."""
     file = inventory / "hosts.yml"
     text, name = file.read_text(), line.partition(":")[0]
     stanza = re.search(rf"^    {node}:\n(?:      .*\n)+", text, re.M)

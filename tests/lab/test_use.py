@@ -1,4 +1,4 @@
-"""What a run has used, as the kernel counts it for the run's unit: its own cgroup, made here."""
+"""The resources that a run has used, as the kernel counts it for the run's unit: its own cgroup, made here."""
 
 import json
 import os

@@ -27,7 +27,7 @@ def person() -> Iterator[Person]:
 
 @pytest.fixture(scope="session")
 def demo(person: Person) -> tuple[int, str]:
-    """What `make demo` ends with and prints in the fresh clone; makes the environments on the way."""
+    """The status and output of `make demo` in the fresh clone; makes the environments on the way."""
     return person.type("make", "demo", REGATTA_INVENTORY=None)
 
 

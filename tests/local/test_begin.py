@@ -1,4 +1,4 @@
-"""A person with `pip install` alone, in an empty folder: the demo on this machine, and what comes next."""
+"""A person with only `pip install`, in an empty folder: the demo on this machine, and what comes next."""
 
 import shutil
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What the unit tests share: a cluster of this machine only, in its own folder."""
+"""Fixtures that the unit tests share: a cluster of this machine only, in its own folder."""
 
 import sys
 import tempfile

@@ -1,4 +1,4 @@
-"""What a run may put in its folder, and a folder of root's that it aims at. Only root can make these."""
+"""Things that a run may put in its folder, and a folder of root that it aims at. Only root can make these."""
 
 import json
 import os
@@ -35,7 +35,7 @@ _DIG = "import os, sys\nos.chdir(sys.argv[1])\nfor _ in range(int(sys.argv[2])):
 
 
 class Victim:
-    """A folder and a file of root's, which no other account may look into, and whether they are as they were."""
+    """A folder and a file of root, which no other account may look into, and whether they are as they were."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "victim"

@@ -1,4 +1,4 @@
-"""What a test of the controller must not leave behind: threads, open files, child processes, temporary files."""
+"""Things that a test of the controller must not leave behind: threads, open files, child processes, temporary files."""
 
 import gc
 import subprocess

@@ -47,7 +47,7 @@ ANSWERS = [
 
 
 def typed(folder: Path, answers: list[tuple[str, str]], *words: str) -> tuple[int, str]:
-    """Type answers on a terminal, each once what it answers stands there; exit code, and all that was shown."""
+    """Type answers on a terminal, each once its question is shown; exit code, and all that was shown."""
     child, terminal = pty.fork()
     if not child:
         os.chdir(folder)
@@ -77,7 +77,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def without_questions(*hosts: str, **flags: str | bool) -> int:
-    """What `regatta init --yes --no-check` ends with."""
+    """The result of `regatta init --yes --no-check`."""
     try:
         begin.init(Context(), host=list(hosts), yes=True, no_check=True, **flags)
     except Exit as error:

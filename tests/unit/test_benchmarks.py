@@ -1,4 +1,4 @@
-"""What the benchmarks compute and write; nothing is timed here."""
+"""The benchmarks' computations and output; nothing is timed here."""
 
 import json
 import signal

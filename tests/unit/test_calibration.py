@@ -1,4 +1,4 @@
-"""How often verdicts are false: runs of the same thing, taken as pairs of two names."""
+"""The rate of false verdicts: runs of the same thing, taken as pairs of two names."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""What other programs say may have any bytes: none of them ends a command or a request."""
+"""The output of other programs may have any bytes: none of them ends a command or a request."""
 
 import ast
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What is done is on the disk, and a stopped try blocks no later one: the nodes' helper and Ansible's."""
+"""Finished work is on the disk, and a stopped try blocks no later one: the nodes' helper and Ansible's."""
 
 from pathlib import Path
 from types import ModuleType

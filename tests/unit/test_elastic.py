@@ -1,4 +1,4 @@
-"""What is left of a cluster and of a run when hosts are lost."""
+"""The rest of a cluster and of a run when hosts are lost."""
 
 import io
 from dataclasses import replace

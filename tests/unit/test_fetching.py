@@ -1,4 +1,4 @@
-"""What runs of this machine have left: looked at, chosen, fetched, proven; hostile names, links, interruptions."""
+"""Files that runs here have left: looked at, chosen, fetched, proven; hostile names, links, interruptions."""
 
 import os
 import re

@@ -46,7 +46,7 @@ FRAMEWORK = Nats()
 
 @pytest.fixture
 def forget() -> Iterator[None]:
-    """What the registry has learned during a test is forgotten behind it."""
+    """The registry forgets after a test what it has learned during it."""
     yield
     for known in (registry.find, registry.of_run, registry._brought):
         known.cache_clear()

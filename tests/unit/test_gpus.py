@@ -31,7 +31,7 @@ OPEN_VERSION = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159
 
 
 def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, smi: str, loaded: str = VERSION) -> dict[str, Any]:
-    """What a node tells on which the driver is loaded, and nvidia-smi is this script."""
+    """The report of a node on which the driver is loaded, and nvidia-smi is this script."""
     program = tmp_path / "nvidia-smi"
     program.write_text(f"#!/bin/sh\n{smi}\n")
     program.chmod(0o755)
@@ -42,7 +42,7 @@ def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, smi: str, loaded: st
 
 
 def metered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, smi: str) -> list[dict[str, Any]]:
-    """What a meter has read once its nvidia-smi, this script, has answered."""
+    """The figures of a meter once its nvidia-smi, this script, has answered."""
     driver(tmp_path, monkeypatch, smi)
     meter = of_node.Meter(3600)
     assert meter.look() == []

@@ -1,4 +1,4 @@
-"""What the hdfs role's module finds on a node: which Java it takes, what data it sees."""
+"""The findings of the hdfs role's module on a node: which Java it takes, what data it sees."""
 
 import importlib.util
 import sys
@@ -145,7 +145,7 @@ def test_one_of_several_packages_does(gather: ModuleType, monkeypatch: pytest.Mo
     assert gather.missing_packages([SPEC]) == []
 
 
-# What `apt-cache policy` says on Debian 12 and 13, Ubuntu 24.04: recorded, shortened.
+# Output of `apt-cache policy` on Debian 12 and 13, Ubuntu 24.04: recorded, shortened.
 POLICY = """\
 openjdk-21-jre-headless:
   Installed: (none)

@@ -1,4 +1,4 @@
-"""What is done around the loading of a module is done for that module alone."""
+"""Changes around the loading of a module are made for only that module."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What a run may take of a node: from the inventory to the unit, and into the message where it was met."""
+"""Limits of a run on a node: from the inventory to the unit, and into the message where it was met."""
 
 from pathlib import Path
 

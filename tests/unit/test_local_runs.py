@@ -406,7 +406,7 @@ def test_results_of_ray_go_with_the_runs_that_made_them(remote: Remote, started)
 
 
 def test_supervisor_alone_ends_descendants_when_terminated(tmp_path: Path) -> None:
-    """What `kill` of the supervisor's process does, without the controller."""
+    """The effect of `kill` of the supervisor's process, without the controller."""
     folder = tmp_path / "run"
     folder.mkdir()
     for name, text in supervisor_files().items():

@@ -1,4 +1,4 @@
-"""What the key between nodes opens: the node's name, and what a relay passes on."""
+"""The key between nodes gives: the node's name, and what a relay passes on."""
 
 from pathlib import Path
 

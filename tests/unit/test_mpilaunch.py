@@ -1,4 +1,4 @@
-"""How ranks of MPI are started in the units of their nodes: who may ask for OpenMPI's daemon there, and gets what."""
+"""The start of MPI's ranks in the units of their nodes: who may ask for OpenMPI's daemon there, and gets what."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""What a node tells Prometheus of its runs: those that live, each rank where it is, nothing that a run could break."""
+"""A node's metrics of runs: those that live, each rank where it is, nothing that a run could break."""
 
 import http.server
 import json

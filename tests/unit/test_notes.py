@@ -46,7 +46,7 @@ def folder(place: dict) -> Path:
 
 
 def gone(place: dict, how: str) -> None:
-    """What systemd does when the unit ends."""
+    """As systemd does when the unit ends."""
     os.system(f"SERVICE_RESULT={how} {notes.at_end(place, RUN, 'true')}")
     Path(f"{rundirs.STARTED}{rundirs.unit(RUN)}").unlink()
 

@@ -1,4 +1,4 @@
-"""What OpenSSH does is the truth about hosts: aliases, ways, logins, and what is wrong with them."""
+"""OpenSSH is the truth about hosts: aliases, ways, logins, and what is wrong with them."""
 
 import subprocess
 from collections.abc import Iterator

@@ -62,7 +62,7 @@ def test_a_tree_with_such_a_name_is_synced_as_a_patch(remote: Remote, source: Pa
 
 
 def _answering(answer: Any) -> bytes:
-    """What a node runs that gives this answer to everything."""
+    """The program of a node that gives this answer to everything."""
     return f"import json\nfor _ in requests: print(json.dumps({ {'done': answer}!r}), flush=True)\n".encode()
 
 

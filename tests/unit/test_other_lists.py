@@ -1,4 +1,4 @@
-"""What a project needs, in the files of other tools: read, or named with the command that makes a list of it."""
+"""A project's packages, in the files of other tools: read, or named with the command that makes a list of it."""
 
 from pathlib import Path
 

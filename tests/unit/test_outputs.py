@@ -1,4 +1,4 @@
-"""What a run leaves is listed and comes back: chosen by patterns, proven, and nothing from outside of its folder."""
+"""Files that a run leaves, listed and fetched: chosen by patterns, proven, and nothing from outside of its folder."""
 
 import os
 import subprocess

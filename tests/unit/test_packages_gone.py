@@ -1,4 +1,4 @@
-"""What teardown removes of the Debian packages that provisioning has installed."""
+"""Debian packages that provisioning has installed, and teardown removes."""
 
 import json
 import sys
@@ -44,7 +44,7 @@ def test_what_came_is_recorded_and_added_up(
     }
 
 
-# What `apt-get --simulate purge` removes with each package.
+# Packages that `apt-get --simulate purge` removes with each package.
 NEEDS = {"java": set(), "java-common": {"java"}, "nftables": {"the-users-firewall"}, "zstd": set()}
 
 

@@ -1,4 +1,4 @@
-"""What is synced, whose requirements count and where a program begins, wherever in its project one stands."""
+"""The synced files, the requirements and the start of a program, from any folder of its project."""
 
 import json
 import subprocess

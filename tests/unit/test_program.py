@@ -19,7 +19,7 @@ from regatta.tasks.namespace import namespace
 MADE = re.findall(r"^([a-z-]+):", (PROJECT / "Makefile").read_text(), re.M)
 HINT = re.compile(rf"\bfab [a-z]|\bmake (?:{'|'.join(MADE)})\b")
 SHOWN = "regatta/tasks/"
-"""Where docstrings are shown as help."""
+"""Modules whose docstrings are shown as help."""
 
 
 def texts(path: Path) -> Iterator[str]:

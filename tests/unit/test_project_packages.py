@@ -1,4 +1,4 @@
-"""Where a project's own packages are, as setuptools, hatchling, uv, Poetry, PDM and flit would find them."""
+"""The places of a project's own packages, as setuptools, hatchling, uv, Poetry, PDM and flit would find them."""
 
 from pathlib import Path
 

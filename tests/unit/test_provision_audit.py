@@ -43,7 +43,7 @@ OTHER = {
 
 @pytest.fixture
 def pins(tmp_path: Path) -> list[Pin]:
-    """What two locks have."""
+    """The content of two locks."""
     (tmp_path / "a.lock").write_text(f"torch==2.13.0+cpu {HASH}\nsix==1.5 ; python_version < '3' {HASH}\n")
     (tmp_path / "b.lock").write_text(f"torch==2.13.0 {HASH}\nsix==1.6 {HASH}\n")
     return audit.pinned([tmp_path / "a.lock", tmp_path / "b.lock"])

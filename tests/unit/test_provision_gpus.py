@@ -49,7 +49,7 @@ def gather() -> ModuleType:
 
 
 def host(tmp_path: Path, version: str = "", lspci: str = "", libraries: tuple[str, ...] = ()) -> dict[str, object]:
-    """What `look` reads on a host with these files."""
+    """The result of `look` on a host with these files."""
     for line in lspci.splitlines():
         slot, kind, ids = line.split()[:3]
         folder = tmp_path / "sys/bus/pci/devices" / f"0000:{slot}"

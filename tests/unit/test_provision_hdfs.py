@@ -1,4 +1,4 @@
-"""What is decided on the controller about HDFS: formatting, restoring, the tarball, who leaves, what is confirmed."""
+"""The controller's decisions about HDFS: formatting, restoring, the tarball, who leaves, what is confirmed."""
 
 import dataclasses
 import hashlib

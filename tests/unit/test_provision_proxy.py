@@ -302,7 +302,7 @@ def test_from_a_bundle_nothing_is_downloaded(tmp_path: Path, repository: Threadi
 
 @pytest.fixture
 def relayed(tmp_path: Path) -> Iterator[tuple[ThreadingHTTPServer, "subprocess.Popen[bytes]", int]]:
-    """What a relay runs, with a proxy of the controller that is a repository itself: (that, the relay, its port)."""
+    """A relay's program, with a proxy of the controller that is a repository itself: (that, the relay, its port)."""
     upstream = ThreadingHTTPServer(("127.0.0.1", 0), Repository)
     upstream.asked, upstream.shown = [], []  # type: ignore[attr-defined]
     threading.Thread(target=upstream.serve_forever, args=(0.05,), daemon=True).start()

@@ -1,4 +1,4 @@
-"""What a person sees of a playbook: Ansible itself runs a small one here, and the whole way to the screen is real."""
+"""A playbook as a person sees it: Ansible itself runs a small one here, and the whole way to the screen is real."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""What verify says of a node's part of the all-reduce."""
+"""The lines of verify on a node's part of the all-reduce."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""What `ray_ready` says where Ray's head does not come up."""
+"""The message of `ray_ready` where Ray's head does not come up."""
 
 import modules
 import pytest

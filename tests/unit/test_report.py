@@ -81,7 +81,7 @@ def test_warm_ups_are_in_no_case() -> None:
 
 
 def test_a_single_run_is_not_timed_where_others_were_repeated() -> None:
-    """What was tried once had no warm-up; alone it is shown."""
+    """A single try had no warm-up; it is shown if there is nothing else."""
     run = kept.one("stars", "torch")
     series, series_run = run.series, run.run_id
     assert series and series.total > 1
@@ -242,7 +242,7 @@ def test_speedup_is_the_ratio_the_other_way_round() -> None:
 
 
 def test_a_ratio_names_the_side_that_is_faster() -> None:
-    """Each row reads as a sentence, and a note stands once however many tables have it."""
+    """Each row reads as a sentence, and a note is there once, however many tables have it."""
     runs = [run for run in kept.records() if run.identity.framework != "single"]
     found = tables.once(tables.ratios(summarise(cases(runs))))
     assert [bool(table.note) for table in found] == [True, False]

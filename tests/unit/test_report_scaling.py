@@ -1,4 +1,4 @@
-"""What a report answers of studies: real runs (`tests/unit/records-study`), and others made of them."""
+"""The answers of a report about studies: real runs (`tests/unit/records-study`), and others made of them."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a person types about records: fab runs, show, diff, report, results-*."""
+"""Commands about records: fab runs, show, diff, report, results-*."""
 
 import re
 import subprocess

@@ -48,7 +48,7 @@ def imports(path: Path) -> Iterator[str]:
 
 
 def room(module: str) -> str:
-    """The room of a module; of one at the top of `regatta/` its own name. What frameworks have on nodes is `node`'s."""
+    """The room of a module; of one at the top of `regatta/` its own name. Code of frameworks on nodes is `node`'s."""
     return "node" if ON_NODES.match(module) else module.split(".")[1]
 
 

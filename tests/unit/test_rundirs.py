@@ -1,4 +1,4 @@
-"""What a run's folder on a node holds after its writers were killed."""
+"""The content of a run's folder on a node after its writers were killed."""
 
 import os
 import subprocess

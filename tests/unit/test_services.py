@@ -1,4 +1,4 @@
-"""What roles declare of their services: every declaration is whole, and the message for a wrong one."""
+"""The roles' declarations of their services: every declaration is whole, and the message for a wrong one."""
 
 import json
 import os

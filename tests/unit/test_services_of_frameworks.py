@@ -138,7 +138,7 @@ def test_daemons_that_died_are_rays(judge: RayJudge) -> None:
 def test_a_driver_joins_the_service_on_its_node_whose_daemons_are_watched(
     remote: Remote, source: Path, tmp_path: Path
 ) -> None:
-    """By what is sent to a node; in the place of Ray's daemon is a process that says what that would."""
+    """By what is sent to a node; instead of Ray's daemon, a process that gives its answers."""
     node = remote.cluster.head
     (source / "driver.py").write_text("import os; print(os.environ['RAY_ADDRESS'])\n")
     synced, program = tree.read(source), Program.script("driver.py", [])

@@ -33,7 +33,7 @@ PROXY_USER, PROXY_PASSWORD = "site", "s3cret-of-the-proxy"
 
 @dataclass
 class Seen:
-    """What a server was asked, and whether a command line showed a password meanwhile."""
+    """The requests to a server, and whether a command line showed a password meanwhile."""
 
     asked: list[str] = field(default_factory=list)
     shown: list[str] = field(default_factory=list)

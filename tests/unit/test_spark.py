@@ -73,7 +73,7 @@ exited caused by one of the running tasks) Reason: Command exited with code 52
 
 @pytest.fixture
 def master(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
-    """What a master says; a test may change it."""
+    """The answer of a master; a test may change it."""
     told: dict[str, Any] = {"workers": [ALIVE, DEAD], "activeapps": [APPLICATION]}
 
     class Answer(http.server.BaseHTTPRequestHandler):

@@ -1,4 +1,4 @@
-"""Where ranks stand, by their processes on this machine; and whom the others wait for, by what nodes say."""
+"""The state of ranks, by their processes on this machine; and whom the others wait for, by what nodes say."""
 
 import re
 import signal
@@ -209,7 +209,7 @@ def test_limits_that_hold_a_run_back_are_named() -> None:
 
 
 def host(busy: int, sent: int, again: int, *processes: Standing) -> list[str]:
-    """What holds a run back on a host of two cores: ticks of 100 in use, segments sent, and sent again."""
+    """The reasons that hold a run back on a host of two cores: ticks of 100 in use, segments sent, and sent again."""
     zero = {
         "at": 0.0,
         "cpu": [0, 0],

@@ -51,7 +51,7 @@ def cluster(sshd: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
 
 
 def started(cluster: Cluster, said: bytes) -> bytes:
-    """What `cat` gets that is started by sudo on the node."""
+    """The input of `cat`, started by sudo on the node."""
     remote, node = Remote(cluster), cluster.head
     command, first = remote.as_root(node, ["cat"])
     words = [*remote.ssh(node), "--", remote.destination(node), command]

@@ -1,4 +1,4 @@
-"""What the support bundle leaves out: secrets in every form in which settings and logs have them."""
+"""Things that the support bundle leaves out: secrets in every form in which settings and logs have them."""
 
 import json
 

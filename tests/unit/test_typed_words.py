@@ -1,4 +1,4 @@
-"""What a person types: help in every place, where each word goes, and the message for an unknown word."""
+"""The words of a command: help in every place, where each word goes, and the message for an unknown word."""
 
 import re
 import subprocess

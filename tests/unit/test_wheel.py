@@ -1,4 +1,4 @@
-"""What `pip install .` makes of the checkout: all of it that runs need, nothing that is a person's own."""
+"""The result of `pip install .` in the checkout: all of it that runs need, nothing that is a person's own."""
 
 import os
 import re

@@ -38,7 +38,7 @@ def patterns() -> NDArray[np.float32]:
 
 
 def drawn(numbers: np.random.Generator, count: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """So many pictures, uint8 (count, 3, 32, 32), and their classes, uint8 (count,)."""
+    """`count` pictures, uint8 (count, 3, 32, 32), and their classes, uint8 (count,)."""
     classes = numbers.integers(0, CLASSES, count, np.uint8)
     down, right = numbers.integers(0, SIDE, (2, count, 1))
     places = np.arange(SIDE)

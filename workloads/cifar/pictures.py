@@ -14,7 +14,7 @@ from workloads.common import events, storage
 from workloads.common.events import BadInput
 
 HELD_OUT = 5
-"""So many synthetic training pictures for each test picture, as in CIFAR."""
+"""The number of synthetic training pictures for each test picture, as in CIFAR."""
 _TEST_SEED_STEP = 1 << 20
 
 

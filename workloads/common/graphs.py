@@ -16,7 +16,7 @@ from workloads.common import cardfile, commandline, events, framework
 from workloads.common.items.gathering import workers
 
 START_SECONDS = 0.1
-"""So long a worker of Ray sleeps that is started before the timers are, so that none takes the part of another."""
+"""Seconds of sleep of a worker of Ray that is started before the timers are, so that none takes the part of another."""
 WAITING = 128
 """Tasks that wait for their arguments, at most, besides a pool: those that were submitted first."""
 

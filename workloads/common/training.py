@@ -35,7 +35,7 @@ does.
 _SEED_STRIDE = 1_000_003
 _BATCHES_AT_ONCE = 32
 TEST_ROWS = 4096
-"""So many rows are tested at once, where a workload says nothing else."""
+"""The number of rows that are tested at once, where a workload says nothing else."""
 
 
 @dataclass(frozen=True)

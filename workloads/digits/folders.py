@@ -1,6 +1,6 @@
 """Images of digits and letters as people have them on disk: IDX files, CSV, or folders of pictures by class.
 
-What torchvision, Kaggle and the publishers of MNIST and EMNIST leave there is known by its names: raw files beside
+The files of torchvision, Kaggle and the publishers of MNIST and EMNIST are known by their names: raw files next to
 packed ones, several splits, labels from 1 on, EMNIST's pictures with rows for columns.
 """
 
@@ -34,7 +34,7 @@ Part = tuple[NDArray[np.uint8], NDArray[np.uint8]]
 
 @dataclass(frozen=True)
 class Taken:
-    """What was found: the images to train on and to test, how many `classes`, and what to say of it in a line."""
+    """The data found: the images to train on and to test, how many `classes`, and what to say of it in a line."""
 
     train: Part
     test: Part

@@ -145,7 +145,7 @@ def _text(file: str) -> str:
 
 
 def drawn(numbers: np.random.Generator, count: int) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
-    """So many synthetic texts, int32 (count, 250), and their classes, uint8 (count,).
+    """`count` synthetic texts, int32 (count, 250), and their classes, uint8 (count,).
 
     Words are as frequent as their number is small, as in a language; some of them lean to a class.
     """

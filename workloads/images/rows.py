@@ -33,7 +33,7 @@ MADE_UP = "made-up"
 GENERATED = "generated"
 """The word for synthetic rows."""
 HELD_OUT = 6
-"""So many synthetic training rows for each test row."""
+"""The number of synthetic training rows for each test row."""
 
 
 @dataclass

@@ -21,7 +21,7 @@ TEST_SEED_STEP = 1 << 20
 
 
 def block(numbers: np.random.Generator, count: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """So many pictures, uint8 (count, 96, 96, 3), and their classes, uint8 (count,)."""
+    """`count` pictures, uint8 (count, 96, 96, 3), and their classes, uint8 (count,)."""
     across = SIDE // CELL
     classes = numbers.integers(0, 2, count, np.uint8)
     share = np.full((count, across, across), USUAL, np.float32)

@@ -27,7 +27,7 @@ def layers(network: nn.Module) -> list[nn.Module]:
 def freeze(network: nn.Module, share: float) -> int:
     """Let the first `share` of the layers (0 to less than 1, rounded down) stay as they are; gives how many they are.
 
-    Their weights get no gradients. A normalisation among them takes its running statistics in the place of the
+    Their weights get no gradients. A normalisation among them takes its running statistics instead of the
     batch's, and leaves them alone. Raises :class:`BadInput` where nothing is left to train.
     """
     if not 0 <= share < 1:
@@ -62,7 +62,7 @@ def read(file: str) -> dict[str, Tensor]:
 
 
 def take(network: nn.Module, weights: dict[str, Tensor], file: str) -> str:
-    """Begin with `weights` in the place of random ones; gives where the network's weights are from, for people.
+    """Begin with `weights` instead of random ones; gives where the network's weights are from, for people.
 
     Where the file is of another number of classes, the last layer stays random. Raises :class:`BadInput` where weights
     lack, are too many or of other shapes.

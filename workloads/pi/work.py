@@ -14,7 +14,7 @@ from workloads.common.items.work import Work
 
 TOLERANCE: dict[str, float] = {}
 NUMPY_POINTS = 1 << 20
-"""So many points numpy holds at a time, whatever the block."""
+"""The number of points that numpy holds at a time, whatever the block."""
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from workloads.ppr.words import Words
 
 BLOCK_BYTES = 1 << 20
 MERGED = 32
-"""So many blocks' words are made one list at a time."""
+"""The number of blocks whose words are made one list at a time."""
 
 
 def check(path: Path | str, block_bytes: int = BLOCK_BYTES, how: How = PLAIN) -> str:

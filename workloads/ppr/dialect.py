@@ -55,7 +55,7 @@ _COLUMN = {
 
 @dataclass(frozen=True)
 class Size:
-    """How many nodes, numbered from 1, and edges a file says it has, and in which line; `edges` -1: not said."""
+    """The number of nodes, from 1, and of edges that a file says it has, and in which line; `edges` -1: not said."""
 
     nodes: int
     edges: int
@@ -105,7 +105,7 @@ class Dialect:
 
     @property
     def least(self) -> int:
-        """How many columns a line has at least."""
+        """The least number of columns of a line."""
         return max(self.ends) + 1 + self.data if self.rest else self.count
 
     def is_comment(self, line: bytes) -> bool:

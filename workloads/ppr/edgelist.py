@@ -95,7 +95,7 @@ class EdgeList:
         return np.concatenate([names, np.arange(1, self.nodes + 1, dtype=np.uint64)]) if self.nodes else names
 
     def notes(self, undirected: bool) -> list[str]:
-        """What a person should know of the reading; see :func:`said.notes`."""
+        """Notes for a person on the reading; see :func:`said.notes`."""
         weighted = self.weights is not None
         return said.notes(self.found, self.comments, self.both, weighted=weighted, doubled=not undirected)
 
@@ -136,7 +136,7 @@ def told(read: EdgeList) -> Told:
 
 
 def agreed(path: Path | str, parts: Sequence[Told]) -> EdgeList:
-    """What is known of a file of which all parts have been read, but for its edges and its words.
+    """The facts about a file of which all parts have been read, but for its edges and its words.
 
     Raises BadInput: it is empty, not as long as it says, or its first line may be no edge.
     """

@@ -27,7 +27,7 @@ _MOST_ALIKE = 20_000
 class Graph:
     """A graph of n nodes for a walk on it. A node has a place, by ascending id, and a number, by descending out-degree.
 
-    What many nodes lead from is read most often; numbered so, it is together and stays in the caches.
+    The values of nodes with a high out-degree are read most often; so numbered, they are close and stay in the caches.
 
     `ids`: (n,), ascending, by place. `numbers`: uint32 (n,), place -> number. `degrees`: uint32 (n,), out-degree by
     number; dangling nodes come last. `indptr` int64, `columns` uint32: CSR by number, whose row v holds the u of each

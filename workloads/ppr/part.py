@@ -66,7 +66,7 @@ class Options:
 
     @property
     def how(self) -> dialect.How:
-        """How to read the graph."""
+        """The way to read the graph."""
         return dialect.How(self.weights, self.first_line)
 
 

@@ -82,7 +82,7 @@ def weighted(
     """Rows of targets with their sources, each sorted by source and weight, so that the order of lines is no matter.
 
     `pairs` (2 m,) and `weights` (m,) of each block; `undirected`: each edge is in the rows of both its ends. Gives
-    `indptr` int64 (nodes + 1,), `columns` uint32, `weights` beside them, and `strengths` (nodes,).
+    `indptr` int64 (nodes + 1,), `columns` uint32, `weights` with them, and `strengths` (nodes,).
     """
     edges = np.concatenate(pairs).reshape(-1, 2)
     heavy = np.concatenate(weights)

@@ -19,7 +19,7 @@ def read_as(edges: int, names: int | None, header: str, notes: Sequence[str] = (
 
 
 def notes(found: Dialect, comments: int, undirected: int, *, weighted: bool, doubled: bool = True) -> list[str]:
-    """What else a person should know of a file that was read: its kind, and all that was left out, each in some words.
+    """Notes for a person on a file that was read: its kind, and all that was left out, each in some words.
 
     `comments`: how many after the first edge; `undirected`: how many edges lead both ways by what the file says;
     `doubled`: these were read in both directions.

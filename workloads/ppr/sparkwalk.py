@@ -24,7 +24,7 @@ from workloads.ppr.graph import Graph, kernels
 from workloads.ppr.sparkblocks import Block, Blocks, build, kept
 
 ANEW = 16
-"""So many steps are joined to each other: then they begin again, from scores that the driver has gathered.
+"""The number of steps that are joined to each other: then they begin again, from scores that the driver has gathered.
 
 Spark does again all that led to what a lost executor had, and keeps what was sent in each step until then.
 """

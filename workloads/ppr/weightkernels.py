@@ -22,7 +22,7 @@ _sums = types.Array(_f8, 3, "C")
     cache=True,
 )
 def step(indptr, columns, weights, strengths, cuts, first, last, z, homes, bonus, damping, moved, sums):  # type: ignore[no-untyped-def]
-    """Compute the rows of chunks [first, last), as ``step`` of kernels.py does, with `weights` (m,) beside `columns`.
+    """Compute the rows of chunks [first, last), as ``step`` of kernels.py does, with `weights` (m,) and `columns`.
 
     z (n, width) holds score / strength, or the score itself where no weight leaves a node: `strengths` (n,).
     """

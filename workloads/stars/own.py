@@ -131,7 +131,7 @@ def _in_order(word: str) -> tuple[int, float, str]:
 
 
 def _features(name: str, column: pa.ChunkedArray) -> dict[str, NDArray[np.float32]] | str:
-    """What a column is as features, or why it is none."""
+    """The features that a column makes, or why it makes none."""
     if name in IDENTITIES:
         return "numbers a row or its observation"
     if pa.types.is_integer(column.type) or pa.types.is_floating(column.type) or pa.types.is_boolean(column.type):

@@ -1,8 +1,8 @@
 """``fab sparkrun workloads/stars/sparkprepare.py hdfs:///stars.csv FOLDER``: what ``prepare`` does, by Spark.
 
 The same columns go for the same reasons, the same rows are held out, and the same three files come of it. Executors
-read the file's lines as a data frame, and take them apart as ``prepare`` does where its machine code does not. Whatever
-is wrong with a row is found out once more by the driver, which reads as ``prepare`` does, and so says the same of it.
+read the file's lines as a data frame, and take them apart as ``prepare`` does where its machine code does not. A fault
+in a row is looked up once more by the driver, which reads as ``prepare`` does, and so says the same of it.
 """
 
 from __future__ import annotations

@@ -97,7 +97,7 @@ def last_error(lines: Sequence[str]) -> list[str]:
 
 
 def speaks_of_ray(lines: Sequence[str]) -> bool:
-    """Whether the last lines of a driver are about an error of Ray's: only then a death there is why it failed."""
+    """Whether the last lines of a driver are about an error in Ray: only then a death there is why it failed."""
     return any("ray.exceptions." in line or "RayTaskError" in line for line in lines)
 
 

@@ -149,7 +149,7 @@ class Spark(Framework):
 def _spec(plan: Plan, node: Node, head: Node, temporary: str, foreign: str | None) -> Spec:
     """`run.start` on a node: the driver on the head, the folder elsewhere; Python begins as Ray's does, everywhere.
 
-    `temporary`: where a Ray on Spark has its files, on each node; its path is short, for sockets are among them.
+    `temporary`: where a Ray on Spark has its files, on each node; its path is short, as sockets are among them.
     """
     common = spec.common(plan, node)
     made = common.changed(temporary=temporary, env={**RAY, **common.env, "REGATTA_RAY_FOLDER": temporary})

@@ -17,10 +17,10 @@ from regatta_protocol import events
 from regatta_protocol.log import DRIVER
 
 WORDS = 100
-"""So many lines are kept of what a driver prints of a task that failed."""
+"""The number of lines that are kept of a driver's output about a task that failed."""
 REGISTER_SECONDS, LOOK_SECONDS = 180.0, 1.0
-"""So long the master is asked whether it knows the driver, and how often: one whose script names it otherwise is not
-found."""
+"""Seconds for which the master is asked about the driver, and between two times: one whose script names it otherwise is
+not found."""
 WAITS = "has not accepted any resources"
 """Words of a driver that waits for executors, every 15 s."""
 REFUSED, UNREACHED = "IllegalArgumentException: Authentication failed", "Failed to connect to master"

@@ -1,4 +1,4 @@
-/* Preloaded into every program of a host: the wall clock is two hours ahead. What counts from a start is left alone. */
+/* Preloaded into every program of a host: the wall clock is two hours ahead. Timers that count from a start are as they were. */
 typedef long word;
 struct two { word seconds, parts; };
 extern void *dlsym(void *, const char *);

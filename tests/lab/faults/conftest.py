@@ -31,7 +31,7 @@ PASSED = pytest.StashKey[bool]()
 
 @pytest.fixture
 def tell(request: pytest.FixtureRequest) -> Iterator[Teller]:
-    """Where a test says what it saw."""
+    """The place for a test to report what it saw."""
     teller = Teller()
     yield teller
     passed = request.node.stash.get(PASSED, None)

@@ -45,7 +45,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Told:
-    """What a command said after a fault; `seconds` from the fault to `message`, to the end where there was none."""
+    """A command's output after a fault; `seconds` from the fault to `message`, to the end where there was none."""
 
     code: int
     message: str

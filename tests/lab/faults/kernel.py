@@ -1,4 +1,4 @@
-"""What is done to hosts from outside: limits, frozen processes, bad cables. Only for labs of this machine, as root."""
+"""Faults made on hosts from outside: limits, frozen processes, bad cables. Only for labs of this machine, as root."""
 
 import contextlib
 import json

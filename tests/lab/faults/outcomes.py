@@ -1,4 +1,4 @@
-"""What the fault tests saw: kept as JSON, and written into docs/results/faults.md by `python outcomes.py`."""
+"""The outcomes of the fault tests: kept as JSON, and written into docs/results/faults.md by `python outcomes.py`."""
 
 import json
 import re

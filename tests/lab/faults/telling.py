@@ -1,4 +1,4 @@
-"""How a test tells what it saw."""
+"""Lets a test report what it saw."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What is between a person and the ranks dies: supervisor, torchrun's agent, Ray's daemons."""
+"""A process between a person and the ranks dies: supervisor, torchrun's agent, Ray's daemons."""
 
 from pathlib import Path
 

@@ -201,7 +201,7 @@ def layers(lab: LabHandle) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Done:
-    """What was acknowledged as done: files by how they were written, trees, each with its hash; records."""
+    """Work that was acknowledged as done: files by how they were written, trees, each with its hash; records."""
 
     files: dict[str, dict[str, str]]
     trees: dict[str, str]

@@ -39,7 +39,7 @@ def test_provision_is_killed_at_random_points(bare: LabHandle, struck: Cluster, 
     seed = int(os.environ.get("REGATTA_SEED") or random.randrange(10**6))
     print(f"REGATTA_SEED={seed}")
     chosen = random.Random(seed)
-    # What a provision shows that has nothing to do, is shown by all: each kill is about as many tasks further on.
+    # Every provision shows the tasks that one with nothing to do shows: each kill is about as many tasks further on.
     points = sorted(chosen.sample(range(1, len(shown(provision(struck.lab, "--verbose"))) + 1), KILLS))
     reached = [killed(bare, point, chosen.uniform(0, LATEST_SECONDS)) for point in points]
     print("killed in:", *reached, sep="\n  ")

@@ -1,4 +1,4 @@
-"""What a user with an account on a member, but without sudo, can reach and read."""
+"""A user with an account on a member, but without sudo: what is open to such a user."""
 
 import json
 import shlex

@@ -1,4 +1,4 @@
-"""What an outsider can reach: this machine is in the hosts' network and no member of the cluster."""
+"""The ports that an outsider can reach: this machine is in the hosts' network and no member of the cluster."""
 
 import re
 import subprocess

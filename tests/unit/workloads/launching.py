@@ -91,7 +91,7 @@ def loaded() -> warm.Loaded:
 
 
 def start(arguments: Sequence[str], environment: dict[str, str]) -> subprocess.Popen[str] | warm.Forked:
-    """Begin a Python; one that may share what is loaded is forked, for that is what most of its time would go to."""
+    """Begin a Python; one that may share what is loaded is forked, as loading would take most of its time."""
     env = {**os.environ, **environment}
     alike = env.get("OMP_NUM_THREADS") == "1" and env.get("PYTHONPATH") == str(PROJECT)
     if alike and (arguments[0] == "-m" or arguments[0].endswith(".py")):

@@ -1,4 +1,4 @@
-"""What a rank's Python does before the user's script: regatta/node/sitecustomize_rank.py as its sitecustomize."""
+"""The start of a rank's Python before the user's script: regatta/node/sitecustomize_rank.py as its sitecustomize."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""What the study is made on: PatchCamelyon and IMDB as published, synthetic rows of their shape, weights of a file."""
+"""The data of the study: PatchCamelyon and IMDB as published, synthetic rows of their shape, weights of a file."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from workloads.common.networks import named
 from workloads.common.networks.norm import GroupedNorm
 
 WRITTEN = json.loads(Path(__file__).with_name("networks.json").read_text())
-"""What transformers' networks have and say: benchmarks/networks.py writes it."""
+"""Parameters and scores of transformers' networks: benchmarks/networks.py writes it."""
 
 
 def size(network: nn.Module) -> int:

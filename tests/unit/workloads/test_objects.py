@@ -47,7 +47,7 @@ def google(served: buckets.Store) -> Iterator[buckets.Store]:
 
 @pytest.fixture(params=["s3", "gs"])
 def either(request: pytest.FixtureRequest, store: buckets.Store, monkeypatch: pytest.MonkeyPatch) -> str:
-    """How the addresses of a store begin, one kind after the other."""
+    """The beginnings of a store's addresses, one kind after the other."""
     if request.param == "gs":
         for name, value in request.getfixturevalue("google").variables.items():
             monkeypatch.setenv(name, value)

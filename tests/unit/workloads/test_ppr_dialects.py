@@ -83,7 +83,7 @@ NETWORKX: dict[str, tuple[Callable[[Path], Any], bool]] = {
     "floats.csv": (lambda path: lines(path, nx.DiGraph, nodetype=whole, delimiter=","), False),
     "r.csv": (table, True),
 }
-"""How networkx has what is in a file, and whether that has weights."""
+"""A file's graph as networkx has it, and whether that has weights."""
 
 
 def label(made: graph.Graph, place: int, named: bool) -> Any:

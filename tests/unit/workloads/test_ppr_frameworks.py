@@ -1,4 +1,4 @@
-"""The same program alone, under torch and under Ray, as real processes."""
+"""The same program by itself, under torch and under Ray, as real processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Regatta's files in a run make of a script's own ways: real torch, Ray and Spark, begun as a run begins them."""
+"""Effects of Regatta's files in a run on a script's ways: real torch, Ray and Spark, begun as a run begins them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Spark's event log says of its own share: a real one, whole, cut off, in other forms; and of a run here."""
+"""Spark's own share by its event log: a real one, whole, cut off, in other forms; and of a run here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a driver sees of its executors, of a real Spark of this machine."""
+"""The executors as a driver sees them, of a real Spark on this machine."""
 
 from __future__ import annotations
 

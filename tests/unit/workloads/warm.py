@@ -171,7 +171,7 @@ def _reap(running: dict[int, int]) -> None:
 
 
 def _become(wish: dict[str, object], out: int, err: int) -> None:
-    """What a fresh interpreter would do with these arguments."""
+    """The same as a fresh interpreter does with these arguments."""
     for number, file in ((1, out), (2, err)):
         os.dup2(file, number)
         os.close(file)

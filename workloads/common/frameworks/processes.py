@@ -17,7 +17,7 @@ from workloads.common.items.processes import lost
 from workloads.common.items.work import Doing, Done, Task
 
 END_SECONDS = 5.0
-"""So long a process that has answered may take to end."""
+"""Seconds that a process which has answered may take to end."""
 
 FORKS = True
 """Its workers are processes of this host that may fork: a trial of a search is its own process."""

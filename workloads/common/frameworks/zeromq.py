@@ -21,7 +21,7 @@ from workloads.common.ranks import Ranks, group_timeout
 AHEAD = 2
 """Tasks that a worker has at most: the one that it does, and the next."""
 TICK_SECONDS = 2.0
-"""So often the queue tells each worker that it is there."""
+"""Seconds between messages of the queue to each worker that it is there."""
 HELLO, NOTHING, END = b"hello", b"", b"end"
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 SHOWN = 80
-"""So many characters of an item are shown."""
+"""The number of an item's characters that are shown."""
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ class Asynchronous(training.Way):
         self._stale = Stale()
 
     def fit(self, work: training.Work, after: training.After | None = None) -> list[float]:
-        """See :func:`training.fit`; one rank alone needs no server. Raises RuntimeError where a rank is lost."""
+        """See :func:`training.fit`; a single rank needs no server. Raises RuntimeError where a rank is lost."""
         model, rows, schedule, ranks = work.model, work.rows, work.schedule, work.ranks
         if ranks.world == 1:
             return super().fit(work, after)

@@ -28,7 +28,7 @@ class Pipeline(training.Way):
         self._stage: Stage | None = None
 
     def fit(self, work: training.Work, after: training.After | None = None) -> list[float]:
-        """See :func:`training.fit`; one rank alone has all layers. Raises :class:`BadInput` for more ranks than layers,
+        """See :func:`training.fit`; a single rank has all layers. Raises :class:`BadInput` for more ranks than layers,
         and for a step that does not divide into microbatches."""
         optimizer, batch_of, rows, schedule, ranks = work.optimizer, work.batch_of, work.rows, work.schedule, work.ranks
         check(schedule, ranks, self._microbatches)

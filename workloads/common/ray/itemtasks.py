@@ -19,7 +19,7 @@ from workloads.common.ray import cluster, placement
 AHEAD, MOST_AHEAD = 2, 8
 """Tasks that a rank has: the one that it does, and one that waits there; and at most, where they are short."""
 AHEAD_SECONDS = 0.05
-"""So long the tasks that a rank has may last: what waits at one rank no other does."""
+"""Seconds that the tasks of a rank may last: what waits at one rank no other does."""
 Place = tuple[str, str]
 """A rank's node: its address and Ray's id."""
 

@@ -29,7 +29,7 @@ user's choice.
 
 
 class Mailbox:
-    """Beside the driver: what the workers have to say to it."""
+    """Next to the driver: messages of the workers to it."""
 
     def __init__(self) -> None:
         self._events: list[Event] = []

@@ -17,7 +17,7 @@ from workloads.common.search.trial import Outcome
 
 TABLE, BEST, KEPT = "trials.jsonl", "best.json", "best"
 TOLD = 5
-"""So many failed trials are reported one by one."""
+"""The number of failed trials that are reported one by one."""
 ANY = 1e9
 
 

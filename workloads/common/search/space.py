@@ -70,7 +70,7 @@ def _axis(where: str, value: Any) -> Axis:
 
 
 def drawn(space: Mapping[str, Axis], count: int, seed: int) -> list[Point]:
-    """So many points, each by its own random numbers: the first ones are the same however many there are."""
+    """This number of points, each by its own random numbers: the first ones are the same however many there are."""
     made = []
     for number in range(count):
         numbers = random.Random(f"{seed} {number}")

@@ -23,7 +23,7 @@ from typing import Any, Literal
 PORTS = "REGATTA_PORTS"
 KEY_BYTES = 32
 SILENCE_SECONDS = 30
-"""So long a host that is gone without a word is waited for."""
+"""Seconds to wait for a host that is gone without a word."""
 
 Kind = Literal["came", "event", "refused", "raised", "done", "died"]
 

@@ -95,7 +95,7 @@ class Hdfs:
         return self._call(lambda: self._client.create(path, options), self.url(path), "creating it")
 
     def replace(self, path: str, content: bytes) -> None:
-        """Make a file of these bytes, or put them in the place of an earlier one, in one step."""
+        """Make a file of these bytes, or replace an earlier one with them, in one step."""
         new = f"{path}.new"
         self.delete(new)
         writer = self.create(new)

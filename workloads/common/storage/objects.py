@@ -106,7 +106,7 @@ class Objects:
         return Reader(self, path)
 
     def replace(self, path: str, content: bytes) -> None:
-        """Make an object of these bytes, or put them in the place of an earlier one: a store does that in one step."""
+        """Make an object of these bytes, or replace an earlier one with them: a store does that in one step."""
         seconds = CALL_SECONDS + len(content) / SLOWEST_BYTES_PER_SECOND
         self._call(lambda: self._fs.pipe_file(path, content), path, "writing it", seconds)
 

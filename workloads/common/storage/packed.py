@@ -33,7 +33,7 @@ _DAMAGED = (EOFError, zlib.error, gzip.BadGzipFile, lzma.LZMAError, zipfile.BadZ
 def opened(path: Path | str) -> Iterator[tuple[BinaryIO, bytes]]:
     """Give what is in a file, unpacked, and which of GZIP, ZSTD, BZIP2, XZ, ZIP and PARQUET it begins with, or nothing.
 
-    What was packed can only be read from its beginning. Parquet is given as it is.
+    Packed data can be read only from its beginning. Parquet is given as it is.
 
     Raises BadInput where it cannot be read, is damaged, or is of a kind of which `FOREIGN` says what to do.
     """

@@ -28,7 +28,7 @@ def put(file: tuple[str, str]) -> int:
 
 
 def main() -> None:
-    """Put all of them, the first one alone: what is wrong with the store is wrong for all."""
+    """Put all of them, the first one by itself: a fault of the store is one for all."""
     files = [(str(path), str(url)) for path, url in json.load(sys.stdin)["files"]]
     try:
         print(put(files[0]), flush=True)

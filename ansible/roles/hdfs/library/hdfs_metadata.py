@@ -78,7 +78,7 @@ def restore(wanted):
     """A NameNode takes the copy over and writes it to its own folder; then it ends again."""
     data = wanted["data"]
     systemctl("stop", "regatta-hdfs-namenode.service")
-    # In a folder of root's: what is below `data` is of hdfs, which may put a link there.
+    # In a folder that root owns: hdfs owns what is below `data`, and may put a link there.
     work = tempfile.mkdtemp(prefix=".hdfs-import-", dir=wanted["root"])
     try:
         unpack(wanted["restore"], f"{work}/current")

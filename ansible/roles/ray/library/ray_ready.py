@@ -47,7 +47,7 @@ NOISE = ("Killing process", "Scheduled restart", "Local node IP", "Consumed ", "
 
 
 def of_head(*command):
-    """What a command prints about the unit of Ray's head; empty where it cannot be asked."""
+    """The output of a command about the unit of Ray's head; empty where it cannot be asked."""
     try:
         return subprocess.run(command, capture_output=True, text=True, timeout=10, check=False).stdout.strip()
     except (OSError, subprocess.SubprocessError):
@@ -55,7 +55,7 @@ def of_head(*command):
 
 
 def trouble(missing, status):
-    """What the message says, and where to look."""
+    """The text of the message, and where to look."""
     if status:
         return (
             f"{', '.join(missing)} (the head's API answered {status}); look at 'journalctl -u regatta-ray-worker' there"

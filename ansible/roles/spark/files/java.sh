@@ -1,7 +1,7 @@
 #!/bin/sh
 # Made by Regatta (ansible/roles/spark). Java for Spark: where memory is used up, executors are ended before daemons;
 # classes come from the archive that classes.sh has made of them, which holds for a class path that begins as its own
-# (SPARK_CLASS_ARCHIVE=no does without). What it unpacks goes to TMPDIR, which goes with a run: in /tmp it would stay.
+# (SPARK_CLASS_ARCHIVE=no does without). It unpacks to TMPDIR, which goes with a run: in /tmp the files would stay.
 case " $* " in
     *" org.apache.spark.executor.CoarseGrainedExecutorBackend "*) echo 1000 > /proc/self/oom_score_adj || true ;;
 esac

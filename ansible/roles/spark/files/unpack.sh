@@ -1,5 +1,5 @@
 #!/bin/sh
-# Arguments: root, archive, its SHA-256, name of the folder. What is there under that name is always whole, on the disk,
+# Arguments: root, archive, its SHA-256, name of the folder. The folder of that name is always whole, on the disk,
 # and linked: looking for the folder is enough to know that nothing is left to do.
 set -eu
 echo "$3  $2" | sha256sum --check --status || { rm -f "$2"; echo "$2 is not the controller's: provision again" >&2; exit 1; }

@@ -228,9 +228,9 @@ def surroundings() -> Dict[str, str]:
     """Variables of OpenMPI's process: all it leaves on the disk is in the run's folder."""
     made = {**os.environ, "PRTE_MCA_prte_tmpdir_base": os.environ["REGATTA_SCRATCH"]}
     made |= zip(LISTENERS, free_ports(len(LISTENERS), *map(int, os.environ[PORTS].split("-"))), strict=True)
-    if os.environ[PLACE].startswith("127."):  # a machine alone; OpenMPI takes no loopback interface for its daemons
+    if os.environ[PLACE].startswith("127."):  # one machine; OpenMPI takes no loopback interface for its daemons
         made.pop("PRTE_MCA_prte_if_include", None)
-    if not os.geteuid():  # a person who is root on a machine that is alone
+    if not os.geteuid():  # root may start it where there is only one machine
         made |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     return made
 

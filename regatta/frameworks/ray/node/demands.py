@@ -1,4 +1,4 @@
-"""What runs ask of the cluster's Ray and do not get: tasks and actors that wait for a node. Used on the head."""
+"""Requests of runs that the cluster's Ray does not meet: tasks and actors that wait for a node. Used on the head."""
 
 from __future__ import annotations
 

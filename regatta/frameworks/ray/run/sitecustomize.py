@@ -1,7 +1,7 @@
 """Becomes `sitecustomize` of a Ray or Spark run's processes: its workers start in the run's working directory.
 
-Ray starts its workers (those of tasks, actors, Train) wherever its daemons are, and so does Spark. What a worker
-starts itself, and one that was given its own `working_dir` by `runtime_env`, stay where they are. Both tell the
+Ray starts its workers (those of tasks, actors, Train) wherever its daemons are, and so does Spark. Processes that a
+worker starts, and one that was given its own `working_dir` by `runtime_env`, stay where they are. Both tell the
 variables of a job to whoever asks: hidden ones come from the run's own folder. A program without a main guard ends, see
 `spawn_guard`.
 """

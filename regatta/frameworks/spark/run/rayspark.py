@@ -128,17 +128,17 @@ def folder() -> str:
 
 
 def get_random_unused_port(*_: Any, **__: Any) -> int:
-    """In the place of Ray's own."""
+    """Replaces Ray's own."""
     return slot().port()
 
 
 def preallocate_ray_worker_port_range() -> Tuple[int, int]:
-    """In the place of Ray's own: the first port for the node's workers, and the one behind the last."""
+    """Replaces Ray's own: the first port for the node's workers, and the one behind the last."""
     return slot().first + SERVICES, slot().first + SLOT
 
 
 def exec_cmd(cmd: List[str], *, extra_env: Dict[str, str], **more: Any) -> Any:
-    """In the place of Ray's own: start a node of Ray, all of whose ports are the run's."""
+    """Replaces Ray's own: start a node of Ray, all of whose ports are the run's."""
     folder()
     ports = {name: str(slot().port()) for name in OF_HEAD} if "--head" in cmd else {}
     utils: Any = importlib.import_module("ray.util.spark.utils")

@@ -1,7 +1,7 @@
 """Spark warns at each data frame that it does not fully support pandas 3 yet: here it warns once a process.
 
-A filter of warnings cannot do that: whatever sets filters for a while, as pandas does, lets all be said again. What
-Python of a run under Spark begins with calls `watch`; nothing happens before the program uses pandas with Spark.
+A filter of warnings cannot do that: whatever sets filters for a while, as pandas does, lets all be said again. The
+start of Python in a run under Spark calls `watch`; nothing happens before the program uses pandas with Spark.
 """
 
 from __future__ import annotations

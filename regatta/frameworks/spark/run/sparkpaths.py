@@ -1,8 +1,8 @@
 """Says which paths of a driver are HDFS's, where its script gives no scheme, and brings what was written there.
 
 Where the cluster has HDFS, `df.write.csv("out")` writes to the account's folder there, and not to the run's working
-directory. What a script has written by a relative path is copied there when it ends, where it is not large: the run's
-outputs are what is in its working directory.
+directory. When a script ends, the files that it has written by a relative path are copied there, if they are not large:
+the run's outputs are what is in its working directory.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ def refused(node: Node, where: str, stderr: str) -> str:
             f"{where} accepts no keys, only {' or '.join(methods)}: allow keys there (PubkeyAuthentication yes) and "
             "put yours there (ssh-copy-id), as Regatta enters no passwords of SSH"
         )
-    if "no mutual signature" in stderr or "no mutual signature algorithm" in stderr:
+    if "no mutual signature" in stderr:
         return f"{where} accepts no key of this type: make one of another (ssh-keygen -t ed25519) and put it there"
     if where.startswith("the jump host"):
         return f"{where} refuses our key: put it there (ssh-copy-id {who}), or name another in your ssh configuration"
@@ -42,7 +42,10 @@ def of_key(key: str | None) -> str:
         return f"gets no key: {key} has a passphrase, and {agent or 'your ssh-agent does not hold it'}: 'ssh-add {key}'"
     if agent and os.environ.get("SSH_AUTH_SOCK") and not key:
         return f"refuses our key, and {agent}: start one and 'ssh-add' your key"
-    return "refuses our key: check ansible_user and ansible_ssh_private_key_file of the inventory, and 'ssh -v' to it"
+    return (
+        "refuses our key: check ansible_user and ansible_ssh_private_key_file of the inventory; 'ssh -v' to it says "
+        "whether it accepts keys of this type ('no mutual signature algorithm': make one with ssh-keygen -t ed25519)"
+    )
 
 
 def _agent() -> str:

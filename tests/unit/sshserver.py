@@ -117,6 +117,7 @@ class Server:
         self.host_key = paramiko.Ed25519Key(filename=str(keypair(folder / "host_key")))
         self.accepts: set[str] = set()
         self.methods, self.forwards, self.path = "publickey", True, ""
+        self.types_refused: list[str] = []
         self.commands: list[str] = []
         self.waiting: dict[int, socket.socket] = {}
         self._socket = socket.create_server(("127.0.0.1", port))
@@ -149,7 +150,7 @@ class Server:
             self.start(self._serve, client)
 
     def _serve(self, client: socket.socket) -> None:
-        transport = paramiko.Transport(client)
+        transport = paramiko.Transport(client, disabled_algorithms={"pubkeys": self.types_refused})
         self._transports.append(transport)
         transport.add_server_key(self.host_key)
         session = _Session(self)

@@ -153,6 +153,21 @@ def test_why_a_host_lets_nobody_in(
     )
 
 
+def test_a_type_of_key_that_a_host_refuses_is_a_cause_that_is_said(
+    cluster: Cluster, sshd: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ssh says it only with -v, and then so do we."""
+    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
+    key = keypair(tmp_path / "rsa", kind="rsa")
+    sshd.accept_key(key)
+    node = replace(cluster.head, key_file=str(key))
+    assert nodes.run(Remote(cluster_of(tmp_path, node), options=openssh.ALONE), node, ["true"], 20)[0] == 0
+    sshd.types_refused = ["rsa-sha2-256", "rsa-sha2-512", "ssh-rsa"]
+    assert "whether it accepts keys of this type" in refusal(cluster_of(tmp_path, node))
+    aloud = replace(node, ssh_args=("-v",))
+    assert "accepts no key of this type: make one of another" in refusal(cluster_of(tmp_path, aloud))
+
+
 def test_a_jump_host_that_takes_only_passwords_is_named(cluster: Cluster, sshd: Server, tmp_path: Path) -> None:
     sshd.methods = "password"
     sshd.accepts.clear()

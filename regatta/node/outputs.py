@@ -59,7 +59,7 @@ def listing(
     `part`: look at that part of the shared folder instead (`shared.part`).
     """
     if part is None and not rundirs.there(place, run):
-        raise Problem(f"no run '{run}' on this node: 'fab runs' lists them")
+        raise Problem(f"no run '{run}' on this node: it was deleted, or never was here")
     top = _top(place, run, part)
     for way in [top] if part is None else [os.path.dirname(top), top]:
         with contextlib.suppress(FileNotFoundError):

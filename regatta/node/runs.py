@@ -329,7 +329,7 @@ def _emit_bars(folder: str, seen: int, emit: Emit) -> int:
 
 def _must_be_there(place: Place, run: str) -> None:
     if not rundirs.there(place, run):
-        raise Problem(f"no run '{run}' on this node: 'fab runs' lists them")
+        raise Problem(f"no run '{run}' on this node: it was deleted, or never was here")
 
 
 @rights.of_run()

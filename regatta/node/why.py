@@ -15,7 +15,7 @@ SECONDS = 8.0
 def of_run(place: Place, run: str) -> Stood:
     """Return where the processes of a run stand. Problem where this node has no such run."""
     if not rundirs.there(place, run):
-        raise Problem(f"no run '{run}' on this node: 'fab runs' lists them")
+        raise Problem(f"no run '{run}' on this node: it was deleted, or never was here")
     return _looked(place, run)
 
 

@@ -114,4 +114,8 @@ def _bench(code: Path, plan: str, hosts: Path, results: Path) -> int:
             (code / node.name).symlink_to(node.resolve())
     program = "from regatta.cli import main; main()"
     command = [sys.executable, "-c", program, "bench", plan, "--inventory", str(hosts)]
-    return subprocess.run(command, cwd=code, env=env, check=False).returncode
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "errors": "replace"}
+    with subprocess.Popen(command, cwd=code, env=env, **pipes) as running:  # type: ignore[call-overload]
+        for line in running.stdout:  # other people's code writes to no terminal of ours
+            print(line, end="", flush=True)
+    return int(running.returncode)

@@ -219,6 +219,7 @@ OF_BUILD = "the build of a package: variables and options of provisioning"
 A_WORD = "an English word: processes that are counted"
 RESULTS = "the folder where Ray's libraries keep results: a path on nodes"
 MAY_NAME = {
+    "api/requests.py": ({"ray", "spark"}, "programs that people type before a script"),
     "node/cgroup.py": ({"processes"}, A_WORD),
     "run/causes.py": ({"processes"}, A_WORD),
     "node/notes.py": ({"ray"}, "notes of runs that an earlier Regatta started"),

@@ -276,4 +276,4 @@ def test_lines_say_what_is_taken_from_where_and_what_is_left_out(tmp_path: Path)
     assert f"of pyproject.toml, from {tmp_path / 'public'}" in said
     assert "the tree's own app 1 (libs/app)" in said
     assert "clicky, which the nodes have; winner, which a marker excludes here" in said
-    assert "extras train (--with 'x[train]' takes one); groups dev" in said
+    assert "extras train (--extra train takes one); groups dev (--group dev takes one)" in said

@@ -1,12 +1,13 @@
 """`python -m benchmarks.bare_items`: perfect numbers under each framework of items, compared with its own bare program.
 
 The bare programs are in `programs/bare_items.py`; both do the same chunks with as many workers on this machine, in
-turns, the order reversed every other time. The time compared is `compute`, from when workers are ready until the last
+turns, in an order that chance decides. The time compared is `compute`, from when workers are ready until the last
 result is there, and the whole command, as ratios of pairs. Packages that a framework brings are those of its layer.
 """
 
 import argparse
 import json
+import random
 import re
 import sys
 import tempfile
@@ -58,7 +59,7 @@ def compare(framework: str, given: argparse.Namespace, folder: Path) -> str:
     *_, key = ours(framework, given, folder / framework / "first")
     layer = root / "layers" / key if key else None
     for number in range(given.pairs):
-        for side in ("ours", "bare") if number % 2 else ("bare", "ours"):
+        for side in random.Random(number).sample(("ours", "bare"), 2):
             if side == "ours":
                 record, seconds, _ = ours(framework, given, folder / framework / str(number))
                 work[side].append(record.phases.compute or 0.0)

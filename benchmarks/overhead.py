@@ -1,10 +1,11 @@
 """`python -m benchmarks.overhead BEFORE`: what `fab run-ppr` adds to the work, against another checkout of Regatta.
 
-BEFORE is a checkout of an earlier commit with its own `.venv`. Both run interleaved, in reverse order every other time;
+BEFORE is a checkout of an earlier commit with its own `.venv`. Both run interleaved, in an order that chance decides;
 compared are sync, launch, rendezvous and collect together, by framework, as a ratio of pairs.
 """
 
 import argparse
+import random
 import sys
 import tempfile
 from pathlib import Path
@@ -49,7 +50,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         kept = {name: Path(folder) / name for name in sides}
         for number in range(-1, given.pairs):
-            for name in list(sides) if number % 2 else list(reversed(sides)):
+            for name in random.Random(number).sample(list(sides), 2):
                 into = kept[name] if number >= 0 else Path(folder) / "first"
                 for framework in frameworks:
                     run(sides[name], given.inventory.resolve(), framework, given.workers, into)

@@ -8,6 +8,7 @@ Then what the look at such files costs on the controller.
 
 import argparse
 import json
+import random
 import shutil
 import statistics
 import subprocess
@@ -95,7 +96,7 @@ def compared(before: Path, now: Path, path: Path, work: str, pairs: int) -> str:
     """Ratios of readings now to readings before."""
     both: dict[Path, list[dict[str, float]]] = {before: [], now: []}
     for turn in range(pairs + 1):
-        for root in (before, now) if turn % 2 else (now, before):
+        for root in random.Random(turn).sample((before, now), 2):
             both[root].append(taken(root, path, work))
     said = []
     for what in ("clock", "processors", "memory"):

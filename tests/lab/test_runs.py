@@ -299,6 +299,7 @@ def test_ray_script_finds_its_release_on_every_node(cluster: Cluster, project: P
     done = cluster.regatta(project, "rayrun", "--workers", "2", "rayhosts.py", *TYPED)
     hosts = [f"at {address}" for address in cluster.lab.addresses.values()]
     assert f"hosts {sorted(hosts)} {TYPED}" in done.stdout
+    assert "never joined" not in done.stdout
     assert "niceness {0}" in done.stdout, "under Ray ranks would give way to everything else, under torchrun not"
     failing = cluster.regatta(project, "rayrun", "rayhosts.py", "exit", check=False)
     assert failing.returncode == 6

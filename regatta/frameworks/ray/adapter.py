@@ -19,14 +19,21 @@ from regatta.frameworks.ray.judge import RayJudge
 from regatta.hosts.cluster import Cluster, Node
 from regatta.hosts.remote import Remote
 from regatta.hosts.sources import source
+from regatta_protocol.events import ASIDE
 from regatta_protocol.log import DRIVER
-from regatta_protocol.run import Spec
+from regatta_protocol.run import Expected, Spec
 from regatta_protocol.states import Mode
 
 TOKEN_PATH = "/etc/regatta/ray_token"
 SERVICE = "ray"
 NODE, RUN = "regatta.frameworks.ray.node", "regatta.frameworks.ray.run"
 """The code that answers requests on a node, and that goes with a run."""
+MARK = ".ray"
+"""The file that a driver makes once it has joined the cluster's Ray (`run/raycluster.py`)."""
+ALONE = (
+    "its driver never joined the cluster's Ray, and all work was done on {head}: the script starts a Ray of its own, "
+    'as ray.init(address="local") does, or calls no ray.init(); leave the address to Regatta'
+)
 
 
 class Ray(Framework):
@@ -95,7 +102,8 @@ def member_spec(plan: Plan, node: Node) -> Spec:
 def driver_spec(plan: Plan, head: Node) -> Spec:
     """`run.start` on the head: the driver, which joins the cluster's Ray as a job with the run's variables."""
     driver = spec.process(DRIVER, [head.python, *plan.program.argv])
-    made = _spec(plan, head).changed(service=SERVICE, ranks=(driver,))
+    expected = Expected(MARK, ASIDE + ALONE.format(head=head.name))
+    made = _spec(plan, head).changed(service=SERVICE, ranks=(driver,), expected=(expected,))
     made = spec.files(made, {"joined.py": source("actors", NODE)})
     made = spec.variables(made, RAY_JOB_CONFIG_JSON_ENV_VAR=json.dumps(job_config(plan, head)))
     return _python(made, plan, head)
@@ -115,7 +123,7 @@ def private_spec(plan: Plan, node: Node) -> Spec:
 def _python(made: Spec, plan: Plan, node: Node) -> Spec:
     """The run in which each Python begins as Ray's do here."""
     made = spec.python_begins_with(made, plan, node, source("sitecustomize", RUN))
-    return spec.beside_python(made, RUN, "raystorage")
+    return spec.beside_python(made, RUN, "raystorage", "raycluster")
 
 
 def _spec(plan: Plan, node: Node) -> Spec:

@@ -126,6 +126,22 @@ def test_what_a_script_gives_ray_comes_before_the_runs_and_keeps_it(ray_cluster:
     assert done.stdout.split() == ["3", "kept"], done.stderr
 
 
+@pytest.mark.parametrize(
+    ("given", "joined"), [("", True), pytest.param("address='local', num_cpus=1", False, marks=pytest.mark.whole)]
+)
+def test_a_driver_with_a_ray_of_its_own_leaves_no_mark(
+    tmp_path: Path, ray_cluster: dict[str, str], given: str, joined: bool
+) -> None:
+    path = boot(tmp_path / "boot", FRAMEWORKS / "ray/run/sitecustomize.py", FRAMEWORKS / "ray/run/raycluster.py")
+    env = {**os.environ, **ray_cluster, "PYTHONPATH": path, "REGATTA_SCRATCH": str(tmp_path)}
+    script = f"import ray; ray.init({given}); print(ray.get(ray.put(3)))"
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=env, capture_output=True, text=True, timeout=200, check=False
+    )
+    assert done.stdout.split()[-1:] == ["3"], done.stderr
+    assert (tmp_path / ".ray").exists() is joined
+
+
 @pytest.mark.whole
 @pytest.mark.parametrize(("master", "came"), [("local[1]", False), ("local-cluster[1,1,512]", True)])
 def test_a_driver_with_a_master_of_its_own_leaves_no_mark(tmp_path: Path, master: str, came: bool) -> None:

@@ -47,6 +47,6 @@ take_hidden(os.path.dirname(os.path.abspath(__file__)))
 enter(sys.orig_argv, os.path.dirname(os.path.abspath(__file__)))
 with contextlib.suppress(ImportError):
     importlib.import_module("regatta_spawn_guard").watch(sys.orig_argv)
-for name in ("rayspark", "sparkpandas", "sparkmaster", "sparkpaths", "raystorage"):
+for name in ("rayspark", "sparkpandas", "sparkmaster", "sparkpaths", "raystorage", "raycluster"):
     with contextlib.suppress(ImportError):
         importlib.import_module(f"regatta_{name}").watch()

@@ -116,6 +116,6 @@ def _bench(code: Path, plan: str, hosts: Path, results: Path) -> int:
     command = [sys.executable, "-c", program, "bench", plan, "--inventory", str(hosts)]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "errors": "replace"}
     with subprocess.Popen(command, cwd=code, env=env, **pipes) as running:  # type: ignore[call-overload]
-        for line in running.stdout:  # other people's code writes to no terminal of ours
+        for line in running.stdout:  # other people's code never writes to the terminal itself
             print(line, end="", flush=True)
     return int(running.returncode)

@@ -215,6 +215,8 @@ def test_git_says_what_changed_between_two_commits(tmp_path: Path) -> None:
     text = diff.lines(a, b, lambda release: None, tmp_path)
     assert [line for line in text if ".py" in line] == ["  added new2.py", "  changed a b.py"]
     assert any("B with changes that were not committed" in line for line in text)
+    same = structs.replace(a, identity=structs.replace(b.identity, release="one"))
+    assert any("no committed file differs" in line for line in diff.lines(same, b, lambda release: None, tmp_path))
 
 
 def test_nodes_know_the_files_of_releases(here: Path, source: Path) -> None:

@@ -94,7 +94,7 @@ def _release(a: RunIdentity, b: RunIdentity, entries: Entries, repository: Path)
     if changes is None and a.commit and b.commit:
         yield f"  commit {a.commit[:12]} -> {b.commit[:12]}" + _uncommitted(a, b)
         changes = changed_files(repository, a.commit, b.commit)
-        if not changes and (a.dirty or b.dirty):
+        if changes == [] and (a.dirty or b.dirty):
             yield "  no committed file differs; --inventory names the cluster that knows the others"
             return
     if changes is not None:

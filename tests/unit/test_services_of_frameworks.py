@@ -154,6 +154,7 @@ def test_a_driver_joins_the_service_on_its_node_whose_daemons_are_watched(
         with remote.stream(node, WatchRun("joins")) as told:
             said = [text for item in told for _, text in item.lines or ()]
         daemon.kill()
-    assert said == ["127.0.0.1:1"]
+    address, warning = said
+    assert address == "127.0.0.1:1" and "never joined the cluster's Ray" in warning, "it makes no ray.init()"
     end = remote.call(node, FinishRun("joins", State.LOST, 1))
     assert end.exit and (end.exit.state, end.died) == ("succeeded", ("raylet",))

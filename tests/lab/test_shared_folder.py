@@ -56,6 +56,7 @@ if there:
 else:
     dcp.save({"model": get_model_state_dict(model)}, checkpoint_id="out/state")
     print("saved by", dist.get_world_size(), flush=True)
+dist.barrier()  # a rank that leaves while others still talk can end by SIGABRT in gloo
 dist.destroy_process_group()
 """
 

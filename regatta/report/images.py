@@ -41,18 +41,15 @@ def card(summary: Summary) -> str:
     rows = charts.bars(summary)
     if not rows:
         return ""
-    whole = charts.with_rows(specs.BARS, rows) | {"width": _WIDTH, "config": theme.config(dark=False)}
-    return str(vl_convert.vegalite_to_svg(whole | {"background": "transparent"}))
+    return str(vl_convert.vegalite_to_svg(_whole(specs.BARS, rows, "transparent")))
 
 
 def write(folder: Path, name: str, spec: Spec, rows: Sequence[Row], formats: Sequence[str]) -> list[Path]:
     """Write one chart in each format, light, 640 pixels wide. Raises OSError."""
     import vl_convert
 
-    whole = charts.with_rows(spec, rows) | {"width": _WIDTH, "config": theme.config(dark=False)}
-    whole |= {"background": "white"}
     written = []
-    drawn = vl_convert.vegalite_to_svg(whole)
+    drawn = vl_convert.vegalite_to_svg(_whole(spec, rows, "white"))
     for ending in formats:
         path = folder / f"{name}.{ending}"
         if ending == "svg":
@@ -61,3 +58,8 @@ def write(folder: Path, name: str, spec: Spec, rows: Sequence[Row], formats: Seq
             path.write_bytes(vl_convert.svg_to_png(drawn, scale=2))
         written.append(path)
     return written
+
+
+def _whole(spec: Spec, rows: Sequence[Row], background: str) -> Spec:
+    look = {"width": _WIDTH, "config": theme.config(dark=False), "background": background}
+    return charts.with_rows(spec, rows) | look

@@ -14,8 +14,7 @@ from regatta.options.declaration import RunOptions
 from regatta.options.kinds import PERCENT, SECONDS, SWITCH
 from regatta.options.option import BENCH, Option, typed
 from regatta.program import hint
-from regatta.records import stats
-from regatta.tasks.common import JSON_HELP
+from regatta.tasks.common import AT_LEAST_HELP, JSON_HELP
 from regatta.tasks.launching import advising, command
 from regatta.terminal import screen
 
@@ -28,7 +27,7 @@ OWN = {
     "dry_run": Option("show the plan with an estimate, start nothing", SWITCH),
     "fresh": Option("begin a new set, also where one is unfinished", SWITCH),
     "retry": Option("also repeat runs that failed or were lost", SWITCH),
-    "at_least": Option("a difference matters from here on: 2%", PERCENT, stats.AT_LEAST, "at_least"),
+    "at_least": Option(AT_LEAST_HELP, PERCENT, name="at_least"),
     "lease": Option("break: take the cluster from a command that is gone (also LEASE=break)"),
     "json": Option(f"at the end {JSON_HELP}", SWITCH),
     "wait": Option("seconds to wait for a node that is lost", SECONDS, 1800.0, "wait"),
@@ -45,6 +44,7 @@ def _bench(words: Mapping[str, Any]) -> None:
     from regatta.experiments import plan_file
     from regatta.hosts.lease import Lease, may_break
     from regatta.hosts.selection import Selection
+    from regatta.records import stats
     from regatta.run.session import Session
 
     if words["json"] and words["dry_run"]:

@@ -21,6 +21,7 @@ from regatta.tasks.program import Task
 
 INTERRUPTED = 130
 RUN_HELP = "id of a run, a unique beginning of it, or 'last'"
+AT_LEAST_HELP = "a difference matters from here on: 2% (default 1%)"
 JSON_HELP = "print it for programs, as JSON (schema: regatta/tasks/schemas/)"
 
 

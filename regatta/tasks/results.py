@@ -12,7 +12,7 @@ from regatta.hosts import inventories
 from regatta.hosts.remote import Remote
 from regatta.options.kinds import PERCENT
 from regatta.program import hint
-from regatta.tasks.common import JSON_HELP, records_dir, task, whole
+from regatta.tasks.common import AT_LEAST_HELP, JSON_HELP, records_dir, task, whole
 from regatta.tasks.launching import opened
 from regatta.terminal import screen
 from regatta.terminal.confirm import confirmed
@@ -35,7 +35,7 @@ RUN_HELP = "id of a run that has a record, a unique beginning of it, 'last', or 
         "against": "earlier records to compare with: a folder, a record or a .parquet file",
         "out": "folder to write to (default: report/ next to the records)",
         "charts": "charts as files: svg,png (default), svg, png or none",
-        "at_least": "a difference matters from here on: 2% (default 1%)",
+        "at_least": AT_LEAST_HELP,
         "cases": "write the charts of so many of the latest cases as files (default 2)",
         "pdf": "also print the page into this file, by a browser that is here",
         "open": "open the page in a browser",

@@ -88,15 +88,16 @@ class Bench:
         began = time.monotonic()
         plan, entries = self.survey.plan, self.survey.left
         check_room(self.session.results, len(entries))
-        self._alone()
         try:
-            self._prepare()
-            for index, entry in enumerate(entries):
-                if plan.budget is not None and time.monotonic() - began > plan.budget:
-                    left = len(entries) - index
-                    self.view.say(f"{span(plan.budget)} are used up, {left} runs are left: {self._again()}")
-                    return
-                self._one(index, entry)
+            with self.session.together(self.survey.set):
+                self._alone()
+                self._prepare()
+                for index, entry in enumerate(entries):
+                    if plan.budget is not None and time.monotonic() - began > plan.budget:
+                        left = len(entries) - index
+                        self.view.say(f"{span(plan.budget)} are used up, {left} runs are left: {self._again()}")
+                        return
+                    self._one(index, entry)
         except KeyboardInterrupt:
             self.view.rest()
             self.view.say(f"interrupted: {self._again()}")

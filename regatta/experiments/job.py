@@ -1,5 +1,6 @@
 """The same work under several frameworks, interleaved: what all its runs share."""
 
+import contextlib
 import random
 import shlex
 from collections.abc import Mapping, Sequence
@@ -135,23 +136,25 @@ def in_turns(
     for framework in frameworks if len(frameworks) * repeats > 1 else ():
         session.bring(job.request(request, framework))
     dice = random.Random(label)
-    for index in range(repeats):
-        for framework in frameworks if repeats == 1 else dice.sample(frameworks, len(frameworks)):
-            name = request.options.name and (
-                request.options.name if len(frameworks) == repeats == 1 else _name(request, framework, index)
-            )
-            series = record.Series(label, index + 1, repeats)
-            base = replace(request, options=replace(request.options, name=name), series=series)
-            try:
-                done[framework].append(elastic.run(session, job.request(base, framework)))
-            except RunFailedError:
-                count = sum(map(len, done.values()))
-                if count:
-                    session.console.warn(
-                        f"{count} of {len(frameworks) * repeats} runs are recorded, '{hint('report')}' shows them; "
-                        "the same command begins with the first run again"
-                    )
-                raise
+    alone = len(frameworks) * repeats == 1  # it waits for its own nodes
+    with contextlib.nullcontext() if alone else session.together(label, now=request.options.now):
+        for index in range(repeats):
+            for framework in frameworks if repeats == 1 else dice.sample(frameworks, len(frameworks)):
+                name = request.options.name and (
+                    request.options.name if len(frameworks) == repeats == 1 else _name(request, framework, index)
+                )
+                series = record.Series(label, index + 1, repeats)
+                base = replace(request, options=replace(request.options, name=name), series=series)
+                try:
+                    done[framework].append(elastic.run(session, job.request(base, framework)))
+                except RunFailedError:
+                    count = sum(map(len, done.values()))
+                    if count:
+                        session.console.warn(
+                            f"{count} of {len(frameworks) * repeats} runs are recorded, '{hint('report')}' shows them; "
+                            "the same command begins with the first run again"
+                        )
+                    raise
     return done
 
 

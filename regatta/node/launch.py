@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, Sequence
 
-from regatta.node import debian, facts, files, frameworks, layers, network, releases, rundirs
+from regatta.node import debian, facts, files, frameworks, layers, network, queue, releases, rundirs
 from regatta_protocol.operations.launch import InputFile, Inspected
 from regatta_protocol.operations.layers import LayerWish
 from regatta_protocol.operations.releases import Held, Patch, ReleaseState
@@ -49,4 +49,4 @@ def inspect(  # noqa: PLR0913 (the keys of one question)
         answer["gpus_taken"] = tuple(unfinished["gpus"])
     if apt:
         answer["lacking"] = tuple(debian.lacking(apt))
-    return Inspected(**answer, told=frameworks.answers(place, asks or {}))
+    return Inspected(**answer, told=frameworks.answers(place, asks or {}), queue=queue.there())

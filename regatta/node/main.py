@@ -77,6 +77,9 @@ OPERATIONS = {
     "probe.send": ("probe.Send", "probe.send"),
     "support": ("hosts.AskSupport", "support.collect"),
     "lease.hold": ("hosts.HoldLease", "lease.hold"),
+    "queue.hold": ("queue.HoldNodes", "queue.hold"),
+    "queue.list": ("queue.AskQueue", "queue.listing"),
+    "queue.withdraw": ("queue.Withdraw", "queue.withdraw"),
 }
 """Modules that declare each, below `regatta_protocol.operations`, and do it; only its own, and their needs, load."""
 OLDER = {"support", "lease.hold", "secret.held", "relay.drop", "run.list", "run.stop"}

@@ -94,6 +94,9 @@ class RunOptions:
         timed=False,
     )
     max_gb: float = option(2.0, kinds.GIGABYTES, "bring so many gigabytes at most")
+    now: bool = flag(
+        False, kinds.SWITCH, "start at once, beside others: do not wait in the cluster's queue", commands=ONE
+    )
     nodes: str | None = flag(None, kinds.TEXT, "use only these hosts: a,b (the head must be among them)")
     without: str | None = flag(None, kinds.TEXT, "leave out these hosts: c,d")
     skip_lost: bool = flag(False, kinds.SWITCH, "leave out hosts that do not answer")

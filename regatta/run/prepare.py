@@ -23,7 +23,7 @@ from regatta.program import hint
 from regatta.projects import packages, place
 from regatta.records.clocks import Clocks
 from regatta.release import sync, tree
-from regatta.run import catalogue, gpus, kept_folders, naming, placement, recording, system_packages, walls
+from regatta.run import catalogue, gpus, kept_folders, naming, placement, queue, recording, system_packages, walls
 from regatta.run.request import Request
 from regatta.terminal.console import Console
 from regatta_protocol.operations.launch import Inspect, Inspected
@@ -40,7 +40,8 @@ class Ready:
     """A run that can be started: all that its start and its record need.
 
     `nodes`: those that take part; `facts`: of each what it is. `about`: what the record says of the run before it
-    starts. `asked_at` and `synced_at`: when it was asked for, and the release was proven, by time.monotonic().
+    starts. `asked_at` and `synced_at`: when it was asked for, and the release was proven, by time.monotonic(), without
+    the time in the queue. `turn`: the nodes that it holds there.
     """
 
     plan: plan.Plan
@@ -51,6 +52,12 @@ class Ready:
     about: Mapping[str, Any]
     asked_at: float
     synced_at: float
+    turn: queue.Turn | None = None
+
+    def leave(self) -> None:
+        """Give back the nodes that it holds in the cluster's queue."""
+        if self.turn:
+            self.turn.close()
 
     @property
     def places(self) -> dict[int, str]:
@@ -91,6 +98,8 @@ class Preparer:
         self._pool = ThreadPoolExecutor(1)
         self._services: dict[str, Future[JobService]] = {}
         self._told: set[str] = set()
+        self.held: queue.Turn | None = None
+        """The nodes that all its runs have together."""
         self._layers = Layers(remote, console.note)
 
     def close(self) -> None:
@@ -111,27 +120,56 @@ class Preparer:
         if framework.walled:
             walls.check(self._remote, framework)
         service = self._open(framework) if framework.served(self._cluster) else None
-        seen = self._pool.submit(lambda: service.result().look()) if service else None
+        seen = self._looked(service)
         brought = self._bring(request, framework)
-        source, answers, layer = brought.source, brought.answers, brought.layer
         synced_at = time.monotonic()
-        going = self._end_what_is_left(answers)
+        made, turn = self._plan(request, framework, brought), None
+        with contextlib.ExitStack() as unless_ready:
+            if self._waits(request, brought):
+                turn = queue.Turn(self._remote, queue.wanted(made, framework, self._cluster), self._console.note)
+                unless_ready.callback(turn.close)
+            if turn and (turn.waited or not {node.name for node in made.nodes} <= {*turn.nodes}):
+                asked_at += time.monotonic() - synced_at
+                seen, brought = self._looked(service), self._bring(request, framework)
+                synced_at = time.monotonic()
+                made = self._plan(request, framework, brought, turn)
+            nodes = self._checked(made, framework, brought, service, seen)
+            unless_ready.pop_all()
+        source, answers, layer = brought.source, brought.answers, brought.layer
         facts = {name: answer.facts for name, answer in answers.items()}
-        made = self._plan(request, framework, brought)
+        versions = (layer.packages if layer else {}, answers[self._cluster.head.name].packages)
+        about = recording.asked(self._cluster, request, made, started, source.commit, source.dirty, *versions)
+        open_service = service.result() if service else None
+        return Ready(made, framework, open_service, nodes, facts, about, asked_at, synced_at, turn)
+
+    def _looked(self, service: "Future[JobService] | None") -> "Future[Any] | None":
+        return self._pool.submit(lambda: service.result().look()) if service else None
+
+    def _waits(self, request: Request, brought: _Brought) -> bool:
+        """Whether the run has to take its turn in the cluster's queue."""
+        return brought.answers[self._cluster.head.name].queue and not request.options.now and self.held is None
+
+    def _checked(
+        self,
+        made: plan.Plan,
+        framework: Framework,
+        brought: _Brought,
+        service: "Future[JobService] | None",
+        seen: "Future[Any] | None",
+    ) -> tuple[Node, ...]:
+        """Prove that a plan can be carried out now; returns the nodes that take part. Raises RegattaError."""
+        going = self._end_what_is_left(brought.answers)
         framework.check(made)
         for line in kept_folders.clashes(made, going):
             self._console.warn(line)
         nodes = framework.nodes(made, self._cluster)
         if service and seen:
-            told = {name: answer.told for name, answer in answers.items()}
+            told = {name: answer.told for name, answer in brought.answers.items()}
             service.result().wait(nodes, seen.result(), told, self._console.note)
             if why := service.result().capacity_error(made):
                 raise UsageError(why)
         self._console.note(_headline(framework, made, self._cluster))
-        versions = (layer.packages if layer else {}, answers[self._cluster.head.name].packages)
-        about = recording.asked(self._cluster, request, made, started, source.commit, source.dirty, *versions)
-        open_service = service.result() if service else None
-        return Ready(made, framework, open_service, nodes, facts, about, asked_at, synced_at)
+        return nodes
 
     def bring(self, request: Request) -> None:
         """Bring the tree and the packages of a run to the nodes before its times begin. Raises RegattaError."""
@@ -213,9 +251,13 @@ class Preparer:
         request: Request,
         framework: Framework,
         brought: _Brought,
+        turn: queue.Turn | None = None,
     ) -> plan.Plan:
+        """Place the ranks, on the nodes of a turn if there is one."""
         source, answers, layer, variables = brought.source, brought.answers, brought.layer, brought.variables
         well, sick = gpus.well(framework, self._cluster, answers)
+        if turn:
+            well = {*well} - {node.name for node in self._cluster.workers} | ({*well} & {*turn.nodes})
         for line in sick:
             self._console.warn(line)
         cores = {name: answer.facts["cores"] for name, answer in answers.items() if name in well}
@@ -227,7 +269,7 @@ class Preparer:
         ranks = chosen.ranks or placement.placed(framework, said.workers, self._cluster, cores)
         for warning in placement.crowded(ranks, cores):
             self._console.warn(warning)
-        name = naming.check_run_name(said.name) if said.name else None
+        name = naming.check_run_name(said.name) if said.name else turn.run if turn else None
         return plan.Plan(
             run=name or naming.new_run_name(request.program.label, request.framework),
             framework=request.framework,

@@ -14,7 +14,7 @@ from regatta.hosts.remote import Remote
 from regatta.program import hint
 from regatta.records import record, store
 from regatta.records.clocks import Clocks
-from regatta.run import catalogue, launch, recording
+from regatta.run import catalogue, launch, queue, recording
 from regatta.run.causes import reached
 from regatta.run.follow import Follower
 from regatta.run.interrupts import interrupts_deferred
@@ -72,6 +72,17 @@ class Session:
         answers = self.remote.everywhere(self.cluster.workers, Inspect(), step="cores")
         return {name: int(answer.facts["cores"]) for name, answer in answers.items()}
 
+    @contextlib.contextmanager
+    def together(self, label: str, *, now: bool = False) -> Iterator[None]:
+        """Hold all workers for several runs, which then wait for nothing, where the cluster has a queue."""
+        self._preparer.held = None if now else queue.of_all(self.remote, label, self.console.note)
+        try:
+            yield
+        finally:
+            held, self._preparer.held = self._preparer.held, None
+            if held:
+                held.close()
+
     def reconnect(self) -> None:
         """Reach services again at the next run: the head was away."""
         self._preparer.reconnect()
@@ -94,10 +105,20 @@ class Session:
         with self._beginning:
             ready = self._preparer.ready(request)
             clocks = ready.clocks()
-            return Begun(request, ready, clocks, self._start(ready))
+            try:
+                return Begun(request, ready, clocks, self._start(ready))
+            except BaseException:
+                ready.leave()
+                raise
 
     def finish(self, begun: Begun) -> record.Record:
         """Follow a run that has begun, and record it. Ctrl-C cancels it. Raises RunFailedError as `run` does."""
+        try:
+            return self._finish(begun)
+        finally:
+            begun.ready.leave()
+
+    def _finish(self, begun: Begun) -> record.Record:
         request, ready, clocks, handle = begun.request, begun.ready, begun.clocks, begun.handle
         try:
             with self._cancelled_by_hand(handle):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from invoke.context import Context
 
 from regatta import paths
-from regatta.errors import DeclinedError, NodesError, RegattaError, UsageError
+from regatta.errors import DeclinedError, NodesError, RegattaError, RunError, UsageError
 from regatta.hosts import inventories
 from regatta.hosts.remote import Remote
 from regatta.options.declaration import of as options
@@ -311,9 +311,17 @@ def why(c: Context, run: str, inventory: str | None = None) -> None:
 
 @task(positional=["run"], help={"run": RUN_HELP})
 def cancel(c: Context, run: str, inventory: str | None = None) -> None:
-    """End a run on all its nodes, with everything that it started."""
+    """End a run on all its nodes, with everything that it started, or take one that waits out of the queue."""
+    from regatta.run import queue
+
     with opened(inventory) as cluster:
-        found = cluster.find(run)
+        try:
+            found = cluster.find(run)
+        except RunError:
+            if not queue.withdraw(cluster.remote, run):
+                raise
+            print(f"{run}: taken out of the queue")
+            return
         found.cancel()
         print(f"{found.id}: cancelled on {', '.join(found.nodes)}")
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from regatta.records.record import Record
     from regatta.report.listing import Line
     from regatta.run.outputs import NodeOutput
+    from regatta_protocol.operations.queue import Entry
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,33 @@ class Runs:
 
     runs: list[Run]
     unasked: dict[str, str]
+
+
+@dataclass(frozen=True)
+class QueueEntry:
+    """A run that holds nodes, or waits for so many (`reason`: Slurm's word). Times are Unix seconds.
+
+    `ours`: not a job that another program has submitted to Slurm, whose number `job` is.
+    """
+
+    run: str
+    owner: str
+    holds: bool
+    nodes: list[str]
+    wanted: int
+    reason: str
+    submitted: float
+    since: float | None
+    job: int
+    ours: bool
+
+
+@dataclass(frozen=True)
+class Queue:
+    """`regatta queue --json`: who holds nodes, then who waits, first in line first."""
+
+    cluster: str
+    entries: list[QueueEntry]
 
 
 @dataclass(frozen=True)
@@ -216,6 +244,7 @@ TYPES = {
     "bench": Bench,
     "probe": Probe,
     "runs": Runs,
+    "queue": Queue,
     "ls": Files,
     "environments": Environments,
     "diff": Diff,
@@ -244,6 +273,11 @@ def say(value: object) -> None:
 def runs(lines: "Sequence[Line]", unasked: "Mapping[str, Exception]") -> Runs:
     """Lines of the list of runs."""
     return Runs([_run(line) for line in lines], reasons(unasked))
+
+
+def queue(cluster: str, entries: "Sequence[Entry]") -> Queue:
+    """The queue of a cluster."""
+    return Queue(cluster, [QueueEntry(**{**vars(one), "nodes": [*one.nodes]}) for one in entries])
 
 
 def _run(line: "Line") -> Run:

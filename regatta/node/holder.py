@@ -1,0 +1,74 @@
+"""Holds nodes of the cluster's queue for one run: the main process of a systemd unit on the head.
+
+It asks Slurm for the nodes, and holds them as long as the controller's process on this host lives, and after that as
+long as units of the run do: a run outlives its controller. What it has is in its state file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import sys
+import time
+from typing import Any, Dict, List, Sequence
+
+LOOK_SECONDS = 2.0
+_GRANTED = 'echo "$SLURM_JOB_ID"; exec sleep infinity'
+
+
+def main(asked: Dict[str, Any]) -> None:
+    """Wait for the nodes, then hold them. `asked`: `state` (the file), `salloc` (its options), `controller`."""
+    controller: Any = os.pidfd_open(asked["controller"])
+    held = subprocess.Popen(
+        ["salloc", *asked["salloc"], "--kill-command=TERM", "/bin/sh", "-c", _GRANTED],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert held.stdout is not None and held.stderr is not None
+    readable, _, _ = select.select([held.stdout, controller], [], [])
+    if held.stdout not in readable:  # the controller is gone, and nothing has begun
+        held.terminate()
+        return
+    job = held.stdout.readline().strip()
+    if not job:
+        _tell(asked["state"], {"error": held.stderr.read().strip()[-500:] or "taken out of the queue"})
+        return
+    nodes = _output(["squeue", "--noheader", "--job", job, "--format=%N"])
+    names = _output(["scontrol", "show", "hostnames", nodes]).split()
+    _tell(asked["state"], {"job": int(job), "nodes": names})
+    ended = os.pidfd_open(held.pid)
+    select.select([ended, controller], [], [])
+    while held.poll() is None and runs(job, names):
+        time.sleep(LOOK_SECONDS)
+    if held.poll() is not None:
+        _tell(asked["state"], {"revoked": True})
+    held.terminate()
+    held.wait()
+
+
+def runs(job: str, nodes: Sequence[str]) -> bool:
+    """Whether a run is going on on this host, where drivers are, or on a node of a job, which are the job's alone."""
+    look = ["systemctl", "is-active", "regatta-run-*.service"]
+    if "active" in _output(look).split():
+        return True
+    each = [f"--nodes={len(nodes)}", f"--ntasks={len(nodes)}", "--ntasks-per-node=1"]
+    return "active" in _output(["srun", f"--jobid={job}", "--overlap", "--quiet", *each, *look]).split()
+
+
+def _output(command: List[str]) -> str:
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    return done.stdout.strip()
+
+
+def _tell(path: str, state: Dict[str, Any]) -> None:
+    with open(f"{path}.new", "w") as file:
+        json.dump(state, file)
+    os.rename(f"{path}.new", path)
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))

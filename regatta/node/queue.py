@@ -1,0 +1,214 @@
+"""The queue of the cluster, on its head: who holds nodes, who waits, and a place in it for a run."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import time
+from typing import Any, Callable, Dict, List, Sequence, Tuple
+
+from regatta.node import holder
+from regatta.node.problem import Problem
+from regatta_protocol.operations.queue import Entry, Queued, QueueWord, Withdrawn
+
+_UNIT = "/etc/systemd/system/regatta-slurmctld.service"
+_STATES = "/run/regatta-queue"
+_BEAT_SECONDS, _TELL_SECONDS, _POLL_SECONDS = 10.0, 1.0, 0.02
+_HOLDS = ("RUNNING", "COMPLETING", "CONFIGURING")
+_OURS = "regatta: "
+"""The comment of its jobs begins so."""
+_FIELDS = "%i|%T|%V|%S|%D|%N|%r|%j|%k"
+
+
+def there() -> bool:
+    """Whether this host keeps the cluster's queue."""
+    return os.path.exists(_UNIT)
+
+
+def hold(
+    place: Dict[str, Any],
+    emit: Callable[[QueueWord], None],
+    run: str,
+    wanted: int,
+    program: str,
+    only: Sequence[str] = (),
+    seconds: float | None = None,
+) -> None:
+    """Hold nodes until the connection ends; a unit of its own keeps them while the run goes on after that.
+
+    Emits who is ahead whenever that changes. Raises Problem where Slurm refuses, or another person ends it.
+    """
+    _must_be_there()
+    _end_stale()
+    os.makedirs(_STATES, 0o700, exist_ok=True)
+    state = f"{_STATES}/{run}.json"
+    for old in (state, _withdrawn(run)):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(old)
+    asked = {
+        "state": state,
+        "controller": os.getpid(),
+        "salloc": _salloc(run, place.get("by") or "", wanted, only, seconds),
+    }
+    unit = _unit(run)
+    command = ["systemd-run", "--quiet", "--collect", f"--unit={unit}", "--property=OOMScoreAdjust=-500"]
+    done = subprocess.run(
+        [*command, "/usr/bin/python3", "-IS", "-c", program, json.dumps(asked)],
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    if done.returncode:
+        raise Problem(f"the queue could not be asked for nodes: {done.stderr.strip()[-300:]}")
+    emit(QueueWord(granted=_granted(run, state, emit)))
+    _keep(run, state, emit)
+
+
+def _salloc(run: str, owner: str, wanted: int, only: Sequence[str], seconds: float | None) -> List[str]:
+    words = [
+        f"--job-name={run}",
+        f"--comment={_OURS}{owner}",
+        f"--nodes={wanted}",
+        "--exclusive",
+        "--no-kill",
+        "--quiet",
+    ]
+    if only:
+        words.append(f"--nodelist={','.join(only)}")
+    if seconds is not None:
+        words.append(f"--time={int(seconds // 60) + 5}")  # its launch, and the end by its own limit, come first
+    return words
+
+
+def _granted(run: str, state: str, emit: Callable[[QueueWord], None]) -> Tuple[str, ...]:
+    """Wait for the nodes."""
+    told: Tuple[Tuple[int, bool], ...] = ()
+    next_look = time.monotonic() + _TELL_SECONDS
+    while True:
+        if (said := _read(state)) is not None:
+            with contextlib.suppress(OSError), open(_withdrawn(run)) as file:
+                raise Problem(f"{run} was taken out of the queue by {file.read()}")
+            if "error" in said:
+                raise Problem(f"{run} got no nodes from the queue: {said['error']}")
+            return tuple(said.get("nodes", ()))
+        if time.monotonic() >= next_look:
+            next_look = time.monotonic() + _TELL_SECONDS
+            ahead = _ahead(run)
+            if (now := tuple((one.job, one.holds) for one in ahead)) != told:
+                told = now
+                emit(QueueWord(waits=ahead))
+            else:
+                emit(QueueWord(alive=True))
+            if not _active(run) and _read(state) is None:
+                raise Problem(f"{run} got no nodes: its place in the queue is lost; start it again")
+        time.sleep(_POLL_SECONDS)
+
+
+def _keep(run: str, state: str, emit: Callable[[QueueWord], None]) -> None:
+    """Tell that the nodes are held, until they are not; main() ends this process when the connection closes."""
+    beat = time.monotonic() + _BEAT_SECONDS
+    while not (_read(state) or {"revoked": True}).get("revoked"):
+        time.sleep(1.0)
+        if time.monotonic() >= beat:
+            beat = time.monotonic() + _BEAT_SECONDS
+            emit(QueueWord(alive=True))
+    emit(QueueWord(revoked=True))
+
+
+def listing(place: Dict[str, Any]) -> Queued:
+    """Who holds nodes, then who waits, first in line first."""
+    _must_be_there()
+    return Queued(_entries())
+
+
+def withdraw(place: Dict[str, Any], run: str) -> Withdrawn:
+    """Take a run that waits out of the queue."""
+    _must_be_there()
+    waits = [one for one in _entries() if one.run == run and not one.holds]
+    for one in waits:
+        with contextlib.suppress(OSError), open(_withdrawn(run), "w") as file:
+            file.write(place.get("by") or "another person")
+        subprocess.run(["scancel", "--state=PENDING", str(one.job)], capture_output=True, check=False)
+    return Withdrawn(bool(waits))
+
+
+def _ahead(run: str) -> Tuple[Entry, ...]:
+    """Who comes before a run that waits: all that hold nodes, and those that were there first."""
+    found = _entries()
+    own = next((number for number, one in enumerate(found) if one.run == run), len(found))
+    return tuple(found[:own])
+
+
+def _entries() -> Tuple[Entry, ...]:
+    done = subprocess.run(
+        ["squeue", "--noheader", "--sort=-p,i", f"--format={_FIELDS}"],
+        env={"PATH": "/usr/bin:/bin", "SLURM_TIME_FORMAT": "%s"},
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    if done.returncode:
+        raise Problem(f"the queue does not answer ({done.stderr.strip()[-200:]}): 'regatta status' shows its services")
+    found = [_entry(line) for line in done.stdout.splitlines() if line.count("|") >= 8]
+    return tuple(sorted(found, key=lambda one: not one.holds))
+
+
+def _entry(line: str) -> Entry:
+    job, state, submitted, since, wanted, nodes, reason, run, owner = line.split("|", 8)
+    holds = state in _HOLDS
+    return Entry(
+        job=int(job.partition("_")[0]),
+        run=run,
+        owner=owner.removeprefix(_OURS) if owner != "(null)" else "",
+        ours=owner.startswith(_OURS),
+        holds=holds,
+        nodes=_names(nodes) if holds else (),
+        wanted=int(wanted) if wanted.isdigit() else 0,
+        reason="" if holds else reason,
+        submitted=float(submitted) if submitted.isdigit() else 0.0,
+        since=float(since) if holds and since.isdigit() else None,
+    )
+
+
+def _names(nodes: str) -> Tuple[str, ...]:
+    """The names that Slurm's short form stands for: `node[1-3]`."""
+    if "[" not in nodes:
+        return tuple(filter(None, nodes.split(",")))
+    done = subprocess.run(["scontrol", "show", "hostnames", nodes], capture_output=True, text=True, check=False)
+    return tuple(done.stdout.split())
+
+
+def _end_stale() -> None:
+    """End what holds nodes without its unit: the head was rebooted since."""
+    for one in _entries():
+        if one.ours and not _active(one.run) and not (one.holds and holder.runs(str(one.job), one.nodes)):
+            subprocess.run(["scancel", str(one.job)], capture_output=True, check=False)
+
+
+def _read(state: str) -> Dict[str, Any] | None:
+    with contextlib.suppress(OSError, ValueError), open(state) as file:
+        said = json.load(file)
+        return said if isinstance(said, dict) else None
+    return None
+
+
+def _active(run: str) -> bool:
+    done = subprocess.run(["systemctl", "is-active", "--quiet", _unit(run)], capture_output=True, check=False)
+    return done.returncode == 0
+
+
+def _withdrawn(run: str) -> str:
+    return f"{_STATES}/{run}.withdrawn"
+
+
+def _unit(run: str) -> str:
+    return f"regatta-hold-{run}.service"
+
+
+def _must_be_there() -> None:
+    if not there():
+        raise Problem("this cluster has no queue: set slurm_enabled: true in its variables, and provision it")

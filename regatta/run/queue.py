@@ -1,0 +1,131 @@
+"""A run's turn: whole nodes of the cluster's queue, for which it waits, and which it holds until its end."""
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+
+from regatta.errors import RegattaError
+from regatta.frameworks.api import Framework
+from regatta.frameworks.plan import Plan
+from regatta.hosts.channel import Stream
+from regatta.hosts.cluster import Cluster
+from regatta.hosts.remote import Remote
+from regatta.hosts.sources import source
+from regatta.program import hint
+from regatta_protocol.operations.launch import Inspect
+from regatta_protocol.operations.queue import AskQueue, Entry, HoldNodes, QueueWord, Withdraw
+
+MOST_NAMED = 3
+
+
+class Turn:
+    """The nodes that a run holds; `close` gives them back, and a dead controller's run keeps them until its end.
+
+    `nodes`: their names. `waited`: whether others were ahead.
+    """
+
+    def __init__(self, remote: Remote, asked: HoldNodes, say: Callable[[str], None]) -> None:
+        """Wait for the nodes; `say` hears who is ahead. Raises RemoteError; Ctrl-C leaves the queue."""
+        self.run, self.waited = asked.run, False
+        self._say, self._closed = say, False
+        self._stream: Stream[None, QueueWord] = remote.stream(remote.cluster.head, asked)
+        lines = iter(self._stream)
+        try:
+            self.nodes = self._granted(lines)
+        except BaseException:
+            self._stream.close()
+            raise
+        threading.Thread(target=self._watch, args=(lines,), daemon=True).start()
+
+    def close(self) -> None:
+        """Give the nodes back."""
+        self._closed = True
+        self._stream.close()
+
+    def _granted(self, lines: Iterator[QueueWord]) -> tuple[str, ...]:
+        for word in lines:
+            if word.waits:
+                self.waited = True
+                self._say(waiting(self.run, word.waits))
+            if word.granted:
+                return word.granted
+        return ()
+
+    def _watch(self, lines: Iterator[QueueWord]) -> None:
+        """End this process's work as by Ctrl-C where the nodes are taken away."""
+        try:
+            revoked = any(word.revoked for word in lines)
+        except (RegattaError, OSError, ValueError):
+            return  # the run is told by its own nodes how they are
+        if revoked and not self._closed:
+            self._say(f"{self.run}: its nodes were taken away in the cluster's queue: ending")
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+def wanted(plan: Plan, framework: Framework, cluster: Cluster) -> HoldNodes:
+    """What a run asks of the queue: as many whole nodes as its plan has; where its engine places work itself, all."""
+    workers = [node.name for node in cluster.workers]
+    everywhere = framework.driver or (plan.program.any_node and framework.served(cluster))
+    hosts = [node.name for node in framework.hosts(cluster)]
+    used = [node.name for node in plan.nodes if node.name in workers]
+    only = workers if everywhere else used if hosts != workers or plan.cards else []
+    return HoldNodes(
+        run=plan.run,
+        wanted=len(only or used),
+        program=source("holder"),
+        only=tuple(only),
+        seconds=plan.options.time_limit,
+    )
+
+
+def there(remote: Remote) -> bool:
+    """Whether the cluster has a queue."""
+    return not remote.cluster.local and remote.call(remote.cluster.head, Inspect(facts_wanted=False)).queue
+
+
+def of_all(remote: Remote, label: str, say: Callable[[str], None]) -> Turn | None:
+    """Hold all workers; None where the cluster has no queue. Raises RemoteError."""
+    if not there(remote):
+        return None
+    workers = tuple(node.name for node in remote.cluster.workers)
+    return Turn(remote, HoldNodes(run=label, wanted=len(workers), program=source("holder"), only=workers), say)
+
+
+def waiting(run: str, ahead: Sequence[Entry]) -> str:
+    """One line that says for whom a run waits."""
+    holding, before = [one for one in ahead if one.holds], [one for one in ahead if not one.holds]
+    parts = [_named(holding, "holds nodes", "hold nodes"), _named(before, "is ahead", "are ahead")]
+    said = "; ".join(filter(None, parts)) or "its nodes are not free yet"
+    return f"{run} waits for its turn: {said}. Ctrl-C leaves the queue; to see it: {hint('queue')}"
+
+
+def _named(entries: Sequence[Entry], one: str, many: str) -> str:
+    if not entries:
+        return ""
+    names = ", ".join(_of(entry) for entry in entries[:MOST_NAMED])
+    more = f" and {len(entries) - MOST_NAMED} more" if len(entries) > MOST_NAMED else ""
+    return f"{names}{more} {one if len(entries) == 1 else many}"
+
+
+def _of(entry: Entry) -> str:
+    since = f", since {clock(entry.since)}" if entry.since else ""
+    return f"{entry.run} ({entry.owner or 'a job of Slurm'}{since})"
+
+
+def clock(seconds: float) -> str:
+    """Return a moment as this machine's clock shows it."""
+    return datetime.fromtimestamp(seconds).astimezone().strftime("%H:%M:%S")
+
+
+def entries(remote: Remote) -> tuple[Entry, ...]:
+    """Who holds nodes, then who waits, first in line first. RemoteError where the cluster has no queue."""
+    return remote.call(remote.cluster.head, AskQueue()).entries
+
+
+def withdraw(remote: Remote, run: str) -> bool:
+    """Take a run that waits out of the queue; returns whether it was there, or such a queue is."""
+    if not there(remote):
+        return False
+    return remote.call(remote.cluster.head, Withdraw(run)).waited

@@ -1,0 +1,37 @@
+"""The task that shows the cluster's queue."""
+
+import time
+
+from invoke.context import Context
+
+from regatta.hosts import inventories
+from regatta.hosts.remote import Remote
+from regatta.tasks.common import JSON_HELP, task
+from regatta.terminal.table import print_table
+
+_HEADINGS = ("run", "owner", "state", "nodes", "since", "why")
+
+
+@task(help={"json": JSON_HELP})
+def queue(c: Context, inventory: str | None = None, json: bool = False) -> None:
+    """List who holds nodes of the cluster, and who waits for some, first in line first."""
+    from regatta.bench.estimate import span
+    from regatta.run import queue as queued
+
+    remote = Remote(inventories.load(inventory))
+    found = queued.entries(remote)
+    if json:
+        from regatta.tasks import shown
+
+        shown.say(shown.queue(remote.cluster.name, found))
+        return
+    if not found:
+        print(f"no run holds nodes of {remote.cluster.name}, and none waits")
+        return
+    rows = []
+    for one in found:
+        age = span(max(0.0, time.time() - (one.since or one.submitted)))
+        where = ", ".join(one.nodes) if one.holds else str(one.wanted)
+        state = "holds" if one.holds else "waits"
+        rows.append((one.run, one.owner or "-", state, where, age, one.reason or "-"))
+    print_table([_HEADINGS, *rows])

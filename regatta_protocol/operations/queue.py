@@ -1,0 +1,73 @@
+"""The queue of a cluster, kept by Slurm on its head: runs wait there for whole nodes."""
+
+from typing import Optional, Tuple
+
+from regatta_protocol.operations.operation import Operation, Telling
+from regatta_protocol.value import Value
+
+
+class Entry(Value):
+    """An entry of the queue: a run that holds nodes (`since` then), or that waits (`reason`: Slurm's word).
+
+    `job`: Slurm's number; `owner`: the person on a machine. `since` and `submitted` are Unix seconds. `ours`: not a job
+    that another program has submitted.
+    """
+
+    job: int
+    run: str
+    owner: str
+    holds: bool
+    ours: bool = False
+    nodes: Tuple[str, ...] = ()
+    wanted: int = 0
+    reason: str = ""
+    submitted: float = 0.0
+    since: Optional[float] = None
+
+
+class QueueWord(Value):
+    """The state of a request for nodes: `waits` behind others, `granted` nodes, still held (`alive`), or `revoked`."""
+
+    waits: Tuple[Entry, ...] = ()
+    granted: Tuple[str, ...] = ()
+    alive: bool = False
+    revoked: bool = False
+
+
+class HoldNodes(Telling[None, QueueWord]):
+    """Hold `wanted` whole nodes (those of `only`, if any) for a run until the connection ends and the run has, too.
+
+    `program`: source of the one that holds them. `seconds`: for how long at most, where that is known.
+    """
+
+    op = "queue.hold"
+    run: str
+    wanted: int
+    program: str
+    only: Tuple[str, ...] = ()
+    seconds: Optional[float] = None
+
+
+class Queued(Value):
+    """The queue: who holds nodes, then who waits, first in line first."""
+
+    entries: Tuple[Entry, ...] = ()
+
+
+class AskQueue(Operation[Queued]):
+    """The state of the queue. Problem where the cluster has none."""
+
+    op = "queue.list"
+
+
+class Withdrawn(Value):
+    """Whether the run was waiting."""
+
+    waited: bool
+
+
+class Withdraw(Operation[Withdrawn]):
+    """Take a run that waits out of the queue; one that holds nodes stays."""
+
+    op = "queue.withdraw"
+    run: str

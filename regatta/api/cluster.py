@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from regatta.run.request import Request
     from regatta.run.services import NodeStatus
     from regatta_protocol.events import Event
+    from regatta_protocol.operations.queue import Submitted
 
 
 @dataclass(frozen=True)
@@ -170,6 +171,13 @@ class Cluster:
         from regatta.run import elastic
 
         return elastic.run(self._used.session, request)
+
+    def submit(self, request: "Request") -> "tuple[str, Submitted]":
+        """Put a run into the cluster's queue, which starts it without this program: its name, and what is ahead of it.
+
+        Raises UsageError where the cluster has no queue, or the run needs a controller.
+        """
+        return self._used.session.submit(request)
 
     def start_workload(self, workload: str, /, **options: Any) -> Run:
         """Start one run of a workload by its name, its input in place, as `start` does with a script.

@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, List, Sequence, Tuple
 
 from regatta.node import holder
 from regatta.node.problem import Problem
-from regatta_protocol.operations.queue import Entry, Queued, QueueWord, Withdrawn
+from regatta_protocol.operations.queue import Entry, Queued, QueueWord, Submitted, Withdrawn
 
 _UNIT = "/etc/systemd/system/regatta-slurmctld.service"
 _STATES = "/run/regatta-queue"
@@ -50,7 +50,7 @@ def hold(
     asked = {
         "state": state,
         "controller": os.getpid(),
-        "salloc": _salloc(run, place.get("by") or "", wanted, only, seconds),
+        "salloc": ["--quiet", *_words(run, place.get("by") or "", wanted, only, seconds)],
     }
     unit = _unit(run)
     command = ["systemd-run", "--quiet", "--collect", f"--unit={unit}", "--property=OOMScoreAdjust=-500"]
@@ -67,20 +67,31 @@ def hold(
     _keep(run, state, emit)
 
 
-def _salloc(run: str, owner: str, wanted: int, only: Sequence[str], seconds: float | None) -> List[str]:
-    words = [
-        f"--job-name={run}",
-        f"--comment={_OURS}{owner}",
-        f"--nodes={wanted}",
-        "--exclusive",
-        "--no-kill",
-        "--quiet",
-    ]
+def _words(run: str, owner: str, wanted: int, only: Sequence[str], seconds: float | None) -> List[str]:
+    """The options of Slurm that salloc and sbatch share."""
+    words = [f"--job-name={run}", f"--comment={_OURS}{owner}", f"--nodes={wanted}", "--exclusive", "--no-kill"]
     if only:
         words.append(f"--nodelist={','.join(only)}")
     if seconds is not None:
         words.append(f"--time={int(seconds // 60) + 5}")  # its launch, and the end by its own limit, come first
     return words
+
+
+def submit(
+    place: Dict[str, Any], run: str, nodes: Sequence[str], script: str, seconds: float | None = None
+) -> Submitted:
+    """Put a run into the queue, whose script starts it on its nodes, and ends it there. Problem where Slurm refuses."""
+    _must_be_there()
+    _end_stale()
+    ahead = _entries()
+    if any(one.run == run for one in ahead):
+        raise Problem(f"a run named '{run}' is in the queue: choose another name")
+    words = _words(run, place.get("by") or "", len(nodes), nodes, seconds)
+    command = ["sbatch", "--parsable", *words, "--no-requeue", "--output=/dev/null"]
+    done = subprocess.run(command, input=script, capture_output=True, text=True, errors="replace", check=False)
+    if done.returncode:
+        raise Problem(f"the queue refused {run}: {done.stderr.strip()[-300:]}")
+    return Submitted(int(done.stdout.partition(";")[0]), ahead)
 
 
 def _granted(run: str, state: str, emit: Callable[[QueueWord], None]) -> Tuple[str, ...]:

@@ -97,6 +97,12 @@ class RunOptions:
     now: bool = flag(
         False, kinds.SWITCH, "start at once, beside others: do not wait in the cluster's queue", commands=ONE
     )
+    detach: bool = flag(
+        False,
+        kinds.SWITCH,
+        "put the run into the cluster's queue, and return: it starts and ends without this program",
+        commands=(RUN, "torchrun"),
+    )
     nodes: str | None = flag(None, kinds.TEXT, "use only these hosts: a,b (the head must be among them)")
     without: str | None = flag(None, kinds.TEXT, "leave out these hosts: c,d")
     skip_lost: bool = flag(False, kinds.SWITCH, "leave out hosts that do not answer")

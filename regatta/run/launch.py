@@ -7,7 +7,7 @@ from regatta.errors import NodesError
 from regatta.frameworks import registry
 from regatta.frameworks.api import JobService, StartedRun
 from regatta.frameworks.plan import Plan
-from regatta.hosts.cluster import Node
+from regatta.hosts.cluster import Cluster, Node
 from regatta.hosts.remote import Remote
 from regatta.run.interrupts import interrupts_deferred
 from regatta_protocol.operations.runs import StartRun, StopRun
@@ -30,17 +30,14 @@ def start(
     Raises NodesError; what had been started by then is stopped.
     """
     cluster, framework = remote.cluster, registry.find(plan.framework)
-    nodes = framework.nodes(plan, cluster)
-    specs = framework.specs(plan, cluster)
-    for node in nodes:
-        specs[node.name] = specs[node.name].changed(record=dict(keep(node)))
+    nodes, asked = framework.nodes(plan, cluster), requests(cluster, plan, keep)
     places = {rank.rank: rank.node.name for rank in plan.ranks}
     handle = StartedRun(plan.run, cluster, nodes, framework, places, service)
-    told, hidden = list(nodes), {**framework.secrets(plan), **plan.hidden}
+    told = list(nodes)
     try:
         started, failed = remote.gather(
             nodes,
-            lambda node: remote.call(node, StartRun(specs[node.name], hidden), timeout=START_TIMEOUT),
+            lambda node: remote.call(node, asked[node.name], timeout=START_TIMEOUT),
         )
         told = [node for node in nodes if node.name in started]
         if failed:
@@ -50,6 +47,16 @@ def start(
         stop_everywhere(remote, handle, told, "the run could not be started on every node")
         raise
     return replace(handle, answers=started)
+
+
+def requests(cluster: Cluster, plan: Plan, keep: Callable[[Node], Mapping[str, object]]) -> dict[str, StartRun]:
+    """What each node of a run is asked, by its name."""
+    framework = registry.find(plan.framework)
+    specs, hidden = framework.specs(plan, cluster), {**framework.secrets(plan), **plan.hidden}
+    return {
+        node.name: StartRun(specs[node.name].changed(record=dict(keep(node))), hidden)
+        for node in framework.nodes(plan, cluster)
+    }
 
 
 def stop_everywhere(

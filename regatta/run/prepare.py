@@ -147,7 +147,9 @@ class Preparer:
 
     def _waits(self, request: Request, brought: _Brought) -> bool:
         """Whether the run has to take its turn in the cluster's queue."""
-        return brought.answers[self._cluster.head.name].queue and not request.options.now and self.held is None
+        return brought.answers[self._cluster.head.name].queue and not (
+            request.options.now or request.options.detach or self.held
+        )
 
     def _checked(
         self,
@@ -158,7 +160,7 @@ class Preparer:
         seen: "Future[Any] | None",
     ) -> tuple[Node, ...]:
         """Prove that a plan can be carried out now; returns the nodes that take part. Raises RegattaError."""
-        going = self._end_what_is_left(brought.answers)
+        going = [] if made.options.detach else self._end_what_is_left(brought.answers)
         framework.check(made)
         for line in kept_folders.clashes(made, going):
             self._console.warn(line)

@@ -1,23 +1,42 @@
 """A run's turn: whole nodes of the cluster's queue, for which it waits, and which it holds until its end."""
 
+import base64
+import json
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 
 from regatta.errors import RegattaError
 from regatta.frameworks.api import Framework
 from regatta.frameworks.plan import Plan
+from regatta.hosts import sources
 from regatta.hosts.channel import Stream
-from regatta.hosts.cluster import Cluster
+from regatta.hosts.cluster import Cluster, Node
 from regatta.hosts.remote import Remote
-from regatta.hosts.sources import source
 from regatta.program import hint
+from regatta.run import launch
+from regatta_protocol.decoding import encode
 from regatta_protocol.operations.launch import Inspect
-from regatta_protocol.operations.queue import AskQueue, Entry, HoldNodes, QueueWord, Withdraw
+from regatta_protocol.operations.queue import AskQueue, Entry, HoldNodes, QueueWord, SubmitRun, Withdraw
 
 MOST_NAMED = 3
+SCRIPT = """#!/bin/sh
+# A run of Regatta: starts its part on each node, and ends all of them where one has failed.
+each() {
+    echo PROGRAM | srun --overlap --quiet "$@"
+}
+python="import base64,sys,zlib;exec(zlib.decompress(base64.b64decode(sys.stdin.read())))"
+each --ntasks-per-node=1 --kill-on-bad-exit=1 /usr/bin/python3 -ISc "$python" run && exit 0
+for node in $(scontrol show hostnames "$SLURM_JOB_NODELIST"); do
+    each --nodes=1 --ntasks=1 --nodelist="$node" /usr/bin/python3 -ISc "$python" stop &
+done
+wait
+exit 1
+"""
+"""Slurm's batch script of a run without a controller."""
 
 
 class Turn:
@@ -74,7 +93,7 @@ def wanted(plan: Plan, framework: Framework, cluster: Cluster) -> HoldNodes:
     return HoldNodes(
         run=plan.run,
         wanted=len(only or used),
-        program=source("holder"),
+        program=sources.source("holder"),
         only=tuple(only),
         seconds=plan.options.time_limit,
     )
@@ -85,12 +104,24 @@ def there(remote: Remote) -> bool:
     return not remote.cluster.local and remote.call(remote.cluster.head, Inspect(facts_wanted=False)).queue
 
 
+def detached(remote: Remote, plan: Plan, keep: Callable[[Node], Mapping[str, object]]) -> SubmitRun:
+    """The request of a run that starts without a controller: its script brings each node what it is asked."""
+    asked = {
+        node.name: {"place": remote.place(node), "args": encode(launch.requests(remote.cluster, plan, keep)[node.name])}
+        for node in plan.nodes
+    }
+    then = f"from regatta.node import detached\ndetached.main(sys.argv[1], {json.dumps(asked)!r})\n"
+    program = base64.b64encode(zlib.compress(sources.program(sources.of_requests(), then))).decode()
+    names = tuple(node.name for node in plan.nodes)
+    return SubmitRun(plan.run, names, SCRIPT.replace("PROGRAM", program), plan.options.time_limit)
+
+
 def of_all(remote: Remote, label: str, say: Callable[[str], None]) -> Turn | None:
     """Hold all workers; None where the cluster has no queue. Raises RemoteError."""
     if not there(remote):
         return None
     workers = tuple(node.name for node in remote.cluster.workers)
-    return Turn(remote, HoldNodes(run=label, wanted=len(workers), program=source("holder"), only=workers), say)
+    return Turn(remote, HoldNodes(run=label, wanted=len(workers), program=sources.source("holder"), only=workers), say)
 
 
 def waiting(run: str, ahead: Sequence[Entry]) -> str:

@@ -47,7 +47,13 @@ NOTE = (
 
 def now() -> str:
     """UTC by this machine's clock, as records have it."""
-    return datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return at(time.time())
+
+
+def at(seconds: float) -> str:
+    """A moment, in Unix seconds, as records have it."""
+    moment = datetime.fromtimestamp(seconds, timezone.utc)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def asked(
@@ -215,7 +221,7 @@ def from_nodes(remote: Remote, info: RunInfo, clocks: Clocks, outcome: Outcome) 
             raise KeyError("record")
         told = {name: answer.record or {} for name, answer in said.items()}
         asked = dict(next(iter(told.values())))
-        asked["identity"] = {**asked["identity"], "run_id": info.run}
+        asked["identity"] = {**asked["identity"], "run_id": info.run, "started": at(info.started)}
         ended = Ended(
             info.places,
             {node.name: told.get(node.name, {}).get("facts") or {} for node in info.nodes},

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from regatta.errors import RecordError, RunFailedError, UsageError
+from regatta.frameworks import registry
 from regatta.frameworks.api import StartedRun
 from regatta.hosts.cluster import Cluster
 from regatta.hosts.remote import Remote
@@ -26,6 +27,7 @@ from regatta.terminal.top import quiet_line
 from regatta_protocol import events
 from regatta_protocol.log import DRIVER
 from regatta_protocol.operations.launch import Inspect
+from regatta_protocol.operations.queue import Submitted
 from regatta_protocol.states import State
 
 INTERRUPTED = 130
@@ -110,6 +112,24 @@ class Session:
             except BaseException:
                 ready.leave()
                 raise
+
+    def submit(self, request: Request) -> tuple[str, Submitted]:
+        """Put a run into the cluster's queue, from which it starts without this program; returns its name.
+
+        Raises UsageError where it cannot be without a controller.
+        """
+        framework, head = registry.find(request.framework), self.cluster.head
+        if not queue.there(self.remote):
+            raise UsageError(
+                f"--detach needs a queue, and {self.cluster.name} has none: set slurm_enabled: true in its "
+                f"variables, then '{hint('provision')}'"
+            )
+        if framework.driver or request.options.elastic:
+            what = "--elastic" if request.options.elastic else framework.name
+            raise UsageError(f"{what} needs a controller while the run goes on: leave --detach out")
+        with self._beginning:
+            ready = self._preparer.ready(request)
+        return ready.plan.run, self.remote.call(head, queue.detached(self.remote, ready.plan, ready.kept_on))
 
     def finish(self, begun: Begun) -> record.Record:
         """Follow a run that has begun, and record it. Ctrl-C cancels it. Raises RunFailedError as `run` does."""

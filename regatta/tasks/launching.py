@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from regatta.errors import NodesError, RunError
 from regatta.options.option import Option
+from regatta.program import hint
 from regatta.tasks.common import task
 
 if TYPE_CHECKING:
     from regatta.api.cluster import Cluster
     from regatta.hosts import cluster
+    from regatta.run.request import Request
 
 SCRIPT = Option("Python script of this tree; all words after it are its own")
 
@@ -52,6 +54,16 @@ def tell_of_input(say: Callable[[str], None]) -> None:
             "a run has no standard input: what was piped in here is not read. Put it in a file of the tree, or give it "
             "as an argument of the script"
         )
+
+
+def tell_of_queued(cluster: "Cluster", request: "Request") -> None:
+    """Put a run into the queue, and say how to see it."""
+    run, queued = cluster.submit(request)
+    ahead = [one.run for one in queued.ahead]
+    behind = (
+        f", behind {', '.join(ahead[:3])}{f' and {len(ahead) - 3} more' if len(ahead) > 3 else ''}" if ahead else ""
+    )
+    print(f"{run}: queued{behind}. It needs this program no more: {hint('queue')}, {hint('attach', run)}")
 
 
 def _has_input(descriptor: int) -> bool:

@@ -23,7 +23,7 @@ from regatta.program import hint
 from regatta.release import sync as syncing
 from regatta.release import tree
 from regatta.tasks.common import JSON_HELP, RUN_HELP, records_dir, task, whole
-from regatta.tasks.launching import advising, command, opened, tell_of_input
+from regatta.tasks.launching import advising, command, opened, tell_of_input, tell_of_queued
 from regatta.tasks.program import of_script
 from regatta.terminal.confirm import confirmed
 from regatta.terminal.meter import size_text
@@ -76,6 +76,9 @@ def _run_script(name: str, words: dict[str, Any]) -> None:
     request = program(registry.of_command(name), words["script"], line.script or [], given, line.notes)
     with opened(**where) as cluster, advising(cluster.remote.cluster):
         tell_of_input(cluster.console.warn)
+        if request.options.detach:
+            tell_of_queued(cluster, request)
+            return
         kept = cluster.carry_out(request)
         cluster.console.note(
             f"{kept.run_id}: succeeded in {kept.phases.total:.1f} s; record {paths.results_dir()}/{kept.run_id}.json"

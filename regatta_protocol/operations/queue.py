@@ -48,6 +48,23 @@ class HoldNodes(Telling[None, QueueWord]):
     seconds: Optional[float] = None
 
 
+class Submitted(Value):
+    """Slurm's number of a job, and what was ahead of it then."""
+
+    job: int
+    ahead: Tuple[Entry, ...] = ()
+
+
+class SubmitRun(Operation[Submitted]):
+    """Put a run into the queue that starts, and ends, without a controller; `script`: as Slurm's batch scripts."""
+
+    op = "queue.submit"
+    run: str
+    nodes: Tuple[str, ...]
+    script: str
+    seconds: Optional[float] = None
+
+
 class Queued(Value):
     """The queue: who holds nodes, then who waits, first in line first."""
 

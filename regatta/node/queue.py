@@ -17,9 +17,11 @@ _UNIT = "/etc/systemd/system/regatta-slurmctld.service"
 _STATES = "/run/regatta-queue"
 _BEAT_SECONDS, _TELL_SECONDS, _POLL_SECONDS = 10.0, 1.0, 0.02
 _HOLDS = ("RUNNING", "COMPLETING", "CONFIGURING")
+_PRIORITY = 1_000_000
+"""That of the first run of a person who has no other."""
 _OURS = "regatta: "
 """The comment of its jobs begins so."""
-_FIELDS = "%i|%T|%V|%S|%D|%N|%r|%j|%k"
+_FIELDS = "%i|%T|%Q|%V|%S|%D|%N|%r|%j|%k"
 
 
 def there() -> bool:
@@ -70,11 +72,20 @@ def hold(
 def _words(run: str, owner: str, wanted: int, only: Sequence[str], seconds: float | None) -> List[str]:
     """The options of Slurm that salloc and sbatch share."""
     words = [f"--job-name={run}", f"--comment={_OURS}{owner}", f"--nodes={wanted}", "--exclusive", "--no-kill"]
+    words.append(f"--priority={_priority(owner)}")
     if only:
         words.append(f"--nodelist={','.join(only)}")
     if seconds is not None:
         words.append(f"--time={int(seconds // 60) + 5}")  # its launch, and the end by its own limit, come first
     return words
+
+
+def _priority(owner: str) -> int:
+    """Slurm's priority for a person's next run: the more of them are there, the later it comes, so that people take
+    turns; and behind all of that person's that wait.
+    """
+    own = [one for one in _entries() if one.ours and one.owner == owner]
+    return min([_PRIORITY - len(own), *(one.priority - 1 for one in own if not one.holds)])
 
 
 def submit(
@@ -164,12 +175,12 @@ def _entries() -> Tuple[Entry, ...]:
     )
     if done.returncode:
         raise Problem(f"the queue does not answer ({done.stderr.strip()[-200:]}): 'regatta status' shows its services")
-    found = [_entry(line) for line in done.stdout.splitlines() if line.count("|") >= 8]
+    found = [_entry(line) for line in done.stdout.splitlines() if line.count("|") >= 9]
     return tuple(sorted(found, key=lambda one: not one.holds))
 
 
 def _entry(line: str) -> Entry:
-    job, state, submitted, since, wanted, nodes, reason, run, owner = line.split("|", 8)
+    job, state, priority, submitted, since, wanted, nodes, reason, run, owner = line.split("|", 9)
     holds = state in _HOLDS
     return Entry(
         job=int(job.partition("_")[0]),
@@ -181,6 +192,7 @@ def _entry(line: str) -> Entry:
         wanted=int(wanted) if wanted.isdigit() else 0,
         reason="" if holds else reason,
         submitted=float(submitted) if submitted.isdigit() else 0.0,
+        priority=int(priority) if priority.isdigit() else 0,
         since=float(since) if holds and since.isdigit() else None,
     )
 

@@ -60,9 +60,8 @@ def tell_of_queued(cluster: "Cluster", request: "Request") -> None:
     """Put a run into the queue, and say how to see it."""
     run, queued = cluster.submit(request)
     ahead = [one.run for one in queued.ahead]
-    behind = (
-        f", behind {', '.join(ahead[:3])}{f' and {len(ahead) - 3} more' if len(ahead) > 3 else ''}" if ahead else ""
-    )
+    more = [f"{len(ahead) - 3} more"] if len(ahead) > 3 else []
+    behind = f", behind {', '.join([*ahead[:3], *more])}" if ahead else ""
     print(f"{run}: queued{behind}. It needs this program no more: {hint('queue')}, {hint('attach', run)}")
 
 

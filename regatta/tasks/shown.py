@@ -64,6 +64,7 @@ class QueueEntry:
     job: int
     ours: bool
     priority: int
+    priority: int
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ class Entry(Value):
     owner: str
     holds: bool
     ours: bool = False
+    priority: int = 0
     nodes: Tuple[str, ...] = ()
     wanted: int = 0
     reason: str = ""

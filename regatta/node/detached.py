@@ -40,7 +40,7 @@ def main(what: str, asked: str) -> None:
         sys.exit(0 if rundirs.state(place, run) is State.SUCCEEDED else 1)
     except _Ended:
         _stop(place, run, "the run ended on another node, or was cancelled in the queue")
-    except Exception as error:  # nobody else hears of it
+    except Exception as error:  # the journal is the only place for it
         subprocess.run(["logger", "--tag=regatta-queue", f"{run}: {error}"], check=False)
         _stop(place, run, str(error))
     sys.exit(1)

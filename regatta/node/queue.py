@@ -38,7 +38,7 @@ def hold(
     only: Sequence[str] = (),
     seconds: float | None = None,
 ) -> None:
-    """Hold nodes until the connection ends; a unit of its own keeps them while the run goes on after that.
+    """Hold nodes until the connection ends; a unit of its own keeps them while the run continues after that.
 
     Emits who is ahead whenever that changes. Raises Problem where Slurm refuses, or another person ends it.
     """
@@ -198,7 +198,7 @@ def _entry(line: str) -> Entry:
 
 
 def _names(nodes: str) -> Tuple[str, ...]:
-    """The names that Slurm's short form stands for: `node[1-3]`."""
+    """The names in Slurm's short form: `node[1-3]`."""
     if "[" not in nodes:
         return tuple(filter(None, nodes.split(",")))
     done = subprocess.run(["scontrol", "show", "hostnames", nodes], capture_output=True, text=True, check=False)

@@ -77,7 +77,7 @@ class Turn:
         try:
             revoked = any(word.revoked for word in lines)
         except (RegattaError, OSError, ValueError):
-            return  # the run is told by its own nodes how they are
+            return  # its own nodes say how they are
         if revoked and not self._closed:
             self._say(f"{self.run}: its nodes were taken away in the cluster's queue: ending")
             os.kill(os.getpid(), signal.SIGINT)

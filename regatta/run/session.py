@@ -126,7 +126,7 @@ class Session:
             )
         if framework.driver or request.options.elastic:
             what = "--elastic" if request.options.elastic else framework.name
-            raise UsageError(f"{what} needs a controller while the run goes on: leave --detach out")
+            raise UsageError(f"{what} needs a controller until the run's end: leave --detach out")
         with self._beginning:
             ready = self._preparer.ready(request)
         return ready.plan.run, self.remote.call(head, queue.detached(self.remote, ready.plan, ready.kept_on))

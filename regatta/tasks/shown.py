@@ -64,7 +64,6 @@ class QueueEntry:
     job: int
     ours: bool
     priority: int
-    priority: int
 
 
 @dataclass(frozen=True)

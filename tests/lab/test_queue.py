@@ -1,0 +1,187 @@
+"""The cluster's queue on two hosts: runs take turns, with and without a controller; nothing holds nodes after that."""
+
+import json
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from clusters import Cluster, finish, read_until, wait_for
+from provisioning import changed, left, play, provision, teardown
+
+from lab.handle import LabHandle, read_lab
+
+SCRIPT = """\
+import os, sys, time
+print("begins", os.environ["RANK"], flush=True)
+time.sleep(float(sys.argv[1]))
+if os.environ["RANK"] == sys.argv[2]:
+    raise SystemExit(7)
+print("ends", os.environ["RANK"], flush=True)
+"""
+WAITS = "waits for its turn"
+
+
+@pytest.fixture(scope="module")
+def bare(make_lab: Callable[..., LabHandle]) -> LabHandle:
+    """Two fresh hosts. `$REGATTA_TEST_QUEUE_LAB` names such a lab to use instead."""
+    name = os.environ.get("REGATTA_TEST_QUEUE_LAB")
+    lab = read_lab(name) if name else make_lab(nodes=2)
+    settings = lab.inventory / "group_vars/all.yml"
+    settings.parent.mkdir(exist_ok=True)
+    off = dict.fromkeys(("hdfs_enabled", "monitoring_enabled", "shared_folder_enabled"), False)
+    settings.write_text(json.dumps({"slurm_enabled": True, **off}))
+    return lab
+
+
+@pytest.fixture(scope="module")
+def queue(bare: LabHandle) -> Cluster:
+    """They have Slurm."""
+    provision(bare)
+    return Cluster(bare)
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    """A project with a script: seconds that it takes, and the rank that fails (or none)."""
+    folder = tmp_path / "own"
+    folder.mkdir()
+    (folder / "job.py").write_text(SCRIPT)
+    return folder
+
+
+def entries(cluster: Cluster, folder: Path) -> list[dict[str, Any]]:
+    """The queue now."""
+    found: list[dict[str, Any]] = json.loads(cluster.regatta(folder, "queue", "--json").stdout)["entries"]
+    return found
+
+
+def names(cluster: Cluster, folder: Path) -> list[str]:
+    """The names of runs in the queue now."""
+    return [one["run"] for one in entries(cluster, folder)]
+
+
+def listed(cluster: Cluster, folder: Path) -> dict[str, dict[str, Any]]:
+    """Ended runs by name, with records of those that no controller has followed."""
+    cluster.regatta(folder, "runs")  # it writes records, and says so
+    found = json.loads(cluster.regatta(folder, "runs", "--json").stdout)["runs"]
+    return {one["run"]: one for one in found}
+
+
+def job(workers: int, name: str, seconds: float, fails: int = -1, *options: str) -> list[str]:
+    """A command that starts the script."""
+    words = ["torchrun", "--workers", str(workers), "--name", name, *options]
+    return [*words, "job.py", str(seconds), str(fails)]
+
+
+@pytest.mark.provisioning
+def test_a_host_with_another_slurm_is_refused_before_it_is_changed(bare: LabHandle) -> None:
+    if os.environ.get("REGATTA_TEST_QUEUE_LAB"):
+        pytest.skip("these hosts have Regatta's")
+    node = bare.nodes[1]
+    bare.ssh(node, "sudo mkdir -p /etc/slurm && echo ClusterName=theirs | sudo tee /etc/slurm/slurm.conf")
+    said = play(bare, "provision", good=False)
+    assert f"{node} has a Slurm that Regatta did not make" in said and "Nothing was" in said
+    assert bare.ssh(bare.nodes[0], "ls /etc/regatta 2>&1; true").stdout.startswith("ls:")
+    bare.ssh(node, "sudo rm -r /etc/slurm")
+
+
+def test_two_runs_take_turns_and_one_that_is_now_does_not(queue: Cluster, own: Path) -> None:
+    first = queue.background(own, *job(4, "first", 600))
+    read_until(first, "begins")
+    second = queue.background(own, *job(4, "second", 1))
+    said = read_until(second, WAITS)
+    assert "first (" in said and "holds nodes" in said
+    assert [(one["run"], one["holds"]) for one in entries(queue, own)] == [("first", True), ("second", False)]
+    assert "ends" in queue.regatta(own, *job(1, "beside", 0, -1, "--now")).stdout
+    queue.regatta(own, "cancel", "first")
+    assert "ends 0" in finish(second) and finish(first)
+    ended = listed(queue, own)
+    assert ended["beside"]["beside"] == ["first"] and ended["second"]["beside"] == []
+    assert names(queue, own) == []
+
+
+def test_runs_without_a_controller_start_in_turn_and_end_everywhere_when_one_rank_fails(
+    queue: Cluster, own: Path
+) -> None:
+    assert "queued." in queue.regatta(own, *job(4, "alone-1", 3, -1, "--detach")).stdout
+    assert "behind alone-1" in queue.regatta(own, *job(4, "alone-2", 60, 3, "--detach")).stdout
+    assert "is in the queue: choose" in queue.regatta(own, *job(4, "alone-2", 1, -1, "--detach"), check=False).stdout
+    queue.regatta(own, *job(1, "alone-3", 0, -1, "--detach"))
+    assert names(queue, own)[-2:] == ["alone-2", "alone-3"]
+    queue.regatta(own, "cancel", "alone-2")
+    queue.regatta(own, *job(4, "alone-4", 1, 3, "--detach"))
+    wait_for(lambda: not names(queue, own), 60)
+    ended = listed(queue, own)
+    assert {name: one["state"] for name, one in ended.items() if name.startswith("alone")} == {
+        "alone-1": "succeeded",
+        "alone-3": "succeeded",
+        "alone-4": "failed",
+    }
+    assert [name for name in ended if name.startswith("alone")] == ["alone-1", "alone-3", "alone-4"]
+    assert "rank 3: exited with code 7" in queue.regatta(own, "show", "alone-4").stdout
+    assert queue.nothing_runs("alone-4")
+
+
+def test_what_a_killed_controller_held_is_free_when_its_run_has_ended(queue: Cluster, own: Path) -> None:
+    going = queue.background(own, *job(4, "going", 8))
+    read_until(going, "begins")
+    waiting = queue.background(own, *job(4, "waiting", 0))
+    read_until(waiting, WAITS)
+    third = queue.background(own, *job(4, "third", 0))
+    read_until(third, WAITS)
+    for process in (going, waiting):
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+    wait_for(lambda: names(queue, own) == ["going", "third"])
+    assert "ends 0" in finish(third)
+    ended = listed(queue, own)
+    assert ended["going"]["state"] == ended["third"]["state"] == "succeeded" and "waiting" not in ended
+    assert ended["third"]["beside"] == ended["going"]["beside"] == []
+
+
+def test_ctrl_c_and_cancel_leave_the_queue(queue: Cluster, own: Path) -> None:
+    going = queue.background(own, *job(4, "holder", 60))
+    read_until(going, "begins")
+    for name in ("by-hand", "from-elsewhere"):
+        process = queue.background(own, *job(2, name, 0))
+        read_until(process, WAITS)
+        if name == "by-hand":
+            os.killpg(process.pid, signal.SIGINT)
+        else:
+            assert "taken out of the queue" in queue.regatta(own, "cancel", name).stdout
+        said = finish(process)
+        assert process.returncode and "Traceback" not in said
+        wait_for(lambda: names(queue, own) == ["holder"])
+    queue.regatta(own, "cancel", "holder")
+    finish(going)
+    wait_for(lambda: not names(queue, own))
+
+
+@pytest.mark.whole
+def test_waiting_runs_survive_the_power_of_the_head(queue: Cluster, own: Path) -> None:
+    head = queue.lab.nodes[0]
+    for number in range(6):
+        queue.regatta(own, *job(4, f"later-{number}", 4, -1, "--detach"))
+    queue.lab.off(head)
+    queue.lab.on(head)
+    wait_for(lambda: not names(queue, own), 180)
+    ended = {name: one for name, one in listed(queue, own).items() if name.startswith("later")}
+    assert [one["state"] for one in ended.values()][1:] == ["succeeded"] * 5
+    assert all(one["beside"] == [] for one in ended.values())
+
+
+@pytest.mark.provisioning
+def test_the_hosts_are_as_they_were_after_a_teardown(queue: Cluster) -> None:
+    play(queue.lab, "provision")
+    assert set(changed(queue.lab).values()) == {0}
+    assert "Slurm: 2 of 2 nodes take runs" in play(queue.lab, "verify")
+    assert "nothing is left" in teardown(queue.lab)
+    assert not any(left(queue.lab).values())
+    for node in queue.lab.nodes:
+        there = (
+            "ls -d /etc/slurm/slurm.conf /var/lib/slurm/slurmctld /usr/sbin/munged /usr/sbin/slurmd 2>/dev/null; true"
+        )
+        assert not queue.lab.ssh(node, there).stdout

@@ -25,12 +25,13 @@ from typing import TYPE_CHECKING, Any
 from regatta import paths
 from regatta.api.run import Run, in_background
 from regatta.api.used import Used
-from regatta.errors import NodesError, UsageError
+from regatta.errors import NodesError, RunError, UsageError
 from regatta.frameworks import table
 from regatta.frameworks.api import Framework
 from regatta.hosts import inventories
 from regatta.hosts.remote import Remote
 from regatta.hosts.selection import Selection
+from regatta.program import hint
 from regatta.run import catalogue, outputs
 from regatta.terminal.console import Console
 from regatta_protocol.states import State
@@ -212,8 +213,18 @@ class Cluster:
         return found
 
     def find(self, run: str) -> Run:
-        """A run by its id, a unique beginning of it, or `last`, whoever has started it. RunError."""
-        known = catalogue.find(self.remote, run)
+        """A run by its id, a unique beginning of it, or `last`, whoever has started it.
+
+        RunError where there is none, or it still waits in the cluster's queue.
+        """
+        try:
+            known = catalogue.find(self.remote, run)
+        except RunError:
+            from regatta.run import queue
+
+            if queue.waits(self.remote, run):
+                raise RunError(f"{run} has not begun: it waits in the cluster's queue ({hint('queue')})") from None
+            raise
         return Run(self._used, known.run, known=known)
 
     def adopt(

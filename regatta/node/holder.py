@@ -51,7 +51,7 @@ def main(asked: Dict[str, Any]) -> None:
 
 
 def runs(job: str, nodes: Sequence[str]) -> bool:
-    """Whether a run is in progress on this host, where drivers are, or on a node of a job, which are the job's alone."""
+    """Whether a run is in progress on this host, where drivers are, or on one of a job's nodes, which are its alone."""
     look = ["systemctl", "is-active", "regatta-run-*.service"]
     if "active" in _output(look).split():
         return True

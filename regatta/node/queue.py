@@ -9,7 +9,7 @@ import subprocess
 import time
 from typing import Any, Callable, Dict, List, Sequence, Tuple
 
-from regatta.node import holder
+from regatta.node import holder, rundirs
 from regatta.node.problem import Problem
 from regatta_protocol.operations.queue import Entry, Queued, QueueWord, Submitted, Withdrawn
 
@@ -95,8 +95,8 @@ def submit(
     _must_be_there()
     _end_stale()
     ahead = _entries()
-    if any(one.run == run for one in ahead):
-        raise Problem(f"a run named '{run}' is in the queue: choose another name")
+    if any(one.run == run for one in ahead) or rundirs.there(place, run):
+        raise Problem(f"a run named '{run}' is in the queue, or was here: choose another name")
     words = _words(run, place.get("by") or "", len(nodes), nodes, seconds)
     command = ["sbatch", "--parsable", *words, "--no-requeue", "--output=/dev/null"]
     done = subprocess.run(command, input=script, capture_output=True, text=True, errors="replace", check=False)

@@ -125,8 +125,8 @@ class Preparer:
         synced_at = time.monotonic()
         made, turn = self._plan(request, framework, brought), None
         with contextlib.ExitStack() as unless_ready:
-            if self._waits(request, brought):
-                turn = queue.Turn(self._remote, queue.wanted(made, framework, self._cluster), self._console.note)
+            if self._waits(request, brought) and (wanted := queue.wanted(made, framework, self._cluster)):
+                turn = queue.Turn(self._remote, wanted, self._console.note)
                 unless_ready.callback(turn.close)
             if turn and (turn.waited or not {node.name for node in made.nodes} <= {*turn.nodes}):
                 asked_at += time.monotonic() - synced_at

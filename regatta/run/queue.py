@@ -83,20 +83,18 @@ class Turn:
             os.kill(os.getpid(), signal.SIGINT)
 
 
-def wanted(plan: Plan, framework: Framework, cluster: Cluster) -> HoldNodes:
-    """What a run asks of the queue: as many whole nodes as its plan has; where its engine places work itself, all."""
+def wanted(plan: Plan, framework: Framework, cluster: Cluster) -> HoldNodes | None:
+    """What a run asks of the queue: as many whole nodes as its plan has, or all where its engine places work itself.
+
+    None where it is on no worker.
+    """
     workers = [node.name for node in cluster.workers]
-    everywhere = framework.driver or (plan.program.any_node and framework.served(cluster))
-    hosts = [node.name for node in framework.hosts(cluster)]
     used = [node.name for node in plan.nodes if node.name in workers]
-    only = workers if everywhere else used if hosts != workers or plan.cards else []
-    return HoldNodes(
-        run=plan.run,
-        wanted=len(only or used),
-        program=sources.source("holder"),
-        only=tuple(only),
-        seconds=plan.options.time_limit,
-    )
+    everywhere = framework.driver or (plan.program.any_node and framework.served(cluster))
+    any_do = [node.name for node in framework.hosts(cluster)] == workers and not (plan.cards or cluster.left_out)
+    only = workers if everywhere else [] if any_do else used
+    count, limit = len(only or used), plan.options.time_limit
+    return HoldNodes(plan.run, count, sources.source("holder"), tuple(only), limit) if count else None
 
 
 def there(remote: Remote) -> bool:
@@ -153,6 +151,11 @@ def clock(seconds: float) -> str:
 def entries(remote: Remote) -> tuple[Entry, ...]:
     """Who holds nodes, then who waits, first in line first. RemoteError where the cluster has no queue."""
     return remote.call(remote.cluster.head, AskQueue()).entries
+
+
+def waits(remote: Remote, run: str) -> bool:
+    """Whether a run waits in the queue, if the cluster has one."""
+    return there(remote) and any(one.run == run and not one.holds for one in entries(remote))
 
 
 def withdraw(remote: Remote, run: str) -> bool:

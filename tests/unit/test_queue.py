@@ -1,0 +1,43 @@
+"""What a run asks of the cluster's queue, and what a person reads while it waits."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from test_plan import made, node
+
+from regatta.frameworks import registry
+from regatta.hosts.cluster import Cluster
+from regatta.run import queue
+from regatta_protocol.operations.queue import Entry
+
+NODES = tuple(node(number) for number in (1, 2, 3))
+CLUSTER = Cluster("three", Path(), NODES, NODES, NODES[0])
+CORES = {"n1": 2, "n2": 2, "n3": 2}
+
+
+@pytest.mark.parametrize(
+    ("framework", "workers", "cores", "cluster", "asked"),
+    [
+        ("torch", 2, CORES, CLUSTER, (2, ())),
+        ("torch", 6, CORES, CLUSTER, (3, ())),
+        ("torch", 2, CORES, replace(CLUSTER, nodes=NODES[:2], workers=NODES[:2], inventory=NODES), (2, ("n1", "n2"))),
+        ("ray", 1, CORES, CLUSTER, (3, ("n1", "n2", "n3"))),
+        ("single", 1, {"n1": 2}, CLUSTER, (1, ("n1",))),
+        ("single", 1, {"n1": 2}, replace(CLUSTER, workers=NODES[1:]), None),
+    ],
+)
+def test_a_run_asks_for_the_nodes_of_its_plan_or_for_all_where_its_engine_places_work(
+    framework: str, workers: int, cores: dict[str, int], cluster: Cluster, asked: tuple[int, tuple[str, ...]] | None
+) -> None:
+    found = queue.wanted(made(workers, cores, framework=framework), registry.find(framework), cluster)
+    assert (found and (found.wanted, found.only)) == asked
+
+
+def test_a_run_that_waits_says_for_whom() -> None:
+    first = Entry(1, "mnist", "ann on laptop", True, nodes=("n1",), since=0.0)
+    others = [Entry(number, f"run-{number}", "bob on pc", False) for number in range(2, 7)]
+    said = queue.waiting("mine", [first, *others])
+    assert said.startswith("mine waits for its turn: mnist (ann on laptop) holds nodes; run-2 (bob on pc), ")
+    assert "run-4 (bob on pc) and 2 more are ahead. " in said
+    assert "a job of Slurm) holds" in queue.waiting("mine", [Entry(1, "theirs", "", True)])

@@ -9,7 +9,7 @@ import subprocess
 import time
 from typing import Any, Callable, Dict, List, Sequence, Tuple
 
-from regatta.node import holder, rundirs
+from regatta.node import rundirs
 from regatta.node.problem import Problem
 from regatta_protocol.operations.queue import Entry, Queued, QueueWord, Submitted, Withdrawn
 
@@ -19,8 +19,8 @@ _BEAT_SECONDS, _TELL_SECONDS, _POLL_SECONDS = 10.0, 1.0, 0.02
 _HOLDS = ("RUNNING", "COMPLETING", "CONFIGURING")
 _PRIORITY = 1_000_000
 """That of the first run of a person who has no other."""
-_OURS = "regatta: "
-"""The comment of its jobs begins so."""
+_HELD, _DETACHED = "regatta: ", "regatta, detached: "
+"""So the comments of its jobs begin, with a controller and without."""
 _FIELDS = "%i|%T|%Q|%V|%S|%D|%N|%r|%j|%k"
 
 
@@ -43,7 +43,6 @@ def hold(
     Emits who is ahead whenever that changes. Raises Problem where Slurm refuses, or another person ends it.
     """
     _must_be_there()
-    _end_stale()
     os.makedirs(_STATES, 0o700, exist_ok=True)
     state = f"{_STATES}/{run}.json"
     for old in (state, _withdrawn(run)):
@@ -52,7 +51,7 @@ def hold(
     asked = {
         "state": state,
         "controller": os.getpid(),
-        "salloc": ["--quiet", *_words(run, place.get("by") or "", wanted, only, seconds)],
+        "salloc": ["--quiet", *_words(_HELD, run, place.get("by") or "", wanted, only, seconds)],
     }
     unit = _unit(run)
     command = ["systemd-run", "--quiet", "--collect", f"--unit={unit}", "--property=OOMScoreAdjust=-500"]
@@ -69,9 +68,9 @@ def hold(
     _keep(run, state, emit)
 
 
-def _words(run: str, owner: str, wanted: int, only: Sequence[str], seconds: float | None) -> List[str]:
+def _words(mark: str, run: str, owner: str, wanted: int, only: Sequence[str], seconds: float | None) -> List[str]:
     """The options of Slurm that salloc and sbatch share."""
-    words = [f"--job-name={run}", f"--comment={_OURS}{owner}", f"--nodes={wanted}", "--exclusive", "--no-kill"]
+    words = [f"--job-name={run}", f"--comment={mark}{owner}", f"--nodes={wanted}", "--exclusive", "--no-kill"]
     words.append(f"--priority={_priority(owner)}")
     if only:
         words.append(f"--nodelist={','.join(only)}")
@@ -93,11 +92,10 @@ def submit(
 ) -> Submitted:
     """Put a run into the queue, whose script starts it on its nodes, and ends it there. Problem where Slurm refuses."""
     _must_be_there()
-    _end_stale()
     ahead = _entries()
     if any(one.run == run for one in ahead) or rundirs.there(place, run):
         raise Problem(f"a run named '{run}' is in the queue, or was here: choose another name")
-    words = _words(run, place.get("by") or "", len(nodes), nodes, seconds)
+    words = _words(_DETACHED, run, place.get("by") or "", len(nodes), nodes, seconds)
     command = ["sbatch", "--parsable", *words, "--no-requeue", "--output=/dev/null"]
     done = subprocess.run(command, input=script, capture_output=True, text=True, errors="replace", check=False)
     if done.returncode:
@@ -185,8 +183,9 @@ def _entry(line: str) -> Entry:
     return Entry(
         job=int(job.partition("_")[0]),
         run=run,
-        owner=owner.removeprefix(_OURS) if owner != "(null)" else "",
-        ours=owner.startswith(_OURS),
+        owner=owner.removeprefix(_HELD).removeprefix(_DETACHED) if owner != "(null)" else "",
+        ours=owner.startswith((_HELD, _DETACHED)),
+        detached=owner.startswith(_DETACHED),
         holds=holds,
         nodes=_names(nodes) if holds else (),
         wanted=int(wanted) if wanted.isdigit() else 0,
@@ -203,13 +202,6 @@ def _names(nodes: str) -> Tuple[str, ...]:
         return tuple(filter(None, nodes.split(",")))
     done = subprocess.run(["scontrol", "show", "hostnames", nodes], capture_output=True, text=True, check=False)
     return tuple(done.stdout.split())
-
-
-def _end_stale() -> None:
-    """End what holds nodes without its unit: the head was rebooted since."""
-    for one in _entries():
-        if one.ours and not _active(one.run) and not (one.holds and holder.runs(str(one.job), one.nodes)):
-            subprocess.run(["scancel", str(one.job)], capture_output=True, check=False)
 
 
 def _read(state: str) -> Dict[str, Any] | None:

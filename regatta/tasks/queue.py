@@ -32,6 +32,6 @@ def queue(c: Context, inventory: str | None = None, json: bool = False) -> None:
     for one in found:
         age = span(max(0.0, time.time() - (one.since or one.submitted)))
         where = ", ".join(one.nodes) if one.holds else str(one.wanted)
-        state = "holds" if one.holds else "waits"
+        state = f"{'holds' if one.holds else 'waits'}{', detached' if one.detached else ''}"
         rows.append((one.run, one.owner or "-", state, where, age, one.reason or "-"))
     print_table([_HEADINGS, *rows])

@@ -63,6 +63,7 @@ class QueueEntry:
     since: float | None
     job: int
     ours: bool
+    detached: bool
     priority: int
 
 

@@ -10,7 +10,7 @@ class Entry(Value):
     """An entry of the queue: a run that holds nodes (`since` then), or that waits (`reason`: Slurm's word).
 
     `job`: Slurm's number; `owner`: the person on a machine. `since` and `submitted` are Unix seconds. `ours`: not a job
-    that another program has submitted.
+    that another program has submitted; `detached`: it needs no controller.
     """
 
     job: int
@@ -18,6 +18,7 @@ class Entry(Value):
     owner: str
     holds: bool
     ours: bool = False
+    detached: bool = False
     priority: int = 0
     nodes: Tuple[str, ...] = ()
     wanted: int = 0

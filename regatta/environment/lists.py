@@ -22,6 +22,8 @@ _URL = re.compile(r"(\S+\s*@\s*)?[a-z]+://")
 _NAMED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\s*(\[[^\]]*\])?\s*@\s*(.*)")
 _FOLDER = re.compile(r"(?P<path>[^\s\[;]+)\s*(?P<extras>\[[^\]]*\])?[^;]*(?P<marker>;[^#]*)?")
 _BOMS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
+LIMITS = "-c "
+"""So a line begins that names a file of limits."""
 NO_URL = "a file's URL is not taken: put the wheel into a folder that PIP_FIND_LINKS names, and name its version"
 
 
@@ -52,7 +54,7 @@ class Listed:
                 limiting = included[1] in ("-c", "--constraint")
                 self.read(beside, limits=limits or limiting)
                 if limiting and not limits:
-                    self.lines.append(f"-c {beside}")
+                    self.lines.append(f"{LIMITS}{beside}")
             elif option := _INDEX.match(line):
                 word = option[2]
                 there = path.parent / word

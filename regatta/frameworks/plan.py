@@ -159,7 +159,7 @@ def common_environment(plan: Plan, node: Node) -> dict[str, str]:
     layer = layer_folder(plan, node)
     first = {"REGATTA_FIRST_RUN": plan.first_run} if plan.first_run else {}
     project = {"REGATTA_PROJECT": f"{node.state}/shared/projects/{plan.project}"} if plan.project else {}
-    # This user may be root, who writes compiled modules also into a release that nobody may change.
+    # This user may be root, who writes compiled modules even into a read-only release.
     unwritten = {"PYTHONDONTWRITEBYTECODE": "1"} if node.local and os.geteuid() == 0 else {}
     return {
         **first,

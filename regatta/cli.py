@@ -4,7 +4,7 @@ provision`, `check`, `verify`, ...: what `make` does in the checkout."""
 import sys
 from typing import TYPE_CHECKING, NoReturn
 
-import regatta.tasks  # noqa: F401  first, as it imports Invoke without what no command needs
+from regatta.tasks import lean  # noqa: F401  before what imports Invoke
 
 # isort: split
 from invoke.exceptions import Exit, ParseError

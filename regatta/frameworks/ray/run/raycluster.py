@@ -66,17 +66,16 @@ def lacking(asked: Any) -> str:
     """Return which packages of a list the run lacks; what is no list of requirements is named as it is."""
     import importlib.metadata
 
-    from packaging.requirements import InvalidRequirement, Requirement
-
+    read = importlib.import_module("packaging.requirements")  # Ray needs it, too
     lines = asked.get("packages") if isinstance(asked, dict) else asked
     if not isinstance(lines, list):
         return "its packages"
     missing = []
     for line in map(str, lines):
         try:
-            one = Requirement(line)
+            one = read.Requirement(line)
             if not one.specifier.contains(importlib.metadata.version(one.name), prereleases=True):
                 missing.append(line)
-        except (InvalidRequirement, importlib.metadata.PackageNotFoundError):
+        except (read.InvalidRequirement, importlib.metadata.PackageNotFoundError):
             missing.append(line)
     return ", ".join(missing)

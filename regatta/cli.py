@@ -2,9 +2,11 @@
 provision`, `check`, `verify`, ...: what `make` does in the checkout."""
 
 import sys
-from importlib import metadata
 from typing import TYPE_CHECKING, NoReturn
 
+from regatta.tasks import lean  # noqa: F401  before what imports Invoke
+
+# isort: split
 from invoke.exceptions import Exit, ParseError
 from invoke.executor import Executor
 
@@ -43,6 +45,13 @@ class Program(program.Program):
             super().parse_core(argv)
         except ParseError as error:
             raise Exit(f"error: {error}; 'regatta --help' says more", code=UsageError.exit_code) from None
+
+    def print_version(self) -> None:
+        """See invoke.program.Program."""
+        from importlib import metadata
+
+        self.version = metadata.version("regatta")
+        super().print_version()
 
     def print_help(self) -> None:
         """See invoke.program.Program. Of its flags before a command only those that one needs."""
@@ -105,7 +114,6 @@ def main() -> None:
         name="Regatta",
         binary="regatta",
         namespace=namespace,
-        version=metadata.version("regatta"),
         executor_class=Executor,
     )
     made.run(sys.argv)

@@ -213,7 +213,11 @@ def _path(root: Path, script: str) -> Path:
         near = Path(f"{script}.py")
         meant = f"did you mean {near}?" if near.is_file() else "give its path from this folder"
         raise UsageError(f"there is no script {script} in {Path.cwd()}: {meant}")
-    if full.suffix == ".sh" or _no_python(full):
+    if full.suffix == ".ipynb":
+        raise UsageError(
+            f"{script} is a notebook: make a script of it by 'jupyter nbconvert --to script {script}', and name that"
+        )
+    if full.suffix == ".sh" or (full.suffix != ".py" and _no_python(full)):
         raise UsageError(f"{script} is no Python: name the script that it starts; {OTHER_PROGRAMS}")
     if not full.is_relative_to(root):
         raise UsageError(f"{full} is outside {root}, the tree that is synced; run from the folder it is in")

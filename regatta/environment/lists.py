@@ -22,7 +22,14 @@ _URL = re.compile(r"(\S+\s*@\s*)?[a-z]+://")
 _NAMED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\s*(\[[^\]]*\])?\s*@\s*(.*)")
 _FOLDER = re.compile(r"(?P<path>[^\s\[;]+)\s*(?P<extras>\[[^\]]*\])?[^;]*(?P<marker>;[^#]*)?")
 _BOMS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
+LIMITS = "-c "
+"""So a line begins that names a file of limits."""
 NO_URL = "a file's URL is not taken: put the wheel into a folder that PIP_FIND_LINKS names, and name its version"
+
+OF_CONDA = (
+    "there is no such folder here, as where conda's 'pip freeze' has made the list: write a version instead, as in "
+    "NAME==1.0; 'pip list --format=freeze > requirements.txt' writes all so"
+)
 
 
 @dataclass
@@ -52,7 +59,7 @@ class Listed:
                 limiting = included[1] in ("-c", "--constraint")
                 self.read(beside, limits=limits or limiting)
                 if limiting and not limits:
-                    self.lines.append(f"-c {beside}")
+                    self.lines.append(f"{LIMITS}{beside}")
             elif option := _INDEX.match(line):
                 word = option[2]
                 there = path.parent / word
@@ -88,9 +95,8 @@ class Listed:
         path, _, egg = found["path"].partition("#")
         folder = _local(path, start, self.project)
         if not folder.is_dir():
-            raise EnvironmentFault(
-                f"{where}: {NO_URL if folder.is_file() else 'there is no such folder: correct the path'}"
-            )
+            no_folder = OF_CONDA if path.startswith("file:///") else "there is no such folder: correct the path"
+            raise EnvironmentFault(f"{where}: {NO_URL if folder.is_file() else no_folder}")
         if not folder.is_relative_to(self.tree):
             raise EnvironmentFault(
                 f"{where}: {folder} is outside of {self.tree}, the tree that is synced, so the nodes would lack it: "

@@ -218,9 +218,18 @@ class _Task:
 
     def _list(self, name: str, lines: Sequence[str]) -> None:
         path = self.work / name
-        path.write_text("".join(f"{line}\n" for line in lines))
+        path.write_text("".join(f"{self._in_utf8(line)}\n" for line in lines), encoding="utf-8")
         self._lists.append(str(path))
         self.names.ask({found for line in lines if (found := lists.name_of(line))})
+
+    def _in_utf8(self, line: str) -> str:
+        """Return a line; of a file of limits in an encoding that uv does not read it names a copy."""
+        file = Path(line.removeprefix(lists.LIMITS))
+        if not line.startswith(lists.LIMITS) or file.read_bytes().decode("utf-8", "ignore") == lists.text(file):
+            return line
+        copy = self.work / f"limits-{len(list(self.work.iterdir()))}.txt"
+        copy.write_text(lists.text(file), encoding="utf-8")
+        return f"{lists.LIMITS}{copy}"
 
     def found(self) -> dict[str, str]:
         """Return the version of each package of base and requirements together, each from where it may come."""

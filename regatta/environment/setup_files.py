@@ -11,8 +11,8 @@ COMPUTED = object()
 
 
 def cfg(file: Path) -> configparser.ConfigParser:
-    """A `setup.cfg`; empty where there is none, or none that can be read."""
-    read = configparser.ConfigParser(interpolation=None)
+    """A `setup.cfg`; empty where there is none, or none that can be read. A section that comes twice is one."""
+    read = configparser.ConfigParser(interpolation=None, strict=False)
     try:
         read.read(file, encoding="utf-8")
     except (configparser.Error, UnicodeDecodeError):

@@ -159,9 +159,12 @@ def common_environment(plan: Plan, node: Node) -> dict[str, str]:
     layer = layer_folder(plan, node)
     first = {"REGATTA_FIRST_RUN": plan.first_run} if plan.first_run else {}
     project = {"REGATTA_PROJECT": f"{node.state}/shared/projects/{plan.project}"} if plan.project else {}
+    # This user may be root, who writes compiled modules even into a read-only release.
+    unwritten = {"PYTHONDONTWRITEBYTECODE": "1"} if node.local and os.geteuid() == 0 else {}
     return {
         **first,
         **project,
+        **unwritten,
         **thread_environment(plan.threads),
         **plan.variables,
         "PATH": f"{layer + '/bin:' if layer else ''}{node.python.rpartition('/')[0]}:/usr/local/bin:/usr/bin:/bin",

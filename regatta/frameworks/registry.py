@@ -6,8 +6,8 @@ Only the adapter that is asked for is imported; names cost no import of any.
 import functools
 import importlib
 import itertools
-from importlib import metadata
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from regatta.errors import RegattaError, UsageError
 from regatta.frameworks import table
@@ -15,6 +15,9 @@ from regatta.frameworks.api import Framework
 from regatta.frameworks.plan import Plan
 from regatta.hosts.cluster import Cluster
 from regatta_protocol.run import Spec
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 GROUP = "regatta.frameworks"
 """The group of entry points by which other packages bring adapters: `dask = "their.module:FRAMEWORK"`."""
@@ -93,5 +96,7 @@ def _folders() -> set[str]:
 
 
 @functools.cache
-def _brought() -> dict[str, metadata.EntryPoint]:
+def _brought() -> "dict[str, EntryPoint]":
+    from importlib import metadata
+
     return {point.name: point for point in metadata.entry_points(group=GROUP)}

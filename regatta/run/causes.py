@@ -1,17 +1,16 @@
 """Why a run has failed, in words: out of what its nodes and its framework say of its end."""
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 from regatta.frameworks import advice
 from regatta.frameworks.api import Judge
 from regatta.hosts.cluster import Cluster
 from regatta.program import hint
-from regatta.run.outcome import Accounts, Failure
+from regatta.run.outcome import Accounts, Failure, reached, waited
 from regatta.run.standing import Spot, absent, fallen, of_meetings, spots
 from regatta_protocol.log import DRIVER
 from regatta_protocol.run import Failure as Reported
-from regatta_protocol.standing import TIMED_OUT
 from regatta_protocol.states import State
 
 
@@ -55,11 +54,6 @@ def _of_process(judge: Judge, told: Accounts, found: Sequence[tuple[str, Reporte
         worst = worst.changed(cause=blamed.cause)
     how = "; ".join(filter(None, [_how(judge, told, name, worst, lines), of_meetings(stood)]))
     return Failure(name, rank, how, worst.code, lines, host)
-
-
-def waited(lines: Sequence[str]) -> bool:
-    """Whether last words say that others did not come in time."""
-    return any(TIMED_OUT.search(line) for line in lines)
 
 
 def _where_stood(judge: Judge, told: Accounts) -> list[Spot]:
@@ -119,22 +113,6 @@ def _named(cluster: Cluster, lines: Sequence[str]) -> tuple[str, ...]:
         return tuple(lines)
     address = re.compile(rf"(?<![\d.])({'|'.join(map(re.escape, known))})(?![\d.]*\d)")
     return tuple(address.sub(lambda found: f"{found[1]} ({known[found[1]]})", line) for line in lines)
-
-
-def reached(node: str, limits: Mapping[str, float]) -> list[str]:
-    """In words which of its limits a run has met on a node, and which variable of the inventory sets it."""
-    said = []
-    if "memory" in limits:
-        said.append(
-            f"out of memory: the limit of runs on {node}, {limits['memory'] / 1e9:.2f} GB, was reached "
-            "(regatta_run_memory_share in the inventory)"
-        )
-    if "processes" in limits:
-        said.append(
-            f"the limit of runs on {node}, {limits['processes']:,.0f} processes and threads, was reached "
-            "(regatta_run_processes in the inventory)"
-        )
-    return said
 
 
 def _weight(failure: Reported, secondary: Collection[int]) -> tuple[int, float]:

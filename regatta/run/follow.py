@@ -9,11 +9,10 @@ from regatta.errors import RemoteError, RunError, UnreachableError
 from regatta.frameworks.api import SETTLE_SECONDS, StartedRun
 from regatta.hosts.remote import Remote
 from regatta.program import hint
-from regatta.run import causes
 from regatta.run.launch import stop_everywhere
-from regatta.run.outcome import Accounts, Outcome
+from regatta.run.outcome import Accounts, Outcome, waited
 from regatta.run.watch import Watch
-from regatta.terminal.top import QUIET_SECONDS
+from regatta.terminal.console import QUIET_SECONDS
 from regatta_protocol.operations.runs import AskStanding, FinishRun
 from regatta_protocol.run import Ended
 from regatta_protocol.states import State
@@ -94,7 +93,7 @@ class Follower:
 
     def _look(self, ended: Any) -> None:
         """Ask where ranks stand, before they end, where one has waited too long for others."""
-        if isinstance(ended, Ended) and ended.failure and causes.waited(ended.failure.last_lines):
+        if isinstance(ended, Ended) and ended.failure and waited(ended.failure.last_lines):
             going = [node for node in self.handle.nodes if node.name not in {*self.told.exits, *self.told.lost}]
             asked = AskStanding(self.handle.run)
             answers, _ = self.remote.gather(going, lambda node: self.remote.call(node, asked, timeout=LOOK_SECONDS))
@@ -156,6 +155,8 @@ class Follower:
                 self._take(*message)
 
     def _outcome(self) -> Outcome:
+        from regatta.run import causes
+
         failure = causes.failure(self.judge, self.told)
         if failure is None:
             stopped = all(value.state in (State.STOPPED, State.SUCCEEDED) for value in self.told.exits.values())

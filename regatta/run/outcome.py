@@ -1,6 +1,7 @@
 """The end of a run and its cause, as values."""
 
 from collections import deque
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -8,7 +9,7 @@ from regatta.errors import RemoteError
 from regatta.text import clean
 from regatta_protocol.log import DRIVER, PREFIX
 from regatta_protocol.run import Ended, Finished
-from regatta_protocol.standing import Stood
+from regatta_protocol.standing import TIMED_OUT, Stood
 from regatta_protocol.states import State
 
 SPOKEN_LINES, SPOKEN_CHARACTERS = 400, 1000
@@ -85,3 +86,24 @@ class Accounts:
         self.said |= {name: answer.exit for name, answer in finished.items() if answer.exit}
         self.rebooted = [name for name, answer in finished.items() if answer.rebooted]
         self.died = {name: [*answer.died] for name, answer in finished.items() if answer.died}
+
+
+def waited(lines: Sequence[str]) -> bool:
+    """Whether last words say that others did not come in time."""
+    return any(TIMED_OUT.search(line) for line in lines)
+
+
+def reached(node: str, limits: Mapping[str, float]) -> list[str]:
+    """In words which of its limits a run has met on a node, and which variable of the inventory sets it."""
+    said = []
+    if "memory" in limits:
+        said.append(
+            f"out of memory: the limit of runs on {node}, {limits['memory'] / 1e9:.2f} GB, was reached "
+            "(regatta_run_memory_share in the inventory)"
+        )
+    if "processes" in limits:
+        said.append(
+            f"the limit of runs on {node}, {limits['processes']:,.0f} processes and threads, was reached "
+            "(regatta_run_processes in the inventory)"
+        )
+    return said

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, TextIO
 
+from regatta.program import hint
 from regatta.terminal import screen
 from regatta.text import clean
 from regatta_protocol.events import ErrorEvent, Event, Phase, Progress, WarningEvent
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 _COLOURS = ("cyan", "green", "magenta", "yellow", "blue", "bright_cyan", "bright_green", "bright_magenta")
 _MIN_GAP = 1.0
 _MAX_MESSAGES = 1000
+QUIET_SECONDS = 60.0
+"""A run that prints nothing for so long gets a line."""
 _MAX_SHOWN = 1000
 """Ranks whose progress is shown."""
 
@@ -341,3 +344,8 @@ def _number(value: float) -> str:
 
 def _percent(event: Progress) -> int:
     return int(min(100.0, 100 * (event.done / event.total))) if event.total else 0
+
+
+def quiet_line(run: str, seconds: float) -> str:
+    """Return what to do about a run that prints nothing."""
+    return f"{run} has printed nothing for {seconds:.0f} s; '{hint('why', run)}' says where each rank stands"

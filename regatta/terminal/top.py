@@ -15,8 +15,7 @@ from regatta.errors import RegattaError
 from regatta.hosts.channel import Stream
 from regatta.hosts.cluster import Node
 from regatta.hosts.remote import Remote
-from regatta.program import hint
-from regatta.terminal.console import progress_text
+from regatta.terminal.console import QUIET_SECONDS, progress_text, quiet_line
 from regatta.terminal.meter import size_text
 from regatta.terminal.table import aligned
 from regatta.text import clean
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
 INTERVAL_SECONDS = 1.0
 RETRY_SECONDS = 3.0
 STALE_SECONDS = 5.0
-QUIET_SECONDS = 60.0
 BAR_CELLS = 10
 NARROW = 140
 """With fewer columns there is no room for bars."""
@@ -214,11 +212,6 @@ def quiet_lines(nodes: Sequence[Seen]) -> list[str]:
             if run["here"]:
                 quiet[run["id"]] = min(quiet.get(run["id"], float("inf")), run.get("quiet", 0.0))
     return [quiet_line(run, for_) for run, for_ in sorted(quiet.items()) if for_ >= QUIET_SECONDS]
-
-
-def quiet_line(run: str, seconds: float) -> str:
-    """Return what to do about a run that prints nothing."""
-    return f"{run} has printed nothing for {seconds:.0f} s; '{hint('why', run)}' says where each rank stands"
 
 
 def hdfs_line(nodes: Sequence[Seen]) -> str:

@@ -180,6 +180,7 @@ def test_of_pips_indexes_the_wheel_for_this_machine_counts(
         ("apple==1.0\npear==1.0", r"(?s)apple depend on pear>=2.*pear==1.0"),
         ("-e .", r"requirements.txt: line 1: '-e \.': .* has no name of a package"),
         ("./sub", r"line 1: './sub': there is no such folder"),
+        ("pear @ file:///croot/pear_17", "as where conda's 'pip freeze' has made the list: write a version"),
         ("x @ git+https://host/x", r"line 1: .* no repository's source"),
         ("-r missing.txt", r"missing.txt: cannot be read"),
         ("pear==2.5 --hash=sha256:" + "0" * 64, r"pear 2.5: the index has other files than the lock"),

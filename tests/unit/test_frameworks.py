@@ -221,7 +221,7 @@ RESULTS = "the folder where Ray's libraries keep results: a path on nodes"
 MAY_NAME = {
     "api/requests.py": ({"ray", "spark"}, "programs that people type before a script"),
     "node/cgroup.py": ({"processes"}, A_WORD),
-    "run/causes.py": ({"processes"}, A_WORD),
+    "run/outcome.py": ({"processes"}, A_WORD),
     "node/notes.py": ({"ray"}, "notes of runs that an earlier Regatta started"),
     "node/pruning.py": ({"ray"}, RESULTS),
     "node/shared.py": ({"ray"}, RESULTS),

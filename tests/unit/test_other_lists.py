@@ -28,6 +28,7 @@ def made(folder: Path, files: dict[str, str]) -> Path:
         {"pyproject.toml": DYNAMIC + '[tool.hatch.metadata.hooks.requirements_txt]\nfiles = ["needs/base.in"]\n'},
         {"pyproject.toml": DYNAMIC, "setup.cfg": "[options]\ninstall_requires =\n  pear>=2  # sweet\n  quince\n"},
         {"setup.cfg": "[options]\ninstall_requires = file: needs/base.in\n"},
+        {"setup.cfg": "[options]\ninstall_requires =\n  pear>=2\n  quince\n[metadata]\n[options]\nzip_safe = no\n"},
         {"setup.py": "import setuptools\nsetuptools.setup(name='x', install_requires=['pear>=2', 'quince'])\n"},
         {"setup.py": "from setuptools import setup\nNEEDS = ['pear>=2', 'quince']\nsetup(install_requires=NEEDS)\n"},
         {"requirements.in": "pear>=2\nquince\n"},

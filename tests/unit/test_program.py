@@ -176,3 +176,10 @@ def test_python_keeps_what_it_compiles(tmp_path: Path, program: str) -> None:
     env.pop("PYTHONDONTWRITEBYTECODE", None)
     subprocess.run([Path(sys.executable).with_name(program), "runs", "--records"], cwd=PROJECT, env=env, check=True)
     assert [*(tmp_path / "kept").rglob("regatta/report/listing.*.pyc")]  # a module of that command
+
+
+def test_a_command_loads_at_its_start_nothing_that_only_others_need() -> None:
+    others = "{'asyncio', 'unittest.mock', 'importlib.metadata', 'regatta.run.standing', 'regatta.terminal.top'}"
+    text = f"import regatta.cli, regatta.api.cluster, regatta.run.elastic, sys; print(*{others} & sys.modules.keys())"
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True, cwd=PROJECT)
+    assert done.stdout.split() == []

@@ -111,6 +111,13 @@ def test_a_folder_in_a_list_is_taken_from_the_tree(line: str, tmp_path: Path) ->
     assert "pear" in versions(tmp_path), "as PowerShell writes it"
 
 
+def test_limits_are_read_in_encodings_that_uv_does_not_read(tmp_path: Path) -> None:
+    (tmp_path / "limits.txt").write_bytes("pear<2.5\r\n".encode("utf-16"))
+    (tmp_path / "requirements.txt").write_text("pear\n-c limits.txt\n")
+    with pytest.raises(EnvironmentFault, match=r"you require pear<2\.5"):
+        versions(tmp_path)
+
+
 def test_the_project_itself_with_its_extras(tmp_path: Path) -> None:
     project(tmp_path, "own-app", [], '[project.optional-dependencies]\ntrain = ["pear"]\n')
     assert versions(tmp_path, "Own.App[train]") == {"pear": "2.5"}

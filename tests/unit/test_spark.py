@@ -2,6 +2,7 @@
 
 import http.server
 import json
+import re
 import shlex
 import subprocess
 import threading
@@ -324,6 +325,10 @@ sending its port number."
         (["Invalid maximum heap size: -Xmxplum", "Error: Could not create the Java Virtual Machine."], "-Xmxplum"),
         (["Unrecognized VM option 'NoSuchThing'", "Error: Could not create the Java"], "NoSuchThing"),
         (['Exception in thread "main" java.lang.IllegalArgumentException: no port', "\tat a.B"], "no port"),
+        (
+            ["Error: Not allowed to specify max heap(Xmx) settings", *["  --name NAME  A name."] * 80, "Usage:"],
+            "Not allowed to specify max heap",
+        ),
         (["26/11/24 14:11:39 WARN Utils: a warning"], "says nothing of why"),
     ],
 )
@@ -362,6 +367,7 @@ def test_executors_get_the_variables_of_the_run_and_no_hidden_ones(pair: Remote)
     words = made["here"].env["PYSPARK_SUBMIT_ARGS"]
     assert "'spark.executorEnv.MINE=a b'" in words and "spark.executorEnv.REGATTA_RUN_ID=r" in words
     assert "PASSWORD" not in words
+    assert re.search(r"spark\.jars\.ivy=\S+/runs/r/scratch/", words), "the account's home belongs to root"
 
 
 def test_what_a_cluster_of_its_own_has_for_its_runs(cluster_of_hosts: Cluster) -> None:

@@ -169,7 +169,10 @@ def test_the_script_gets_its_arguments(here: Path, source: Path, tmp_path: Path)
     assert note in Store(tmp_path / "results").find("mine").warnings
 
 
-def test_a_module_of_a_package_under_src_runs_with_the_project_of_its_folder(here: Path, source: Path) -> None:
+def test_a_module_of_a_package_under_src_runs_with_the_project_of_its_folder(
+    here: Path, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
     subprocess.run(["git", "init", "-q"], cwd=source, check=True)
     project = source / "examples/plums"
     (project / "src/plums").mkdir(parents=True)
@@ -180,6 +183,7 @@ def test_a_module_of_a_package_under_src_runs_with_the_project_of_its_folder(her
     code, said, errors = typed(words, "plums.train", "-n", "5", folder=project)
     assert code == 0, said + errors
     assert "hard ['-n', '5']" in said
+    assert typed(words, "plums.train", folder=project)[0] == 0, "what Python compiled is not in the release"
     code, _, errors = typed(words, "plums.trian", folder=project)
     assert code == UsageError.exit_code and "there is no module plums.trian" in errors
 
@@ -188,6 +192,12 @@ def test_what_is_no_python_is_refused(here: Path, source: Path) -> None:
     (source / "run.sh").write_text("python train.py\n")
     code, _, errors = typed(f"regatta torchrun -i {here} run.sh", folder=source)
     assert code == UsageError.exit_code and "run.sh is no Python" in errors
+    (source / "cells.ipynb").write_text("{}\n")
+    code, _, errors = typed(f"regatta torchrun -i {here} cells.ipynb", folder=source)
+    assert code == UsageError.exit_code and "jupyter nbconvert --to script cells.ipynb" in errors
+    (source / "block.py").write_text("#!/usr/bin/env -S uv run --script\nprint('ran')\n")
+    code, said, errors = typed(f"regatta torchrun -i {here} -n 1 --no-environment block.py", folder=source)
+    assert code == 0 and "ran" in said, errors
     (source / "train").write_text("#!/bin/python3\nprint('ran')\n")
     code, said, errors = typed(f"regatta torchrun -i {here} -n 1 --no-environment train", folder=source)
     assert code == 0 and "ran" in said, errors

@@ -174,7 +174,7 @@ def environment(plan: Plan, head: Node, common: Mapping[str, str], foreign: str 
     the master is a `foreign` one, they have neither that folder nor our paths, and get what the user's properties say.
     """
     home, scratch = f"{head.root}/spark/pyspark", f"{head.state}/runs/{plan.run}/scratch"
-    asked = {"spark.app.name": plan.run, **SILENCE}
+    asked = {"spark.app.name": plan.run, "spark.jars.ivy": f"{scratch}/ivy", **SILENCE}
     if foreign is None:
         asked |= {f"spark.executorEnv.{name}": value for name, value in common.items()}
         asked["spark.executorEnv.REGATTA_SCRATCH"] = scratch

@@ -102,7 +102,8 @@ class SparkJudge(Judge):
             self._never = self._never or DEAF
         if self._gateway is None and _GATEWAY.search(text):
             self._gateway = next((clean(line) for line in self._recent if _JAVA.search(line)), SILENT)
-        self._recent.append(text)
+        if not text[:1].isspace():  # frames of Java, and a screen of spark-submit's usage
+            self._recent.append(text)
         if found := _TASK.search(text):
             self._heard = self._failed[found[1]] = [text]
         elif len(self._heard) < WORDS:

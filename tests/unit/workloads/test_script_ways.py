@@ -13,6 +13,7 @@ import pytest
 from launching import PROJECT, ranks
 from sparkhere import unpacked
 
+from regatta.frameworks.ray.run import raycluster
 from regatta.frameworks.torch.run import torchranks
 
 FRAMEWORKS = PROJECT / "regatta/frameworks"
@@ -103,17 +104,17 @@ def test_results_of_ray_are_in_the_runs_shared_folder(tmp_path: Path) -> None:
     (work / "keep").symlink_to(kept / "keep")
     env = {"REGATTA_SHARED": str(shared), "REGATTA_PROJECT": str(kept), "HOME": str(tmp_path), "PYTHONPATH": path}
     given = ["results/deep", "../up", "keep/here", str(tmp_path / "mine"), "/dev/null/x", "~/ray_results/x"]
-    given[-1] = f"{tmp_path}/ray_results/x"
+    given[-1:] = [f"{tmp_path}/ray_results/x", "file:///dev/null/y"]
     done = subprocess.run(
         [sys.executable, "-c", STORED, json.dumps(given)],
         env=os.environ | env, cwd=work, capture_output=True, text=True, timeout=200, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     ours = [shared / "ray_results", shared / "results/deep", shared / "up", kept / "keep/here"]
-    wanted = [*ours, tmp_path / "mine", shared / "x", shared / "ray_results/x"]
+    wanted = [*ours, tmp_path / "mine", shared / "x", shared / "ray_results/x", shared / "y"]
     assert json.loads(done.stdout) == [*map(str, wanted)] * 2
     told = [line for line in done.stderr.splitlines() if line.startswith("regatta: ")]
-    assert len(told) == len({*told}) == 5, told
+    assert len(told) == len({*told}) == 6, told
 
 
 def test_what_a_script_gives_ray_comes_before_the_runs_and_keeps_it(ray_cluster: dict[str, str]) -> None:
@@ -124,6 +125,26 @@ def test_what_a_script_gives_ray_comes_before_the_runs_and_keeps_it(ray_cluster:
         timeout=200, check=False,
     )  # fmt: skip
     assert done.stdout.split() == ["3", "kept"], done.stderr
+
+
+@pytest.mark.parametrize(
+    ("asked", "missing"),
+    [
+        (["packaging", "packaging>=20"], ""),
+        ({"packages": ["packaging>=9000", "no-such-plum"], "pip_check": False}, "packaging>=9000, no-such-plum"),
+        ("requirements.txt", "its packages"),
+        (["-r other.txt"], "-r other.txt"),
+    ],
+)
+def test_packages_of_a_runtime_env_that_a_run_lacks(asked: object, missing: str) -> None:
+    assert raycluster.lacking(asked) == missing
+
+
+def test_a_runtime_env_that_no_host_can_make_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(ValueError, match=r"leave conda out, and name its packages in requirements\.txt"):
+        raycluster.installable({"env_vars": {"A": "1"}, "conda": "plum"})
+    assert raycluster.installable({"conda": ["packaging"], "env_vars": {"A": "1"}}) == {"env_vars": {"A": "1"}}
 
 
 @pytest.mark.parametrize(

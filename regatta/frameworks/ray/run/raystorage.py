@@ -18,7 +18,7 @@ from typing import Any, Iterator
 CONSTANTS = "ray.train.constants"
 STORAGES = ("ray.train._internal.storage", "ray.train.v2._internal.execution.storage")
 SHARED, PROJECT = "REGATTA_SHARED", "REGATTA_PROJECT"
-RESULTS = "ray_results"
+RESULTS, HERE = "ray_results", "file://"
 _told: set[str] = set()
 
 
@@ -57,6 +57,7 @@ def placed(module: Any) -> Iterator[None]:
 def place(path: str) -> str:
     """Return where results go that a script wants at a path."""
     shared, usual = os.environ[SHARED], os.path.expanduser(f"~/{RESULTS}")
+    path = path[len(HERE) :] if path.startswith(f"{HERE}/") else path
     if "://" in path or not os.path.isdir(shared):
         return path
     if path == usual or path.startswith(f"{usual}/"):

@@ -5,6 +5,8 @@ import re
 import subprocess
 from pathlib import Path
 
+from regatta.errors import RemoteError
+from regatta.hosts import openssh
 from regatta.hosts.cluster import Node
 
 _REFUSED = re.compile(r"^(\S+): Permission denied \(([^)]*)\)", re.M)
@@ -28,18 +30,28 @@ def refused(node: Node, where: str, stderr: str) -> str:
         )
     if "no mutual signature" in stderr:
         return f"{where} accepts no key of this type: make one of another (ssh-keygen -t ed25519) and put it there"
-    if where.startswith("the jump host"):
+    behind = where.startswith("the jump host")
+    if key := next((key for key in _keys(node, behind) if locked(key)), None):
+        return f"{where} gets no key: {key} has a passphrase, and {_agent() or 'no agent holds it'}: 'ssh-add {key}'"
+    if behind:
         return f"{where} refuses our key: put it there (ssh-copy-id {who}), or name another in your ssh configuration"
-    return f"{where} {of_key(node.key_file)}"
+    return f"{where} {_of_key(node.key_file)}"
 
 
-def of_key(key: str | None) -> str:
-    """Why a host takes no key from us, as far as this machine knows, in words that follow its address."""
+def _keys(node: Node, behind: bool) -> list[str]:
+    """The files of keys that ssh tries at a node, or at the jump hosts `behind` which it is."""
+    own = Path(openssh.file_of_person()).expanduser()
+    try:
+        stops = openssh.way(own if own.exists() else Path("none"), node)
+    except RemoteError:
+        return []
+    return [key for stop in (stops[1:] if behind else stops[:1]) for key in stop.keys]
+
+
+def _of_key(key: str | None) -> str:
     agent = _agent()
     if key and not Path(key).expanduser().is_file():
         return f"gets no key: {key} is not there; correct ansible_ssh_private_key_file in the inventory"
-    if key and _locked(key) and not _held(key):
-        return f"gets no key: {key} has a passphrase, and {agent or 'your ssh-agent does not hold it'}: 'ssh-add {key}'"
     if agent and os.environ.get("SSH_AUTH_SOCK") and not key:
         return f"refuses our key, and {agent}: start one and 'ssh-add' your key"
     return (
@@ -53,24 +65,18 @@ def _agent() -> str:
     place = os.environ.get("SSH_AUTH_SOCK")
     if not place:
         return "there is no ssh-agent (SSH_AUTH_SOCK is not set)"
-    return f"the ssh-agent at {place} (SSH_AUTH_SOCK) does not answer" if _code("ssh-add", "-l") == _NO_AGENT else ""
+    return f"the ssh-agent at {place} (SSH_AUTH_SOCK) does not answer" if ran(_ANSWER, "ssh-add", "-l")[0] == _NO_AGENT else ""
 
 
-def _locked(key: str) -> bool:
-    return "incorrect passphrase" in _ran("ssh-keygen", "-y", "-P", "", "-f", key)[1]
+def locked(key: str) -> bool:
+    """Whether a key has a passphrase and no agent holds it; ssh-add reads the public one next to it, or in it."""
+    if "incorrect passphrase" not in ran(_ANSWER, "ssh-keygen", "-y", "-P", "", "-f", key)[1]:
+        return False
+    return ran(_ANSWER, "ssh-add", "-T", key)[0] != 0
 
 
-def _held(key: str) -> bool:
-    """Whether the agent holds the key; ssh-add reads the public one next to it, or in it."""
-    return _code("ssh-add", "-T", f"{key}.pub") == 0
-
-
-def _code(*words: str) -> int:
-    return _ran(*words)[0]
-
-
-def _ran(*words: str) -> tuple[int, str]:
-    """(exit code, standard error)."""
+def ran(seconds: float, *words: str) -> tuple[int, str]:
+    """(exit code, standard error) of a program of OpenSSH, which asks nothing."""
     try:
         done = subprocess.run(
             words,
@@ -78,7 +84,7 @@ def _ran(*words: str) -> tuple[int, str]:
             capture_output=True,
             text=True,
             errors="replace",
-            timeout=_ANSWER,
+            timeout=seconds,
             check=False,
             start_new_session=True,
         )

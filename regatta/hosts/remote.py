@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from regatta.errors import AuthenticationError, NodesError, PrivilegeError, RegattaError, RemoteError, UnreachableError
-from regatta.hosts import hostkeys, logins, openssh, sources, sshconfig, sudo
+from regatta.hosts import hostkeys, logins, openssh, passphrases, sources, sshconfig, sudo
 from regatta.hosts.channel import Channel, Stream
 from regatta.hosts.cluster import Cluster, Node
 from regatta_protocol.operations.operation import Answer, Line, Operation, Telling
@@ -51,6 +51,7 @@ class Remote:
         self._config: Path | None = None
         if not cluster.local:
             self._config = sshconfig.write(cluster.folder, cluster.everybody, accept_new=accept_new)
+            passphrases.ask(self._config, cluster.nodes)
 
     @property
     def config(self) -> Path:

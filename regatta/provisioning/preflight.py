@@ -11,8 +11,8 @@ from regatta.node import layout
 def reasons(unclear: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     """A message for each host.
 
-    `unclear[host]`: `layout`, the number that the host has; or `said`, what ssh has said, and `host` and `user`, where
-    and as whom Ansible logs in.
+    `unclear[host]`: `layout`, the number that the host has; or `said`, what ssh has said, and `host`, `user` and `key`:
+    where, as whom and with which file Ansible logs in.
     """
     return {
         host: layout.differs(what["layout"]) if "layout" in what else str(explain(_node(host, what), 255, what["said"]))
@@ -28,7 +28,7 @@ def _node(host: str, login: Mapping[str, Any]) -> Node:
         local=False,
         port=None,
         user=login.get("user") or None,
-        key_file=None,
+        key_file=login.get("key") or None,
         ssh_args=(),
         root="",
         state="",

@@ -15,15 +15,16 @@ Result = Mapping[str, Any]
 
 
 def login(hostvars: Mapping[str, Any]) -> dict[str, Any]:
-    """Return where and as whom Ansible connects to a host: {host, user}."""
-    return {"host": hostvars.get("ansible_host"), "user": hostvars.get("ansible_user")}
+    """Return where, as whom and with which key Ansible connects to a host: {host, user, key}."""
+    names = {"host": "ansible_host", "user": "ansible_user", "key": "ansible_ssh_private_key_file"}
+    return {what: hostvars.get(name) for what, name in names.items()}
 
 
 def unclear(
     results: Mapping[str, Result], limits: Mapping[str, Any], logins: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, dict[str, Any]]:
-    """Hosts that only the controller has words for: {said, host, user} of one that is out of reach, {layout} of one
-    whose folders have another layout than the controller knows."""
+    """Hosts that only the controller has words for: {said, host, user, key} of one that is out of reach,
+    {layout} of one whose folders have another layout than the controller knows."""
     found: dict[str, dict[str, Any]] = {}
     for host, result in results.items():
         if result.get("unreachable"):

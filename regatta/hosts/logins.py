@@ -10,18 +10,32 @@ from regatta.hosts import openssh
 from regatta.hosts.cluster import Node
 
 _REFUSED = re.compile(r"^(\S+): Permission denied \(([^)]*)\)", re.M)
-_BEHIND = ("UNKNOWN port 65535", "kex_exchange_identification", "stdio forwarding failed")
-"""The message of ssh when a connection through a jump host ends."""
+BEHIND = ("UNKNOWN port 65535", "kex_exchange_identification", "stdio forwarding failed")
+"""The messages of ssh when a connection through a jump host ends."""
+_LOGIN = 20.0
 _ANSWER = 5.0
 _NO_AGENT = 2
 """ssh-add's exit code where no agent answers."""
+
+
+def whole(config: Path, node: Node, stderr: str) -> str:
+    """What ssh says, with the words of a jump host's ssh, which one that shares connections leaves out.
+
+    Its last line is what a jump host has said, where one has.
+    """
+    if any(word in stderr for word in BEHIND) and not _REFUSED.search(stderr):
+        words = openssh.words(config, node, openssh.ALONE)
+        stderr = ran(_LOGIN, *words, "--", openssh.destination(node), "true")[1] or stderr
+        lines = stderr.splitlines()
+        stderr = "\n".join(sorted(lines, key=lambda line: not any(word in line for word in BEHIND)))
+    return stderr
 
 
 def refused(node: Node, where: str, stderr: str) -> str:
     """Say who refuses which login, and what to do. `where` is the node's `user@host`."""
     found = _REFUSED.search(stderr)
     who, methods = (found[1], found[2].split(",")) if found else (where, ["publickey"])
-    if found and any(word in stderr for word in _BEHIND):
+    if found and any(word in stderr for word in BEHIND):
         where = f"the jump host {who}"
     if "publickey" not in methods:
         return (
@@ -65,7 +79,8 @@ def _agent() -> str:
     place = os.environ.get("SSH_AUTH_SOCK")
     if not place:
         return "there is no ssh-agent (SSH_AUTH_SOCK is not set)"
-    return f"the ssh-agent at {place} (SSH_AUTH_SOCK) does not answer" if ran(_ANSWER, "ssh-add", "-l")[0] == _NO_AGENT else ""
+    silent = ran(_ANSWER, "ssh-add", "-l")[0] == _NO_AGENT
+    return f"the ssh-agent at {place} (SSH_AUTH_SOCK) does not answer" if silent else ""
 
 
 def locked(key: str) -> bool:

@@ -89,7 +89,7 @@ def _stop(address: str, text: str) -> Stop:
 def _filled(text: str, found: Mapping[str, str], address: str) -> str:
     """A setting with the names that ssh fills in."""
     values = {"%h": found.get("hostname", address), "%p": found.get("port", "22"), "%r": found.get("user", "")}
-    values |= {"%n": address, "%d": os.path.expanduser("~"), "%%": "%"}
+    values |= {"%n": address, "%d": str(Path.home()), "%%": "%"}
     return re.sub("%[hprnd%]", lambda match: values[match[0]], text)
 
 
@@ -144,19 +144,22 @@ def way(config: Path, node: Node) -> tuple[Stop, ...]:
     if said is None or said.returncode:
         why = said.stderr.strip() if said else f"no answer within {_ANSWER:g} s"
         raise RemoteError(node.name, f"ssh finds no way to {node.host}: {why}: correct your ssh configuration")
-    seen, stops = [node.host], [_stop(node.host, said.stdout)]
-    while (jumps := stops[-1].settings.get("proxyjump", "none")) != "none":
+    stops = [_stop(node.host, said.stdout)]
+    seen, jumps = [node.host], stops[0].settings.get("proxyjump", "none")
+    passed = {(node.host, jumps)}
+    while jumps != "none":
         name, *others = [jump(one).host for one in jumps.split(",")]
-        seen.append(name)
-        if name in seen[:-1] or len(seen) > _MOST_JUMPS:
+        for one in (*reversed(others), name):
+            done = _ask(one, "-F", str(config))
+            stops.append(_stop(one, done.stdout if done else ""))
+        seen, jumps = [*seen, name], stops[-1].settings.get("proxyjump", "none")
+        if (name, jumps) in passed or len(seen) > _MOST_JUMPS:
             raise RemoteError(
                 node.name,
                 f"its jump hosts lead in a circle ({' -> '.join(seen)}): correct ProxyJump of {name} in your ssh "
                 "configuration",
             )
-        for one in (*reversed(others), name):
-            done = _ask(one, "-F", str(config))
-            stops.append(_stop(one, done.stdout if done else ""))
+        passed.add((name, jumps))
     return tuple(stops)
 
 

@@ -49,7 +49,7 @@ def refused(node: Node, where: str, stderr: str) -> str:
         return f"{where} gets no key: {key} has a passphrase, and {_agent() or 'no agent holds it'}: 'ssh-add {key}'"
     if behind:
         return f"{where} refuses our key: put it there (ssh-copy-id {who}), or name another in your ssh configuration"
-    return f"{where} {_of_key(node.key_file)}"
+    return f"{where} {_of_key(node)}"
 
 
 def _keys(node: Node, behind: bool) -> list[str]:
@@ -62,12 +62,18 @@ def _keys(node: Node, behind: bool) -> list[str]:
     return [key for stop in (stops[1:] if behind else stops[:1]) for key in stop.keys]
 
 
-def _of_key(key: str | None) -> str:
-    agent = _agent()
+def _of_key(node: Node) -> str:
+    key, agent = node.key_file, _agent()
     if key and not Path(key).expanduser().is_file():
         return f"gets no key: {key} is not there; correct ansible_ssh_private_key_file in the inventory"
     if agent and os.environ.get("SSH_AUTH_SOCK") and not key:
         return f"refuses our key, and {agent}: start one and 'ssh-add' your key"
+    user = openssh.of_person(node.host).get("user")
+    if node.user and user and user != node.user:
+        return (
+            f"refuses our key: ansible_user ({node.user}) of the inventory goes before User ({user}) of your ssh "
+            "configuration: correct it, or leave it out to log in as the latter"
+        )
     return (
         "refuses our key: check ansible_user and ansible_ssh_private_key_file of the inventory; 'ssh -v' to it says "
         "whether it accepts keys of this type ('no mutual signature algorithm': make one with ssh-keygen -t ed25519)"

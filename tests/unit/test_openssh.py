@@ -154,7 +154,9 @@ def test_why_a_host_lets_nobody_in(
 ) -> None:
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
     sshd.accepts.clear()
-    assert "n1: ann@127.0.0.1 refuses our key" in refusal(cluster)
+    assert "n1: ann@127.0.0.1 refuses our key: check ansible_user" in refusal(cluster)
+    own(tmp_path, monkeypatch, "Host 127.*\n User bob\n")
+    assert "ansible_user (ann) of the inventory goes before User (bob) of your ssh" in refusal(cluster)
     sshd.methods = "password"
     assert "accepts no keys, only password" in refusal(cluster)
     sshd.methods = "publickey"

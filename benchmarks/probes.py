@@ -1,6 +1,6 @@
 """`python -m benchmarks.probes INVENTORY`: how often `fab probe` names a host although all are alike.
 
-Each probe is kept in `results/benchmarks/` at once: after an interruption the same command goes on from there.
+Each probe is kept in `results/benchmarks/` at once: after an interruption the same command continues from there.
 """
 
 import argparse
@@ -52,8 +52,8 @@ def lines(probes: Sequence[Probe]) -> Iterator[str]:
     """The figures of docs/results/method.md."""
     named = [probe for probe in probes if probe.slow]
     loads, seconds = [probe.load for probe in probes], [probe.seconds for probe in probes]
-    yield f"{len(probes)} probes, {probes[0].date} to {probes[-1].date}: {len(named)} named a host that is like the others,"
-    yield f"{share(len(named), len(probes))}"
+    yield f"{len(probes)} probes, {probes[0].date} to {probes[-1].date}"
+    yield f"{len(named)} named a host that is like the others: {share(len(named), len(probes))}"
     yield f"load {min(loads):.1f} to {max(loads):.1f} (median {statistics.median(loads):.1f});"
     yield f"a probe took {statistics.median(seconds):.0f} s ({min(seconds):.0f} to {max(seconds):.0f})"
     parts = Counter(what for probe in named for what in {one["what"] for one in probe.slow})
@@ -81,7 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 os.fsync(file.fileno())
             print(f"{len(probes)} of {given.probes}: {probes[-1].slow or 'none named'}", flush=True)
     except (BenchError, OSError, ValueError) as error:
-        print(f"probes FAILED: {error}; the same command goes on from here", file=sys.stderr)
+        print(f"probes FAILED: {error}; the same command continues from here", file=sys.stderr)
         return 1
     print("\n".join(lines(probes)))
     return 0

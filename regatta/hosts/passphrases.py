@@ -29,9 +29,9 @@ _agents: "list[subprocess.Popen[bytes]]" = []
 
 
 def ask(config: Path, nodes: Iterable[Node]) -> None:
-    """Ask for each passphrase without which one of these nodes lets nobody in. UsageError where none is given.
+    """Ask for each passphrase without which one of these nodes refuses the login. UsageError where none is given.
 
-    Without a terminal nothing is asked: what a host refuses then says which key that is.
+    Without a terminal there is no question, and the message of the refused login names the key.
     """
     with _lock:
         left = [node for node in nodes if node not in _open]

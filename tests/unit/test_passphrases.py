@@ -31,13 +31,13 @@ class Typed:
     shown: str = ""
 
     def until(self, text: str) -> None:
-        """Read until the terminal shows a text that it has not shown before; '' stands for the command's end."""
+        """Read until the terminal shows a text that it has not shown before; '' is the command's end."""
         begin, end = len(self.shown), time.monotonic() + PATIENCE
         while not text or text not in self.shown[begin:]:
             assert select.select([self.terminal], [], [], max(0, end - time.monotonic()))[0], self.shown
             try:
                 self.shown += os.read(self.terminal, 4096).decode(errors="replace")
-            except OSError:  # nobody is left who could write
+            except OSError:  # all writers are gone
                 assert not text, self.shown
                 return
 

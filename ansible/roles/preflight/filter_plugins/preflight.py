@@ -242,7 +242,7 @@ def _disks(result: Result, limits: Mapping[str, Any]) -> list[str]:
 
 
 def _ports(result: Result, limits: Mapping[str, Any]) -> list[str]:
-    """Ports that others have: who has one, and whether that is a service of ours, only root is told."""
+    """Ports in use by others. Only root sees which process has a port."""
     wanted = limits["ports"] if result["sudo"] else {}
     taken = {}
     for entry in result["listeners"]:

@@ -242,7 +242,7 @@ def run_once(config: Path, node: Node, command: Sequence[str], seconds: float, l
 
 
 def explain(node: Node, code: int, stderr: str, config: Path | None = None) -> RemoteError:
-    """Return what ssh's or sudo's failure means, and what to do about it; with `config`, also what a jump host has said."""
+    """Return what failed in ssh or sudo, and what to do about it; with `config`, also what a jump host has said."""
     if config and code == 255:
         stderr = logins.whole(config, node, stderr)
     name, where = node.name, f"{node.user + '@' if node.user else ''}{node.host}"

@@ -7,6 +7,7 @@ ours. The agent ends with this command, however that ends: a shell beside it wai
 import atexit
 import contextlib
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -51,15 +52,16 @@ def _on_terminal() -> bool:
 
 
 def _waiting(config: Path, node: Node) -> str | None:
-    """The first key on the way to a node that has a passphrase, if there is no login without it."""
-    key = next((key for stop in reversed(openssh.way(config, node)) for key in stop.keys if logins.locked(key)), None)
-    return key if key and _refused(config, node) else None
-
-
-def _refused(config: Path, node: Node) -> bool:
-    """Whether a login is refused; one that fails for another reason is not."""
-    command = [*openssh.words(config, node), "--", openssh.destination(node), "true"]
-    return "Permission denied" in logins.ran(_LOGIN_SECONDS, *command)[1]
+    """The first key with a passphrase that a host on the way would take, where there is no login without it."""
+    stops = reversed(openssh.way(config, node))
+    locked = [key for key in dict.fromkeys(key for stop in stops for key in stop.keys) if logins.locked(key)]
+    if not locked:
+        return None
+    command = [*openssh.words(config, node, ["-v"]), "--", openssh.destination(node), "true"]
+    said = logins.ran(_LOGIN_SECONDS, *command)[1]
+    taken = re.findall(r"Server accepts key: (.+?) \S+ SHA256:|Trying private key: (.+?)\s*$", said, re.M)
+    files = {path for pair in taken for path in pair} if "Permission denied" in said else set()
+    return next((key for key in locked if key in files), None)
 
 
 def _add(key: str) -> None:

@@ -141,6 +141,15 @@ def test_the_agent_ends_with_a_command_that_is_stopped(host: tuple[Server, Path]
         assert command.agent_is_gone()
 
 
+def test_a_key_that_no_host_takes_is_not_asked_for(host: tuple[Server, Path], locked: Path) -> None:
+    sshd = host[0]
+    sshd.accepts.clear()
+    with typed("exec", "echo", "in") as command:
+        assert command.code() == 1
+    sshd.accept_key(locked)
+    assert ASKS not in command.shown and "has a passphrase" in command.shown, command.shown
+
+
 def test_without_a_terminal_the_key_is_named(locked: Path) -> None:
     words = [REGATTA, "exec", "echo", "in"]
     done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)

@@ -26,8 +26,11 @@ TITLES = {
     "memory": "memory",
     "disk": "disk: writing",
     "syncs": "disk: small synced writes",
-    "network": "network",
+    "sends": "network: sending",
+    "receives": "network: receiving",
 }
+PARTS = {"syncs": "disk", "sends": "network", "receives": "network"}
+"""The part of a host that is measured for a rate of another name."""
 Figures = dict[str, dict[str, float]]
 """Rates by their name, and then by host."""
 
@@ -58,7 +61,7 @@ def probe(remote: Remote, say: Callable[[str], None]) -> Probed:
     found = Probed(_measured(remote, turns, [*SECONDS, "network"]))
     suspects = slow(found.figures)
     if suspects:
-        again = _measured(remote, turns, sorted({_part(one.what) for one in suspects}))
+        again = _measured(remote, turns, sorted({PARTS.get(one.what, one.what) for one in suspects}))
         for what, of_hosts in again.items():
             for name, rate in of_hosts.items():
                 found.figures[what][name] = max(rate, found.figures[what].get(name, 0.0))
@@ -78,10 +81,6 @@ def in_turn(nodes: Sequence[Node], shares: Mapping[str, Sequence[str]]) -> Itera
         left = [node for node in left if node not in group]
 
 
-def _part(what: str) -> str:
-    return "disk" if what == "syncs" else what
-
-
 def _measured(remote: Remote, turns: Sequence[Sequence[Node]], parts: Iterable[str]) -> Figures:
     """The fastest of several rounds, of each host."""
     found: Figures = {}
@@ -94,8 +93,8 @@ def _measured(remote: Remote, turns: Sequence[Sequence[Node]], parts: Iterable[s
     for part in parts:
         for _ in range(ROUNDS if part != "network" else ROUNDS // 2):
             if part == "network":
-                for name, rate in _network(remote, len(turns) > 1):
-                    keep(name, {part: rate})
+                for name, figures in _network(remote, len(turns) > 1):
+                    keep(name, figures)
                 continue
             for group in turns:
                 for name, said in remote.everywhere(group, Probe(part, SECONDS[part]), step="probe").items():
@@ -103,8 +102,8 @@ def _measured(remote: Remote, turns: Sequence[Sequence[Node]], parts: Iterable[s
     return found
 
 
-def _network(remote: Remote, one_at_a_time: bool) -> Iterator[tuple[str, float]]:
-    """Each host's rates with some others, as sender and as receiver."""
+def _network(remote: Remote, one_at_a_time: bool) -> Iterator[tuple[str, dict[str, float]]]:
+    """Each host's rates with some others, as sender and as receiver: a cable may be bad in one direction."""
     nodes = remote.cluster.nodes
     for distance in range(1, min(len(nodes) - 1, MOST_PARTNERS) + 1):
         pairs = [(node, nodes[(at + distance) % len(nodes)]) for at, node in enumerate(nodes)]
@@ -114,8 +113,8 @@ def _network(remote: Remote, one_at_a_time: bool) -> Iterator[tuple[str, float]]
             with ThreadPoolExecutor(len(pairs)) as pool:
                 rates = [*pool.map(lambda pair: _between(remote, *pair), pairs)]
         for (sender, receiver), rate in zip(pairs, rates, strict=True):
-            yield sender.name, rate
-            yield receiver.name, rate
+            yield sender.name, {"sends": rate}
+            yield receiver.name, {"receives": rate}
 
 
 def _between(remote: Remote, sender: Node, receiver: Node) -> float:

@@ -24,4 +24,4 @@ def test_a_host_with_little_cpu_is_found_in_one_probe(cluster: Cluster) -> None:
 def test_a_host_with_a_thin_cable_is_found_in_one_probe(cluster: Cluster) -> None:
     with kernel.narrow_cable(cluster.lab, "node2", 200):
         found = slow(cluster)
-    assert found[("node2", "network")] < 0.8, found
+    assert found[("node2", "receives")] < 0.8, found

@@ -16,10 +16,13 @@ ROW = f"0, GPU-97b9, {NAME}, 25, 1024, 143771, 38, 80.69"
 SMI = f"""#!/bin/sh
 case $1 in -q) cat /var/lib/h200.xml ;; --query-gpu=index,uuid,name,*) echo '{ROW}' ;; *) exit 6 ;; esac
 """
-MADE = f"""\
+LOADED = f"""\
 mount -t tmpfs driver /proc/driver
 mkdir /proc/driver/nvidia
 echo '{MODULE}' > /proc/driver/nvidia/version
+"""
+MADE = f"""\
+{LOADED}
 mount -t tmpfs devices /sys/bus/pci/devices
 mkdir {CARD}
 echo 0x10de > {CARD}/vendor
@@ -40,6 +43,9 @@ def with_card(cluster: Cluster) -> Iterator[Cluster]:
     try:
         cluster.make("provision")
         cluster.fab("up")
+        # systemd gives the unit a /proc of its own, without what is mounted there.
+        inside = "sudo nsenter --mount --target $(systemctl show -P MainPID regatta-metrics)"
+        lab.ssh("node3", f"{inside} sh -ec {shlex.quote(LOADED)}")
         yield cluster
     finally:
         lab.ssh("node3", f"sudo sh -c {shlex.quote(GONE)}", check=False)

@@ -157,8 +157,8 @@ def nft(text: str) -> None:
 @contextlib.contextmanager
 def narrow_cable(lab: LabHandle, name: str, megabits: int) -> Iterator[None]:
     """So many megabits a second come to a host, and no more."""
-    words = ["tc", "qdisc", "{}", "dev", cable(lab, name), "root", "tbf"]
-    rate = ["rate", f"{megabits}mbit", "burst", "64kb", "latency", "50ms"]
+    words = ["tc", "qdisc", "{}", "dev", cable(lab, name), "root"]
+    rate = ["tbf", "rate", f"{megabits}mbit", "burst", "64kb", "latency", "50ms"]
     subprocess.run([word.format("add") for word in words] + rate, check=True)
     try:
         yield

@@ -18,6 +18,8 @@ from regatta_protocol.operations.probe import Probe, Receive, Send
 
 SLOW = 0.8
 """A host is slow that does less than this part of what the others do."""
+BUSY = 0.5
+"""A host is busy with more processes a core than this that want to run, before it is measured."""
 ROUNDS = 4
 SECONDS = {"processor": 0.25, "memory": 0.15, "disk": 0.0}
 NETWORK_SECONDS, MOST_PARTNERS = 0.25, 4
@@ -46,10 +48,11 @@ class Slow:
 
 @dataclass
 class Probed:
-    """The rates that were measured, and who is slow."""
+    """The rates that were measured, who is slow, and the load per core of hosts that were busy before."""
 
     figures: Figures = field(default_factory=dict)
     slow: list[Slow] = field(default_factory=list)
+    busy: dict[str, float] = field(default_factory=dict)
 
 
 def probe(remote: Remote, say: Callable[[str], None]) -> Probed:
@@ -58,7 +61,9 @@ def probe(remote: Remote, say: Callable[[str], None]) -> Probed:
     say(f"measuring {len(nodes)} host(s), some 20 s: processor, memory, disk, network")
     facts = {name: said.facts for name, said in remote.everywhere(nodes, Inspect(), step="probe").items()}
     turns = [*in_turn(nodes, shared_cores.sharing(facts))]
+    loads = {name: float(told["load"]) / int(told["cores"]) for name, told in facts.items()}
     found = Probed(_measured(remote, turns, [*SECONDS, "network"]))
+    found.busy = {name: load for name, load in loads.items() if load > BUSY}
     suspects = slow(found.figures)
     if suspects:
         again = _measured(remote, turns, sorted({PARTS.get(one.what, one.what) for one in suspects}))
@@ -159,5 +164,8 @@ def words(found: Probed) -> Iterator[str]:
     for name in dict.fromkeys(one.node for one in found.slow):
         parts = ", ".join(f"{TITLES[one.what]} {one.part:.2f}" for one in found.slow if one.node == name)
         yield f"{name} is slower than the others, whose rate is 1: {parts}. Runs on all hosts wait for it"
+    if found.slow and found.busy:
+        busy = ", ".join(f"{name} ({load:.1f} processes a core)" for name, load in found.busy.items())
+        yield f"other work makes hosts look slow: {busy}. Measure again when nothing else runs there"
     if not found.slow:
         yield f"all hosts are alike: none does less than {SLOW:.0%} of what the others do"

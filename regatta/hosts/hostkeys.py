@@ -166,10 +166,11 @@ def explain(name: str, host: str, stderr: str) -> HostKeyError:
     shows, whose = _SHOWN.search(stderr), _WHOSE.search(stderr)
     refused = whose[1].rstrip(".,") if whose else host
     bare = refused[1:].partition("]")[0] if refused.startswith("[") else refused
+    own = bare == host or bare == openssh.of_person(host).get("hostname")
     found = changed(
-        name if bare == host else refused, refused, shown(shows[1], shows[2]) if shows else "another", _pinned(stderr)
+        name if own else refused, refused, shown(shows[1], shows[2]) if shows else "another", _pinned(stderr)
     )
-    return found if bare == host else HostKeyError(name, found.reason)
+    return found if own else HostKeyError(name, found.reason)
 
 
 def _pinned(stderr: str) -> str:

@@ -92,7 +92,7 @@ def held(cluster: Cluster, command: str, breaks: bool = False) -> Iterator[None]
     """
     with contextlib.ExitStack() as stack:
         # Its own connection: provisioning ends those that it shares with Ansible.
-        remote = Remote(cluster, accept_new=True, options=("-o", "ControlPath=none"))
+        remote = Remote(cluster, accept_new=True, alone=True)
         try:
             stack.enter_context(Lease(remote, command, breaks=breaks))
         except RemoteError as error:

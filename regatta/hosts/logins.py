@@ -5,21 +5,37 @@ import re
 import subprocess
 from pathlib import Path
 
+from regatta.errors import RemoteError
+from regatta.hosts import openssh
 from regatta.hosts.cluster import Node
 
 _REFUSED = re.compile(r"^(\S+): Permission denied \(([^)]*)\)", re.M)
-_BEHIND = ("UNKNOWN port 65535", "kex_exchange_identification", "stdio forwarding failed")
-"""The message of ssh when a connection through a jump host ends."""
+BEHIND = ("UNKNOWN port 65535", "kex_exchange_identification", "stdio forwarding failed")
+"""The messages of ssh when a connection through a jump host ends."""
+_LOGIN = 20.0
 _ANSWER = 5.0
 _NO_AGENT = 2
 """ssh-add's exit code where no agent answers."""
+
+
+def whole(config: Path, node: Node, stderr: str) -> str:
+    """What ssh says, with the words of a jump host's ssh, which one that shares connections leaves out.
+
+    Its last line is what a jump host has said, where one has.
+    """
+    if any(word in stderr for word in BEHIND) and not _REFUSED.search(stderr):
+        words = openssh.words(config, node, openssh.ALONE)
+        stderr = ran(_LOGIN, *words, "--", openssh.destination(node), "true")[1] or stderr
+        lines = stderr.splitlines()
+        stderr = "\n".join(sorted(lines, key=lambda line: not any(word in line for word in BEHIND)))
+    return stderr
 
 
 def refused(node: Node, where: str, stderr: str) -> str:
     """Say who refuses which login, and what to do. `where` is the node's `user@host`."""
     found = _REFUSED.search(stderr)
     who, methods = (found[1], found[2].split(",")) if found else (where, ["publickey"])
-    if found and any(word in stderr for word in _BEHIND):
+    if found and any(word in stderr for word in BEHIND):
         where = f"the jump host {who}"
     if "publickey" not in methods:
         return (
@@ -28,20 +44,36 @@ def refused(node: Node, where: str, stderr: str) -> str:
         )
     if "no mutual signature" in stderr:
         return f"{where} accepts no key of this type: make one of another (ssh-keygen -t ed25519) and put it there"
-    if where.startswith("the jump host"):
+    behind = where.startswith("the jump host")
+    if key := next((key for key in _keys(node, behind) if locked(key)), None):
+        return f"{where} gets no key: {key} has a passphrase, and {_agent() or 'no agent holds it'}: 'ssh-add {key}'"
+    if behind:
         return f"{where} refuses our key: put it there (ssh-copy-id {who}), or name another in your ssh configuration"
-    return f"{where} {of_key(node.key_file)}"
+    return f"{where} {_of_key(node)}"
 
 
-def of_key(key: str | None) -> str:
-    """Why a host takes no key from us, as far as this machine knows, in words that follow its address."""
-    agent = _agent()
+def _keys(node: Node, behind: bool) -> list[str]:
+    """The files of keys that ssh tries at a node, or at the jump hosts `behind` which it is."""
+    own = Path(openssh.file_of_person()).expanduser()
+    try:
+        stops = openssh.way(own if own.exists() else Path("none"), node)
+    except RemoteError:
+        return []
+    return [key for stop in (stops[1:] if behind else stops[:1]) for key in stop.keys]
+
+
+def _of_key(node: Node) -> str:
+    key, agent = node.key_file, _agent()
     if key and not Path(key).expanduser().is_file():
         return f"gets no key: {key} is not there; correct ansible_ssh_private_key_file in the inventory"
-    if key and _locked(key) and not _held(key):
-        return f"gets no key: {key} has a passphrase, and {agent or 'your ssh-agent does not hold it'}: 'ssh-add {key}'"
     if agent and os.environ.get("SSH_AUTH_SOCK") and not key:
         return f"refuses our key, and {agent}: start one and 'ssh-add' your key"
+    user = openssh.of_person(node.host).get("user")
+    if node.user and user and user != node.user:
+        return (
+            f"refuses our key: ansible_user ({node.user}) of the inventory goes before User ({user}) of your ssh "
+            "configuration: correct it, or leave it out to log in as the latter"
+        )
     return (
         "refuses our key: check ansible_user and ansible_ssh_private_key_file of the inventory; 'ssh -v' to it says "
         "whether it accepts keys of this type ('no mutual signature algorithm': make one with ssh-keygen -t ed25519)"
@@ -53,24 +85,19 @@ def _agent() -> str:
     place = os.environ.get("SSH_AUTH_SOCK")
     if not place:
         return "there is no ssh-agent (SSH_AUTH_SOCK is not set)"
-    return f"the ssh-agent at {place} (SSH_AUTH_SOCK) does not answer" if _code("ssh-add", "-l") == _NO_AGENT else ""
+    silent = ran(_ANSWER, "ssh-add", "-l")[0] == _NO_AGENT
+    return f"the ssh-agent at {place} (SSH_AUTH_SOCK) does not answer" if silent else ""
 
 
-def _locked(key: str) -> bool:
-    return "incorrect passphrase" in _ran("ssh-keygen", "-y", "-P", "", "-f", key)[1]
+def locked(key: str) -> bool:
+    """Whether a key has a passphrase and no agent holds it; ssh-add reads the public one next to it, or in it."""
+    if "incorrect passphrase" not in ran(_ANSWER, "ssh-keygen", "-y", "-P", "", "-f", key)[1]:
+        return False
+    return ran(_ANSWER, "ssh-add", "-T", key)[0] != 0
 
 
-def _held(key: str) -> bool:
-    """Whether the agent holds the key; ssh-add reads the public one next to it, or in it."""
-    return _code("ssh-add", "-T", f"{key}.pub") == 0
-
-
-def _code(*words: str) -> int:
-    return _ran(*words)[0]
-
-
-def _ran(*words: str) -> tuple[int, str]:
-    """(exit code, standard error)."""
+def ran(seconds: float, *words: str) -> tuple[int, str]:
+    """(exit code, standard error) of a program of OpenSSH, which asks nothing."""
     try:
         done = subprocess.run(
             words,
@@ -78,7 +105,7 @@ def _ran(*words: str) -> tuple[int, str]:
             capture_output=True,
             text=True,
             errors="replace",
-            timeout=_ANSWER,
+            timeout=seconds,
             check=False,
             start_new_session=True,
         )

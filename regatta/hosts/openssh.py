@@ -4,7 +4,7 @@ import os
 import re
 import shlex
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -20,6 +20,14 @@ ALONE = ("-o", "ControlMaster=no", "-o", "ControlPath=none")
 """Options for a login of its own, over no connection that is there."""
 FORWARDING = ("-o", "ClearAllForwardings=no")
 """Options for an ssh that forwards."""
+
+
+@dataclass(frozen=True)
+class Stop:
+    """A host on the way to a node: its settings, and the files of keys that ssh tries there and that exist."""
+
+    settings: Mapping[str, str]
+    keys: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -59,13 +67,30 @@ def for_rsync(node: Node) -> str:
 def asked(address: str, *options: str) -> dict[str, str]:
     """`ssh -G`: the first value of each setting; nothing where it does not answer."""
     done = _ask(address, *options)
-    if done is None:
-        return {}
+    return _first_values(done.stdout) if done else {}
+
+
+def _first_values(text: str) -> dict[str, str]:
     found: dict[str, str] = {}
-    for line in done.stdout.splitlines():
+    for line in text.splitlines():
         key, _, value = line.partition(" ")
         found.setdefault(key, value)
     return found
+
+
+def _stop(address: str, text: str) -> Stop:
+    """A host by what `ssh -G` says of it."""
+    found = _first_values(text)
+    files = re.findall(r"^identityfile (.*)$", text, re.M)
+    paths = [Path(os.path.expandvars(_filled(file, found, address))).expanduser() for file in files]
+    return Stop(found, tuple(dict.fromkeys(str(path) for path in paths if path.is_file())))
+
+
+def _filled(text: str, found: Mapping[str, str], address: str) -> str:
+    """A setting with the names that ssh fills in."""
+    values = {"%h": found.get("hostname", address), "%p": found.get("port", "22"), "%r": found.get("user", "")}
+    values |= {"%n": address, "%d": str(Path.home()), "%%": "%"}
+    return re.sub("%[hprnd%]", lambda match: values[match[0]], text)
 
 
 def _ask(address: str, *options: str) -> "subprocess.CompletedProcess[str] | None":
@@ -102,31 +127,40 @@ def known_as(found: dict[str, str], host: str) -> str:
     return name if port == "22" else f"[{name}]:{port}"
 
 
-@cache
 def checked(config: Path, node: Node) -> None:
-    """As `must_end`, once a node; it asks nothing where neither inventory nor person can have made a circle."""
+    """As `way`, only where inventory or person can have made a circle."""
     own = any("proxy" in word.lower() or word.startswith("-J") for word in node.ssh_args)
     if own or Path(file_of_person()).expanduser().exists():
-        must_end(config, node)
+        way(config, node)
 
 
-def must_end(config: Path, node: Node) -> None:
-    """Raise RemoteError where the way to a node leads through jump hosts in a circle: ssh would start without end."""
-    if (said := _ask(destination(node), *words(config, node)[1:])) and said.returncode:
-        why = said.stderr.strip()
+@cache
+def way(config: Path, node: Node) -> tuple[Stop, ...]:
+    """The node and its jump hosts, each behind the next one; asked once for this program.
+
+    RemoteError where ssh finds no way, or jump hosts lead in a circle: ssh would start without end.
+    """
+    said = _ask(destination(node), *words(config, node)[1:])
+    if said is None or said.returncode:
+        why = said.stderr.strip() if said else f"no answer within {_ANSWER:g} s"
         raise RemoteError(node.name, f"ssh finds no way to {node.host}: {why}: correct your ssh configuration")
-    seen = [node.host]
-    found = settings(config, node)
-    while (jumps := found.get("proxyjump", "none")) != "none":
-        name = jump(jumps.partition(",")[0]).host
-        seen.append(name)
-        if name in seen[:-1] or len(seen) > _MOST_JUMPS:
+    stops = [_stop(node.host, said.stdout)]
+    seen, jumps = [node.host], stops[0].settings.get("proxyjump", "none")
+    passed = {(node.host, jumps)}
+    while jumps != "none":
+        name, *others = [jump(one).host for one in jumps.split(",")]
+        for one in (*reversed(others), name):
+            done = _ask(one, "-F", str(config))
+            stops.append(_stop(one, done.stdout if done else ""))
+        seen, jumps = [*seen, name], stops[-1].settings.get("proxyjump", "none")
+        if (name, jumps) in passed or len(seen) > _MOST_JUMPS:
             raise RemoteError(
                 node.name,
                 f"its jump hosts lead in a circle ({' -> '.join(seen)}): correct ProxyJump of {name} in your ssh "
                 "configuration",
             )
-        found = asked(name, "-F", str(config))
+        passed.add((name, jumps))
+    return tuple(stops)
 
 
 def jump(hosts: str) -> Jump:
@@ -146,8 +180,7 @@ def proxy(config: Path, node: Node) -> str | None:
     """The command that leads to a node's sshd through its jump hosts or its ProxyCommand; None where it is straight."""
     found = settings(config, node)
     if (command := found.get("proxycommand", "none")) != "none":
-        values = {"%h": found["hostname"], "%p": found["port"], "%r": found["user"], "%n": node.host, "%%": "%"}
-        return re.sub("%[hprn%]", lambda match: values[match[0]], command)
+        return _filled(command, found, node.host)
     if (jumps := found.get("proxyjump", "none")) == "none":
         return None
     last = jump(jumps)

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from regatta.errors import AuthenticationError, NodesError, PrivilegeError, RegattaError, RemoteError, UnreachableError
-from regatta.hosts import hostkeys, logins, openssh, sources, sshconfig, sudo
+from regatta.hosts import hostkeys, logins, openssh, passphrases, sources, sshconfig, sudo
 from regatta.hosts.channel import Channel, Stream
 from regatta.hosts.cluster import Cluster, Node
 from regatta_protocol.operations.operation import Answer, Line, Operation, Telling
@@ -42,15 +42,18 @@ _BOOT = (
 class Remote:
     """The nodes of one cluster, reachable. `call` asks one node, `everywhere` many, `stream` follows one."""
 
-    def __init__(self, cluster: Cluster, *, accept_new: bool = False, options: Sequence[str] = ()) -> None:
-        """`accept_new` pins the key of a host that is met for the first time; `options` are more of ssh's."""
+    def __init__(
+        self, cluster: Cluster, *, accept_new: bool = False, alone: bool = False, options: Sequence[str] = ()
+    ) -> None:
+        """`accept_new` and `alone`: see `sshconfig.render`; `options` are more of ssh's."""
         self.cluster, self._options = cluster, options
         self._payload = sources.program(sources.of_requests(), "from regatta.node import main\nmain.main(requests)\n")
         self._idle: dict[str, Channel] = {}
         self._allowed: set[str] = set()
         self._config: Path | None = None
         if not cluster.local:
-            self._config = sshconfig.write(cluster.folder, cluster.everybody, accept_new=accept_new)
+            self._config = sshconfig.write(cluster.folder, cluster.everybody, accept_new=accept_new, alone=alone)
+            passphrases.ask(self._config, cluster.nodes)
 
     @property
     def config(self) -> Path:
@@ -165,7 +168,10 @@ class Remote:
         if channel is None or not channel.alive:
             channel = self._channel(node)
         place = self.place(node)
-        return Stream(node, channel, asked, place, timeout, lambda channel: self._keep(node, channel), explain)
+        return Stream(node, channel, asked, place, timeout, lambda channel: self._keep(node, channel), self._explain)
+
+    def _explain(self, node: Node, code: int, stderr: str) -> RemoteError:
+        return explain(node, code, stderr, self._config)
 
     def _channel(self, node: Node) -> Channel:
         program = [sys.executable if node.local else "/usr/bin/python3", "-ISuc", _BOOT, str(len(self._payload))]
@@ -187,7 +193,7 @@ class Remote:
     def _try_password(self, node: Node, password: bytes) -> None:
         command = [*self.ssh(node), "--", self.destination(node), "sudo -k -S -p '' true"]
         late = f"sudo does not answer within {TIMEOUT:g} s; is the host up?"
-        run_once(node, command, TIMEOUT, late, password + b"\n")
+        run_once(self.config, node, command, TIMEOUT, late, password + b"\n")
 
     def _keep(self, node: Node, channel: Channel) -> None:
         """Keep one idle channel a node."""
@@ -204,12 +210,12 @@ class Remote:
         self.gather(nodes, end)
 
     def close(self) -> None:
-        """End the kept connections (they end by themselves after a minute)."""
+        """End the kept connections once no other command uses them (they end by themselves after a minute)."""
         self.rest(self.cluster.nodes)
         for node in self.cluster.nodes:
             if not node.local:
                 with contextlib.suppress(OSError, subprocess.SubprocessError):
-                    command = [*self.ssh(node), "-O", "exit", self.destination(node)]
+                    command = [*self.ssh(node), "-O", "stop", self.destination(node)]
                     subprocess.run(command, capture_output=True, timeout=10, check=False)
 
 
@@ -223,7 +229,7 @@ def ourselves() -> str:
     return f"{user} on {platform.node()}"
 
 
-def run_once(node: Node, command: Sequence[str], seconds: float, late: str, given: bytes = b"") -> None:
+def run_once(config: Path, node: Node, command: Sequence[str], seconds: float, late: str, given: bytes = b"") -> None:
     """Run one command of ssh, which reads `given`. RemoteError says what its failure means, or `late`."""
     try:
         done = subprocess.run(
@@ -232,11 +238,13 @@ def run_once(node: Node, command: Sequence[str], seconds: float, late: str, give
     except subprocess.TimeoutExpired:
         raise UnreachableError(node.name, late) from None
     if done.returncode:
-        raise explain(node, done.returncode, done.stderr.decode("utf-8", "replace"))
+        raise explain(node, done.returncode, done.stderr.decode("utf-8", "replace"), config)
 
 
-def explain(node: Node, code: int, stderr: str) -> RemoteError:
-    """Return what ssh's or sudo's failure means, and what to do about it."""
+def explain(node: Node, code: int, stderr: str, config: Path | None = None) -> RemoteError:
+    """Return what failed in ssh or sudo, and what to do about it; with `config`, also what a jump host has said."""
+    if config and code == 255:
+        stderr = logins.whole(config, node, stderr)
     name, where = node.name, f"{node.user + '@' if node.user else ''}{node.host}"
     if "HOST IDENTIFICATION HAS CHANGED" in stderr or "Host key verification failed" in stderr:
         return hostkeys.explain(name, node.host, stderr)

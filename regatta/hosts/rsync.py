@@ -53,7 +53,7 @@ def rsync(
         start_new_session=True,
     )
     if done.returncode:
-        raise _failure(node, done.returncode, done.stderr.decode("utf-8", "replace").strip())
+        raise _failure(remote, node, done.returncode, done.stderr.decode("utf-8", "replace").strip())
 
 
 class Fetch:
@@ -111,7 +111,7 @@ class Fetch:
             message = b"".join(said).decode("utf-8", "replace").strip()
             if "No space left" in message or "Disk quota" in message:
                 raise DataError(f"the disk of this machine is full: {target}; free some space, then fetch again")
-            raise _failure(self._node, code, message)
+            raise _failure(self._remote, self._node, code, message)
 
     def stop(self) -> None:
         """End it from another thread; what has come of a file is kept for the next time."""
@@ -161,9 +161,9 @@ def _fetch_here(source: str, paths: Sequence[str], target: Path) -> None:
             ) from None
 
 
-def _failure(node: Node, code: int, message: str) -> RemoteError:
+def _failure(remote: Remote, node: Node, code: int, message: str) -> RemoteError:
     if code == 255 or "Host key verification" in message or "Permission denied (" in message:
-        return explain(node, 255, message)
+        return explain(node, 255, message, None if node.local else remote.config)
     if "rsync: command not found" in message or "rsync: not found" in message:
         return RemoteError(node.name, f"rsync is not installed there: run '{about_hosts('provision')}'")
     return RemoteError(node.name, f"rsync: {_first(message)}")

@@ -22,9 +22,9 @@ _TEMPLATE = """\
     ConnectTimeout 10
     ServerAliveInterval 3
     ServerAliveCountMax 3
-    ControlMaster auto
+    ControlMaster {shared}
     ControlPersist 60
-    ControlPath "{control}-%C"
+    ControlPath {control}
     Compression no
     Ciphers ^aes128-gcm@openssh.com,aes256-gcm@openssh.com
     ForwardAgent no
@@ -62,26 +62,31 @@ def _settings(node: Node) -> list[str]:
     return lines + ([f'IdentityFile "{node.key_file}"', "IdentitiesOnly yes"] if node.key_file else [])
 
 
-def render(inventory_dir: Path, nodes: Iterable[Node], *, accept_new: bool) -> str:
-    """The text of the configuration; `accept_new` pins the key of a host that is met for the first time."""
+def render(inventory_dir: Path, nodes: Iterable[Node], *, accept_new: bool, alone: bool = False) -> str:
+    """The text of the configuration; `accept_new` pins the key of a host that is met for the first time.
+
+    `alone`: connections that no other command shares, nor ends, to jump hosts neither.
+    """
+    control = control_prefix(inventory_dir, accept_new=accept_new)
     return _TEMPLATE.format(
         path=inventory_dir / "ssh_config",
         hosts="".join(_host(node) for node in nodes),
         known_hosts=inventory_dir / "known_hosts",
         strict="accept-new" if accept_new else "yes",
-        control=control_prefix(inventory_dir, accept_new=accept_new),
+        shared="no" if alone else "auto",
+        control="none" if alone else f'"{control}-%C"',
         person=openssh.file_of_person(),
     )
 
 
-def write(inventory_dir: Path, nodes: Iterable[Node], *, accept_new: bool) -> Path:
-    """Write `ssh_config` (`ssh_config.provision` with `accept_new`) next to the inventory; returns its path.
+def write(inventory_dir: Path, nodes: Iterable[Node], *, accept_new: bool, alone: bool = False) -> Path:
+    """Write `ssh_config` (see `render`; its name ends in what is asked for) next to the inventory; returns its path.
 
     A host key that differs from the pinned one is refused in both cases.
     """
     inventory_dir = inventory_dir.resolve()
-    path = inventory_dir / ("ssh_config.provision" if accept_new else "ssh_config")
-    text = render(inventory_dir, nodes, accept_new=accept_new)
+    path = inventory_dir / f"ssh_config{'.provision' if accept_new else ''}{'.alone' if alone else ''}"
+    text = render(inventory_dir, nodes, accept_new=accept_new, alone=alone)
     if not path.exists() or path.read_text() != text:
         files.write(path, text)
     return path

@@ -19,11 +19,8 @@ def adopt(cluster: Cluster) -> str:
     """
     own = secrets.held(cluster.folder)
     lacking = [name for name in secrets.names() if name not in own]
-    if secrets.missing(cluster.folder):
-        # It may be the first contact; and its own connections, as provisioning ends those that it shares.
-        remote = Remote(cluster, accept_new=True, options=("-o", "ControlPath=none"))
-    else:
-        remote = Remote(cluster)
+    first = bool(secrets.missing(cluster.folder))  # then it may be the first contact
+    remote = Remote(cluster, accept_new=first, alone=first)
     wanted = AskHeld(tuple(secrets.KEYS), secrets.tokens())
     asked = cluster.nodes if lacking else (cluster.head,)
     found, failed = remote.gather(asked, lambda node: remote.call(node, wanted).held)

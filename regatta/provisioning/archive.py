@@ -102,7 +102,7 @@ def copy(inventory: str, host: str, ends: tuple[str, str]) -> None:
         except FileNotFoundError:
             raise ArchiveError("rsync is not installed on this machine: apt-get install rsync") from None
     if done.returncode == 255:
-        raise explain(node, 255, done.stderr.strip())
+        raise explain(node, 255, done.stderr.strip(), remote.config)
     if done.returncode:
         lines = [line for line in done.stderr.splitlines() if line.strip()]
         telling = [line for line in lines if "No space left" in line] or lines or ["rsync failed without a message"]

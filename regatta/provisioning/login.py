@@ -11,9 +11,10 @@ def check(inventory: str, host: str) -> None:
     """Log in over a new connection. Raises RemoteError."""
     chosen = inventories.load(inventory)
     node = chosen.node(host)
-    command = [*Remote(chosen, options=openssh.ALONE).ssh(node), "--", openssh.destination(node), "true"]
+    remote = Remote(chosen, options=openssh.ALONE)
+    command = [*remote.ssh(node), "--", openssh.destination(node), "true"]
     try:
-        run_once(node, command, _SECONDS, f"no answer within {_SECONDS} s")
+        run_once(remote.config, node, command, _SECONDS, f"no answer within {_SECONDS} s")
     except RemoteError as error:
         raise RemoteError(host, _kept(error.reason)) from None
 

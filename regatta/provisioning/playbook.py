@@ -19,7 +19,7 @@ from typing import IO, TextIO
 
 from regatta import paths
 from regatta.errors import RegattaError
-from regatta.hosts import openssh, sshconfig, sudo
+from regatta.hosts import openssh, passphrases, sshconfig, sudo
 from regatta.hosts.cluster import Cluster
 from regatta.node import aptcache, layout
 from regatta.program import setup
@@ -90,6 +90,7 @@ def play(
         control = sshconfig.control_prefix(cluster.folder, accept_new=new)
         for node in cluster.nodes:
             openssh.checked(config, node)
+        passphrases.ask(config, cluster.nodes)
         socket, secret = control.with_name(f"{control.name}.apt"), secrets.token_hex(24)
         with contextlib.ExitStack() as stack:
             proxy = stack.enter_context(aptproxy.serving(socket, paths.cache_dir() / "apt", secret, packages))

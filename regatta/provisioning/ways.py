@@ -34,7 +34,7 @@ def _request(remote: Remote, node: Node) -> None:
     command, first = remote.as_root(node, ["true"])
     words = openssh.words(remote.config, node, openssh.ALONE)
     whole = [*words, "--", openssh.destination(node), command]
-    run_once(node, whole, _SECONDS, f"no login within {_SECONDS} s", first)
+    run_once(remote.config, node, whole, _SECONDS, f"no login within {_SECONDS} s", first)
 
 
 def _forward(cluster: Cluster, node: Node, port: int) -> None:

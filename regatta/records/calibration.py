@@ -21,17 +21,17 @@ class Calibration:
     false: int
 
     def __str__(self) -> str:
-        from scipy import special
-
-        ends = (
-            special.betaincinv(self.false, self.verdicts - self.false + 1, 0.025) if self.false else 0.0,
-            special.betaincinv(self.false + 1, self.verdicts - self.false, 0.975)
-            if self.false < self.verdicts
-            else 1.0,
-        )
-        low, high = (f"{100 * end:.1f}" for end in ends)
-        rate = f"{100 * self.false / self.verdicts:.1f} % ({low} to {high} %)"
+        rate = share(self.false, self.verdicts)
         return f"{self.cluster}: {self.false} of {self.verdicts} verdicts ({self.clock}) are false, {rate}"
+
+
+def share(found: int, of: int) -> str:
+    """A share in per cent with its exact interval of 95 %: `1.0 % (0.0 to 5.4 %)`."""
+    from scipy import special
+
+    low = special.betaincinv(found, of - found + 1, 0.025) if found else 0.0
+    high = special.betaincinv(found + 1, of - found, 0.975) if found < of else 1.0
+    return f"{100 * found / of:.1f} % ({100 * low:.1f} to {100 * high:.1f} %)"
 
 
 def of(records: Sequence[Record], at_least: float = stats.AT_LEAST) -> list[Calibration]:

@@ -18,6 +18,8 @@ from regatta_protocol.operations.probe import Probe, Receive, Send
 
 SLOW = 0.8
 """A host is slow that does less than this part of what the others do."""
+BUSY = 0.5
+"""A host is busy with more processes a core than this that want to run, before it is measured."""
 ROUNDS = 4
 SECONDS = {"processor": 0.25, "memory": 0.15, "disk": 0.0}
 NETWORK_SECONDS, MOST_PARTNERS = 0.25, 4
@@ -26,8 +28,11 @@ TITLES = {
     "memory": "memory",
     "disk": "disk: writing",
     "syncs": "disk: small synced writes",
-    "network": "network",
+    "sends": "network: sending",
+    "receives": "network: receiving",
 }
+PARTS = {"syncs": "disk", "sends": "network", "receives": "network"}
+"""The part of a host that is measured for a rate of another name."""
 Figures = dict[str, dict[str, float]]
 """Rates by their name, and then by host."""
 
@@ -43,10 +48,11 @@ class Slow:
 
 @dataclass
 class Probed:
-    """The rates that were measured, and who is slow."""
+    """The rates that were measured, who is slow, and the load per core of hosts that were busy before."""
 
     figures: Figures = field(default_factory=dict)
     slow: list[Slow] = field(default_factory=list)
+    busy: dict[str, float] = field(default_factory=dict)
 
 
 def probe(remote: Remote, say: Callable[[str], None]) -> Probed:
@@ -55,10 +61,12 @@ def probe(remote: Remote, say: Callable[[str], None]) -> Probed:
     say(f"measuring {len(nodes)} host(s), some 20 s: processor, memory, disk, network")
     facts = {name: said.facts for name, said in remote.everywhere(nodes, Inspect(), step="probe").items()}
     turns = [*in_turn(nodes, shared_cores.sharing(facts))]
+    loads = {name: float(told["load"]) / int(told["cores"]) for name, told in facts.items()}
     found = Probed(_measured(remote, turns, [*SECONDS, "network"]))
+    found.busy = {name: load for name, load in loads.items() if load > BUSY}
     suspects = slow(found.figures)
     if suspects:
-        again = _measured(remote, turns, sorted({_part(one.what) for one in suspects}))
+        again = _measured(remote, turns, sorted({PARTS.get(one.what, one.what) for one in suspects}))
         for what, of_hosts in again.items():
             for name, rate in of_hosts.items():
                 found.figures[what][name] = max(rate, found.figures[what].get(name, 0.0))
@@ -78,10 +86,6 @@ def in_turn(nodes: Sequence[Node], shares: Mapping[str, Sequence[str]]) -> Itera
         left = [node for node in left if node not in group]
 
 
-def _part(what: str) -> str:
-    return "disk" if what == "syncs" else what
-
-
 def _measured(remote: Remote, turns: Sequence[Sequence[Node]], parts: Iterable[str]) -> Figures:
     """The fastest of several rounds, of each host."""
     found: Figures = {}
@@ -94,8 +98,8 @@ def _measured(remote: Remote, turns: Sequence[Sequence[Node]], parts: Iterable[s
     for part in parts:
         for _ in range(ROUNDS if part != "network" else ROUNDS // 2):
             if part == "network":
-                for name, rate in _network(remote, len(turns) > 1):
-                    keep(name, {part: rate})
+                for name, figures in _network(remote, len(turns) > 1):
+                    keep(name, figures)
                 continue
             for group in turns:
                 for name, said in remote.everywhere(group, Probe(part, SECONDS[part]), step="probe").items():
@@ -103,8 +107,8 @@ def _measured(remote: Remote, turns: Sequence[Sequence[Node]], parts: Iterable[s
     return found
 
 
-def _network(remote: Remote, one_at_a_time: bool) -> Iterator[tuple[str, float]]:
-    """Each host's rates with some others, as sender and as receiver."""
+def _network(remote: Remote, one_at_a_time: bool) -> Iterator[tuple[str, dict[str, float]]]:
+    """Each host's rates with some others, as sender and as receiver: a cable may be bad in one direction."""
     nodes = remote.cluster.nodes
     for distance in range(1, min(len(nodes) - 1, MOST_PARTNERS) + 1):
         pairs = [(node, nodes[(at + distance) % len(nodes)]) for at, node in enumerate(nodes)]
@@ -114,8 +118,8 @@ def _network(remote: Remote, one_at_a_time: bool) -> Iterator[tuple[str, float]]
             with ThreadPoolExecutor(len(pairs)) as pool:
                 rates = [*pool.map(lambda pair: _between(remote, *pair), pairs)]
         for (sender, receiver), rate in zip(pairs, rates, strict=True):
-            yield sender.name, rate
-            yield receiver.name, rate
+            yield sender.name, {"sends": rate}
+            yield receiver.name, {"receives": rate}
 
 
 def _between(remote: Remote, sender: Node, receiver: Node) -> float:
@@ -160,5 +164,8 @@ def words(found: Probed) -> Iterator[str]:
     for name in dict.fromkeys(one.node for one in found.slow):
         parts = ", ".join(f"{TITLES[one.what]} {one.part:.2f}" for one in found.slow if one.node == name)
         yield f"{name} is slower than the others, whose rate is 1: {parts}. Runs on all hosts wait for it"
+    if found.slow and found.busy:
+        busy = ", ".join(f"{name} ({load:.1f} processes a core)" for name, load in found.busy.items())
+        yield f"other work makes hosts look slow: {busy}. Measure again when nothing else runs there"
     if not found.slow:
         yield f"all hosts are alike: none does less than {SLOW:.0%} of what the others do"

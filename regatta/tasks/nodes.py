@@ -96,7 +96,7 @@ def _there(remote: Remote, node: Node, words: Sequence[str], limit: float, late:
     except CommandTimedOut:
         raise late from None
     if done.exited == SSH_FAILED and done.stderr:
-        raise explain(node, done.exited, done.stderr)
+        raise explain(node, done.exited, done.stderr, remote.config)
     return done.exited, done.stdout
 
 

@@ -312,7 +312,8 @@ def probe(c: Context, inventory: str | None = None, json: bool = False) -> None:
     if json:
         from regatta.tasks import shown
 
-        shown.say(shown.Probe(remote.cluster.name, found.figures, [shown.SlowHost(**vars(one)) for one in found.slow]))
+        hosts = [shown.SlowHost(**vars(one)) for one in found.slow]
+        shown.say(shown.Probe(remote.cluster.name, found.figures, hosts, found.busy))
         return
     print_table([*probing.rows(found.figures, [node.name for node in remote.cluster.nodes])])
     for line in probing.words(found):

@@ -235,11 +235,15 @@ class SlowHost:
 
 @dataclass(frozen=True)
 class Probe:
-    """`regatta probe --json`: rates by name and host, in bytes a second (`syncs`: small writes), and who is slow."""
+    """`regatta probe --json`: rates by name and host, in bytes a second (`syncs`: small writes), and who is slow.
+
+    `busy`: the load per core, before that, of hosts with other work.
+    """
 
     cluster: str
     figures: dict[str, dict[str, float]]
     slow: list[SlowHost]
+    busy: dict[str, float]
 
 
 TYPES = {

@@ -1,5 +1,6 @@
 """Hosts as a person reaches them: aliases behind a jump host, an agent, IPv6, and sudo that asks for a password."""
 
+import contextlib
 import os
 import shlex
 import shutil
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from clusters import Cluster, wait_for
+from clusters import Cluster, read_until, wait_for
 
 from regatta.provisioning import ways
 
@@ -26,6 +27,7 @@ class Person:
 
     cluster: Cluster
     inventory: Path
+    key: Path
     shell: dict[str, str]
 
     def regatta(self, folder: Path, *words: str, **changes: str) -> "subprocess.CompletedProcess[str]":
@@ -41,6 +43,27 @@ class Person:
             check=False,
         )
 
+    def leave(self) -> None:
+        """End the connections that are kept."""
+        for host in ("gpu1", "gpu2", f"{PREFIX}3"):
+            subprocess.run(["ssh", "-F", self.inventory / "ssh_config", "-O", "exit", host], check=False)
+
+
+@contextlib.contextmanager
+def agent_with(key: Path, place: Path) -> "Iterator[subprocess.Popen[bytes]]":
+    """An ssh-agent with a key whose passphrase is "a phrase"."""
+    phrase = place.with_name("phrase")
+    phrase.write_text("#!/bin/sh\necho a phrase\n")
+    phrase.chmod(0o700)
+    with subprocess.Popen(["ssh-agent", "-D", "-a", str(place)], stdout=subprocess.DEVNULL) as running:
+        try:
+            wait_for(place.exists)
+            asking = {"SSH_ASKPASS": str(phrase), "SSH_ASKPASS_REQUIRE": "force", "SSH_AUTH_SOCK": str(place)}
+            subprocess.run(["ssh-add", "-q", str(key)], env=os.environ | asking, check=True)
+            yield running
+        finally:
+            running.terminate()
+
 
 def as_root(cluster: Cluster, node: str, command: str) -> None:
     cluster.lab.ssh(node, f"echo {WORD} | sudo -S -p '' sh -c {shlex.quote(command)}")
@@ -53,23 +76,16 @@ def person(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     key, agent = folder / "key", folder / "agent"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "a phrase", "-C", "person", "-f", key], check=True)
     public = key.with_suffix(".pub").read_text().strip()
-    phrase = folder / "phrase"
-    phrase.write_text("#!/bin/sh\necho a phrase\n")
-    phrase.chmod(0o700)
     lab = cluster.lab
-    with subprocess.Popen(["ssh-agent", "-D", "-a", str(agent)], stdout=subprocess.DEVNULL) as running:
+    with agent_with(key, agent):
         try:
-            wait_for(agent.exists)
-            asking = {"SSH_ASKPASS": str(phrase), "SSH_ASKPASS_REQUIRE": "force", "SSH_AUTH_SOCK": str(agent)}
-            subprocess.run(["ssh-add", "-q", str(key)], env=os.environ | asking, check=True)
             for number, node in enumerate(lab.nodes, 1):
                 lab.ssh(node, f"echo '{public}' >> ~/.ssh/authorized_keys")
                 as_root(cluster, node, f"ip -6 addr add {PREFIX}{number}/64 dev host0 nodad")
             for node in lab.nodes[1:]:
                 as_root(cluster, node, f"cp -a /etc/sudoers.d {KEPT}; echo ubuntu:{WORD} | chpasswd; {RULES}")
-            yield Person(cluster, _inventory(cluster, folder, key), _shell(cluster, folder, agent))
+            yield Person(cluster, _inventory(cluster, folder, key), key, _shell(cluster, folder, agent))
         finally:
-            running.terminate()
             for number, node in enumerate(lab.nodes, 1):
                 lab.ssh(node, "sed -i '/ person$/d' ~/.ssh/authorized_keys")
                 as_root(cluster, node, f"ip -6 addr del {PREFIX}{number}/64 dev host0")
@@ -84,14 +100,14 @@ def _inventory(cluster: Cluster, folder: Path, key: Path) -> Path:
     for number, node in enumerate(lab.nodes, 1):
         known = known.replace(f"{lab.addresses[node]},", f"{PREFIX}{number},{lab.addresses[node]},")
     (place / "known_hosts").write_text(known)
-    hosts = {"gpu1": {}, "node2": {"ansible_host": "gpu2"}, "node3": {"ansible_host": f"{PREFIX}3"}}
-    lines = [
-        f"    {name}: {{cluster_address: {lab.addresses[node]}{''.join(f', {k}: {v!r}' for k, v in own.items())}}}"
-        for (name, own), node in zip(hosts.items(), lab.nodes, strict=True)
-    ]
-    members = "{gpu1: , node2: , node3: }"
-    groups = f"  children:\n    head: {{hosts: {{gpu1: }}}}\n    workers: {{hosts: {members}}}\n"
-    (place / "hosts.yml").write_text("all:\n  hosts:\n" + "\n".join(lines) + "\n" + groups)
+    shutil.copytree(lab.inventory / "group_vars", place / "group_vars")
+    downloads = [line for line in (lab.inventory / "hosts.yml").read_text().splitlines() if "hdfs_tarball" in line]
+    hosts = zip(lab.nodes, ("gpu1", "gpu2", f"{PREFIX}3"), strict=True)
+    lines = [f"    {node}: {{cluster_address: {lab.addresses[node]}, ansible_host: '{name}'}}" for node, name in hosts]
+    members = "{node1: , node2: , node3: }"
+    groups = f"  children:\n    head: {{hosts: {{node1: }}}}\n    workers: {{hosts: {members}}}\n"
+    text = "\n".join(["all:", "  vars:", *downloads, "  hosts:", *lines, groups])
+    (place / "hosts.yml").write_text(text)
     own = f"Host gpu1 {PREFIX}*\n  ProxyJump gpu2\nHost gpu1\n  HostName {lab.addresses['node1']}\n"
     own += f"Host gpu2\n  HostName {lab.addresses['node2']}\n  LocalForward 9 127.0.0.1:9\nHost gpu* {PREFIX}*\n"
     own += f"  User ubuntu\n  IdentityFile {key}\n  IdentitiesOnly yes\n  RequestTTY force\n"
@@ -123,7 +139,7 @@ def test_every_way_is_tried_and_the_password_is_asked_for(
 ) -> None:
     for name, value in person.shell.items():
         monkeypatch.setenv(name, value)
-    ports = dict.fromkeys(("gpu1", "node2", "node3"), 22)
+    ports = dict.fromkeys(person.cluster.lab.nodes, 22)
     assert ways.check(str(person.inventory), ports) == []
     monkeypatch.setenv("ANSIBLE_BECOME_PASS", "pear")
     wrong = ways.check(str(person.inventory), ports)
@@ -135,10 +151,31 @@ def test_every_way_is_tried_and_the_password_is_asked_for(
 
 
 @pytest.mark.whole
+def test_an_agent_that_is_gone_in_mid_run(person: Person, tmp_path: Path) -> None:
+    folder, place = tmp_path / "project", tmp_path / "agent"
+    folder.mkdir()
+    (folder / "slow.py").write_text("import time\nprint('begun', flush=True)\ntime.sleep(8)\nprint('after')\n")
+    shell = person.shell | {"SSH_AUTH_SOCK": str(place), "REGATTA_RESULTS": str(tmp_path / "results")}
+    person.leave()
+    with agent_with(person.key, place) as agent:
+        words = ["regatta", "torchrun", "--workers", "3", "slow.py"]
+        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+        run = subprocess.Popen(words, cwd=folder, env=shell, text=True, **pipes)  # type: ignore[call-overload]
+        said = read_until(run, "begun")
+        agent.kill()
+        said += run.communicate()[0]
+    assert run.returncode == 0 and said.count("after") == 3, said
+    person.leave()
+    status = person.regatta(tmp_path, "status", SSH_AUTH_SOCK=str(place))
+    assert status.returncode == 1 and f"the ssh-agent at {place} (SSH_AUTH_SOCK) does not answer" in status.stdout
+    assert f"{person.key} has a passphrase" in status.stdout and f"'ssh-add {person.key}'" in status.stdout
+
+
+@pytest.mark.whole
 @pytest.mark.timeout(1200)
 def test_provisioning_takes_the_same_way(person: Person, tmp_path: Path) -> None:
     for command in ("check", "verify"):
         done = person.regatta(tmp_path, command)
-        assert done.returncode == 0, done.stdout
+        assert done.returncode == 0 and "lease" not in done.stdout, done.stdout
     logs = "".join(path.read_text(errors="replace") for path in (person.inventory / ".logs").iterdir())
     assert logs and WORD not in logs

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import cluster, figures, machine, report, shell, trees
+from benchmarks import cluster, figures, machine, probes, report, shell, trees
 from benchmarks.machine import Machine
 from benchmarks.report import Figure, Measured, Report
 from benchmarks.shell import BenchError
@@ -173,3 +173,14 @@ def test_a_signal_during_the_clean_up_waits_for_its_end() -> None:
 def test_options_that_make_no_sense_are_refused(words: list[str]) -> None:
     with pytest.raises(SystemExit, match="bench: "):
         cluster.main(words)
+
+
+def test_probes_go_on_from_those_that_are_kept(tmp_path: Path) -> None:
+    path = tmp_path / "probes-mine.jsonl"
+    one = '{"date": "2026-11-27T04:00:00Z", "commit": null, "load": %s, "seconds": 20.0, "slow": %s}'
+    named = [{"node": "n1", "what": "syncs", "part": 0.7}, {"node": "n2", "what": "syncs", "part": 0.6}]
+    whole = [one % (1.0, "[]"), one % (9.0, json.dumps(named))]
+    path.write_text("\n".join([*whole, whole[0][:40]]))
+    assert probes.read(tmp_path / "none") == []
+    said = "\n".join(probes.lines(probes.read(path)))
+    assert "2 probes" in said and "1 named" in said and "50.0 % (1.3 to 98.7 %)" in said and "syncs 1" in said

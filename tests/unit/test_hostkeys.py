@@ -61,7 +61,9 @@ def test_fingerprints_are_those_of_ssh(keys: list[str]) -> None:
     assert broken and broken.shown == "ED25519 (unreadable)"
 
 
-def test_both_fingerprints_and_the_way_on_are_said(tmp_path: Path, keys: list[str]) -> None:
+def test_both_fingerprints_and_the_way_on_are_said(
+    tmp_path: Path, keys: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     known = tmp_path / "known_hosts"
     known.write_text(f"# mine\n10.0.0.1 {keys[0]}\n")
     said = str(hostkeys.explain("n1", "10.0.0.1", SAID.format(shows=SHOWS, known=known, whose="10.0.0.1")))
@@ -69,6 +71,10 @@ def test_both_fingerprints_and_the_way_on_are_said(tmp_path: Path, keys: list[st
     assert "regatta forget --node n1" in said
     jump = str(hostkeys.explain("n1", "10.0.0.1", SAID.format(shows=SHOWS, known=known, whose="[jump]:2222")))
     assert jump.startswith("n1: the host key of [jump]:2222") and "regatta forget --node [jump]:2222" in jump
+    (tmp_path / "own").write_text("Host gpu1\n HostName 10.0.0.1\n")
+    monkeypatch.setenv("REGATTA_SSH_CONFIG", str(tmp_path / "own"))
+    alias = str(hostkeys.explain("n1", "gpu1", SAID.format(shows=SHOWS, known=known, whose="10.0.0.1")))
+    assert "the host key of 10.0.0.1" in alias and "regatta forget --node n1" in alias
     unknown = hostkeys.explain("n1", "10.0.0.1", "Host key verification failed.")
     assert all(word in str(unknown) for word in ("n1", "10.0.0.1", "not pinned", "regatta provision"))
 

@@ -13,7 +13,7 @@ from regatta.hosts import hostkeys, openssh, sshconfig
 from regatta.hosts.cluster import Cluster
 from regatta.hosts.connection import Connection
 from regatta.hosts.remote import Remote
-from regatta.provisioning import login
+from regatta.provisioning import login, preflight
 from regatta.tasks import nodes
 
 
@@ -117,6 +117,21 @@ def test_the_key_behind_a_jump_host(cluster: Cluster, sshd: Server, tmp_path: Pa
     assert (shown.names, shown.key) == (f"[127.0.0.1]:{inner.port}", inner.host_key.get_base64())
 
 
+def test_connections_of_a_commands_own_share_none_with_others_on_the_way(
+    cluster: Cluster, sshd: Server, tmp_path: Path
+) -> None:
+    """The lease of a command lives on when provisioning ends the connections that it shares with Ansible."""
+    (tmp_path / "inner").mkdir()
+    with Server(tmp_path / "inner") as inner:
+        inner.accepts |= sshd.accepts
+        node = replace(cluster.head, port=inner.port, ssh_args=("-J", f"ann@127.0.0.1:{sshd.port}"))
+        remote = Remote(cluster_of(tmp_path, node), accept_new=True, alone=True)
+        assert nodes.run(remote, node, ["echo", "in"], 20) == (0, "in\n")
+    for accept_new in (True, False):
+        control = sshconfig.control_prefix(tmp_path, accept_new=accept_new)
+        assert [*control.parent.glob(f"{control.name}-*")] == []
+
+
 def test_commands_and_files_over_a_connection_of_fabric(cluster: Cluster, sshd: Server) -> None:
     remote = Remote(cluster)
     with Connection(remote, cluster.head) as connection:
@@ -139,7 +154,9 @@ def test_why_a_host_lets_nobody_in(
 ) -> None:
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
     sshd.accepts.clear()
-    assert "n1: ann@127.0.0.1 refuses our key" in refusal(cluster)
+    assert "n1: ann@127.0.0.1 refuses our key: check ansible_user" in refusal(cluster)
+    own(tmp_path, monkeypatch, "Host 127.*\n User bob\n")
+    assert "ansible_user (ann) of the inventory goes before User (bob) of your ssh" in refusal(cluster)
     sshd.methods = "password"
     assert "accepts no keys, only password" in refusal(cluster)
     sshd.methods = "publickey"
@@ -168,11 +185,22 @@ def test_a_type_of_key_that_a_host_refuses_is_a_cause_that_is_said(
     assert "accepts no key of this type: make one of another" in refusal(cluster_of(tmp_path, aloud))
 
 
-def test_a_jump_host_that_takes_only_passwords_is_named(cluster: Cluster, sshd: Server, tmp_path: Path) -> None:
+def test_a_jump_host_that_takes_only_passwords_is_named(
+    cluster: Cluster, sshd: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also over connections that are shared: there ssh leaves out what the jump host has said."""
     sshd.methods = "password"
     sshd.accepts.clear()
     node = replace(cluster.head, host="192.0.2.9", port=22, ssh_args=("-J", f"gus@127.0.0.1:{sshd.port}"))
     assert "the jump host gus@127.0.0.1 accepts no keys, only password" in refusal(cluster_of(tmp_path, node))
+    remote = Remote(cluster_of(tmp_path, node))
+    with pytest.raises(AuthenticationError, match=r"the jump host gus@127\.0\.0\.1 accepts no keys, only password"):
+        nodes.run(remote, node, ["true"], 20)
+    told = {"said": "kex_exchange_identification: Connection closed by remote host", "folder": str(tmp_path)}
+    own(tmp_path, monkeypatch, f"Host 192.0.2.9\n ProxyJump gus@127.0.0.1:{sshd.port}\n")
+    sshconfig.write(tmp_path, [replace(node, ssh_args=())], accept_new=True)
+    (said,) = preflight.reasons({"n1": {**told, "host": "192.0.2.9"}}).values()
+    assert "the jump host gus@127.0.0.1 accepts no keys, only password" in said
 
 
 def test_a_key_with_a_passphrase_in_an_agent(

@@ -29,11 +29,13 @@ def test_two_nodes_of_this_machine_are_measured_in_turn(
 
 def test_who_is_slow() -> None:
     rates = {"a": 100.0, "b": 96.0, "c": 74.0, "d": 101.0}
-    found = probe.Probed({"processor": rates, "network": dict.fromkeys(rates, 5.0)})
+    found = probe.Probed({"processor": rates, "sends": dict.fromkeys(rates, 5.0)})
     found.slow = probe.slow(found.figures)
     assert [(one.node, one.what, one.part) for one in found.slow] == [("c", "processor", 0.74)]
     (said,) = probe.words(found)
     assert said.startswith("c is slower than the others, whose rate is 1: processor 0.74.")
+    found.busy = {"a": 7.25}
+    assert [*probe.words(found)][1].startswith("other work makes hosts look slow: a (7.2 processes a core).")
     assert probe.slow({"disk": {"a": 2.0}}) == []
     assert [*probe.words(probe.Probed({"processor": {"a": 1.0}}))] == ["there is one host, and none to compare it with"]
 

@@ -252,6 +252,13 @@ def test_a_part_of_the_cluster_alone_is_refused() -> None:
     assert "leaves out n2" in problems(host(), groups=GROUPS)[0]
 
 
+def test_without_sudo_no_port_is_said_to_be_taken_by_somebody() -> None:
+    (said,) = problems(
+        host(sudo=False, listeners=[{"port": port, "unit": "", "process": ""} for port in LIMITS["ports"]])
+    )
+    assert "sudo" in said
+
+
 def test_same_address_twice() -> None:
     assert "n1 and n2 have the same cluster_address 10.0.0.1" in problems(host(), host())[0]
 

@@ -1,16 +1,20 @@
 """The words of a command: help in every place, where each word goes, and the message for an unknown word."""
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import yaml
 from invoke.parser import Parser
 
 from regatta import paths
 from regatta.api import requests
 from regatta.errors import UsageError
+from regatta.program import ABOUT_HOSTS
+from regatta.provisioning import flags
 from regatta.records.store import Store
 from regatta.tasks import argv
 from regatta.tasks.namespace import namespace
@@ -269,3 +273,18 @@ def test_version_and_help_as_words() -> None:
 def test_short_flags_reach_their_command(here: Path) -> None:
     assert typed("fab runs -i", str(here)) == (0, "no runs on here yet\n", "")
     assert typed(f"regatta runs -i{here}") == (0, "no runs on here yet\n", "")
+
+
+def test_the_workflow_of_ci_types_commands_that_exist(commands: argv.Commands) -> None:
+    told = yaml.safe_load((paths.PROJECT / ".github/workflows/tests.yml").read_text())
+    jobs = told["jobs"]
+    assert set(jobs) == {"tests", "ubuntu", "whole"} and set(told[True]["workflow_dispatch"]["inputs"]) == {"whole"}
+    lines = [line for job in jobs.values() for step in job["steps"] for line in step.get("run", "").splitlines()]
+    assert {line.split()[1] for line in lines if line.startswith("make ")} == {"setup"}
+    typed_there = [shlex.split(line)[1:] for line in lines if line.startswith(".venv/bin/regatta ")]
+    assert [words[0] for words in typed_there] == ["init", "provision", "verify", "run", "teardown"]
+    for command, *words in typed_there:
+        if command in ABOUT_HOSTS:
+            assert flags.read(command, words).extra == ()
+        else:
+            assert argv.read(commands, [command, *words]).help is None

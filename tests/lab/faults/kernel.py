@@ -35,14 +35,19 @@ def outer_pid(node: Node, inner: int) -> int:
 
 
 @contextlib.contextmanager
-def limited(kind: Path, lab: LabHandle, name: str, pid: int, **files: str) -> Iterator[None]:
-    """Put a process of a host into a cgroup of its own, with these values in the cgroup's files (`__` for a dot)."""
+def limited(kind: Path, lab: LabHandle, name: str, pid: int | None, **files: str) -> Iterator[None]:
+    """Put a process of a host (None: all) into a cgroup of its own, with these values in its files (`__` for a dot)."""
     group = kind / f"regatta-fault-{os.getpid()}"
     group.mkdir()
     try:
         for file, value in files.items():
             (group / file.replace("__", ".")).write_text(value)
-        (group / "cgroup.procs").write_text(str(outer_pid(host(lab, name), pid)))
+        node, moved = host(lab, name), set[int]()
+        while left := (cgroups.processes(node) if pid is None else {outer_pid(node, pid)}) - moved:
+            for one in left:
+                with contextlib.suppress(ProcessLookupError):
+                    (group / "cgroup.procs").write_text(str(one))
+            moved |= left
         yield
     finally:
         _remove(group)
@@ -56,8 +61,8 @@ def little_memory(
     return limited(MEMORY, lab, name, pid, memory__limit_in_bytes=str(megabytes << 20), **more)
 
 
-def little_cpu(lab: LabHandle, name: str, pid: int, part: float) -> contextlib.AbstractContextManager[None]:
-    """Let a process of a host use so much of a core."""
+def little_cpu(lab: LabHandle, name: str, pid: int | None, part: float) -> contextlib.AbstractContextManager[None]:
+    """Let a process of a host (None: all together) use so much of a core."""
     return limited(CPU, lab, name, pid, cpu__cfs_period_us="100000", cpu__cfs_quota_us=str(round(part * 100_000)))
 
 
@@ -147,6 +152,18 @@ def _chain(hook: str, rules: list[str]) -> str:
 
 def nft(text: str) -> None:
     subprocess.run(["nft", "-f", "-"], input=text, text=True, check=True)
+
+
+@contextlib.contextmanager
+def narrow_cable(lab: LabHandle, name: str, megabits: int) -> Iterator[None]:
+    """So many megabits a second come to a host, and no more."""
+    words = ["tc", "qdisc", "{}", "dev", cable(lab, name), "root"]
+    rate = ["tbf", "rate", f"{megabits}mbit", "burst", "64kb", "latency", "50ms"]
+    subprocess.run([word.format("add") for word in words] + rate, check=True)
+    try:
+        yield
+    finally:
+        subprocess.run([word.format("delete") for word in words], check=True)
 
 
 @contextlib.contextmanager

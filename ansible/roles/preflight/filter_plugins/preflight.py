@@ -15,15 +15,17 @@ Result = Mapping[str, Any]
 
 
 def login(hostvars: Mapping[str, Any]) -> dict[str, Any]:
-    """Return where and as whom Ansible connects to a host: {host, user}."""
-    return {"host": hostvars.get("ansible_host"), "user": hostvars.get("ansible_user")}
+    """Return how Ansible connects to a host: {host, user, key, folder}, the last with the SSH configuration."""
+    names = {"host": "ansible_host", "user": "ansible_user", "key": "ansible_ssh_private_key_file"}
+    names["folder"] = "inventory_dir"
+    return {what: hostvars.get(name) for what, name in names.items()}
 
 
 def unclear(
     results: Mapping[str, Result], limits: Mapping[str, Any], logins: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, dict[str, Any]]:
-    """Hosts that only the controller has words for: {said, host, user} of one that is out of reach, {layout} of one
-    whose folders have another layout than the controller knows."""
+    """Hosts that only the controller has words for: {said, host, user, key, folder} of one that is out of reach,
+    {layout} of one whose folders have another layout than the controller knows."""
     found: dict[str, dict[str, Any]] = {}
     for host, result in results.items():
         if result.get("unreachable"):
@@ -240,7 +242,8 @@ def _disks(result: Result, limits: Mapping[str, Any]) -> list[str]:
 
 
 def _ports(result: Result, limits: Mapping[str, Any]) -> list[str]:
-    wanted = limits["ports"]
+    """Ports in use by others. Only root sees which process has a port."""
+    wanted = limits["ports"] if result["sudo"] else {}
     taken = {}
     for entry in result["listeners"]:
         if entry["port"] in wanted and not entry["unit"].startswith("regatta-"):

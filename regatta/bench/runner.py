@@ -5,7 +5,7 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from regatta.bench import order
+from regatta.bench import order, until
 from regatta.bench.estimate import span
 from regatta.bench.inputs import Inputs
 from regatta.bench.order import Entry
@@ -17,7 +17,7 @@ from regatta.experiments import job
 from regatta.hosts.cluster import Node
 from regatta.hosts.lease import Lease
 from regatta.program import hint
-from regatta.records import store
+from regatta.records import stats, store
 from regatta.records.record import Record
 from regatta.release import sync
 from regatta.run import catalogue, naming, services
@@ -73,11 +73,13 @@ class Bench:
     wait_seconds: float = WAIT_SECONDS
     variables: Variables = field(default_factory=Variables)
     records: list[Record] = field(init=False)
+    left: list[Entry] = field(init=False)
     spent: Spent = field(default_factory=Spent)
     _jobs: dict[str, job.Job] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.records = list(self.survey.done)
+        self.left = list(self.survey.left)
 
     def run(self) -> None:
         """Run what is left, within the plan's budget.
@@ -86,17 +88,18 @@ class Bench:
         RunError where a lost node stays away; what has run until then is recorded, and the same command continues.
         """
         began = time.monotonic()
-        plan, entries = self.survey.plan, self.survey.left
+        plan, entries = self.survey.plan, self.left
         check_room(self.session.results, len(entries))
         self._alone()
         try:
             self._prepare()
-            for index, entry in enumerate(entries):
+            for index, entry in enumerate(entries):  # `_look` shortens it meanwhile
                 if plan.budget is not None and time.monotonic() - began > plan.budget:
                     left = len(entries) - index
                     self.view.say(f"{span(plan.budget)} are used up, {left} runs are left: {self._again()}")
                     return
                 self._one(index, entry)
+                self._look(index + 1)
         except KeyboardInterrupt:
             self.view.rest()
             self.view.say(f"interrupted: {self._again()}")
@@ -104,6 +107,17 @@ class Bench:
         finally:
             self.view.rest()
             self.spent.wall = time.monotonic() - began
+
+    def _look(self, index: int) -> None:
+        """Leave out what is left of points whose intervals are narrow enough, where a round has ended."""
+        rest = self.left[index:]
+        if self.survey.plan.until is None or (rest and rest[0].repeat == self.left[index - 1].repeat):
+            return
+        del self.left[index:]
+        self.left += until.left(self.survey.plan, rest, self.records)
+        if self.left[index - 1].repeat in stats.looks(self.survey.plan.repeats) and not self.left[index - 1].warm_up:
+            for line in until.lines(self.survey.plan, self.survey.points, self.records):
+                self.view.say(line)
 
     def _alone(self) -> None:
         """BusyError where something runs on the cluster, such as what a bench left whose controller was killed."""
@@ -131,11 +145,11 @@ class Bench:
         self.spent.prepared += time.monotonic() - began
 
     def _one(self, index: int, entry: Entry) -> None:
-        entries, estimates = self.survey.left, self.survey.estimates
+        entries, estimates = self.left, self.survey.estimates
         following = entries[index + 1] if index + 1 < len(entries) else None
-        done = self.survey.total - len(entries)
+        done = self.survey.total - len(self.survey.left)
         left = estimates.total(entries[index:])
-        self.view.begin(self.survey.set, entry, done + index + 1, self.survey.total, following, left)
+        self.view.begin(self.survey.set, entry, done + index + 1, done + len(entries), following, left)
         cold = self.survey.plan.cache == "cold"
         request = self._request(entry, *(self._cool() if cold else (_warm(entry), ())))
         began = time.monotonic()

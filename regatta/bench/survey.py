@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from regatta.bench import fits, inputs, order
+from regatta.bench import fits, inputs, order, until
 from regatta.bench.estimate import Estimates, span
 from regatta.bench.order import Entry
 from regatta.errors import PlanError, RecordError
@@ -45,7 +45,8 @@ class Survey:
     def lines(self, width: int | None = None) -> list[str]:
         """The plan for a person, with what it may take; see `table.aligned` on `width`."""
         plan, guessed = self.plan, {entry.point.name for entry in self.left if not self.estimates.seconds(entry)[1]}
-        rounds = f"{plan.repeats} repeats" + (f" after {plan.warm_ups} warm-up(s)" if plan.warm_ups else "")
+        most = f"up to {plan.repeats}" if plan.until is not None else f"{plan.repeats}"
+        rounds = f"{most} repeats" + (f" after {plan.warm_ups} warm-up(s)" if plan.warm_ups else "")
         shown = [
             f"plan {plan.name}: {len(self.points)} points, {rounds}, caches {plan.cache}, {self.total} runs",
             *([plan.about] if plan.about else []),
@@ -103,7 +104,7 @@ def survey(remote: Remote, plan: BenchPlan, results: Path, *, fresh: bool = Fals
 
     for name in reversed(sets):
         keys = order.recorded(sets[name], retry=retry)
-        left = tuple(entry for entry in entries if entry.key not in keys)
+        left = tuple(entry for entry in until.left(plan, entries, sets[name]) if entry.key not in keys)
         if fresh or not left:
             break
         if {r.identity.release for r in sets[name]} - {None, source.release}:

@@ -50,7 +50,10 @@ class Experiment:
 
 @dataclass(frozen=True)
 class BenchPlan:
-    """A whole plan; `seed` orders the runs and makes the data, `budget` is in seconds."""
+    """A whole plan; `seed` orders the runs and makes the data, `budget` is in seconds.
+
+    `until`: a point is not repeated more if no interval's end differs by more than this part from the ratio.
+    """
 
     name: str
     experiments: tuple[Experiment, ...]
@@ -60,6 +63,7 @@ class BenchPlan:
     cache: Cache = "warm"
     seed: int = 0
     budget: float | None = None
+    until: float | None = None
 
 
 @dataclass(frozen=True)

@@ -179,7 +179,12 @@ def ratio(
     if not found:
         return None
     seconds = ([a for a, _ in found], [b for _, b in found])
-    return replace(stats.paired(*seconds, at_least), shared=unlike(base, other))
+    return replace(stats.paired(*seconds, at_least, looks(base, other)), shared=unlike(base, other))
+
+
+def looks(base: Sequence[Record], other: Sequence[Record]) -> int:
+    """How often a bench looked at the pairs of these runs, or could have, before it ended."""
+    return max((run.series.looks for run in (*base, *other) if run.series), default=1)
 
 
 def unlike(base: Sequence[Record], other: Sequence[Record]) -> bool:
@@ -263,7 +268,7 @@ def _verdict(found: stats.Ratio, *, against_one: bool = False) -> str:
         beat = "beat" if found.value < 1 and f"{found.value:.2f}" != "1.00" else "did not beat"
         return f"; the cluster {beat} one process" if against_one else ""
     if found.low is None:
-        return f"; {verdict} ({found.n} pairs, {stats.LEAST_PAIRS} are needed)"
+        return f"; {verdict} ({found.n} pairs, {found.least} are needed)"
     said = f"; at {stats.CONFIDENCE:.0%} {found.low:.2f} to {found.high:.2f} times: {verdict}".replace("%", " %")
     if against_one and verdict in ("faster", "slower"):
         said += f"; the cluster {'beat' if verdict == 'faster' else 'did not beat'} one process"

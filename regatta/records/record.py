@@ -13,8 +13,8 @@ from msgspec.structs import force_setattr
 from regatta.records.clocks import Number, Phases, Point
 from regatta_protocol.events import ASIDE
 
-Version = Literal[10]
-SCHEMA_VERSION: Version = 10
+Version = Literal[11]
+SCHEMA_VERSION: Version = 11
 
 Framework = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9-]{0,39}$(?!\n)")]
 """A framework's name: a-z, 0-9 and `-`. Records of any can be read, whether this Regatta can run it or not."""
@@ -82,12 +82,16 @@ class NodeFacts(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ClusterFacts(Struct, frozen=True, forbid_unknown_fields=True):
-    """The cluster as far as the run used it. `versions_equal` and `rank_map` (each rank's node) follow from `nodes`."""
+    """The cluster as far as the run used it. `versions_equal` and `rank_map` (each rank's node) follow from `nodes`.
+
+    `price_per_hour`: of all its hosts together, in whichever money its inventory says; None where it does not.
+    """
 
     name: Text
     nodes: Annotated[tuple[NodeFacts, ...], Meta(min_length=1)]
     versions_equal: bool = True
     rank_map: tuple[str, ...] = ()
+    price_per_hour: Number | None = None
 
     def __post_init__(self) -> None:
         """Ignore what a file says: they are those of the nodes."""
@@ -132,7 +136,8 @@ class NodeUse(Struct, frozen=True, forbid_unknown_fields=True):
     Of all its processes: `cpu_seconds` (user and system), `peak_bytes` (the cgroup's, with pages of files; where the
     kernel keeps it), `largest_bytes` (resident memory of the largest process), `read_bytes` and `written_bytes` (of
     disks). In a Ray cluster these are None: its processes are Ray's. `received_bytes` and `sent_bytes` are those of the
-    node's `interface` while the run was on it, whoever sent them.
+    node's `interface` while the run was on it, whoever sent them. `joules`: the energy that its processors and GPUs
+    took meanwhile, whoever used them.
     """
 
     node: Text
@@ -144,6 +149,7 @@ class NodeUse(Struct, frozen=True, forbid_unknown_fields=True):
     interface: str | None = None
     received_bytes: Count | None = None
     sent_bytes: Count | None = None
+    joules: Number | None = None
 
 
 class Beside(Struct, frozen=True, forbid_unknown_fields=True):
@@ -205,7 +211,9 @@ class Series(Struct, frozen=True, forbid_unknown_fields=True):
 
     The rest is None where no bench asked for the run. All runs of one bench have the same `set`, and those of one
     point of its plan the same `point`; a `warm_up` is not compared. `published` are seconds measured on other hardware,
-    and `published_size` the edges, rows or images that they are of, where ours are a scaled form of it.
+    and `published_size` the edges, rows or images that they are of, where ours are a scaled form of it. `looks`: how
+    often the bench could look whether it goes on, see `stats.looks`. `partner`: the run that ran at the same moment
+    on the other half of the cores, whose time it is paired with.
     """
 
     label: Text
@@ -217,6 +225,8 @@ class Series(Struct, frozen=True, forbid_unknown_fields=True):
     warm_up: bool = False
     published: Number | None = None
     published_size: Positive | None = None
+    looks: Positive = 1
+    partner: RunId | None = None
 
 
 class Record(Struct, frozen=True, forbid_unknown_fields=True):
@@ -247,8 +257,12 @@ class Record(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def others(self) -> tuple[str, ...]:
-        """Ids of the runs that ran while this one was timed, on whichever of its nodes: its times are no measure."""
-        return tuple(sorted({run for place in self.beside for run in place.runs}))
+        """Ids of the runs that ran while this one was timed, on whichever of its nodes: its times are no measure.
+
+        Its partner is none of them.
+        """
+        partner = self.series.partner if self.series else None
+        return tuple(sorted({run for place in self.beside for run in place.runs} - {partner}))
 
     @property
     def aside(self) -> str | None:

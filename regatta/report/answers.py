@@ -101,7 +101,7 @@ def _said(found: stats.Ratio) -> str:
 
 
 def _few(found: stats.Ratio) -> str:
-    return f"{found.n} {'pair' if found.n == 1 else 'pairs'}: no verdict, {stats.LEAST_PAIRS} are needed"
+    return f"{found.n} {'pair' if found.n == 1 else 'pairs'}: no verdict, {found.least} are needed"
 
 
 def _against_one(found: Sequence[tuple[Configuration, stats.Ratio]]) -> str:

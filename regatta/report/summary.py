@@ -60,12 +60,12 @@ def summarise(cases: Sequence[Case], at_least: float = stats.AT_LEAST) -> tuple[
     samples = [(case, *place) for case in cases for place in _samples(case)]
     medians = stats.medians([seconds for _, _, _, seconds in samples])
     pairs = [(case, *place) for case in cases for place in _pairs(case)]
-    ratios = stats.ratios([(base, other) for *_, base, other in pairs], at_least)
+    ratios = stats.ratios([(base, other) for *_, base, other in pairs], at_least, [looks for *_, looks, _, _ in pairs])
     times: dict[int, list[Time]] = {}
     for (case, configuration, clock, _), found in zip(samples, medians, strict=True):
         times.setdefault(id(case), []).append(Time(configuration, clock, found))
     compared: dict[int, list[Ratio]] = {}
-    for (case, above, below, clock, shared, _, _), found in zip(pairs, ratios, strict=True):
+    for (case, above, below, clock, shared, *_), found in zip(pairs, ratios, strict=True):
         compared.setdefault(id(case), []).append(Ratio(above, below, clock, replace(found, shared=shared)))
     return tuple(Summary(case, tuple(times.get(id(case), ())), tuple(compared.get(id(case), ()))) for case in cases)
 
@@ -85,15 +85,15 @@ def _sides(groups: Sequence[Group]) -> Iterator[tuple[Group, Group]]:
     yield from itertools.combinations(others, 2)
 
 
-def _pairs(case: Case) -> Iterator[tuple[Configuration, Configuration, str, bool, list[float], list[float]]]:
+def _pairs(case: Case) -> Iterator[tuple[Configuration, Configuration, str, bool, int, list[float], list[float]]]:
     for workers, comparison in case.comparisons.items():
         if not comparison.comparable:
             continue
         for one, other in _sides([group for group in case.groups if group.configuration.workers == workers]):
             if not (one.answered and other.answered):
                 continue
-            shared = compare.unlike(other.runs, one.runs)
+            shared, looks = compare.unlike(other.runs, one.runs), compare.looks(other.runs, one.runs)
             for clock in CLOCKS:
                 if found := compare.pairs((*other.runs, *other.beside), (*one.runs, *one.beside), clock):
                     base, seconds = map(list, zip(*found, strict=True))
-                    yield one.configuration, other.configuration, clock, shared, base, seconds
+                    yield one.configuration, other.configuration, clock, shared, looks, base, seconds

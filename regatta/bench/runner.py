@@ -2,7 +2,10 @@
 
 import contextlib
 import time
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from typing import Literal
 
 from regatta.bench import order, until
@@ -22,6 +25,8 @@ from regatta.records.record import Record
 from regatta.release import sync
 from regatta.run import catalogue, naming, services
 from regatta.run.follow import ConnectionLostError
+from regatta.run.interrupts import interrupts_deferred
+from regatta.run.prepare import Ready
 from regatta.run.request import Request
 from regatta.run.session import Session
 from regatta_protocol.operations.hosts import CoolCaches
@@ -31,6 +36,7 @@ from regatta_protocol.states import State
 COOL_SECONDS = 120.0
 ASK_SECONDS = 10.0
 POLL_SECONDS = 5.0
+AGAIN_SECONDS = 1.0
 WAIT_SECONDS = 1800.0
 
 
@@ -93,13 +99,19 @@ class Bench:
         self._alone()
         try:
             self._prepare()
-            for index, entry in enumerate(entries):  # `_look` shortens it meanwhile
+            index = 0
+            while index < len(entries):  # `_look` shortens it meanwhile
                 if plan.budget is not None and time.monotonic() - began > plan.budget:
                     left = len(entries) - index
                     self.view.say(f"{span(plan.budget)} are used up, {left} runs are left: {self._again()}")
                     return
-                self._one(index, entry)
-                self._look(index + 1)
+                if entries[index].half:
+                    self._duet(index, *entries[index : index + 2])
+                    index += 2
+                else:
+                    self._one(index, entries[index])
+                    index += 1
+                self._look(index)
         except KeyboardInterrupt:
             self.view.rest()
             self.view.say(f"interrupted: {self._again()}")
@@ -164,10 +176,62 @@ class Bench:
         estimates.add(record)
         self.view.end(record, estimates.total(entries[index + 1 :]))
         if record.exit.state != "succeeded" and following is not None:
-            self._wait_for_nodes(request)
+            self._wait_for_nodes([str(request.options.name)])
 
-    def _request(self, entry: Entry, cache: Literal["cold", "warm"] | None, notes: tuple[str, ...]) -> Request:
+    def _duet(self, index: int, one: Entry, other: Entry) -> None:
+        """Run two at the same moment, each on its half of the cores."""
+        entries, estimates = self.left, self.survey.estimates
+        following = entries[index + 2] if index + 2 < len(entries) else None
+        done, left = self.survey.total - len(self.survey.left), estimates.total(entries[index:]) / 2
+        self.view.begin(self.survey.set, one, done + index + 1, done + len(entries), following, left, beside=other)
+        cache, notes = self._cool() if self.survey.plan.cache == "cold" else (_warm(one), ())
+        label = self._jobs[one.point.name].label
+        names = [naming.new_run_name(label, each.framework) for each in (one, other)]
+        requests = [self._request(one, cache, notes, names), self._request(other, cache, notes, names[::-1])]
+        ready: list[Ready] = []
+        with contextlib.suppress(RegattaError):  # each run meets it again, and records it
+            ready = self.session.ready(requests)
+        began = time.monotonic()
+        with ThreadPoolExecutor(2) as pool:
+            going = [pool.submit(self._run, *each) for each in zip_longest(requests, ready)]
+            try:
+                records = [future.result() for future in going]
+            except KeyboardInterrupt:
+                self._cancel(names, going)
+                self.records += [future.result() for future in going if future.exception() is None]
+                raise
+            finally:
+                self.spent.runs += time.monotonic() - began
+        self.spent.count += 2
+        self.records += records
+        for record in records:
+            estimates.add(record)
+        self.view.end(records[0], estimates.total(entries[index + 2 :]) / 2, beside=records[1])
+        if any(record.exit.state != "succeeded" for record in records) and following is not None:
+            self._wait_for_nodes(names)
+
+    def _cancel(self, names: Sequence[str], going: Sequence[Future[Record]]) -> None:
+        """Cancel runs that threads follow, where Ctrl-C does not reach them, until they have ended."""
+        with interrupts_deferred():
+            while not all(future.done() for future in going):
+                for name in names:
+                    self._end(name)
+                wait(going, AGAIN_SECONDS)
+
+    def _end(self, name: str) -> None:
+        with contextlib.suppress(RegattaError):  # it may have ended, or never begun
+            catalogue.cancel(self.session.remote, catalogue.find(self.session.remote, name))
+
+    def _request(
+        self,
+        entry: Entry,
+        cache: Literal["cold", "warm"] | None,
+        notes: tuple[str, ...],
+        names: Sequence[str] = (),
+    ) -> Request:
+        """`names`: of the run and its partner, where it has one."""
         job = self._jobs[entry.point.name]
+        name, partner = names or (naming.new_run_name(job.label, entry.framework), None)
         base = Request(
             program=job.programs[entry.framework],
             framework=entry.framework,
@@ -175,9 +239,9 @@ class Bench:
             options=replace(
                 entry.point.options,
                 workers=entry.point.workers,
-                name=naming.new_run_name(job.label, entry.framework),
+                name=name,
             ),
-            series=entry.series(self.survey.plan, self.survey.set),
+            series=entry.series(self.survey.plan, self.survey.set, partner),
             source=self.survey.source,
             cache=cache,
             notes=notes,
@@ -203,12 +267,12 @@ class Bench:
             self.view.warn(note)
         return (None if notes else "cold"), tuple(notes)
 
-    def _run(self, request: Request) -> Record:
+    def _run(self, request: Request, ready: Ready | None = None) -> Record:
         """Run, and find or make the record, whatever happens."""
         assert request.options.name is not None
         kept = store.Store(self.session.results)
         try:
-            return self.session.run(request)
+            return self.session.run(request, ready)
         except RunFailedError:
             return kept.find(request.options.name)
         except RecordError as error:
@@ -221,8 +285,8 @@ class Bench:
             )
             return self.session.keep_unstarted(request, " ".join(str(error).split()), lost=lost)
 
-    def _wait_for_nodes(self, request: Request) -> None:
-        """After a run that failed: where nodes do not answer, wait until they are back and what they serve is, too."""
+    def _wait_for_nodes(self, names: Sequence[str]) -> None:
+        """After runs that failed: where nodes do not answer, wait until they are back and what they serve is, too."""
         away = self._away()
         if not away:
             return
@@ -238,8 +302,8 @@ class Bench:
                 time.sleep(POLL_SECONDS)
             self.view.say("all nodes answer again")
             self.session.reconnect()
-            with contextlib.suppress(RegattaError):  # it may have ended, or never begun
-                catalogue.cancel(self.session.remote, catalogue.find(self.session.remote, str(request.options.name)))
+            for name in names:
+                self._end(name)
             if not self.session.cluster.local:
                 services.wait_for_hdfs(self.session.remote)
                 for framework in services.served(self.session.cluster):

@@ -50,6 +50,7 @@ class Survey:
         shown = [
             f"plan {plan.name}: {len(self.points)} points, {rounds}, caches {plan.cache}, {self.total} runs",
             *([plan.about] if plan.about else []),
+            *([f"duet: {' and '.join(plan.duet)} run at the same moment, each on half of the cores"] * bool(plan.duet)),
             "",
         ]
         rows = [("point", "frameworks", "workers", "cores", "runs left", "about")]
@@ -85,6 +86,8 @@ def survey(remote: Remote, plan: BenchPlan, results: Path, *, fresh: bool = Fals
     begins. Raises PlanError, RecordError, NodesError, InventoryError.
     """
     found = fits.hosts(remote)
+    if plan.duet:
+        found = fits.halves(remote.cluster, found, plan.duet)
     points = plans.expand(plan, sum(found[node.name].cores for node in remote.cluster.workers))
     shared = {point.name: fits.cores_shared(remote.cluster, found, point) for point in points}
     warnings = fits.check(remote.cluster, found, points)
@@ -104,7 +107,7 @@ def survey(remote: Remote, plan: BenchPlan, results: Path, *, fresh: bool = Fals
 
     for name in reversed(sets):
         keys = order.recorded(sets[name], retry=retry)
-        left = tuple(entry for entry in until.left(plan, entries, sets[name]) if entry.key not in keys)
+        left = order.remaining(until.left(plan, entries, sets[name]), keys)
         if fresh or not left:
             break
         if {r.identity.release for r in sets[name]} - {None, source.release}:

@@ -12,7 +12,7 @@ from regatta.records import answers, stats
 from regatta.records.answers import Difference
 from regatta.records.clocks import PHASES
 from regatta.records.plain import plain
-from regatta.records.record import SINGLE, Record
+from regatta.records.record import SINGLE, Record, Series
 from regatta.text import clean
 
 _OVERLAP_WORTH_SAYING = 0.05
@@ -196,15 +196,23 @@ def unlike(base: Sequence[Record], other: Sequence[Record]) -> bool:
 def pairs(base: Sequence[Record], other: Sequence[Record], phase: str) -> list[tuple[float, float]]:
     """Seconds of the phase in runs that belong together, where both have them and neither was timed while others ran.
 
-    Repeats are paired by their number in the series that they have in common, else in the order given.
+    Repeats are paired by their number in the series that they have in common, else in the order given; those of a duet
+    with their partner.
     """
-    numbered = [[((r.series.label, r.series.index), r) for r in group if r.series] for group in (base, other)]
+    numbered = [[(_place(r, r.series), r) for r in group if r.series] for group in (base, other)]
     one, two = map(dict, numbered)
     each_once = [len(one), len(two)] == list(map(len, numbered))
     both = [(one[place], two[place]) for place in one if each_once and place in two]
     alone = ((a, b) for a, b in both or zip(base, other, strict=False) if not (a.others or b.others))
     clocks = ((getattr(a.phases, phase), getattr(b.phases, phase)) for a, b in alone)
     return [(a, b) for a, b in clocks if a and b]
+
+
+def _place(run: Record, series: Series) -> tuple[object, ...]:
+    """What two runs have in common that are a pair."""
+    if series.partner:
+        return tuple(sorted((run.run_id, series.partner)))
+    return series.label, series.index
 
 
 def _ratios(groups: Mapping[str, Sequence[Record]], totals: Mapping[str, Spread]) -> Iterator[str]:

@@ -213,7 +213,7 @@ class Series(Struct, frozen=True, forbid_unknown_fields=True):
     point of its plan the same `point`; a `warm_up` is not compared. `published` are seconds measured on other hardware,
     and `published_size` the edges, rows or images that they are of, where ours are a scaled form of it. `looks`: how
     often the bench could look whether it goes on, see `stats.looks`. `partner`: the run that ran at the same moment
-    on the other half of the cores, whose time it is paired with.
+    on the other half of the cores, whose time it is paired with; `half`: 1 or 2, which it had.
     """
 
     label: Text
@@ -227,6 +227,7 @@ class Series(Struct, frozen=True, forbid_unknown_fields=True):
     published_size: Positive | None = None
     looks: Positive = 1
     partner: RunId | None = None
+    half: Positive | None = None
 
 
 class Record(Struct, frozen=True, forbid_unknown_fields=True):

@@ -154,6 +154,8 @@ def _marks(summary: Summary) -> Iterator[str]:
     case = summary.case
     if any(summary.cores_shared(group.configuration) for group in case.groups):
         yield "ranks share cores"
+    if case.parameters.get("duet"):
+        yield "duet: both ran at the same moment, each on half of the cores"
     groups = case.groups
     kinds = {
         "failed": [run for group in groups for run in group.others],

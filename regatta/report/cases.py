@@ -188,8 +188,8 @@ def describe(parameters: Mapping[str, Any], workload: str) -> str:
             words.append(f"{name}: {', '.join(map(str, value))}")
         elif name == "without" and isinstance(value, list):
             words.append(f"without {' and '.join(map(str, value))}")
-        elif name == given:
-            words.append(str(value))
+        elif name == given or value is True:
+            words.append(name if value is True else str(value))
         else:
             words.append(f"{name}={value}")
     return ", ".join(words)

@@ -47,6 +47,7 @@ def _report(folder: Path, run: str | None, only: str | None, against: Path | Non
     earlier = sources.read(against) if against else None
     made = cases(found.records)
     notes = [*_without_card(made), *(f"Measured here: {one}." for one in calibration.of(found.records, at_least))]
+    notes += [f"Measured here: {one}." for one in calibration.biases(found.records)]
     changes = None
     if earlier is not None:
         old, repeated = _apart(earlier.records, found.records)

@@ -96,9 +96,12 @@ def _backend(framework: Framework, made: plan.Plan) -> str | None:
 
 
 def parameters(cluster: Cluster, request: "Request", workers: int | None) -> dict[str, Any]:
-    """Return what the run was asked to do; with hosts left out it is another case than on all of them."""
-    left_out = {"without": list(cluster.left_out)} if cluster.left_out else {}
-    return {"workers": workers, **(request.parameters or {"argv": list(request.program.argv)}), **left_out}
+    """Return what the run was asked to do; with hosts left out, or on half of the cores, it is another
+    case than on all of them.
+    """
+    more: dict[str, Any] = {"without": list(cluster.left_out)} if cluster.left_out else {}
+    more |= {"duet": True} if request.series and request.series.half else {}
+    return {"workers": workers, **(request.parameters or {"argv": list(request.program.argv)}), **more}
 
 
 @dataclass(frozen=True)

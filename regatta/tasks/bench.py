@@ -34,6 +34,9 @@ OWN = {
         "repeat each point until its ratios are known to 2%, however many repeats the plan says", PERCENT, name="until"
     ),
     "max_repeats": Option("with --until: at most so many times", WHOLE, 40, "max_repeats"),
+    "duet": Option(
+        "run these two frameworks of each point at the same moment, each on half of the cores: torch,ray", name="duet"
+    ),
     "lease": Option("break: take the cluster from a command that is gone (also LEASE=break)"),
     "json": Option(f"at the end {JSON_HELP}", SWITCH),
     "wait": Option("seconds to wait for a node that is lost", SECONDS, 1800.0, "wait"),
@@ -57,7 +60,7 @@ def _bench(words: Mapping[str, Any]) -> None:
         raise UsageError("--json shows what runs have shown: --dry-run starts none")
     given = typed(OPTIONS, words)
     said = declaration.said(RunOptions, given)
-    plan = _until(plan_file.load(words["plan"], given), given)
+    plan = _duet(_until(plan_file.load(words["plan"], given), given), given)
     given_variables = variables.typed(said.env, said.env_file)
     found_hosts, results = inventories.load(said.inventory), paths.results_dir()
     with contextlib.ExitStack() as stack:
@@ -113,6 +116,14 @@ def _until(plan: "BenchPlan", given: Mapping[str, Any]) -> "BenchPlan":
     return replace(plan, repeats=most, until=given["until"])
 
 
+def _duet(plan: "BenchPlan", given: Mapping[str, Any]) -> "BenchPlan":
+    """The plan, with two frameworks that run at the same moment. UsageError where these are not two."""
+    two = tuple(given.get("duet", "").split(",")) if "duet" in given else ()
+    if two and len(two) != 2:
+        raise UsageError(f"--duet takes two frameworks, as torch,ray, or one twice, not '{given['duet']}'")
+    return replace(plan, duet=two)
+
+
 def _said(told: "Sequence[Finding]", records: "Sequence[Record]", at_least: float) -> list[str]:
     """The end of a bench: tables, answers, and the rate of false verdicts where it was measured."""
     from regatta.bench import findings
@@ -122,7 +133,12 @@ def _said(told: "Sequence[Finding]", records: "Sequence[Record]", at_least: floa
     from regatta.report.summary import summarise
 
     answered = answers.lines(summarise(cases(records), at_least))
-    return [*findings.lines(told, screen.width(sys.stdout)), *answered, *map(str, calibration.of(records, at_least))]
+    return [
+        *findings.lines(told, screen.width(sys.stdout)),
+        *answered,
+        *map(str, calibration.of(records, at_least)),
+        *map(str, calibration.biases(records)),
+    ]
 
 
 bench = command(

@@ -166,6 +166,11 @@ def _marks(summary: Summary) -> Iterator[str]:
         if runs:
             yield f"{len(runs)} {'run' if len(runs) == 1 else 'runs'} {words}"
     yield from _slow_starts(case)
+    for configuration, trend in summary.unsteady:
+        yield trend.words(f"the times of {configuration.label}")
+    for ratio in summary.ratios:
+        if ratio.clock == _CLOCK and not ratio.trend.steady:
+            yield ratio.trend.words(f"the ratio of {ratio.above.label} to {ratio.below.label}")
 
 
 def _slow_starts(case: Case) -> Iterator[str]:

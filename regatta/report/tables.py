@@ -12,7 +12,7 @@ from regatta.report import published as references
 from regatta.report import texts
 from regatta.report.cases import Case, Configuration, Group
 from regatta.report.regressions import Change
-from regatta.report.summary import CLOCKS, Summary
+from regatta.report.summary import CLOCKS, Ratio, Summary
 from regatta.report.timeline import slowest
 
 _USE_NOTE = (
@@ -44,7 +44,8 @@ _RATIOS_NOTE = (
     "does not contain 1, and a difference that matters. At most one verdict in 20 is false. All together: whether it "
     "also holds if all verdicts of this page are taken together (Holm's correction). Cores shared: there is no "
     "verdict, because the ranks of one side had to share cores (hosts that are containers of one machine, or more "
-    "ranks than cores) and those of the other had not."
+    "ranks than cores) and those of the other had not. Fell or rose: there is a trend over the repeats (Mann and "
+    "Kendall's test, 5 %), as of a warm-up, until that repeat or to the end."
 )
 _RATIO_COLUMNS = (
     *("case", "configuration", "time", "compared with", "timer"),
@@ -140,7 +141,7 @@ def ratios(summaries: Sequence[Summary]) -> Iterator[Table]:
                 LABELS[ratio.clock],
                 texts.times(ratio.speedup),
                 f"{ratio.speedup.value / ratio.above.workers:.0%}" if ratio.below.single else "–",
-                texts.verdict(ratio.times, ratio.above.label),
+                _verdict(ratio),
                 together.get(id(ratio), "–"),
             )
             for summary in chosen
@@ -155,6 +156,11 @@ def ratios(summaries: Sequence[Summary]) -> Iterator[Table]:
                 _RATIOS_NOTE,
                 grouped=True,
             )
+
+
+def _verdict(ratio: Ratio) -> str:
+    said = texts.verdict(ratio.times, ratio.above.label)
+    return said if ratio.trend.steady else f"{said}; {ratio.trend.words('the ratio')}"
 
 
 def _together(summaries: Sequence[Summary]) -> dict[int, str]:

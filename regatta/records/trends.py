@@ -1,14 +1,26 @@
-"""Whether repeats are steady, or still warm up: Mann and Kendall's test for a trend over the order of the runs."""
+"""Values in the order of their runs: whether repeats are steady, or still warm up, and where a history has changed.
+
+A trend is found by Mann and Kendall's test, a change by a permutation test of the best split, so that each has a known
+error whatever the noise is.
+"""
 
 import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from regatta.records import stats
 
 _EXACT = 60
 """The number of repeats up to which all orders are counted; above, the normal distribution is close enough."""
+
+LEAST_SESSIONS = 8
+"""The number of values that can show a change: fewer have too few orders."""
+_LEAST_BESIDE = 3
+"""The number of values on each side of a change."""
+_ORDERS = 999
+_SEED = 0
 
 
 @dataclass(frozen=True)
@@ -77,3 +89,37 @@ def _orders(n: int) -> list[int]:
         return [1]
     before = _orders(n - 1)
     return [sum(before[max(0, wrong - n + 1) : wrong + 1]) for wrong in range(n * (n - 1) // 2 + 1)]
+
+
+def changes(values: Sequence[float]) -> list[int]:
+    """The places at which positive values change their level, each the first of a new one.
+
+    The best split of the whole is a change if at most one of 20 random orders has as good a one; then each side is
+    looked at in the same way.
+    """
+    return sorted(_changes([math.log(value) for value in values], 0))
+
+
+def _changes(logs: Sequence[float], first: int) -> list[int]:
+    import numpy as np
+
+    if len(logs) < LEAST_SESSIONS:
+        return []
+    row = np.asarray(logs, float)
+    orders = np.random.default_rng(_SEED).permuted(np.tile(row, (_ORDERS, 1)), axis=1)
+    gains = _gains(np.vstack([row, orders]))
+    best = gains.max(axis=1)
+    if (best >= best[0] - 1e-12).sum() / (_ORDERS + 1) > 1 - stats.CONFIDENCE:
+        return []
+    place = int(gains[0].argmax()) + _LEAST_BESIDE
+    return [*_changes(logs[:place], first), first + place, *_changes(logs[place:], first + place)]
+
+
+def _gains(rows: Any) -> Any:
+    """How much of its spread each split of each row explains, (rows, splits)."""
+    import numpy as np
+
+    n = rows.shape[1]
+    sums = np.cumsum(rows - rows.mean(axis=1, keepdims=True), axis=1)[:, _LEAST_BESIDE - 1 : n - _LEAST_BESIDE]
+    before = np.arange(_LEAST_BESIDE, n - _LEAST_BESIDE + 1)
+    return sums**2 * n / (before * (n - before))

@@ -229,6 +229,8 @@ class Started(Value):
     interface: Optional[str] = None
     strangers: Dict[str, float] = {}
     """Seconds of CPU of processes outside of Regatta."""
+    energy: Dict[str, float] = {}
+    """Counters of the processors' energy."""
     unshared: Optional[str] = None
 
 

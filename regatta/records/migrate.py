@@ -88,11 +88,12 @@ def _gpus(document: dict[str, Any]) -> dict[str, Any]:
 
 def _price(document: dict[str, Any]) -> dict[str, Any]:
     """10 to 11: what the cluster costs, and the energy that its nodes took; older records do not say."""
-    cluster, use = document.get("cluster"), document.get("use")
+    cluster, beside = document.get("cluster"), document.get("beside")
     if isinstance(cluster, dict):
         document = document | {"cluster": {"price_per_hour": None} | cluster}
-    if isinstance(use, list):
-        document = document | {"use": [{"joules": None} | one if isinstance(one, dict) else one for one in use]}
+    if isinstance(beside, list):
+        beside = [{"joules": None} | one if isinstance(one, dict) else one for one in beside]
+        document = document | {"beside": beside}
     return document | {"schema_version": 11}
 
 

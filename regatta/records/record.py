@@ -136,8 +136,7 @@ class NodeUse(Struct, frozen=True, forbid_unknown_fields=True):
     Of all its processes: `cpu_seconds` (user and system), `peak_bytes` (the cgroup's, with pages of files; where the
     kernel keeps it), `largest_bytes` (resident memory of the largest process), `read_bytes` and `written_bytes` (of
     disks). In a Ray cluster these are None: its processes are Ray's. `received_bytes` and `sent_bytes` are those of the
-    node's `interface` while the run was on it, whoever sent them. `joules`: the energy that its processors and GPUs
-    took meanwhile, whoever used them.
+    node's `interface` while the run was on it, whoever sent them.
     """
 
     node: Text
@@ -149,18 +148,19 @@ class NodeUse(Struct, frozen=True, forbid_unknown_fields=True):
     interface: str | None = None
     received_bytes: Count | None = None
     sent_bytes: Count | None = None
-    joules: Number | None = None
 
 
 class Beside(Struct, frozen=True, forbid_unknown_fields=True):
     """Other load on a node of the run meanwhile: the ids of other runs, and the load of other processes.
 
-    `load`: cores that processes outside of Regatta have used on average; None: not known.
+    `load`: cores that processes outside of Regatta have used on average; `joules`: energy of its processors and their
+    memory, whoever used it. None: not known.
     """
 
     node: Text
     runs: tuple[str, ...] = ()
     load: Number | None = None
+    joules: Number | None = None
 
 
 class Overhead(Struct, frozen=True, forbid_unknown_fields=True):
@@ -264,6 +264,18 @@ class Record(Struct, frozen=True, forbid_unknown_fields=True):
         """
         partner = self.series.partner if self.series else None
         return tuple(sorted({run for place in self.beside for run in place.runs} - {partner}))
+
+    @property
+    def joules(self) -> float | None:
+        """Energy of the processors of all nodes of the run while it was there; None where one did not tell."""
+        told = [place.joules for place in self.beside]
+        return sum(filter(None, told)) if told and None not in told else None
+
+    @property
+    def cost(self) -> float | None:
+        """What all hosts of its inventory cost during the run, in the money of their `price_per_hour`."""
+        price, seconds = self.cluster.price_per_hour, self.phases.total
+        return price * seconds / 3600 if price is not None and seconds is not None else None
 
     @property
     def aside(self) -> str | None:

@@ -169,7 +169,7 @@ def _marks(summary: Summary) -> Iterator[str]:
     for configuration, trend in summary.unsteady:
         yield trend.words(f"the times of {configuration.label}")
     for ratio in summary.ratios:
-        if ratio.clock == _CLOCK and not ratio.trend.steady:
+        if ratio.clock == _CLOCK and not (ratio.trend.steady or ratio.times.shared):
             yield ratio.trend.words(f"the ratio of {ratio.above.label} to {ratio.below.label}")
 
 

@@ -18,7 +18,8 @@ from regatta.report.timeline import slowest
 _USE_NOTE = (
     "Medians. CPU, user and system, of ranks and driver from the start of Python until they had computed; resident "
     "memory of the largest rank. Sent: by all nodes of the run over the interface between them, whoever sent it; "
-    "ranks of one node need no network among themselves."
+    "ranks of one node need no network among themselves. Energy: of the processors and memory of all nodes meanwhile, "
+    "where all show it (RAPL), whoever used it. Cost: price_per_hour of the inventory's hosts, end to end."
 )
 _TIMES_NOTE = (
     f"Medians, with 95 % intervals from {stats.LEAST_PAIRS} runs on, of the runs that succeeded. End to end: all that "
@@ -160,7 +161,7 @@ def ratios(summaries: Sequence[Summary]) -> Iterator[Table]:
 
 def _verdict(ratio: Ratio) -> str:
     said = texts.verdict(ratio.times, ratio.above.label)
-    return said if ratio.trend.steady else f"{said}; {ratio.trend.words('the ratio')}"
+    return said if ratio.trend.steady or ratio.times.shared else f"{said}; {ratio.trend.words('the ratio')}"
 
 
 def _together(summaries: Sequence[Summary]) -> dict[int, str]:
@@ -206,13 +207,23 @@ def use(summaries: Sequence[Summary]) -> Iterator[Table]:
                 texts.seconds(_median([run.cpu_seconds for run in group.runs])),
                 texts.gigabytes(_whole(_median([run.peak_bytes for run in group.runs]))),
                 texts.size(_whole(_median([run.sent_bytes for run in group.runs]))),
+                texts.joules(_median([run.joules for run in group.runs])),
+                texts.cost(_median([run.cost for run in group.runs])),
             )
             for summary in chosen
             for group in summary.case.groups
             if any(run.cpu_seconds is not None or run.use for run in group.runs)
         ]
         if rows:
-            columns = ("case", "configuration", "CPU of all ranks", "largest rank", "sent by the nodes")
+            columns = (
+                "case",
+                "configuration",
+                "CPU of all ranks",
+                "largest rank",
+                "sent by the nodes",
+                "energy",
+                "cost",
+            )
             yield Table(f"{workload}-use", f"{workload}: what it takes", columns, tuple(rows), _USE_NOTE, grouped=True)
 
 

@@ -61,6 +61,16 @@ def size(value: int | None) -> str:
     return "–" if value is None else size_text(value)
 
 
+def joules(value: float | None) -> str:
+    """Energy as text: `1,234 J`; `not measured` for None."""
+    return "not measured" if value is None else f"{value:,.0f} J"
+
+
+def cost(value: float | None) -> str:
+    """An amount of money, with three digits that count; a dash for None."""
+    return "–" if value is None else f"{value:,.2f}" if value >= 10 else f"{value:.3g}"
+
+
 def gigabytes(value: int | None) -> str:
     """Bytes as text in GiB, of 2**30 bytes; a dash for None."""
     return "–" if value is None else f"{value / 2**30:.2f} GiB"

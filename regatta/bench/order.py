@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from regatta.experiments.plans import BenchPlan, Point
-from regatta.records import stats
 from regatta.records.record import Record, Series
 
 
@@ -41,7 +40,7 @@ class Entry:
             self.warm_up,
             self.point.published.get(self.framework),
             self.point.published_size.get(self.framework),
-            len(stats.looks(plan.repeats)) if plan.until is not None else 1,
+            plan.until,
             partner,
             self.half,
         )

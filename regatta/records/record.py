@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct, json
 from msgspec.structs import force_setattr
 
+from regatta.records import stats
 from regatta.records.clocks import Number, Phases, Point
 from regatta_protocol.events import ASIDE
 
@@ -211,9 +212,9 @@ class Series(Struct, frozen=True, forbid_unknown_fields=True):
 
     The rest is None where no bench asked for the run. All runs of one bench have the same `set`, and those of one
     point of its plan the same `point`; a `warm_up` is not compared. `published` are seconds measured on other hardware,
-    and `published_size` the edges, rows or images that they are of, where ours are a scaled form of it. `looks`: how
-    often the bench could look whether it goes on, see `stats.looks`. `partner`: the run that ran at the same moment
-    on the other half of the cores, whose time it is paired with; `half`: 1 or 2, which it had.
+    and `published_size` the edges, rows or images that they are of, where ours are a scaled form of it. `until`:
+    the part by which ends of intervals may differ from the ratio where the bench ends. `partner`: the run that ran at
+    the same moment on the other half of the cores, whose time it is paired with; `half`: 1 or 2, which it had.
     """
 
     label: Text
@@ -225,9 +226,14 @@ class Series(Struct, frozen=True, forbid_unknown_fields=True):
     warm_up: bool = False
     published: Number | None = None
     published_size: Positive | None = None
-    looks: Positive = 1
+    until: Number | None = None
     partner: RunId | None = None
     half: Positive | None = None
+
+    @property
+    def looks(self) -> int:
+        """How often the bench could look at its intervals, and end."""
+        return len(stats.looks(self.total)) if self.until is not None else 1
 
 
 class Record(Struct, frozen=True, forbid_unknown_fields=True):

@@ -1,11 +1,13 @@
 """The sentences that say who won."""
 
+import re
+
 import kept
 import pytest
 from msgspec import structs
 
 from regatta.records.record import Beside, Record, RunIdentity, Series
-from regatta.report import answers, tables
+from regatta.report import answers, tables, texts
 from regatta.report.cases import cases
 from regatta.report.summary import summarise
 
@@ -136,3 +138,11 @@ def test_lines_for_a_terminal() -> None:
         "  Torch beat one process (0.50 times its time, 0.50 to 0.50, 6 pairs).",
         "  (1 run failed)",
     ]
+
+
+def test_a_workload_from_elsewhere_names_no_file_outside_of_the_report() -> None:
+    assert texts.file_name("ppr-total") == "ppr-total"
+    for name in ("../../x", "</script>", "w" * 300, ".hidden", "\u202eabc", "a\0b", "..", "a/b"):
+        made = texts.file_name(name)
+        assert re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,90}", made), made
+    assert texts.file_name("a/b") != texts.file_name("a:b")

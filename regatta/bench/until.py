@@ -1,4 +1,4 @@
-"""Which points of a plan go on: a bench with `--until` repeats a point until its intervals are narrow enough."""
+"""Which points of a plan continue: a bench with `--until` repeats a point until its intervals are narrow enough."""
 
 import math
 from collections.abc import Iterator, Sequence

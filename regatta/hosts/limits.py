@@ -25,7 +25,7 @@ def read(where: str, values: Mapping[str, Any]) -> Limits:
 
 
 def price(where: str, values: Mapping[str, Any]) -> float | None:
-    """What a host costs an hour, in any money, where its variables say so. Raises as `read`."""
+    """What a host costs an hour, in any money, by its variables. Raises as `read`."""
     return _number(where, values, PRICE, 0, 0, 1e6) if PRICE in values else None
 
 

@@ -4,7 +4,7 @@ Pairs are judged by a randomization test. Chance decides which run of a pair com
 each pair could as well have the other sign: whatever the noise is (drift, outliers, autocorrelation), at most one
 verdict in 20 is false (Fisher 1935, *The Design of Experiments*, section 21). The interval has all ratios that the test
 does not reject: its ends are means of subsets of the pairs (Hartigan 1969, "Using subsample values as typical values").
-Whoever looks several times, and goes on if the interval is still wide, has more chances of a false verdict. The looks
+Whoever looks several times, and continues if the interval is still wide, has more chances of a false verdict. The looks
 are fixed before and share the error equally (repeated confidence intervals, Jennison and Turnbull 1989).
 Medians have the interval of order statistics, repeats without pairs that of Welch's test of their logarithms.
 Made for many sets of repeats at a time, as a report has thousands.
@@ -23,7 +23,7 @@ LEAST_PAIRS = 6
 """Fewer pairs than this cannot show a difference at CONFIDENCE: 5 have the same sign by chance once in 16 times."""
 CONFIDENCE = 0.95
 FIRST_LOOK = 8
-"""The number of pairs after which a bench that goes on until its intervals are narrow looks for the first time."""
+"""The number of pairs after which a bench that continues until its intervals are narrow looks for the first time."""
 AT_LEAST = 0.01
 """The part by which times differ at least, if a difference is to matter: 1 % is far below what anyone would notice."""
 _ALL = 13
@@ -97,7 +97,7 @@ class Ratio(Interval):
 
 
 def looks(most: int) -> tuple[int, ...]:
-    """The numbers of pairs after which a bench of at most `most` looks whether it goes on: each half as many again."""
+    """The numbers of pairs after which a bench of at most `most` looks whether it continues: each half as many again."""
     found = [FIRST_LOOK]
     while found[-1] * 3 // 2 < most:
         found.append(found[-1] * 3 // 2)

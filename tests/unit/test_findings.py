@@ -59,7 +59,7 @@ def test_answers_that_differ_are_told_without_clocks() -> None:
 
 
 def narrowing(spread: float, repeats: int, most: int = 18) -> tuple[BenchPlan, list[str], list[int]]:
-    """A plan that goes on until its ratios are known to 2 %, lines on it, and the repeats that are left to run."""
+    """A plan that continues until its ratios are known to 2 %, lines on it, and the repeats that are left to run."""
     plan = dataclasses.replace(load("spectrum"), repeats=most, until=0.02)
     (point,) = [point for point in expand(plan, 2) if point.name == "spectrum-perfect-20000-w2"]
     point = dataclasses.replace(point, frameworks=("single", "torch"))
@@ -81,7 +81,7 @@ def test_a_point_is_repeated_until_its_ratios_are_narrow() -> None:
     assert left == [] and len(said) == 1
     assert re.fullmatch(r"spectrum-perfect-20000-w2: ratios are known to [01]\.\d % after 8 pairs", said[0])
     _, said, left = narrowing(0.04, 9)
-    assert left == [*range(10, 19)], "it goes on between looks"
+    assert left == [*range(10, 19)], "it continues between looks"
     assert re.search(r"after 8 pairs; 2 % would take about \d+ pairs", said[0])
 
 

@@ -97,7 +97,7 @@ class Ratio(Interval):
 
 
 def looks(most: int) -> tuple[int, ...]:
-    """The numbers of pairs after which a bench of at most `most` looks whether it continues: each half as many again."""
+    """The numbers of pairs after which a bench of at most `most` may end: each half as many again."""
     found = [FIRST_LOOK]
     while found[-1] * 3 // 2 < most:
         found.append(found[-1] * 3 // 2)

@@ -76,7 +76,7 @@ class Contended(Value):
 
 
 class AskContention(Operation[Contended]):
-    """Which other work used a node during a run, and how much energy; `before`, `energy`: at its start, see `Started`."""
+    """Which other work used a node during a run, and the energy; `before`, `energy`: at its start, see `Started`."""
 
     op = "run.contention"
     run: str

@@ -43,7 +43,7 @@ def halves(cluster: Cluster, found: Mapping[str, Host], duet: Sequence[str]) -> 
         raise PlanError(f"--duet: {', '.join(small)} have one core, which has no halves: leave --duet out")
     if served:
         raise PlanError(
-            f"--duet: {' and '.join(served)} would work in a service, which has all cores of its hosts: leave --duet out"
+            f"--duet: {' and '.join(served)} would work in a service, which has all cores: leave --duet out"
         )
     return {
         name: Host(max(1, host.cores // 2), host.ram_bytes // 2 if host.ram_bytes else None, host.facts)

@@ -346,3 +346,20 @@ def test_a_duet_runs_both_at_the_same_moment_on_halves_of_the_cores(fab: Fab) ->
 def test_duets_and_ends_that_cannot_be_are_refused(fab: Fab, words: list[str], said: str) -> None:
     code, text = fab.type(fab.plan("mine", DUET), *words)
     assert code == 2 and said in text, text
+
+
+@pytest.mark.whole
+def test_ctrl_c_ends_both_of_a_duet(fab: Fab) -> None:
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("a duet needs two cores")
+    going = fab.start(fab.plan("long", DUET.replace("20000", "80_000_000")), "--duet", "single,multiprocessing")
+    end = time.monotonic() + 120
+    while len(processes(str(fab.folder))) < 2 and time.monotonic() < end:
+        time.sleep(0.05)
+    going.send_signal(signal.SIGINT)
+    text, _ = going.communicate(timeout=120)
+    assert going.returncode == 130 and "interrupted: the same" in text, text
+    assert processes(str(fab.folder)) == []
+    runs = fab.records()
+    assert [run.exit.state for run in runs] == ["cancelled", "cancelled"]
+    assert order.recorded(runs) == set(), "both run again"

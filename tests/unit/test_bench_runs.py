@@ -27,6 +27,7 @@ from regatta.frameworks import plan
 from regatta.hosts import inventories
 from regatta.hosts.lease import Lease
 from regatta.hosts.remote import Remote
+from regatta.node import energy
 from regatta.options.declaration import RunOptions
 from regatta.projects import place
 from regatta.records import store
@@ -329,6 +330,7 @@ def test_a_duet_runs_both_at_the_same_moment_on_halves_of_the_cores(fab: Fab) ->
         assert {run.series.half, partner.series.half} == {1, 2} and run.series.index == partner.series.index
         assert run.others == () and any(place.runs == (partner.run_id,) for place in run.beside)
         assert run.cluster.nodes[0].cores == len(os.sched_getaffinity(0)) // 2
+        assert (run.joules is None) == (not energy.counters()), "measured where this host shows it, and only there"
     halves = [run.series.half for run in runs.values() if run.identity.framework == "single" and run.series]
     assert sorted(filter(None, halves)) == [1, 2], "they change halves with each duet"
 

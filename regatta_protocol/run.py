@@ -69,7 +69,8 @@ class Spec(Value):
     processes join, or are started by. `temporary`: a folder in /tmp that goes with it. `shared`: its part of the shared
     folder; `project`, `former`: keys of what its project keeps there, in the folders `keep`; `folder`: the project's
     own, in the tree. `interface_variables`: get the name of the cluster's interface. `record`: what its record says.
-    `expected`: see `Expected`. `gpus`: UUIDs of those that are only this run's.
+    `expected`: see `Expected`. `gpus`: UUIDs of those that are only this run's. `cpus`: the cores
+    to which its processes are bound; empty: to none.
     """
 
     id: str
@@ -95,6 +96,7 @@ class Spec(Value):
     record: Optional[Dict[str, Any]] = None
     expected: Tuple[Expected, ...] = ()
     gpus: Tuple[str, ...] = ()
+    cpus: Tuple[int, ...] = ()
 
 
 class Begun(Spec):
@@ -227,6 +229,8 @@ class Started(Value):
     interface: Optional[str] = None
     strangers: Dict[str, float] = {}
     """Seconds of CPU of processes outside of Regatta."""
+    energy: Dict[str, float] = {}
+    """Counters of the processors' energy."""
     unshared: Optional[str] = None
 
 

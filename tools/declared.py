@@ -48,6 +48,7 @@ meant. Defaults are Ansible's expressions.
 | `regatta_run_log_mb` | int | `256` | Log of one run on one node: its beginning and its end. |
 | `regatta_run_memory_share` | float | `0.85` | Share of a host's memory for one run, and for Ray with its workers. |
 | `regatta_run_processes` | int | 1024 a core, at least 4096 | Processes and threads of a run on a node, and of Ray. |
+| `price_per_hour` | float | | What a host costs, in any money; `fab show` and reports then say what runs cost. |
 
 Ansible's own (`ansible_host`, `ansible_user`, `ansible_ssh_common_args`, ...) are in
 [Architecture](../explanation/architecture.md#inventory).

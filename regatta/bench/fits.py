@@ -35,6 +35,22 @@ def _host(facts: Mapping[str, Any]) -> Host:
     return Host(int(facts["cores"]), facts["ram_bytes"], facts)
 
 
+def halves(cluster: Cluster, found: Mapping[str, Host], duet: Sequence[str]) -> dict[str, Host]:
+    """Each node's half for one of the two runs of a duet. PlanError where they cannot be kept apart."""
+    small = [node.name for node in cluster.workers if found[node.name].cores < 2]
+    served = [name for name in duet if registry.of_run(name).served(cluster)]
+    if small:
+        raise PlanError(f"--duet: {', '.join(small)} have one core, which has no halves: leave --duet out")
+    if served:
+        raise PlanError(
+            f"--duet: {' and '.join(served)} would work in a service, which has all cores: leave --duet out"
+        )
+    return {
+        name: Host(max(1, host.cores // 2), host.ram_bytes // 2 if host.ram_bytes else None, host.facts)
+        for name, host in found.items()
+    }
+
+
 def check(cluster: Cluster, found: Mapping[str, Host], points: Sequence[Point]) -> list[str]:
     """Warnings about ranks that share cores. PlanError names every point that a node has not the memory for."""
     faults: list[str] = []

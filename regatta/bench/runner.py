@@ -2,10 +2,13 @@
 
 import contextlib
 import time
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from typing import Literal
 
-from regatta.bench import order
+from regatta.bench import order, until
 from regatta.bench.estimate import span
 from regatta.bench.inputs import Inputs
 from regatta.bench.order import Entry
@@ -17,11 +20,13 @@ from regatta.experiments import job
 from regatta.hosts.cluster import Node
 from regatta.hosts.lease import Lease
 from regatta.program import hint
-from regatta.records import store
+from regatta.records import stats, store
 from regatta.records.record import Record
 from regatta.release import sync
 from regatta.run import catalogue, naming, services
 from regatta.run.follow import ConnectionLostError
+from regatta.run.interrupts import interrupts_deferred
+from regatta.run.prepare import Ready
 from regatta.run.request import Request
 from regatta.run.session import Session
 from regatta_protocol.operations.hosts import CoolCaches
@@ -31,6 +36,7 @@ from regatta_protocol.states import State
 COOL_SECONDS = 120.0
 ASK_SECONDS = 10.0
 POLL_SECONDS = 5.0
+AGAIN_SECONDS = 1.0
 WAIT_SECONDS = 1800.0
 
 
@@ -73,11 +79,13 @@ class Bench:
     wait_seconds: float = WAIT_SECONDS
     variables: Variables = field(default_factory=Variables)
     records: list[Record] = field(init=False)
+    left: list[Entry] = field(init=False)
     spent: Spent = field(default_factory=Spent)
     _jobs: dict[str, job.Job] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.records = list(self.survey.done)
+        self.left = list(self.survey.left)
 
     def run(self) -> None:
         """Run what is left, within the plan's budget.
@@ -86,18 +94,12 @@ class Bench:
         RunError where a lost node stays away; what has run until then is recorded, and the same command continues.
         """
         began = time.monotonic()
-        plan, entries = self.survey.plan, self.survey.left
-        check_room(self.session.results, len(entries))
+        check_room(self.session.results, len(self.left))
         try:
             with self.session.together(self.survey.set):
                 self._alone()
                 self._prepare()
-                for index, entry in enumerate(entries):
-                    if plan.budget is not None and time.monotonic() - began > plan.budget:
-                        left = len(entries) - index
-                        self.view.say(f"{span(plan.budget)} are used up, {left} runs are left: {self._again()}")
-                        return
-                    self._one(index, entry)
+                self._all(began)
         except KeyboardInterrupt:
             self.view.rest()
             self.view.say(f"interrupted: {self._again()}")
@@ -105,6 +107,34 @@ class Bench:
         finally:
             self.view.rest()
             self.spent.wall = time.monotonic() - began
+
+    def _all(self, began: float) -> None:
+        """Run all that is left, within the budget since `began`."""
+        budget = self.survey.plan.budget
+        index = 0
+        while index < len(self.left):  # `_look` shortens it meanwhile
+            if budget is not None and time.monotonic() - began > budget:
+                left = len(self.left) - index
+                self.view.say(f"{span(budget)} are used up, {left} runs are left: {self._again()}")
+                return
+            if self.left[index].half:
+                self._duet(index, *self.left[index : index + 2])
+                index += 2
+            else:
+                self._one(index, self.left[index])
+                index += 1
+            self._look(index)
+
+    def _look(self, index: int) -> None:
+        """Leave out what is left of points whose intervals are narrow enough, where a round has ended."""
+        rest = self.left[index:]
+        if self.survey.plan.until is None or (rest and rest[0].repeat == self.left[index - 1].repeat):
+            return
+        del self.left[index:]
+        self.left += until.left(self.survey.plan, rest, self.records)
+        if self.left[index - 1].repeat in stats.looks(self.survey.plan.repeats) and not self.left[index - 1].warm_up:
+            for line in until.lines(self.survey.plan, self.survey.points, self.records):
+                self.view.say(line)
 
     def _alone(self) -> None:
         """BusyError where something runs on the cluster, such as what a bench left whose controller was killed."""
@@ -132,11 +162,11 @@ class Bench:
         self.spent.prepared += time.monotonic() - began
 
     def _one(self, index: int, entry: Entry) -> None:
-        entries, estimates = self.survey.left, self.survey.estimates
+        entries, estimates = self.left, self.survey.estimates
         following = entries[index + 1] if index + 1 < len(entries) else None
-        done = self.survey.total - len(entries)
+        done = self.survey.total - len(self.survey.left)
         left = estimates.total(entries[index:])
-        self.view.begin(self.survey.set, entry, done + index + 1, self.survey.total, following, left)
+        self.view.begin(self.survey.set, entry, done + index + 1, done + len(entries), following, left)
         cold = self.survey.plan.cache == "cold"
         request = self._request(entry, *(self._cool() if cold else (_warm(entry), ())))
         began = time.monotonic()
@@ -151,10 +181,62 @@ class Bench:
         estimates.add(record)
         self.view.end(record, estimates.total(entries[index + 1 :]))
         if record.exit.state != "succeeded" and following is not None:
-            self._wait_for_nodes(request)
+            self._wait_for_nodes([str(request.options.name)])
 
-    def _request(self, entry: Entry, cache: Literal["cold", "warm"] | None, notes: tuple[str, ...]) -> Request:
+    def _duet(self, index: int, one: Entry, other: Entry) -> None:
+        """Run two at the same moment, each on its half of the cores."""
+        entries, estimates = self.left, self.survey.estimates
+        following = entries[index + 2] if index + 2 < len(entries) else None
+        done, left = self.survey.total - len(self.survey.left), estimates.total(entries[index:]) / 2
+        self.view.begin(self.survey.set, one, done + index + 1, done + len(entries), following, left, beside=other)
+        cache, notes = self._cool() if self.survey.plan.cache == "cold" else (_warm(one), ())
+        label = self._jobs[one.point.name].label
+        names = [naming.new_run_name(label, each.framework) for each in (one, other)]
+        requests = [self._request(one, cache, notes, names), self._request(other, cache, notes, names[::-1])]
+        ready: list[Ready] = []
+        with contextlib.suppress(RegattaError):  # each run meets it again, and records it
+            ready = self.session.ready(requests)
+        began = time.monotonic()
+        with ThreadPoolExecutor(2) as pool:
+            going = [pool.submit(self._run, *each) for each in zip_longest(requests, ready)]
+            try:
+                records = [future.result() for future in going]
+            except KeyboardInterrupt:
+                self._cancel(names, going)
+                self.records += [future.result() for future in going if future.exception() is None]
+                raise
+            finally:
+                self.spent.runs += time.monotonic() - began
+        self.spent.count += 2
+        self.records += records
+        for record in records:
+            estimates.add(record)
+        self.view.end(records[0], estimates.total(entries[index + 2 :]) / 2, beside=records[1])
+        if any(record.exit.state != "succeeded" for record in records) and following is not None:
+            self._wait_for_nodes(names)
+
+    def _cancel(self, names: Sequence[str], going: Sequence[Future[Record]]) -> None:
+        """Cancel runs that threads follow, where Ctrl-C does not reach them, until they have ended."""
+        with interrupts_deferred():
+            while not all(future.done() for future in going):
+                for name in names:
+                    self._end(name)
+                wait(going, AGAIN_SECONDS)
+
+    def _end(self, name: str) -> None:
+        with contextlib.suppress(RegattaError):  # it may have ended, or never begun
+            catalogue.cancel(self.session.remote, catalogue.find(self.session.remote, name))
+
+    def _request(
+        self,
+        entry: Entry,
+        cache: Literal["cold", "warm"] | None,
+        notes: tuple[str, ...],
+        names: Sequence[str] = (),
+    ) -> Request:
+        """`names`: of the run and its partner, where it has one."""
         job = self._jobs[entry.point.name]
+        name, partner = names or (naming.new_run_name(job.label, entry.framework), None)
         base = Request(
             program=job.programs[entry.framework],
             framework=entry.framework,
@@ -162,9 +244,9 @@ class Bench:
             options=replace(
                 entry.point.options,
                 workers=entry.point.workers,
-                name=naming.new_run_name(job.label, entry.framework),
+                name=name,
             ),
-            series=entry.series(self.survey.plan, self.survey.set),
+            series=entry.series(self.survey.plan, self.survey.set, partner),
             source=self.survey.source,
             cache=cache,
             notes=notes,
@@ -190,12 +272,12 @@ class Bench:
             self.view.warn(note)
         return (None if notes else "cold"), tuple(notes)
 
-    def _run(self, request: Request) -> Record:
+    def _run(self, request: Request, ready: Ready | None = None) -> Record:
         """Run, and find or make the record, whatever happens."""
         assert request.options.name is not None
         kept = store.Store(self.session.results)
         try:
-            return self.session.run(request)
+            return self.session.run(request, ready)
         except RunFailedError:
             return kept.find(request.options.name)
         except RecordError as error:
@@ -208,8 +290,8 @@ class Bench:
             )
             return self.session.keep_unstarted(request, " ".join(str(error).split()), lost=lost)
 
-    def _wait_for_nodes(self, request: Request) -> None:
-        """After a run that failed: where nodes do not answer, wait until they are back and what they serve is, too."""
+    def _wait_for_nodes(self, names: Sequence[str]) -> None:
+        """After runs that failed: where nodes do not answer, wait until they are back and what they serve is, too."""
         away = self._away()
         if not away:
             return
@@ -225,8 +307,8 @@ class Bench:
                 time.sleep(POLL_SECONDS)
             self.view.say("all nodes answer again")
             self.session.reconnect()
-            with contextlib.suppress(RegattaError):  # it may have ended, or never begun
-                catalogue.cancel(self.session.remote, catalogue.find(self.session.remote, str(request.options.name)))
+            for name in names:
+                self._end(name)
             if not self.session.cluster.local:
                 services.wait_for_hdfs(self.session.remote)
                 for framework in services.served(self.session.cluster):

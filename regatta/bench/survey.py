@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from regatta.bench import fits, inputs, order
+from regatta.bench import fits, inputs, order, until
 from regatta.bench.estimate import Estimates, span
 from regatta.bench.order import Entry
 from regatta.errors import PlanError, RecordError
@@ -45,10 +45,12 @@ class Survey:
     def lines(self, width: int | None = None) -> list[str]:
         """The plan for a person, with what it may take; see `table.aligned` on `width`."""
         plan, guessed = self.plan, {entry.point.name for entry in self.left if not self.estimates.seconds(entry)[1]}
-        rounds = f"{plan.repeats} repeats" + (f" after {plan.warm_ups} warm-up(s)" if plan.warm_ups else "")
+        most = f"up to {plan.repeats}" if plan.until is not None else f"{plan.repeats}"
+        rounds = f"{most} repeats" + (f" after {plan.warm_ups} warm-up(s)" if plan.warm_ups else "")
         shown = [
             f"plan {plan.name}: {len(self.points)} points, {rounds}, caches {plan.cache}, {self.total} runs",
             *([plan.about] if plan.about else []),
+            *([f"duet: {' and '.join(plan.duet)} run at the same moment, each on half of the cores"] * bool(plan.duet)),
             "",
         ]
         rows = [("point", "frameworks", "workers", "cores", "runs left", "about")]
@@ -84,6 +86,8 @@ def survey(remote: Remote, plan: BenchPlan, results: Path, *, fresh: bool = Fals
     begins. Raises PlanError, RecordError, NodesError, InventoryError.
     """
     found = fits.hosts(remote)
+    if plan.duet:
+        found = fits.halves(remote.cluster, found, plan.duet)
     points = plans.expand(plan, sum(found[node.name].cores for node in remote.cluster.workers))
     shared = {point.name: fits.cores_shared(remote.cluster, found, point) for point in points}
     warnings = fits.check(remote.cluster, found, points)
@@ -103,7 +107,7 @@ def survey(remote: Remote, plan: BenchPlan, results: Path, *, fresh: bool = Fals
 
     for name in reversed(sets):
         keys = order.recorded(sets[name], retry=retry)
-        left = tuple(entry for entry in entries if entry.key not in keys)
+        left = order.remaining(until.left(plan, entries, sets[name]), keys)
         if fresh or not left:
             break
         if {r.identity.release for r in sets[name]} - {None, source.release}:

@@ -24,6 +24,16 @@ def text_of(entry: Entry) -> str:
     return f"{entry.point.name} {entry.framework}, {'warm-up' if entry.warm_up else 'repeat'} {entry.repeat}"
 
 
+def _ended(record: Record) -> str:
+    """How long the run took, and what became of it."""
+    total = record.phases.total
+    text = " ".join([f"{total:.2f} s" if total is not None else "-", *filter(None, [_STATES[record.exit.state]])])
+    if record.exit.failure:
+        where = "".join(f"{place}: " for place in [record.exit.failure.node] if place)
+        text += f" ({where}{record.exit.failure.cause})"
+    return text + (f" (with {', '.join(record.others)}: left out of verdicts)" if record.others else "")
+
+
 class View(Console):
     """A console for a bench: the runs' own log is left to `fab logs`; on a terminal there is a live view below."""
 
@@ -39,6 +49,7 @@ class View(Console):
         self._title = ""
         self._began: float | None = None
         self._running: tuple[Entry, int, int] | None = None
+        self._partner: Entry | None = None
         self._next: Entry | None = None
         self._left = 0.0
         self._left_at = 0.0
@@ -63,29 +74,36 @@ class View(Console):
         if live is not None:
             live.stop()
 
-    def begin(self, title: str, entry: Entry, number: int, of: int, following: Entry | None, left: float) -> None:
-        """A run begins: the `number`th `of` all; `left` are the seconds that it and the others may take."""
+    def begin(
+        self,
+        title: str,
+        entry: Entry,
+        number: int,
+        of: int,
+        following: Entry | None,
+        left: float,
+        beside: Entry | None = None,
+    ) -> None:
+        """A run begins: the `number`th `of` all; `left` are the seconds that it and the others may take.
+
+        `beside`: the other of a duet.
+        """
         with self._lock:
             self._title, self._running, self._next = title, (entry, number, of), following
+            self._partner = beside
             self._began, self._left, self._left_at, self._doing = self._now(), left, self._now(), "starts"
             if self._out.terminal and self._live is None:
                 self._live = self._out.live(self._draw_live)
                 self._live.start()
 
-    def end(self, record: Record, left: float) -> None:
-        """The run that began has ended."""
+    def end(self, record: Record, left: float, beside: Record | None = None) -> None:
+        """The run that began has ended, and the one `beside` it in a duet."""
         with self._lock:
             assert self._running is not None
             entry, number, of = self._running
-            total = record.phases.total
-            took = f"{total:.2f} s" if total is not None else "-"
-            state = _STATES[record.exit.state]
-            words = [f"[{number:{len(str(of))}}/{of}] {text_of(entry)}: {took}", *([state] if state else [])]
-            text = " ".join(words)
-            if record.exit.failure:
-                where = "".join(f"{place}: " for place in [record.exit.failure.node] if place)
-                text += f" ({where}{record.exit.failure.cause})"
-            text += f" (with {', '.join(record.others)}: left out of verdicts)" if record.others else ""
+            text = f"[{number:{len(str(of))}}/{of}] {text_of(entry)}: {_ended(record)}"
+            if beside is not None and self._partner is not None:
+                text += f"; beside it {self._partner.framework}: {_ended(beside)}"
             following = "" if self._out.terminal or self._next is None else f"; next {text_of(self._next)}"
             self.say(text + (f"{following}; about {span(left)} left" if following else ""))
 

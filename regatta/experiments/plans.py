@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from regatta.cards import reading
@@ -50,7 +50,11 @@ class Experiment:
 
 @dataclass(frozen=True)
 class BenchPlan:
-    """A whole plan; `seed` orders the runs and makes the data, `budget` is in seconds."""
+    """A whole plan; `seed` orders the runs and makes the data, `budget` is in seconds.
+
+    `until`: a point is not repeated more if no interval's end differs by more than this part from the ratio.
+    `duet`: the two frameworks that run at the same moment, each on one half of the cores; empty: one run at a time.
+    """
 
     name: str
     experiments: tuple[Experiment, ...]
@@ -60,6 +64,8 @@ class BenchPlan:
     cache: Cache = "warm"
     seed: int = 0
     budget: float | None = None
+    until: float | None = None
+    duet: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -105,6 +111,14 @@ def expand(plan: BenchPlan, cores: int) -> tuple[Point, ...]:
                     points.append(_point(experiment, size, workers))
                 except PlanError as error:
                     faults.append(str(error))
+    if plan.duet:
+        points = [
+            replace(point, frameworks=tuple(dict.fromkeys(plan.duet)))
+            for point in points
+            if {*plan.duet} <= {*point.frameworks}
+        ]
+        if not points and not faults:
+            faults.append(f"no point has both {' and '.join(plan.duet)} (--duet): name two frameworks of one")
     names = [point.name for point in points]
     twice = sorted({name for name in names if names.count(name) > 1})
     faults += [f"two experiments make a point {name}: give one of them another name" for name in twice]
@@ -121,6 +135,7 @@ def digest(plan: BenchPlan, points: Sequence[Point]) -> str:
         plan.cache,
         plan.seed,
         [{k: v for k, v in one.items() if k != "options"} for one in told],
+        *([plan.duet] if plan.duet else []),
     ]
     return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:8]
 

@@ -88,7 +88,7 @@ class Plan:
 
     `options`: what was given for the run; `launcher`: the one that it has, also by default. `master_port`: a
     free port of the first rank's node. `ports`: one for each rank of a node, by the node's name, where the framework
-    wants that. `cards`: the GPUs that it has, by the node's name.
+    wants that. `cards`: the GPUs that it has, `cpus`: the cores to which it is bound, by the node's name.
 
     `below`: the folder of the synced tree in which the program begins (empty: the tree); `folder`: its project's.
 
@@ -110,6 +110,7 @@ class Plan:
     master_port: int | None = None
     ports: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     cards: Mapping[str, Cards] = field(default_factory=dict)
+    cpus: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     first_run: str | None = None
     layer: str | None = None
     below: str = ""

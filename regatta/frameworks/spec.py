@@ -26,6 +26,7 @@ def common(plan: Plan, node: Node) -> Spec:
         cwd="/".join(filter(None, (f"{node.state}/runs/{plan.run}/work", plan.below))),
         env={**_sees(plan, node), **common_environment(plan, node)},
         gpus=plan.cards[node.name].uuids if node.name in plan.cards else (),
+        cpus=plan.cpus.get(node.name, ()),
         time_limit=plan.options.time_limit,
         limits=node.limits,
         files=supervisor_files(),

@@ -24,6 +24,7 @@ class Node:
     state: str
     python: str
     limits: Limits = run_limits.DEFAULT
+    price_per_hour: float | None = None
     become: str | None = field(default=None, repr=False, compare=False)
     """The password of sudo there, or a vault with it; see `sudo.password`."""
 
@@ -51,6 +52,12 @@ class Cluster:
     def everybody(self) -> tuple[Node, ...]:
         """All hosts of the inventory, also those that this command leaves out."""
         return self.inventory or self.nodes
+
+    @property
+    def price_per_hour(self) -> float | None:
+        """What all hosts that this command uses cost together; None where one of them has no price."""
+        prices = [node.price_per_hour for node in self.nodes]
+        return sum(filter(None, prices)) if None not in prices else None
 
     @property
     def left_out(self) -> tuple[str, ...]:

@@ -157,6 +157,7 @@ def _node(cluster: str, name: str, folder: Path, raw: dict[str, Any]) -> Node:
         state=state,
         python=_path(python),
         limits=run_limits.read(f"{cluster}: host {name}", values),
+        price_per_hour=run_limits.price(f"{cluster}: host {name}", values),
         become=_become(cluster, name, folder, raw),
     )
 

@@ -1,4 +1,4 @@
-"""The limits of a run on a node, as the inventory says it, so that a run cannot fill one."""
+"""The limits of a run on a node, and its price, as the inventory says them."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,7 +6,8 @@ from typing import Any
 from regatta.errors import InventoryError
 from regatta_protocol.run import Limits
 
-VARIABLES = {"regatta_run_log_mb", "regatta_run_memory_share", "regatta_run_processes"}
+PRICE = "price_per_hour"
+VARIABLES = {"regatta_run_log_mb", "regatta_run_memory_share", "regatta_run_processes", PRICE}
 
 
 LOG_BYTES, MEMORY_SHARE = 256_000_000, 0.85
@@ -21,6 +22,11 @@ def read(where: str, values: Mapping[str, Any]) -> Limits:
         _number(where, values, "regatta_run_memory_share", MEMORY_SHARE, 0.05, 1),
         None if processes is None else int(_number(where, values, "regatta_run_processes", 0, 64, 1 << 22)),
     )
+
+
+def price(where: str, values: Mapping[str, Any]) -> float | None:
+    """What a host costs an hour, in any money, by its variables. Raises as `read`."""
+    return _number(where, values, PRICE, 0, 0, 1e6) if PRICE in values else None
 
 
 def _number(where: str, values: Mapping[str, Any], name: str, default: float, least: float, most: float) -> float:

@@ -7,6 +7,7 @@ import os
 import time
 from typing import Any, Dict
 
+from regatta.node import energy as counters
 from regatta.node import notes, rights, rundirs
 from regatta_protocol.decoding import fitting
 from regatta_protocol.operations.runs import Contended
@@ -35,12 +36,15 @@ def strangers() -> dict[str, float]:
     return found
 
 
-def of_run(place: Place, run: str, before: dict[str, float] | None = None) -> Contended:
+def of_run(
+    place: Place, run: str, before: dict[str, float] | None = None, energy: dict[str, float] | None = None
+) -> Contended:
     """Return the other runs on this node between the run's start and its end (or now), and the load of other processes.
 
     The load is an average since `before`, their seconds of CPU at the run's start; None where that is not known. It
-    lacks processes that have ended meanwhile.
+    lacks processes that have ended meanwhile. `energy`: the counters at the run's start.
     """
+    joules = counters.joules(energy) if energy else None
     spans = _spans(place, {name: _noted_span(place, name) for name in rundirs.names(place)})
     began, ended = spans.pop(run, [0.0, 0.0])
     others = [name for name, (since, until) in spans.items() if since < ended and until > began]
@@ -48,7 +52,7 @@ def of_run(place: Place, run: str, before: dict[str, float] | None = None) -> Co
     if before is not None and began < ended:
         used = sum(max(0.0, seconds - before.get(name, 0.0)) for name, seconds in strangers().items())
         load = round(used / max(time.time() - began, 0.1), 2)
-    return Contended(tuple(others), load)
+    return Contended(tuple(others), load, joules)
 
 
 def _noted_span(place: Place, run: str) -> list[float] | None:

@@ -15,6 +15,7 @@ from typing import Any, Callable, Dict, List, Sequence
 from regatta.node import (
     cgroup,
     contention,
+    energy,
     environments,
     frameworks,
     layers,
@@ -91,9 +92,9 @@ def start(place: Place, spec: Spec, hidden: Dict[str, str] | None = None) -> Sta
             delete(place, folder)
             notes.remove(place, run)
             raise
-    others = contention.strangers()
+    others, used = contention.strangers(), energy.counters()
     interface = network.interface(place["cluster_address"])
-    return Started(folder, interface, others, without)
+    return Started(folder, interface, others, used, without)
 
 
 def _claim(place: Place, spec: Spec, folder: str) -> None:

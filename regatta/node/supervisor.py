@@ -113,6 +113,8 @@ class Supervisor:
 
     def start_ranks(self) -> None:
         """Start the node's ranks in their order. One that cannot be started is the failure, and ends the others."""
+        if self.spec.cpus:
+            os.sched_setaffinity(0, self.spec.cpus)
         for spec in self.spec.ranks:
             try:
                 one = rank.Rank(spec, self.env, self.spec.cwd)

@@ -12,6 +12,25 @@ PLAN = "calibrate"
 
 
 @dataclass(frozen=True)
+class Bias:
+    """How many times as long as those beside them the runs on the second half of the cores took, by `clock`."""
+
+    cluster: str
+    clock: str
+    times: stats.Ratio
+
+    def __str__(self) -> str:
+        return (
+            f"{self.cluster}: in duets of the same thing the second half of the cores took {self.times.value:.3f} "
+            f"times as long as the first ({self.clock}{_ends(self.times)}, {self.times.n} duets); runs change halves"
+        )
+
+
+def _ends(found: stats.Ratio) -> str:
+    return "" if found.low is None else f", {found.low:.3f} to {found.high:.3f}"
+
+
+@dataclass(frozen=True)
 class Calibration:
     """`false` of `verdicts` on `cluster` by one timer said that the same thing is faster or slower than itself."""
 
@@ -52,6 +71,28 @@ def of(records: Sequence[Record], at_least: float = stats.AT_LEAST) -> list[Cali
     ]
 
 
+def biases(records: Sequence[Record]) -> list[Bias]:
+    """What the halves of the cores do to duets of the same thing, for each cluster by each timer."""
+    found: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    for (cluster, _), runs in _sets(records).items():
+        for clock in ("total", "compute"):
+            found.setdefault((cluster, clock), []).extend(_duets(runs, clock))
+    return [
+        Bias(*key, stats.paired([one for one, _ in duets], [other for _, other in duets]))
+        for key, duets in found.items()
+        if duets
+    ]
+
+
+def _duets(runs: Sequence[Record], clock: str) -> list[tuple[float, float]]:
+    """Seconds on the first and the second half of the cores of runs at the same moment, with no others beside them."""
+    known = {run.run_id: run for run in runs if not run.others}
+    firsts = [run for run in known.values() if run.series and run.series.half == 1 and run.series.partner in known]
+    pairs = [(run, known[run.series.partner]) for run in firsts if run.series and run.series.partner]
+    clocks = [(getattr(one.phases, clock), getattr(other.phases, clock)) for one, other in pairs]
+    return [(one, other) for one, other in clocks if one and other]
+
+
 def _sets(records: Sequence[Record]) -> dict[tuple[str, str], list[Record]]:
     sets: dict[tuple[str, str], list[Record]] = {}
     for run in records:
@@ -63,11 +104,15 @@ def _sets(records: Sequence[Record]) -> dict[tuple[str, str], list[Record]]:
 
 def _named(label: str, runs: Sequence[Record], clock: str) -> Iterator[tuple[list[float], list[float]]]:
     """The seconds under two names of each verdict; runs without the timer, or timed while others ran, are left out."""
-    ordered = sorted(runs, key=lambda run: run.series.index if run.series else 0)
-    seconds = [getattr(run.phases, clock) for run in ordered if not run.others]
-    times = [value for value in seconds if value]
+    duets = _duets(runs, clock)
     dice = random.Random(label)
-    pairs = [dice.sample(times[at : at + 2], 2) for at in range(0, len(times) - 1, 2)]
+    if duets:
+        pairs = [dice.sample(duet, 2) for duet in duets]
+    else:
+        ordered = sorted(runs, key=lambda run: run.series.index if run.series else 0)
+        seconds = [getattr(run.phases, clock) for run in ordered if not run.others]
+        times = [value for value in seconds if value]
+        pairs = [dice.sample(times[at : at + 2], 2) for at in range(0, len(times) - 1, 2)]
     for first in range(0, len(pairs) - stats.LEAST_PAIRS + 1, stats.LEAST_PAIRS):
         one, other = zip(*pairs[first : first + stats.LEAST_PAIRS], strict=True)
         yield [*one], [*other]

@@ -12,7 +12,7 @@ from regatta.records import answers, stats
 from regatta.records.answers import Difference
 from regatta.records.clocks import PHASES
 from regatta.records.plain import plain
-from regatta.records.record import SINGLE, Record
+from regatta.records.record import SINGLE, Record, Series
 from regatta.text import clean
 
 _OVERLAP_WORTH_SAYING = 0.05
@@ -179,7 +179,12 @@ def ratio(
     if not found:
         return None
     seconds = ([a for a, _ in found], [b for _, b in found])
-    return replace(stats.paired(*seconds, at_least), shared=unlike(base, other))
+    return replace(stats.paired(*seconds, at_least, looks(base, other)), shared=unlike(base, other))
+
+
+def looks(base: Sequence[Record], other: Sequence[Record]) -> int:
+    """How often a bench looked at the pairs of these runs, or could have, before it ended."""
+    return max((run.series.looks for run in (*base, *other) if run.series), default=1)
 
 
 def unlike(base: Sequence[Record], other: Sequence[Record]) -> bool:
@@ -191,15 +196,23 @@ def unlike(base: Sequence[Record], other: Sequence[Record]) -> bool:
 def pairs(base: Sequence[Record], other: Sequence[Record], phase: str) -> list[tuple[float, float]]:
     """Seconds of the phase in runs that belong together, where both have them and neither was timed while others ran.
 
-    Repeats are paired by their number in the series that they have in common, else in the order given.
+    Repeats are paired by their number in the series that they have in common, else in the order given; those of a duet
+    with their partner.
     """
-    numbered = [[((r.series.label, r.series.index), r) for r in group if r.series] for group in (base, other)]
+    numbered = [[(_place(r, r.series), r) for r in group if r.series] for group in (base, other)]
     one, two = map(dict, numbered)
     each_once = [len(one), len(two)] == list(map(len, numbered))
     both = [(one[place], two[place]) for place in one if each_once and place in two]
     alone = ((a, b) for a, b in both or zip(base, other, strict=False) if not (a.others or b.others))
     clocks = ((getattr(a.phases, phase), getattr(b.phases, phase)) for a, b in alone)
     return [(a, b) for a, b in clocks if a and b]
+
+
+def _place(run: Record, series: Series) -> tuple[object, ...]:
+    """What two runs have in common that are a pair."""
+    if series.partner:
+        return tuple(sorted((run.run_id, series.partner)))
+    return series.label, series.index
 
 
 def _ratios(groups: Mapping[str, Sequence[Record]], totals: Mapping[str, Spread]) -> Iterator[str]:
@@ -263,7 +276,7 @@ def _verdict(found: stats.Ratio, *, against_one: bool = False) -> str:
         beat = "beat" if found.value < 1 and f"{found.value:.2f}" != "1.00" else "did not beat"
         return f"; the cluster {beat} one process" if against_one else ""
     if found.low is None:
-        return f"; {verdict} ({found.n} pairs, {stats.LEAST_PAIRS} are needed)"
+        return f"; {verdict} ({found.n} pairs, {found.least} are needed)"
     said = f"; at {stats.CONFIDENCE:.0%} {found.low:.2f} to {found.high:.2f} times: {verdict}".replace("%", " %")
     if against_one and verdict in ("faster", "slower"):
         said += f"; the cluster {'beat' if verdict == 'faster' else 'did not beat'} one process"

@@ -86,6 +86,17 @@ def _gpus(document: dict[str, Any]) -> dict[str, Any]:
     return _of_nodes(document, {"gpus": [], "gpu_driver": None}) | {"schema_version": 10}
 
 
+def _price(document: dict[str, Any]) -> dict[str, Any]:
+    """10 to 11: what the cluster costs, and the energy that its nodes took; older records do not say."""
+    cluster, beside = document.get("cluster"), document.get("beside")
+    if isinstance(cluster, dict):
+        document = document | {"cluster": {"price_per_hour": None} | cluster}
+    if isinstance(beside, list):
+        beside = [{"joules": None} | one if isinstance(one, dict) else one for one in beside]
+        document = document | {"beside": beside}
+    return document | {"schema_version": 11}
+
+
 _STEPS: dict[int | None, Callable[[dict[str, Any]], dict[str, Any]]] = {
     1: _progress_of_ranks,
     2: _use,
@@ -96,4 +107,5 @@ _STEPS: dict[int | None, Callable[[dict[str, Any]], dict[str, Any]]] = {
     7: _overhead,
     8: _parts,
     9: _gpus,
+    10: _price,
 }

@@ -10,11 +10,12 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct, json
 from msgspec.structs import force_setattr
 
+from regatta.records import stats
 from regatta.records.clocks import Number, Phases, Point
 from regatta_protocol.events import ASIDE
 
-Version = Literal[10]
-SCHEMA_VERSION: Version = 10
+Version = Literal[11]
+SCHEMA_VERSION: Version = 11
 
 Framework = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9-]{0,39}$(?!\n)")]
 """A framework's name: a-z, 0-9 and `-`. Records of any can be read, whether this Regatta can run it or not."""
@@ -82,12 +83,16 @@ class NodeFacts(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ClusterFacts(Struct, frozen=True, forbid_unknown_fields=True):
-    """The cluster as far as the run used it. `versions_equal` and `rank_map` (each rank's node) follow from `nodes`."""
+    """The cluster as far as the run used it. `versions_equal` and `rank_map` (each rank's node) follow from `nodes`.
+
+    `price_per_hour`: of all its hosts together, in whichever money its inventory says; None where it does not.
+    """
 
     name: Text
     nodes: Annotated[tuple[NodeFacts, ...], Meta(min_length=1)]
     versions_equal: bool = True
     rank_map: tuple[str, ...] = ()
+    price_per_hour: Number | None = None
 
     def __post_init__(self) -> None:
         """Ignore what a file says: they are those of the nodes."""
@@ -149,12 +154,14 @@ class NodeUse(Struct, frozen=True, forbid_unknown_fields=True):
 class Beside(Struct, frozen=True, forbid_unknown_fields=True):
     """Other load on a node of the run meanwhile: the ids of other runs, and the load of other processes.
 
-    `load`: cores that processes outside of Regatta have used on average; None: not known.
+    `load`: cores that processes outside of Regatta have used on average; `joules`: energy of its processors and their
+    memory, whoever used it. None: not known.
     """
 
     node: Text
     runs: tuple[str, ...] = ()
     load: Number | None = None
+    joules: Number | None = None
 
 
 class Overhead(Struct, frozen=True, forbid_unknown_fields=True):
@@ -205,7 +212,9 @@ class Series(Struct, frozen=True, forbid_unknown_fields=True):
 
     The rest is None where no bench asked for the run. All runs of one bench have the same `set`, and those of one
     point of its plan the same `point`; a `warm_up` is not compared. `published` are seconds measured on other hardware,
-    and `published_size` the edges, rows or images that they are of, where ours are a scaled form of it.
+    and `published_size` the edges, rows or images that they are of, where ours are a scaled form of it. `until`:
+    the part by which ends of intervals may differ from the ratio where the bench ends. `partner`: the run that ran at
+    the same moment on the other half of the cores, whose time it is paired with; `half`: 1 or 2, which it had.
     """
 
     label: Text
@@ -217,6 +226,14 @@ class Series(Struct, frozen=True, forbid_unknown_fields=True):
     warm_up: bool = False
     published: Number | None = None
     published_size: Positive | None = None
+    until: Number | None = None
+    partner: RunId | None = None
+    half: Positive | None = None
+
+    @property
+    def looks(self) -> int:
+        """How often the bench could look at its intervals, and end."""
+        return len(stats.looks(self.total)) if self.until is not None else 1
 
 
 class Record(Struct, frozen=True, forbid_unknown_fields=True):
@@ -247,8 +264,24 @@ class Record(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def others(self) -> tuple[str, ...]:
-        """Ids of the runs that ran while this one was timed, on whichever of its nodes: its times are no measure."""
-        return tuple(sorted({run for place in self.beside for run in place.runs}))
+        """Ids of the runs that ran while this one was timed, on whichever of its nodes: its times are no measure.
+
+        Its partner is none of them.
+        """
+        partner = self.series.partner if self.series else None
+        return tuple(sorted({run for place in self.beside for run in place.runs} - {partner}))
+
+    @property
+    def joules(self) -> float | None:
+        """Energy of the processors of all nodes of the run while it was there; None where one did not tell."""
+        told = [place.joules for place in self.beside]
+        return sum(filter(None, told)) if told and None not in told else None
+
+    @property
+    def cost(self) -> float | None:
+        """What all hosts of its inventory cost during the run, in the money of their `price_per_hour`."""
+        price, seconds = self.cluster.price_per_hour, self.phases.total
+        return price * seconds / 3600 if price is not None and seconds is not None else None
 
     @property
     def aside(self) -> str | None:

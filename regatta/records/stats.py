@@ -4,6 +4,8 @@ Pairs are judged by a randomization test. Chance decides which run of a pair com
 each pair could as well have the other sign: whatever the noise is (drift, outliers, autocorrelation), at most one
 verdict in 20 is false (Fisher 1935, *The Design of Experiments*, section 21). The interval has all ratios that the test
 does not reject: its ends are means of subsets of the pairs (Hartigan 1969, "Using subsample values as typical values").
+Whoever looks several times, and continues if the interval is still wide, has more chances of a false verdict. The looks
+are fixed before and share the error equally (repeated confidence intervals, Jennison and Turnbull 1989).
 Medians have the interval of order statistics, repeats without pairs that of Welch's test of their logarithms.
 Made for many sets of repeats at a time, as a report has thousands.
 """
@@ -11,6 +13,7 @@ Made for many sets of repeats at a time, as a report has thousands.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, TypeVar
 
 Verdict = Literal["faster", "slower", "equal", "no difference shown", "too few runs", "cores shared"]
@@ -19,6 +22,8 @@ Seconds = Sequence[float]
 LEAST_PAIRS = 6
 """Fewer pairs than this cannot show a difference at CONFIDENCE: 5 have the same sign by chance once in 16 times."""
 CONFIDENCE = 0.95
+FIRST_LOOK = 8
+"""The number of pairs after which a bench that continues until its intervals are narrow looks for the first time."""
 AT_LEAST = 0.01
 """The part by which times differ at least, if a difference is to matter: 1 % is far below what anyone would notice."""
 _ALL = 13
@@ -50,12 +55,25 @@ class Ratio(Interval):
 
     `p`: how often so large a difference would come by chance. `at_least`: the part that a difference must have to
     matter. `shared`: ranks of one side had to share cores and those of the other had not, so that it says nothing of
-    scaling.
+    scaling. `looks`: how often there was, or could have been, a look at it; `p` and the interval are those of all.
     """
 
     p: float | None = None
     at_least: float = AT_LEAST
     shared: bool = False
+    looks: int = 1
+
+    @property
+    def least(self) -> int:
+        """The number of pairs that a verdict needs."""
+        return least_pairs(self.looks)
+
+    @property
+    def width(self) -> float | None:
+        """By which part the end of the interval that is farther away differs from the ratio; None without interval."""
+        if self.low is None or self.high is None:
+            return None
+        return max(self.high / self.value, self.value / self.low) - 1
 
     @property
     def verdict(self) -> Verdict:
@@ -75,25 +93,46 @@ class Ratio(Interval):
     def inverse(self) -> "Ratio":
         """Return how many times as fast it was: 1 / value, with the interval's ends turned round."""
         low, high = (1 / self.high if self.high else None), (1 / self.low if self.low else None)
-        return Ratio(1 / self.value, self.n, low, high, self.p, self.at_least, self.shared)
+        return Ratio(1 / self.value, self.n, low, high, self.p, self.at_least, self.shared, self.looks)
 
 
-def paired(base: Seconds, other: Seconds, at_least: float = AT_LEAST) -> Ratio:
+def looks(most: int) -> tuple[int, ...]:
+    """The numbers of pairs after which a bench of at most `most` may end: each half as many again."""
+    found = [FIRST_LOOK]
+    while found[-1] * 3 // 2 < most:
+        found.append(found[-1] * 3 // 2)
+    return (*found, most) if most > FIRST_LOOK else (most,)
+
+
+def least_pairs(looks: int = 1) -> int:
+    """The number of pairs that can show a difference at one of so many looks: fewer have the same sign by chance."""
+    return math.ceil(1 - math.log2((1 - CONFIDENCE) / looks) - 1e-9)
+
+
+def paired(base: Seconds, other: Seconds, at_least: float = AT_LEAST, looks: int = 1) -> Ratio:
     """The ratio of `other` to `base`, seconds of repeats that belong together by their place. Raises as `ratios`."""
-    return ratios([(base, other)], at_least)[0]
+    return ratios([(base, other)], at_least, [looks])[0]
 
 
-def ratios(pairs: Sequence[tuple[Seconds, Seconds]], at_least: float = AT_LEAST) -> list[Ratio]:
+def ratios(
+    pairs: Sequence[tuple[Seconds, Seconds]], at_least: float = AT_LEAST, looks: Sequence[int] = ()
+) -> list[Ratio]:
     """For each (base, other) the ratio of other to base: seconds of repeats that belong together by their place.
 
-    The same seconds get the same interval, whatever else is compared. ValueError where the numbers of repeats differ,
-    there are none, or a timer shows no time.
+    `looks`: for each, see `Ratio`. The same seconds get the same interval, whatever else is compared. ValueError where
+    the numbers of repeats differ, there are none, or a timer shows no time.
     """
     for base, other in pairs:
         if len(base) != len(other):
             raise ValueError(f"{len(base)} and {len(other)} repeats are no pairs")
     rows = [[b - a for a, b in zip(_logs(base), _logs(other), strict=True)] for base, other in pairs]
-    return [_ratio(found, at_least) for found in _by_length(rows, _signs)]
+    looks = looks or [1] * len(rows)
+    made: dict[int, Ratio] = {}
+    for count in set(looks):
+        places = [place for place, of_row in enumerate(looks) if of_row == count]
+        found = _by_length([rows[place] for place in places], partial(_signs, looks=count))
+        made.update((place, _ratio(one, at_least, count)) for place, one in zip(places, found, strict=True))
+    return [made[place] for place in range(len(rows))]
 
 
 def unpaired(pairs: Sequence[tuple[Seconds, Seconds]], at_least: float = AT_LEAST) -> list[Ratio]:
@@ -125,10 +164,10 @@ Logs = tuple[float, int, float | None, float | None, float | None]
 """Mean of logarithms, repeats, ends of its interval, p."""
 
 
-def _ratio(found: Logs, at_least: float) -> Ratio:
+def _ratio(found: Logs, at_least: float, looks: int = 1) -> Ratio:
     value, n, low, high, p = found
     low, high = (math.exp(end) if end is not None else None for end in (low, high))
-    return Ratio(math.exp(value), n, low, high, p, at_least)
+    return Ratio(math.exp(value), n, low, high, p, at_least, looks=looks)
 
 
 def _logs(samples: Seconds) -> list[float]:
@@ -158,21 +197,21 @@ def _by_length(rows: Sequence[Seconds], judge: Callable[[Any], list[Found]]) -> 
     return [found[index] for index in range(len(rows))]
 
 
-def _signs(differences: Any) -> list[Logs]:
-    """Mean, interval and p of each row by the test that gives each pair the other sign."""
+def _signs(differences: Any, looks: int = 1) -> list[Logs]:
+    """Mean, interval and p of each row by the test that gives each pair the other sign, at one of so many looks."""
     import numpy as np
 
     n = differences.shape[1]
     values = differences.mean(axis=1)
-    if n < LEAST_PAIRS:
+    if n < least_pairs(looks):
         return [(value, n, None, None, None) for value in values.tolist()]
     subsets = _subsets(n)
     means = np.sort(differences @ (subsets / subsets.sum(axis=1, keepdims=True)).T, axis=1)
     signs = len(subsets) + 1  # those of the data themselves, which turn no pair round, count too
-    beyond = int((1 - CONFIDENCE) / 2 * signs + 1e-9)
+    beyond = int((1 - CONFIDENCE) / looks / 2 * signs + 1e-9)
     tie = 1e-12
     one_sided = np.minimum((means <= tie).sum(axis=1), (means >= -tie).sum(axis=1)) + 1
-    chances = np.minimum(1.0, 2 * one_sided / signs)
+    chances = np.minimum(1.0, looks * 2 * one_sided / signs)
     ends = (means[:, beyond - 1], means[:, -beyond])
     return [
         (value, n, low, high, p)

@@ -101,7 +101,7 @@ def _said(found: stats.Ratio) -> str:
 
 
 def _few(found: stats.Ratio) -> str:
-    return f"{found.n} {'pair' if found.n == 1 else 'pairs'}: no verdict, {stats.LEAST_PAIRS} are needed"
+    return f"{found.n} {'pair' if found.n == 1 else 'pairs'}: no verdict, {found.least} are needed"
 
 
 def _against_one(found: Sequence[tuple[Configuration, stats.Ratio]]) -> str:
@@ -154,6 +154,8 @@ def _marks(summary: Summary) -> Iterator[str]:
     case = summary.case
     if any(summary.cores_shared(group.configuration) for group in case.groups):
         yield "ranks share cores"
+    if case.parameters.get("duet"):
+        yield "duet: both ran at the same moment, each on half of the cores"
     groups = case.groups
     kinds = {
         "failed": [run for group in groups for run in group.others],
@@ -164,6 +166,11 @@ def _marks(summary: Summary) -> Iterator[str]:
         if runs:
             yield f"{len(runs)} {'run' if len(runs) == 1 else 'runs'} {words}"
     yield from _slow_starts(case)
+    for configuration, trend in summary.unsteady:
+        yield trend.words(f"the times of {configuration.label}")
+    for ratio in summary.ratios:
+        if ratio.clock == _CLOCK and not (ratio.trend.steady or ratio.times.shared):
+            yield ratio.trend.words(f"the ratio of {ratio.above.label} to {ratio.below.label}")
 
 
 def _slow_starts(case: Case) -> Iterator[str]:

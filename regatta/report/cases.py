@@ -72,7 +72,12 @@ class Group:
 
     def seconds(self, clock: str) -> list[float]:
         """Return what `clock` (a phase, or total) took in each run that succeeded and has it, seconds."""
-        return [value for run in self.runs if (value := getattr(run.phases, clock)) is not None]
+        return _seconds(self.runs, clock)
+
+    def latest(self, clock: str) -> list[float]:
+        """As `seconds`, of the latest series of repeats."""
+        label = self.runs[-1].series.label if self.runs and self.runs[-1].series else None
+        return _seconds([run for run in self.runs if run.series and run.series.label == label], clock)
 
 
 @dataclass(frozen=True)
@@ -188,8 +193,8 @@ def describe(parameters: Mapping[str, Any], workload: str) -> str:
             words.append(f"{name}: {', '.join(map(str, value))}")
         elif name == "without" and isinstance(value, list):
             words.append(f"without {' and '.join(map(str, value))}")
-        elif name == given:
-            words.append(str(value))
+        elif name == given or value is True:
+            words.append(name if value is True else str(value))
         else:
             words.append(f"{name}={value}")
     return ", ".join(words)
@@ -250,6 +255,10 @@ def _of_case(record: Record) -> dict[str, Any]:
 
 def _canonical(parameters: Mapping[str, Any]) -> str:
     return json.dumps(parameters, sort_keys=True)
+
+
+def _seconds(runs: Sequence[Record], clock: str) -> list[float]:
+    return [value for run in runs if (value := getattr(run.phases, clock)) is not None]
 
 
 def _started(record: Record) -> tuple[str, str]:

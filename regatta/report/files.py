@@ -9,7 +9,7 @@ from pathlib import Path
 
 from regatta import files
 from regatta.errors import RecordError, UsageError
-from regatta.report import images, page
+from regatta.report import images, page, texts
 from regatta.report.page import Report
 from regatta.report.summary import Summary
 from regatta.report.tables import Table
@@ -47,7 +47,7 @@ def write(folder: Path, report: Report, formats: Sequence[str], most_cases: int)
             others = [folder / "tables.md"]
             files.write(others[0], markdown(report))
             for table in report.tables:
-                others.append(folder / "tables" / f"{table.name}.csv")
+                others.append(folder / "tables" / f"{texts.file_name(table.name)}.csv")
                 files.write(others[-1], as_csv(table))
             others += images_written.result()
     except OSError as error:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from regatta.report import across, charts, curves, specs, theme
+from regatta.report import across, charts, curves, specs, texts, theme
 from regatta.report.charts import Row
 from regatta.report.specs import Spec
 from regatta.report.summary import Summary
@@ -51,7 +51,7 @@ def write(folder: Path, name: str, spec: Spec, rows: Sequence[Row], formats: Seq
     written = []
     drawn = vl_convert.vegalite_to_svg(_whole(spec, rows, "white"))
     for ending in formats:
-        path = folder / f"{name}.{ending}"
+        path = folder / f"{texts.file_name(name)}.{ending}"
         if ending == "svg":
             path.write_text(drawn, encoding="utf-8")
         else:

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 from regatta.errors import RecordError
@@ -10,7 +11,7 @@ from regatta.program import hint
 from regatta.records import calibration, stats
 from regatta.records.record import Record
 from regatta.records.store import Listing, Store
-from regatta.report import regressions, sources, vega
+from regatta.report import history, regressions, sources, vega
 from regatta.report.cases import Case, card_of, cases
 from regatta.report.page import Report
 from regatta.report.summary import summarise
@@ -23,16 +24,19 @@ def report(
     only: str | None = None,
     against: Path | None = None,
     at_least: float = stats.AT_LEAST,
+    histories: bool = False,
 ) -> Report:
     """The report of all records in `folder`, or of one run, compared with the earlier ones at `against`.
 
     `only`: the name of a workload, plan or point whose runs are reported. `at_least`: the part by which times differ,
-    if that is to matter.
+    if that is to matter. `histories`: also how each configuration has changed over time.
     RecordError where there is nothing to report or to compare with; files that are no records are named in it.
     """
     with ThreadPoolExecutor(1) as pool:
         bundled = pool.submit(vega.script)  # takes seconds the first time, on a core that is idle
         made = _report(folder, run, only, against, at_least)
+        if histories:
+            made = replace(made, histories=history.histories([one.case for one in made.summaries]))
         bundled.result()
     return made
 
@@ -47,6 +51,7 @@ def _report(folder: Path, run: str | None, only: str | None, against: Path | Non
     earlier = sources.read(against) if against else None
     made = cases(found.records)
     notes = [*_without_card(made), *(f"Measured here: {one}." for one in calibration.of(found.records, at_least))]
+    notes += [f"Measured here: {one}." for one in calibration.biases(found.records)]
     changes = None
     if earlier is not None:
         old, repeated = _apart(earlier.records, found.records)

@@ -15,6 +15,7 @@ from regatta.report import (
     answers,
     charts,
     curves,
+    history,
     images,
     overhead,
     scaling,
@@ -38,7 +39,8 @@ _PICTURES = 12
 class Report:
     """The content of a page: `records` are in `summaries`' cases; `changes` is None where nothing was compared with.
 
-    `broken` are sentences about files that are no records, `notes` what else a reader has to know.
+    `histories`: of configurations over months, where they are asked for; `broken` are sentences about files that are no
+    records, `notes` what else a reader has to know.
     """
 
     title: str
@@ -49,6 +51,7 @@ class Report:
     against: str = ""
     broken: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    histories: tuple[history.History, ...] = ()
 
     @property
     def failed(self) -> list[Record]:
@@ -70,6 +73,7 @@ class Report:
                 *tables.use(self.summaries),
                 *overhead.tables(self.summaries),
                 *([tables.changes(self.changes, self.against)] if self.changes is not None else []),
+                *([history.table(self.histories)] if self.histories else []),
                 *([tables.failures(failed)] if (failed := self.failed) else []),
                 tables.machines(self.records),
                 tables.runs(self.records),
@@ -91,6 +95,8 @@ def render(report: Report) -> str:
     failed = report.failed
     overview = charts.overview(report.summaries)
     pictures = [*across.pictures(report.summaries), *curves.pictures(report.summaries)]
+    over_months = [*enumerate(history.pictures(report.histories), len(pictures))]
+    every = [*pictures, *(picture for _, picture in over_months)]
     return environment.get_template("report.html.j2").render(
         report=report,
         failed=failed,
@@ -98,6 +104,8 @@ def render(report: Report) -> str:
         days=_days(report.records),
         overview=bool(overview),
         across=[*enumerate(pictures)],
+        over_months=over_months,
+        history=history.table(report.histories) if report.histories else None,
         answers=tables.once(scaling.tables(report.summaries)),
         pays=tables.once(across.tables(report.summaries)),
         times=tables.once(tables.times(report.summaries)),
@@ -116,7 +124,7 @@ def render(report: Report) -> str:
         style=_text("report.css"),
         program=_text("report.js"),
         vega=vega.script(),
-        payload=base64.b64encode(gzip.compress(_payload(report, overview, pictures), 6, mtime=0)).decode("ascii"),
+        payload=base64.b64encode(gzip.compress(_payload(report, overview, every), 6, mtime=0)).decode("ascii"),
     )
 
 

@@ -14,9 +14,14 @@ _DRAWING_MS = 60_000
 """Milliseconds of the page's own clock in which its charts are drawn; it runs ahead where nothing is to be done."""
 
 
+def browser() -> str | None:
+    """The path of a browser that is here and prints; None: there is none."""
+    return next((path for name in BROWSERS if (path := shutil.which(name))), None)
+
+
 def write(page: Path, target: Path) -> None:
     """Print all parts of a page into `target`. RecordError without a browser, or where that fails."""
-    found = next((path for name in BROWSERS if (path := shutil.which(name))), None)
+    found = browser()
     if found is None:
         raise RecordError(
             f"no browser is here that prints a PDF ({', '.join(BROWSERS[:3])}): install one ('apt-get install "

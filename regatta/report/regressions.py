@@ -70,19 +70,23 @@ def _of(earlier: Case, group: Group) -> Group | None:
 
 def _note(group: Group, old: Group | None) -> str:
     """Return what else is not the same."""
+    return note(group.runs, old.runs) if old else ""
+
+
+def note(now: Sequence[Record], before: Sequence[Record]) -> str:
+    """What of the conditions of two sets of runs is not the same, and whether their code is."""
     differs: list[str] = []
-    if old is None:
-        return ""
-    if _machines(group.runs) != _machines(old.runs):
+    if machines(now) != machines(before):
         differs.append("other machine")
-    if _versions(group.runs) != _versions(old.runs):
+    if _versions(now) != _versions(before):
         differs.append("other versions")
-    if {run.identity.release for run in group.runs} == {run.identity.release for run in old.runs}:
+    if {run.identity.release for run in now} == {run.identity.release for run in before}:
         differs.append("same release")
     return ", ".join(differs)
 
 
-def _machines(runs: Sequence[Record]) -> set[tuple[str | None, int | None, int]]:
+def machines(runs: Sequence[Record]) -> set[tuple[str | None, int | None, int]]:
+    """Processor and cores of the hosts that runs used, and how many hosts there were."""
     return {(node.cpu, node.cores, len(run.cluster.nodes)) for run in runs for node in run.cluster.nodes}
 
 

@@ -21,7 +21,7 @@ from typing import Any
 from regatta import files
 from regatta.errors import RecordError
 from regatta.program import hint
-from regatta.records import calibration, document
+from regatta.records import calibration, document, stats
 from regatta.records.record import Record
 from regatta.release.tree import Tree, release_of
 
@@ -49,6 +49,18 @@ class Sealed:
     made: str
     code: Mapping[str, tuple[str, bytes]] = field(repr=False)
     missing: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """How its bench was called, besides the plan."""
+        series = [run.series for run in self.records if run.series]
+        words: list[str] = []
+        if until := next((one.until for one in series if one.until is not None), None):
+            words += ["--until", f"{100 * until:g}%", "--max-repeats", str(max(one.total for one in series))]
+        if any(one.half for one in series):
+            names = sorted({run.identity.framework for run in self.records})
+            words += ["--duet", f"{names[0]},{names[-1]}"]
+        return tuple(words)
 
     def lines(self) -> Iterator[str]:
         """Its description, for a person."""
@@ -220,15 +232,17 @@ def _code(file: Path, told: Mapping[str, Any], members: Mapping[str, bytes]) -> 
 
 def _missing(records: Sequence[Record]) -> Iterator[str]:
     """A sentence for each point and framework that has fewer runs than repeats."""
-    found: dict[tuple[str, str, int], set[int]] = {}
+    found: dict[tuple[str, str, int, bool], set[int]] = {}
     for run in records:
         if run.series and not run.series.warm_up:
-            key = (str(run.series.point), run.identity.framework, run.series.total)
+            key = (str(run.series.point), run.identity.framework, run.series.total, run.series.until is not None)
             found.setdefault(key, set()).add(run.series.index)
-    for (point, framework, total), own in found.items():
-        if gone := sorted({*range(1, total + 1)} - own):
+    for (point, framework, total, ends), own in found.items():
+        looks = stats.looks(total) if ends else (total,)
+        planned = next((look for look in looks if look >= max(own)), total)
+        if gone := sorted({*range(1, planned + 1)} - own):
             repeats = ", ".join(map(str, gone[:5])) + (" ..." if gone[5:] else "")
-            yield f"missing: {point} under {framework}: {len(gone)} of {total} repeats have no record ({repeats})"
+            yield f"missing: {point} under {framework}: {len(gone)} of {planned} repeats have no record ({repeats})"
 
 
 def _sign(text: bytes, key: str | None) -> bytes:

@@ -33,6 +33,9 @@ def _lines(record: Record, width: int | None) -> Iterator[str]:
         yield f"  failure     {', '.join(filter(None, where))}: {end.failure.cause}".replace(" : ", " ")
         yield from (f"              | {line}" for line in end.failure.last_lines)
     yield from _beside(record)
+    yield f"  energy      {texts.joules(record.joules)}"
+    if record.cost is not None:
+        yield f"  cost        {texts.cost(record.cost)} at {record.cluster.price_per_hour:g} an hour"
     yield ""
     yield from _phases(record)
     if record.ranks:

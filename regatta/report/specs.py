@@ -467,6 +467,31 @@ LEARNING: Spec = _WIDE | {
     },
 }
 
+HISTORY: Spec = _WIDE | {
+    "description": "Seconds of each session over time, and the level between changes",
+    "height": 220,
+    "encoding": {
+        "x": {"field": "day", "type": "temporal", "title": None},
+        "color": _frameworks(),
+        "detail": [{"field": "configuration"}, {"field": "stretch"}],
+    },
+    "layer": [
+        {"mark": {"type": "line", "interpolate": "linear"}, "encoding": {"y": {"field": "level", **_SECONDS}}},
+        {
+            "mark": {"type": "point", "filled": True, "size": 40},
+            "encoding": {
+                "y": {"field": "seconds", **_SECONDS},
+                "tooltip": _tooltip(
+                    ("configuration", "nominal"),
+                    ("day", "temporal"),
+                    ("seconds", "quantitative"),
+                    ("runs", "quantitative"),
+                ),
+            },
+        },
+    ],
+}
+
 LAPS: Spec = _WIDE | {
     "description": "Seconds of each epoch or iteration",
     "height": 200,

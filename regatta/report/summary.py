@@ -3,8 +3,9 @@
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
-from regatta.records import compare, stats
+from regatta.records import compare, stats, trends
 from regatta.records.stats import Interval
 from regatta.report.cases import Case, Configuration, Group
 
@@ -29,6 +30,8 @@ class Ratio:
     below: Configuration
     clock: str
     times: stats.Ratio
+    trend: trends.Trend
+    """Of the ratios of its pairs, over the repeats."""
 
     @property
     def speedup(self) -> stats.Ratio:
@@ -43,6 +46,13 @@ class Summary:
     case: Case
     times: tuple[Time, ...]
     ratios: tuple[Ratio, ...]
+
+    @cached_property
+    def unsteady(self) -> tuple[tuple[Configuration, trends.Trend], ...]:
+        """The configurations whose latest series of repeats has a trend, end to end."""
+        groups = [group for group in self.case.groups if self.case.shown(group.configuration)]
+        found = [(group.configuration, trends.trend(group.latest(CLOCKS[0]))) for group in groups]
+        return tuple((configuration, trend) for configuration, trend in found if not trend.steady)
 
     def cores_shared(self, configuration: Configuration) -> bool:
         """Whether ranks of a configuration had to share cores in some run."""
@@ -60,13 +70,14 @@ def summarise(cases: Sequence[Case], at_least: float = stats.AT_LEAST) -> tuple[
     samples = [(case, *place) for case in cases for place in _samples(case)]
     medians = stats.medians([seconds for _, _, _, seconds in samples])
     pairs = [(case, *place) for case in cases for place in _pairs(case)]
-    ratios = stats.ratios([(base, other) for *_, base, other in pairs], at_least)
+    ratios = stats.ratios([(base, other) for *_, base, other in pairs], at_least, [looks for *_, looks, _, _ in pairs])
     times: dict[int, list[Time]] = {}
     for (case, configuration, clock, _), found in zip(samples, medians, strict=True):
         times.setdefault(id(case), []).append(Time(configuration, clock, found))
     compared: dict[int, list[Ratio]] = {}
-    for (case, above, below, clock, shared, _, _), found in zip(pairs, ratios, strict=True):
-        compared.setdefault(id(case), []).append(Ratio(above, below, clock, replace(found, shared=shared)))
+    for (case, above, below, clock, shared, _, base, other), found in zip(pairs, ratios, strict=True):
+        over = trends.trend([b / a for a, b in zip(base, other, strict=True)])
+        compared.setdefault(id(case), []).append(Ratio(above, below, clock, replace(found, shared=shared), over))
     return tuple(Summary(case, tuple(times.get(id(case), ())), tuple(compared.get(id(case), ()))) for case in cases)
 
 
@@ -85,15 +96,15 @@ def _sides(groups: Sequence[Group]) -> Iterator[tuple[Group, Group]]:
     yield from itertools.combinations(others, 2)
 
 
-def _pairs(case: Case) -> Iterator[tuple[Configuration, Configuration, str, bool, list[float], list[float]]]:
+def _pairs(case: Case) -> Iterator[tuple[Configuration, Configuration, str, bool, int, list[float], list[float]]]:
     for workers, comparison in case.comparisons.items():
         if not comparison.comparable:
             continue
         for one, other in _sides([group for group in case.groups if group.configuration.workers == workers]):
             if not (one.answered and other.answered):
                 continue
-            shared = compare.unlike(other.runs, one.runs)
+            shared, looks = compare.unlike(other.runs, one.runs), compare.looks(other.runs, one.runs)
             for clock in CLOCKS:
                 if found := compare.pairs((*other.runs, *other.beside), (*one.runs, *one.beside), clock):
                     base, seconds = map(list, zip(*found, strict=True))
-                    yield one.configuration, other.configuration, clock, shared, base, seconds
+                    yield one.configuration, other.configuration, clock, shared, looks, base, seconds

@@ -12,13 +12,14 @@ from regatta.report import published as references
 from regatta.report import texts
 from regatta.report.cases import Case, Configuration, Group
 from regatta.report.regressions import Change
-from regatta.report.summary import CLOCKS, Summary
+from regatta.report.summary import CLOCKS, Ratio, Summary
 from regatta.report.timeline import slowest
 
 _USE_NOTE = (
     "Medians. CPU, user and system, of ranks and driver from the start of Python until they had computed; resident "
     "memory of the largest rank. Sent: by all nodes of the run over the interface between them, whoever sent it; "
-    "ranks of one node need no network among themselves."
+    "ranks of one node need no network among themselves. Energy: of the processors and memory of all nodes meanwhile, "
+    "where all show it (RAPL), whoever used it. Cost: price_per_hour of the inventory's hosts, end to end."
 )
 _TIMES_NOTE = (
     f"Medians, with 95 % intervals from {stats.LEAST_PAIRS} runs on, of the runs that succeeded. End to end: all that "
@@ -44,7 +45,8 @@ _RATIOS_NOTE = (
     "does not contain 1, and a difference that matters. At most one verdict in 20 is false. All together: whether it "
     "also holds if all verdicts of this page are taken together (Holm's correction). Cores shared: there is no "
     "verdict, because the ranks of one side had to share cores (hosts that are containers of one machine, or more "
-    "ranks than cores) and those of the other had not."
+    "ranks than cores) and those of the other had not. Fell or rose: there is a trend over the repeats (Mann and "
+    "Kendall's test, 5 %), as of a warm-up, until that repeat or to the end."
 )
 _RATIO_COLUMNS = (
     *("case", "configuration", "time", "compared with", "timer"),
@@ -140,7 +142,7 @@ def ratios(summaries: Sequence[Summary]) -> Iterator[Table]:
                 LABELS[ratio.clock],
                 texts.times(ratio.speedup),
                 f"{ratio.speedup.value / ratio.above.workers:.0%}" if ratio.below.single else "–",
-                texts.verdict(ratio.times, ratio.above.label),
+                _verdict(ratio),
                 together.get(id(ratio), "–"),
             )
             for summary in chosen
@@ -155,6 +157,11 @@ def ratios(summaries: Sequence[Summary]) -> Iterator[Table]:
                 _RATIOS_NOTE,
                 grouped=True,
             )
+
+
+def _verdict(ratio: Ratio) -> str:
+    said = texts.verdict(ratio.times, ratio.above.label)
+    return said if ratio.trend.steady or ratio.times.shared else f"{said}; {ratio.trend.words('the ratio')}"
 
 
 def _together(summaries: Sequence[Summary]) -> dict[int, str]:
@@ -200,13 +207,23 @@ def use(summaries: Sequence[Summary]) -> Iterator[Table]:
                 texts.seconds(_median([run.cpu_seconds for run in group.runs])),
                 texts.gigabytes(_whole(_median([run.peak_bytes for run in group.runs]))),
                 texts.size(_whole(_median([run.sent_bytes for run in group.runs]))),
+                texts.joules(_median([run.joules for run in group.runs])),
+                texts.cost(_median([run.cost for run in group.runs])),
             )
             for summary in chosen
             for group in summary.case.groups
             if any(run.cpu_seconds is not None or run.use for run in group.runs)
         ]
         if rows:
-            columns = ("case", "configuration", "CPU of all ranks", "largest rank", "sent by the nodes")
+            columns = (
+                "case",
+                "configuration",
+                "CPU of all ranks",
+                "largest rank",
+                "sent by the nodes",
+                "energy",
+                "cost",
+            )
             yield Table(f"{workload}-use", f"{workload}: what it takes", columns, tuple(rows), _USE_NOTE, grouped=True)
 
 

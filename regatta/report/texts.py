@@ -1,5 +1,8 @@
 """Numbers as text, the same in tables, page and terminal."""
 
+import hashlib
+import re
+
 from regatta.records.stats import Interval, Ratio
 from regatta.terminal.meter import size_text
 
@@ -7,6 +10,12 @@ ABOUT_USE = (
     "Of all processes of the run there; in a Ray cluster they are Ray's, and not counted. "
     "Received and sent: by the whole node meanwhile."
 )
+
+
+def file_name(name: str) -> str:
+    """A name that is one of a file on any system: records come from elsewhere, and a workload may be called `../x`."""
+    clean = re.sub(r"[^A-Za-z0-9._-]+", "-", name)[:80].lstrip(".")
+    return clean if clean == name else f"{clean}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
 def seconds(value: float | None) -> str:
@@ -59,6 +68,16 @@ def percent(found: Interval | None) -> str:
 def size(value: int | None) -> str:
     """Bytes as text: `1.5 MB`, in powers of 1000; a dash for None."""
     return "–" if value is None else size_text(value)
+
+
+def joules(value: float | None) -> str:
+    """Energy as text: `1,234 J`; `not measured` for None."""
+    return "not measured" if value is None else f"{value:,.0f} J"
+
+
+def cost(value: float | None) -> str:
+    """An amount of money, with three digits that count; a dash for None."""
+    return "–" if value is None else f"{value:,.2f}" if value >= 10 else f"{value:.3g}"
 
 
 def gigabytes(value: int | None) -> str:

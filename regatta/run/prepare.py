@@ -71,6 +71,10 @@ class Ready:
         made.start(self.synced_at)
         return made
 
+    def at(self, now: float) -> "Ready":
+        """The same, as if its release had been proven just now: of a run that waited for another to be ready."""
+        return replace(self, asked_at=now - (self.synced_at - self.asked_at), synced_at=now)
+
     def kept_on(self, node: Node) -> dict[str, Any]:
         """Return what a node keeps for the record."""
         return {**self.about, "facts": self.facts[node.name]}
@@ -191,6 +195,8 @@ class Preparer:
         _must_be_synced(source, mine)
         ask = self._asked(framework, wanted.question() if wanted else None, request)
         answers = sync.sync(self._remote, source, self._cluster.nodes, ask=ask).answers
+        if half := _half(request):
+            answers = _halved(answers, half)
         self._check_python(request, answers[self._cluster.head.name])
         system_packages.ready(self._remote, answers, self._console.note)
         imports = packages.folders(source.root, request.folder, tuple(source.root / one.path for one in mine))
@@ -216,7 +222,7 @@ class Preparer:
         free = min(request.options.workers or MOST_PORTS, MOST_PORTS) if framework.port_each_rank else 1
         for node in (self._cluster.head, *self._cluster.workers):
             packages = node.name == self._cluster.head.name
-            found[node.name] = every.changed(ports=plan.PORTS, free=free, packages=packages)
+            found[node.name] = every.changed(ports=_range(request), free=free, packages=packages)
         return found
 
     def _check_python(self, request: Request, answer: Inspected) -> None:
@@ -284,6 +290,7 @@ class Preparer:
             master_port=next(iter(answers[ranks[0].node.name].ports), None),
             ports=_ports(ranks, answers) if framework.port_each_rank else {},
             cards=chosen.cards,
+            cpus={name: tuple(answer.facts["cpus"]) for name, answer in answers.items()} if _half(request) else {},
             first_run=request.first_run,
             layer=layer.key if layer else None,
             below=place.inside(source.root, request.begins),
@@ -294,6 +301,27 @@ class Preparer:
             project=kept_folders.project(request.folder) if said.keep else None,
             former=kept_folders.former(request.folder) if said.keep else None,
         )
+
+
+def _half(request: Request) -> int | None:
+    return request.series.half if request.series else None
+
+
+def _range(request: Request) -> tuple[int, int]:
+    """The ports from which a run gets its own; of a duet, whose runs ask before either has begun, each has a half."""
+    low, high = plan.PORTS
+    middle = (low + high) // 2
+    return {None: (low, high), 1: (low, middle), 2: (middle + 1, high)}[_half(request)]
+
+
+def _halved(answers: Mapping[str, Inspected], half: int) -> dict[str, Inspected]:
+    """What nodes say of themselves, with one half of their cores; of an odd number one is left out."""
+    made = {}
+    for name, answer in answers.items():
+        cpus = answer.facts["cpus"]
+        own = (cpus[: len(cpus) // 2] if half == 1 else cpus[-(len(cpus) // 2) :]) if len(cpus) > 1 else cpus
+        made[name] = answer.changed(facts={**answer.facts, "cpus": own, "cores": len(own)})
+    return made
 
 
 def _must_be_synced(source: tree.Tree, mine: Sequence[OwnPackage]) -> None:

@@ -102,9 +102,12 @@ def _backend(framework: Framework, made: plan.Plan) -> str | None:
 
 
 def parameters(cluster: Cluster, request: "Request", workers: int | None) -> dict[str, Any]:
-    """Return what the run was asked to do; with hosts left out it is another case than on all of them."""
-    left_out = {"without": list(cluster.left_out)} if cluster.left_out else {}
-    return {"workers": workers, **(request.parameters or {"argv": list(request.program.argv)}), **left_out}
+    """Return what the run was asked to do; with hosts left out, or on half of the cores, it is another
+    case than on all of them.
+    """
+    more: dict[str, Any] = {"without": list(cluster.left_out)} if cluster.left_out else {}
+    more |= {"duet": True} if request.series and request.series.half else {}
+    return {"workers": workers, **(request.parameters or {"argv": list(request.program.argv)}), **more}
 
 
 @dataclass(frozen=True)
@@ -143,7 +146,7 @@ def of_run(
     )
     return building.build(
         record.RunIdentity(**identity),
-        record.ClusterFacts(cluster.name, nodes),
+        record.ClusterFacts(cluster.name, nodes, price_per_hour=cluster.price_per_hour),
         record.Speed(**{**speed, "interfaces": dict(run.interfaces) if framework.interfaces else {}}),
         clocks,
         end,
@@ -173,7 +176,7 @@ def of_unstarted(cluster: Cluster, request: "Request", cause: str, *, lost: bool
     nodes = tuple(record.NodeFacts(node.name, node.cluster_address) for node in cluster.workers)
     return building.build(
         identity,
-        record.ClusterFacts(cluster.name, nodes),
+        record.ClusterFacts(cluster.name, nodes, price_per_hour=cluster.price_per_hour),
         record.Speed(cache=request.cache),
         Clocks(0),
         record.ExitInfo("lost" if lost else "failed", None, record.Failure(cause)),
@@ -193,7 +196,8 @@ def contention(remote: Remote, handle: StartedRun, outcome: Outcome) -> dict[str
     """Return what else was on the run's nodes meanwhile, by node; those that do not answer are left out."""
 
     def ask(node: Node) -> Contended:
-        return remote.call(node, AskContention(handle.run, handle.strangers(node)), timeout=MARK_TIMEOUT)
+        asked = AskContention(handle.run, handle.strangers(node), handle.energy(node))
+        return remote.call(node, asked, timeout=MARK_TIMEOUT)
 
     return remote.gather(_answering(handle, outcome), ask)[0]
 

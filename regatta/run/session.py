@@ -3,7 +3,7 @@
 import contextlib
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -92,16 +92,25 @@ class Session:
         with self._beginning:
             self._preparer.bring(request)
 
-    def run(self, request: Request) -> record.Record:
+    def run(self, request: Request, ready: Ready | None = None) -> record.Record:
         """Sync, start, follow, record. Raises RunFailedError after the record of a failed run has been kept."""
-        return self.finish(self.begin(request))
+        return self.finish(self.begin(request, ready))
 
-    def begin(self, request: Request) -> Begun:
-        """Sync and start."""
+    def ready(self, requests: Sequence[Request]) -> list[Ready]:
+        """Make runs ready that threads then start at the same moment."""
+        with self._beginning:
+            found = [self._preparer.ready(request) for request in requests]
+        now = time.monotonic()
+        return [one.at(now) for one in found]
+
+    def begin(self, request: Request, ready: Ready | None = None) -> Begun:
+        """Sync and start; only start what is `ready`."""
         if request.options.name and store.Store(self.results).has(request.options.name):
             raise UsageError(
                 f"a record of a run named '{request.options.name}' is in {self.results}: choose another name"
             )
+        if ready is not None:
+            return Begun(request, ready, ready.clocks(), self._start(ready))
         with self._beginning:
             ready = self._preparer.ready(request)
             clocks = ready.clocks()

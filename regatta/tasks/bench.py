@@ -4,6 +4,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from regatta import paths
@@ -11,7 +12,7 @@ from regatta.errors import RegattaError, UsageError
 from regatta.hosts import inventories
 from regatta.options import declaration
 from regatta.options.declaration import RunOptions
-from regatta.options.kinds import PERCENT, SECONDS, SWITCH
+from regatta.options.kinds import PERCENT, SECONDS, SWITCH, WHOLE
 from regatta.options.option import BENCH, Option, typed
 from regatta.program import hint
 from regatta.tasks.common import AT_LEAST_HELP, JSON_HELP
@@ -20,6 +21,7 @@ from regatta.terminal import screen
 
 if TYPE_CHECKING:
     from regatta.bench.findings import Finding
+    from regatta.experiments.plans import BenchPlan
     from regatta.records.record import Record
 
 PLAN = Option("a plan that comes with Regatta (a wrong name is answered with all), or the path of a TOML file")
@@ -28,6 +30,13 @@ OWN = {
     "fresh": Option("begin a new set, also where one is unfinished", SWITCH),
     "retry": Option("also repeat runs that failed or were lost", SWITCH),
     "at_least": Option(AT_LEAST_HELP, PERCENT, name="at_least"),
+    "until": Option(
+        "repeat each point until its ratios are known to 2%, however many repeats the plan says", PERCENT, name="until"
+    ),
+    "max_repeats": Option("with --until: at most so many times", WHOLE, 40, "max_repeats"),
+    "duet": Option(
+        "run these two frameworks of each point at the same moment, each on half of the cores: torch,ray", name="duet"
+    ),
     "lease": Option("break: take the cluster from a command that is gone (also LEASE=break)"),
     "json": Option(f"at the end {JSON_HELP}", SWITCH),
     "wait": Option("seconds to wait for a node that is lost", SECONDS, 1800.0, "wait"),
@@ -51,7 +60,7 @@ def _bench(words: Mapping[str, Any]) -> None:
         raise UsageError("--json shows what runs have shown: --dry-run starts none")
     given = typed(OPTIONS, words)
     said = declaration.said(RunOptions, given)
-    plan = plan_file.load(words["plan"], given)
+    plan = _duet(_until(plan_file.load(words["plan"], given), given), given)
     given_variables = variables.typed(said.env, said.env_file)
     found_hosts, results = inventories.load(said.inventory), paths.results_dir()
     with contextlib.ExitStack() as stack:
@@ -76,7 +85,8 @@ def _bench(words: Mapping[str, Any]) -> None:
             running.run()
         finally:
             if running.spent.count:
-                kept = f"{running.recorded()} of {found.total} runs recorded in {results}"
+                of = f" of {found.total}" if plan.until is None else ""
+                kept = f"{running.recorded()}{of} runs recorded in {results}"
                 view.say(f"\n{running.spent.text()}\nset {found.set}: {kept}\n")
         at_least = given.get("at_least", stats.AT_LEAST)
         told = findings.findings(found.points, running.records, at_least)
@@ -90,6 +100,30 @@ def _bench(words: Mapping[str, Any]) -> None:
             raise RegattaError(f"{bad} run(s) failed: see above, and '{hint('logs', 'RUN')}'; --retry repeats them")
 
 
+def _until(plan: "BenchPlan", given: Mapping[str, Any]) -> "BenchPlan":
+    """The plan, with as many repeats as narrow intervals take. UsageError where these could not be found."""
+    from regatta.records import stats
+
+    if "until" not in given:
+        if "max_repeats" in given:
+            raise UsageError("--max-repeats is the end of --until: give both, or the plan's own 'repeats'")
+        return plan
+    most, least = given.get("max_repeats", OWN["max_repeats"].default), stats.FIRST_LOOK
+    if most < least or not given["until"]:
+        raise UsageError(f"--until takes a part above 0, as 2%, and --max-repeats at least {least}")
+    if all(len(one.frameworks) < 2 for one in plan.experiments):
+        raise UsageError(f"--until: plan {plan.name} compares nothing, as it has one framework: leave --until out")
+    return replace(plan, repeats=most, until=given["until"])
+
+
+def _duet(plan: "BenchPlan", given: Mapping[str, Any]) -> "BenchPlan":
+    """The plan, with two frameworks that run at the same moment. UsageError where these are not two."""
+    two = tuple(given.get("duet", "").split(",")) if "duet" in given else ()
+    if two and len(two) != 2:
+        raise UsageError(f"--duet takes two frameworks, as torch,ray, or one twice, not '{given['duet']}'")
+    return replace(plan, duet=two)
+
+
 def _said(told: "Sequence[Finding]", records: "Sequence[Record]", at_least: float) -> list[str]:
     """The end of a bench: tables, answers, and the rate of false verdicts where it was measured."""
     from regatta.bench import findings
@@ -99,7 +133,12 @@ def _said(told: "Sequence[Finding]", records: "Sequence[Record]", at_least: floa
     from regatta.report.summary import summarise
 
     answered = answers.lines(summarise(cases(records), at_least))
-    return [*findings.lines(told, screen.width(sys.stdout)), *answered, *map(str, calibration.of(records, at_least))]
+    return [
+        *findings.lines(told, screen.width(sys.stdout)),
+        *answered,
+        *map(str, calibration.of(records, at_least)),
+        *map(str, calibration.biases(records)),
+    ]
 
 
 bench = command(

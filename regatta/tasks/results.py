@@ -37,6 +37,7 @@ RUN_HELP = "id of a run that has a record, a unique beginning of it, 'last', or 
         "charts": "charts as files: svg,png (default), svg, png or none",
         "at_least": AT_LEAST_HELP,
         "cases": "write the charts of so many of the latest cases as files (default 2)",
+        "history": "also show where each experiment became slower or faster over time",
         "pdf": "also print the page into this file, by a browser that is here",
         "open": "open the page in a browser",
         "watch": "make it again when records change, until Ctrl-C",
@@ -51,6 +52,7 @@ def report(
     charts: str = "svg,png",
     at_least: str | None = None,
     cases: str = "2",
+    history: bool = False,
     pdf: str | None = None,
     open: bool = False,
     watch: bool = False,
@@ -65,7 +67,8 @@ def report(
     folder = Path(out).expanduser() if out else records / "report"
 
     def made() -> Path:
-        return _made(records, folder, formats, most, run=run, only=only, against=earlier, **_margin(at_least))
+        chosen = {"run": run, "only": only, "against": earlier, "histories": history, **_margin(at_least)}
+        return _made(records, folder, formats, most, **chosen)
 
     page = made()
     if pdf:
@@ -100,6 +103,8 @@ def _made(records: Path, folder: Path, formats: "tuple[str, ...]", most: int, **
     for change in made.changes or ():
         if change.verdict in ("slower", "faster"):
             print(f"{change.verdict}: {change.sentence}")
+    for found in made.histories:
+        print(found.line)
     return written.page
 
 

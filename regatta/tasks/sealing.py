@@ -94,7 +94,7 @@ def reproduce(
     code, results = folder / "code", folder / "results"
     if not code.exists():
         sealed.unpack(found, code)
-    ended = _bench(code, found.plan, hosts, results)
+    ended = _bench(code, [found.plan, *found.words], hosts, results)
     here = [run for run in Store(results).list().records if run.series and run.series.plan]
     if other := {str(run.identity.release) for run in here} - {found.release}:
         print(f"note: here release {', '.join(sorted(other))} ran, there {found.release}: another version of Regatta?")
@@ -104,8 +104,8 @@ def reproduce(
         raise RegattaError(f"the bench ended with code {ended}: the same command continues it")
 
 
-def _bench(code: Path, plan: str, hosts: Path, results: Path) -> int:
-    """The bench of a plan in the folder of its code; by that code, where it is Regatta itself."""
+def _bench(code: Path, words: list[str], hosts: Path, results: Path) -> int:
+    """The bench of a plan, and its options, in the folder of its code; by that code, where it is Regatta itself."""
     env = {**os.environ, "REGATTA_RESULTS": str(results)}
     if (code / "regatta" / "cli.py").is_file():
         env["PYTHONPATH"] = str(code)
@@ -113,7 +113,7 @@ def _bench(code: Path, plan: str, hosts: Path, results: Path) -> int:
         if node.is_dir() and not (code / node.name).is_symlink():
             (code / node.name).symlink_to(node.resolve())
     program = "from regatta.cli import main; main()"
-    command = [sys.executable, "-c", program, "bench", plan, "--inventory", str(hosts)]
+    command = [sys.executable, "-c", program, "bench", *words, "--inventory", str(hosts)]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "errors": "replace"}
     with subprocess.Popen(command, cwd=code, env=env, **pipes) as running:  # type: ignore[call-overload]
         for line in running.stdout:  # other people's code never writes to the terminal itself

@@ -65,18 +65,23 @@ class FinishRun(Operation[Finished]):
 
 
 class Contended(Value):
-    """Ids of other runs that were on a node meanwhile; `load`: cores that processes outside of Regatta have used."""
+    """Ids of other runs that were on a node meanwhile; `load`: cores that processes outside of Regatta have used.
+
+    `joules`: energy of its processors; None: not measured.
+    """
 
     runs: Tuple[str, ...] = ()
     load: Optional[float] = None
+    joules: Optional[float] = None
 
 
 class AskContention(Operation[Contended]):
-    """Which other work used a node during a run; `before`: as at its start, see `Started`."""
+    """Which other work used a node during a run, and the energy; `before`, `energy`: at its start, see `Started`."""
 
     op = "run.contention"
     run: str
     before: Optional[Dict[str, float]] = None
+    energy: Optional[Dict[str, float]] = None
 
 
 class MarkRecorded(Operation[None]):

@@ -1,11 +1,13 @@
 """The sentences that say who won."""
 
+import re
+
 import kept
 import pytest
 from msgspec import structs
 
-from regatta.records.record import Record, RunIdentity
-from regatta.report import answers
+from regatta.records.record import Beside, Record, RunIdentity, Series
+from regatta.report import answers, tables, texts
 from regatta.report.cases import cases
 from regatta.report.summary import summarise
 
@@ -70,6 +72,39 @@ def test_what_a_reader_has_to_know_is_marked() -> None:
     assert found.marks == ("1 run failed", "the first repeat of torch × 2 took 1.9 times as long: warm-up")
 
 
+def test_repeats_that_warm_up_or_are_never_steady_are_marked() -> None:
+    series = Series("one", 1, 9)
+
+    def of(record: Record, steps: list[float]) -> list[Record]:
+        return [structs.replace(run, series=series) for run in runs(record, 1.0, steps)]
+
+    falling, steady = [1.08, 1.07, 1.06, 1.05, 1.04, 1.03], [1.0, 1.02, 0.99, 1.01, 0.98, 1.0]
+    found = said(of(TORCH, falling), of(RAY, steady))
+    assert "the times of torch × 2 fell to the end: never steady" in found.marks
+    assert not any("times of ray" in mark for mark in found.marks)
+    (summary,) = summarise(cases([*of(TORCH, falling), *of(RAY, falling[::-1])]))
+    assert "the ratio of torch × 2 to ray × 2 fell to the end: never steady" in answers.answer(summary).marks
+    verdicts = [row[-2] for table in tables.ratios([summary]) for row in table.rows]
+    assert verdicts[0].endswith("; the ratio fell to the end: never steady")
+
+
+def test_a_duet_is_named() -> None:
+    duet = [
+        structs.replace(
+            run,
+            identity=structs.replace(run.identity, parameters={**run.identity.parameters, "duet": True}),
+            series=Series("one", int(run.run_id[-1]) + 1, 6, partner=f"{other}-{run.run_id[-1]}", half=1),
+            beside=(Beside("localhost", (f"{other}-{run.run_id[-1]}",)),),
+        )
+        for record, other in ((TORCH, "ray"), (RAY, "torch"))
+        for run in runs(record, 1.0 if record is TORCH else 1.5)
+    ]
+    found = said(duet[:6], duet[:5:-1])
+    assert found.sentences == ("Ray took 1.50 times as long as torch (1.50 to 1.50, 6 pairs).",), "whatever the order"
+    assert found.title.endswith(", duet")
+    assert found.marks == ("duet: both ran at the same moment, each on half of the cores",)
+
+
 def test_from_which_number_of_ranks_one_process_is_beaten() -> None:
     def ranks(record: Record, workers: int, times: float) -> list[Record]:
         def identity(run: Record) -> RunIdentity:
@@ -103,3 +138,11 @@ def test_lines_for_a_terminal() -> None:
         "  Torch beat one process (0.50 times its time, 0.50 to 0.50, 6 pairs).",
         "  (1 run failed)",
     ]
+
+
+def test_a_workload_from_elsewhere_names_no_file_outside_of_the_report() -> None:
+    assert texts.file_name("ppr-total") == "ppr-total"
+    for name in ("../../x", "</script>", "w" * 300, ".hidden", "\u202eabc", "a\0b", "..", "a/b"):
+        made = texts.file_name(name)
+        assert re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,90}", made), made
+    assert texts.file_name("a/b") != texts.file_name("a:b")

@@ -1,17 +1,18 @@
 """Bench plans: what they may say, what they become, and that every fault is named where it is."""
 
+import dataclasses
 from pathlib import Path
 
 import pytest
 
-from regatta.bench import order
+from regatta.bench import fits, order
 from regatta.bench.estimate import Estimates, span
 from regatta.bench.fits import Host, check, need
 from regatta.cards import reading
 from regatta.errors import PlanError
 from regatta.experiments import plan_file, plans
 from regatta.experiments.plan_file import load, parse
-from regatta.experiments.plans import BenchPlan, expand
+from regatta.experiments.plans import BenchPlan, digest, expand
 from regatta.hosts.cluster import Cluster
 from regatta.hosts.inventories import build
 
@@ -65,6 +66,7 @@ def test_there_are_the_plans_that_the_documentation_names() -> None:
         "demo",
         "images-parallel",
         "paper",
+        "ray-train-claim",
         "render",
         "scaling",
         "smoke",
@@ -304,3 +306,52 @@ def test_spans_of_time(seconds: float, text: str) -> None:
 )
 def test_published_times(text: str, seconds: float | None) -> None:
     assert reading.seconds(text) == seconds
+
+
+def test_a_duet_has_both_beside_each_other_and_changes_halves_each_time() -> None:
+    plan = dataclasses.replace(plan_of(SMALL), duet=("torch", "ray"), repeats=6)
+    points = expand(plan, 2)
+    assert {point.frameworks for point in points} == {("torch", "ray")}, "points that have both, without the others"
+    entries = order.ordered(plan, points)
+    for one, other in zip(entries[::2], entries[1::2], strict=True):
+        assert (one.point, one.repeat, one.warm_up, one.duet) == (other.point, other.repeat, other.warm_up, other.duet)
+        assert (one.half, other.half) == (1, 2) and {one.framework, other.framework} == {"torch", "ray"}
+    first = [one.framework for one in entries[::2] if not one.warm_up and one.point is points[0]]
+    assert all(before != after for before, after in zip(first[::2], first[1::2], strict=True))
+    key = entries[3].key
+    left = order.remaining(entries, {entry.key for entry in entries} - {key})
+    assert left == entries[2:4], "of a duet both run again"
+    assert order.remaining(entries, {entry.key for entry in entries}) == ()
+    with pytest.raises(PlanError, match=r"no point has both dask and ray \(--duet\)"):
+        expand(dataclasses.replace(plan, duet=("dask", "ray")), 2)
+
+
+def test_a_duet_of_the_same_has_two_repeats_each_time() -> None:
+    plan = dataclasses.replace(load("calibrate"), duet=("single", "single"), repeats=8)
+    entries = [entry for entry in order.ordered(plan, expand(plan, 2)) if not entry.warm_up]
+    assert [entry.duet for entry in entries] == [1, 1, 2, 2, 3, 3, 4, 4]
+    assert [sorted((a.repeat, b.repeat)) for a, b in zip(entries[::2], entries[1::2], strict=True)] == [
+        [1, 2],
+        [3, 4],
+        [5, 6],
+        [7, 8],
+    ]
+    assert len({entry.key for entry in entries}) == 8
+    assert {*plans_digests(plan)} == {True}
+
+
+def plans_digests(plan: BenchPlan) -> list[bool]:
+    """A set of duets is another set than that of one run after the other."""
+    alone = dataclasses.replace(plan, duet=())
+    return [digest(plan, expand(plan, 2)) != digest(alone, expand(alone, 2))]
+
+
+def test_hosts_without_halves_and_services_are_refused() -> None:
+    cluster = cluster_of("node1", "node2")
+    found = {"node1": Host(5, 4 * GIB), "node2": Host(1, None)}
+    with pytest.raises(PlanError, match="--duet: node2 have one core"):
+        fits.halves(cluster, found, ("single", "torch"))
+    found["node2"] = Host(2, None)
+    assert fits.halves(cluster, found, ("single", "torch")) == {"node1": Host(2, 2 * GIB), "node2": Host(1, None)}
+    with pytest.raises(PlanError, match="--duet: ray would work in a service, which"):
+        fits.halves(cluster, found, ("ray", "torch"))

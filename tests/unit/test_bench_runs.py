@@ -27,6 +27,7 @@ from regatta.frameworks import plan
 from regatta.hosts import inventories
 from regatta.hosts.lease import Lease
 from regatta.hosts.remote import Remote
+from regatta.node import energy
 from regatta.options.declaration import RunOptions
 from regatta.projects import place
 from regatta.records import store
@@ -299,3 +300,68 @@ def test_an_unstarted_run_has_a_record_that_fits_the_schema(fab: Fab) -> None:
     assert document["exit"]["failure"]["cause"] == "no way to it"
     assert document["identity"]["release"] == source.release
     assert fab.records()[0].phases.total is None
+
+
+DUET = """
+repeats = 2
+[[experiments]]
+name = "same"
+workload = "pi"
+sizes = [20000]
+workers = [1]
+frameworks = ["multiprocessing"]
+"""
+
+
+def test_a_duet_runs_both_at_the_same_moment_on_halves_of_the_cores(fab: Fab) -> None:
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("a duet needs two cores")
+    code, text = fab.type(fab.plan("mine", DUET), "--duet", "single,multiprocessing")
+    assert code == 0, text
+    assert "duet: single and multiprocessing run at the same moment, each on half of the cores" in text
+    assert "still run" not in text and "is running on" not in text and "left out" not in text
+    assert "beside it" in text and "pi: samples=20000, duet on here" in text
+    runs = {run.run_id: run for run in fab.records() if run.series and not run.series.warm_up}
+    assert len(runs) == 4
+    for run in runs.values():
+        assert run.series is not None and run.series.partner is not None
+        partner = runs[run.series.partner]
+        assert partner.series is not None and partner.series.partner == run.run_id
+        assert {run.series.half, partner.series.half} == {1, 2} and run.series.index == partner.series.index
+        assert run.others == () and any(place.runs == (partner.run_id,) for place in run.beside)
+        assert run.cluster.nodes[0].cores == len(os.sched_getaffinity(0)) // 2
+        assert (run.joules is None) == (not energy.counters()), "measured where this host shows it, and only there"
+    halves = [run.series.half for run in runs.values() if run.identity.framework == "single" and run.series]
+    assert sorted(filter(None, halves)) == [1, 2], "they change halves with each duet"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--duet", "torch"], "--duet takes two frameworks, as torch,ray, or one twice, not 'torch'"),
+        (["--duet", "torch,ray"], "no point has both torch and ray"),
+        (["--max-repeats", "9"], "--max-repeats is the end of --until"),
+        (["--until", "0%"], "--until takes a part above 0"),
+        (["--until", "2%", "--max-repeats", "7"], "--max-repeats at least 8"),
+    ],
+)
+def test_duets_and_ends_that_cannot_be_are_refused(fab: Fab, words: list[str], said: str) -> None:
+    code, text = fab.type(fab.plan("mine", DUET), *words)
+    assert code == 2 and said in text, text
+
+
+@pytest.mark.whole
+def test_ctrl_c_ends_both_of_a_duet(fab: Fab) -> None:
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("a duet needs two cores")
+    going = fab.start(fab.plan("long", DUET.replace("20000", "80_000_000")), "--duet", "single,multiprocessing")
+    end = time.monotonic() + 120
+    while len(processes(str(fab.folder))) < 2 and time.monotonic() < end:
+        time.sleep(0.05)
+    going.send_signal(signal.SIGINT)
+    text, _ = going.communicate(timeout=120)
+    assert going.returncode == 130 and "interrupted: the same" in text, text
+    assert processes(str(fab.folder)) == []
+    runs = fab.records()
+    assert [run.exit.state for run in runs] == ["cancelled", "cancelled"]
+    assert order.recorded(runs) == set(), "both run again"

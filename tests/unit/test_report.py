@@ -413,7 +413,9 @@ def test_a_thousand_runs_fit(tmp_path: Path) -> None:
 def test_what_runs_take_is_a_table() -> None:
     torch = kept.one("stars", "torch")
     (table,) = tables.use(summarise(cases([kept.measured(torch), kept.one("stars", "ray")])))
-    assert [row[1:] for row in table.rows] == [("torch × 2", "3.00 s", texts.gigabytes(torch.peak_bytes), "9.0 MB")]
+    assert [row[1:] for row in table.rows] == [
+        ("torch × 2", "3.00 s", texts.gigabytes(torch.peak_bytes), "9.0 MB", "not measured", "–")
+    ]
     assert list(tables.use(summarise(cases(kept.records())))) == []
 
 

@@ -40,7 +40,20 @@ def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     store.save(iterated(kept.measured(kept.again(torch, "iterated", count=7, series=series))))
     for record in kept.records():
         old.delete(record.run_id)
-    return files.write(base / "out", make.report(store.root, against=old.root), (), 0).page
+    words = [
+        "--data=</script><b>bold</b>",
+        f"--name={'x' * 300}",
+        "--to=\u202eleft to right\u2066",
+        "--ende=\u05d0\u05d1",
+    ]
+    hostile = kept.again(torch, "hostile", count=6)
+    named = structs.replace(hostile.identity, parameters={"options": words}, workload="</script>\u202e" + "w" * 300)
+    store.save(structs.replace(hostile, identity=named))
+    for week in range(1, 4):
+        later = kept.again(torch, f"week-{week}", count=8)
+        began = structs.replace(later.identity, started=f"2026-02-{7 * week:02}T10:00:00Z")
+        store.save(structs.replace(later, identity=began, series=None))
+    return files.write(base / "out", make.report(store.root, against=old.root, histories=True), (), 0).page
 
 
 def iterated(record: Record) -> Record:
@@ -109,7 +122,7 @@ def test_everything_is_drawn_and_nothing_complains(visit: Visit, page_file: Path
     assert {url for url in visit.asked if not url.startswith(("data:", "blob:"))} == {page_file.as_uri()}
     kinds = {chart.get_attribute("data-chart") for chart in visit.page.locator("main .chart").all()}
     steps = {"repetitions", "progress", "iterations", "timeline"}
-    assert kinds == {"bars", "phases", "speedup", "changes", "overview"} | steps
+    assert kinds == {"bars", "phases", "speedup", "changes", "overview", "history"} | steps
     wide = visit.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
     assert wide == 0
     for chart in visit.page.locator("main .chart svg").all():
@@ -145,7 +158,7 @@ def test_the_colours_follow_the_button(visit: Visit) -> None:
 @BOTH
 def test_every_run_is_a_click_away_with_its_record(visit: Visit) -> None:
     links = visit.page.locator("#run-table tbody a")
-    assert links.count() == len(kept.records()) + 8
+    assert links.count() == len(kept.records()) + 12
     for run in ("failed-run", kept.one("stars", "ray").run_id):
         visit.page.locator(f'#run-table a[href="#run={run}"]').click()
         dialog = visit.page.locator("dialog[open]")

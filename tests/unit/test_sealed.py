@@ -104,6 +104,22 @@ def test_repeats_without_a_record_are_named(project: tree.Tree, key: Path, tmp_p
     )
 
 
+def test_a_bench_that_ended_when_it_was_narrow_misses_no_repeat(project: tree.Tree, key: Path, tmp_path: Path) -> None:
+    def until(run: Record) -> Record:
+        assert run.series is not None
+        return structs.replace(run, series=structs.replace(run.series, total=40, until=0.02))
+
+    found = sealed.verify(seal(project, key, tmp_path, [*map(until, runs(project.release, tuple(range(1, 9))))]))
+    assert found.missing == () and found.words == ("--until", "2%", "--max-repeats", "40")
+    fewer = sealed.verify(seal(project, key, tmp_path, [*map(until, runs(project.release, (1, 2, 3, 4, 5, 6, 8)))]))
+    assert fewer.missing[0] == "missing: p under single: 1 of 8 repeats have no record (7)"
+    duet = [
+        structs.replace(run, series=structs.replace(run.series, half=1)) if run.series else run
+        for run in runs(project.release)
+    ]
+    assert sealed.verify(seal(project, key, tmp_path, duet)).words == ("--duet", "single,torch")
+
+
 RECORD = "records/torch-2.json"
 
 

@@ -101,6 +101,42 @@ def test_of_10_000_verdicts_on_the_same_thing_at_most_5_5_percent_are_false(kind
     assert all((one.verdict in ("faster", "slower")) == (one.p is not None and one.p <= 0.05) for one in found)
 
 
+@pytest.mark.parametrize(
+    ("most", "times", "false_at_most"), [(12, 1000, 0.066), pytest.param(40, 10_000, 0.055, marks=pytest.mark.whole)]
+)
+@pytest.mark.parametrize("kind", KINDS)
+def test_pairs_that_are_measured_until_the_interval_is_narrow_give_no_more_false_verdicts(
+    kind: str, most: int, times: int, false_at_most: float
+) -> None:
+    """Half of the comparisons end at the first look, the others at later ones."""
+    base, other = alike(kind, most, times)
+    looks = stats.looks(most)
+    verdicts, until, going = [], 0.0, np.arange(times)
+    for look in looks:
+        pairs = list(zip(base[going, :look].tolist(), other[going, :look].tolist(), strict=True))
+        found = ratios(pairs, 0.0, [len(looks)] * len(pairs))
+        widths = np.array([one.width for one in found])
+        until = until or float(np.median(widths))
+        ends = (widths <= until) | (look == most)
+        verdicts += [one.verdict for one, ended in zip(found, ends, strict=True) if ended]
+        going = going[~ends]
+    assert len(verdicts) == times
+    assert sum(verdict in ("faster", "slower") for verdict in verdicts) <= false_at_most * times
+
+
+def test_looks_share_the_error() -> None:
+    assert stats.looks(40) == (8, 12, 18, 27, 40) and stats.looks(8) == (8,) and stats.looks(9) == (8, 9)
+    for looks in range(1, 40):
+        n = stats.least_pairs(looks)
+        assert 2 / 2**n <= 0.05 / looks < 2 / 2 ** (n - 1)
+    base, other = [1.0] * 8, [1.1, 1.2, 1.3, 1.1, 1.2, 1.3, 1.1, 1.2]
+    once, often = paired(base, other), paired(base, other, looks=5)
+    assert (once.verdict, often.verdict, often.least) == ("slower", "slower", 8)
+    assert once.p == pytest.approx(2 / 256) and often.p == pytest.approx(10 / 256)
+    assert once.width is not None and often.width is not None and once.width < often.width
+    assert paired(base, other, looks=7).verdict == "too few runs"
+
+
 @pytest.mark.parametrize(("n", "least"), [(6, 0.95), (7, 0.93), (10, 0.93)])
 def test_intervals_hold_what_is_true_about_as_often_as_they_say(n: int, least: float) -> None:
     """Noise as clocks have it, at the numbers of repeats that plans have."""

@@ -1,4 +1,4 @@
-"""The models: a perceptron of three layers, and a small convolutional network."""
+"""The models: two perceptrons of three layers, and a small convolutional network."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from torch import nn
 
 from workloads.digits.images import CLASSES, SIDE
 
-NAMES = ("perceptron", "cnn")
+NAMES = ("perceptron", "wide", "cnn")
 
 
 def make(name: str, classes: int = CLASSES) -> nn.Module:
@@ -24,6 +24,16 @@ def make(name: str, classes: int = CLASSES) -> nn.Module:
             nn.Linear(32 * 7 * 7, 64),
             nn.ReLU(),
             nn.Linear(64, classes),
+        )
+    if name == "wide":
+        return nn.Sequential(
+            nn.Flatten(),
+            nn.Linear(SIDE * SIDE, 512),
+            nn.ReLU(),
+            nn.Linear(512, 512),
+            nn.ReLU(),
+            nn.Linear(512, classes),
+            nn.ReLU(),
         )
     return nn.Sequential(
         nn.Flatten(),

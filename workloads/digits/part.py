@@ -19,7 +19,7 @@ from workloads.digits import images, model
 
 TOLERANCE = training.TOLERANCE
 
-MOMENTUM = 0.9
+MOMENTUM = {"perceptron": 0.9, "cnn": 0.9, "wide": 0.0}
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,9 @@ class Part:
         options, ranks = self._options, self._ranks
         torch.manual_seed(options.seed)
         trained = model.make(options.model, self._found.classes)
-        optimizer = torch.optim.SGD(trained.parameters(), lr=options.learning_rate, momentum=MOMENTUM, fused=True)
+        optimizer = torch.optim.SGD(
+            trained.parameters(), lr=options.learning_rate, momentum=MOMENTUM[options.model], fused=True
+        )
         drawn = self._found.images
         made = training.train_and_test(
             trained,

@@ -231,6 +231,7 @@ def _entry(line: str) -> Entry:
         submitted=float(submitted) if submitted.isdigit() else 0.0,
         priority=int(priority) if priority.isdigit() else 0,
         since=float(since) if holds and since.isdigit() else None,
+        expected=float(since) if not holds and since.isdigit() else None,
     )
 
 

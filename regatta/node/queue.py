@@ -15,6 +15,9 @@ from regatta_protocol.operations.queue import Entry, Queued, QueueWord, Submitte
 
 _UNIT = "/etc/systemd/system/regatta-slurmctld.service"
 _STATES = "/run/regatta-queue"
+_COPIES = "/var/lib/slurm/regatta"
+_COPY_SECONDS = 120.0
+_BATCH = ("--no-requeue", "--output=/dev/null")
 _BEAT_SECONDS, _TELL_SECONDS, _POLL_SECONDS = 10.0, 1.0, 0.02
 _HOLDS = ("RUNNING", "COMPLETING", "CONFIGURING")
 _PRIORITY = 1_000_000
@@ -70,7 +73,7 @@ def hold(
 
 def _words(mark: str, run: str, owner: str, wanted: int, only: Sequence[str], seconds: float | None) -> List[str]:
     """The options of Slurm that salloc and sbatch share."""
-    words = [f"--job-name={run}", f"--comment={mark}{owner}", f"--nodes={wanted}", "--exclusive", "--no-kill"]
+    words = [f"--job-name={run}", f"--comment={mark}{_plain(owner)}", f"--nodes={wanted}", "--exclusive", "--no-kill"]
     words.append(f"--priority={_priority(owner)}")
     if only:
         words.append(f"--nodelist={','.join(only)}")
@@ -83,7 +86,7 @@ def _priority(owner: str) -> int:
     """Slurm's priority for a person's next run: the more of them are there, the later it comes, so that people take
     turns; and behind all of that person's that wait.
     """
-    own = [one for one in _entries() if one.ours and one.owner == owner]
+    own = [one for one in _entries() if one.ours and one.owner == _plain(owner)]
     return min([_PRIORITY - len(own), *(one.priority - 1 for one in own if not one.holds)])
 
 
@@ -95,12 +98,47 @@ def submit(
     ahead = _entries()
     if any(one.run == run for one in ahead) or rundirs.there(place, run):
         raise Problem(f"a run named '{run}' is in the queue, or was here: choose another name")
-    words = _words(_DETACHED, run, place.get("by") or "", len(nodes), nodes, seconds)
-    command = ["sbatch", "--parsable", *words, "--no-requeue", "--output=/dev/null"]
-    done = subprocess.run(command, input=script, capture_output=True, text=True, errors="replace", check=False)
+    words = [*_words(_DETACHED, run, place.get("by") or "", len(nodes), nodes, seconds), *_BATCH]
+    first, _, rest = script.partition("\n")
+    whole = "\n".join([first, *(f"#SBATCH {_quoted(word)}" for word in words), rest])
+    _keep_copy(run, whole)
+    done = subprocess.run(
+        ["sbatch", "--parsable"], input=whole, capture_output=True, text=True, errors="replace", check=False
+    )
     if done.returncode:
+        os.unlink(f"{_COPIES}/{run}")
         raise Problem(f"the queue refused {run}: {done.stderr.strip()[-300:]}")
+    later = time.time() + 2.0  # a state that is newer has the job in it
+    os.utime(f"{_COPIES}/{run}", (later, later))
     return Submitted(int(done.stdout.partition(";")[0]), ahead)
+
+
+def _plain(text: str) -> str:
+    """A name without what means something to Slurm's options and lists."""
+    return "".join(letter for letter in text if letter.isprintable() and letter not in "\"'\\|")
+
+
+def _quoted(word: str) -> str:
+    name, _, value = word.partition("=")
+    return f'{name}="{value}"' if value else name
+
+
+def _keep_copy(run: str, script: str) -> None:
+    """Keep a script on the disk until Slurm has it there, which writes its state every few seconds: a head that is
+    switched off before submits it again (`roles/slurm/files/tidy.sh`).
+    """
+    os.makedirs(_COPIES, 0o700, exist_ok=True)
+    for name in os.listdir(_COPIES):
+        with contextlib.suppress(OSError):
+            if time.time() - os.stat(f"{_COPIES}/{name}").st_mtime > _COPY_SECONDS:
+                os.unlink(f"{_COPIES}/{name}")
+    with open(f"{_COPIES}/{run}", "w") as file:
+        file.write(script)
+        file.flush()
+        os.fsync(file.fileno())
+    folder = os.open(_COPIES, os.O_RDONLY)
+    os.fsync(folder)
+    os.close(folder)
 
 
 def _granted(run: str, state: str, emit: Callable[[QueueWord], None]) -> Tuple[str, ...]:
@@ -193,6 +231,7 @@ def _entry(line: str) -> Entry:
         submitted=float(submitted) if submitted.isdigit() else 0.0,
         priority=int(priority) if priority.isdigit() else 0,
         since=float(since) if holds and since.isdigit() else None,
+        expected=float(since) if not holds and since.isdigit() else None,
     )
 
 

@@ -9,7 +9,9 @@ from regatta.hosts.remote import Remote
 from regatta.tasks.common import JSON_HELP, task
 from regatta.terminal.table import print_table
 
-_HEADINGS = ("run", "owner", "state", "nodes", "since", "why")
+_HEADINGS = ("run", "owner", "state", "nodes", "since", "starts by", "why")
+_REASONS = {"Resources": "its nodes are busy", "Priority": "others are first", "Dependency": "waits for another job"}
+"""Slurm's most frequent ones, in words."""
 
 
 @task(help={"json": JSON_HELP})
@@ -33,5 +35,11 @@ def queue(c: Context, inventory: str | None = None, json: bool = False) -> None:
         age = span(max(0.0, time.time() - (one.since or one.submitted)))
         where = ", ".join(one.nodes) if one.holds else str(one.wanted)
         state = f"{'holds' if one.holds else 'waits'}{', detached' if one.detached else ''}"
-        rows.append((one.run, one.owner or "-", state, where, age, one.reason or "-"))
+        starts = queued.clock(one.expected) if one.expected else "-"
+        why = "its nodes are busy, or down" if _of_nodes(one.reason) else _REASONS.get(one.reason, one.reason)
+        rows.append((one.run, one.owner or "-", state, where, age, starts, why or "-"))
     print_table([_HEADINGS, *rows])
+
+
+def _of_nodes(reason: str) -> bool:
+    return reason.startswith(("Nodes required", "ReqNodeNotAvail"))

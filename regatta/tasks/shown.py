@@ -50,7 +50,8 @@ class Runs:
 class QueueEntry:
     """A run that holds nodes, or waits for so many (`reason`: Slurm's word). Times are Unix seconds.
 
-    `ours`: not a job that another program has submitted to Slurm, whose number `job` is.
+    `ours`: not a job that another program has submitted to Slurm, whose number `job` is. `expected`: when a run that
+    waits starts at the latest, where all before it have a time limit.
     """
 
     run: str
@@ -61,6 +62,7 @@ class QueueEntry:
     reason: str
     submitted: float
     since: float | None
+    expected: float | None
     job: int
     ours: bool
     detached: bool

@@ -10,7 +10,8 @@ class Entry(Value):
     """An entry of the queue: a run that holds nodes (`since` then), or that waits (`reason`: Slurm's word).
 
     `job`: Slurm's number; `owner`: the person on a machine. `since` and `submitted` are Unix seconds. `ours`: not a job
-    that another program has submitted; `detached`: it needs no controller.
+    that another program has submitted; `detached`: it needs no controller. `expected`: when it
+    starts at the latest, where all before it have a time limit.
     """
 
     job: int
@@ -25,6 +26,7 @@ class Entry(Value):
     reason: str = ""
     submitted: float = 0.0
     since: Optional[float] = None
+    expected: Optional[float] = None
 
 
 class QueueWord(Value):

@@ -1,8 +1,14 @@
 #!/bin/sh
-# Made by Regatta (ansible/roles/slurm): ends the jobs whose holder is gone since the head was rebooted, when no run is
-# in progress on their nodes.
+# Made by Regatta (ansible/roles/slurm), after each start of slurmctld: submits again what it had not yet on the disk when
+# the head was switched off, and ends the jobs whose holder is gone since then, when no run is in progress on their nodes.
 until sinfo > /dev/null 2>&1; do
     sleep 1
+done
+for copy in /var/lib/slurm/regatta/*; do
+    run=${copy##*/}
+    if [ -e "$copy" ] && ! squeue --noheader --name="$run" --states=all | grep -q .; then
+        sbatch --parsable < "$copy"
+    fi
 done
 while :; do
     left=

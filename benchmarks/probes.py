@@ -83,6 +83,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (BenchError, OSError, ValueError) as error:
         print(f"probes FAILED: {error}; the same command continues from here", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print(f"stopped after {len(probes)} probes: the same command continues from here", file=sys.stderr)
+        return 130
     print("\n".join(lines(probes)))
     return 0
 

@@ -86,6 +86,16 @@ def _gpus(document: dict[str, Any]) -> dict[str, Any]:
     return _of_nodes(document, {"gpus": [], "gpu_driver": None}) | {"schema_version": 10}
 
 
+def _exchanges(document: dict[str, Any]) -> dict[str, Any]:
+    """10 to 11: what ranks sent to each other, and what a workload decided on; older records do not say."""
+    nothing = {"exchanged_bytes": None, "exchanges": None}
+    ranks = document.get("ranks")
+    if isinstance(ranks, list):
+        ranks = [rank | nothing if isinstance(rank, dict) else rank for rank in ranks]
+        document = document | {"ranks": ranks}
+    return document | {"chosen": {}, "schema_version": 11}
+
+
 _STEPS: dict[int | None, Callable[[dict[str, Any]], dict[str, Any]]] = {
     1: _progress_of_ranks,
     2: _use,
@@ -96,4 +106,5 @@ _STEPS: dict[int | None, Callable[[dict[str, Any]], dict[str, Any]]] = {
     7: _overhead,
     8: _parts,
     9: _gpus,
+    10: _exchanges,
 }

@@ -13,8 +13,8 @@ from msgspec.structs import force_setattr
 from regatta.records.clocks import Number, Phases, Point
 from regatta_protocol.events import ASIDE
 
-Version = Literal[10]
-SCHEMA_VERSION: Version = 10
+Version = Literal[11]
+SCHEMA_VERSION: Version = 11
 
 Framework = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9-]{0,39}$(?!\n)")]
 """A framework's name: a-z, 0-9 and `-`. Records of any can be read, whether this Regatta can run it or not."""
@@ -113,6 +113,7 @@ class RankRecord(Struct, frozen=True, forbid_unknown_fields=True):
     """One rank (-1: a Ray driver): seconds a phase, each repetition of repeated ones, what its process used, progress.
 
     `cpu_seconds` and `peak_bytes` are those until its computing had ended, with the start of Python and imports.
+    `exchanged_bytes`: what it sent to other ranks in its `exchanges` with them; None where the workload does not tell.
     `progress` maps what was counted to points: seconds since the rank's `ready`, units done, and a value:
     loss, residual or accuracy.
     """
@@ -124,6 +125,8 @@ class RankRecord(Struct, frozen=True, forbid_unknown_fields=True):
     peak_bytes: Count | None = None
     progress: Mapping[str, Sequence[Point]] = {}
     cpu_seconds: Number | None = None
+    exchanged_bytes: Count | None = None
+    exchanges: Count | None = None
 
 
 class NodeUse(Struct, frozen=True, forbid_unknown_fields=True):
@@ -225,7 +228,7 @@ class Record(Struct, frozen=True, forbid_unknown_fields=True):
     `answer` is as the workload printed it, `tolerance` maps dotted names in it to absolute tolerances; `beside` is
     empty where that was not looked at. `packages`: the version of each Python package that the run could import, those
     of its layer before the nodes' own; empty where that was not asked. `overhead`: None where the framework reports
-    nothing.
+    nothing. `chosen`: by option, the value that the workload has decided on, and why.
     """
 
     identity: RunIdentity
@@ -243,6 +246,7 @@ class Record(Struct, frozen=True, forbid_unknown_fields=True):
     beside: tuple[Beside, ...] = ()
     packages: Mapping[str, str] = {}
     overhead: Overhead | None = None
+    chosen: Mapping[str, str] = {}
     schema_version: Version = SCHEMA_VERSION
 
     @property

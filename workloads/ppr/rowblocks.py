@@ -23,7 +23,7 @@ from workloads.common import threads
 from workloads.common.events import BadInput
 from workloads.common.ranks import Ranks
 from workloads.ppr import edgelist, graph, ids, rows, words
-from workloads.ppr.blocks import Block, block_of, bounds_of, shares
+from workloads.ppr.blocks import Block, Layout, block_of
 from workloads.ppr.dialect import PLAIN, How
 from workloads.ppr.edgelist import EdgeList
 from workloads.ppr.graph import Graph
@@ -38,13 +38,13 @@ _AT_ONCE = {2: "<u2", 4: "<u4", 8: "<u8", 16: "<c16"}
 class Blocks:
     """This rank's block of the rows, and the exchange with the others'; `sent_bytes` is what it has sent in all."""
 
-    def __init__(self, block: Block, cuts: NDArray[np.int64], ranks: Ranks) -> None:
+    def __init__(self, block: Block, layout: Layout, ranks: Ranks) -> None:
         parts = [block.wanted.get(rank, np.zeros(0, np.uint32)) for rank in range(ranks.world)]
         read = enumerate(_traded(parts))
         self.block = replace(block, wanted={}, read={rank: rows for rank, rows in read if len(rows)})
         self.steps = self.sent_bytes = 0
-        self._ranks, self._bounds = ranks, bounds_of(cuts, ranks.world)
-        self._chunks = shares(len(cuts) - 1, ranks.world)
+        self._ranks, self._bounds = ranks, layout.bounds
+        self._chunks = np.cumsum([0, *(len(cuts) - 1 for cuts in layout.cuts)]).tolist()
         self._places = np.searchsorted(block.nodes, [low for low, _ in self._bounds]).tolist() + [len(block.nodes)]
 
     def share(self, sent: NDArray[np.uint16], out: NDArray[np.uint16], sums: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -94,15 +94,14 @@ class Blocks:
 
 def mapped(whole: Graph, ranks: Ranks) -> tuple[Graph, Blocks]:
     """This rank's rows of a graph that is mapped from files."""
-    first, last = shares(len(whole.cuts) - 1, ranks.world)[ranks.rank :][:2]
-    own = whole.rows(first, last)
-    block = block_of(ranks.rank, whole.cuts, ranks.world, own.indptr, own.columns, whole.degrees)
-    return _without_rows(whole), Blocks(block, whole.cuts, ranks)
+    return _blocks(whole, Layout(whole.cuts, ranks.world), ranks)
 
 
-def _without_rows(whole: Graph) -> Graph:
-    indptr, columns = graph.no_rows()
-    return replace(whole, indptr=indptr, columns=columns)
+def _blocks(whole: Graph, layout: Layout, ranks: Ranks) -> tuple[Graph, Blocks]:
+    """This rank's rows of a graph that has at least these."""
+    made = layout.applied(whole)
+    block = block_of(ranks.rank, layout, *layout.rows(ranks.rank, whole.indptr, whole.columns), made.degrees)
+    return made, Blocks(block, layout, ranks)
 
 
 def build(path: Path | str, undirected: bool, ranks: Ranks, how: How = PLAIN) -> tuple[Graph, Blocks]:
@@ -118,20 +117,17 @@ def build(path: Path | str, undirected: bool, ranks: Ranks, how: How = PLAIN) ->
             graph.kernels.renumber(block, numbers)
         row_sizes = degrees.astype(np.int64) if undirected else _sum(rows.degrees(pairs, nodes, (1,), pool))
         cuts = rows.chunk_cuts(rows.pointers(row_sizes))
-        bounds = bounds_of(cuts, ranks.world)
-        own = _delivered(pairs, undirected, bounds)
+        layout = Layout(cuts, ranks.world)
+        own = _delivered(pairs, undirected, layout, ranks.world)
         pairs.clear()
-        low, high = bounds[ranks.rank]
         indptr, columns = rows.transposed(*rows.by_source([own], nodes, False, pool), nodes, pool)
-        block = block_of(ranks.rank, cuts, ranks.world, indptr[low : high + 1], columns, degrees)
-        del indptr, columns
         forward_indptr, forward_columns = graph.no_rows()
-        made = Graph(
+        whole = Graph(
             ids=places.ids,
             numbers=numbers,
             degrees=degrees,
-            indptr=forward_indptr,
-            columns=forward_columns,
+            indptr=indptr,
+            columns=columns,
             forward_indptr=forward_indptr,
             forward_columns=forward_columns,
             cuts=cuts,
@@ -140,7 +136,7 @@ def build(path: Path | str, undirected: bool, ranks: Ranks, how: How = PLAIN) ->
             undirected=np.array(undirected),
             **graph.said_of(places.ids, read, undirected)._asdict(),
         )
-        return made, Blocks(block, cuts, ranks)
+        return _blocks(whole, layout, ranks)
 
 
 def _agreed(path: Path | str, ranks: Ranks, how: How) -> EdgeList:
@@ -180,18 +176,17 @@ def _places(read: EdgeList, ranks: Ranks, pool: ThreadPoolExecutor) -> ids.Place
 
 
 def _delivered(
-    pairs: Sequence[NDArray[np.uint32]], undirected: bool, bounds: Sequence[tuple[int, int]]
+    pairs: Sequence[NDArray[np.uint32]], undirected: bool, layout: Layout, parts: int
 ) -> NDArray[np.uint32]:
     """Send each edge to the rank that has its target's row, or each of both; gives those that came here."""
-    by_rank: list[list[NDArray[np.uint32]]] = [[] for _ in bounds]
+    by_rank: list[list[NDArray[np.uint32]]] = [[np.zeros(0, np.uint32)] for _ in range(parts)]
     for block in pairs:
         edges = block.reshape(-1, 2)
         for ways in (edges, edges[:, ::-1]) if undirected else (edges,):
-            targets = ways[:, 1]
-            for mine, (low, high) in zip(by_rank, bounds, strict=True):
-                mine.append(ways[(targets >= low) & (targets < high)].ravel())
-    empty = np.zeros(0, np.uint32)
-    return np.concatenate(_traded([np.concatenate([empty, *mine]) for mine in by_rank]))
+            ranks = layout.parts_of(ways[:, 1])
+            for rank, mine in enumerate(by_rank):
+                mine.append(ways[ranks == rank].ravel())
+    return np.concatenate(_traded([np.concatenate(mine) for mine in by_rank]))
 
 
 def _traded(parts: Sequence[NDArray[np.uint32]]) -> list[NDArray[np.uint32]]:

@@ -21,7 +21,7 @@ from workloads.common.events import BadInput
 from workloads.common.spark import carried
 from workloads.ppr import edgelist, ids, rows, words
 from workloads.ppr import graph as graphs
-from workloads.ppr.blocks import Block, Bounds, block_of, bounds_of, shares
+from workloads.ppr.blocks import Block, Bounds, Layout, block_of
 from workloads.ppr.dialect import PLAIN, How
 from workloads.ppr.edgelist import EdgeList
 from workloads.ppr.graph import Graph
@@ -74,7 +74,8 @@ def build(
     rdd = kept(joined if co_partitioned else joined.map(_as_it_is))
     rdd.count()
     blocks.unpersist()
-    return Blocks(nodes, rdd, bounds_of(nodes.cuts, partitions))
+    layout = Layout(nodes.cuts, partitions)
+    return Blocks(layout.applied(nodes), rdd, layout.bounds)
 
 
 def kept(rdd: Any) -> Any:
@@ -94,10 +95,10 @@ def _mapped(context: Any, path: str, undirected: bool, partitions: int) -> tuple
 
 def _mapped_block(path: str, undirected: bool, partitions: int, numbers: Iterator[tuple[int, None]]) -> Iterator[Any]:
     graph = graphs.open_prepared(path, undirected)
+    layout = Layout(graph.cuts, partitions)
+    degrees = graph.degrees[layout.order]
     for number, _ in numbers:
-        first, last = shares(len(graph.cuts) - 1, partitions)[number : number + 2]
-        own = graph.rows(first, last)
-        yield number, block_of(number, graph.cuts, partitions, own.indptr, own.columns, graph.degrees)
+        yield number, block_of(number, layout, *layout.rows(number, graph.indptr, graph.columns), degrees)
 
 
 def _read(context: Any, path: str, undirected: bool, partitions: int, how: How) -> tuple[Graph, Any]:
@@ -116,7 +117,7 @@ def _read(context: Any, path: str, undirected: bool, partitions: int, how: How) 
     sizes = np.empty(nodes, np.int64)
     sizes[numbers] = out + into if undirected else into
     cuts = rows.chunk_cuts(rows.pointers(sizes))
-    deliver = functools.partial(_delivered, bounds_of(cuts, partitions), undirected, carried.to_all(context, numbers))
+    deliver = functools.partial(_delivered, partitions, cuts, undirected, carried.to_all(context, numbers))
     make = functools.partial(_made, partitions, cuts, carried.to_all(context, degrees))
     blocks = placed.flatMap(deliver).partitionBy(partitions).mapPartitions(make, preservesPartitioning=True)
     return _without_rows(places.ids, numbers, degrees, cuts, undirected, read), blocks
@@ -191,7 +192,7 @@ def _added(one: tuple[Any, Any], other: tuple[Any, Any]) -> tuple[Any, Any]:
 
 
 def _delivered(
-    bounds: Bounds, undirected: bool, numbers: Any, pairs: list[NDArray[np.uint32]]
+    partitions: int, cuts: NDArray[np.int64], undirected: bool, numbers: Any, pairs: list[NDArray[np.uint32]]
 ) -> Iterator[tuple[int, NDArray[np.uint32]]]:
     """For each block the edges of its rows, by the numbers of their ends."""
     edges = np.concatenate([np.zeros(0, np.uint32), *pairs])
@@ -199,23 +200,22 @@ def _delivered(
     ways = [edges.reshape(-1, 2)]
     if undirected:
         ways.append(ways[0][:, ::-1])
-    for block, (low, high) in enumerate(bounds):
-        taken = [way[(way[:, 1] >= low) & (way[:, 1] < high)].ravel() for way in ways]
-        yield block, np.concatenate(taken)
+    layout = Layout(cuts, partitions)
+    parts = [layout.parts_of(way[:, 1]) for way in ways]
+    for block in range(partitions):
+        yield block, np.concatenate([way[there == block].ravel() for way, there in zip(ways, parts, strict=True)])
 
 
 def _made(
     partitions: int, cuts: NDArray[np.int64], degrees: Any, edges: Iterator[tuple[int, NDArray[np.uint32]]]
 ) -> Iterator[tuple[int, Block]]:
     """The block of a partition, of all edges that came to it."""
-    nodes = len(degrees.value)
-    bounds = bounds_of(cuts, partitions)
+    nodes, layout = len(degrees.value), Layout(cuts, partitions)
     for number, group in itertools.groupby(sorted(edges, key=_key), key=_key):
         own = np.concatenate([pairs for _, pairs in group])
         with threads.pool() as pool:
             indptr, columns = rows.transposed(*rows.by_source([own], nodes, False, pool), nodes, pool)
-        low, high = bounds[number]
-        yield number, block_of(number, cuts, partitions, indptr[low : high + 1], columns, degrees.value)
+        yield number, block_of(number, layout, *layout.rows(number, indptr, columns), degrees.value[layout.order])
 
 
 def _key(pair: tuple[int, Any]) -> int:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from workloads.common import events
 from workloads.common.spark import carried
 from workloads.common.spark.executors import Executors, Used
 from workloads.ppr import power
@@ -75,7 +76,7 @@ class Stride:
 
 
 class Walk:
-    """A block of walks in Spark, see :class:`power.Walks`."""
+    """A block of walks in Spark, see :class:`power.Walks`; `sent_bytes`: what blocks have sent to others in `steps`."""
 
     def __init__(self, context: Any, blocks: Blocks, width: int, alpha: float, executors: Executors) -> None:
         self.width = width
@@ -83,7 +84,7 @@ class Walk:
         self._homes = np.full(width, NOWHERE, np.int64)
         self._flow = power.Flow(width, alpha)
         self._changes: list[tuple[int, int, int]] = []
-        self._steps = 0
+        self.steps = self.sent_bytes = 0
         self._moved: Any = None
         self._start: Any = None
         self._have: Whole | None = None
@@ -108,7 +109,7 @@ class Walk:
         stride = Stride(tuple(self._changes), self._homes.copy(), flow.returned(), flow.lacking(), self._alpha)
         records, partitions = self._blocks.rdd, len(self._blocks.bounds)
         before, start = self._moved, None
-        if before is not None and self._steps % ANEW == 0:
+        if before is not None and self.steps % ANEW == 0:
             start = self._anew()
         elif before is not None:
             sent = before.flatMap(_sent)
@@ -119,10 +120,11 @@ class Walk:
         if before is not None:
             before.unpersist()
         self._moved, self._have, self._changes = moved, None, []
-        self._steps += 1
         self._executors.look()
-        self._executors.take(used for _, used in said)
-        return flow.take(np.concatenate([sums for sums, _ in said]))
+        self._executors.take(used for _, used, _ in said)
+        self.sent_bytes += sum(sent for _, _, sent in said)
+        self.steps += 1
+        return flow.take(np.concatenate([sums for sums, _, _ in said]))
 
     def scores(self, column: int, _position: int) -> NDArray[np.float64]:
         """See :meth:`power.Walks.scores`; the driver has all."""
@@ -181,6 +183,7 @@ class Engine:
         walk = Walk(self._context, self._blocks, power.width_for(len(sources)), alpha, self._executors)
         yield from power.walked(walk, graph.numbers[sources].tolist(), tolerance, max_iterations, watch)
         self._executors.tell()
+        events.exchanged(walk.sent_bytes, walk.steps)
 
 
 def _prepare(width: int, _: int) -> None:
@@ -242,8 +245,8 @@ def _sent(done: Moved) -> Iterator[tuple[int, Sent]]:
         yield other, Sent(done.number, rows)
 
 
-def _told(done: Moved) -> tuple[NDArray[np.float64], Used]:
-    return done.sums, done.used
+def _told(done: Moved) -> tuple[NDArray[np.float64], Used, int]:
+    return done.sums, done.used, sum(rows.nbytes for rows in done.sent.values())
 
 
 def _own(done: Moved) -> tuple[int, Whole]:

@@ -36,15 +36,15 @@ class InTurn:
     """Walks over blocks in this process: what they send to each other goes through a dict."""
 
     def __init__(self, graph: Graph, parts: int, width: int, alpha: float) -> None:
-        drafts = []
-        for number in range(parts):
-            first, last = (len(graph.cuts) - 1) * number // parts, (len(graph.cuts) - 1) * (number + 1) // parts
-            own = graph.rows(first, last)
-            block = blocks.block_of(number, graph.cuts, parts, own.indptr, own.columns, graph.degrees)
-            drafts.append((number, block))
+        layout = blocks.Layout(graph.cuts, parts)
+        graph, (indptr, columns) = layout.applied(graph), (graph.indptr, graph.columns)
+        drafts = [
+            (number, blocks.block_of(number, layout, *layout.rows(number, indptr, columns), graph.degrees))
+            for number in range(parts)
+        ]
         wishes = [wish for draft in drafts for wish in sparkblocks._wishes(draft)]
         self.blocks: list[Block] = [block for _, block in sparkblocks._joined(iter([*drafts, *wishes]))]
-        self.width, self.bounds = width, blocks.bounds_of(graph.cuts, parts)
+        self.width, self.numbers = width, graph.numbers
         self._graph, self._alpha = graph, alpha
         self._homes, self._flow = np.full(width, -1), power.Flow(width, alpha)
         self._changes: list[tuple[int, int, int]] = []
@@ -84,7 +84,7 @@ def test_blocks_walk_as_one_graph_does(graph: Path, undirected: bool, parts: int
     walk = InTurn(whole, parts, 2, 0.2)
     assert [block.number for block in walk.blocks] == list(range(parts))
     assert sum(len(block.columns) for block in walk.blocks) == len(whole.columns)
-    found = dict(power.walked(walk, whole.numbers[sources].tolist(), 1e-9, 100, power.quiet))
+    found = dict(power.walked(walk, walk.numbers[sources].tolist(), 1e-9, 100, power.quiet))
     assert found.keys() == wanted.keys()
     for place, solution in found.items():
         assert solution.iterations == wanted[place].iterations
@@ -96,7 +96,8 @@ def test_more_blocks_than_rows(tmp_path: Path) -> None:
     path.write_text("1 2\n2 1\n2 3\n")
     whole = graphs.build(path, False)
     wanted = dict(power.solve(whole, np.arange(3), 0.2, 1e-9, 100))
-    found = dict(power.walked(InTurn(whole, 4, 4, 0.2), whole.numbers.tolist(), 1e-9, 100, power.quiet))
+    walk = InTurn(whole, 4, 4, 0.2)
+    found = dict(power.walked(walk, walk.numbers.tolist(), 1e-9, 100, power.quiet))
     for place, solution in found.items():
         assert solution.scores.tolist() == wanted[place].scores.tolist()
 

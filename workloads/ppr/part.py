@@ -90,7 +90,7 @@ class Part:
             self._engine.prepare(self._count)
             importlib.import_module("workloads.ppr.rowblocks")
         if self._partition == "auto":
-            importlib.import_module("workloads.ppr.partition")
+            importlib.import_module("workloads.ppr.partition").prepare()
         self._scores: scores.Scores = []
         self._blocks: RowBlocks | None = None
         self._spark: sparkwalk.Engine | None = None

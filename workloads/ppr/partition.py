@@ -20,9 +20,11 @@ from workloads.common.ranks import Ranks
 from workloads.common.storage import packed
 from workloads.ppr import graph, power
 
-SECONDS_A_STEP = 0.55e-9
-"""The time of a step along one edge is (`SOURCES_ALIKE` + sources at once) times this, on one core."""
 SOURCES_ALIKE = 4
+"""A step along an edge takes as much time as the values of so many sources, and each source's as much again."""
+PROBE_WIDTH, PROBE_NODES, PROBE_STEPS, PROBE_TIMES = 4, 1 << 16, 1 << 19, 6
+LARGE = 1.5
+"""How much longer a step takes in a graph that is larger than the caches than in the probe."""
 BYTES_A_SCORE = 2
 EDGES_A_NODE = 5
 PACKED = 4
@@ -41,50 +43,58 @@ class Size:
 
 
 @dataclass(frozen=True)
-class Network:
-    """The exchange of this rank with all others: bytes a second that it sends, and the seconds of an empty one."""
+class Speed:
+    """Of the slowest rank: `step`: the seconds of a step along an edge, for each source of those that go at once and
+    `SOURCES_ALIKE` more; `bandwidth`: the bytes a second that it sends; `latency`: seconds of an empty exchange.
+    """
 
+    step: float
     bandwidth: float
     latency: float
 
 
+def prepare() -> None:
+    """Compile, or load, what :func:`choose` needs, before a timer runs."""
+    power.prepare(PROBE_WIDTH)
+
+
 def choose(path: str, undirected: bool, sources: int, ranks: Ranks) -> tuple[str, str]:
     """Return ``sources`` or ``graph``, and why, as a sentence; every rank gets what rank 0 has found."""
-    network = _measured(ranks)
+    speed = _measured(ranks)
     found: list[tuple[str, str] | None] = [None]
     if ranks.rank == 0:
-        found = [_chosen(size_of(path, undirected), sources, ranks.world, network)]
+        found = [_chosen(size_of(path, undirected), sources, ranks.world, speed)]
     dist.broadcast_object_list(found, src=0)
     assert found[0] is not None
     return found[0]
 
 
-def _chosen(size: Size, sources: int, ranks: int, network: Network) -> tuple[str, str]:
-    by_sources, by_graph = seconds(size, sources, ranks, network)
+def _chosen(size: Size, sources: int, ranks: int, speed: Speed) -> tuple[str, str]:
+    by_sources, by_graph = seconds(size, sources, ranks, speed)
     about = "" if size.known else "about "
     why = (
         f"an iteration of {sources} sources on {ranks} ranks is expected to take {by_graph * 1e3:.3g} ms by rows of the "
-        f"graph, {by_sources * 1e3:.3g} ms by sources ({about}{size.nodes:,} nodes and {size.edges:,} steps; "
-        f"{network.bandwidth / 1e6:.3g} MB/s and {network.latency * 1e3:.2g} ms between ranks, measured)"
+        f"graph, {by_sources * 1e3:.3g} ms by sources ({about}{size.nodes:,} nodes and {size.edges:,} steps, "
+        f"{speed.step * 1e9:.2g} ns for a source's step, {speed.bandwidth / 1e6:.3g} MB/s and {speed.latency * 1e3:.2g} ms between ranks, measured)"
     )
     return "graph" if by_graph < by_sources else "sources", why
 
 
-def seconds(size: Size, sources: int, ranks: int, network: Network) -> tuple[float, float]:
+def seconds(size: Size, sources: int, ranks: int, speed: Speed) -> tuple[float, float]:
     """Return the expected seconds of an iteration of all sources, by sources and by rows of the graph."""
     share = -(-sources // ranks)
-    by_sources = sum(computing(size, width) for width in _widths(share))
+    by_sources = sum(computing(size, width, speed) for width in _widths(share))
     others = size.nodes * (ranks - 1) / ranks
     by_graph = sum(
-        computing(size, width) / ranks + others * width * BYTES_A_SCORE / network.bandwidth + network.latency
+        computing(size, width, speed) / ranks + others * width * BYTES_A_SCORE / speed.bandwidth + speed.latency
         for width in _widths(sources)
     )
     return by_sources, by_graph
 
 
-def computing(size: Size, width: int) -> float:
+def computing(size: Size, width: int, speed: Speed) -> float:
     """Return the expected seconds of an iteration of so many sources at once, in one process."""
-    return size.edges * SECONDS_A_STEP * (SOURCES_ALIKE + width)
+    return size.edges * speed.step * (SOURCES_ALIKE + width)
 
 
 def _widths(sources: int) -> list[int]:
@@ -120,13 +130,30 @@ def _length(file: Path) -> int:
     return max(1, *shape)
 
 
-def _measured(ranks: Ranks) -> Network:
-    """Exchange a little with all others, then much, twice each; the better time of the slowest rank counts."""
+def _measured(ranks: Ranks) -> Speed:
+    """Let all ranks compute a little, and exchange a little and then much, twice each; the better time counts."""
+    step = _step()
     empty, full = (min(_exchange(size, ranks) for _ in range(2)) for size in (1, PROBE_BYTES))
-    slowest = torch.tensor([empty, full], dtype=torch.float64)
+    slowest = torch.tensor([step, empty, full], dtype=torch.float64)
     dist.all_reduce(slowest, dist.ReduceOp.MAX)
-    empty, full = slowest.tolist()
-    return Network(PROBE_BYTES * (ranks.world - 1) / max(full - empty, 1e-6), empty)
+    step, empty, full = slowest.tolist()
+    return Speed(step, PROBE_BYTES * (ranks.world - 1) / max(full - empty, full / 2), empty)
+
+
+def _step() -> float:
+    """Return the seconds of one source's step along an edge, here and now."""
+    nodes, width = PROBE_NODES, PROBE_WIDTH
+    columns = np.random.default_rng(0).integers(0, nodes, PROBE_STEPS, np.uint32)
+    indptr = np.linspace(0, PROBE_STEPS, nodes + 1).astype(np.int64)
+    sent, nothing = np.zeros((nodes, width), np.uint16), np.zeros(width)
+    rows = (indptr, columns, np.full(nodes, 8, np.uint32), np.array([0, nodes]), 0, 1, sent, np.zeros((nodes, 2, width)))
+    rest = (np.full(width, -1), nothing, nothing, 0.5, np.zeros_like(sent), 0, np.zeros((1, 3, width)))
+    step = power.kernels.step(width)
+    step(*rows, *rest)
+    began = time.perf_counter()
+    for _ in range(PROBE_TIMES):
+        step(*rows, *rest)
+    return (time.perf_counter() - began) / PROBE_TIMES / PROBE_STEPS * LARGE / (SOURCES_ALIKE + width)
 
 
 def _exchange(size: int, ranks: Ranks) -> float:

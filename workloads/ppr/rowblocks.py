@@ -42,6 +42,8 @@ class Blocks:
         parts = [block.wanted.get(rank, np.zeros(0, np.uint32)) for rank in range(ranks.world)]
         read = enumerate(_traded(parts))
         self.block = replace(block, wanted={}, read={rank: rows for rank, rows in read if len(rows)})
+        self._read = {rank: rows.astype(np.intp) for rank, rows in self.block.read.items()}
+        self._buffers: dict[tuple[int, str], NDArray[Any]] = {}
         self.steps = self.sent_bytes = 0
         self._ranks, self._bounds = ranks, layout.bounds
         self._chunks = np.cumsum([0, *(len(cuts) - 1 for cuts in layout.cuts)]).tolist()
@@ -53,7 +55,10 @@ class Blocks:
         every = np.empty((self._chunks[-1], *sums.shape[1:]))
         every[self._chunks[mine] : self._chunks[mine + 1]] = sums
         rows = out.view(_AT_ONCE[out.shape[1] * out.itemsize])[:, 0]
-        leaving = {rank: [rows[there].view(np.uint8), sums] for rank, there in block.read.items()}
+        leaving: dict[int, Arrays] = {}
+        for rank, there in self._read.items():
+            buffer = self._buffers.setdefault((rank, rows.dtype.str), np.empty(len(there), rows.dtype))
+            leaving[rank] = [np.take(rows, there, out=buffer, mode="clip"), sums]
         arriving = {
             rank: [sent[self._places[rank] : self._places[rank + 1]], every[first:last]]
             for rank, (first, last) in enumerate(itertools.pairwise(self._chunks))

@@ -139,7 +139,9 @@ def main() -> None:
                         one = run(tree, commands, address, words)
                     taken[tree.name, partition, count, nodes].append(one)
                     load = os.getloadavg()[0]
-                    print(turn, tree.name, partition, count, nodes, one, f"load {load:.1f}", file=sys.stderr, flush=True)
+                    print(
+                        turn, tree.name, partition, count, nodes, one, f"load {load:.1f}", file=sys.stderr, flush=True
+                    )
     _publish(taken, weak=given.weak)
 
 

@@ -189,14 +189,8 @@ class Clocks:
                     self._take_progress(event)
                 case Phase():
                     self._take_phase(event)
-                case Memory(rank=rank, peak_bytes=peak):
-                    self._peak[rank] = max(peak, self._peak.get(rank, 0))
-                case Cpu(rank=rank, seconds=seconds):
-                    self._cpu[rank] = max(seconds, self._cpu.get(rank, 0.0))
-                case Exchanged(rank=rank, sent_bytes=sent, times=times):
-                    self._exchanged[rank] = sent, times
-                case Chosen() if event.option in self.chosen or len(self.chosen) < _MAX_NAMES:
-                    self.chosen[event.option] = f"{event.value}: {event.why}"
+                case Memory() | Cpu() | Exchanged() | Chosen():
+                    self._take_facts(event)
                 case Result() if self.result is None:
                     self.result = event
                 case Result(rank=rank):
@@ -207,6 +201,19 @@ class Clocks:
                     self._warn(rank, message)
                 case ErrorEvent() if self.error is None:
                     self.error = event
+
+    def _take_facts(self, event: Memory | Cpu | Exchanged | Chosen) -> None:
+        match event:
+            case Memory(rank=rank, peak_bytes=peak):
+                self._peak[rank] = max(peak, self._peak.get(rank, 0))
+            case Cpu(rank=rank, seconds=seconds):
+                self._cpu[rank] = max(seconds, self._cpu.get(rank, 0.0))
+            case Exchanged(rank=rank, sent_bytes=sent, times=times):
+                self._exchanged[rank] = sent, times
+            case Chosen() if event.option in self.chosen or len(self.chosen) < _MAX_NAMES:
+                self.chosen[event.option] = f"{event.value}: {event.why}"
+            case Chosen():
+                self._left_out += 1
 
     def _take_progress(self, event: Progress) -> None:
         told = (event.loss, event.residual, event.accuracy)

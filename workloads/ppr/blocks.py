@@ -62,8 +62,8 @@ class Block:
 class Layout:
     """Which rows each of some parts has: of the chunks of a graph, with these `cuts`, part i every one from i on.
 
-    So each has rows of all kinds, which are by descending degree, and sends and reads about as much as the others. Nodes
-    get new numbers, by part. `bounds`: the rows of each part, by these. `order`: uint32 (n,), new number -> number;
+    So each has rows of all degrees, and sends and reads about as much as the others. Nodes get new numbers, by part.
+    `bounds`: the rows of each part, by these. `order`: uint32 (n,), new number -> number;
     `renumbered`: the reverse. `cuts`: where each part's chunks begin and the last one ends, from its first row on.
     """
 

@@ -553,7 +553,9 @@ def step(width: int) -> Any:
             *(_write(_u2, 2), _i8, _write(_f8, 3)),
         )
     )
-    def rows(indptr, columns, degrees, cuts, first, last, sent, state, homes, returned, lacking, damping, out, offset, sums):  # type: ignore[no-untyped-def]  # noqa: E501
+    def rows(  # type: ignore[no-untyped-def]
+        indptr, columns, degrees, cuts, first, last, sent, state, homes, returned, lacking, damping, out, offset, sums
+    ):
         for chunk in range(first, last):
             for c in range(width):
                 sums[chunk, 0, c] = 0.0

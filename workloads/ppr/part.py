@@ -24,7 +24,7 @@ from workloads.ppr.graph import Graph
 
 if TYPE_CHECKING:
     from workloads.ppr import sparkwalk
-    from workloads.ppr.power import RowBlocks
+    from workloads.ppr.rowblocks import Blocks
 
 PROGRESS_SECONDS = 0.5
 SHOWN_SOURCES = 10
@@ -92,7 +92,7 @@ class Part:
         if self._partition == "auto":
             importlib.import_module("workloads.ppr.partition").prepare()
         self._scores: scores.Scores = []
-        self._blocks: RowBlocks | None = None
+        self._blocks: Blocks | None = None
         self._spark: sparkwalk.Engine | None = None
         self._answers: list[tuple[int, dict[str, Any]]] = []
 

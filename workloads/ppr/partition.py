@@ -73,9 +73,10 @@ def _chosen(size: Size, sources: int, ranks: int, speed: Speed) -> tuple[str, st
     by_sources, by_graph = seconds(size, sources, ranks, speed)
     about = "" if size.known else "about "
     why = (
-        f"an iteration of {sources} sources on {ranks} ranks is expected to take {by_graph * 1e3:.3g} ms by rows of the "
-        f"graph, {by_sources * 1e3:.3g} ms by sources ({about}{size.nodes:,} nodes and {size.edges:,} steps, "
-        f"{speed.step * 1e9:.2g} ns for a source's step, {speed.bandwidth / 1e6:.3g} MB/s and {speed.latency * 1e3:.2g} ms between ranks, measured)"
+        f"an iteration of {sources} sources on {ranks} ranks is expected to take {by_graph * 1e3:.3g} ms by rows of "
+        f"the graph, {by_sources * 1e3:.3g} ms by sources ({about}{size.nodes:,} nodes and {size.edges:,} steps, "
+        f"{speed.step * 1e9:.2g} ns for a source's step, "
+        f"{speed.bandwidth / 1e6:.3g} MB/s and {speed.latency * 1e3:.2g} ms between ranks, measured)"
     )
     return "graph" if by_graph < by_sources else "sources", why
 
@@ -146,7 +147,16 @@ def _step() -> float:
     columns = np.random.default_rng(0).integers(0, nodes, PROBE_STEPS, np.uint32)
     indptr = np.linspace(0, PROBE_STEPS, nodes + 1).astype(np.int64)
     sent, nothing = np.zeros((nodes, width), np.uint16), np.zeros(width)
-    rows = (indptr, columns, np.full(nodes, 8, np.uint32), np.array([0, nodes]), 0, 1, sent, np.zeros((nodes, 2, width)))
+    rows = (
+        indptr,
+        columns,
+        np.full(nodes, 8, np.uint32),
+        np.array([0, nodes]),
+        0,
+        1,
+        sent,
+        np.zeros((nodes, 2, width)),
+    )
     rest = (np.full(width, -1), nothing, nothing, 0.5, np.zeros_like(sent), 0, np.zeros((1, 3, width)))
     step = power.kernels.step(width)
     step(*rows, *rest)

@@ -71,14 +71,16 @@ class RowBlocks(Protocol):
 
     block: Block
 
-    def share(self, sent: NDArray[np.uint16], out: NDArray[np.uint16], sums: NDArray[np.float64]) -> NDArray[np.float64]:
+    def share(
+        self, sent: NDArray[np.uint16], out: NDArray[np.uint16], sums: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
         """Put what every rank sends, `out` (own rows, width), where others read it: `sent` (nodes, width).
 
         Gives the sums of all chunks of the graph, (chunks, 3, width), of which `sums` are this rank's.
         """
 
     def gathered(self, values: NDArray[np.float64], rank: int) -> NDArray[np.float64]:
-        """Give the rank of this number, modulo how many there are, every rank's `values` (own rows,); others get none."""
+        """Give every rank's `values` (own rows,) to one, number `rank` modulo how many there are."""
 
 
 class Walks(Protocol):
@@ -158,7 +160,10 @@ def walked(
             iterations[column] += 1
             if residuals[column] <= tolerance or iterations[column] == max_iterations:
                 done += 1
-                yield positions[column], Solution(walk.scores(column, positions[column]), iterations[column], residuals[column])
+                yield (
+                    positions[column],
+                    Solution(walk.scores(column, positions[column]), iterations[column], residuals[column]),
+                )
                 positions[column] = _EMPTY
                 walk.end(column)
 

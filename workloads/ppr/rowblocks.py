@@ -28,7 +28,6 @@ from workloads.ppr.dialect import PLAIN, How
 from workloads.ppr.edgelist import EdgeList
 from workloads.ppr.graph import Graph
 
-
 Arrays = Sequence[NDArray[Any]]
 
 _AT_ONCE = {2: "<u2", 4: "<u4", 8: "<u8", 16: "<c16"}
@@ -47,9 +46,11 @@ class Blocks:
         self.steps = self.sent_bytes = 0
         self._ranks, self._bounds = ranks, layout.bounds
         self._chunks = np.cumsum([0, *(len(cuts) - 1 for cuts in layout.cuts)]).tolist()
-        self._places = np.searchsorted(block.nodes, [low for low, _ in self._bounds]).tolist() + [len(block.nodes)]
+        self._places = [*np.searchsorted(block.nodes, [low for low, _ in self._bounds]).tolist(), len(block.nodes)]
 
-    def share(self, sent: NDArray[np.uint16], out: NDArray[np.uint16], sums: NDArray[np.float64]) -> NDArray[np.float64]:
+    def share(
+        self, sent: NDArray[np.uint16], out: NDArray[np.uint16], sums: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
         """See :class:`power.RowBlocks`."""
         mine, block = self._ranks.rank, self.block
         every = np.empty((self._chunks[-1], *sums.shape[1:]))
@@ -180,9 +181,7 @@ def _places(read: EdgeList, ranks: Ranks, pool: ThreadPoolExecutor) -> ids.Place
     return ids.Sorted(np.unique(np.concatenate(_gathered(own, ranks))))
 
 
-def _delivered(
-    pairs: Sequence[NDArray[np.uint32]], undirected: bool, layout: Layout, parts: int
-) -> NDArray[np.uint32]:
+def _delivered(pairs: Sequence[NDArray[np.uint32]], undirected: bool, layout: Layout, parts: int) -> NDArray[np.uint32]:
     """Send each edge to the rank that has its target's row, or each of both; gives those that came here."""
     by_rank: list[list[NDArray[np.uint32]]] = [[np.zeros(0, np.uint32)] for _ in range(parts)]
     for block in pairs:

@@ -26,6 +26,7 @@ from workloads.ppr.dialect import PLAIN, How
 from workloads.ppr.edgelist import EdgeList
 from workloads.ppr.graph import Graph
 
+
 @dataclass(frozen=True)
 class Blocks:
     """`nodes`: the graph without its rows; `rdd`: pairs of a block's number and the block, in memory by then.

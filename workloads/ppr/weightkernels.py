@@ -23,7 +23,9 @@ _sums = types.Array(_f8, 3, "C")
     nogil=True,
     cache=True,
 )
-def step(indptr, columns, weights, strengths, cuts, first, last, sent, state, homes, returned, lacking, damping, out, sums):  # type: ignore[no-untyped-def]  # noqa: E501
+def step(  # type: ignore[no-untyped-def]
+    indptr, columns, weights, strengths, cuts, first, last, sent, state, homes, returned, lacking, damping, out, sums
+):
     """Compute the rows of chunks [first, last), as ``step`` of kernels.py does, with `weights` (m,) and `columns`.
 
     What leaves a node is shared by `strengths` (n,); where this is 0, no edge does.

@@ -13,8 +13,8 @@ from launching import Ended, ppr
 from sparkhere import unpacked
 
 from workloads.common import threads
-from workloads.ppr import graph as graphs
 from workloads.ppr import blocks, power, sparkblocks, sparkwalk
+from workloads.ppr import graph as graphs
 from workloads.ppr.graph import Graph
 from workloads.ppr.sparkblocks import Block
 

@@ -137,7 +137,7 @@ def test_the_answer_is_that_of_one_process(graph: Path, spark: dict[str, str], w
     run = ppr(*arguments, f"--spark-partitioning={way}", "--framework=spark", **spark)
     assert run.status == 0, run.err
     assert run.answer == alone.answer
-    wanted = ["rendezvous", "ready", "load", "compute", "memory", "cpu", "collect", "result"]
+    wanted = ["rendezvous", "ready", "load", "exchanged", "compute", "memory", "cpu", "collect", "result"]
     assert phases(run, -1) == wanted
     assert phases(run, 0) == ["memory", "cpu"]
     assert run.of("progress", -1)[-1]["done"] == 5

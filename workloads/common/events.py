@@ -128,7 +128,7 @@ def exchanged(sent_bytes: int, times: int) -> None:
 
 
 def chosen(option: str, value: str, why: str) -> None:
-    """Say what was decided for an option that nobody had to give, and why."""
+    """Say what was decided for an option that was left open, and why."""
     emit(told.Chosen(**own(), option=option, value=value, why=why))
 
 

@@ -136,7 +136,7 @@ class Part:
             events.warning(f"{self._ranks.world} ranks for {len(self._sources)} sources: {idle} have nothing to do")
 
     def _partitioned(self) -> None:
-        """Decide what a rank has, and say why where nobody has asked for it."""
+        """Decide what a rank has, and say why."""
         options, ranks = self._options, self._ranks
         if self._partition == "auto":
             from workloads.ppr import partition

@@ -21,7 +21,7 @@ Bounds = Sequence[tuple[int, int]]
 class Block:
     """Rows [first, last) of a graph, in the places of nodes that they need: its own rows and what leads to them.
 
-    `nodes`: uint32 (k,), these nodes' numbers in the graph, ascending; empty: all. `degrees` uint32 (k,). `own`: the
+    `nodes`: uint32 (k,), these nodes' numbers in the graph, ascending; empty with `every`: all. `degrees` uint32 (k,). `own`: the
     place among them of the first row. `indptr` int64 and `columns` uint32: the rows, as places among `nodes`. `cuts`:
     where each of its chunks begins and the last one ends, as places. `wanted`: which rows of another block it needs,
     from 0; `read`: which of its own rows another block needs.
@@ -36,11 +36,12 @@ class Block:
     cuts: NDArray[np.int64]
     wanted: dict[int, NDArray[np.uint32]] = field(default_factory=dict)
     read: dict[int, NDArray[np.uint32]] = field(default_factory=dict)
+    every: bool = False
 
     @classmethod
     def whole(cls, graph: Graph) -> Block:
         """All rows of a graph."""
-        return cls(0, 0, np.zeros(0, np.uint32), graph.degrees, graph.indptr, graph.columns, graph.cuts)
+        return cls(0, 0, np.zeros(0, np.uint32), graph.degrees, graph.indptr, graph.columns, graph.cuts, every=True)
 
     @property
     def rows(self) -> int:
@@ -49,7 +50,7 @@ class Block:
 
     def place(self, number: int) -> int:
         """Return the place of a node among those it needs; `NOWHERE` where it is none of them."""
-        if not len(self.nodes) or number < 0:
+        if self.every or number < 0:
             return number
         place = int(np.searchsorted(self.nodes, number))
         return place if place < len(self.nodes) and self.nodes[place] == number else NOWHERE

@@ -221,12 +221,12 @@ def moved(block: Block, rows: NDArray[np.uint16], state: NDArray[np.float64], st
     for column, home, bits in stride.changes:
         rows[:, column] = 0
         state[:, :, column] = 0.0
-        place = block.place(home) if len(block.nodes) else NOWHERE
+        place = block.place(home)
         if place != NOWHERE:
             rows[place, column] = bits
         if block.has(place):
             state[place - block.own, 1, column] = stride.alpha
-    places = [block.place(home) if len(block.nodes) else NOWHERE for home in stride.homes.tolist()]
+    places = [block.place(home) for home in stride.homes.tolist()]
     homes = np.array([place if block.has(place) else NOWHERE for place in places], np.int64)
     chunks = len(block.cuts) - 1
     out, sums = np.zeros((block.rows, width), np.uint16), np.zeros((chunks, 3, width))

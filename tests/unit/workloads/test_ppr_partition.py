@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from workloads.ppr import graph, partition, rmat
-from workloads.ppr.blocks import Layout, block_of
+from workloads.ppr.blocks import NOWHERE, Block, Layout, block_of
 from workloads.ppr.partition import Size, Speed
 
 SIZE = Size(1_200_000, 14_000_000)
@@ -77,3 +77,12 @@ def test_every_row_and_edge_is_in_one_block(parts: int) -> None:
     for row in range(whole.nodes):
         assert rows[row] == whole.columns[whole.indptr[row] : whole.indptr[row + 1]].tolist()
     assert graph.no_rows()[1].tolist() == made.columns.tolist()
+
+
+def test_a_block_without_rows_needs_no_nodes() -> None:
+    whole = rmat.build(50, 400, 2)
+    layout = Layout(whole.cuts, 4)
+    made = layout.applied(whole)
+    block = block_of(3, layout, *layout.rows(3, whole.indptr, whole.columns), made.degrees)
+    assert (len(whole.cuts), block.rows, block.place(7)) == (2, 0, NOWHERE)
+    assert Block.whole(whole).place(7) == 7

@@ -21,10 +21,10 @@ Bounds = Sequence[tuple[int, int]]
 class Block:
     """Rows [first, last) of a graph, in the places of nodes that they need: its own rows and what leads to them.
 
-    `nodes`: uint32 (k,), these nodes' numbers in the graph, ascending; empty with `every`: all. `degrees` uint32 (k,). `own`: the
-    place among them of the first row. `indptr` int64 and `columns` uint32: the rows, as places among `nodes`. `cuts`:
-    where each of its chunks begins and the last one ends, as places. `wanted`: which rows of another block it needs,
-    from 0; `read`: which of its own rows another block needs.
+    `nodes`: uint32 (k,), these nodes' numbers in the graph, ascending; empty with `every`: all. `degrees` uint32 (k,).
+    `own`: the place among them of the first row. `indptr` int64 and `columns` uint32: as places among `nodes`.
+    `cuts`: where each of its chunks begins and the last one ends, as places. `wanted`: which rows of another block it
+    needs, from 0; `read`: which of its own rows another block needs.
     """
 
     number: int

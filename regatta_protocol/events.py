@@ -84,6 +84,23 @@ class Cpu(Event):
     seconds: Amount
 
 
+class Exchanged(Event):
+    """The bytes that the rank has sent to others, in so many exchanges (iterations) between all ranks."""
+
+    kind = "exchanged"
+    sent_bytes: Count
+    times: Count
+
+
+class Chosen(Event):
+    """The value that a workload has decided on for one of its options, and why."""
+
+    kind = "chosen"
+    option: Annotated[str, Between(1, 64)]
+    value: Annotated[str, Between(1, 256)]
+    why: str
+
+
 class OverheadEvent(Event):
     """A framework's own account of where the time went, see docs/explanation/spark-share.md."""
 
@@ -133,7 +150,10 @@ class _Named(Event):
 
 KINDS = {
     kind.kind: kind
-    for kind in (Ready, Phase, Progress, Result, Memory, Cpu, OverheadEvent, WarningEvent, RankFailed, ErrorEvent)
+    for kind in (
+        *(Ready, Phase, Progress, Result, Memory, Cpu, Exchanged, Chosen, OverheadEvent, WarningEvent, RankFailed),
+        ErrorEvent,
+    )
 }
 """By their name in a line."""
 

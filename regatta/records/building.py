@@ -61,6 +61,8 @@ def build(
                 r.peak_bytes,
                 {what: [*points] for what, points in r.progress.items()},
                 r.cpu_seconds,
+                r.exchanged_bytes,
+                r.exchanges,
             )
             for r in clocks.ranks
         ),
@@ -74,6 +76,7 @@ def build(
         beside=tuple(_beside(name, said) for name, said in known.beside.items()),
         packages=known.packages,
         overhead=_overhead(clocks.overhead),
+        chosen=clocks.chosen,
     )
 
 

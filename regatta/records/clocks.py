@@ -10,9 +10,11 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from regatta_protocol.events import (
+    Chosen,
     Cpu,
     ErrorEvent,
     Event,
+    Exchanged,
     Memory,
     OverheadEvent,
     Phase,
@@ -79,6 +81,8 @@ class RankClocks:
     peak_bytes: int | None = None
     progress: Mapping[str, tuple[Point, ...]] = field(default_factory=dict)
     cpu_seconds: float | None = None
+    exchanged_bytes: int | None = None
+    exchanges: int | None = None
 
 
 class _Thinned:
@@ -154,6 +158,8 @@ class Clocks:
         self._seconds: dict[int, dict[str, _Repeated]] = {}
         self._peak: dict[int, int] = {}
         self._cpu: dict[int, float] = {}
+        self._exchanged: dict[int, tuple[int, int]] = {}
+        self.chosen: dict[str, str] = {}
         self._warnings: dict[str, list[int]] = {}
         self._warnings_left_out = 0
         self._further: set[int] = set()
@@ -183,10 +189,8 @@ class Clocks:
                     self._take_progress(event)
                 case Phase():
                     self._take_phase(event)
-                case Memory(rank=rank, peak_bytes=peak):
-                    self._peak[rank] = max(peak, self._peak.get(rank, 0))
-                case Cpu(rank=rank, seconds=seconds):
-                    self._cpu[rank] = max(seconds, self._cpu.get(rank, 0.0))
+                case Memory() | Cpu() | Exchanged() | Chosen():
+                    self._take_facts(event)
                 case Result() if self.result is None:
                     self.result = event
                 case Result(rank=rank):
@@ -197,6 +201,19 @@ class Clocks:
                     self._warn(rank, message)
                 case ErrorEvent() if self.error is None:
                     self.error = event
+
+    def _take_facts(self, event: Memory | Cpu | Exchanged | Chosen) -> None:
+        match event:
+            case Memory(rank=rank, peak_bytes=peak):
+                self._peak[rank] = max(peak, self._peak.get(rank, 0))
+            case Cpu(rank=rank, seconds=seconds):
+                self._cpu[rank] = max(seconds, self._cpu.get(rank, 0.0))
+            case Exchanged(rank=rank, sent_bytes=sent, times=times):
+                self._exchanged[rank] = sent, times
+            case Chosen() if event.option in self.chosen or len(self.chosen) < _MAX_NAMES:
+                self.chosen[event.option] = f"{event.value}: {event.why}"
+            case Chosen():
+                self._left_out += 1
 
     def _take_progress(self, event: Progress) -> None:
         told = (event.loss, event.residual, event.accuracy)
@@ -266,6 +283,7 @@ class Clocks:
             self._peak.get(rank),
             {what: points.points for what, points in self._progress.get(rank, {}).items()},
             self._cpu.get(rank),
+            *self._exchanged.get(rank, (None, None)),
         )
 
     def phases(self) -> Phases:

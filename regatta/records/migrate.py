@@ -86,15 +86,21 @@ def _gpus(document: dict[str, Any]) -> dict[str, Any]:
     return _of_nodes(document, {"gpus": [], "gpu_driver": None}) | {"schema_version": 10}
 
 
-def _price(document: dict[str, Any]) -> dict[str, Any]:
-    """10 to 11: what the cluster costs, and the energy that its nodes took; older records do not say."""
-    cluster, beside = document.get("cluster"), document.get("beside")
+def _costs_and_exchanges(document: dict[str, Any]) -> dict[str, Any]:
+    """10 to 11: what the cluster costs, the energy that its nodes took, what ranks sent to each other, and what a
+    workload decided on; older records do not say.
+    """
+    cluster, beside, ranks = document.get("cluster"), document.get("beside"), document.get("ranks")
     if isinstance(cluster, dict):
         document = document | {"cluster": {"price_per_hour": None} | cluster}
     if isinstance(beside, list):
         beside = [{"joules": None} | one if isinstance(one, dict) else one for one in beside]
         document = document | {"beside": beside}
-    return document | {"schema_version": 11}
+    if isinstance(ranks, list):
+        nothing = {"exchanged_bytes": None, "exchanges": None}
+        ranks = [rank | nothing if isinstance(rank, dict) else rank for rank in ranks]
+        document = document | {"ranks": ranks}
+    return document | {"chosen": {}, "schema_version": 11}
 
 
 _STEPS: dict[int | None, Callable[[dict[str, Any]], dict[str, Any]]] = {
@@ -107,5 +113,5 @@ _STEPS: dict[int | None, Callable[[dict[str, Any]], dict[str, Any]]] = {
     7: _overhead,
     8: _parts,
     9: _gpus,
-    10: _price,
+    10: _costs_and_exchanges,
 }

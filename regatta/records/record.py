@@ -118,6 +118,7 @@ class RankRecord(Struct, frozen=True, forbid_unknown_fields=True):
     """One rank (-1: a Ray driver): seconds a phase, each repetition of repeated ones, what its process used, progress.
 
     `cpu_seconds` and `peak_bytes` are those until its computing had ended, with the start of Python and imports.
+    `exchanged_bytes`: what it sent to other ranks in its `exchanges` with them; None where the workload does not tell.
     `progress` maps what was counted to points: seconds since the rank's `ready`, units done, and a value:
     loss, residual or accuracy.
     """
@@ -129,6 +130,8 @@ class RankRecord(Struct, frozen=True, forbid_unknown_fields=True):
     peak_bytes: Count | None = None
     progress: Mapping[str, Sequence[Point]] = {}
     cpu_seconds: Number | None = None
+    exchanged_bytes: Count | None = None
+    exchanges: Count | None = None
 
 
 class NodeUse(Struct, frozen=True, forbid_unknown_fields=True):
@@ -242,7 +245,7 @@ class Record(Struct, frozen=True, forbid_unknown_fields=True):
     `answer` is as the workload printed it, `tolerance` maps dotted names in it to absolute tolerances; `beside` is
     empty where that was not looked at. `packages`: the version of each Python package that the run could import, those
     of its layer before the nodes' own; empty where that was not asked. `overhead`: None where the framework reports
-    nothing.
+    nothing. `chosen`: by option, the value that the workload has decided on, and why.
     """
 
     identity: RunIdentity
@@ -260,6 +263,7 @@ class Record(Struct, frozen=True, forbid_unknown_fields=True):
     beside: tuple[Beside, ...] = ()
     packages: Mapping[str, str] = {}
     overhead: Overhead | None = None
+    chosen: Mapping[str, str] = {}
     schema_version: Version = SCHEMA_VERSION
 
     @property

@@ -25,6 +25,7 @@ def _lines(record: Record, width: int | None) -> Iterator[str]:
     yield f"  started     {identity.started} on {record.cluster.name}"
     yield f"  ranks       {len(record.cluster.rank_map)}: {places}" + _threads(record)
     yield f"  parameters  {describe(identity.parameters, identity.workload) or '-'}"
+    yield from (f"  {option:<10}  {value}" for option, value in record.chosen.items())
     yield f"  release     {_release(record)}"
     if record.series:
         yield f"  repeat      {record.series.index} of {record.series.total} ({record.series.label})"
@@ -93,13 +94,22 @@ def _table(rows: list[list[str]], width: int | None) -> Iterator[str]:
 def _ranks(record: Record) -> list[list[str]]:
     names = list(dict.fromkeys(name for rank in record.ranks for name in rank.phases))
     last = slowest(record)
-    rows = [["rank", "node", *names, "CPU", "peak memory", ""]]
+    exchanges = any(rank.exchanges for rank in record.ranks)
+    rows = [["rank", "node", *names, "CPU", "peak memory", *(["sent an exchange"] if exchanges else []), ""]]
     for rank in record.ranks:
         mark = "slowest" if rank is last and len(record.ranks) > 1 else ""
         cells = [texts.seconds(rank.phases.get(name)) for name in names]
         used = (texts.seconds(rank.cpu_seconds), texts.gigabytes(rank.peak_bytes))
-        rows.append([_number(rank), rank.node or "-", *cells, *used, mark])
+        sent = [_sent(rank)] if exchanges else []
+        rows.append([_number(rank), rank.node or "-", *cells, *used, *sent, mark])
     return rows
+
+
+def _sent(rank: RankRecord) -> str:
+    """Return what a rank sent to others in an exchange, on average, and how many there were."""
+    if not rank.exchanges or rank.exchanged_bytes is None:
+        return "-"
+    return f"{texts.size(rank.exchanged_bytes // rank.exchanges)} x {rank.exchanges}"
 
 
 def _use(record: Record) -> list[list[str]]:

@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 
 from regatta.records.clocks import PHASES, Clocks, Phases, RankClocks
 from regatta_protocol.events import (
+    Chosen,
     Cpu,
     ErrorEvent,
+    Exchanged,
     Memory,
     Phase,
     Progress,
@@ -175,6 +177,17 @@ def test_result_memory_and_the_driver_as_a_rank() -> None:
         RankClocks(DRIVER, {"compute": 1.0}),
         RankClocks(0, peak_bytes=300, progress={"x": ((0.0, 1, None),)}, cpu_seconds=1.5),
     )
+
+
+def test_what_ranks_exchange_and_workloads_decide_on_is_kept() -> None:
+    clocks = Clocks(world_size=1)
+    clocks.feed(Exchanged(0, T, 600, 3), 0.0)
+    for number in range(200):
+        clocks.feed(Chosen(0, T, f"option-{number}", "graph", "it is faster"), 0.0)
+    assert clocks.ranks == (RankClocks(0, exchanged_bytes=600, exchanges=3),)
+    assert clocks.chosen["option-0"] == "graph: it is faster"
+    assert len(clocks.chosen) < 200
+    assert "events are only in the log" in clocks.warnings[0]
 
 
 def test_iterations_are_progress_of_their_own() -> None:

@@ -8,9 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regatta_protocol.events import (
+    Chosen,
     Cpu,
     ErrorEvent,
     Event,
+    Exchanged,
     Memory,
     Phase,
     Progress,
@@ -59,6 +61,11 @@ def line(event: str, rank: object = 0, t: object = 10.5, **fields: object) -> st
         (line("result", answer={}), Result(0, 10.5, {}, {}, ())),
         (line("memory", peak_bytes=2**40), Memory(0, 10.5, 2**40)),
         (line("cpu", seconds=1.5), Cpu(0, 10.5, 1.5)),
+        (line("exchanged", sent_bytes=12, times=3), Exchanged(0, 10.5, 12, 3)),
+        (
+            line("chosen", option="partition", value="graph", why="it is faster"),
+            Chosen(0, 10.5, "partition", "graph", "it is faster"),
+        ),
         (line("warning", message="few rows"), WarningEvent(0, 10.5, "few rows")),
         (
             line("failed", rank=DRIVER, of=1, address="10.0.0.2", words="gone"),

@@ -122,6 +122,16 @@ def used() -> None:
     emit(told.Cpu(**own(), seconds=round(cpu_seconds(), 3)))
 
 
+def exchanged(sent_bytes: int, times: int) -> None:
+    """Report what this rank has sent to others, in bytes, in so many exchanges between all ranks."""
+    emit(told.Exchanged(**own(), sent_bytes=sent_bytes, times=times))
+
+
+def chosen(option: str, value: str, why: str) -> None:
+    """Say what was decided for an option that was left open, and why."""
+    emit(told.Chosen(**own(), option=option, value=value, why=why))
+
+
 def warning(message: str) -> None:
     """Say something that the person should know and that stays in the record."""
     emit(told.WarningEvent(**own(), message=message))

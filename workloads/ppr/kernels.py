@@ -17,10 +17,10 @@ from numba.extending import intrinsic
 
 OK, MALFORMED, TOO_LARGE = 0, 1, 2
 WIDTHS = (1, 2, 4, 8)
-"""The number of sources that go through the graph at once: a row of eight float64 is a cache line."""
+"""The number of sources that go through the graph at once."""
 
 _TAB, _END, _RETURN, _SPACE, _QUOTE, _HASH, _PERCENT, _SLASH, _ZERO = 9, 10, 13, 32, 34, 35, 37, 47, 48
-_u1, _u4, _u8, _i8, _f8 = types.uint8, types.uint32, types.uint64, types.int64, types.float64
+_u1, _u2, _u4, _u8, _i8, _f8 = types.uint8, types.uint16, types.uint32, types.uint64, types.int64, types.float64
 
 
 def _read(dtype: Any, dimensions: int = 1) -> Any:
@@ -49,6 +49,38 @@ def prefetch(typing, array, row):  # type: ignore[no-untyped-def]
         return context.get_dummy_value()
 
     return types.void(array, types.int64), generate
+
+
+@functools.cache
+def _added(width: int) -> Any:
+    """Add a row of `width` numbers as :func:`_short` has them to so many float64."""
+
+    @intrinsic
+    def added(typing, totals, array, row):  # type: ignore[no-untyped-def]
+        def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+            kind = signature.args[1]
+            found = context.make_array(kind)(context, builder, arguments[1])
+            place = [arguments[2], ir.Constant(ir.IntType(64), 0)]
+            pointer = cgutils.get_item_pointer(context, builder, kind, found, place, wraparound=False)
+            halves, words, floats, doubles = (
+                ir.VectorType(one, width) for one in (ir.IntType(16), ir.IntType(32), ir.FloatType(), ir.DoubleType())
+            )
+            read = builder.load(builder.bitcast(pointer, ir.PointerType(halves)))
+            read.align = 2
+            bits = builder.shl(builder.zext(read, words), ir.Constant(words, [16] * width))
+            values = builder.fpext(builder.bitcast(bits, floats), doubles)
+            places = [ir.Constant(ir.IntType(32), column) for column in range(width)]
+            before = ir.Constant(doubles, ir.Undefined)
+            for column, at in enumerate(places):
+                before = builder.insert_element(before, builder.extract_value(arguments[0], column), at)
+            after, out = builder.fadd(before, values), ir.Constant(arguments[0].type, ir.Undefined)
+            for column, at in enumerate(places):
+                out = builder.insert_value(out, builder.extract_element(after, at), column)
+            return out
+
+        return totals(totals, array, types.int64), generate
+
+    return added
 
 
 AHEAD = 24
@@ -477,41 +509,58 @@ def _degree(degrees, row):  # type: ignore[no-untyped-def]
     return np.float64(max(degrees[row], np.uint32(1)))
 
 
-_ZEROS_1, _ZEROS_2, _ZEROS_4, _ZEROS_8 = ((0.0,) * width for width in WIDTHS)
+@njit(inline="always")
+def _short(value):  # type: ignore[no-untyped-def]
+    """The upper half of a float32, rounded (bfloat16: 8 bits are significant), as uint16."""
+    return np.uint16((np.float32(value).view(np.uint32) + np.uint32(0x8000)) >> np.uint32(16))
+
+
+@njit(inline="always")
+def _long(bits):  # type: ignore[no-untyped-def]
+    return np.float64(np.uint32(np.uint32(bits) << np.uint32(16)).view(np.float32))
+
+
+@_compiled(_u2(_f8))
+def short(value):  # type: ignore[no-untyped-def]
+    """Round a number as :func:`step` does what it sends."""
+    return _short(value)
+
+
+@_compiled(_f8(_u2))
+def long(bits):  # type: ignore[no-untyped-def]
+    """Return the number that :func:`short` has made."""
+    return _long(bits)
 
 
 @functools.cache
 def step(width: int) -> Any:
     """The step of the walk for a block of `width` sources at once; one of WIDTHS.
 
-    z (n, width) holds scores by what leaves along each edge: score / degree, or the score itself where there is none.
-    The step computes the rows of chunks [first, last) into `moved`, whose row 0 is the graph's row `offset` (0 where it
-    is of full length), and for each chunk the L1 distance moved and the mass on dangling nodes, (chunks, 2, width).
-    `homes` are the rows of the sources, or -1; `bonus` what comes to each besides the edges; `damping` is 1 - alpha.
+    `sent` uint16 (n, width) is what leaves along each edge (:func:`short`): its part of a score's change, or the change
+    itself where there is no edge. `state` (rows, 2, width): the scores that have been sent, and what is still to send.
+    The step computes the rows of chunks [first, last) of `state`, and into `out` what they send next; row 0 of both is
+    the graph's row `offset`. `sums` (chunks, 3, width): for each chunk the L1 norm of what is to send, and what it
+    sends in all and from dangling nodes. `homes` are the rows of the sources, or -1; `returned` is what comes to each
+    besides the edges, `lacking` what it sends besides; `damping` is 1 - alpha.
     """
+    zeros = (0.0,) * width
+    added = _added(width)
 
     @_compiled(
         types.void(
-            _read(_i8),
-            _read(_u4),
-            _read(_u4),
-            _read(_i8),
-            _i8,
-            _i8,
-            _read(_f8, 2),
-            _read(_i8),
-            _read(_f8),
-            _f8,
-            _write(_f8, 2),
-            _i8,
-            _write(_f8, 3),
+            *(_read(_i8), _read(_u4), _read(_u4), _read(_i8), _i8, _i8),
+            *(_read(_u2, 2), _write(_f8, 3), _read(_i8), _read(_f8), _read(_f8), _f8),
+            *(_write(_u2, 2), _i8, _write(_f8, 3)),
         )
     )
-    def rows(indptr, columns, degrees, cuts, first, last, z, homes, bonus, damping, moved, offset, sums):  # type: ignore[no-untyped-def]
+    def rows(  # type: ignore[no-untyped-def]
+        indptr, columns, degrees, cuts, first, last, sent, state, homes, returned, lacking, damping, out, offset, sums
+    ):
         for chunk in range(first, last):
             for c in range(width):
                 sums[chunk, 0, c] = 0.0
                 sums[chunk, 1, c] = 0.0
+                sums[chunk, 2, c] = 0.0
             home = np.int64(-1)
             for row in range(cuts[chunk], cuts[chunk + 1]):
                 if row > home:
@@ -519,37 +568,28 @@ def step(width: int) -> Any:
                     for c in range(width):
                         if row <= homes[c] < home:
                             home = homes[c]
-                if width == 1:
-                    total = _ZEROS_1
-                elif width == 2:
-                    total = _ZEROS_2
-                elif width == 4:
-                    total = _ZEROS_4
-                else:
-                    total = _ZEROS_8
+                total = zeros
                 for edge in range(indptr[row - offset], indptr[row - offset + 1]):
-                    prefetch(z, np.int64(columns[min(edge + AHEAD, len(columns) - 1)]))
-                    u = columns[edge]
-                    if width == 1:
-                        total = (total[0] + z[u, 0],)
-                    elif width == 2:
-                        total = (total[0] + z[u, 0], total[1] + z[u, 1])
-                    elif width == 4:
-                        total = (total[0] + z[u, 0], total[1] + z[u, 1], total[2] + z[u, 2], total[3] + z[u, 3])
-                    else:
-                        low = (total[0] + z[u, 0], total[1] + z[u, 1], total[2] + z[u, 2], total[3] + z[u, 3])
-                        high = (total[4] + z[u, 4], total[5] + z[u, 5], total[6] + z[u, 6], total[7] + z[u, 7])
-                        total = low + high
+                    prefetch(sent, np.int64(columns[min(edge + AHEAD, len(columns) - 1)]))
+                    total = added(total, sent, np.int64(columns[edge]))
                 degree = _degree(degrees, row)
                 inverse = 1.0 / degree
                 for c in range(width):
-                    score = damping * total[c]
+                    gone = _long(sent[row, c]) * degree
+                    left = state[row - offset, 1, c] - gone + damping * total[c]
+                    wanted = left
                     if row == home and homes[c] == row:
-                        score += bonus[c]
-                    sums[chunk, 0, c] += abs(score - z[row, c] * degree)
+                        left += returned[c]
+                        wanted = left + lacking[c]
+                    state[row - offset, 0, c] += gone
+                    state[row - offset, 1, c] = left
+                    bits = _short(wanted * inverse)
+                    out[row - offset, c] = bits
+                    sending = _long(bits) * degree
+                    sums[chunk, 0, c] += abs(left)
+                    sums[chunk, 1, c] += sending
                     if degrees[row] == 0:
-                        sums[chunk, 1, c] += score
-                    moved[row - offset, c] = score * inverse
+                        sums[chunk, 2, c] += sending
 
     return rows
 

@@ -24,7 +24,7 @@ from workloads.ppr.graph import Graph
 
 if TYPE_CHECKING:
     from workloads.ppr import sparkwalk
-    from workloads.ppr.power import RowBlocks
+    from workloads.ppr.rowblocks import Blocks
 
 PROGRESS_SECONDS = 0.5
 SHOWN_SOURCES = 10
@@ -57,7 +57,7 @@ class Options:
     max_iterations: int
     undirected: bool
     engine: str
-    partition: str = "sources"
+    partition: str = "auto"
     cache: bool = False
     spark_partitioning: str = "co-partitioned"
     weights: bool = False
@@ -74,20 +74,25 @@ class Part:
     """The part of the work that falls to one rank.
 
     With the partition ``sources``: source i of k is rank i's modulo the number of ranks. With ``graph``: a block of
-    rows, and of all sources' answers every rank tells an equal share.
+    rows, and of all sources' answers every rank tells an equal share. ``auto``: what is expected to be faster.
     """
 
     def __init__(self, options: Options, ranks: Ranks) -> None:
         self._options, self._ranks = options, ranks
         engine = "weighted" if options.weights else ENGINES[options.engine]
         self._engine: Any = importlib.import_module(f"workloads.ppr.{engine}")
-        self._over_rows = options.partition == "graph" and ranks.world > 1
-        count = len(options.sources) or options.count
-        self._engine.prepare(count if self._over_rows else -(-count // ranks.world))
-        if self._over_rows:
+        alone = ranks.world == 1 or options.engine != "csr" or options.weights or options.cache
+        self._partition = "sources" if alone else options.partition
+        self._count = len(options.sources) or options.count
+        if self._partition != "graph":
+            self._engine.prepare(-(-self._count // ranks.world))
+        if self._partition != "sources":
+            self._engine.prepare(self._count)
             importlib.import_module("workloads.ppr.rowblocks")
+        if self._partition == "auto":
+            importlib.import_module("workloads.ppr.partition").prepare()
         self._scores: scores.Scores = []
-        self._blocks: RowBlocks | None = None
+        self._blocks: Blocks | None = None
         self._spark: sparkwalk.Engine | None = None
         self._answers: list[tuple[int, dict[str, Any]]] = []
 
@@ -109,6 +114,8 @@ class Part:
         options = self._options
         if options.scores:
             scores.looked_at(options.scores, writes=self._ranks.rank <= 0)
+        if not self._spark:
+            self._partitioned()
         if self._spark:
             self._graph = self._spark.load(options.graph, options.undirected, options.how)
         elif graphs.is_prepared(options.graph):
@@ -127,6 +134,23 @@ class Part:
         if self._ranks.rank == 0 and self._ranks.world > len(self._sources) and not self._over_rows:
             idle = self._ranks.world - len(self._sources)
             events.warning(f"{self._ranks.world} ranks for {len(self._sources)} sources: {idle} have nothing to do")
+
+    def _partitioned(self) -> None:
+        """Decide what a rank has, and say why."""
+        options, ranks = self._options, self._ranks
+        if self._partition == "auto":
+            from workloads.ppr import partition
+
+            self._partition, why = partition.choose(options.graph, options.undirected, self._count, ranks)
+            if ranks.rank == 0:
+                events.chosen("partition", self._partition, why)
+        elif ranks.rank == 0 and ranks.world > 1:
+            why = "asked for" if options.partition == self._partition else "this engine needs the whole graph"
+            events.chosen("partition", self._partition, why)
+
+    @property
+    def _over_rows(self) -> bool:
+        return self._partition == "graph"
 
     def _whole(self, folder: HostFolder | None) -> Graph:
         """The graph as this process reads it, or as one of the ranks of this host has read it for all of them."""
@@ -192,6 +216,8 @@ class Part:
             self._answers.append((first + stride * position, answer))
             if options.scores:
                 self._scores.append((first + stride * position, solution.scores))
+        if self._blocks:
+            events.exchanged(self._blocks.sent_bytes, self._blocks.steps)
         if speaks and iterations and time.monotonic() - began >= PROGRESS_SECONDS:
             tell(len(mine), last)
 

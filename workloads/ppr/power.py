@@ -10,6 +10,15 @@ It ends at the first step that moves an L1 distance of at most `tolerance`; sinc
 1 - alpha in that norm, what is left to the exact answer is at most (1 - alpha) / alpha times as much.
 (L. Page et al., "The PageRank citation ranking", 1999; G. Jeh and J. Widom, "Scaling personalized web search", 2003.)
 
+A step sends the change of each score, with 8 significant bits; what rounding leaves is sent with the next change, so
+that nothing is lost. With s the scores that have been sent, r what is still to send, and q = r rounded,
+
+    s <- s + q,    r <- r - q + (1 - alpha) (P q + d e_s),    s = 0, r = alpha e_s, q = e_s at first:
+
+r is always what the next step from s moves, to the precision of float64. What rounding makes all that is sent differ
+from 1 by, s sends besides: else a share alpha of it would come back in each step. The answer is s + r, scaled to a sum
+of 1. (Error feedback: F. Seide et al., "1-bit stochastic gradient descent", 2014.)
+
 Every row is summed in the order of its columns and every total in the order of chunks, or exactly: answers are
 bit-identical, whatever they are solved with, by however many threads and ranks.
 """
@@ -29,9 +38,10 @@ from numpy.typing import NDArray
 
 from workloads.common import compiled, threads
 from workloads.common.ranks import Ranks
+from workloads.ppr.blocks import NOWHERE, Block
 from workloads.ppr.graph import Graph
 
-Real = TypeVar("Real", np.float32, np.float64)
+Real = TypeVar("Real", np.uint16, np.float32, np.float64)
 
 kernels = compiled.load("workloads.ppr.kernels")
 
@@ -59,11 +69,18 @@ class Solution:
 class RowBlocks(Protocol):
     """Puts together what ranks have computed of which each has a block of the graph's rows."""
 
-    first: int
-    last: int
+    block: Block
 
-    def share(self, z: NDArray[np.float64], moved: NDArray[np.float64], sums: NDArray[np.float64]) -> None:
-        """Put every rank's rows `moved` into `z` (n, width) on every rank, and the chunks' `sums` as well."""
+    def share(
+        self, sent: NDArray[np.uint16], out: NDArray[np.uint16], sums: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Put what every rank sends, `out` (own rows, width), where others read it: `sent` (nodes, width).
+
+        Gives the sums of all chunks of the graph, (chunks, 3, width), of which `sums` are this rank's.
+        """
+
+    def gathered(self, values: NDArray[np.float64], rank: int) -> NDArray[np.float64]:
+        """Give every rank's `values` (own rows,) to one, number `rank` modulo how many there are."""
 
 
 class Walks(Protocol):
@@ -80,8 +97,11 @@ class Walks(Protocol):
     def step(self) -> list[float]:
         """Let all walks take a step; returns the L1 distance that each has moved."""
 
-    def scores(self, column: int) -> NDArray[np.float64]:
-        """The scores of a walk, by place: (n,), their sum is 1 but for rounding."""
+    def scores(self, column: int, position: int) -> NDArray[np.float64]:
+        """The scores of a walk, by place: (n,), their sum is 1 but for rounding.
+
+        `position`: that of its source among all. Ranks share the answers by it: others than its rank get none.
+        """
 
 
 def width_for(sources: int) -> int:
@@ -109,8 +129,8 @@ def solve(
 
     Sources go through in a block; as soon as one has converged the next takes its column. `alpha`: between 0 and 1.
     `tolerance`: of the L1 distance of a step; one that has not come to it ends after `max_iterations` steps all the
-    same. `ranks`: whose threads work. With `blocks`, `graph` holds the rows of only chunks [first, last), and all
-    ranks call this with the same sources.
+    same. `ranks`: whose threads work. With `blocks`, each rank has a block of the rows, all call this with the same
+    sources, and each gets the scores of its positions alone.
     """
     with threads.pool(ranks) as pool:
         walk = Walk(graph, width_for(len(sources)), alpha, pool, blocks)
@@ -140,80 +160,122 @@ def walked(
             iterations[column] += 1
             if residuals[column] <= tolerance or iterations[column] == max_iterations:
                 done += 1
-                yield positions[column], Solution(walk.scores(column), iterations[column], residuals[column])
+                yield (
+                    positions[column],
+                    Solution(walk.scores(column, positions[column]), iterations[column], residuals[column]),
+                )
                 positions[column] = _EMPTY
                 walk.end(column)
 
 
 class Walk:
-    """A block of walks, `width` at once, each in a column.
-
-    `z` (n, width) holds the scores by number, divided by the out-degree where there are edges out: what each carries.
-    """
+    """A block of walks, `width` at once, each in a column; the arrays are those of ``kernels.step``."""
 
     def __init__(
         self, graph: Graph, width: int, alpha: float, pool: ThreadPoolExecutor, blocks: RowBlocks | None = None
     ) -> None:
         self.width = width
         self._graph, self._alpha, self._pool, self._blocks = graph, alpha, pool, blocks
-        self._z = aligned(graph.nodes, width, np.float64)
-        self._moved = aligned(len(graph.indptr) - 1, width, np.float64)
-        self._homes = np.full(width, _EMPTY, np.int64)
-        self._dangling = [0.0] * width
-        chunks = len(graph.cuts) - 1
-        self._sums = np.zeros((chunks, 2, width))
-        self._tasks = tasks(*((blocks.first, blocks.last) if blocks else (0, chunks)))
+        self._block = block = blocks.block if blocks else Block.whole(graph)
+        self._sent = aligned(len(block.degrees), width, np.uint16)
+        self._out = aligned(block.rows, width, np.uint16)
+        self._state = aligned(block.rows, 2 * width, np.float64).reshape(block.rows, 2, width)
+        self._homes = np.full(width, NOWHERE, np.int64)
+        self._flow = Flow(width, alpha)
+        self._sums = np.zeros((len(block.cuts) - 1, 3, width))
+        self._tasks = tasks(0, len(block.cuts) - 1)
+        self._used = [False] * width
         kernels.step(width)
 
     def begin(self, column: int, home: int) -> None:
         """Let a walk begin at the node numbered `home`."""
+        self.end(column)
+        self._used[column] = True
         leaving = self._leaving(home)
-        self._homes[column] = home
-        self._dangling[column] = 0.0 if leaving else 1.0
-        self._z[:, column] = 0.0
-        self._z[home, column] = 1.0 / (leaving or 1)
-
-    def place(self, column: int, home: int, scores: NDArray[np.float64]) -> None:
-        """Let a walk from the node numbered `home` continue from scores by place, (n,)."""
-        graph = self._graph
-        self.begin(column, home)
-        self._z[graph.numbers, column] = scores
-        self._dangling[column] = math.fsum(self._z[graph.degrees == 0, column])
-        self._z[:, column] /= np.maximum(graph.degrees, 1)
+        place, bits = self._block.place(home), kernels.short(1.0 / (leaving or 1.0))
+        self._flow.begin(column, kernels.long(bits) * (leaving or 1.0), dangling=not leaving)
+        if place != NOWHERE:
+            self._sent[place, column] = bits
+        if self._block.has(place):
+            self._homes[column] = place
+            self._state[place - self._block.own, 1, column] = self._alpha
 
     def end(self, column: int) -> None:
         """Leave a column empty."""
-        self._homes[column] = _EMPTY
-        self._dangling[column] = 0.0
-        self._z[:, column] = 0.0
+        self._homes[column] = NOWHERE
+        self._flow.end(column)
+        if self._used[column]:
+            self._sent[:, column] = 0
+            self._state[:, :, column] = 0.0
+        self._used[column] = False
 
     def step(self) -> list[float]:
         """Let all walks take a step; returns the L1 distance that each has moved."""
-        bonus = np.array([(1.0 - self._alpha) * mass + self._alpha for mass in self._dangling])
-        each(self._pool, lambda task: self._rows(task, bonus), self._tasks)
+        returned, lacking = self._flow.returned(), self._flow.lacking()
+        each(self._pool, lambda task: self._rows(task, returned, lacking), self._tasks)
         if self._blocks:
-            self._blocks.share(self._z, self._moved, self._sums)
+            sums = self._blocks.share(self._sent, self._out, self._sums)
         else:
-            self._z, self._moved = self._moved, self._z
-        self._dangling = [math.fsum(self._sums[:, 1, column]) for column in range(self.width)]
-        return [math.fsum(self._sums[:, 0, column]) for column in range(self.width)]
+            self._sent, self._out, sums = self._out, self._sent, self._sums
+        return self._flow.take(sums)
 
     def _leaving(self, home: int) -> float:
         """Return what a node's score is divided by where it is carried along each edge; 0 if it is dangling."""
         return int(self._graph.degrees[home])
 
-    def _rows(self, task: tuple[int, int], bonus: NDArray[np.float64]) -> None:
+    def _rows(self, task: tuple[int, int], returned: NDArray[np.float64], lacking: NDArray[np.float64]) -> None:
         """Compute the rows of some chunks."""
-        graph = self._graph
+        block = self._block
         kernels.step(self.width)(
-            *(graph.indptr, graph.columns, graph.degrees, graph.cuts, *task),
-            *(self._z, self._homes, bonus, 1.0 - self._alpha, self._moved, int(graph.first_row), self._sums),
+            *(block.indptr, block.columns, block.degrees, block.cuts, *task, self._sent, self._state),
+            *(self._homes, returned, lacking, 1.0 - self._alpha, self._out, block.own, self._sums),
         )
 
-    def scores(self, column: int) -> NDArray[np.float64]:
-        """The scores of a walk, by place: (n,), their sum is 1 but for rounding."""
-        scores = np.empty(self._graph.nodes)
-        kernels.scores(self._z, column, self._graph.degrees, self._graph.numbers, scores)
+    def scores(self, column: int, position: int) -> NDArray[np.float64]:
+        """See :meth:`Walks.scores`."""
+        scores = self._flow.scores(self._state, column)
+        if self._blocks:
+            scores = self._blocks.gathered(scores, position)
+        return scores[self._graph.numbers] if len(scores) else scores
+
+
+class Flow:
+    """What walks send in all, each in a column, from the sums of ``kernels.step``."""
+
+    def __init__(self, width: int, alpha: float) -> None:
+        self._alpha = alpha
+        self._sent = [0.0] * width
+        self._ended = self._sent
+        self._dangling = [0.0] * width
+
+    def begin(self, column: int, first: float, *, dangling: bool) -> None:
+        """Let a walk begin that sends so much in its first step, from a dangling node or not."""
+        self._sent[column], self._dangling[column] = first, first if dangling else 0.0
+
+    def end(self, column: int) -> None:
+        """Leave a column empty."""
+        self._sent[column] = self._dangling[column] = 0.0
+
+    def returned(self) -> NDArray[np.float64]:
+        """What the next step brings to each home from dangling nodes, (width,)."""
+        return (1.0 - self._alpha) * np.array(self._dangling)
+
+    def lacking(self) -> NDArray[np.float64]:
+        """What is left of 1 where all that was sent is taken off, (width,)."""
+        return 1.0 - np.array(self._sent)
+
+    def take(self, sums: NDArray[np.float64]) -> list[float]:
+        """Take the sums of a step, (chunks, 3, width); gives the L1 distance that each walk has moved."""
+        moved, sending, dangling = ([math.fsum(column) for column in one.T.tolist()] for one in sums.swapaxes(0, 1))
+        self._ended = self._sent
+        self._sent = [before + more for before, more in zip(self._sent, sending, strict=True)]
+        self._dangling = dangling
+        return moved
+
+    def scores(self, state: NDArray[np.float64], column: int) -> NDArray[np.float64]:
+        """The scores of a walk after a step, (rows,), from the `state` of these rows, (rows, 2, width)."""
+        total = (1.0 - self._alpha) * self._ended[column] + self._alpha
+        scores: NDArray[np.float64] = (state[:, 0, column] + state[:, 1, column]) / total
         return scores
 
 

@@ -17,15 +17,12 @@ from numpy.typing import NDArray
 from torch_ppr import personalized_page_rank
 from torch_ppr.utils import prepare_page_rank_adjacency
 
-from workloads.common import threads
-from workloads.common.ranks import Ranks
 from workloads.ppr import power
 from workloads.ppr.graph import Graph
 
 
 def prepare(_sources: int) -> None:
-    """Compile, or load, Regatta's step, which measures its answer; the library has no machine code."""
-    power.prepare(1)
+    """Return at once: the library has no machine code."""
 
 
 def adjacency(graph: Graph) -> torch.Tensor:
@@ -43,29 +40,34 @@ def solve(
     tolerance: float,
     max_iterations: int,
     watch: power.Watch = power.quiet,
-    ranks: Ranks | None = None,
     **_: Any,
 ) -> Iterator[tuple[int, power.Solution]]:
     """As :func:`power.solve`. `residual` is how far Regatta's step moves its answer; it reports no iterations."""
     with _in_float64():
         matrix = adjacency(graph)
-    with threads.pool(ranks) as pool:
-        walk = power.Walk(graph, 1, alpha, pool)
-        for position, home in enumerate(graph.numbers[sources].tolist()):
-            with _in_float64():
-                by_number = personalized_page_rank(
-                    adj=matrix,
-                    indices=torch.tensor([home]),
-                    alpha=alpha,
-                    epsilon=tolerance,
-                    max_iter=max_iterations,
-                    device="cpu",
-                )
-            scores = by_number.numpy().reshape(-1)[graph.numbers]
-            walk.place(0, home, scores)
-            residual = walk.step()[0]
-            yield position, power.Solution(scores, None, residual)
-            watch(position + 1, residual)
+    for position, home in enumerate(graph.numbers[sources].tolist()):
+        with _in_float64():
+            by_number = personalized_page_rank(
+                adj=matrix,
+                indices=torch.tensor([home]),
+                alpha=alpha,
+                epsilon=tolerance,
+                max_iter=max_iterations,
+                device="cpu",
+            )
+        scores = by_number.numpy().reshape(-1)
+        residual = moved(graph, home, scores, alpha)
+        yield position, power.Solution(scores[graph.numbers], None, residual)
+        watch(position + 1, residual)
+
+
+def moved(graph: Graph, home: int, scores: NDArray[np.float64], alpha: float) -> float:
+    """The L1 distance by which a step of Regatta's walk from `home` moves scores by number, (n,)."""
+    targets = np.repeat(np.arange(graph.nodes), np.diff(graph.indptr))
+    carried = scores / np.maximum(graph.degrees, 1)
+    stepped = (1.0 - alpha) * np.bincount(targets, carried[graph.columns], graph.nodes)
+    stepped[home] += (1.0 - alpha) * scores[graph.degrees == 0].sum() + alpha
+    return float(np.abs(stepped - scores).sum())
 
 
 @contextlib.contextmanager

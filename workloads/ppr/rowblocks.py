@@ -1,12 +1,14 @@
 """A graph of which each rank has a block of rows, so that no host must hold it whole.
 
 Each rank reads its part of the edges; who has which rows is agreed on, and each edge goes to the rank of its row. In an
-iteration every rank computes its rows and gives them to all others (torch's process group).
+iteration every rank computes its rows, and sends to each other rank those that this one's rows read (torch's process
+group).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -21,46 +23,91 @@ from workloads.common import threads
 from workloads.common.events import BadInput
 from workloads.common.ranks import Ranks
 from workloads.ppr import edgelist, graph, ids, rows, words
+from workloads.ppr.blocks import Block, Layout, block_of
 from workloads.ppr.dialect import PLAIN, How
 from workloads.ppr.edgelist import EdgeList
 from workloads.ppr.graph import Graph
 
+Arrays = Sequence[NDArray[Any]]
+
+_AT_ONCE = {2: "<u2", 4: "<u4", 8: "<u8", 16: "<c16"}
+"""By its bytes, what a row is copied as."""
+
 
 class Blocks:
-    """The rows of each rank: those of an equal share of the chunks."""
+    """This rank's block of the rows, and the exchange with the others'; `sent_bytes` is what it has sent in all."""
 
-    def __init__(self, cuts: NDArray[np.int64], ranks: Ranks) -> None:
-        chunks = len(cuts) - 1
-        shares = [chunks * rank // ranks.world for rank in range(ranks.world + 1)]
-        self._bounds = [int(cuts[chunk]) for chunk in shares]
-        self._rank = ranks.rank
-        self.first, self.last = shares[ranks.rank], shares[ranks.rank + 1]
+    def __init__(self, block: Block, layout: Layout, ranks: Ranks) -> None:
+        parts = [block.wanted.get(rank, np.zeros(0, np.uint32)) for rank in range(ranks.world)]
+        read = enumerate(_traded(parts))
+        self.block = replace(block, wanted={}, read={rank: rows for rank, rows in read if len(rows)})
+        self._read = {rank: rows.astype(np.intp) for rank, rows in self.block.read.items()}
+        self._buffers: dict[tuple[int, str], NDArray[Any]] = {}
+        self.steps = self.sent_bytes = 0
+        self._ranks, self._bounds = ranks, layout.bounds
+        self._chunks = np.cumsum([0, *(len(cuts) - 1 for cuts in layout.cuts)]).tolist()
+        self._places = [*np.searchsorted(block.nodes, [low for low, _ in self._bounds]).tolist(), len(block.nodes)]
 
-    @property
-    def bounds(self) -> Sequence[tuple[int, int]]:
-        """The rows [first, last) of each rank, by rank."""
-        return list(zip(self._bounds[:-1], self._bounds[1:], strict=True))
+    def share(
+        self, sent: NDArray[np.uint16], out: NDArray[np.uint16], sums: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """See :class:`power.RowBlocks`."""
+        mine, block = self._ranks.rank, self.block
+        every = np.empty((self._chunks[-1], *sums.shape[1:]))
+        every[self._chunks[mine] : self._chunks[mine + 1]] = sums
+        rows = out.view(_AT_ONCE[out.shape[1] * out.itemsize])[:, 0]
+        leaving: dict[int, Arrays] = {}
+        for rank, there in self._read.items():
+            buffer = self._buffers.setdefault((rank, rows.dtype.str), np.empty(len(there), rows.dtype))
+            leaving[rank] = [np.take(rows, there, out=buffer, mode="clip"), sums]
+        arriving = {
+            rank: [sent[self._places[rank] : self._places[rank + 1]], every[first:last]]
+            for rank, (first, last) in enumerate(itertools.pairwise(self._chunks))
+            if rank != mine
+        }
+        going = self._going({rank: leaving.get(rank, [sums]) for rank in arriving}, arriving)
+        sent[block.own : block.own + block.rows] = out
+        for one in going:
+            one.wait()
+        self.steps += 1
+        return every
 
-    def share(self, z: NDArray[np.float64], moved: NDArray[np.float64], sums: NDArray[np.float64]) -> None:
-        """Put every rank's rows `moved` into `z` (n, width) on every rank, and the chunks' `sums` as well.
+    def gathered(self, values: NDArray[np.float64], rank: int) -> NDArray[np.float64]:
+        """See :class:`power.RowBlocks`."""
+        mine, to = self._ranks.rank, rank % self._ranks.world
+        whole = np.zeros(0)
+        if mine == to:
+            whole = np.empty(self._bounds[-1][1])
+            whole[slice(*self._bounds[mine])] = values
+            others = {other: [whole[low:high]] for other, (low, high) in enumerate(self._bounds) if other != mine}
+            going = self._going({}, others)
+        else:
+            going = self._going({to: [values]}, {})
+        for one in going:
+            one.wait()
+        return whole
 
-        `moved`: (own rows, width); `sums`: (chunks, 2, width), of which this rank has filled its own chunks.
-        """
-        low, high = self.bounds[self._rank]
-        z[low:high] = moved
-        everything = torch.from_numpy(z)
-        for rank, (first, last) in enumerate(self.bounds):
-            if first < last:
-                dist.broadcast(everything[first:last], src=rank)
-        sums[: self.first] = 0.0
-        sums[self.last :] = 0.0
-        dist.all_reduce(torch.from_numpy(sums))
+    def _going(self, leaving: Mapping[int, Arrays], arriving: Mapping[int, Arrays]) -> list[dist.Work]:
+        """Send arrays to other ranks, and fill some from what these send; what is empty does not travel."""
+        going = []
+        for transfer, arrays in ((dist.irecv, arriving), (dist.isend, leaving)):
+            for rank, some in arrays.items():
+                for array in (one for one in some if one.size):
+                    self.sent_bytes += array.nbytes if transfer is dist.isend else 0
+                    going.append(transfer(torch.from_numpy(array.reshape(-1).view(np.uint8)), rank))
+        return going
 
 
 def mapped(whole: Graph, ranks: Ranks) -> tuple[Graph, Blocks]:
     """This rank's rows of a graph that is mapped from files."""
-    blocks = Blocks(whole.cuts, ranks)
-    return whole.rows(blocks.first, blocks.last), blocks
+    return _blocks(whole, Layout(whole.cuts, ranks.world), ranks)
+
+
+def _blocks(whole: Graph, layout: Layout, ranks: Ranks) -> tuple[Graph, Blocks]:
+    """This rank's rows of a graph that has at least these."""
+    made = layout.applied(whole)
+    block = block_of(ranks.rank, layout, *layout.rows(ranks.rank, whole.indptr, whole.columns), made.degrees)
+    return made, Blocks(block, layout, ranks)
 
 
 def build(path: Path | str, undirected: bool, ranks: Ranks, how: How = PLAIN) -> tuple[Graph, Blocks]:
@@ -76,27 +123,26 @@ def build(path: Path | str, undirected: bool, ranks: Ranks, how: How = PLAIN) ->
             graph.kernels.renumber(block, numbers)
         row_sizes = degrees.astype(np.int64) if undirected else _sum(rows.degrees(pairs, nodes, (1,), pool))
         cuts = rows.chunk_cuts(rows.pointers(row_sizes))
-        blocks = Blocks(cuts, ranks)
-        own = _delivered(pairs, undirected, blocks.bounds)
+        layout = Layout(cuts, ranks.world)
+        own = _delivered(pairs, undirected, layout, ranks.world)
         pairs.clear()
-        low, high = blocks.bounds[ranks.rank]
         indptr, columns = rows.transposed(*rows.by_source([own], nodes, False, pool), nodes, pool)
         forward_indptr, forward_columns = graph.no_rows()
-        made = Graph(
+        whole = Graph(
             ids=places.ids,
             numbers=numbers,
             degrees=degrees,
-            indptr=indptr[low : high + 1].copy(),
+            indptr=indptr,
             columns=columns,
             forward_indptr=forward_indptr,
             forward_columns=forward_columns,
             cuts=cuts,
-            first_row=np.array(low),
+            first_row=np.array(0),
             edge_count=np.array(read.listed),
             undirected=np.array(undirected),
             **graph.said_of(places.ids, read, undirected)._asdict(),
         )
-        return made, blocks
+        return _blocks(whole, layout, ranks)
 
 
 def _agreed(path: Path | str, ranks: Ranks, how: How) -> EdgeList:
@@ -135,27 +181,27 @@ def _places(read: EdgeList, ranks: Ranks, pool: ThreadPoolExecutor) -> ids.Place
     return ids.Sorted(np.unique(np.concatenate(_gathered(own, ranks))))
 
 
-def _delivered(
-    pairs: Sequence[NDArray[np.uint32]], undirected: bool, bounds: Sequence[tuple[int, int]]
-) -> NDArray[np.uint32]:
+def _delivered(pairs: Sequence[NDArray[np.uint32]], undirected: bool, layout: Layout, parts: int) -> NDArray[np.uint32]:
     """Send each edge to the rank that has its target's row, or each of both; gives those that came here."""
-    by_rank: list[list[NDArray[np.uint32]]] = [[] for _ in bounds]
+    by_rank: list[list[NDArray[np.uint32]]] = [[np.zeros(0, np.uint32)] for _ in range(parts)]
     for block in pairs:
         edges = block.reshape(-1, 2)
         for ways in (edges, edges[:, ::-1]) if undirected else (edges,):
-            targets = ways[:, 1]
-            for mine, (low, high) in zip(by_rank, bounds, strict=True):
-                mine.append(ways[(targets >= low) & (targets < high)].ravel())
-    sizes = torch.tensor([sum(map(len, mine)) for mine in by_rank])
+            ranks = layout.parts_of(ways[:, 1])
+            for rank, mine in enumerate(by_rank):
+                mine.append(ways[ranks == rank].ravel())
+    return np.concatenate(_traded([np.concatenate(mine) for mine in by_rank]))
+
+
+def _traded(parts: Sequence[NDArray[np.uint32]]) -> list[NDArray[np.uint32]]:
+    """Send a part to each rank; gives what each has sent here."""
+    sizes = torch.tensor([len(part) for part in parts])
     arriving = torch.empty_like(sizes)
     dist.all_to_all_single(arriving, sizes)
-    sent = np.concatenate([block for mine in by_rank for block in mine]) if pairs else np.zeros(0, np.uint32)
-    del by_rank
-    own = np.empty(int(arriving.sum()), np.uint32)
-    dist.all_to_all_single(
-        torch.from_numpy(own.view(np.int32)), torch.from_numpy(sent.view(np.int32)), arriving.tolist(), sizes.tolist()
-    )
-    return own
+    came = np.empty(int(arriving.sum()), np.uint32)
+    going = torch.from_numpy(np.concatenate(parts).view(np.int32))
+    dist.all_to_all_single(torch.from_numpy(came.view(np.int32)), going, arriving.tolist(), sizes.tolist())
+    return np.split(came, np.cumsum(arriving.numpy())[:-1])
 
 
 def _sum(counts: NDArray[np.int64]) -> NDArray[np.int64]:

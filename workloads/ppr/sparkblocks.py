@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,38 +21,10 @@ from workloads.common.events import BadInput
 from workloads.common.spark import carried
 from workloads.ppr import edgelist, ids, rows, words
 from workloads.ppr import graph as graphs
+from workloads.ppr.blocks import Block, Bounds, Layout, block_of
 from workloads.ppr.dialect import PLAIN, How
 from workloads.ppr.edgelist import EdgeList
 from workloads.ppr.graph import Graph
-
-Bounds = Sequence[tuple[int, int]]
-"""The rows [first, last) of each block, by block."""
-
-
-@dataclass(frozen=True)
-class Block:
-    """Rows [first, last) of a graph, in the numbers of nodes that they need: its own rows and what leads to them.
-
-    `nodes`: uint32 (k,), these nodes' numbers in the graph, ascending; `degrees` uint32 (k,). `own`: the place among
-    them of the first row. `indptr` int64 and `columns` uint32: the rows, as places among `nodes`. `cuts`: where each
-    of its chunks begins and the last one ends, as places. `wanted`: which rows of another block it needs, from 0;
-    `read`: which of its own rows another block needs.
-    """
-
-    number: int
-    own: int
-    nodes: NDArray[np.uint32]
-    degrees: NDArray[np.uint32]
-    indptr: NDArray[np.int64]
-    columns: NDArray[np.uint32]
-    cuts: NDArray[np.int64]
-    wanted: dict[int, NDArray[np.uint32]] = field(default_factory=dict)
-    read: dict[int, NDArray[np.uint32]] = field(default_factory=dict)
-
-    @property
-    def rows(self) -> int:
-        """Return how many rows it has."""
-        return len(self.indptr) - 1
 
 
 @dataclass(frozen=True)
@@ -103,7 +75,8 @@ def build(
     rdd = kept(joined if co_partitioned else joined.map(_as_it_is))
     rdd.count()
     blocks.unpersist()
-    return Blocks(nodes, rdd, bounds_of(nodes.cuts, partitions))
+    layout = Layout(nodes.cuts, partitions)
+    return Blocks(layout.applied(nodes), rdd, layout.bounds)
 
 
 def kept(rdd: Any) -> Any:
@@ -123,10 +96,10 @@ def _mapped(context: Any, path: str, undirected: bool, partitions: int) -> tuple
 
 def _mapped_block(path: str, undirected: bool, partitions: int, numbers: Iterator[tuple[int, None]]) -> Iterator[Any]:
     graph = graphs.open_prepared(path, undirected)
+    layout = Layout(graph.cuts, partitions)
+    degrees = graph.degrees[layout.order]
     for number, _ in numbers:
-        first, last = _shares(len(graph.cuts) - 1, partitions)[number : number + 2]
-        own = graph.rows(first, last)
-        yield number, block_of(number, graph.cuts, partitions, own.indptr, own.columns, graph.degrees)
+        yield number, block_of(number, layout, *layout.rows(number, graph.indptr, graph.columns), degrees)
 
 
 def _read(context: Any, path: str, undirected: bool, partitions: int, how: How) -> tuple[Graph, Any]:
@@ -145,7 +118,7 @@ def _read(context: Any, path: str, undirected: bool, partitions: int, how: How) 
     sizes = np.empty(nodes, np.int64)
     sizes[numbers] = out + into if undirected else into
     cuts = rows.chunk_cuts(rows.pointers(sizes))
-    deliver = functools.partial(_delivered, bounds_of(cuts, partitions), undirected, carried.to_all(context, numbers))
+    deliver = functools.partial(_delivered, partitions, cuts, undirected, carried.to_all(context, numbers))
     make = functools.partial(_made, partitions, cuts, carried.to_all(context, degrees))
     blocks = placed.flatMap(deliver).partitionBy(partitions).mapPartitions(make, preservesPartitioning=True)
     return _without_rows(places.ids, numbers, degrees, cuts, undirected, read), blocks
@@ -220,7 +193,7 @@ def _added(one: tuple[Any, Any], other: tuple[Any, Any]) -> tuple[Any, Any]:
 
 
 def _delivered(
-    bounds: Bounds, undirected: bool, numbers: Any, pairs: list[NDArray[np.uint32]]
+    partitions: int, cuts: NDArray[np.int64], undirected: bool, numbers: Any, pairs: list[NDArray[np.uint32]]
 ) -> Iterator[tuple[int, NDArray[np.uint32]]]:
     """For each block the edges of its rows, by the numbers of their ends."""
     edges = np.concatenate([np.zeros(0, np.uint32), *pairs])
@@ -228,57 +201,26 @@ def _delivered(
     ways = [edges.reshape(-1, 2)]
     if undirected:
         ways.append(ways[0][:, ::-1])
-    for block, (low, high) in enumerate(bounds):
-        taken = [way[(way[:, 1] >= low) & (way[:, 1] < high)].ravel() for way in ways]
-        yield block, np.concatenate(taken)
+    layout = Layout(cuts, partitions)
+    parts = [layout.parts_of(way[:, 1]) for way in ways]
+    for block in range(partitions):
+        yield block, np.concatenate([way[there == block].ravel() for way, there in zip(ways, parts, strict=True)])
 
 
 def _made(
     partitions: int, cuts: NDArray[np.int64], degrees: Any, edges: Iterator[tuple[int, NDArray[np.uint32]]]
 ) -> Iterator[tuple[int, Block]]:
     """The block of a partition, of all edges that came to it."""
-    nodes = len(degrees.value)
-    bounds = bounds_of(cuts, partitions)
+    nodes, layout = len(degrees.value), Layout(cuts, partitions)
     for number, group in itertools.groupby(sorted(edges, key=_key), key=_key):
         own = np.concatenate([pairs for _, pairs in group])
         with threads.pool() as pool:
             indptr, columns = rows.transposed(*rows.by_source([own], nodes, False, pool), nodes, pool)
-        low, high = bounds[number]
-        yield number, block_of(number, cuts, partitions, indptr[low : high + 1], columns, degrees.value)
+        yield number, block_of(number, layout, *layout.rows(number, indptr, columns), degrees.value[layout.order])
 
 
 def _key(pair: tuple[int, Any]) -> int:
     return pair[0]
-
-
-def block_of(
-    number: int,
-    cuts: NDArray[np.int64],
-    partitions: int,
-    indptr: NDArray[np.int64],
-    columns: NDArray[np.uint32],
-    degrees: NDArray[np.uint32],
-) -> Block:
-    """A block of its rows, (rows + 1,) and (m,), whose columns are numbers of the graph's nodes.
-
-    `cuts` are the graph's, `degrees` (n,) those of all nodes.
-    """
-    shares, bounds = _shares(len(cuts) - 1, partitions), bounds_of(cuts, partitions)
-    low, high = bounds[number]
-    needed = np.zeros(len(degrees), bool)
-    needed[columns] = True
-    needed[low:high] = True
-    nodes = np.flatnonzero(needed).astype(np.uint32)
-    place = np.cumsum(needed, dtype=np.uint32)
-    place -= needed
-    own = int(np.searchsorted(nodes, low))
-    wanted = {}
-    for other, (first, last) in enumerate(bounds):
-        theirs = nodes[np.searchsorted(nodes, first) : np.searchsorted(nodes, last)]
-        if other != number and len(theirs):
-            wanted[other] = theirs - np.uint32(first)
-    own_cuts = cuts[shares[number] : shares[number + 1] + 1] - low + own
-    return Block(number, own, nodes, degrees[nodes], indptr - indptr[0], place[columns], own_cuts, wanted)
 
 
 def _wishes(pair: tuple[int, Block]) -> Iterator[tuple[int, tuple[int, NDArray[np.uint32]]]]:
@@ -304,16 +246,6 @@ def _joined(records: Iterator[tuple[int, Any]]) -> Iterator[tuple[int, Block]]:
 def _as_it_is(pair: tuple[int, Block]) -> tuple[int, Block]:
     """The same: what Spark has mapped it takes to be anywhere."""
     return pair
-
-
-def _shares(chunks: int, partitions: int) -> list[int]:
-    """Return where the chunks of each block begin, and those of the last one end."""
-    return [chunks * block // partitions for block in range(partitions + 1)]
-
-
-def bounds_of(cuts: NDArray[np.int64], partitions: int) -> Bounds:
-    """The rows of each block, of a graph with these `cuts`."""
-    return list(itertools.pairwise(int(cuts[chunk]) for chunk in _shares(len(cuts) - 1, partitions)))
 
 
 def _without_rows(

@@ -8,7 +8,6 @@ which say how far the walks have moved and what is on dangling nodes.
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -16,39 +15,48 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from workloads.common import events
 from workloads.common.spark import carried
 from workloads.common.spark.executors import Executors, Used
 from workloads.ppr import power
+from workloads.ppr.blocks import NOWHERE, Block
 from workloads.ppr.dialect import How
 from workloads.ppr.graph import Graph, kernels
-from workloads.ppr.sparkblocks import Block, Blocks, build, kept
+from workloads.ppr.sparkblocks import Blocks, build, kept
 
 ANEW = 16
 """The number of steps that are joined to each other: then they begin again, from scores that the driver has gathered.
 
 Spark does again all that led to what a lost executor had, and keeps what was sent in each step until then.
 """
-_NOWHERE = -1
+
+Whole = tuple[NDArray[np.uint16], NDArray[np.float64]]
 
 
 @dataclass(frozen=True)
-class Scores:
-    """The message of a block: `z` (rows, width), of those of its rows that the one that gets it reads, by their
-    number.
+class Sent:
+    """The message of a block: `rows` (rows, width), what leaves those of its rows that the one that gets it reads.
+
+    `state`, to the block itself: that of all its rows, as ``kernels.step`` has it.
     """
 
     number: int
-    z: NDArray[np.float64]
+    rows: NDArray[np.uint16]
+    state: NDArray[np.float64] | None = None
 
 
 @dataclass(frozen=True)
 class Moved:
-    """The results of a block in a step: the sums of its chunks, (chunks, 2, width), and its `z` (rows, width)."""
+    """The results of a block in a step, see ``kernels.step``: `sums`, `out` and `state`.
+
+    `sent`: the rows of `out` that other blocks read.
+    """
 
     number: int
     sums: NDArray[np.float64]
-    z: NDArray[np.float64]
-    sent: dict[int, NDArray[np.float64]]
+    out: NDArray[np.uint16]
+    state: NDArray[np.float64]
+    sent: dict[int, NDArray[np.uint16]]
     used: Used
 
 
@@ -57,50 +65,51 @@ class Stride:
     """The part of a step that all blocks get.
 
     `changes`: columns that are emptied first, each with the number of the node where a walk begins there, or -1, and
-    what is there then. `homes` and `bonus` (width,): as in kernels.step.
+    what leaves it then. `homes`, `returned` and `lacking` (width,): as in ``kernels.step``.
     """
 
-    changes: tuple[tuple[int, int, float], ...]
+    changes: tuple[tuple[int, int, int], ...]
     homes: NDArray[np.int64]
-    bonus: NDArray[np.float64]
-    damping: float
+    returned: NDArray[np.float64]
+    lacking: NDArray[np.float64]
+    alpha: float
 
 
 class Walk:
-    """A block of walks in Spark, see :class:`power.Walks`."""
+    """A block of walks in Spark, see :class:`power.Walks`; `sent_bytes`: what blocks have sent to others in `steps`."""
 
     def __init__(self, context: Any, blocks: Blocks, width: int, alpha: float, executors: Executors) -> None:
         self.width = width
         self._context, self._blocks, self._alpha, self._executors = context, blocks, alpha, executors
-        self._homes = np.full(width, _NOWHERE, np.int64)
-        self._dangling = [0.0] * width
-        self._changes: list[tuple[int, int, float]] = []
-        self._steps = 0
+        self._homes = np.full(width, NOWHERE, np.int64)
+        self._flow = power.Flow(width, alpha)
+        self._changes: list[tuple[int, int, int]] = []
+        self.steps = self.sent_bytes = 0
         self._moved: Any = None
         self._start: Any = None
-        self._z: NDArray[np.float64] | None = None
+        self._have: Whole | None = None
 
     def begin(self, column: int, home: int) -> None:
         """Let a walk begin at the node numbered `home`."""
         degree = int(self._blocks.nodes.degrees[home])
+        bits = kernels.short(1.0 / max(degree, 1))
         self._homes[column] = home
-        self._dangling[column] = 0.0 if degree else 1.0
-        self._changes.append((column, home, 1.0 / max(degree, 1)))
+        self._flow.begin(column, kernels.long(bits) * max(degree, 1), dangling=not degree)
+        self._changes.append((column, home, bits))
 
     def end(self, column: int) -> None:
         """Leave a column empty."""
-        self._homes[column] = _NOWHERE
-        self._dangling[column] = 0.0
-        self._changes.append((column, _NOWHERE, 0.0))
+        self._homes[column] = NOWHERE
+        self._flow.end(column)
+        self._changes.append((column, NOWHERE, 0))
 
     def step(self) -> list[float]:
         """Let all walks take a step; returns the L1 distance that each has moved."""
-        damping = 1.0 - self._alpha
-        bonus = np.array([damping * mass + self._alpha for mass in self._dangling])
-        stride = Stride(tuple(self._changes), self._homes.copy(), bonus, damping)
+        flow = self._flow
+        stride = Stride(tuple(self._changes), self._homes.copy(), flow.returned(), flow.lacking(), self._alpha)
         records, partitions = self._blocks.rdd, len(self._blocks.bounds)
         before, start = self._moved, None
-        if before is not None and self._steps % ANEW == 0:
+        if before is not None and self.steps % ANEW == 0:
             start = self._anew()
         elif before is not None:
             sent = before.flatMap(_sent)
@@ -110,29 +119,28 @@ class Walk:
         said = moved.map(_told).collect()
         if before is not None:
             before.unpersist()
-        self._moved, self._z, self._changes = moved, None, []
-        self._steps += 1
+        self._moved, self._have, self._changes = moved, None, []
         self._executors.look()
-        self._executors.take(used for _, used in said)
-        sums = np.concatenate([sums for sums, _ in said])
-        self._dangling = [math.fsum(sums[:, 1, column]) for column in range(self.width)]
-        return [math.fsum(sums[:, 0, column]) for column in range(self.width)]
+        self._executors.take(used for _, used, _ in said)
+        self.sent_bytes += sum(sent for _, _, sent in said)
+        self.steps += 1
+        return flow.take(np.concatenate([sums for sums, _, _ in said]))
 
-    def scores(self, column: int) -> NDArray[np.float64]:
-        """The scores of a walk, by place: (n,), their sum is 1 but for rounding."""
-        graph = self._blocks.nodes
-        scores = np.empty(graph.nodes)
-        kernels.scores(self._gathered(), column, graph.degrees, graph.numbers, scores)
-        return scores
+    def scores(self, column: int, _position: int) -> NDArray[np.float64]:
+        """See :meth:`power.Walks.scores`; the driver has all."""
+        by_number = self._flow.scores(self._gathered()[1], column)
+        return by_number[self._blocks.nodes.numbers]
 
-    def _gathered(self) -> NDArray[np.float64]:
-        """Return what has come out of the last step, (n, width), by number."""
-        if self._z is None:
-            self._z = np.zeros((self._blocks.nodes.nodes, self.width))
-            for number, z in self._moved.map(_own).collect():
-                low, high = self._blocks.bounds[number]
-                self._z[low:high] = z
-        return self._z
+    def _gathered(self) -> Whole:
+        """Return what has come out of the last step, by number: what leaves each node, and the state of its row."""
+        if self._have is None:
+            nodes, width = self._blocks.nodes.nodes, self.width
+            out, state = np.zeros((nodes, width), np.uint16), np.zeros((nodes, 2, width))
+            for number, own in self._moved.map(_own).collect():
+                rows = slice(*self._blocks.bounds[number])
+                out[rows], state[rows] = own
+            self._have = out, state
+        return self._have
 
     def _anew(self) -> Any:
         """Let the next step begin from what the driver has, so that Spark can forget all before."""
@@ -175,6 +183,7 @@ class Engine:
         walk = Walk(self._context, self._blocks, power.width_for(len(sources)), alpha, self._executors)
         yield from power.walked(walk, graph.numbers[sources].tolist(), tolerance, max_iterations, watch)
         self._executors.tell()
+        events.exchanged(walk.sent_bytes, walk.steps)
 
 
 def _prepare(width: int, _: int) -> None:
@@ -185,58 +194,60 @@ def _prepare(width: int, _: int) -> None:
 def _step(stride: Stride, width: int, start: Any, records: Iterable[tuple[int, Any]]) -> Iterator[Moved]:
     """Let the block of a partition take a step from what was sent to it: nothing means that nothing is anywhere."""
     blocks: dict[int, Block] = {}
-    came: dict[int, dict[int, NDArray[np.float64]]] = {}
+    came: dict[int, dict[int, Sent]] = {}
     for number, one in records:
         if isinstance(one, Block):
             blocks[number] = one
         else:
-            came.setdefault(number, {})[one.number] = one.z
+            came.setdefault(number, {})[one.number] = one
     for number, block in blocks.items():
         if start is not None:
-            z = start.value[block.nodes]
+            out, state = start.value
+            first = int(block.nodes[block.own]) if block.rows else 0
+            yield moved(block, out[block.nodes], state[first : first + block.rows].copy(), stride)
         elif number in came:
-            z = np.concatenate([part for _, part in sorted(came[number].items())])
+            there = came[number]
+            state = there[number].state
+            assert state is not None
+            yield moved(block, np.concatenate([part.rows for _, part in sorted(there.items())]), state.copy(), stride)
         else:
-            z = np.zeros((len(block.nodes), width))
-        yield moved(block, z, stride)
+            rows = np.zeros((len(block.nodes), width), np.uint16)
+            yield moved(block, rows, np.zeros((block.rows, 2, width)), stride)
 
 
-def moved(block: Block, z: NDArray[np.float64], stride: Stride) -> Moved:
-    """A step of a block from `z` (nodes, width), which it changes."""
-    width = z.shape[1]
-    for column, home, there in stride.changes:
-        z[:, column] = 0.0
-        place = _place(block, home)
-        if place != _NOWHERE:
-            z[place, column] = there
-    homes = np.array([_place(block, home) for home in stride.homes.tolist()], np.int64)
-    homes[(homes < block.own) | (homes >= block.own + block.rows)] = _NOWHERE
+def moved(block: Block, rows: NDArray[np.uint16], state: NDArray[np.float64], stride: Stride) -> Moved:
+    """A step of a block, from what leaves its nodes, `rows` (nodes, width), and `state`; it changes both."""
+    width = rows.shape[1]
+    for column, home, bits in stride.changes:
+        rows[:, column] = 0
+        state[:, :, column] = 0.0
+        place = block.place(home)
+        if place != NOWHERE:
+            rows[place, column] = bits
+        if block.has(place):
+            state[place - block.own, 1, column] = stride.alpha
+    places = [block.place(home) for home in stride.homes.tolist()]
+    homes = np.array([place if block.has(place) else NOWHERE for place in places], np.int64)
     chunks = len(block.cuts) - 1
-    out, sums = np.zeros((block.rows, width)), np.zeros((chunks, 2, width))
+    out, sums = np.zeros((block.rows, width), np.uint16), np.zeros((chunks, 3, width))
     kernels.step(width)(
-        *(block.indptr, block.columns, block.degrees, block.cuts, 0, chunks),
-        *(z, homes, stride.bonus, stride.damping, out, block.own, sums),
+        *(block.indptr, block.columns, block.degrees, block.cuts, 0, chunks, rows, state),
+        *(homes, stride.returned, stride.lacking, 1.0 - stride.alpha, out, block.own, sums),
     )
-    sent = {other: out[rows] for other, rows in block.read.items()}
-    return Moved(block.number, sums, out, sent, Used.here())
+    sent = {other: out[there] for other, there in block.read.items()}
+    return Moved(block.number, sums, out, state, sent, Used.here())
 
 
-def _place(block: Block, number: int) -> int:
-    """The place of a node among those of a block; -1 where it has it not."""
-    place = int(np.searchsorted(block.nodes, number)) if number >= 0 else len(block.nodes)
-    return place if place < len(block.nodes) and block.nodes[place] == number else _NOWHERE
-
-
-def _sent(done: Moved) -> Iterator[tuple[int, Scores]]:
+def _sent(done: Moved) -> Iterator[tuple[int, Sent]]:
     """Yield what goes to each block, to itself too."""
-    yield done.number, Scores(done.number, done.z)
-    for other, z in done.sent.items():
-        yield other, Scores(done.number, z)
+    yield done.number, Sent(done.number, done.out, done.state)
+    for other, rows in done.sent.items():
+        yield other, Sent(done.number, rows)
 
 
-def _told(done: Moved) -> tuple[NDArray[np.float64], Used]:
-    return done.sums, done.used
+def _told(done: Moved) -> tuple[NDArray[np.float64], Used, int]:
+    return done.sums, done.used, sum(rows.nbytes for rows in done.sent.values())
 
 
-def _own(done: Moved) -> tuple[int, NDArray[np.float64]]:
-    return done.number, done.z
+def _own(done: Moved) -> tuple[int, Whole]:
+    return done.number, (done.out, done.state)

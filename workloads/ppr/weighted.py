@@ -16,7 +16,7 @@ from workloads.common.ranks import Ranks
 from workloads.ppr import power
 from workloads.ppr.graph import Graph
 
-kernels = compiled.load("workloads.ppr.weightkernels")
+kernels = compiled.load("workloads.ppr.weightkernels", built_on=("workloads.ppr.kernels",))
 
 
 def prepare(sources: int) -> None:
@@ -45,15 +45,9 @@ class Walk(power.Walk):
     def _leaving(self, home: int) -> float:
         return float(self._graph.strengths[home])
 
-    def _rows(self, task: tuple[int, int], bonus: NDArray[np.float64]) -> None:
+    def _rows(self, task: tuple[int, int], returned: NDArray[np.float64], lacking: NDArray[np.float64]) -> None:
         graph = self._graph
         kernels.step(
-            *(graph.indptr, graph.columns, graph.weights, graph.strengths, graph.cuts, *task),
-            *(self._z, self._homes, bonus, 1.0 - self._alpha, self._moved, self._sums),
+            *(graph.indptr, graph.columns, graph.weights, graph.strengths, graph.cuts, *task, self._sent, self._state),
+            *(self._homes, returned, lacking, 1.0 - self._alpha, self._out, self._sums),
         )
-
-    def scores(self, column: int) -> NDArray[np.float64]:
-        """The scores of a walk, by place: (n,), their sum is 1 but for rounding."""
-        strengths = self._graph.strengths
-        by_number = self._z[:, column] * np.where(strengths > 0, strengths, 1.0)
-        return np.ascontiguousarray(by_number[self._graph.numbers])

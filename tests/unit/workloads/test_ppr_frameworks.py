@@ -56,8 +56,9 @@ def test_torchrun_by_hand(alone: Ended, graph: str, tmp_path: Path) -> None:
     run = torchrun([*PPR, "--graph", graph, SOURCES], 2, TMPDIR=str(tmp_path))
     assert run.status == 0, run.err
     assert run.answer == alone.answer
-    assert phases(run, 0) == ["rendezvous", "ready", "load", "compute", "memory", "cpu", "collect", "result"]
+    assert phases(run, 0) == ["rendezvous", "ready", "chosen", "load", "compute", "memory", "cpu", "collect", "result"]
     assert phases(run, 1) == ["rendezvous", "ready", "load", "compute", "memory", "cpu", "collect"]
+    assert run.of("chosen")[0]["value"] == "sources"
     assert not list(tmp_path.glob("regatta-*"))
 
 
@@ -133,6 +134,11 @@ def test_a_graph_spread_over_ranks(chunky: Path, world: int, suffix: str, way: s
     first, *others = ranks([*PPR, *arguments, "--partition=graph"], world)
     assert [run.status for run in (first, *others)] == [0] * world, first.err
     assert first.answer == alone.answer
+    whole = first.answer["nodes"] * len(first.answer["sources"]) * 8
+    for run in (first, *others):
+        (exchanged,) = run.of("exchanged")
+        assert exchanged["times"] == max(source["iterations"] for source in first.answer["sources"])
+        assert 0 < exchanged["sent_bytes"] / exchanged["times"] < whole * (world - 1) / world / 4
 
 
 def test_a_graph_spread_over_actors(alone: Ended, graph: str, ray_cluster: dict[str, str]) -> None:

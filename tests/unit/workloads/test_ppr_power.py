@@ -23,6 +23,8 @@ from workloads.ppr.part import highest
 ALPHA = 0.15
 TIGHT = 1e-12
 MANY = 10_000
+ROUNDING = 2**-6
+"""A step of the walk sends 8 significant bits of a change."""
 
 
 def made(folder: Path, edges: Sequence[tuple[int, int]], undirected: bool = False, head: str = "") -> graph.Graph:
@@ -215,7 +217,7 @@ def test_the_residual_never_grows(tmp_path: Path, edges: list[tuple[int, int]], 
     residuals: list[float] = []
     list(power.solve(built, np.arange(1), ALPHA, 1e-9, MANY, lambda _, residual: residuals.append(residual)))
     for before, after in itertools.pairwise(residuals):
-        assert after <= (1 - ALPHA) * before + 1e-15
+        assert after <= (1 - ALPHA + ROUNDING) * before + 1e-15
 
 
 @pytest.mark.parametrize("tolerance", [1e-2, 1e-6, 1e-10])

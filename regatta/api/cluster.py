@@ -180,6 +180,10 @@ class Cluster:
         """
         return self._used.session.submit(request)
 
+    def submit_workload(self, workload: str, /, **options: Any) -> "tuple[str, Submitted]":
+        """Put one run of a workload into the queue, its input in place, as `submit` does."""
+        return self.submit(self._one(workload, options))
+
     def start_workload(self, workload: str, /, **options: Any) -> Run:
         """Start one run of a workload by its name, its input in place, as `start` does with a script.
 

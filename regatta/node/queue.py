@@ -91,7 +91,12 @@ def _priority(owner: str) -> int:
 
 
 def submit(
-    place: Dict[str, Any], run: str, nodes: Sequence[str], script: str, seconds: float | None = None
+    place: Dict[str, Any],
+    run: str,
+    nodes: Sequence[str],
+    script: str,
+    seconds: float | None = None,
+    after: int | None = None,
 ) -> Submitted:
     """Put a run into the queue, whose script starts it on its nodes, and ends it there. Problem where Slurm refuses."""
     _must_be_there()
@@ -99,6 +104,8 @@ def submit(
     if any(one.run == run for one in ahead) or rundirs.there(place, run):
         raise Problem(f"a run named '{run}' is in the queue, or was here: choose another name")
     words = [*_words(_DETACHED, run, place.get("by") or "", len(nodes), nodes, seconds), *_BATCH]
+    if after is not None:
+        words.append(f"--dependency=afterok:{after}")
     first, _, rest = script.partition("\n")
     whole = "\n".join([first, *(f"#SBATCH {_quoted(word)}" for word in words), rest])
     _keep_copy(run, whole)

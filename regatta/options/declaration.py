@@ -103,6 +103,9 @@ class RunOptions:
         "put the run into the cluster's queue, and return: it starts and ends without this program",
         commands=(RUN, "torchrun"),
     )
+    after: str | None = flag(
+        None, kinds.TEXT, "with --detach: begin when this run of --detach has succeeded", commands=(RUN, "torchrun")
+    )
     nodes: str | None = flag(None, kinds.TEXT, "use only these hosts: a,b (the head must be among them)")
     without: str | None = flag(None, kinds.TEXT, "leave out these hosts: c,d")
     skip_lost: bool = flag(False, kinds.SWITCH, "leave out hosts that do not answer")

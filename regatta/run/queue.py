@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 
-from regatta.errors import RegattaError
+from regatta.errors import RegattaError, RunError, UsageError
 from regatta.frameworks.api import Framework
 from regatta.frameworks.plan import Plan
 from regatta.hosts import sources
@@ -17,10 +17,11 @@ from regatta.hosts.channel import Stream
 from regatta.hosts.cluster import Cluster, Node
 from regatta.hosts.remote import Remote
 from regatta.program import hint
-from regatta.run import launch
+from regatta.run import catalogue, launch
 from regatta_protocol.decoding import encode
 from regatta_protocol.operations.launch import Inspect
 from regatta_protocol.operations.queue import AskQueue, Entry, HoldNodes, QueueWord, SubmitRun, Withdraw
+from regatta_protocol.states import State
 
 MOST_NAMED = 3
 SCRIPT = """#!/bin/sh
@@ -102,7 +103,22 @@ def there(remote: Remote) -> bool:
     return not remote.cluster.local and remote.call(remote.cluster.head, Inspect(facts_wanted=False)).queue
 
 
-def detached(remote: Remote, plan: Plan, keep: Callable[[Node], Mapping[str, object]]) -> SubmitRun:
+def job_of(remote: Remote, run: str) -> int | None:
+    """The number of a run's job, on which another one can wait; None where the run has succeeded already.
+
+    Raises RunError where it has not, UsageError where a controller follows it.
+    """
+    if entry := next((one for one in entries(remote) if one.run == run), None):
+        if not entry.detached:
+            raise UsageError(f"{run} has a controller, and --after takes only a run of --detach: wait for its end")
+        return entry.job
+    known = catalogue.find(remote, run)
+    if known.state is not State.SUCCEEDED:
+        raise RunError(f"{known.run} has {known.state}: what comes after it would never begin")
+    return None
+
+
+def detached(remote: Remote, plan: Plan, keep: Callable[[Node], Mapping[str, object]], after: int | None) -> SubmitRun:
     """The request of a run that starts without a controller: its script brings each node what it is asked."""
     asked = {
         node.name: {"place": remote.place(node), "args": encode(launch.requests(remote.cluster, plan, keep)[node.name])}
@@ -111,7 +127,7 @@ def detached(remote: Remote, plan: Plan, keep: Callable[[Node], Mapping[str, obj
     then = f"from regatta.node import detached\ndetached.main(sys.argv[1], {json.dumps(asked)!r})\n"
     program = base64.b64encode(zlib.compress(sources.program(sources.of_requests(), then))).decode()
     names = tuple(node.name for node in plan.nodes)
-    return SubmitRun(plan.run, names, SCRIPT.replace("PROGRAM", program), plan.options.time_limit)
+    return SubmitRun(plan.run, names, SCRIPT.replace("PROGRAM", program), plan.options.time_limit, after)
 
 
 def of_all(remote: Remote, label: str, say: Callable[[str], None]) -> Turn | None:

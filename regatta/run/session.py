@@ -105,6 +105,8 @@ class Session:
 
     def begin(self, request: Request, ready: Ready | None = None) -> Begun:
         """Sync and start; only start what is `ready`."""
+        if request.options.after:
+            raise UsageError("--after needs --detach: a run with a controller starts when you start it")
         if request.options.name and store.Store(self.results).has(request.options.name):
             raise UsageError(
                 f"a record of a run named '{request.options.name}' is in {self.results}: choose another name"
@@ -134,9 +136,10 @@ class Session:
         if framework.driver or request.options.elastic:
             what = "--elastic" if request.options.elastic else framework.name
             raise UsageError(f"{what} needs a controller until the run's end: leave --detach out")
+        after = queue.job_of(self.remote, request.options.after) if request.options.after else None
         with self._beginning:
             ready = self._preparer.ready(request)
-        return ready.plan.run, self.remote.call(head, queue.detached(self.remote, ready.plan, ready.kept_on))
+        return ready.plan.run, self.remote.call(head, queue.detached(self.remote, ready.plan, ready.kept_on, after))
 
     def finish(self, begun: Begun) -> record.Record:
         """Follow a run that has begun, and record it. Ctrl-C cancels it. Raises RunFailedError as `run` does."""

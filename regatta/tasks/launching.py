@@ -19,7 +19,7 @@ from regatta.tasks.common import task
 if TYPE_CHECKING:
     from regatta.api.cluster import Cluster
     from regatta.hosts import cluster
-    from regatta.run.request import Request
+    from regatta_protocol.operations.queue import Submitted
 
 SCRIPT = Option("Python script of this tree; all words after it are its own")
 
@@ -56,9 +56,8 @@ def tell_of_input(say: Callable[[str], None]) -> None:
         )
 
 
-def tell_of_queued(cluster: "Cluster", request: "Request") -> None:
-    """Put a run into the queue, and say how to see it."""
-    run, queued = cluster.submit(request)
+def tell_of_queued(run: str, queued: "Submitted") -> None:
+    """Say what is ahead of a run in the queue, and how to see it."""
     ahead = [one.run for one in queued.ahead]
     more = [f"{len(ahead) - 3} more"] if len(ahead) > 3 else []
     behind = f", behind {', '.join([*ahead[:3], *more])}" if ahead else ""

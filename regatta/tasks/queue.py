@@ -10,7 +10,12 @@ from regatta.tasks.common import JSON_HELP, task
 from regatta.terminal.table import print_table
 
 _HEADINGS = ("run", "owner", "state", "nodes", "since", "starts by", "why")
-_REASONS = {"Resources": "its nodes are busy", "Priority": "others are first", "Dependency": "waits for another job"}
+_REASONS = {
+    "Resources": "its nodes are busy",
+    "Priority": "others are first",
+    "Dependency": "the run before has not ended",
+    "DependencyNeverSatisfied": "the run before did not succeed: cancel it",
+}
 """Slurm's most frequent ones, in words."""
 
 

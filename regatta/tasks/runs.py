@@ -77,7 +77,7 @@ def _run_script(name: str, words: dict[str, Any]) -> None:
     with opened(**where) as cluster, advising(cluster.remote.cluster):
         tell_of_input(cluster.console.warn)
         if request.options.detach:
-            tell_of_queued(cluster, request)
+            tell_of_queued(*cluster.submit(request))
             return
         kept = cluster.carry_out(request)
         cluster.console.note(

@@ -13,7 +13,7 @@ from regatta.options import declaration
 from regatta.options.kinds import SWITCH, TEXT
 from regatta.options.option import RUN, typed
 from regatta.options.option import Option as Declared
-from regatta.tasks.launching import advising, command, opened, tell_of_input
+from regatta.tasks.launching import advising, command, opened, tell_of_input, tell_of_queued
 from regatta_protocol.cards import FLAGS
 
 if TYPE_CHECKING:
@@ -76,6 +76,9 @@ def _run(workload: Workload, words: Mapping[str, Any]) -> None:
     own |= {name: words.get(name) for name in (*([card.input.option] if card.input else []), "checkpoint")}
     with opened(**where) as cluster, advising(cluster.remote.cluster):
         tell_of_input(cluster.console.warn)
+        if given.get("detach"):
+            tell_of_queued(*cluster.submit_workload(workload.name, **own, **given))
+            return
         show(cluster.console, cluster.compare(workload.name, **own, **given), shown)
 
 

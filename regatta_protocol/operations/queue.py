@@ -60,13 +60,17 @@ class Submitted(Value):
 
 
 class SubmitRun(Operation[Submitted]):
-    """Put a run into the queue that starts, and ends, without a controller; `script`: as Slurm's batch scripts."""
+    """Put a run into the queue that starts, and ends, without a controller; `script`: as Slurm's batch scripts.
+
+    `after`: the number of the job that has to succeed before.
+    """
 
     op = "queue.submit"
     run: str
     nodes: Tuple[str, ...]
     script: str
     seconds: Optional[float] = None
+    after: Optional[int] = None
 
 
 class Queued(Value):

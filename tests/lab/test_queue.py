@@ -117,17 +117,24 @@ def test_runs_without_a_controller_start_in_turn_and_end_everywhere_when_one_ran
     queue.regatta(own, *job(1, "alone-3", 0, -1, "--detach"))
     assert names(queue, own)[-2:] == ["alone-2", "alone-3"]
     assert "alone-3 has not begun" in queue.regatta(own, "attach", "alone-3", check=False).stdout
+    assert "alone-3" in queue.regatta(own, *job(1, "alone-5", 0, -1, "--detach", "--after", "alone-3")).stdout
+    assert "needs --detach" in queue.regatta(own, *job(1, "no", 0, -1, "--after", "alone-3"), check=False).stdout
     queue.regatta(own, "cancel", "alone-2")
     queue.regatta(own, *job(4, "alone-4", 1, 3, "--detach"))
+    queue.regatta(own, *job(4, "alone-6", 1, -1, "--detach", "--after", "alone-4"))
     queue.regatta(own, "cancel", "alone-1")
-    wait_for(lambda: not names(queue, own), 60)
+    wait_for(lambda: names(queue, own) == ["alone-6"], 60)
+    assert "the run before did not succeed" in queue.regatta(own, "queue").stdout
+    queue.regatta(own, "cancel", "alone-6")
     ended = listed(queue, own)
     assert {name: one["state"] for name, one in ended.items() if name.startswith("alone")} == {
         "alone-1": "cancelled",
         "alone-3": "succeeded",
         "alone-4": "failed",
+        "alone-5": "succeeded",
     }
-    assert [name for name in ended if name.startswith("alone")] == ["alone-1", "alone-3", "alone-4"]
+    order = [name for name in ended if name.startswith("alone")]
+    assert order[:2] == ["alone-1", "alone-3"] and {*order[2:]} == {"alone-4", "alone-5"}
     assert "rank 3: exited with code 7" in queue.regatta(own, "show", "alone-4").stdout
     assert queue.nothing_runs("alone-4")
 

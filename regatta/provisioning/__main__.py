@@ -43,6 +43,10 @@ def _secrets(options: argparse.Namespace) -> object:
         work = secrets.remove
     elif options.rotate:
         work = secrets.rotate
+    elif options.token and options.look:
+        return {"changed": not (secrets.folder(options.inventory_dir) / options.token).is_file()}
+    elif options.token:
+        return {"changed": secrets.ensure_token(options.inventory_dir, options.token)}
     elif options.look:
         work = secrets.missing
     return {"changed": work(options.inventory_dir)}
@@ -199,6 +203,7 @@ def _parser() -> argparse.ArgumentParser:
     step = steps.add_parser("secrets", help="make the cluster's key and Ray's token where they are missing")
     step.add_argument("inventory_dir", type=Path)
     step.add_argument("--look", action="store_true", help="only say whether something is missing")
+    step.add_argument("--token", default="", help="only that of a service which not every cluster has: name of its file")
     step.add_argument("--remove", action="store_true")
     step.add_argument("--rotate", action="store_true", help="replace all of them")
     return parser

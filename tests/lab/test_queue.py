@@ -67,7 +67,7 @@ def names(cluster: Cluster, folder: Path) -> list[str]:
 
 def listed(cluster: Cluster, folder: Path) -> dict[str, dict[str, Any]]:
     """Ended runs by name, with records of those that no controller has followed."""
-    cluster.regatta(folder, "runs")  # it writes records, and says so
+    cluster.regatta(folder, "runs")  # it writes records, and prints that
     found = json.loads(cluster.regatta(folder, "runs", "--json").stdout)["runs"]
     return {one["run"]: one for one in found}
 

@@ -60,6 +60,8 @@ def prepare() -> None:
 
 def choose(path: str, undirected: bool, sources: int, ranks: Ranks) -> tuple[str, str]:
     """Return ``sources`` or ``graph``, and why, as a sentence; every rank gets what rank 0 has found."""
+    if not dist.is_initialized():
+        return "sources", "these ranks have no process group in which they could exchange rows of the graph"
     speed = _measured(ranks)
     found: list[tuple[str, str] | None] = [None]
     if ranks.rank == 0:

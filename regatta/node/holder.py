@@ -27,6 +27,7 @@ def main(asked: Dict[str, Any]) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        errors="replace",
     )
     assert held.stdout is not None and held.stderr is not None
     readable, _, _ = select.select([held.stdout, controller], [], [])
@@ -60,7 +61,9 @@ def runs(job: str, nodes: Sequence[str]) -> bool:
 
 
 def _output(command: List[str]) -> str:
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False
+    )
     return done.stdout.strip()
 
 

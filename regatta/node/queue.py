@@ -246,7 +246,8 @@ def _names(nodes: str) -> Tuple[str, ...]:
     """The names in Slurm's short form: `node[1-3]`."""
     if "[" not in nodes:
         return tuple(filter(None, nodes.split(",")))
-    done = subprocess.run(["scontrol", "show", "hostnames", nodes], capture_output=True, text=True, check=False)
+    command = ["scontrol", "show", "hostnames", nodes]
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
     return tuple(done.stdout.split())
 
 

@@ -200,13 +200,16 @@ def _parser() -> argparse.ArgumentParser:
     step.add_argument("--secret", default="", help="name of its file; '': no secret of Regatta's is needed")
     step.add_argument("--look", action="store_true", help="only say which archive, and whether the secret is missing")
     step.add_argument("--properties", default="", help="file of the user's own with secret properties of drivers")
-    step = steps.add_parser("secrets", help="make the cluster's key and Ray's token where they are missing")
+    _of_secrets(steps.add_parser("secrets", help="make the cluster's key and Ray's token where they are missing"))
+    return parser
+
+
+def _of_secrets(step: argparse.ArgumentParser) -> None:
     step.add_argument("inventory_dir", type=Path)
     step.add_argument("--look", action="store_true", help="only say whether something is missing")
-    step.add_argument("--token", default="", help="only that of a service which not every cluster has: name of its file")
+    step.add_argument("--token", default="", help="only one of a service which not every cluster has: its file's name")
     step.add_argument("--remove", action="store_true")
     step.add_argument("--rotate", action="store_true", help="replace all of them")
-    return parser
 
 
 def _own(step: argparse.ArgumentParser) -> None:

@@ -13,6 +13,7 @@ from provisioning import changed, left, play, provision, teardown
 
 from lab.handle import LabHandle, read_lab
 
+pytestmark = pytest.mark.whole
 SCRIPT = """\
 import os, sys, time
 print("begins", os.environ["RANK"], flush=True)
@@ -174,7 +175,6 @@ def test_ctrl_c_and_cancel_leave_the_queue(queue: Cluster, own: Path) -> None:
     wait_for(lambda: not names(queue, own))
 
 
-@pytest.mark.whole
 def test_people_take_turns_and_their_own_runs_keep_their_order(
     queue: Cluster, own: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -191,7 +191,6 @@ def test_people_take_turns_and_their_own_runs_keep_their_order(
     assert order == [f"{person}-{number}" for number in range(4) for person in ("ann", "bob")]
 
 
-@pytest.mark.whole
 def test_waiting_runs_survive_the_power_of_the_head(queue: Cluster, own: Path) -> None:
     head = queue.lab.nodes[0]
     held = queue.background(own, *job(4, "held", 600))

@@ -102,7 +102,8 @@ def test_ray_with_more_workers_than_cores(
     assert run.answer == alone.answer
     assert phases(run, -1) == ["rendezvous", "ready", "collect", "memory", "cpu", "result"]
     for rank in range(3):
-        assert phases(run, rank) == ["ready", "load", "compute", "memory", "cpu"]
+        chosen = ["chosen"] if rank == 0 else []
+        assert phases(run, rank) == ["ready", *chosen, "load", "compute", "memory", "cpu"]
     assert len(graph_folders(tmp_path)) == 1
 
 
@@ -135,10 +136,11 @@ def test_a_graph_spread_over_ranks(chunky: Path, world: int, suffix: str, way: s
     assert [run.status for run in (first, *others)] == [0] * world, first.err
     assert first.answer == alone.answer
     whole = first.answer["nodes"] * len(first.answer["sources"]) * 8
-    for run in (first, *others):
-        (exchanged,) = run.of("exchanged")
-        assert exchanged["times"] == max(source["iterations"] for source in first.answer["sources"])
-        assert 0 < exchanged["sent_bytes"] / exchanged["times"] < whole * (world - 1) / world / 4
+    exchanged = [one for run in (first, *others) for one in run.of("exchanged")]
+    (times,) = {one["times"] for one in exchanged}
+    assert len(exchanged) == world and times == max(source["iterations"] for source in first.answer["sources"])
+    every = sum(one["sent_bytes"] for one in exchanged) / times
+    assert 0 < every < whole * (world - 1) / 4 * 1.02  # 2 of 8 bytes where all rows are read, and a few sums
 
 
 def test_a_graph_spread_over_actors(alone: Ended, graph: str, ray_cluster: dict[str, str]) -> None:

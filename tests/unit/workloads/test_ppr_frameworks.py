@@ -140,7 +140,7 @@ def test_a_graph_spread_over_ranks(chunky: Path, world: int, suffix: str, way: s
     (times,) = {one["times"] for one in exchanged}
     assert len(exchanged) == world and times == max(source["iterations"] for source in first.answer["sources"])
     every = sum(one["sent_bytes"] for one in exchanged) / times
-    assert 0 < every < whole * (world - 1) / 4 * 1.02  # 2 of 8 bytes where all rows are read, and a few sums
+    assert 0 < every < whole * (world - 1) / 4 * 1.06  # 2 of 8 bytes where all rows are read, and the sums of chunks
 
 
 def test_a_graph_spread_over_actors(alone: Ended, graph: str, ray_cluster: dict[str, str]) -> None:

@@ -1,5 +1,6 @@
 """Why a host, or a jump host on the way to it, refuses a login: what ssh has said, and what this machine knows."""
 
+import functools
 import os
 import re
 import subprocess
@@ -91,9 +92,13 @@ def _agent() -> str:
 
 def locked(key: str) -> bool:
     """Whether a key has a passphrase and no agent holds it; ssh-add reads the public one next to it, or in it."""
-    if "incorrect passphrase" not in ran(_ANSWER, "ssh-keygen", "-y", "-P", "", "-f", key)[1]:
-        return False
-    return ran(_ANSWER, "ssh-add", "-T", key)[0] != 0
+    return _has_passphrase(key) and ran(_ANSWER, "ssh-add", "-T", key)[0] != 0
+
+
+@functools.cache
+def _has_passphrase(key: str) -> bool:
+    """Whether a key has a passphrase. Asked once for each key, because all nodes may name it and each try is slow."""
+    return "incorrect passphrase" in ran(_ANSWER, "ssh-keygen", "-y", "-P", "", "-f", key)[1]
 
 
 def ran(seconds: float, *words: str) -> tuple[int, str]:

@@ -19,7 +19,7 @@ OPERATIONS = f"{PROTOCOL}.operations"
 BOOT = "import sys;exec(sys.stdin.buffer.read(int(sys.argv[1])))"
 """The program of the process, with the length of the program that it is sent first."""
 QUICK = 3
-"""The level of zlib: half the time of the usual 6 at each start of a command, for a tenth more bytes."""
+"""The level of zlib: each start of a command takes half the time of the usual 6, and sends a tenth more bytes."""
 _LOADER = """
 import base64, json, sys, zlib
 from importlib.machinery import ModuleSpec

@@ -47,6 +47,8 @@ def main(asked: Dict[str, Any]) -> None:
         time.sleep(LOOK_SECONDS)
     if held.poll() is not None:
         _tell(asked["state"], {"revoked": True})
+    else:
+        os.unlink(asked["state"])
     held.terminate()
     held.wait()
 

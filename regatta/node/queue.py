@@ -58,13 +58,7 @@ def hold(
     }
     unit = _unit(run)
     command = ["systemd-run", "--quiet", "--collect", f"--unit={unit}", "--property=OOMScoreAdjust=-500"]
-    done = subprocess.run(
-        [*command, "/usr/bin/python3", "-IS", "-c", program, json.dumps(asked)],
-        capture_output=True,
-        text=True,
-        errors="replace",
-        check=False,
-    )
+    done = _run([*command, "/usr/bin/python3", "-IS", "-c", program, json.dumps(asked)])
     if done.returncode:
         raise Problem(f"the queue could not be asked for nodes: {done.stderr.strip()[-300:]}")
     emit(QueueWord(granted=_granted(run, state, emit)))
@@ -109,9 +103,7 @@ def submit(
     first, _, rest = script.partition("\n")
     whole = "\n".join([first, *(f"#SBATCH {_quoted(word)}" for word in words), rest])
     _keep_copy(run, whole)
-    done = subprocess.run(
-        ["sbatch", "--parsable"], input=whole, capture_output=True, text=True, errors="replace", check=False
-    )
+    done = _run(["sbatch", "--parsable"], whole)
     if done.returncode:
         os.unlink(f"{_COPIES}/{run}")
         raise Problem(f"the queue refused {run}: {done.stderr.strip()[-300:]}")
@@ -196,7 +188,7 @@ def withdraw(place: Dict[str, Any], run: str) -> Withdrawn:
     for one in waits:
         with contextlib.suppress(OSError), open(_withdrawn(run), "w") as file:
             file.write(place.get("by") or "another person")
-        subprocess.run(["scancel", "--state=PENDING", str(one.job)], capture_output=True, check=False)
+        _run(["scancel", "--state=PENDING", str(one.job)])
     return Withdrawn(bool(waits))
 
 
@@ -208,14 +200,7 @@ def _ahead(run: str) -> Tuple[Entry, ...]:
 
 
 def _entries() -> Tuple[Entry, ...]:
-    done = subprocess.run(
-        ["squeue", "--noheader", "--sort=-p,i", f"--format={_FIELDS}"],
-        env={"PATH": "/usr/bin:/bin", "SLURM_TIME_FORMAT": "%s"},
-        capture_output=True,
-        text=True,
-        errors="replace",
-        check=False,
-    )
+    done = _run(["squeue", "--noheader", "--sort=-p,i", f"--format={_FIELDS}"])
     if done.returncode:
         raise Problem(f"the queue does not answer ({done.stderr.strip()[-200:]}): 'regatta status' shows its services")
     found = [_entry(line) for line in done.stdout.splitlines() if line.count("|") >= 9]
@@ -246,9 +231,7 @@ def _names(nodes: str) -> Tuple[str, ...]:
     """The names in Slurm's short form: `node[1-3]`."""
     if "[" not in nodes:
         return tuple(filter(None, nodes.split(",")))
-    command = ["scontrol", "show", "hostnames", nodes]
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
-    return tuple(done.stdout.split())
+    return tuple(_run(["scontrol", "show", "hostnames", nodes]).stdout.split())
 
 
 def _read(state: str) -> Dict[str, Any] | None:
@@ -259,8 +242,19 @@ def _read(state: str) -> Dict[str, Any] | None:
 
 
 def _active(run: str) -> bool:
-    done = subprocess.run(["systemctl", "is-active", "--quiet", _unit(run)], capture_output=True, check=False)
-    return done.returncode == 0
+    return _run(["systemctl", "is-active", "--quiet", _unit(run)]).returncode == 0
+
+
+def _run(command: List[str], given: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command,
+        input=given,
+        env={**os.environ, "SLURM_TIME_FORMAT": "%s"},
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+    )
 
 
 def _withdrawn(run: str) -> str:

@@ -120,10 +120,8 @@ def job_of(remote: Remote, run: str) -> int | None:
 
 def detached(remote: Remote, plan: Plan, keep: Callable[[Node], Mapping[str, object]], after: int | None) -> SubmitRun:
     """The request of a run that starts without a controller: its script brings each node what it is asked."""
-    asked = {
-        node.name: {"place": remote.place(node), "args": encode(launch.requests(remote.cluster, plan, keep)[node.name])}
-        for node in plan.nodes
-    }
+    requests = launch.requests(remote.cluster, plan, keep)
+    asked = {node.name: {"place": remote.place(node), "args": encode(requests[node.name])} for node in plan.nodes}
     then = f"from regatta.node import detached\ndetached.main(sys.argv[1], {json.dumps(asked)!r})\n"
     program = base64.b64encode(zlib.compress(sources.program(sources.of_requests(), then))).decode()
     names = tuple(node.name for node in plan.nodes)

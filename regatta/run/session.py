@@ -12,7 +12,7 @@ from regatta.frameworks import registry
 from regatta.frameworks.api import StartedRun
 from regatta.hosts.cluster import Cluster
 from regatta.hosts.remote import Remote
-from regatta.program import hint
+from regatta.program import about_hosts, hint
 from regatta.records import record, store
 from regatta.records.clocks import Clocks
 from regatta.run import catalogue, launch, queue, recording
@@ -131,7 +131,7 @@ class Session:
         if not queue.there(self.remote):
             raise UsageError(
                 f"--detach needs a queue, and {self.cluster.name} has none: set slurm_enabled: true in its "
-                f"variables, then '{hint('provision')}'"
+                f"variables, then '{about_hosts('provision')}'"
             )
         if framework.driver or request.options.elastic:
             what = "--elastic" if request.options.elastic else framework.name

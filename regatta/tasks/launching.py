@@ -61,7 +61,7 @@ def tell_of_queued(run: str, queued: "Submitted") -> None:
     ahead = [one.run for one in queued.ahead]
     more = [f"{len(ahead) - 3} more"] if len(ahead) > 3 else []
     behind = f", behind {', '.join([*ahead[:3], *more])}" if ahead else ""
-    print(f"{run}: queued{behind}. It needs this program no more: {hint('queue')}, {hint('attach', run)}")
+    print(f"{run}: queued{behind}. It continues without this program: {hint('queue')}, {hint('attach', run)}")
 
 
 def _has_input(descriptor: int) -> bool:

@@ -51,36 +51,36 @@ def prefetch(typing, array, row):  # type: ignore[no-untyped-def]
     return types.void(array, types.int64), generate
 
 
-@functools.cache
-def _added(width: int) -> Any:
-    """Add a row of `width` numbers as :func:`_short` has them to so many float64."""
+@intrinsic
+def added(typing, totals, array, row):  # type: ignore[no-untyped-def]
+    """Add a row of numbers as :func:`_short` has them to as many float64.
 
-    @intrinsic
-    def added(typing, totals, array, row):  # type: ignore[no-untyped-def]
-        def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-            kind = signature.args[1]
-            found = context.make_array(kind)(context, builder, arguments[1])
-            place = [arguments[2], ir.Constant(ir.IntType(64), 0)]
-            pointer = cgutils.get_item_pointer(context, builder, kind, found, place, wraparound=False)
-            halves, words, floats, doubles = (
-                ir.VectorType(one, width) for one in (ir.IntType(16), ir.IntType(32), ir.FloatType(), ir.DoubleType())
-            )
-            read = builder.load(builder.bitcast(pointer, ir.PointerType(halves)))
-            read.align = 2
-            bits = builder.shl(builder.zext(read, words), ir.Constant(words, [16] * width))
-            values = builder.fpext(builder.bitcast(bits, floats), doubles)
-            places = [ir.Constant(ir.IntType(32), column) for column in range(width)]
-            before = ir.Constant(doubles, ir.Undefined)
-            for column, at in enumerate(places):
-                before = builder.insert_element(before, builder.extract_value(arguments[0], column), at)
-            after, out = builder.fadd(before, values), ir.Constant(arguments[0].type, ir.Undefined)
-            for column, at in enumerate(places):
-                out = builder.insert_value(out, builder.extract_element(after, at), column)
-            return out
+    It is no closure: numba would take it for another function in each process, and compile what calls it again.
+    """
+    width = totals.count
 
-        return totals(totals, array, types.int64), generate
+    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        kind = signature.args[1]
+        found = context.make_array(kind)(context, builder, arguments[1])
+        place = [arguments[2], ir.Constant(ir.IntType(64), 0)]
+        pointer = cgutils.get_item_pointer(context, builder, kind, found, place, wraparound=False)
+        halves, words, floats, doubles = (
+            ir.VectorType(one, width) for one in (ir.IntType(16), ir.IntType(32), ir.FloatType(), ir.DoubleType())
+        )
+        read = builder.load(builder.bitcast(pointer, ir.PointerType(halves)))
+        read.align = 2
+        bits = builder.shl(builder.zext(read, words), ir.Constant(words, [16] * width))
+        values = builder.fpext(builder.bitcast(bits, floats), doubles)
+        places = [ir.Constant(ir.IntType(32), column) for column in range(width)]
+        before = ir.Constant(doubles, ir.Undefined)
+        for column, at in enumerate(places):
+            before = builder.insert_element(before, builder.extract_value(arguments[0], column), at)
+        after, out = builder.fadd(before, values), ir.Constant(arguments[0].type, ir.Undefined)
+        for column, at in enumerate(places):
+            out = builder.insert_value(out, builder.extract_element(after, at), column)
+        return out
 
-    return added
+    return totals(totals, array, types.int64), generate
 
 
 AHEAD = 24
@@ -544,7 +544,6 @@ def step(width: int) -> Any:
     besides the edges, `lacking` what it sends besides; `damping` is 1 - alpha.
     """
     zeros = (0.0,) * width
-    added = _added(width)
 
     @_compiled(
         types.void(

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from provisioning import changed, said
+from provisioning import changed, logged, said
 
 from lab.handle import LabHandle
 from lab.model import PROJECT
@@ -157,7 +157,8 @@ def test_a_role_with_a_declaration_is_set_up_verified_restarted_and_torn_down(
     assert "inactive" not in lab.ssh(node, unit).stdout
     assert "toy" in toy.fab("status")
 
-    assert "nothing is left" in toy.make("teardown", "--yes")
+    toy.make("teardown", "--yes")
+    assert "nothing is left" in logged(lab)
     left = "ls -d /var/lib/regatta-toy /etc/regatta /etc/systemd/system/regatta-*; systemctl is-active regatta-toy"
     assert lab.ssh(node, f"{left} 2>/dev/null; true").stdout.strip() in ("inactive", "unknown")
     assert not (lab.inventory / "secrets/toy_token").exists()

@@ -16,6 +16,7 @@ from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Any, TextIO, cast
 
 from regatta.program import retold
+from regatta.terminal import ctrl_c
 from regatta.text import fit
 
 if TYPE_CHECKING:
@@ -71,7 +72,8 @@ def over(file: TextIO) -> TextIO:
 
 
 def install() -> None:
-    """Make this process's standard output and error screens; a second time changes nothing."""
+    """Make this process's standard output and error screens, and keep Ctrl-C; a second time changes nothing."""
+    ctrl_c.install()
     for name in ("stdout", "stderr"):
         if (file := getattr(sys, name)) is not None:
             setattr(sys, name, over(file))

@@ -1,6 +1,8 @@
 """Ctrl-C while something is being ended."""
 
 import signal
+import subprocess
+import sys
 
 import pytest
 
@@ -27,3 +29,30 @@ def test_again_while_an_earlier_one_is_dealt_with() -> None:
             done.append("stopped")
         done.append("said")
     assert done == ["stopped", "said"]
+
+
+DROPPED = """\
+import os, signal, time, weakref
+from regatta.terminal import ctrl_c
+
+class Freed:
+    pass
+
+def pressed(_):
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(0.05)
+
+ctrl_c.install()
+freed = Freed()
+kept = weakref.ref(freed, pressed)
+del freed
+try:
+    time.sleep(10)
+except KeyboardInterrupt:
+    print("came")
+"""
+
+
+def test_ctrl_c_comes_also_while_python_frees_an_object() -> None:
+    said = subprocess.run([sys.executable, "-c", DROPPED], capture_output=True, text=True, check=False)
+    assert (said.stdout, said.stderr) == ("came\n", "")

@@ -107,20 +107,26 @@ class Session:
         """Sync and start; only start what is `ready`."""
         if request.options.after:
             raise UsageError("--after needs --detach: a run with a controller starts when you start it")
+        if ready is not None:
+            return self._begun(request, ready)
+        self._check_name(request)
+        with self._beginning:
+            return self._begun(request, self._preparer.ready(request))
+
+    def _begun(self, request: Request, ready: Ready) -> Begun:
+        clocks = ready.clocks()
+        try:
+            return Begun(request, ready, clocks, self._start(ready))
+        except BaseException:
+            ready.leave()
+            raise
+
+    def _check_name(self, request: Request) -> None:
+        """UsageError where there is a record of a run of this name, which would hide that of the new one."""
         if request.options.name and store.Store(self.results).has(request.options.name):
             raise UsageError(
                 f"a record of a run named '{request.options.name}' is in {self.results}: choose another name"
             )
-        if ready is not None:
-            return Begun(request, ready, ready.clocks(), self._start(ready))
-        with self._beginning:
-            ready = self._preparer.ready(request)
-            clocks = ready.clocks()
-            try:
-                return Begun(request, ready, clocks, self._start(ready))
-            except BaseException:
-                ready.leave()
-                raise
 
     def submit(self, request: Request) -> tuple[str, Submitted]:
         """Put a run into the cluster's queue, from which it starts without this program; returns its name.
@@ -136,6 +142,7 @@ class Session:
         if framework.driver or request.options.elastic:
             what = "--elastic" if request.options.elastic else framework.name
             raise UsageError(f"{what} needs a controller until the run's end: leave --detach out")
+        self._check_name(request)
         after = queue.job_of(self.remote, request.options.after) if request.options.after else None
         with self._beginning:
             ready = self._preparer.ready(request)

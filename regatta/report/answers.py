@@ -6,6 +6,7 @@ from statistics import median
 
 from regatta.frameworks import registry
 from regatta.records import stats
+from regatta.report import texts
 from regatta.report.cases import Case, Configuration, card_of
 from regatta.report.summary import Summary
 
@@ -97,7 +98,7 @@ def _compared(one: Configuration, other: Configuration, found: stats.Ratio) -> s
 
 
 def _said(found: stats.Ratio) -> str:
-    return f"{found.low:.2f} to {found.high:.2f}, {found.n} pairs"
+    return f"{found.low:.2f} to {found.high:.2f}, {found.n} pairs{texts.over_days(found)}"
 
 
 def _few(found: stats.Ratio) -> str:

@@ -60,6 +60,8 @@ class Sealed:
         if any(one.half for one in series):
             names = sorted({run.identity.framework for run in self.records})
             words += ["--duet", f"{names[0]},{names[-1]}"]
+        if any(one.shuffled for one in series):
+            words.append("--shuffle-hosts")
         return tuple(words)
 
     def lines(self) -> Iterator[str]:

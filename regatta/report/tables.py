@@ -45,13 +45,15 @@ _RATIOS_NOTE = (
     "does not contain 1, and a difference that matters. At most one verdict in 20 is false. All together: whether it "
     "also holds if all verdicts of this page are taken together (Holm's correction). Cores shared: there is no "
     "verdict, because the ranks of one side had to share cores (hosts that are containers of one machine, or more "
-    "ranks than cores) and those of the other had not. Fell or rose: there is a trend over the repeats (Mann and "
+    "ranks than cores) and those of the other had not. Over days: the ratio on any such day, with an interval from "
+    f"{stats.LEAST_PAIRS} days on. Fell or rose: there is a trend over the repeats (Mann and "
     "Kendall's test, 5 %), as of a warm-up, until that repeat or to the end."
 )
 _RATIO_COLUMNS = (
     *("case", "configuration", "time", "compared with", "timer"),
     *("speed-up", "efficiency", "verdict", "all together"),
 )
+_OVER_DAYS = "over days"
 
 
 @dataclass(frozen=True)
@@ -133,6 +135,7 @@ def ratios(summaries: Sequence[Summary]) -> Iterator[Table]:
     """For each workload: how its configurations compare with one process and with each other, and the verdict."""
     together = _together(summaries)
     for workload, chosen in _by_workload(summaries).items():
+        several = any(ratio.times.days for summary in chosen for ratio in summary.ratios)
         rows = [
             (
                 row_title(summary.case, chosen),
@@ -144,6 +147,7 @@ def ratios(summaries: Sequence[Summary]) -> Iterator[Table]:
                 f"{ratio.speedup.value / ratio.above.workers:.0%}" if ratio.below.single else "–",
                 _verdict(ratio),
                 together.get(id(ratio), "–"),
+                *([_days(ratio)] if several else []),
             )
             for summary in chosen
             for ratio in summary.ratios
@@ -152,7 +156,7 @@ def ratios(summaries: Sequence[Summary]) -> Iterator[Table]:
             yield Table(
                 f"{workload}-ratios",
                 f"{workload}: which is faster",
-                _RATIO_COLUMNS,
+                (*_RATIO_COLUMNS, *([_OVER_DAYS] if several else [])),
                 tuple(rows),
                 _RATIOS_NOTE,
                 grouped=True,
@@ -162,6 +166,11 @@ def ratios(summaries: Sequence[Summary]) -> Iterator[Table]:
 def _verdict(ratio: Ratio) -> str:
     said = texts.verdict(ratio.times, ratio.above.label)
     return said if ratio.trend.steady or ratio.times.shared else f"{said}; {ratio.trend.words('the ratio')}"
+
+
+def _days(ratio: Ratio) -> str:
+    days = ratio.times.days
+    return f"{texts.times(days)}, {days.n} days" if days else "–"
 
 
 def _together(summaries: Sequence[Summary]) -> dict[int, str]:

@@ -48,6 +48,14 @@ def times(found: Interval | None) -> str:
     return f"{found.value:.2f}{around}"
 
 
+def over_days(found: Ratio) -> str:
+    """How it is on several days, to stand behind the number of pairs: `; over 7 days 1.02 to 1.31`, or ` of 2 days`."""
+    days = found.days
+    if days is None:
+        return ""
+    return f" of {days.n} days" if days.low is None else f"; over {days.n} days {days.low:.2f} to {days.high:.2f}"
+
+
 def verdict(found: Ratio, which: str) -> str:
     """The verdict with the side that it is about: `ray × 4 is slower`, `equal`."""
     return f"{which} is {found.verdict}" if found.verdict in ("slower", "faster") else found.verdict

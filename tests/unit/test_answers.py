@@ -88,6 +88,21 @@ def test_repeats_that_warm_up_or_are_never_steady_are_marked() -> None:
     assert verdicts[0].endswith("; the ratio fell to the end: never steady")
 
 
+@pytest.mark.parametrize(("days", "said_of"), [(1, ""), (3, " of 3 days"), (6, "; over 6 days 1.25 to 1.25")])
+def test_runs_of_several_days_have_an_interval_over_days_beside(days: int, said_of: str) -> None:
+    def of(record: Record, times: float) -> list[Record]:
+        return [
+            structs.replace(run, identity=structs.replace(run.identity, started=f"2026-11-0{1 + at % days}T10:00:00Z"))
+            for at, run in enumerate(runs(record, times))
+        ]
+
+    made = [*of(TORCH, 1.0), *of(RAY, 1.25)]
+    assert said(made).sentences == (f"Ray took 1.25 times as long as torch (1.25 to 1.25, 6 pairs{said_of}).",)
+    (table,) = tables.ratios(summarise(cases(made)))
+    assert (table.columns[-1] == "over days") == (days > 1)
+    assert days == 1 or table.rows[0][-1].endswith(f", {days} days")
+
+
 def test_a_duet_is_named() -> None:
     duet = [
         structs.replace(

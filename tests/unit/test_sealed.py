@@ -114,10 +114,13 @@ def test_a_bench_that_ended_when_it_was_narrow_misses_no_repeat(project: tree.Tr
     fewer = sealed.verify(seal(project, key, tmp_path, [*map(until, runs(project.release, (1, 2, 3, 4, 5, 6, 8)))]))
     assert fewer.missing[0] == "missing: p under single: 1 of 8 repeats have no record (7)"
     duet = [
-        structs.replace(run, series=structs.replace(run.series, half=1)) if run.series else run
+        structs.replace(run, series=structs.replace(run.series, half=1, shuffled=True)) if run.series else run
         for run in runs(project.release)
     ]
-    assert sealed.verify(seal(project, key, tmp_path, duet)).words == ("--duet", "single,torch")
+    assert sealed.verify(seal(project, key, tmp_path, duet)).words == (
+        *("--duet", "single,torch"),
+        "--shuffle-hosts",
+    )
 
 
 RECORD = "records/torch-2.json"

@@ -19,7 +19,8 @@ _USE_NOTE = (
     "Medians. CPU, user and system, of ranks and driver from the start of Python until they had computed; resident "
     "memory of the largest rank. Sent: by all nodes of the run over the interface between them, whoever sent it; "
     "ranks of one node need no network among themselves. Energy: of the processors and memory of all nodes meanwhile, "
-    "where all show it (RAPL), whoever used it. Cost: price_per_hour of the inventory's hosts, end to end."
+    "where all show it (RAPL), and of their GPUs, whoever used it. Cost: price_per_hour of the inventory's hosts, end "
+    "to end."
 )
 _TIMES_NOTE = (
     f"Medians, with 95 % intervals from {stats.LEAST_PAIRS} runs on, of the runs that succeeded. End to end: all that "
@@ -216,7 +217,11 @@ def use(summaries: Sequence[Summary]) -> Iterator[Table]:
                 texts.seconds(_median([run.cpu_seconds for run in group.runs])),
                 texts.gigabytes(_whole(_median([run.peak_bytes for run in group.runs]))),
                 texts.size(_whole(_median([run.sent_bytes for run in group.runs]))),
-                texts.joules(_median([run.joules for run in group.runs])),
+                texts.energy(
+                    _median([run.joules for run in group.runs]),
+                    _median([run.gpu_joules for run in group.runs]),
+                    gpus=any(run.has_gpus for run in group.runs),
+                ),
                 texts.cost(_median([run.cost for run in group.runs])),
             )
             for summary in chosen

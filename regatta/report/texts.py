@@ -83,6 +83,11 @@ def joules(value: float | None) -> str:
     return "not measured" if value is None else f"{value:,.0f} J"
 
 
+def energy(joules_: float | None, of_gpus: float | None, *, gpus: bool) -> str:
+    """Energy of processors and memory, and of GPUs where there are some: `1,234 J; GPUs 56,789 J`."""
+    return joules(joules_) + (f"; GPUs {joules(of_gpus)}" if gpus else "")
+
+
 def cost(value: float | None) -> str:
     """An amount of money, with three digits that count; a dash for None."""
     return "–" if value is None else f"{value:,.2f}" if value >= 10 else f"{value:.3g}"

@@ -406,8 +406,12 @@ def test_a_thousand_runs_fit(tmp_path: Path) -> None:
     store = Store(tmp_path / "results")
     for record in kept.many(1000):
         store.save(record)
-    written = files.write(tmp_path / "out", make.report(store.root), (), 0)
+    (store.root / "future.json").write_text('{"schema_version": 99, "identity": {}}')
+    report = make.report(store.root)
+    written = files.write(tmp_path / "out", report, (), 0)
     assert written.page.stat().st_size < 5_000_000
+    assert len(report.records) == 1000 and len(report.broken) == 1, "one of another schema hides no other"
+    assert "future.json: schema version 99 is unknown" in written.page.read_text()
 
 
 def test_what_runs_take_is_a_table() -> None:

@@ -190,7 +190,9 @@ def describe(parameters: Mapping[str, Any], workload: str) -> str:
         if name in ("options", "argv") and isinstance(value, list):
             words += [str(word).removeprefix("--") for word in value]
         elif isinstance(value, Mapping):
-            words.append(f"{name}: {', '.join(map(str, value))}")
+            first, *others = [*map(str, value)] or ["-"]
+            more = f" and {len(others)} more files" if others[1:] else f", {others[0]}" if others else ""
+            words.append(f"{first}{more}" if name == given else f"{name}: {first}{more}")
         elif name == "without" and isinstance(value, list):
             words.append(f"without {' and '.join(map(str, value))}")
         elif name == given or value is True:

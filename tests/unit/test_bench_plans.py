@@ -16,6 +16,7 @@ from regatta.experiments.plans import BenchPlan, digest, expand
 from regatta.frameworks import registry
 from regatta.hosts.cluster import Cluster
 from regatta.hosts.inventories import build
+from regatta.records import stats
 from regatta.run import placement
 
 SMALL = """
@@ -226,6 +227,15 @@ def test_more_repeats_go_on_with_the_same_set_and_other_parameters_do_not() -> N
         digest('with = ["pear"]' + SMALL),
     }
     assert len(others | {digest('cache = "cold"' + SMALL)}) == 5
+
+
+ONCE = {"demo", "spectrum-published", "bigdl-pictures"}
+"""Plans that show times and give no verdict: of runs that take long, or that are only shown."""
+
+
+@pytest.mark.parametrize("name", [name for name in plan_file.shipped() if name not in ONCE])
+def test_a_plan_has_as_many_repeats_as_a_verdict_needs(name: str) -> None:
+    assert load(name).repeats >= stats.LEAST_PAIRS
 
 
 def test_rounds_are_complete_interleaved_and_shuffled_by_the_seed() -> None:

@@ -64,6 +64,13 @@ def test_a_size_that_an_option_says_is_said_once() -> None:
     assert describe({"size": None, "options": ["--calls=1000"]}, "pi") == "calls=1000"
 
 
+@pytest.mark.parametrize(
+    ("files", "said"), [("a", "a"), ("ab", "a, b"), ("abcd", "a and 3 more files"), ("", "-")], ids=str
+)
+def test_many_files_of_an_input_are_counted(files: str, said: str) -> None:
+    assert describe({"data": dict.fromkeys(files, "0" * 64), "size": 5}, "digits") == f"{said}, size=5"
+
+
 def test_one_process_stands_beside_the_ranks_it_was_run_with() -> None:
     single = kept.one("stars", "single")
     alone = kept.again(single, "alone", series=Series("another", 1, 1))

@@ -44,6 +44,7 @@ class Entry:
             partner,
             self.half,
             plan.shuffled,
+            (plan.about or None) if len(plan.experiments) == 1 else None,
         )
 
     def hosts(self, plan: BenchPlan, names: Sequence[str]) -> tuple[str, ...]:

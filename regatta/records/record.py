@@ -219,7 +219,8 @@ class Series(Struct, frozen=True, forbid_unknown_fields=True):
     and `published_size` the edges, rows or images that they are of, where ours are a scaled form of it. `until`:
     the part by which ends of intervals may differ from the ratio where the bench ends. `partner`: the run that ran at
     the same moment on the other half of the cores, whose time it is paired with; `half`: 1 or 2, which it had.
-    `shuffled`: whether the hosts had another order in each repeat, the same for all runs of a pair.
+    `shuffled`: whether the hosts had another order in each repeat, the same for all runs of a pair. `about`: what the
+    plan says of itself, where it has this experiment only.
     """
 
     label: Text
@@ -235,6 +236,7 @@ class Series(Struct, frozen=True, forbid_unknown_fields=True):
     partner: RunId | None = None
     half: Positive | None = None
     shuffled: bool = False
+    about: Text | None = None
 
     @property
     def looks(self) -> int:

@@ -29,7 +29,8 @@ def answer(summary: Summary) -> Answer:
     """The answer of a case, end to end."""
     case = summary.case
     card = card_of(case.workload)
-    about = (card.about if card else "") or case.workload
+    told = next((run.series.about for run in reversed(case.runs) if run.series and run.series.about), None)
+    about = told or (card.about if card else "") or case.workload
     return Answer(about, f"{case.workload}: {case.title}", tuple(_sentences(summary)), tuple(_marks(summary)))
 
 

@@ -202,6 +202,18 @@ def describe(parameters: Mapping[str, Any], workload: str) -> str:
     return ", ".join(words)
 
 
+def inputs(records: Sequence[Record]) -> dict[str, str]:
+    """The SHA-256 of each file that runs have read, by its name."""
+    found: dict[str, str] = {}
+    for parameters in (record.identity.parameters for record in records):
+        for name, value in parameters.items():
+            if isinstance(value, Mapping):
+                found.update({str(file): str(told) for file, told in value.items()})
+            elif told := parameters.get(f"{name}_sha256"):
+                found[str(value)] = str(told)
+    return found
+
+
 def _case(groups: Mapping[Configuration, Sequence[Record]]) -> Case:
     first = next(iter(groups.values()))[0]
     made = [

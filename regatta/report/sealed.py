@@ -24,6 +24,7 @@ from regatta.program import hint
 from regatta.records import calibration, document, stats
 from regatta.records.record import Record
 from regatta.release.tree import Tree, release_of
+from regatta.report.cases import inputs
 
 ENDING = ".regatta.zip"
 FORMAT = 1
@@ -73,6 +74,8 @@ class Sealed:
             f", commit {self.commit}" if self.commit else ""
         )
         yield f"signed by {self.fingerprint}"
+        if data := inputs(self.records):
+            yield f"data, by SHA-256: {', '.join(f'{name} {told[:16]}' for name, told in data.items())}"
         yield from self.missing
         yield from map(str, calibration.of(self.records))
 

@@ -98,6 +98,8 @@ def reproduce(
     here = [run for run in Store(results).list().records if run.series and run.series.plan]
     if other := {str(run.identity.release) for run in here} - {found.release}:
         print(f"note: here release {', '.join(sorted(other))} ran, there {found.release}: another version of Regatta?")
+    for line in reproduced.other_data(found.records, here):
+        print(f"note: {line}")
     for verdict in reproduced.compare(found.records, here):
         print(verdict.line)
     if ended:

@@ -6,6 +6,9 @@ import kept
 import pytest
 from msgspec import structs
 
+from regatta.bench import order
+from regatta.experiments.plan_file import load
+from regatta.experiments.plans import expand
 from regatta.records.record import Beside, Record, RunIdentity, Series
 from regatta.report import answers, tables, texts
 from regatta.report.cases import cases
@@ -45,6 +48,14 @@ def test_who_won_and_by_how_much(ray: float, torch: float, sentence: str) -> Non
     assert found.sentences == (sentence,)
     assert found.about == "Training to tell stars from galaxies" and found.title.startswith("stars: generated")
     assert found.marks == ()
+
+
+def test_the_plan_of_one_experiment_gives_the_title() -> None:
+    series = Series("one", 1, 6, about="Does Ray cost more than torch?")
+    assert said([structs.replace(run, series=series) for run in runs(TORCH, 1.0)]).about == series.about
+    claim, smoke = (load(name) for name in ("ray-train-claim", "smoke"))
+    told = [order.ordered(plan, expand(plan, 4))[0].series(plan, "set").about for plan in (claim, smoke)]
+    assert told == [claim.about, None], "of several experiments it is no title"
 
 
 def test_what_is_not_shown_is_said() -> None:

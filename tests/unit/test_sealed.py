@@ -223,6 +223,15 @@ def test_which_verdicts_hold_here() -> None:
         (found,) = [one for one in reproduced.compare(those(2.0), here) if "(total)" in one.what]
         return found.line
 
+    def read(digest: str) -> list[Record]:
+        return [
+            structs.replace(run, identity=structs.replace(run.identity, parameters={"g": "x.gz", "g_sha256": digest}))
+            for run in those(2.0)
+        ]
+
+    assert reproduced.other_data(read("0" * 64), read("0" * 64)) == reproduced.other_data(read("0" * 64), []) == []
+    (line,) = reproduced.other_data(read("0" * 64), read("f" * 64))
+    assert line.startswith("x.gz here has SHA-256 ffffffffffffffff, there 0000000000000000")
     assert outcome(those(3.0)).startswith("holds here: stars generated")
     assert "2.00 (2.00 to 2.00) there (slower), 3.00 (3.00 to 3.00) here (slower)" in outcome(those(3.0))
     assert outcome(those(0.5)).startswith("does not hold here: ")

@@ -17,6 +17,7 @@ from regatta.text import clean
 
 _OVERLAP_WORTH_SAYING = 0.05
 _MOST_OTHERS = 3
+_WORKERS = "parameter workers"
 _UNSEEN = "how the work scales over them is not seen"
 
 
@@ -319,6 +320,7 @@ def _unequal(groups: Mapping[str, Sequence[Record]]) -> Iterator[str]:
         values = {
             label: sorted({answers.show(fact.get(name, answers.ABSENT)) for fact in group})
             for label, group in facts.items()
+            if (label, name) != (SINGLE, _WORKERS)  # one process, which the label says
         }
         if len({value for group in values.values() for value in group}) > 1:
             yield f"Not the same in all runs: {clean(name)}: " + "; ".join(

@@ -1,6 +1,6 @@
 """Energy of this node's processors and their memory, and of its GPUs, by their own counters.
 
-Those of processors (RAPL) only root may read. Those of NVIDIA's cards are told by the driver's library, on which
+Those of processors (RAPL) only root may read. Those of NVIDIA's cards come from the driver's library, on which
 nvidia-smi stands; nvidia-smi itself tells power, and no energy.
 """
 

@@ -274,6 +274,14 @@ def test_a_sealed_set_is_run_again_elsewhere(here: Path, tmp_path: Path, key: Pa
     file = tmp_path / "set.zip"
     assert "14 succeeded" in regatta("results-seal", "plan", "--plan", "plan.toml", "--key", key, "--out", file)
     assert "14 runs" in regatta("results-verify", file, "--signer", f"{key}.pub", folder=tmp_path)
+    hosts = here / "hosts.yml"
+    usable = hosts.read_text()
+    hosts.write_text(usable.replace(str(tmp_path / "root"), "/dev/null/root"))
+    command = [str(Path(sys.executable).parent / "regatta"), "reproduce", str(file), "--inventory", str(here), "--yes"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode and "before its first run: solve what it says" in done.stderr, done.stdout + done.stderr
+    assert "not measured here" not in done.stdout, "one error, and no list of what there is not"
+    hosts.write_text(usable)
     said = regatta("reproduce", file, "--inventory", here, "--into", "again", "--yes", folder=tmp_path)
     assert len([line for line in said.splitlines() if line.startswith(("holds here: same", "cannot tell: same"))]) >= 1
     assert "note: here release" not in said

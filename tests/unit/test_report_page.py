@@ -239,11 +239,13 @@ def test_printed_all_is_there_and_nothing_is_cut(browser: Any, page_file: Path, 
     cut = f"[...document.querySelectorAll('main *:not(svg, svg *)')].filter({wide}).map((one) => one.outerHTML)"
     assert page.evaluate(cut) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
-    small = "(one) => one.clientWidth < 0.6 * one.viewBox.baseVal.width"
-    assert page.evaluate(f"[...document.querySelectorAll('.chart svg')].filter({small}).length") == 0, "can be read"
+    small = "(one) => one.getBoundingClientRect().width < 0.6 * one.viewBox.baseVal.width"
+    charts = "[...document.querySelectorAll('main .chart > svg, main .chart svg.marks')]"
+    assert page.evaluate(f"{charts}.filter({small}).length") == 0, "words in charts can be read"
     in_two = "(one) => { const words = new Range(); words.selectNodeContents(one); return words.getClientRects()[1]; }"
     heads = "[...document.querySelectorAll('#run-table thead th')].filter((one) => !/\\s/.test(one.textContent))"
-    assert page.evaluate(f"{heads}.filter({in_two}).map((one) => one.textContent)") == []
+    states = "[...document.querySelectorAll('#run-table td:nth-child(6)')]"
+    assert page.evaluate(f"[...{heads}, ...{states}].filter({in_two}).map((one) => one.textContent)") == []
     context.close()
 
 
